@@ -15,8 +15,6 @@
 #include "daemon/draft_store_private.h"
 #include "spec/suffix_automaton.h"
 
-#define RETRY_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* a database that could not be opened is tried again after that */
-
 /* ---- the database ------------------------------------------------------------------------------------------------ */
 
 static int make_parents(const char *path, ErrText *err) {
@@ -46,6 +44,7 @@ static int taken_as_empty(int r, const ErrText *err) {
     return r;
 }
 
+/* Opens the database and says so, also where it could not be opened before. */
 static int store_open(DraftStore *store, ErrText *err) {
     uint64_t n_documents = 0;
     ErrText ignored;
@@ -54,26 +53,31 @@ static int store_open(DraftStore *store, ErrText *err) {
     if (!r)
         r = taken_as_empty(draft_db_open(&store->db, store->path, &store->limits, (uint64_t)time(NULL), err), err);
     if (!r && !draft_db_stats_each(store->db, count_documents, &n_documents, &ignored))
-        log_info(TOPIC_DAEMON, "draft database %s: %" PRIu64 " documents", store->path, n_documents);
+        log_info(TOPIC_DAEMON, "draft database %s: %" PRIu64 " documents%s", store->path, n_documents,
+                 *store->why.text ? "; it could not be opened before, and now answers are stored" : "");
     return r;
 }
 
-/* Whether the database can be used. One that cannot be opened is tried again, for another process may let go of it, or
- * a disk get room. */
+/* Tells whether the database can be used. One that cannot be opened is tried again every few seconds, for a disk may
+ * get room. One that another process has is tried at every use, too: that costs a system call or two. */
 bool draft_store_ready(DraftStore *store) {
     const uint64_t now_ns = clock_now_ns();
     ErrText err = { "" };
 
     if (store->db)
         return true;
-    if (now_ns < store->retry_ns)
+    if (store->why_r != DRAFT_DB_E_BUSY && now_ns < store->retry_ns)
         return false;
-    store->retry_ns = now_ns + RETRY_NS;
-    if (!store_open(store, &err))
+    store->retry_ns = now_ns + DRAFT_STORE_RETRY_NS;
+    store->why_r = store_open(store, &err);
+    if (!store->why_r) {
+        store->why.text[0] = 0;
         return true;
+    }
     store->db = draft_db_free(store->db);
+    if (strcmp(err.text, store->why.text)) /* once, as long as it is the same */
+        log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err.text);
     store->why = err;
-    log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err.text);
     return false;
 }
 
@@ -309,7 +313,8 @@ static int serve_import(DraftStore *store, DraftErrand *errand) {
 
 int draft_store_call(DraftStore *store, DraftErrand *errand) {
     if (!draft_store_ready(store))
-        return err_set(&errand->err, -ENOENT, "the draft database cannot be used: %s", store->why.text);
+        return err_set(&errand->err, store->why_r > 0 ? store->why_r : -ENOENT, "the draft database cannot be used: %s",
+                       store->why.text);
     switch (errand->kind) {
     case DRAFT_STATS:
         return serve_stats(store, errand);

@@ -110,7 +110,7 @@ static int db_read(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t
         id = row.id;
         if (row.damaged) {
             read->n_dropped++;
-            r = db->file.reader ? 0 : row_drop(db, id, err);
+            r = row_drop(db, id, err);
             if (r)
                 return r;
             continue;
@@ -127,12 +127,12 @@ static int db_read(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t
 /**
  * draft_db_each() - a user's documents of one tokenizer, newest first
  * @n_tokens_max: tokens in all; the reading ends before the document that would be more
- * @readp:        out, whatever is returned: what was given to @visit, and how many damaged ones there were. The writer
- *                deletes those
+ * @readp:        out, whatever is returned: what was given to @visit, and how many damaged ones there were, which are
+ *                deleted
  *
  * Each document is a query of its own, so that no transaction is open while @visit works, and nothing but the user's
  * own rows is looked at: how long it takes tells of no other user. Memory: one document.
- * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_DAMAGED (a reader), DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, or -errno.
+ * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, or -errno.
  */
 int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t n_tokens_max, DraftDbVisit *visit,
                   void *arg, DraftDbRead *readp, ErrText *err) {
@@ -515,32 +515,32 @@ int draft_db_freeze(DraftDb *db, uint32_t uid, bool frozen, ErrText *err) {
 
 /* --- opened ------------------------------------------------------------------------------------------------------- */
 
-static int db_new(DraftDb **dbp, const char *path, bool reader, ErrText *err) {
+static int db_new(DraftDb **dbp, const char *path, ErrText *err) {
     _cleanup_(draft_db_freep) DraftDb *db = calloc(1, sizeof(*db));
     int r;
 
     if (!db)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
-    r = draft_db_file_init(&db->file, path, reader, err);
+    r = draft_db_file_init(&db->file, path, err);
     if (!r || r == DRAFT_DB_E_SET_ASIDE)
         *dbp = steal(&db);
     return r;
 }
 
 /**
- * draft_db_open() - the draft database at path, for its one writer; made where there is none
+ * draft_db_open() - open the draft database at path for this process alone; made where there is none
  * @path: in a folder of its own, which is made with mode 0700 (what is above it must be there)
  *
- * Every page is looked at, and what is beyond the limits goes. Waits DRAFT_DB_BUSY_MS at most for other connections.
- * Return: 0; DRAFT_DB_E_SET_ASIDE: open too, and empty, with a text for the log; DRAFT_DB_E_BUSY: it has a writer;
- * DRAFT_DB_E_FULL; or -errno.
+ * Every page is looked at, and what is beyond the limits goes. Nobody is waited for.
+ * Return: 0; DRAFT_DB_E_SET_ASIDE: open too, and empty, with a text for the log; DRAFT_DB_E_BUSY: another process has
+ * it; DRAFT_DB_E_FULL; or -errno.
  */
 int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, uint64_t now_s, ErrText *err) {
     _cleanup_(draft_db_freep) DraftDb *db = NULL;
     ErrText expired = { "" };
     int r, r_expire;
 
-    r = db_new(&db, path, false, err);
+    r = db_new(&db, path, err);
     if (!db)
         return r;
     db->limits = *limits;
@@ -553,11 +553,6 @@ int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, 
     if (!r || r == DRAFT_DB_E_SET_ASIDE)
         *dbp = steal(&db);
     return r;
-}
-
-/* The same file for another thread or process that reads; the writer has made it. It never sets anything aside. */
-int draft_db_open_reader(DraftDb **dbp, const char *path, ErrText *err) {
-    return db_new(dbp, path, true, err);
 }
 
 DraftDb *draft_db_free(DraftDb *db) {

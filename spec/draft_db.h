@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The draft database: what finished generations said, kept for each user's apps, so that later requests can be drafted
  * from it. Token sequences in an SQLite file; what it tells is told of one uid alone. A connection belongs to one
- * thread; a file has one writer, whichever process it is in, and any number of readers. No token ever reaches an
- * error's text. */
+ * thread; a file has one connection, whichever process it is in. No token ever reaches an error's text. */
 #ifndef COORDGEN_SPEC_DRAFT_DB_H
 #define COORDGEN_SPEC_DRAFT_DB_H
 
@@ -16,16 +15,15 @@
 enum {
     DRAFT_DB_E_SET_ASIDE =
         1,                /* it was damaged: it is set aside, an empty one is in its place; the text is for the log */
-    DRAFT_DB_E_DAMAGED,   /* a reader's: the writer sets it aside */
+    DRAFT_DB_E_DAMAGED,   /* inside the module alone: what then sets it aside */
     DRAFT_DB_E_FULL,      /* no room on the disk, or within the limits: nothing was stored */
     DRAFT_DB_E_TOO_LARGE, /* a document longer than any may be */
     DRAFT_DB_E_FROZEN,    /* the user's part takes nothing */
-    DRAFT_DB_E_BUSY,      /* another process has it, for longer than is waited */
+    DRAFT_DB_E_BUSY,      /* another process has it; the text names it where that is known */
     DRAFT_DB_E_FORMAT,    /* import: not a whole export */
 };
 
 #define DRAFT_DB_TOKENIZER_BYTES 32
-#define DRAFT_DB_BUSY_MS 2000    /* longest wait for another connection */
 #define DRAFT_DB_SET_ASIDE_MAX 2 /* damaged databases that are kept: PATH.corrupt-1 is the last one */
 #define DRAFT_DB_ROW_BYTES 128   /* that a document is charged beside its blob, before whole pages are counted */
 
@@ -71,7 +69,6 @@ typedef int DraftDbVisit(void *arg, const DraftDbDocument *document);
 typedef int DraftDbVisitStats(void *arg, const DraftDbStats *stats);
 
 int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, uint64_t now_s, ErrText *err);
-int draft_db_open_reader(DraftDb **dbp, const char *path, ErrText *err);
 DraftDb *draft_db_free(DraftDb *db);
 DEFINE_CLEANUP(DraftDb, draft_db_free)
 

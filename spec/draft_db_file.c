@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -65,8 +66,9 @@ static int file_fault(const DraftDbFile *file, int code, ErrText *err) {
 
     if (code == SQLITE_IOERR_NOMEM)
         code = SQLITE_NOMEM;
-    if (code == SQLITE_IOERR_CORRUPTFS || ((code & 0xff) == SQLITE_READONLY && !access(file->path, W_OK)))
-        code = SQLITE_CORRUPT; /* read-only: by what its first page says, not by who may write */
+    if (code == SQLITE_IOERR_CORRUPTFS || code == SQLITE_IOERR_SHORT_READ ||
+        ((code & 0xff) == SQLITE_READONLY && !access(file->path, W_OK)))
+        code = SQLITE_CORRUPT; /* cut short by somebody; read-only by what its first page says, not by who may write */
     if (((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) && is_space(number))
         code = SQLITE_FULL;
     switch (code & 0xff) {
@@ -80,8 +82,7 @@ static int file_fault(const DraftDbFile *file, int code, ErrText *err) {
                        sqlite3_errstr(code));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return err_set(err, DRAFT_DB_E_BUSY, "%s: another process has been using it for %d ms", file->path,
-                       DRAFT_DB_BUSY_MS);
+        return err_set(err, DRAFT_DB_E_BUSY, "%s: another process uses this draft database", file->path);
     case SQLITE_NOMEM:
         return err_set(err, -ENOMEM, "%s: out of memory", file->path);
     case SQLITE_FULL:
@@ -156,8 +157,11 @@ static int file_number(DraftDbFile *file, const char *statement, int64_t *valuep
 
 /* --- made and looked over --------------------------------------------------------------------------------------- */
 
+/* Sets what holds for the connection. The locking mode comes first, before anything looks at the file: SQLite then
+ * keeps the index of its log in memory of its own, and maps no file (PATH-shm) that others could cut short. A
+ * connection that finds the file locked does not wait: who wants something is told at once, and may come again. */
 static int file_configure(DraftDbFile *file, ErrText *err) {
-    sqlite3_busy_timeout(file->sql, DRAFT_DB_BUSY_MS);
+    sqlite3_busy_timeout(file->sql, 0);
     sqlite3_extended_result_codes(file->sql, 1);
     sqlite3_limit(file->sql, SQLITE_LIMIT_LENGTH, 16 << 20);
     sqlite3_limit(file->sql, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches the new file */
@@ -165,11 +169,12 @@ static int file_configure(DraftDbFile *file, ErrText *err) {
     /* No map: a disk's error is a result then, not a signal. secure_delete: what is evicted is overwritten with zeros.
      * synchronous = FULL: a commit of the log waits for the disk. What VACUUM needs beside the file is in memory, for
      * it would be history in a folder for all. */
-    return draft_db_file_run(file,
-                             "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;"
-                             "PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;"
-                             "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;",
-                             err);
+    return draft_db_file_run(
+        file,
+        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
+        "PRAGMA mmap_size = 0; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;"
+        "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;",
+        err);
 }
 
 /* The log that a commit goes to. A file that was damaged may say that it has none. */
@@ -187,8 +192,7 @@ static int file_want_log(DraftDbFile *file, ErrText *err) {
     text = row ? (const char *)sqlite3_column_text(query, 0) : NULL;
     return text && !strcmp(text, "wal")
                ? 0
-               : err_set(err, -ENOTSUP,
-                         "%s: this file system cannot hold a draft database (no shared memory for its log)",
+               : err_set(err, -ENOTSUP, "%s: this file system cannot hold a draft database (SQLite makes no log on it)",
                          file->path);
 }
 
@@ -354,7 +358,7 @@ static int file_check_folder(const DraftDbFile *file, ErrText *err) {
     if (!slash || slash == folder)
         return err_set(err, -EINVAL, "%s: the draft database needs a folder of its own", file->path);
     *slash = 0;
-    if (!file->reader && mkdir(folder, 0700) < 0 && errno != EEXIST)
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         return err_set(err, -errno, "%s: cannot make the folder: %s", folder, strerror(errno));
     if (stat(folder, &status) < 0)
         return err_set(err, -errno, "%s: %s", folder, strerror(errno));
@@ -366,11 +370,50 @@ static int file_check_folder(const DraftDbFile *file, ErrText *err) {
     return 0;
 }
 
+/* Tells who uses the database; pid: 0 where that is not known. */
+static int file_busy(const DraftDbFile *file, pid_t pid, ErrText *err) {
+    char who[48] = "another process";
+
+    if (pid > 0)
+        snprintf(who, sizeof(who), "process %d", (int)pid);
+    return err_set(err, DRAFT_DB_E_BUSY, "%s: %s uses this draft database, and one at a time can", file->path, who);
+}
+
+/* Writes the process's number into the lock's file, for whoever finds it locked. A full disk may refuse it. */
+static void lock_sign(int fd) {
+    char pid[16];
+    int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+
+    if (ftruncate(fd, 0) || pwrite(fd, pid, (size_t)n, 0) != n)
+        (void)ftruncate(fd, 0);
+}
+
+/* Reads that number. 0: there is none, or none that can be one. */
+static pid_t lock_signature(int fd) {
+    char pid[16] = "";
+    uint64_t number = 0;
+
+    if (pread(fd, pid, sizeof(pid) - 1, 0) > 0)
+        number = strtoul(pid, NULL, 10);
+    return number <= INT_MAX ? (pid_t)number : 0;
+}
+
+/* Finds a process that holds SQLite's locks on the file; 0: none is found. No connection of this process may be open:
+ * closing any descriptor of a file drops all locks that the process has on it. */
+static pid_t file_holder(const DraftDbFile *file) {
+    _cleanup_(closep) int fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0x40000000, .l_len = 512 };
+
+    if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+        return 0;
+    return lock.l_pid;
+}
+
 static int file_lock(DraftDbFile *file, ErrText *err) {
     char name[PATH_MAX];
     int r;
 
-    if (file->reader || file->lock_fd >= 0)
+    if (file->lock_fd >= 0)
         return 0;
     r = file_name(file, name, ".lock", 0, err);
     if (r)
@@ -378,14 +421,18 @@ static int file_lock(DraftDbFile *file, ErrText *err) {
     file->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
     if (file->lock_fd < 0)
         return err_set(err, -errno, "%s: %s", name, strerror(errno));
-    if (!flock(file->lock_fd, LOCK_EX | LOCK_NB))
+    if (!flock(file->lock_fd, LOCK_EX | LOCK_NB)) {
+        lock_sign(file->lock_fd);
         return 0;
+    }
     r = errno;
+    if (r == EWOULDBLOCK)
+        r = file_busy(file, lock_signature(file->lock_fd), err);
+    else
+        r = err_set(err, -r, "%s: %s", name, strerror(r));
     closep(&file->lock_fd);
     file->lock_fd = -1;
-    if (r == EWOULDBLOCK)
-        return err_set(err, DRAFT_DB_E_BUSY, "%s: another process writes to this draft database", file->path);
-    return err_set(err, -r, "%s: %s", name, strerror(r));
+    return r;
 }
 
 /* An empty file that only its owner may read; SQLite gives the log beside it the same permissions, and deletes one that
@@ -401,7 +448,7 @@ static int file_make(DraftDbFile *file, ErrText *err) {
             return err_set(err, -EPERM, "%s: others may read or write the draft database (chmod 600)", file->path);
         return 0;
     }
-    if (errno != ENOENT || file->reader)
+    if (errno != ENOENT)
         return err_set(err, -errno, "%s: %s", file->path, strerror(errno));
     fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || fsync(fd) < 0)
@@ -421,10 +468,10 @@ static int file_open(DraftDbFile *file, ErrText *err) {
     if (code)
         return file_fault(file, code, err);
     r = file_configure(file, err);
-    if (!r && file->reader)
-        return draft_db_file_run(file, "PRAGMA query_only = ON", err);
     if (!r)
         r = file_want_log(file, err);
+    if (!r)
+        r = file_remove(file, "-shm", 0, err); /* earlier versions shared the log's index in it */
     if (!r)
         r = file_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
     if (!r)
@@ -445,17 +492,18 @@ int draft_db_file_ready(DraftDbFile *file, ErrText *err) {
         r = file_lock(file, err);
     if (!r)
         r = file_open(file, err);
-    if (r == DRAFT_DB_E_DAMAGED && !file->reader)
+    if (r == DRAFT_DB_E_DAMAGED)
         return draft_db_file_judge(file, r, err);
-    if (r)
-        file_close(file);
-    return r;
+    if (!r)
+        return 0;
+    file_close(file);
+    return r == DRAFT_DB_E_BUSY && file->lock_fd >= 0 ? file_busy(file, file_holder(file), err) : r;
 }
 
 int draft_db_file_judge(DraftDbFile *file, int r, ErrText *err) {
     ErrText why = { "" };
 
-    if (r != DRAFT_DB_E_DAMAGED || file->reader)
+    if (r != DRAFT_DB_E_DAMAGED)
         return r;
     r = file_set_aside(file, &why);
     if (!r)
@@ -468,8 +516,8 @@ int draft_db_file_judge(DraftDbFile *file, int r, ErrText *err) {
     return DRAFT_DB_E_SET_ASIDE;
 }
 
-int draft_db_file_init(DraftDbFile *file, const char *path, bool reader, ErrText *err) {
-    *file = (DraftDbFile){ .lock_fd = -1, .reader = reader };
+int draft_db_file_init(DraftDbFile *file, const char *path, ErrText *err) {
+    *file = (DraftDbFile){ .lock_fd = -1 };
     file->path = strdup(path);
     if (!file->path)
         return err_set(err, -ENOMEM, "%s: out of memory", path);

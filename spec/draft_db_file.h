@@ -14,11 +14,10 @@
 typedef struct DraftDbFile {
     char *path;
     sqlite3 *sql; /* NULL: closed after an error, opened again by draft_db_file_ready() */
-    int lock_fd;  /* the writer's lock */
-    bool reader;
+    int lock_fd;  /* of PATH.lock, which has the number of the process that holds it */
 } DraftDbFile;
 
-int draft_db_file_init(DraftDbFile *file, const char *path, bool reader, ErrText *err);
+int draft_db_file_init(DraftDbFile *file, const char *path, ErrText *err);
 void draft_db_file_deinit(DraftDbFile *file);
 /* Open, or open again. 0, DRAFT_DB_E_SET_ASIDE with an empty database open, or an error with none. */
 int draft_db_file_ready(DraftDbFile *file, ErrText *err);

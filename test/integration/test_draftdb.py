@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -451,15 +452,57 @@ class Settings(unittest.TestCase):
         daemon.stop()  # stores what it has answered
         daemon = self.start(f"--draftdb-dir={folder}/state/draftdb")
         self.assertEqual(stats(daemon.connect()).documents, 1)
-        # Another daemon on the same folder goes on without.
+        # Another daemon on the same folder goes on without, and takes it when the first one has gone.
         second = self.start(f"--draftdb-dir={folder}/state/draftdb")
         connection = second.connect()
         connection.generate(ask())
-        with self.assertRaises(Refused):
-            stats(connection)
-        self.assertRegex(second.log(), "nothing is stored for later drafts: .*another process writes")
-        second.stop()
+        self.assert_held(second, connection, daemon.process.pid)
         daemon.stop()
+        second.wait_until(lambda status: "it could not be opened before" in second.log(), "the second one takes it by itself")
+        connection.generate(ask())
+        self.assertEqual(stats(connection).documents, 2)
+        second.stop()
+
+    def assert_held(self, daemon, connection, pid):
+        """Whoever asks is told at once who has it, and the log has said it once."""
+        start = time.monotonic()
+        for call in (stats, forget, export):
+            with self.assertRaises(Refused) as caught:
+                call(connection)
+            self.assertEqual(caught.exception.code, pb.ERROR_CODE_BUSY)
+            self.assertIn(f"process {pid} uses this draft database", caught.exception.error.message)
+            self.assertGreater(caught.exception.error.retry_after_ms, 0)
+        self.assertLess(time.monotonic() - start, 5 * SLOW)
+        self.assertEqual(daemon.log().count("nothing is stored for later drafts: draft database"), 1)
+
+    def test_held_by_sqlite(self):
+        """Somebody looks into the file with another program: no call and no end of the service waits for that."""
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        daemon = self.start(f"--draftdb-dir={folder}/draftdb")
+        daemon.connect().generate(ask())
+        daemon.stop()
+        other = sqlite3.connect(folder / "draftdb/drafts.db")
+        self.addCleanup(other.close)
+        other.execute("BEGIN EXCLUSIVE")
+        daemon = self.start(f"--draftdb-dir={folder}/draftdb")
+        connection = daemon.connect()
+        for _ in range(3):
+            connection.generate(ask())
+        self.assert_held(daemon, connection, os.getpid())
+        other.close()
+        self.assertEqual(stats(connection).documents, 1)
+        daemon.stop()
+        other = sqlite3.connect(folder / "draftdb/drafts.db")
+        other.execute("BEGIN EXCLUSIVE")
+        daemon = self.start(f"--draftdb-dir={folder}/draftdb")
+        connection = daemon.connect()
+        for _ in range(3):
+            connection.generate(ask())
+        start = time.monotonic()
+        daemon.stop()
+        self.assertLess(time.monotonic() - start, 4 * SLOW)
+        other.close()
 
     def test_damaged(self):
         folder = Path(tempfile.mkdtemp(prefix="coordgen-"))

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -48,10 +47,12 @@ static int taken_as_empty(int r, const ErrText *err) {
 static int store_open(DraftStore *store, ErrText *err) {
     uint64_t n_documents = 0;
     ErrText ignored;
+    DraftClockReading now;
     int r = make_parents(store->path, err);
 
+    draft_clock_read_system(&now);
     if (!r)
-        r = taken_as_empty(draft_db_open(&store->db, store->path, &store->limits, (uint64_t)time(NULL), err), err);
+        r = taken_as_empty(draft_db_open(&store->db, store->path, &store->limits, &now, err), err);
     if (!r && !draft_db_stats_each(store->db, count_documents, &n_documents, &ignored))
         log_info(TOPIC_DAEMON, "draft database %s: %" PRIu64 " documents%s", store->path, n_documents,
                  *store->why.text ? "; it could not be opened before, and now answers are stored" : "");
@@ -83,13 +84,15 @@ bool draft_store_ready(DraftStore *store) {
 
 void draft_store_expire(DraftStore *store) {
     const uint64_t now_ns = clock_now_ns();
+    DraftClockReading now;
     ErrText err = { "" };
     int r;
 
     if (!store->limits.age_max_s || now_ns < store->expire_ns || !draft_store_ready(store))
         return;
     store->expire_ns = now_ns + DRAFT_STORE_EXPIRE_NS;
-    r = taken_as_empty(draft_db_expire(store->db, (uint64_t)time(NULL), &err), &err);
+    draft_clock_read_system(&now);
+    r = taken_as_empty(draft_db_expire(store->db, &now, &err), &err);
     if (r)
         log_warn(TOPIC_DAEMON, "draft database %s", err.text);
 }
@@ -97,13 +100,13 @@ void draft_store_expire(DraftStore *store) {
 /* ---- errands of the engine thread -------------------------------------------------------------------------------- */
 
 static int add_once(DraftStore *store, const DraftErrand *errand, ErrText *err) {
-    const DraftDbDocument document = { .uid = errand->uid,
-                                       .tokenizer = errand->tokenizer,
-                                       .tokens = errand->tokens,
-                                       .n_tokens = errand->n_tokens,
-                                       .time_s = (uint64_t)time(NULL) };
+    const DraftDbDocument document = {
+        .uid = errand->uid, .tokenizer = errand->tokenizer, .tokens = errand->tokens, .n_tokens = errand->n_tokens
+    };
+    DraftClockReading now;
 
-    return draft_db_add(store->db, &document, err);
+    draft_clock_read_system(&now);
+    return draft_db_add(store->db, &document, &now, err);
 }
 
 /* 0: it is on the disk. */
@@ -297,14 +300,16 @@ static int serve_export(DraftStore *store, DraftErrand *errand) {
 
 static int serve_import(DraftStore *store, DraftErrand *errand) {
     DraftDbImported imported = { 0 };
+    DraftClockReading now;
     int r;
 
+    draft_clock_read_system(&now);
     if (lseek(errand->fd, 0, SEEK_SET) < 0)
         return err_set(&errand->err, -errno, "cannot read the import: %s", strerror(errno));
-    r = draft_db_import(store->db, errand->uid, errand->fd, (uint64_t)time(NULL), &imported, &errand->err);
+    r = draft_db_import(store->db, errand->uid, errand->fd, &now, &imported, &errand->err);
     if (r == DRAFT_DB_E_SET_ASIDE && !taken_as_empty(r, &errand->err)) {
         if (lseek(errand->fd, 0, SEEK_SET) == 0)
-            r = draft_db_import(store->db, errand->uid, errand->fd, (uint64_t)time(NULL), &imported, &errand->err);
+            r = draft_db_import(store->db, errand->uid, errand->fd, &now, &imported, &errand->err);
     }
     errand->n_documents = imported.n_documents;
     errand->n_expired = imported.n_expired;

@@ -162,7 +162,8 @@ int draft_db_may_add(DraftDb *db, uint32_t uid, ErrText *err) {
     return r;
 }
 
-int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t *idp, ErrText *err) {
+/* Adds a row; ran_s: its age counts from there (DraftDbMoment.ran_s). */
+int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t ran_s, int64_t *idp, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     _cleanup_(freep) uint8_t *blob = NULL;
     uint8_t owner[DRAFT_DB_OWNER_BYTES];
@@ -184,8 +185,8 @@ int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t *idp, 
                        "a document of %" PRIu64 " bytes: the draft database may have %" PRIu64, row_bytes(blob_bytes),
                        db->limits.bytes_max);
     r = draft_db_file_prepare(&db->file, &query,
-                              "INSERT INTO document(uid, tokenizer, time, n_tokens, n_prompt, bytes, blob)"
-                              " VALUES(?, ?, ?, ?, ?, ?, ?)",
+                              "INSERT INTO document(uid, tokenizer, time, n_tokens, n_prompt, bytes, blob, ran)"
+                              " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
                               err);
     if (r)
         return r;
@@ -196,6 +197,7 @@ int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t *idp, 
     sqlite3_bind_int64(query, 5, (int64_t)document->n_prompt);
     sqlite3_bind_int64(query, 6, (int64_t)row_bytes(blob_bytes));
     sqlite3_bind_blob(query, 7, blob, (int)blob_bytes, SQLITE_STATIC);
+    sqlite3_bind_int64(query, 8, ran_s);
     r = draft_db_file_step(&db->file, query, NULL, err);
     if (!r)
         *idp = sqlite3_last_insert_rowid(db->file.sql);
@@ -247,24 +249,9 @@ static int limit_victim(DraftDb *db, const char *column, const uint32_t *adder, 
     return r;
 }
 
-static int trim_age(DraftDb *db, uint64_t now_s, ErrText *err) {
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    int r;
-
-    if (!db->limits.age_max_s || now_s <= db->limits.age_max_s)
-        return 0;
-    r = draft_db_file_prepare(&db->file, &query,
-                              "DELETE FROM document WHERE time < ? AND uid NOT IN (SELECT uid FROM app WHERE frozen)",
-                              err);
-    if (r)
-        return r;
-    sqlite3_bind_int64(query, 1, (int64_t)(now_s - db->limits.age_max_s));
-    return draft_db_file_step(&db->file, query, NULL, err);
-}
-
 /**
  * draft_db_trim() - within a transaction: what is too old goes, and then what is beyond the limits
- * @adder:     who has added to it; NULL: nobody
+ * @adder:     who has added to it, and then ages are looked at once in a while; NULL: nobody
  * @first_new: the first document that was added in this transaction; INT64_MAX: none
  *
  * Who has the most gives first, so that one app's many documents take nothing from another's few. What was just added
@@ -272,8 +259,8 @@ static int trim_age(DraftDb *db, uint64_t now_s, ErrText *err) {
  * documents stay, and count.
  * Return: 0, DRAFT_DB_E_FULL, or as draft_db_file_step().
  */
-int draft_db_trim(DraftDb *db, uint64_t now_s, const uint32_t *adder, int64_t first_new, ErrText *err) {
-    int r = trim_age(db, now_s, err);
+int draft_db_trim(DraftDb *db, const DraftDbMoment *moment, const uint32_t *adder, int64_t first_new, ErrText *err) {
+    int r = adder && !draft_db_age_is_due(db, moment) ? 0 : draft_db_age_trim(db, moment, err);
 
     while (!r) {
         const char *column;
@@ -293,55 +280,65 @@ int draft_db_trim(DraftDb *db, uint64_t now_s, const uint32_t *adder, int64_t fi
     return r ? r : draft_db_file_run(&db->file, "DELETE FROM app WHERE NOT documents AND NOT frozen", err);
 }
 
-static int db_add(DraftDb *db, const DraftDbDocument *document, ErrText *err) {
+static int db_add(DraftDb *db, DraftDbDocument document, const DraftClockReading *now, ErrText *err) {
     _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
+    DraftDbMoment moment;
     int64_t id;
     int r;
 
     r = draft_db_file_begin(&open, &db->file, err);
     if (!r)
-        r = draft_db_may_add(db, document->uid, err);
+        r = draft_db_may_add(db, document.uid, err);
     if (!r)
-        r = draft_db_insert(db, document, &id, err);
+        r = draft_db_age_advance(db, now, &moment, err);
+    if (!r) {
+        document.time_s = (uint64_t)moment.date_s;
+        r = draft_db_insert(db, &document, moment.ran_s, &id, err);
+    }
     if (!r)
-        r = draft_db_trim(db, document->time_s, &document->uid, id, err);
+        r = draft_db_trim(db, &moment, &document.uid, id, err);
     return r ? r : draft_db_file_commit(&db->file, err);
 }
 
 /**
  * draft_db_add() - store a document; others may be evicted for it
- * @document: its time is the present
+ * @document: its time is not looked at: it becomes that of @now
  *
  * All in one transaction, which is on the disk when this returns 0. With any other code nothing is stored; the database
  * may be used further.
  * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_FULL, DRAFT_DB_E_TOO_LARGE, DRAFT_DB_E_FROZEN, DRAFT_DB_E_BUSY or -errno.
  */
-int draft_db_add(DraftDb *db, const DraftDbDocument *document, ErrText *err) {
+int draft_db_add(DraftDb *db, const DraftDbDocument *document, const DraftClockReading *now, ErrText *err) {
     int r = draft_db_file_ready(&db->file, err);
 
     if (!r)
-        r = db_add(db, document, err);
+        r = db_add(db, *document, now, err);
     return draft_db_file_judge(&db->file, r, err);
 }
 
-static int db_expire(DraftDb *db, uint64_t now_s, ErrText *err) {
+static int db_expire(DraftDb *db, const DraftClockReading *now, DraftDbMoment *moment, ErrText *err) {
     _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
     int r;
 
     r = draft_db_file_begin(&open, &db->file, err);
     if (!r)
-        r = draft_db_trim(db, now_s, NULL, INT64_MAX, err);
+        r = draft_db_age_advance(db, now, moment, err);
+    if (!r)
+        r = draft_db_trim(db, moment, NULL, INT64_MAX, err);
     return r ? r : draft_db_file_commit(&db->file, err);
 }
 
-/* What is older than the limit goes, copies of damaged databases too, and what is beyond the other limits. */
-int draft_db_expire(DraftDb *db, uint64_t now_s, ErrText *err) {
+/* What is older than the limit goes, and what is beyond the other limits. Copies of damaged databases go by the date,
+ * from which pauses that are not believed yet are taken. */
+int draft_db_expire(DraftDb *db, const DraftClockReading *now, ErrText *err) {
+    DraftDbMoment moment = { 0 };
     int r = draft_db_file_ready(&db->file, err);
 
     if (!r)
-        r = db_expire(db, now_s, err);
-    if (!r && db->limits.age_max_s && now_s > db->limits.age_max_s)
-        r = draft_db_file_drop_set_aside(&db->file, now_s - db->limits.age_max_s, err);
+        r = db_expire(db, now, &moment, err);
+    if (!r && db->limits.age_max_s)
+        r = draft_db_file_expire_set_aside(&db->file, moment.date_s, moment.date_s - moment.doubted_s,
+                                           db->limits.age_max_s, err);
     return draft_db_file_judge(&db->file, r, err);
 }
 
@@ -492,7 +489,7 @@ int draft_db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_document
     if (!r)
         r = db_rewrite(db, err);
     r = draft_db_file_judge(&db->file, r, err);
-    r_drop = draft_db_file_drop_set_aside(&db->file, UINT64_MAX, &dropped);
+    r_drop = draft_db_file_drop_set_aside(&db->file, &dropped);
     if (r_drop)
         return err_set(err, r_drop, "%s", dropped.text);
     return r;
@@ -535,7 +532,8 @@ static int db_new(DraftDb **dbp, const char *path, ErrText *err) {
  * Return: 0; DRAFT_DB_E_SET_ASIDE: open too, and empty, with a text for the log; DRAFT_DB_E_BUSY: another process has
  * it; DRAFT_DB_E_FULL; or -errno.
  */
-int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, uint64_t now_s, ErrText *err) {
+int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, const DraftClockReading *now,
+                  ErrText *err) {
     _cleanup_(draft_db_freep) DraftDb *db = NULL;
     ErrText expired = { "" };
     int r, r_expire;
@@ -545,7 +543,7 @@ int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, 
         return r;
     db->limits = *limits;
     /* On a full disk nothing can be deleted, and all can be read. */
-    r_expire = draft_db_expire(db, now_s, &expired);
+    r_expire = draft_db_expire(db, now, &expired);
     if (r_expire && r_expire != DRAFT_DB_E_FULL) {
         err_set(err, r_expire, "%s", expired.text);
         r = r_expire;

@@ -13,29 +13,7 @@
 #include <unistd.h>
 
 #include "spec/draft_db.h"
-
-#define DRAFT_DB_APPLICATION 0x43474442 /* "CGDB": application_id */
-#define DRAFT_DB_FORM 1                 /* user_version: the tables below */
-
-/* What SQLite keeps of each is compared with this when the file is opened. Sums of a user stand in app, so that the
- * limits cost a look at the users and not one at all documents; triggers keep them true whatever adds and deletes. */
-static const char *const file_schema[] = {
-    "CREATE TABLE app(uid INTEGER PRIMARY KEY, frozen INTEGER NOT NULL DEFAULT 0, documents INTEGER NOT NULL DEFAULT 0,"
-    " bytes INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0)",
-    "CREATE TABLE document(id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, tokenizer BLOB NOT NULL,"
-    " time INTEGER NOT NULL, n_tokens INTEGER NOT NULL, n_prompt INTEGER NOT NULL, bytes INTEGER NOT NULL,"
-    " blob BLOB NOT NULL)",
-    "CREATE INDEX document_app ON document(uid)",
-    "CREATE INDEX document_tokenizer ON document(uid, tokenizer)",
-    "CREATE INDEX document_time ON document(time)",
-    "CREATE TRIGGER document_added AFTER INSERT ON document BEGIN"
-    " INSERT OR IGNORE INTO app(uid) VALUES(new.uid);"
-    " UPDATE app SET documents = documents + 1, bytes = bytes + new.bytes, tokens = tokens + new.n_tokens"
-    " WHERE uid = new.uid; END",
-    "CREATE TRIGGER document_deleted AFTER DELETE ON document BEGIN"
-    " UPDATE app SET documents = documents - 1, bytes = bytes - old.bytes, tokens = tokens - old.n_tokens"
-    " WHERE uid = old.uid; END",
-};
+#include "spec/draft_db_schema.h"
 
 static bool is_space(int number) {
     return number == ENOSPC || number == EDQUOT || number == EFBIG;
@@ -117,8 +95,10 @@ int draft_db_file_run(DraftDbFile *file, const char *statement, ErrText *err) {
 }
 
 int draft_db_file_begin(DraftDbFile **openp, DraftDbFile *file, ErrText *err) {
-    int r = draft_db_file_run(file, "BEGIN IMMEDIATE", err);
+    int r = file->is_old ? draft_db_schema_upgrade(file, err) : 0;
 
+    if (!r)
+        r = draft_db_file_run(file, "BEGIN IMMEDIATE", err);
     if (!r)
         *openp = file;
     return r;
@@ -140,7 +120,7 @@ int draft_db_file_checkpoint(DraftDbFile *file, ErrText *err) {
     return code ? file_fault(file, code, err) : 0;
 }
 
-static int file_number(DraftDbFile *file, const char *statement, int64_t *valuep, ErrText *err) {
+int draft_db_file_number(DraftDbFile *file, const char *statement, int64_t *valuep, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     bool row = false;
     int r;
@@ -196,40 +176,6 @@ static int file_want_log(DraftDbFile *file, ErrText *err) {
                          file->path);
 }
 
-static int file_make_tables(DraftDbFile *file, ErrText *err) {
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
-    char ids[96];
-    int r;
-
-    r = draft_db_file_begin(&open, file, err);
-    for (size_t i = 0; !r && i < ARRAY_LEN(file_schema); i++)
-        r = draft_db_file_run(file, file_schema[i], err);
-    snprintf(ids, sizeof(ids), "PRAGMA application_id = %d; PRAGMA user_version = %d", DRAFT_DB_APPLICATION,
-             DRAFT_DB_FORM);
-    if (!r)
-        r = draft_db_file_run(file, ids, err);
-    return r ? r : draft_db_file_commit(file, err);
-}
-
-static int file_check_schema(DraftDbFile *file, ErrText *err) {
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    bool row = false;
-    int r;
-
-    r = draft_db_file_prepare(file, &query, "SELECT sql FROM sqlite_schema ORDER BY rowid", err);
-    for (size_t i = 0; !r; i++) {
-        const char *text;
-
-        r = draft_db_file_step(file, query, &row, err);
-        if (r || (!row && i == ARRAY_LEN(file_schema)))
-            break;
-        text = row ? (const char *)sqlite3_column_text(query, 0) : NULL;
-        if (i >= ARRAY_LEN(file_schema) || !text || strcmp(text, file_schema[i]))
-            r = err_set(err, DRAFT_DB_E_DAMAGED, "%s: other tables than the draft database has", file->path);
-    }
-    return r;
-}
-
 static int file_check_pages(DraftDbFile *file, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     const char *text;
@@ -243,31 +189,6 @@ static int file_check_pages(DraftDbFile *file, ErrText *err) {
         return r;
     text = row ? (const char *)sqlite3_column_text(query, 0) : NULL;
     return text && !strcmp(text, "ok") ? 0 : file_fault(file, SQLITE_CORRUPT, err);
-}
-
-static int file_check(DraftDbFile *file, ErrText *err) {
-    int64_t application = 0, form = 0, same = 0;
-    int r;
-
-    r = file_number(file, "PRAGMA application_id", &application, err);
-    if (!r)
-        r = file_number(file, "PRAGMA user_version", &form, err);
-    if (r)
-        return r;
-    if (application != DRAFT_DB_APPLICATION || form != DRAFT_DB_FORM)
-        return err_set(err, DRAFT_DB_E_DAMAGED, "%s: not a draft database of this version of coordgen", file->path);
-    r = file_check_schema(file, err);
-    if (!r)
-        r = file_check_pages(file, err);
-    if (!r)
-        r = file_number(file,
-                        "SELECT (SELECT count(*) FROM document) = (SELECT total(documents) FROM app) AND"
-                        " (SELECT total(bytes) FROM document) = (SELECT total(bytes) FROM app) AND"
-                        " (SELECT total(n_tokens) FROM document) = (SELECT total(tokens) FROM app)",
-                        &same, err);
-    if (!r && !same)
-        r = err_set(err, DRAFT_DB_E_DAMAGED, "%s: the draft database's sums are not those of its rows", file->path);
-    return r;
 }
 
 /* --- names beside the file ---------------------------------------------------------------------------------------- */
@@ -300,19 +221,36 @@ static int file_move(const DraftDbFile *file, const char *suffix, unsigned int f
     return r;
 }
 
-int draft_db_file_drop_set_aside(DraftDbFile *file, uint64_t before_s, ErrText *err) {
+static int drop_set_aside(const DraftDbFile *file, unsigned int i, ErrText *err) {
+    int r = file_remove(file, "-wal", i, err);
+
+    return r ? r : file_remove(file, "", i, err);
+}
+
+int draft_db_file_drop_set_aside(DraftDbFile *file, ErrText *err) {
+    int r = 0;
+
+    for (unsigned int i = 1; !r && i <= DRAFT_DB_SET_ASIDE_MAX; i++)
+        r = drop_set_aside(file, i, err);
+    return r;
+}
+
+int draft_db_file_expire_set_aside(DraftDbFile *file, int64_t date_s, int64_t believed_s, uint64_t age_max_s,
+                                   ErrText *err) {
     int r = 0;
 
     for (unsigned int i = 1; !r && i <= DRAFT_DB_SET_ASIDE_MAX; i++) {
+        const struct timespec times[2] = { { .tv_sec = date_s }, { .tv_sec = date_s } };
         struct stat status;
         char name[PATH_MAX];
 
         r = file_name(file, name, "", i, err);
-        if (r || (before_s != UINT64_MAX && (lstat(name, &status) < 0 || (uint64_t)status.st_mtime >= before_s)))
+        if (r || lstat(name, &status) < 0)
             continue;
-        r = file_remove(file, "-wal", i, err);
-        if (!r)
-            r = file_remove(file, "", i, err);
+        if (status.st_mtime > date_s)
+            (void)utimensat(AT_FDCWD, name, times, AT_SYMLINK_NOFOLLOW);
+        else if (believed_s > status.st_mtime && (uint64_t)(believed_s - status.st_mtime) > age_max_s)
+            r = drop_set_aside(file, i, err);
     }
     return r;
 }
@@ -473,12 +411,18 @@ static int file_open(DraftDbFile *file, ErrText *err) {
     if (!r)
         r = file_remove(file, "-shm", 0, err); /* earlier versions shared the log's index in it */
     if (!r)
-        r = file_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
+        r = draft_db_file_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
     if (!r)
-        r = file_number(file, "PRAGMA user_version", &ids, err);
+        r = draft_db_file_number(file, "PRAGMA user_version", &ids, err);
     if (!r && !n_tables && !ids)
-        r = file_make_tables(file, err);
-    return r ? r : file_check(file, err);
+        r = draft_db_schema_make(file, err);
+    if (!r)
+        r = draft_db_schema_check(file, err);
+    if (!r)
+        r = file_check_pages(file, err);
+    if (!r && file->is_old)
+        r = draft_db_schema_upgrade(file, err);
+    return r == DRAFT_DB_E_FULL && file->is_old ? 0 : r; /* it is read as it is; who writes needs room anyway */
 }
 
 /* Opens it, and once more where the first was damaged and is out of the way. */

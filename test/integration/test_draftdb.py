@@ -504,6 +504,34 @@ class Settings(unittest.TestCase):
         self.assertLess(time.monotonic() - start, 4 * SLOW)
         other.close()
 
+    def test_a_wrong_date(self):
+        """For one start the date is 200 days ahead of what the file has: nothing goes. Time that has run does count."""
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        flags = (f"--draftdb-dir={folder}/draftdb", "--draftdb-age=90d")
+
+        def documents(change=None, model=None):
+            """After a start of the machine, as the file has it, with a change to its clock."""
+            if change:
+                database = sqlite3.connect(folder / "draftdb/drafts.db")
+                with database:
+                    database.execute(f"UPDATE clock SET boot = zeroblob(16), {change}")
+                database.close()
+            daemon = self.start(*flags, **({} if model else {"model": None}))
+            connection = daemon.connect()
+            if model:
+                connection.generate(ask())
+            n = stats(connection).documents
+            daemon.stop()
+            return n
+
+        self.assertEqual(documents(model=True), 1)
+        self.assertEqual(documents(f"wall = wall - {200 * 86400}", model=True), 2)  # now is ahead of that
+        self.assertEqual(documents(f"wall = wall + {200 * 86400}"), 2)              # and right again
+        self.assertEqual(documents(f"wall = {3 * 365 * 86400}"), 2)                 # a clock that was not set before
+        self.assertEqual(documents(f"ran = ran + {89 * 86400}"), 2)
+        self.assertEqual(documents(f"ran = ran + {2 * 86400}"), 0)
+
     def test_damaged(self):
         folder = Path(tempfile.mkdtemp(prefix="coordgen-"))
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)

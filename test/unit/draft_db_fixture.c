@@ -52,10 +52,18 @@ void draft_db_fixture_close(DraftDbFixture *fixture) {
     fixture->db = draft_db_free(fixture->db);
 }
 
+DraftClockReading draft_db_fixture_now(const DraftDbFixture *fixture) {
+    return (DraftClockReading){ .wall_s = (uint64_t)((int64_t)fixture->now_s + fixture->jump_s),
+                                .boot_s = fixture->now_s,
+                                .boot = { 1, fixture->boot } };
+}
+
 int draft_db_fixture_open(DraftDbFixture *fixture) {
+    const DraftClockReading now = draft_db_fixture_now(fixture);
+
     draft_db_fixture_close(fixture);
     fixture->err.text[0] = 0;
-    return draft_db_open(&fixture->db, fixture->path, &fixture->limits, fixture->now_s, &fixture->err);
+    return draft_db_open(&fixture->db, fixture->path, &fixture->limits, &now, &fixture->err);
 }
 
 uint32_t *draft_db_fixture_tokens(uint32_t seed, size_t n) {
@@ -72,15 +80,13 @@ uint32_t *draft_db_fixture_tokens(uint32_t seed, size_t n) {
 
 int draft_db_fixture_add(DraftDbFixture *fixture, uint32_t uid, uint32_t seed, size_t n) {
     _cleanup_(freep) uint32_t *tokens = draft_db_fixture_tokens(seed, n);
-    const DraftDbDocument document = { .uid = uid,
-                                       .tokenizer = draft_db_fixture_tokenizer,
-                                       .tokens = tokens,
-                                       .n_tokens = n,
-                                       .n_prompt = n / 2,
-                                       .time_s = fixture->now_s };
+    const DraftDbDocument document = {
+        .uid = uid, .tokenizer = draft_db_fixture_tokenizer, .tokens = tokens, .n_tokens = n, .n_prompt = n / 2
+    };
+    const DraftClockReading now = draft_db_fixture_now(fixture);
 
     fixture->err.text[0] = 0;
-    return draft_db_add(fixture->db, &document, &fixture->err);
+    return draft_db_add(fixture->db, &document, &now, &fixture->err);
 }
 
 typedef struct Seeds {

@@ -12,7 +12,9 @@ typedef struct DraftDbFixture {
     char folder[96]; /* TOP/draftdb */
     char path[128];  /* FOLDER/drafts.db */
     DraftDbLimits limits;
-    uint64_t now_s;
+    uint64_t now_s; /* the date, and how long the machine runs; jump_s and boot apart */
+    int64_t jump_s; /* by which the date is another one */
+    uint8_t boot;   /* which start of the machine it is */
     DraftDb *db;
     ErrText err;
 } DraftDbFixture;
@@ -23,6 +25,8 @@ void draft_db_fixture_init(DraftDbFixture *fixture);
 void draft_db_fixture_deinit(DraftDbFixture *fixture);
 int draft_db_fixture_open(DraftDbFixture *fixture); /* closes what is open */
 void draft_db_fixture_close(DraftDbFixture *fixture);
+
+DraftClockReading draft_db_fixture_now(const DraftDbFixture *fixture);
 
 /* u32[n] that no compression makes shorter; the first is seed. The caller's. */
 uint32_t *draft_db_fixture_tokens(uint32_t seed, size_t n);

@@ -53,6 +53,10 @@ static int store_open(DraftStore *store, ErrText *err) {
     draft_clock_read_system(&now);
     if (!r)
         r = taken_as_empty(draft_db_open(&store->db, store->path, &store->limits, &now, err), err);
+    if (r == DRAFT_DB_E_FULL) { /* it is open, and what wants room tries again */
+        log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err->text);
+        return 0;
+    }
     if (!r && !draft_db_stats_each(store->db, count_documents, &n_documents, &ignored))
         log_info(TOPIC_DAEMON, "draft database %s: %" PRIu64 " documents%s", store->path, n_documents,
                  *store->why.text ? "; it could not be opened before, and now answers are stored" : "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The time by which stored answers grow old. Time that the machine runs is exact, whatever its date is. Time that it
- * was off, a pause, is what the date says afterwards: the next start, or a day or so, must agree, and steps are small. */
+ * was off, a pause, is what the date says afterwards: the next start, or a day, must agree, and steps are small. */
 #ifndef COORDGEN_SPEC_DRAFT_CLOCK_H
 #define COORDGEN_SPEC_DRAFT_CLOCK_H
 

@@ -427,73 +427,7 @@ int draft_db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_
     return draft_db_file_judge(&db->file, r, err);
 }
 
-/* --- forget, freeze ----------------------------------------------------------------------------------------------- */
-
-static int db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    uint64_t n_documents;
-    int r;
-
-    r = draft_db_file_begin(&open, &db->file, err);
-    if (!r)
-        r = draft_db_file_prepare(&db->file, &query,
-                                  "DELETE FROM document WHERE (?1 IS NULL OR uid = ?1) AND"
-                                  " (?2 IS NULL OR tokenizer = ?2) AND (?3 IS NULL OR time < ?3)",
-                                  err);
-    if (r)
-        return r;
-    if (what->uid)
-        sqlite3_bind_int64(query, 1, *what->uid);
-    if (what->tokenizer)
-        sqlite3_bind_blob(query, 2, what->tokenizer, DRAFT_DB_TOKENIZER_BYTES, SQLITE_STATIC);
-    if (what->before_s)
-        sqlite3_bind_int64(query, 3, *what->before_s > INT64_MAX ? INT64_MAX : (int64_t)*what->before_s);
-    r = draft_db_file_step(&db->file, query, NULL, err);
-    n_documents = (uint64_t)sqlite3_changes64(db->file.sql);
-    sqlite3_reset(query);
-    if (!r)
-        r = draft_db_file_run(&db->file, "DELETE FROM app WHERE NOT documents AND NOT frozen", err);
-    if (!r)
-        r = draft_db_file_commit(&db->file, err);
-    if (!r)
-        *n_documentsp = n_documents;
-    return r;
-}
-
-/* secure_delete is not enough: when SQLite balances its tree, copies of rows stay in the gaps of pages, and are no rows
- * any more when theirs is deleted. So the file is written anew, from the rows that are left; in memory first. */
-static int db_rewrite(DraftDb *db, ErrText *err) {
-    int r = draft_db_file_run(&db->file, "VACUUM", err);
-
-    return r ? r : draft_db_file_checkpoint(&db->file, err);
-}
-
-/**
- * draft_db_forget() - delete documents so that their bytes are no longer in the files
- * @n_documentsp: out: how many; 0 where the database was damaged and is gone as a whole
- *
- * Copies that were set aside go too, all of them: nobody can tell what is in a damaged one. Takes memory for the whole
- * file while it is written anew, and seconds on a slow disk: not for a thread that others wait for.
- * Return: 0, or DRAFT_DB_E_SET_ASIDE (and what was set aside is deleted), DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, -errno.
- * Where *@n_documentsp is not 0 with an error, they are deleted but the files may still hold bytes of them: try again.
- */
-int draft_db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {
-    ErrText dropped = { "" };
-    int r, r_drop;
-
-    *n_documentsp = 0;
-    r = draft_db_file_ready(&db->file, err);
-    if (!r)
-        r = db_forget(db, what, n_documentsp, err);
-    if (!r)
-        r = db_rewrite(db, err);
-    r = draft_db_file_judge(&db->file, r, err);
-    r_drop = draft_db_file_drop_set_aside(&db->file, &dropped);
-    if (r_drop)
-        return err_set(err, r_drop, "%s", dropped.text);
-    return r;
-}
+/* --- freeze ------------------------------------------------------------------------------------------------------- */
 
 /* Frozen: nothing of the user's is added or evicted, whatever its age, until it is thawed; forgetting goes on. */
 int draft_db_freeze(DraftDb *db, uint32_t uid, bool frozen, ErrText *err) {
@@ -519,7 +453,7 @@ static int db_new(DraftDb **dbp, const char *path, ErrText *err) {
     if (!db)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     r = draft_db_file_init(&db->file, path, err);
-    if (!r || r == DRAFT_DB_E_SET_ASIDE)
+    if (!r || r == DRAFT_DB_E_SET_ASIDE || r == DRAFT_DB_E_FULL)
         *dbp = steal(&db);
     return r;
 }
@@ -530,7 +464,8 @@ static int db_new(DraftDb **dbp, const char *path, ErrText *err) {
  *
  * Every page is looked at, and what is beyond the limits goes. Nobody is waited for.
  * Return: 0; DRAFT_DB_E_SET_ASIDE: open too, and empty, with a text for the log; DRAFT_DB_E_BUSY: another process has
- * it; DRAFT_DB_E_FULL; or -errno.
+ * it; or -errno. DRAFT_DB_E_FULL: open as well, with a text for the log; nothing is there, and every call tries to
+ * make it. What is there already is read and forgotten on a full disk, too.
  */
 int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, const DraftClockReading *now,
                   ErrText *err) {
@@ -548,7 +483,7 @@ int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, 
         err_set(err, r_expire, "%s", expired.text);
         r = r_expire;
     }
-    if (!r || r == DRAFT_DB_E_SET_ASIDE)
+    if (!r || r == DRAFT_DB_E_SET_ASIDE || r == DRAFT_DB_E_FULL)
         *dbp = steal(&db);
     return r;
 }

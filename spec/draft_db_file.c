@@ -72,10 +72,12 @@ static int file_fault(const DraftDbFile *file, int code, ErrText *err) {
     }
 }
 
-int draft_db_file_prepare(DraftDbFile *file, sqlite3_stmt **statementp, const char *statement, ErrText *err) {
-    int code = sqlite3_prepare_v2(file->sql, statement, -1, statementp, NULL);
-
+int draft_db_file_result(const DraftDbFile *file, int code, ErrText *err) {
     return code ? file_fault(file, code, err) : 0;
+}
+
+int draft_db_file_prepare(DraftDbFile *file, sqlite3_stmt **statementp, const char *statement, ErrText *err) {
+    return draft_db_file_result(file, sqlite3_prepare_v2(file->sql, statement, -1, statementp, NULL), err);
 }
 
 int draft_db_file_step(DraftDbFile *file, sqlite3_stmt *statement, bool *rowp, ErrText *err) {
@@ -255,7 +257,7 @@ int draft_db_file_expire_set_aside(DraftDbFile *file, int64_t date_s, int64_t be
     return r;
 }
 
-static void file_close(DraftDbFile *file) {
+void draft_db_file_close(DraftDbFile *file) {
     (void)sqlite3_close_v2(file->sql);
     file->sql = NULL;
 }
@@ -267,7 +269,7 @@ static int file_set_aside(DraftDbFile *file, ErrText *err) {
 
     if (file->sql)
         (void)sqlite3_db_config(file->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    file_close(file);
+    draft_db_file_close(file);
     for (unsigned int to = DRAFT_DB_SET_ASIDE_MAX; !r && to; to--) {
         r = file_remove(file, "-wal", to, err);
         if (!r)
@@ -373,6 +375,16 @@ static int file_lock(DraftDbFile *file, ErrText *err) {
     return r;
 }
 
+/* SQLite's first page alone holds no table, and the tables none without a log. */
+bool draft_db_file_is_blank(const DraftDbFile *file) {
+    char log[PATH_MAX];
+    struct stat status;
+
+    if (file_name(file, log, "-wal", 0, NULL) || (!stat(log, &status) && status.st_size))
+        return false;
+    return stat(file->path, &status) < 0 ? errno == ENOENT : status.st_size <= 4096;
+}
+
 /* An empty file that only its owner may read; SQLite gives the log beside it the same permissions, and deletes one that
  * an earlier file has left. Never opened here while SQLite has it open: closing would drop its locks. */
 static int file_make(DraftDbFile *file, ErrText *err) {
@@ -440,7 +452,7 @@ int draft_db_file_ready(DraftDbFile *file, ErrText *err) {
         return draft_db_file_judge(file, r, err);
     if (!r)
         return 0;
-    file_close(file);
+    draft_db_file_close(file);
     return r == DRAFT_DB_E_BUSY && file->lock_fd >= 0 ? file_busy(file, file_holder(file), err) : r;
 }
 
@@ -452,8 +464,13 @@ int draft_db_file_judge(DraftDbFile *file, int r, ErrText *err) {
     r = file_set_aside(file, &why);
     if (!r)
         r = file_open(file, &why);
+    if (r == DRAFT_DB_E_FULL) {
+        draft_db_file_close(file);
+        return err_set(err, r, "%s; it is set aside as %s.corrupt-1, and the disk has no room for a new one",
+                       err ? err->text : "", file->path);
+    }
     if (r) { /* a new one that is damaged at once: the disk does not keep what is written to it */
-        file_close(file);
+        draft_db_file_close(file);
         return err_set(err, r < 0 ? r : -EIO, "%s; it cannot be set aside: %s", err ? err->text : "", why.text);
     }
     err_set(err, 0, "%s; it is set aside as %s.corrupt-1, and a new one begins", err ? err->text : "", file->path);
@@ -469,7 +486,7 @@ int draft_db_file_init(DraftDbFile *file, const char *path, ErrText *err) {
 }
 
 void draft_db_file_deinit(DraftDbFile *file) {
-    file_close(file);
+    draft_db_file_close(file);
     closep(&file->lock_fd);
     file->lock_fd = -1;
     free(file->path);

@@ -22,6 +22,7 @@ int draft_db_file_init(DraftDbFile *file, const char *path, ErrText *err);
 void draft_db_file_deinit(DraftDbFile *file);
 /* Open, or open again. 0, DRAFT_DB_E_SET_ASIDE with an empty database open, or an error with none. */
 int draft_db_file_ready(DraftDbFile *file, ErrText *err);
+void draft_db_file_close(DraftDbFile *file); /* draft_db_file_ready() opens it again */
 /* A damaged database, where r says so, is set aside and an empty one made: what to return for r. */
 int draft_db_file_judge(DraftDbFile *file, int r, ErrText *err);
 /* Copies of damaged ones are deleted. */
@@ -30,6 +31,11 @@ int draft_db_file_drop_set_aside(DraftDbFile *file, ErrText *err);
 int draft_db_file_expire_set_aside(DraftDbFile *file, int64_t date_s, int64_t believed_s, uint64_t age_max_s,
                                    ErrText *err);
 
+/* Whether a file that cannot be opened for lack of room is one in which nothing has ever been stored. */
+bool draft_db_file_is_blank(const DraftDbFile *file);
+
+/* A result of SQLite as a code of the module. */
+int draft_db_file_result(const DraftDbFile *file, int code, ErrText *err);
 int draft_db_file_run(DraftDbFile *file, const char *statement, ErrText *err);
 int draft_db_file_prepare(DraftDbFile *file, sqlite3_stmt **statementp, const char *statement, ErrText *err);
 /* The integer that a statement gives; a damaged file may give none. */

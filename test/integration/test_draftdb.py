@@ -572,6 +572,7 @@ class Settings(unittest.TestCase):
         connection = daemon.connect()
         connection.generate(ask())
         self.assertEqual(stats(connection).documents, 1)
+        nobody(daemon).generate(ask())
         filler = disk / "filler"
         with open(filler, "wb", buffering=0) as file:
             try:
@@ -585,11 +586,28 @@ class Settings(unittest.TestCase):
             n += 1
         self.assertLess(n, 200)
         self.assertRegex(daemon.log(), "no room for the draft database")
-        self.assertGreater(stats(connection).documents, 0)
+        other = nobody(daemon)
+        n, of_other = stats(connection).documents, stats(other).documents
+        self.assertGreater(n, 0)
+        daemon.stop()
+
+        # It starts with the disk full, and what is forgotten needs no room.
+        daemon = self.start(f"--draftdb-dir={disk}/draftdb")
+        connection, other = daemon.connect(), nobody(daemon)
+        self.assertEqual((stats(connection).documents, stats(other).documents), (n, of_other))
+        with open(filler, "ab", buffering=0) as file:
+            try:
+                while file.write(b"\0" * 4096):
+                    pass
+            except OSError:
+                pass
+        self.assertEqual(forget(other), of_other)
+        self.assertEqual((stats(connection).documents, stats(other).documents), (n, 0))
+        self.assertEqual(forget(connection), n)
+        self.assertEqual(stats(connection).documents, 0)
         filler.unlink()
-        before = stats(connection).documents
         connection.generate(ask())
-        self.assertEqual(stats(connection).documents, before + 1)
+        self.assertEqual(stats(connection).documents, 1)
         daemon.stop()
 
 

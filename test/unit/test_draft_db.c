@@ -324,21 +324,6 @@ static void test_draft_db_forget_which(void **state) {
     assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 0);
 }
 
-/* Bytes of a document as it is in the file that no other one has: its sum. */
-static void mark_of(const DraftDbFixture *fixture, uint32_t uid, uint32_t seed, size_t n, uint8_t mark[16]) {
-    _cleanup_(freep) uint32_t *tokens = draft_db_fixture_tokens(seed, n);
-    const DraftDbDocument document = {
-        .uid = uid, .tokenizer = draft_db_fixture_tokenizer, .n_prompt = n / 2, .time_s = fixture->now_s
-    };
-    _cleanup_(freep) uint8_t *blob = NULL;
-    uint8_t owner[DRAFT_DB_OWNER_BYTES];
-    size_t blob_bytes;
-
-    draft_db_owner(&document, owner);
-    assert_int_equal(draft_db_blob_encode(tokens, n, owner, sizeof(owner), &blob, &blob_bytes), 0);
-    memcpy(mark, blob + 10, 16);
-}
-
 /* A number of the test's own, the same in every run. */
 static uint32_t draw(uint64_t *random, uint32_t n) {
     *random = *random * 6364136223846793005u + 1442695040888963407u;
@@ -355,7 +340,7 @@ static void test_draft_db_forget_bytes(void **state) {
     };
     static const uint32_t n_tokens[] = { 20, 60, 140, 300, 1200 };
     static uint32_t sizes[N];
-    static uint8_t marks[N][16];
+    static uint8_t marks[N][DRAFT_DB_FIXTURE_MARK_BYTES];
     DraftDbFixture *fixture = *state;
     const DraftDbForget what = { .uid = (const uint32_t[]){ 1 } };
     uint64_t n, random = 1;
@@ -367,7 +352,7 @@ static void test_draft_db_forget_bytes(void **state) {
     assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
     for (uint32_t i = 0; i < N; i++) {
         sizes[i] = n_tokens[draw(&random, ARRAY_LEN(n_tokens))];
-        mark_of(fixture, 1 + i % 3 % 2, i, sizes[i], marks[i]);
+        draft_db_fixture_mark(fixture, 1 + i % 3 % 2, i, sizes[i], marks[i]);
         assert_int_equal(draft_db_fixture_add(fixture, 1 + i % 3 % 2, i, sizes[i]), 0);
     }
     for (uint32_t i = 0; i < N; i += 100)

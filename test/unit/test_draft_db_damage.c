@@ -356,8 +356,7 @@ static void test_draft_db_damage_full_disk(void **state) {
     DraftDbFixture *fixture = *state;
     uint32_t n = 0;
 
-    assert_int_equal(mkdir(fixture->folder, 0700), 0);
-    if (mount("none", fixture->folder, "tmpfs", 0, "size=1m,mode=0700")) {
+    if (!draft_db_fixture_mount(fixture, 1024, "")) {
         print_message("no tmpfs can be mounted here: %s\n", strerror(errno));
         skip();
     }
@@ -368,7 +367,7 @@ static void test_draft_db_damage_full_disk(void **state) {
     assert_int_equal(mount("none", fixture->folder, "tmpfs", MS_REMOUNT, "size=8m"), 0);
     assert_int_equal(draft_db_fixture_add(fixture, 1, n, 2000), 0);
     draft_db_fixture_close(fixture);
-    assert_int_equal(umount(fixture->folder), 0);
+    draft_db_fixture_unmount(fixture);
 }
 
 /* --- kill -9 ------------------------------------------------------------------------------------------------------ */

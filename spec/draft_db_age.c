@@ -6,6 +6,7 @@
 #include "spec/draft_db_private.h"
 
 #define TIME_MAX_S (INT64_C(1) << 40)
+#define SAVE_S 60      /* a clock that has only run is written that often */
 #define DUE_PARTS 1024 /* of the limit: documents that are added look that often whether others are too old */
 
 /* --- the clock in the file ---------------------------------------------------------------------------------------- */
@@ -163,6 +164,14 @@ static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *cl
 
 /* --- now ---------------------------------------------------------------------------------------------------------- */
 
+/* Whether it is what it was, but for the time that has run since: the next reading finds that again. */
+static bool has_only_run(const DraftClock *clock, DraftClock before) {
+    before.wall_s = clock->wall_s;
+    before.boot_s = clock->boot_s;
+    before.ran_s = clock->ran_s;
+    return !memcmp(&before, clock, sizeof(before));
+}
+
 int draft_db_age_advance(DraftDb *db, const DraftClockReading *now, DraftDbMoment *momentp, ErrText *err) {
     DraftClock clock, before;
     int64_t last = 0;
@@ -178,16 +187,15 @@ int draft_db_age_advance(DraftDb *db, const DraftClockReading *now, DraftDbMomen
         return r;
     before = clock;
     draft_clock_advance(&clock, now, last, db->limits.age_max_s);
+    *momentp = (DraftDbMoment){ .date_s = draft_clock_date_s(&clock, now),
+                                .ran_s = clock.ran_s,
+                                .doubted_s = draft_clock_doubted_s(&clock) };
+    if (found && clock.ran_s - before.ran_s < SAVE_S && has_only_run(&clock, before))
+        return 0;
     if (clock.n_pauses != before.n_pauses ||
         memcmp(clock.pauses, before.pauses, clock.n_pauses * sizeof(*clock.pauses)))
         r = save_pauses(db, &clock, err);
-    if (!r)
-        r = save_clock(db, &clock, err);
-    if (!r)
-        *momentp = (DraftDbMoment){ .date_s = draft_clock_date_s(&clock, now),
-                                    .ran_s = clock.ran_s,
-                                    .doubted_s = draft_clock_doubted_s(&clock) };
-    return r;
+    return r ? r : save_clock(db, &clock, err);
 }
 
 bool draft_db_age_is_due(const DraftDb *db, const DraftDbMoment *moment) {

@@ -63,8 +63,8 @@ static int store_open(DraftStore *store, ErrText *err) {
     return r;
 }
 
-/* Tells whether the database can be used. One that cannot be opened is tried again every few seconds, for a disk may
- * get room. One that another process has is tried at every use, too: that costs a system call or two. */
+/* Tells whether the database can be used. One that cannot be opened is tried again once a minute. One that another
+ * process has is tried every few seconds, and at every use: that costs a few system calls. */
 bool draft_store_ready(DraftStore *store) {
     const uint64_t now_ns = clock_now_ns();
     ErrText err = { "" };
@@ -73,8 +73,8 @@ bool draft_store_ready(DraftStore *store) {
         return true;
     if (store->why_r != DRAFT_DB_E_BUSY && now_ns < store->retry_ns)
         return false;
-    store->retry_ns = now_ns + DRAFT_STORE_RETRY_NS;
     store->why_r = store_open(store, &err);
+    store->retry_ns = now_ns + (store->why_r == DRAFT_DB_E_BUSY ? DRAFT_STORE_RETRY_NS : DRAFT_STORE_QUIET_NS);
     if (!store->why_r) {
         store->why.text[0] = 0;
         return true;

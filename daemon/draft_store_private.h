@@ -10,8 +10,8 @@
 #include "daemon/draft_store.h"
 
 #define DRAFT_STORE_EXPIRE_NS (UINT64_C(3600) * 1000 * 1000 * 1000)
-#define DRAFT_STORE_RETRY_NS (UINT64_C(3) * 1000 * 1000 * 1000)  /* to open a database that could not be opened */
-#define DRAFT_STORE_QUIET_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two log lines of one kind */
+#define DRAFT_STORE_RETRY_NS (UINT64_C(3) * 1000 * 1000 * 1000)  /* to open one that another process has */
+#define DRAFT_STORE_QUIET_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two log lines of one kind, and two tries */
 
 /* At most a line in so long; how many it stands for. */
 typedef struct QuietLog {

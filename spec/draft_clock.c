@@ -46,12 +46,14 @@ static void read_boot(uint8_t boot[DRAFT_CLOCK_BOOT_BYTES]) {
 }
 
 void draft_clock_read_system(DraftClockReading *reading) {
-    struct timespec wall = { 0 }, boot = { 0 };
+    struct timespec wall = { 0 }, boot = { 0 }, awake = { 0 };
 
     clock_gettime(CLOCK_REALTIME, &wall);
     clock_gettime(CLOCK_BOOTTIME, &boot);
     reading->wall_s = wall.tv_sec > 0 ? (uint64_t)wall.tv_sec : 0;
+    clock_gettime(CLOCK_MONOTONIC, &awake);
     reading->boot_s = (uint64_t)boot.tv_sec;
+    reading->awake_s = (uint64_t)awake.tv_sec;
     read_boot(reading->boot);
 }
 
@@ -62,6 +64,7 @@ static int64_t time_of(uint64_t value_s) {
 void draft_clock_init(DraftClock *clock, const DraftClockReading *reading, int64_t ran_s) {
     *clock = (DraftClock){ .wall_s = time_of(reading->wall_s),
                            .boot_s = time_of(reading->boot_s),
+                           .awake_s = time_of(reading->awake_s),
                            .ran_s = ran_s,
                            .looked_s = ran_s,
                            .has_looked = true };
@@ -93,9 +96,23 @@ static void pauses_move(DraftClock *clock, int64_t document) {
     }
 }
 
-/* Where there are too many, the two oldest become one, which ages too few documents by the second rather than too
- * many. */
-void draft_clock_add_pause(DraftClock *clock, int64_t document, int64_t claimed_s) {
+/* Where there are too many, the shortest goes into the one before it, which ages too few documents by it rather than
+ * too many. */
+static void pauses_make_room(DraftClock *clock) {
+    size_t shortest = 1;
+
+    for (size_t i = 2; i < clock->n_pauses; i++)
+        if (clock->pauses[i].claimed_s < clock->pauses[shortest].claimed_s)
+            shortest = i;
+    pause_merge(clock, shortest - 1);
+}
+
+void draft_clock_prune(DraftClock *clock, int64_t first_document) {
+    while (clock->n_pauses > DRAFT_CLOCK_PAUSES_MAX / 8 && clock->pauses[0].document < first_document)
+        pause_remove(clock, 0);
+}
+
+static void add_pause(DraftClock *clock, int64_t document, int64_t claimed_s) {
     DraftPause *last = clock->n_pauses ? &clock->pauses[clock->n_pauses - 1] : NULL;
 
     if (last && last->document >= document) {
@@ -103,7 +120,7 @@ void draft_clock_add_pause(DraftClock *clock, int64_t document, int64_t claimed_
         return;
     }
     if (clock->n_pauses == DRAFT_CLOCK_PAUSES_MAX)
-        pause_merge(clock, 0);
+        pauses_make_room(clock);
     clock->pauses[clock->n_pauses++] = (DraftPause){ .document = document, .claimed_s = claimed_s };
 }
 
@@ -125,7 +142,7 @@ static void go_back(DraftClock *clock, int64_t back_s, int64_t document) {
         if (!left.claimed_s || document > left.document)
             pause_remove(clock, i);
         if (left.claimed_s && document > left.document)
-            draft_clock_add_pause(clock, document, left.claimed_s);
+            add_pause(clock, document, left.claimed_s);
         i = clock->n_pauses; /* what is left may be another one's */
     }
     clock->behind_s = least(clock->behind_s + back_s, TIME_MAX_S);
@@ -137,7 +154,7 @@ static void go_forward(DraftClock *clock, int64_t forward_s, int64_t document, b
     clock->behind_s -= repaid_s;
     /* A clock that was never set says nothing of how long it was not. */
     if (forward_s > repaid_s && (was_set || repaid_s))
-        draft_clock_add_pause(clock, clock->start < 0 ? document : clock->start, forward_s - repaid_s);
+        add_pause(clock, clock->start < 0 ? document : clock->start, forward_s - repaid_s);
     clock->start = -1;
 }
 
@@ -183,19 +200,31 @@ static void take_date(DraftClock *clock, int64_t wall_s, int64_t passed_s, int64
         go_back(clock, -jump_s, is_other_start ? document : -1);
 }
 
+/* Tells what has passed within one start. How long the machine slept the kernel knows from a clock with a battery,
+ * which can be wrong like any date: of a long sleep the date tells, as of time off. */
+static int64_t passed_of(const DraftClock *clock, int64_t boot_s, int64_t awake_s, int64_t step_s) {
+    const int64_t passed_s = boot_s - clock->boot_s, awake_passed_s = awake_s - clock->awake_s;
+
+    if (passed_s < 0 || awake_passed_s < 0)
+        return 0;
+    return passed_s - awake_passed_s > step_s ? awake_passed_s : passed_s;
+}
+
 void draft_clock_advance(DraftClock *clock, const DraftClockReading *reading, int64_t document, uint64_t age_max_s) {
-    const int64_t wall_s = time_of(reading->wall_s), boot_s = time_of(reading->boot_s), age_s = time_of(age_max_s);
+    const int64_t wall_s = time_of(reading->wall_s), boot_s = time_of(reading->boot_s);
+    const int64_t awake_s = time_of(reading->awake_s), age_s = time_of(age_max_s);
     static const uint8_t unknown[DRAFT_CLOCK_BOOT_BYTES];
     const bool is_other_start = memcmp(clock->boot, reading->boot, sizeof(clock->boot)) ||
                                 (boot_s < clock->boot_s && !memcmp(reading->boot, unknown, sizeof(unknown)));
-    /* Of another start the date alone tells: the database may have come from another machine. */
-    const int64_t passed_s = is_other_start || boot_s < clock->boot_s ? 0 : boot_s - clock->boot_s;
+    const int64_t step_s = age_s ? age_s / DRAFT_CLOCK_STEPS : TIME_MAX_S;
+    const int64_t passed_s = is_other_start ? 0 : passed_of(clock, boot_s, awake_s, step_s);
 
     pauses_move(clock, document);
     clock->start = is_other_start ? document : least(clock->start, document);
     clock->has_looked &= !is_other_start;
     memcpy(clock->boot, reading->boot, sizeof(clock->boot));
     clock->boot_s = boot_s;
+    clock->awake_s = awake_s;
     clock->ran_s += passed_s;
     take_date(clock, wall_s, passed_s, document, is_other_start);
     if (wall_s >= DRAFT_CLOCK_DATE_MIN_S &&

@@ -21,6 +21,7 @@ enum {
 typedef struct DraftClockReading {
     uint64_t wall_s;                      /* the date, since 1970 */
     uint64_t boot_s;                      /* since the machine was started, with the time it slept */
+    uint64_t awake_s;                     /* without that */
     uint8_t boot[DRAFT_CLOCK_BOOT_BYTES]; /* which start that was */
 } DraftClockReading;
 
@@ -34,7 +35,7 @@ typedef struct DraftPause {
 
 typedef struct DraftClock {
     uint8_t boot[DRAFT_CLOCK_BOOT_BYTES];
-    int64_t wall_s, boot_s;          /* of the last reading; the date without what it has drifted since */
+    int64_t wall_s, boot_s, awake_s; /* of the last reading; the date without what it has drifted since */
     int64_t ran_s;                   /* how long the machine has run */
     int64_t behind_s, behind_seen_s; /* by which the date went back and has not come forward again; at the last look */
     int64_t looked_s;                /* ran_s at the last look */
@@ -49,7 +50,8 @@ void draft_clock_read_system(DraftClockReading *reading);
 void draft_clock_init(DraftClock *clock, const DraftClockReading *reading, int64_t ran_s);
 /* Goes on to a reading; document: the last one that is stored, 0: none; age_max_s: 0: nothing grows too old. */
 void draft_clock_advance(DraftClock *clock, const DraftClockReading *reading, int64_t document, uint64_t age_max_s);
-void draft_clock_add_pause(DraftClock *clock, int64_t document, int64_t claimed_s);
+/* Drops pauses that age nothing: those before the first document, but for the newest few. */
+void draft_clock_prune(DraftClock *clock, int64_t first_document);
 /* The date for a document that is stored now. */
 int64_t draft_clock_date_s(const DraftClock *clock, const DraftClockReading *reading);
 /* What of all pauses is not believed yet. */

@@ -51,7 +51,8 @@ static int load_clock(DraftDb *db, DraftClock *clock, bool *foundp, ErrText *err
     *clock = (DraftClock){ 0 };
     r = draft_db_file_prepare(
         &db->file, &query,
-        "SELECT boot, boot_s, wall, ran, behind, behind_seen, looked, has_looked, start FROM clock LIMIT 1", err);
+        "SELECT boot, boot_s, wall, ran, behind, behind_seen, looked, has_looked, start, awake_s FROM clock LIMIT 1",
+        err);
     if (!r)
         r = draft_db_file_step(&db->file, query, foundp, err);
     if (r || !*foundp)
@@ -66,6 +67,7 @@ static int load_clock(DraftDb *db, DraftClock *clock, bool *foundp, ErrText *err
     clock->looked_s = column_s(query, 6);
     clock->has_looked = sqlite3_column_int(query, 7);
     clock->start = sqlite3_column_int64(query, 8);
+    clock->awake_s = column_at_most(query, 9, TIME_MAX_S);
     return load_pauses(db, clock, err);
 }
 
@@ -91,7 +93,8 @@ static int save_clock(DraftDb *db, const DraftClock *clock, ErrText *err) {
     int r = draft_db_file_run(&db->file, "DELETE FROM clock", err);
 
     if (!r)
-        r = draft_db_file_prepare(&db->file, &query, "INSERT INTO clock VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", err);
+        r = draft_db_file_prepare(&db->file, &query,
+                                  "INSERT INTO clock VALUES(?1, ?2, ?10, ?3, ?4, ?5, ?6, ?7, ?8, ?9)", err);
     if (r)
         return r;
     sqlite3_bind_blob(query, 1, clock->boot, DRAFT_CLOCK_BOOT_BYTES, SQLITE_STATIC);
@@ -103,6 +106,7 @@ static int save_clock(DraftDb *db, const DraftClock *clock, ErrText *err) {
     sqlite3_bind_int64(query, 7, clock->looked_s);
     sqlite3_bind_int(query, 8, clock->has_looked);
     sqlite3_bind_int64(query, 9, clock->start);
+    sqlite3_bind_int64(query, 10, clock->awake_s);
     return draft_db_file_step(&db->file, query, NULL, err);
 }
 
@@ -114,7 +118,7 @@ static void replay(DraftClock *clock, DraftClockReading *then, int64_t wall_s, i
     const int64_t step_s = wall_s - (int64_t)then->wall_s;
 
     if (step_s >= 0 && (uint64_t)step_s <= age_max_s / DRAFT_CLOCK_STEPS)
-        then->boot_s += (uint64_t)step_s;
+        then->boot_s = then->awake_s += (uint64_t)step_s;
     else
         then->boot[0]++;
     then->wall_s = (uint64_t)wall_s;
@@ -159,6 +163,7 @@ static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *cl
     /* What comes after this is of the machine's start of now. */
     memcpy(clock->boot, now->boot, sizeof(clock->boot));
     clock->boot_s = now->boot_s < TIME_MAX_S ? (int64_t)now->boot_s : TIME_MAX_S;
+    clock->awake_s = now->awake_s < TIME_MAX_S ? (int64_t)now->awake_s : TIME_MAX_S;
     return 0;
 }
 
@@ -168,13 +173,14 @@ static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *cl
 static bool has_only_run(const DraftClock *clock, DraftClock before) {
     before.wall_s = clock->wall_s;
     before.boot_s = clock->boot_s;
+    before.awake_s = clock->awake_s;
     before.ran_s = clock->ran_s;
     return !memcmp(&before, clock, sizeof(before));
 }
 
 int draft_db_age_advance(DraftDb *db, const DraftClockReading *now, DraftDbMoment *momentp, ErrText *err) {
     DraftClock clock, before;
-    int64_t last = 0;
+    int64_t first = 0, last = 0;
     bool found = false;
     int r;
 
@@ -183,9 +189,12 @@ int draft_db_age_advance(DraftDb *db, const DraftClockReading *now, DraftDbMomen
         r = begin_clock(db, now, &clock, err);
     if (!r)
         r = draft_db_file_number(&db->file, "SELECT coalesce(max(id), 0) FROM document", &last, err);
+    if (!r)
+        r = draft_db_file_number(&db->file, "SELECT coalesce(min(id), 0) FROM document", &first, err);
     if (r)
         return r;
     before = clock;
+    draft_clock_prune(&clock, first);
     draft_clock_advance(&clock, now, last, db->limits.age_max_s);
     *momentp = (DraftDbMoment){ .date_s = draft_clock_date_s(&clock, now),
                                 .ran_s = clock.ran_s,

@@ -33,9 +33,9 @@
 #define COLUMN_RAN "ran INTEGER NOT NULL DEFAULT 0"
 #define INDEX_RAN "CREATE INDEX document_ran ON document(ran)"
 #define TABLE_CLOCK                                                                                                    \
-    "CREATE TABLE clock(boot BLOB NOT NULL, boot_s INTEGER NOT NULL, wall INTEGER NOT NULL, ran INTEGER NOT NULL,"     \
-    " behind INTEGER NOT NULL, behind_seen INTEGER NOT NULL, looked INTEGER NOT NULL, has_looked INTEGER NOT NULL,"    \
-    " start INTEGER NOT NULL)"
+    "CREATE TABLE clock(boot BLOB NOT NULL, boot_s INTEGER NOT NULL, awake_s INTEGER NOT NULL, wall INTEGER NOT NULL," \
+    " ran INTEGER NOT NULL, behind INTEGER NOT NULL, behind_seen INTEGER NOT NULL, looked INTEGER NOT NULL,"           \
+    " has_looked INTEGER NOT NULL, start INTEGER NOT NULL)"
 #define TABLE_PAUSE                                                                                                    \
     "CREATE TABLE pause(document INTEGER PRIMARY KEY, claimed INTEGER NOT NULL, seen INTEGER NOT NULL,"                \
     " believed INTEGER NOT NULL)"

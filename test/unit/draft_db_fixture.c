@@ -62,6 +62,7 @@ void draft_db_fixture_close(DraftDbFixture *fixture) {
 DraftClockReading draft_db_fixture_now(const DraftDbFixture *fixture) {
     return (DraftClockReading){ .wall_s = (uint64_t)((int64_t)fixture->now_s + fixture->jump_s),
                                 .boot_s = fixture->now_s,
+                                .awake_s = fixture->now_s,
                                 .boot = { 1, fixture->boot } };
 }
 

@@ -20,9 +20,11 @@
 /* A machine: what is so, and what its date says. */
 typedef struct World {
     DraftClock clock;
-    int64_t true_s;   /* since the beginning */
-    int64_t booted_s; /* true_s when it was started */
-    int64_t wrong_s;  /* by which the date is wrong */
+    int64_t true_s;        /* since the beginning */
+    int64_t booted_s;      /* true_s when it was started */
+    int64_t wrong_s;       /* by which the date is wrong */
+    int64_t slept_s;       /* since then */
+    int64_t slept_wrong_s; /* what the kernel takes for sleep beside that */
     uint8_t boot;
     int64_t document; /* the last one that is stored */
 } World;
@@ -31,7 +33,8 @@ static DraftClockReading now_of(const World *world) {
     const int64_t wall_s = NOW + world->true_s + world->wrong_s;
 
     return (DraftClockReading){ .wall_s = wall_s > 0 ? (uint64_t)wall_s : 0,
-                                .boot_s = (uint64_t)(world->true_s - world->booted_s),
+                                .boot_s = (uint64_t)(world->true_s - world->booted_s + world->slept_wrong_s),
+                                .awake_s = (uint64_t)(world->true_s - world->booted_s - world->slept_s),
                                 .boot = { 1, world->boot } };
 }
 
@@ -61,6 +64,7 @@ static void restart(World *world, int64_t off_s, int64_t wrong_s) {
     world->true_s += off_s;
     world->booted_s = world->true_s;
     world->boot++;
+    world->slept_s = world->slept_wrong_s = 0;
     world->wrong_s = wrong_s;
     tell(world);
 }
@@ -257,6 +261,31 @@ static void test_draft_clock_late_jumps(void **state) {
     }
 }
 
+/* Nights asleep count at once; a sleep that seems long counts like time off, for it may be a wrong date as well. */
+static void test_draft_clock_asleep(void **state) {
+    World world = begin();
+    int64_t ran_s, id = store(&world, &ran_s);
+
+    for (int day = 0; day < 10; day++) {
+        world.slept_s += DAY / 2;
+        world.true_s += DAY / 2;
+        run(&world, DAY / 2);
+    }
+    assert_int_equal(age_of(&world, id, ran_s), 10 * DAY);
+    world.slept_wrong_s = world.wrong_s = 200 * DAY;
+    run(&world, 3600);
+    assert_int_equal(age_of(&world, id, ran_s), 10 * DAY + 3600);
+    set_date(&world, 0);
+    run(&world, 10 * DAY);
+    assert_int_equal(age_of(&world, id, ran_s), 20 * DAY + 3600);
+    world.slept_s += 30 * DAY;
+    world.true_s += 30 * DAY;
+    run(&world, 3600);
+    assert_int_equal(age_of(&world, id, ran_s), 20 * DAY + 7200);
+    run(&world, 10 * DAY);
+    assert_int_equal(age_of(&world, id, ran_s), world.true_s);
+}
+
 /* Documents' numbers are given again when the newest ones are forgotten. */
 static void test_draft_clock_numbers_again(void **state) {
     World world = begin();
@@ -286,6 +315,25 @@ static void test_draft_clock_many_pauses(void **state) {
     assert_int_equal(age_of(&world, id, ran_s), (3 * DRAFT_CLOCK_PAUSES_MAX - 1) * INT64_C(3600));
 }
 
+/* Of too many the short ones go into one another; those before the first document go. */
+static void test_draft_clock_long_pauses_stay(void **state) {
+    World world = begin();
+    int64_t ran_s = 0, id = 0, ignored_s;
+
+    for (int i = 0; i < 3 * DRAFT_CLOCK_PAUSES_MAX; i++) {
+        restart(&world, i % 10 ? 120 : DAY, 0);
+        if (i == 300)
+            id = store(&world, &ran_s);
+        else
+            (void)store(&world, &ignored_s);
+    }
+    /* 46 nights and two minutes 421 times have passed since; of the minutes some count. */
+    assert_in_range(age_of(&world, id, ran_s), 46 * DAY, 46 * DAY + 421 * 120);
+    draft_clock_prune(&world.clock, id);
+    assert_true(world.clock.pauses[0].document >= id);
+    assert_in_range(age_of(&world, id, ran_s), 46 * DAY, 46 * DAY + 421 * 120);
+}
+
 /* The same start with an earlier CLOCK_BOOTTIME (a machine set back to a snapshot), readings that cannot be. */
 static void test_draft_clock_strange_readings(void **state) {
     World world = begin();
@@ -312,8 +360,9 @@ int main(void) {
         cmocka_unit_test(test_draft_clock_one_wrong_start),  cmocka_unit_test(test_draft_clock_off),
         cmocka_unit_test(test_draft_clock_every_day),        cmocka_unit_test(test_draft_clock_many_wrong_starts),
         cmocka_unit_test(test_draft_clock_begins_ahead),     cmocka_unit_test(test_draft_clock_begins_unset),
-        cmocka_unit_test(test_draft_clock_late_jumps),       cmocka_unit_test(test_draft_clock_numbers_again),
-        cmocka_unit_test(test_draft_clock_many_pauses),      cmocka_unit_test(test_draft_clock_strange_readings),
+        cmocka_unit_test(test_draft_clock_late_jumps),       cmocka_unit_test(test_draft_clock_asleep),
+        cmocka_unit_test(test_draft_clock_numbers_again),    cmocka_unit_test(test_draft_clock_many_pauses),
+        cmocka_unit_test(test_draft_clock_long_pauses_stay), cmocka_unit_test(test_draft_clock_strange_readings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

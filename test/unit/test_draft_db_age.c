@@ -222,9 +222,8 @@ static void test_draft_db_age_old_form_wrong_date(void **state) {
 
 /* Numbers of the clock that damage has changed: the answers are what they were, or too old, and nothing faults. */
 static void test_draft_db_age_damaged_clock(void **state) {
-    static const char *const columns[] = {
-        "boot_s", "wall", "ran", "behind", "behind_seen", "looked", "start", "boot"
-    };
+    static const char *const columns[] = { "boot_s",      "awake_s", "wall",  "ran", "behind",
+                                           "behind_seen", "looked",  "start", "boot" };
     static const char *const values[] = { "-9223372036854775808", "9223372036854775807", "-1", "'text'", "x'00'" };
     DraftDbFixture *fixture = *state;
 

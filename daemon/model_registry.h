@@ -146,6 +146,7 @@ typedef struct ModelMessage {
     char image[256];
     Coordgen__V1__ModelPair draft;
     const char *draft_of[MODEL_DRAFT_OF_MAX];
+    const char *chat_takes[2];
 } ModelMessage;
 void model_describe(ModelMessage *message, const Model *model, bool with_paths);
 void model_describe_pair(Coordgen__V1__ModelPair *message, ModelRegistry *registry, const ModelPairEntry *pair,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Models: list, show, load, unload. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,28 +56,50 @@ void handler_on_scan(evutil_socket_t fd, short what, void *arg) {
         go_on(service, user);
 }
 
-Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, const char *field) {
-    ModelRegistry *registry = &peer->service->models;
-    Model *model = model_registry_find(registry, name ? name : "");
+/* Whether its file was removed and nothing of it is left in memory either. */
+static bool is_gone(const Model *model) {
+    return (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED) && !model->engine && model->fd < 0 &&
+           access(model->path, F_OK) < 0 && errno == ENOENT;
+}
 
-    /* An import that has just ended may have put it into the folder: the message is looked at again then. */
-    if (model || await_folder(peer))
-        return model;
-    if ((!name || !*name) && registry->n_models)
+static void refuse_unknown(Peer *peer, uint64_t request_id, const char *name, const char *field) {
+    const Service *service = peer->service;
+    const ModelRegistry *registry = &service->models;
+    const char *why = model_folder_why_not(&service->folder, name);
+
+    if (why)
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0,
+                              field, "there is no model '%.*s': %s", UTF8_PREFIX(name, 255), why);
+    else if (*name)
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0,
+                              field, "there is no model '%.*s': see coordgenctl model list", UTF8_PREFIX(name, 255));
+    else if (registry->n_models)
         connection_send_error(
             peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
             "the service has %zu models and no default: name one (coordgenctl model list), or set model= in "
             "coordgend.conf",
             registry->n_models);
-    else if (!name || !*name)
+    else
         connection_send_error(
             peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
             "the service has no model, none is in %.*s: coordgenctl model import FILE.gguf",
             UTF8_PREFIX(*registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)",
                         512));
-    else
+}
+
+Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, const char *field) {
+    Model *model = model_registry_find(&peer->service->models, name ? name : "");
+    const bool gone = model && is_gone(model);
+
+    /* An import that has just ended may have put it into the folder: the message is looked at again then. */
+    if ((model && !gone) || await_folder(peer))
+        return gone ? NULL : model;
+    if (gone)
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0,
-                              field, "there is no model '%.*s': see coordgenctl model list", UTF8_PREFIX(name, 255));
+                              field, "there is no model '%.*s' any more: its file was removed",
+                              UTF8_PREFIX(model->name, 255));
+    else
+        refuse_unknown(peer, request_id, name ? name : "", field);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files that the service has on disks: models, what was made of them, work of imports, the draft database. A list of the
- * moment. Owned by the loop. */
+/* Files that the service has on disks: models, what was made of them, work of imports, the draft database, as they are
+ * at one moment. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_STORED_FILES_H
 #define COORDGEN_DAEMON_STORED_FILES_H
 

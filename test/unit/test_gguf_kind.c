@@ -196,7 +196,7 @@ static void test_gguf_kind_beside_a_download(void **state) {
     assert_tells(fixture, &info, "is being downloaded");
 }
 
-/* Every changed byte ends in a kind, and a model is one that the reader of models takes, or refuses for other reasons. */
+/* Every changed byte ends in a kind. */
 static void test_gguf_kind_of_damaged_files(void **state) {
     const Fixture *fixture = *state;
     _cleanup_(str_buf_deinit) StrBuf file = STR_BUF_NULL;

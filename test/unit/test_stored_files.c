@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files of the service: what they are by their names, whose they are, and which go with a model. What needs packages and
- * images is test_disk's. */
+/* Files of the service: what they are by their names, whose they are, and which go with a model. Packages and images
+ * are test_disk's. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>

@@ -389,6 +389,13 @@ COORDGEN_PUBLIC int coordgen_request_list(CoordgenClient *client, int timeout_ms
 /* What drafts have brought a generation, by its request_number: one that runs or waits, or one of this user's last 64;
  * for an administrator anybody's. COORDGEN_E_NOT_FOUND: none of those. */
 COORDGEN_PUBLIC int coordgen_explain(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenReply **replyp);
+/* Ends a generation by its request_number; its own client's call returns with COORDGEN_END_CANCELLED. */
+COORDGEN_PUBLIC int coordgen_request_cancel(CoordgenClient *client, uint64_t number, int timeout_ms,
+                                            CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_remove(CoordgenClient *client, const char *model, bool dry_run, int timeout_ms,
+                                          CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_disk(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_prune(CoordgenClient *client, unsigned int flags, int timeout_ms, CoordgenReply **replyp);
 /* A status request whose answer is only measured. round_trip_usp may be NULL. */
 COORDGEN_PUBLIC int coordgen_ping(CoordgenClient *client, int timeout_ms, uint64_t *round_trip_usp);
 COORDGEN_PUBLIC int coordgen_model_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);

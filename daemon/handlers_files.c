@@ -26,6 +26,7 @@ typedef struct FilesReply {
     Coordgen__V1__StoredFile files[FILES_LISTED_MAX], *file_list[FILES_LISTED_MAX];
     Coordgen__V1__FileSystem systems[FILE_SYSTEMS_MAX], *system_list[FILE_SYSTEMS_MAX];
     char paths[FILES_LISTED_MAX][PATH_SHOWN_BYTES_MAX + 4];
+    char system_paths[FILE_SYSTEMS_MAX][PATH_SHOWN_BYTES_MAX + 4];
 } FilesReply;
 
 static FilesReply *files_reply_new(void) {
@@ -76,7 +77,8 @@ static void put_file_system(FilesReply *reply, const char *folder, dev_t seen[FI
             return;
     seen[i] = st.st_dev;
     coordgen__v1__file_system__init(&reply->systems[i]);
-    reply->systems[i].path = (char *)(uintptr_t)folder; /* a setting: text */
+    printable_put(reply->system_paths[i], sizeof(reply->system_paths[i]), folder, strlen(folder));
+    reply->systems[i].path = reply->system_paths[i];
     reply->systems[i].has_free_bytes = reply->systems[i].has_size_bytes = true;
     reply->systems[i].free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
     reply->systems[i].size_bytes = (uint64_t)vfs.f_blocks * vfs.f_frsize;

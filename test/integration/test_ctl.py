@@ -445,7 +445,7 @@ class Help(unittest.TestCase):
         page = page.split(".SH OPTIONS")[1].split("\n.SH ")[0]
         sections = {}  # those of a verb
         for section in page.split("\n.SS ")[1:]:
-            heads = re.findall(r"^\.TP\n(.*)$", section, re.M)
+            heads = re.findall(r"^\.T[PQ]\n(.*)$", section, re.M)
             options = {option for head in heads for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", head)}
             for name in re.split(", | and ", section.split("\n")[0]):
                 sections.setdefault(name, set()).update(options)

@@ -86,6 +86,8 @@ static void model_fill(CoordgenModel *to, CoordgenModelPair *pair, const Coordge
         .sweep_bytes = from->sweep_bytes,
         .read_bytes_per_s = from->read_bytes_per_s,
         .image = or_empty(from->image),
+        .n_chat_takes = from->n_chat_takes,
+        .chat_takes = (const char *const *)from->chat_takes,
         .default_by = (CoordgenModelDefaultBy)from->default_by,
         .usable_context_tokens = from->usable_context_tokens,
         .setting_context_tokens = from->setting_context_tokens,

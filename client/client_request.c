@@ -289,6 +289,8 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.no_history = options.no_history;
     generate.tools = unconst(options.tools);
     generate.documents = unconst(options.documents);
+    generate.has_add_generation_prompt = options.no_generation_prompt;
+    generate.add_generation_prompt = !options.no_generation_prompt;
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
     generate.priority = (Coordgen__V1__Priority)options.priority;
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
@@ -385,6 +387,8 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     tokenize.count_only = options.count_only;
     tokenize.tools = unconst(options.tools);
     tokenize.documents = unconst(options.documents);
+    tokenize.has_add_generation_prompt = options.no_generation_prompt;
+    tokenize.add_generation_prompt = !options.no_generation_prompt;
     message.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
     message.tokenize = &tokenize;
     return client_start(client, REQUEST_TOKENIZE, &message, options.timeout_ms, fn, arg, request_idp);

@@ -202,7 +202,7 @@ typedef struct CoordgenGenerateOptions {
     const char *prompt; /* raw: no template, and no mark in it is a control token */
 
     uint32_t max_tokens;      /* 0: as many as fit */
-    const char *const *stops; /* at most 8 of at most 256 bytes; not part of the output */
+    const char *const *stops; /* at most 8 of at most 256 bytes, control tokens by name too; no part of the output */
     size_t n_stops;
     float temperature;          /* 0: greedy (the default); up to 100 */
     uint32_t top_k;             /* 0: off */
@@ -222,9 +222,11 @@ typedef struct CoordgenGenerateOptions {
     const char *speculation;
     bool explain;    /* the reply says what drafts have brought: coordgen_reply_explanation() */
     bool no_history; /* no drafts from the user's earlier answers, and this one is not stored for later ones */
-    /* With messages: JSON, for chat templates that have tools or documents; of this request alone. */
+    /* With messages: JSON, for chat templates that have tools or documents; of this request alone. What the template
+     * ignores is refused (COORDGEN_E_INVALID_ARGUMENT). */
     const char *tools;
     const char *documents;
+    bool no_generation_prompt; /* with messages: the prompt ends behind the last one, not where the answer begins */
 } CoordgenGenerateOptions;
 
 /* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
@@ -255,6 +257,7 @@ typedef struct CoordgenTokenizeOptions {
     bool count_only;    /* how many they are only: neither ids nor pieces, which may be too many for one reply */
     const char *tools;  /* messages: JSON, as with generate */
     const char *documents;
+    bool no_generation_prompt; /* likewise */
 } CoordgenTokenizeOptions;
 
 typedef struct CoordgenDetokenizeOptions {
@@ -266,7 +269,8 @@ typedef struct CoordgenDetokenizeOptions {
     bool with_special; /* print control tokens too */
 } CoordgenDetokenizeOptions;
 
-/* Whose part of the draft database, which has what finished generations have answered: see docs/privacy.md. */
+/* Names a user's part of the draft database, which has what finished generations have answered. What is kept, and for
+ * how long: share/doc/coordgen/privacy.md. */
 typedef struct CoordgenDraftDbOptions {
     size_t struct_bytes;
     int timeout_ms;
@@ -630,6 +634,8 @@ typedef struct CoordgenModel { /* texts are never NULL */
     uint64_t sweep_bytes;      /* that a step reads */
     uint64_t read_bytes_per_s; /* of the reads so far, while there were any */
     const char *image; /* what became of the image of its weights: "mapped, 1704 MB", "none: " and why; for people */
+    size_t n_chat_takes;
+    const char *const *chat_takes; /* of "tools" and "documents": what its chat template reads beside messages */
     CoordgenModelDefaultBy default_by; /* 0: it is not the default */
     uint32_t usable_context_tokens;    /* that prompt and output of a request may have together; 0: not loaded */
     uint32_t setting_context_tokens;   /* the service's setting context-tokens, for this model */

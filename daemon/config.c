@@ -13,6 +13,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/machine_limits.h"
+#include "base/nearest_word.h"
 #include "base/options.h"
 #include "base/printable.h"
 #include "base/str_buf.h"

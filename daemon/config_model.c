@@ -138,7 +138,7 @@ int config_model_set(ConfigModel *model, const char *name, const char *value, Er
                        name, UTF8_PREFIX(model->name, 64));
     near = nearest_word(name, names, _OF_N);
     if (near)
-        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s' of [model %.*s]: did you mean %s?",
+        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s' of [model %.*s]: did you mean '%s'?",
                        UTF8_PREFIX(name, 64), UTF8_PREFIX(model->name, 64), near);
     return err_set(err, CONFIG_E_SETTING,
                    "unknown setting '%.*s' of [model %.*s]: it may have context-tokens, weights-memory and device",

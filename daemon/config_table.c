@@ -277,13 +277,11 @@ const Setting *setting_find(const char *name) {
 }
 
 int setting_unknown(const char *name, ErrText *err) {
-    const char *names[ARRAY_LEN(config_settings)], *near;
+    const char *near = nearest_word_in(name, &config_settings[0].name, sizeof(*config_settings), n_config_settings);
 
-    for (size_t i = 0; i < n_config_settings; i++)
-        names[i] = config_settings[i].name;
-    near = nearest_word(name, names, n_config_settings);
     if (near)
-        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': did you mean %s?", UTF8_PREFIX(name, 64), near);
+        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': did you mean '%s'?", UTF8_PREFIX(name, 64),
+                       near);
     return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': see coordgend --help", UTF8_PREFIX(name, 64));
 }
 

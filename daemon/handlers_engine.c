@@ -301,6 +301,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generation_options.stops[i] = generate->stop[i];
     take_tools(job, generate->tools, generate->documents);
+    job->no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
     r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
     if (r) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
@@ -336,6 +337,7 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->kind = JOB_TOKENIZE;
     job->count_only = tokenize->count_only;
     take_tools(job, tokenize->tools, tokenize->documents);
+    job->no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
     if (!is_chat) {
         job->text = tokenize->text;
         job->text_bytes = strlen(tokenize->text);

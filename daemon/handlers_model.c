@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/nearest_word.h"
 #include "base/printable.h"
 #include "daemon/handlers.h"
 #include "daemon/model_demand.h"
@@ -56,6 +57,30 @@ void handler_on_scan(evutil_socket_t fd, short what, void *arg) {
         go_on(service, user);
 }
 
+/* Finds the model that a name may have been meant for, among the first ones; NULL: none. */
+static const char *near_model(const ModelRegistry *registry, const char *name) {
+    const char *names[256];
+    const Model *model;
+    size_t n = 0;
+
+    TAILQ_FOREACH(model, &registry->models, link)
+    if (n < ARRAY_LEN(names))
+        names[n++] = model->name;
+    return nearest_word(name, names, n);
+}
+
+/* Says that there is no model of this name. */
+static void refuse_model(Peer *peer, uint64_t request_id, const char *name, const char *field) {
+    const ModelRegistry *registry = &peer->service->models;
+    const char *near = near_model(registry, name);
+
+    connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT + 1);
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
+                          near ? "there is no model '%.*s': did you mean '%s'?"
+                               : "there is no model '%.*s': see coordgenctl model list%.0s",
+                          UTF8_PREFIX(name, 255), near ? near : "");
+}
+
 Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, const char *field) {
     ModelRegistry *registry = &peer->service->models;
     Model *model = model_registry_find(registry, name ? name : "");
@@ -85,8 +110,7 @@ Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, con
             UTF8_PREFIX(*registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)",
                         512));
     else
-        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0,
-                              field, "there is no model '%.*s': see coordgenctl model list", UTF8_PREFIX(name, 255));
+        refuse_model(peer, request_id, name, field);
     return NULL;
 }
 

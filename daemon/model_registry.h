@@ -174,6 +174,7 @@ typedef struct ModelMessage {
     char image[256];
     Coordgen__V1__ModelPair draft;
     const char *draft_of[MODEL_DRAFT_OF_MAX];
+    const char *chat_takes[2];
 } ModelMessage;
 Coordgen__V1__ModelState model_wire_state(const Model *model);
 void model_describe(ModelMessage *message, const Model *model, bool with_paths);

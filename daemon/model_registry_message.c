@@ -96,6 +96,19 @@ static void describe_image(ModelMessage *message, const Model *model, bool with_
     message->model.image = message->image;
 }
 
+/* Tells of the chat templates: which there are, and what they take. */
+static void describe_chat(ModelMessage *message, const ChatTemplate *chat) {
+    const unsigned int takes = chat_template_takes(chat);
+
+    chat_template_describe(chat, message->chat_format, sizeof(message->chat_format));
+    message->model.chat_format = message->chat_format;
+    message->model.chat_takes = (char **)(uintptr_t)message->chat_takes; /* packing reads them only */
+    if (takes & CHAT_TAKES_TOOLS)
+        message->chat_takes[message->model.n_chat_takes++] = "tools";
+    if (takes & CHAT_TAKES_DOCUMENTS)
+        message->chat_takes[message->model.n_chat_takes++] = "documents";
+}
+
 Coordgen__V1__ModelState model_wire_state(const Model *model) {
     static const Coordgen__V1__ModelState states[] = {
         [MODEL_AVAILABLE] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_AVAILABLE,
@@ -148,7 +161,6 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->source_sha256 = (char *)engine->source_sha256;
         describe_streaming(message, model->engine);
         describe_image(room, model, with_paths);
-        chat_template_describe(engine_chat_template(model->engine), room->chat_format, sizeof(room->chat_format));
-        message->chat_format = room->chat_format;
+        describe_chat(room, engine_chat_template(model->engine));
     }
 }

@@ -113,7 +113,8 @@ static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__
     coordgen__v1__timings__init(timings);
     timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
     timings->has_decode_us = timings->has_total_us = true;
-    timings->load_us = request_since_us(request->received_ns, ready_ns);
+    /* A request begins before all weights are there: what its steps waited for them is a part of the load. */
+    timings->load_us = request_since_us(request->received_ns, ready_ns) + request->usage.load_ns / 1000;
     timings->queue_us = request_since_us(ready_ns, began_ns);
     timings->prefill_us = request->usage.prefill_ns / 1000;
     timings->decode_us = request->usage.decode_ns / 1000;

@@ -246,7 +246,10 @@ static bool took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         return false;
     }
     if (r) {
-        err_set(err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");
+        if (*err->text) /* the device has said why */
+            err_prefix(err, "the step failed");
+        else
+            err_set(err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");
         outbox_finish(turns->outbox, job, GENERATION_RUNNING, r < 0 ? r : err_fold(r), err);
         return false;
     }

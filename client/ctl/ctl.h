@@ -99,6 +99,9 @@ void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes);    /* on o
 char *ctl_bytes_text(char *room, size_t room_bytes, uint64_t len_bytes); /* "1.2 GiB" */
 char *ctl_count_text(char *room, size_t room_bytes, uint64_t count);     /* "134.5 M" */
 char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us);
+unsigned ctl_columns(int fd); /* of a terminal: what COLUMNS says, else what the terminal does, else 80 */
+/* Lines, each cut to so many columns, so that a terminal does not wrap them. */
+void ctl_put_lines(FILE *out, const char *text, unsigned columns);
 /* Progress on standard error, on one line of a terminal; nothing elsewhere. */
 void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds); /* eta < 0: not known */
 void ctl_progress_line(Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -48,7 +48,7 @@ static json_t *known(uint64_t number) {
 }
 
 json_t *ctl_json_model(const CoordgenModel *model) {
-    json_t *object = json_object(), *draft_of = json_array();
+    json_t *object = json_object(), *draft_of = json_array(), *chat_takes = json_array();
 
     ctl_json_set(object, "name", text_of(model->name));
     ctl_json_set(object, "state", json_string(coordgen_model_state_name(model->state)));
@@ -57,6 +57,9 @@ json_t *ctl_json_model(const CoordgenModel *model) {
     ctl_json_set(object, "detail", text_of(model->detail));
     ctl_json_set(object, "architecture", text_of(model->architecture));
     ctl_json_set(object, "chat_format", text_of(model->chat_format));
+    for (size_t i = 0; i < model->n_chat_takes; i++)
+        json_array_append_new(chat_takes, text_of(model->chat_takes[i]));
+    ctl_json_set(object, "chat_takes", chat_takes);
     ctl_json_set(object, "default_by",
                  model->default_by ? json_string(coordgen_model_default_by_name((int)model->default_by)) : json_null());
     ctl_json_set(object, "context_tokens", known(model->context_tokens));

@@ -65,6 +65,21 @@ class Install(DaemonCase):
                         r"usr/share/doc/coordgen/protocol\.md", r"usr/share/doc/coordgen/LICENSE"):
             self.path(pattern)
 
+    def test_documents_that_are_named_are_there(self):
+        """Each document that an installed page, header or configuration names, and each that a document shows."""
+        documents = {path.name for path in (self.root / "usr/share/doc/coordgen").iterdir()}
+        named = set()
+        for name in self.files():
+            path = self.root / name
+            if path.suffix in (".1", ".3", ".5", ".8", ".h", ".conf", ".proto"):
+                text = path.read_text().replace("\\-", "-")
+                self.assertNotRegex(text, r"\bdocs/\w", f"{name}: the documents are in share/doc/coordgen")
+                named |= set(re.findall(r"[\w.-]+\.md\b", text))
+            elif path.parent.name == "coordgen" and path.suffix == ".md":
+                named |= set(re.findall(r"\]\(([\w.-]+\.(?:md|svg|csv))[#)]", path.read_text()))
+        self.assertLessEqual({"privacy.md", "speculation.md", "protocol.md", "performance.md", "prefill.svg"}, named)
+        self.assertEqual(named - documents, set())
+
     def test_wire_contract_is_where_pkg_config_says(self):
         [found] = self.pkg_config("--variable=protofile")
         found = found.removeprefix(str(self.root))  # some versions of pkg-config put the sysroot before it
@@ -107,6 +122,19 @@ class Install(DaemonCase):
             self.addCleanup(shutil.rmtree, folder)
             for unit in service.parent.iterdir():
                 (folder / unit.name).write_text(unit.read_text().replace("/usr/bin/coordgend", str(self.root / "usr/bin/coordgend")))
+            # The drop-in for devices is one that the service manager understands.
+            drop_in = self.path(r"usr/share/doc/coordgen/examples/coordgend-device\.conf").read_text()
+            self.assertIn("\nPrivateDevices=no\n", drop_in)
+            with_devices = folder / "with-devices"
+            with_devices.mkdir()
+            (with_devices / "coordgend.service").write_text((folder / "coordgend.service").read_text())
+            (with_devices / "coordgend.service.d").mkdir()
+            for name, text in (("all.conf", re.sub(r"(?m)^#(\w+=)", r"\1", drop_in)), ("device.conf", drop_in)):
+                (with_devices / "coordgend.service.d" / name).write_text(text)
+                run = subprocess.run(["systemd-analyze", "verify", "--man=no", str(with_devices / "coordgend.service")],
+                                     capture_output=True, text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
+                self.assertEqual([line for line in run.stderr.splitlines() if "device" in line], [], run.stderr)
+            shutil.rmtree(with_devices)
             run = subprocess.run(["systemd-analyze", "verify", "--man=no", *map(str, folder.iterdir())], capture_output=True,
                                  text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
             ours = [line for line in run.stderr.splitlines() if "coordgen" in line]

@@ -35,7 +35,8 @@ class Models(DaemonCase):
         self.assertEqual(default.state, pb.MODEL_STATE_READY)
         self.assertEqual(default.architecture, "llama")
         self.assertEqual(default.vocabulary, 49152)
-        self.assertEqual(default.chat_format, "template")
+        self.assertEqual(default.chat_format, "template (takes no tools)")
+        self.assertEqual(list(default.chat_takes), [])
         self.assertGreater(default.parameters, 130e6)
         self.assertGreater(default.kv_bytes_per_token, 0)
         shown = connection.call(model_show=pb.ModelShowRequest(model=default.name)).model_show.model

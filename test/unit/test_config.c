@@ -156,7 +156,7 @@ static void test_config_wrong_lines(void **state) {
         { "max-active = 0", { "max-active", "1 to 64" } },
         { "max-queue", { "max-queue", "name = value" } },
         { "no-such-setting = 1", { "no-such-setting", "--help" } },
-        { "context-token = 1", { "context-token'", "did you mean context-tokens?" } },
+        { "context-token = 1", { "context-token'", "did you mean 'context-tokens'?" } },
         { "load-on-demand = some", { "load-on-demand", "all, admins, default-only, no" } },
         { "model = a.gguf", { "model", "nor the name of a model" } },
         { "preload = a, b.cgm", { "preload", "'b.cgm' is not an absolute path" } },
@@ -471,7 +471,7 @@ static void test_config_wrong_sections(void **state) {
     static const struct {
         const char *line, *words;
     } cases[] = {
-        { "context-token = 9", "unknown setting 'context-token' of [model x]: did you mean context-tokens?" },
+        { "context-token = 9", "unknown setting 'context-token' of [model x]: did you mean 'context-tokens'?" },
         { "threads = 9", "threads holds for all models: it stands before the sections" },
         { "nothing = 9", "it may have context-tokens, weights-memory and device" },
         { "context-tokens = 9", "context-tokens: '9' is out of range" },
@@ -802,9 +802,24 @@ static void test_config_isa_of_environment(void **state) {
     assert_int_equal(unsetenv("COORDGEN_ISA"), 0);
 }
 
+/* A setting that there is not is told with the one that may be meant. */
+static void test_config_unknown_settings(void **state) {
+    _cleanup_(config_freep) Config *config = NULL;
+    ErrText err = { "" };
+
+    assert_int_equal(config_new(&config, false, &err), 0);
+    assert_int_equal(config_set(config, "thread", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "unknown setting 'thread': did you mean 'threads'?");
+    assert_int_equal(config_set(config, "max-qeue", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "unknown setting 'max-qeue': did you mean 'max-queue'?");
+    assert_int_equal(config_set(config, "nonsense", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "unknown setting 'nonsense': see coordgend --help");
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_root, teardown_root)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config_unknown_settings),
         TEST(test_config_defaults),
         TEST(test_config_order),
         TEST(test_config_file_replaces_defaults),

@@ -195,6 +195,12 @@ static void test_proto_check_tools(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "generate.tools");
     good.generate.tools = NULL;
     expect(&good, PROTO_CHECK_E_VALUE, "generate.documents");
+    good.generate.documents = NULL;
+    good.generate.has_add_generation_prompt = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.add_generation_prompt");
+    good_init(&good);
+    good.generate.has_add_generation_prompt = true;
+    expect(&good, 0, "");
     good_init(&good);
     good.request.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
     good.request.tokenize = &tokenize;
@@ -203,6 +209,9 @@ static void test_proto_check_tools(void **state) {
     expect(&good, 0, "");
     tokenize.documents = (char *)(uintptr_t) "[]";
     expect(&good, PROTO_CHECK_E_VALUE, "tokenize.documents");
+    tokenize.documents = NULL;
+    tokenize.has_add_generation_prompt = tokenize.add_generation_prompt = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.add_generation_prompt");
 }
 
 static void test_proto_check_lengths(void **state) {

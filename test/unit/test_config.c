@@ -681,7 +681,7 @@ static void test_config_unknown_settings(void **state) {
     _cleanup_(config_freep) Config *config = NULL;
     ErrText err = { "" };
 
-    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config_set(config, "thread", "2", &err), CONFIG_E_SETTING);
     assert_string_equal(err.text, "unknown setting 'thread': did you mean 'threads'?");
     assert_int_equal(config_set(config, "max-qeue", "2", &err), CONFIG_E_SETTING);

@@ -157,6 +157,7 @@ typedef struct CoordgenEvent {
     uint32_t permille;
     /* END */
     CoordgenReply *reply; /* the library's; coordgen_reply_ref() keeps it */
+    const char *model;    /* PROGRESS, with model_state: the model that a generation waits for */
 } CoordgenEvent;
 
 /* Everything the event points to is valid during the call. Return 0, or anything else to cancel the request. */
@@ -321,6 +322,10 @@ COORDGEN_PUBLIC int coordgen_model_show_start(CoordgenClient *client, const char
                                               CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_load_start(CoordgenClient *client, const char *model, int timeout_ms,
                                               CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* Loads the model (NULL: the default) as a request does that names it: the service's setting load-on-demand says who
+ * may. The reply comes when it can be used. */
+COORDGEN_PUBLIC int coordgen_model_want_start(CoordgenClient *client, const char *model, int timeout_ms,
+                                              CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 /* Opens the file with the rights of this process and hands it over: the service need not be able to reach its path. */
 COORDGEN_PUBLIC int coordgen_model_load_file_start(CoordgenClient *client, const char *path, int timeout_ms,
                                                    CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
@@ -333,6 +338,11 @@ COORDGEN_PUBLIC int coordgen_model_pair_start(CoordgenClient *client, const char
                                               int timeout_ms, CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_pair_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn,
                                                    void *arg, uint64_t *request_idp);
+/* The default model, which requests mean that name none. With a model (else NULL): that one is it from now on, and
+ * after restarts; administrators. The reply has coordgen_reply_model(); its state is 0 where there is no such model
+ * now. */
+COORDGEN_PUBLIC int coordgen_model_default_start(CoordgenClient *client, const char *model, int timeout_ms,
+                                                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 /* The reply has coordgen_reply_draft_db_user(), of whom it is about, and coordgen_reply_draft_db(). */
 COORDGEN_PUBLIC int coordgen_draft_db_stats_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
                                                   CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
@@ -388,6 +398,10 @@ COORDGEN_PUBLIC int coordgen_model_unload(CoordgenClient *client, const char *mo
 COORDGEN_PUBLIC int coordgen_model_pair(CoordgenClient *client, const char *target, const char *draft, int timeout_ms,
                                         CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_model_pair_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_want(CoordgenClient *client, const char *model, int timeout_ms,
+                                        CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_default(CoordgenClient *client, const char *model, int timeout_ms,
+                                           CoordgenReply **replyp);
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
 
@@ -583,6 +597,15 @@ typedef struct CoordgenModelPair { /* texts are never NULL */
     const char *detail; /* why the target goes without */
 } CoordgenModelPair;
 
+typedef enum CoordgenModelDefaultBy { /* what makes a model the default */
+    COORDGEN_MODEL_DEFAULT_BY_SETTING = 1,
+    COORDGEN_MODEL_DEFAULT_BY_COMMAND = 2, /* coordgen_model_default() */
+    COORDGEN_MODEL_DEFAULT_BY_FIRST = 3,   /* it was there before the others, and nobody has said anything */
+} CoordgenModelDefaultBy;
+
+/* "setting", "command", "first". */
+COORDGEN_PUBLIC const char *coordgen_model_default_by_name(int by);
+
 typedef struct CoordgenModel { /* texts are never NULL */
     size_t struct_bytes;
     const char *name;
@@ -595,7 +618,7 @@ typedef struct CoordgenModel { /* texts are never NULL */
     const char *kernel;
     const char *source_sha256;
     const char *chat_format;
-    uint32_t context_tokens;
+    uint32_t context_tokens; /* that it was trained for; 0: not loaded; likewise the next ones */
     uint32_t vocabulary;
     uint64_t parameters;
     uint64_t weights_bytes;
@@ -612,7 +635,10 @@ typedef struct CoordgenModel { /* texts are never NULL */
     uint64_t read_bytes_per_s; /* of the reads so far, while there were any */
     const char *image; /* what became of the image of its weights: "mapped, 1704 MB", "none: " and why; for people */
     size_t n_chat_takes;
-    const char *const *chat_takes; /* of "tools" and "documents": what its chat template reads beside messages */
+    const char *const *chat_takes;     /* of "tools" and "documents": what its chat template reads beside messages */
+    CoordgenModelDefaultBy default_by; /* 0: it is not the default */
+    uint32_t usable_context_tokens;    /* that prompt and output of a request may have together; 0: not loaded */
+    uint32_t setting_context_tokens;   /* the service's setting context-tokens, for this model */
 } CoordgenModel;
 
 typedef struct CoordgenMemory {

@@ -33,6 +33,7 @@ Config *config_free(Config *config) {
     free(config->listen);
     free(config->admin_listen);
     free(config->model);
+    free(config->preload);
     free(config->model_dir);
     free(config->cache_dir);
     free(config->speculation);
@@ -41,6 +42,7 @@ Config *config_free(Config *config) {
     free(config->state_dir);
     free(config->draft_db_dir);
     free(config->no_history);
+    config_models_free(config->models);
     free(config);
     return NULL;
 }
@@ -130,21 +132,11 @@ int config_new(Config **configp, bool is_users, ErrText *err) {
     return 0;
 }
 
-/* Says that there is no setting of this name, and which one may be meant. */
-static int refuse_name(const char *name, ErrText *err) {
-    const char *near = nearest_word_in(name, &config_settings[0].name, sizeof(*config_settings), n_config_settings);
-
-    if (near)
-        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': did you mean '%s'?", UTF8_PREFIX(name, 64),
-                       near);
-    return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': see coordgend --help", UTF8_PREFIX(name, 64));
-}
-
 int config_set(Config *config, const char *name, const char *value, ErrText *err) {
     const Setting *setting = setting_find(name);
 
     if (!setting)
-        return refuse_name(name, err);
+        return setting_unknown(name, err);
     return setting_parse(setting, config, value, err);
 }
 
@@ -173,8 +165,15 @@ static void warn_gone(const char *where, const GoneSetting *gone) {
     log_warn(TOPIC_DAEMON, "%s%s has no effect any more: %s", where, gone->name, gone->instead);
 }
 
-/* where: "path:line: ". */
-static int read_line(Config *config, char *line, const char *where, ErrText *err) {
+/* Tells whether the value is a path that depends on the current folder. */
+static bool is_relative(const Setting *setting, const char *value) {
+    if (setting->type == SETTING_MODEL)
+        return config_is_path(value) && *value != '/';
+    return setting->type == SETTING_PATH && *value && *value != '/';
+}
+
+/* Takes one line of a file. modelp: whose section it is in, NULL at the beginning; where: "path:line: ". */
+static int read_line(Config *config, ConfigModel **modelp, char *line, const char *where, ErrText *err) {
     char *name, *value, *equals;
     const GoneSetting *gone;
     const Setting *setting;
@@ -183,20 +182,25 @@ static int read_line(Config *config, char *line, const char *where, ErrText *err
     line = trim(line);
     if (!*line)
         return 0;
+    if (*line == '[')
+        return config_model_begin(config, line, modelp, err);
     equals = strchr(line, '=');
     if (!equals)
         return err_set(err, CONFIG_E_SETTING, "'%.*s' is not 'name = value'", UTF8_PREFIX(line, 64));
     *equals = 0;
     name = trim(line);
     value = trim(equals + 1);
+    if (*modelp)
+        return config_model_set(*modelp, name, value, err);
     gone = gone_setting_find(name);
     if (gone) {
         warn_gone(where, gone);
         return 0;
     }
     setting = setting_find(name);
-    if (setting && setting->type == SETTING_PATH && *value && *value != '/')
-        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path", name, UTF8_PREFIX(value, 256));
+    if (setting && is_relative(setting, value))
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path%s", name, UTF8_PREFIX(value, 256),
+                       setting->type == SETTING_MODEL ? ", nor the name of a model" : "");
     return config_set(config, name, value, err);
 }
 
@@ -210,6 +214,7 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
     _cleanup_(freep) char *text = NULL;
     size_t len_bytes;
     unsigned int line_number = 0;
+    ConfigModel *model = NULL;
     char *line, *rest, where[PATH_MAX + 16];
     int r;
 
@@ -224,7 +229,7 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
         return err_set(err, CONFIG_E_FILE, "%s: holds a NUL byte", path);
     for (rest = text + file_byte_order_mark(text, len_bytes); (line = strsep(&rest, "\n"));) {
         snprintf(where, sizeof(where), "%s:%u: ", path, ++line_number);
-        r = read_line(config, line, where, err);
+        r = read_line(config, &model, line, where, err);
         if (r) {
             err_prefix(err, "%s:%u", path, line_number);
             return r == CONFIG_E_SETTING ? CONFIG_E_FILE : r;
@@ -376,7 +381,7 @@ static int set_from_flag(Config *config, const Setting *setting, const char *val
 
     if (!value)
         value = "yes";
-    if (setting->type == SETTING_PATH && *value && *value != '/') {
+    if (is_relative(setting, value)) {
         if (!getcwd(cwd, sizeof(cwd)))
             return err_set(err, -errno, "cannot find the current folder: %s", strerror(errno));
         if (asprintf(&absolute, "%s/%s", cwd, value) < 0) {
@@ -496,6 +501,7 @@ void config_print(const Config *config, FILE *to) {
         setting_format(&config_settings[i], config, value, sizeof(value));
         fprintf(to, "%s = %s\n", config_settings[i].name, value);
     }
+    config_models_print(config, to);
 }
 
 void config_print_help(FILE *to) {
@@ -520,6 +526,7 @@ void config_compare(const Config *from, const Config *to, ConfigChangeFn *fn, vo
         if (strcmp(old_value, new_value))
             fn(arg, config_settings[i].name, old_value, new_value, config_settings[i].is_live);
     }
+    config_models_compare(from, to, fn, arg);
 }
 
 int config_take_live(Config *config, const Config *from) {
@@ -535,5 +542,5 @@ int config_take_live(Config *config, const Config *from) {
         if (r)
             return err_fold(r);
     }
-    return 0;
+    return config_models_take_live(config, from);
 }

@@ -17,7 +17,6 @@
 /* What every request that takes time must pass. Return: its model, or NULL and the error is sent. */
 static Model *admit(Peer *peer, uint64_t request_id, const char *name, const char *field) {
     Service *service = peer->service;
-    ErrText err;
     Model *model;
 
     if (service->draining) {
@@ -34,14 +33,7 @@ static Model *admit(Peer *peer, uint64_t request_id, const char *name, const cha
         return NULL;
     }
     model = handler_find_model(peer, request_id, name, field);
-    if (!model)
-        return NULL;
-    /* A model of the folder loads on demand where the administrator lets apps load, and one that is the default by
-     * being the only one for everybody: nothing else could be served. */
-    if (model->stage == MODEL_AVAILABLE && (peer->is_admin || service->config->api_may_load ||
-                                            (model_is_default(model) && !model->is_default && !model->was_unloaded)))
-        (void)model_load(model, &err);
-    return model;
+    return model && handler_demand_model(peer, request_id, model, name) ? model : NULL;
 }
 
 static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
@@ -294,7 +286,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->ageing_ns = (uint64_t)config->priority_ageing_ms * 1000000;
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
-        .context_tokens = config->context_tokens,
+        .context_tokens = config_context_tokens(config, model->name),
         .speculation = { .sources = speculation.sources,
                          .policy = speculation.policy,
                          .pruning = GENERATION_PRUNING_CONTROLLED }, /* where the model has a predictor */

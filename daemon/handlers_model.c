@@ -8,6 +8,7 @@
 #include "base/nearest_word.h"
 #include "base/printable.h"
 #include "daemon/handlers.h"
+#include "daemon/model_demand.h"
 #include "daemon/model_drafts.h"
 #include "daemon/reply.h"
 #include "daemon/request.h"
@@ -87,12 +88,21 @@ Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, con
     /* An import that has just ended may have put it into the folder: the message is looked at again then. */
     if (model || await_folder(peer))
         return model;
+    if (!name || !*name)
+        model = model_registry_choose_default(registry);
+    if (model)
+        return model;
     if ((!name || !*name) && registry->n_models)
         connection_send_error(
             peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-            "the service has %zu models and no default: name one (coordgenctl model list), or set model= in "
-            "coordgend.conf",
-            registry->n_models);
+            "the default model %.*s%s is not there any more, and %zu other models are: name one (coordgenctl model "
+            "list), or %s",
+            UTF8_PREFIX(model_default_name(registry->def), 255),
+            model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING ? " (the setting model)" : "",
+            registry->n_models,
+            model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING
+                ? "change the setting model in coordgend.conf"
+                : "make one the default (coordgenctl model default NAME)");
     else if (!name || !*name)
         connection_send_error(
             peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
@@ -102,6 +112,16 @@ Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, con
     else
         refuse_model(peer, request_id, name, field);
     return NULL;
+}
+
+bool handler_demand_model(Peer *peer, uint64_t request_id, Model *model, const char *named) {
+    ErrText err;
+
+    if (!model_demand(model, (ModelDemand){ .is_admin = peer->may_administer, .is_named = named && *named }, &err))
+        return true;
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY, 0, "",
+                          "%s", err.text);
+    return false;
 }
 
 void handle_model_list(Peer *peer, uint64_t request_id) {
@@ -116,6 +136,8 @@ void handle_model_list(Peer *peer, uint64_t request_id) {
     if (await_folder(peer))
         return;
     connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT);
+    if (!model_registry_default(registry))
+        (void)model_registry_choose_default(registry); /* the list shows it */
     entries = calloc(registry->n_models + 1, sizeof(*entries));
     list = calloc(registry->n_models + 1, sizeof(*list));
     if (!entries || !list) {
@@ -271,16 +293,22 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     if (!may_wait(peer, request_id))
         return;
     with_file = (*messagep)->model_load->has_with_file && (*messagep)->model_load->with_file;
-    model = *name == '/' ? find_by_path(peer, request_id, name, with_file)
-                         : handler_find_model(peer, request_id, name, "model_load.model");
+    model = name && *name == '/' ? find_by_path(peer, request_id, name, with_file)
+                                 : handler_find_model(peer, request_id, name, "model_load.model");
     if (!model)
         return;
     /* One that is there or on its way costs nothing to wait for. */
     must_load = model->stage != MODEL_READY && !model_is_coming(model);
+    if ((*messagep)->model_load->on_demand) {
+        if (!handler_demand_model(peer, request_id, model, name))
+            return;
+        must_load = false;
+    }
     if (must_load && !peer->may_administer && !service->config->api_may_load) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
                               "only administrators load models: use the administrators' socket, be root, or set "
-                              "api-may-load = yes");
+                              "api-may-load = yes; a request that names a model loads it where load-on-demand allows "
+                              "that");
         return;
     }
     /* First: who is told BUSY must find neither a load under way nor a model in the list. */
@@ -296,7 +324,8 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
         model->is_loaded_as_draft = false; /* somebody wants it for itself, who may have it so */
     if (must_load)
         model_take_file(model, &peer->connection->frame_fd);
-    if (must_load && model_load(model, &err)) {
+    /* The open file is for a load that begins now. */
+    if (must_load && (with_file && model->stage == MODEL_UNLOADING ? model_load : model_load_with_room)(model, &err)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
                      admission_retry_ms(&service->requests.admission), "", "%s", err.text);
         return;

@@ -109,7 +109,7 @@ static void describe_chat(ModelMessage *message, const ChatTemplate *chat) {
         message->chat_takes[message->model.n_chat_takes++] = "documents";
 }
 
-void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
+Coordgen__V1__ModelState model_wire_state(const Model *model) {
     static const Coordgen__V1__ModelState states[] = {
         [MODEL_AVAILABLE] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_AVAILABLE,
         [MODEL_IMPORTING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_IMPORTING,
@@ -118,6 +118,11 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         [MODEL_UNLOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
         [MODEL_FAILED] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_FAILED,
     };
+
+    return states[model->stage];
+}
+
+void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
     Coordgen__V1__Model *message = &room->model;
 
     assert_on_loop(model->registry->loop);
@@ -125,13 +130,18 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
     message->name = model->name;
     message->path = with_paths ? model->shown_path : NULL;
     message->has_state = true;
-    message->state = states[model->stage];
+    message->state = model_wire_state(model);
     message->has_is_default = true;
     message->is_default = model_is_default(model);
+    message->has_default_by = message->is_default;
+    if (message->is_default)
+        message->default_by = (Coordgen__V1__ModelDefaultBy)model_registry_default_by(model->registry);
     describe_detail(model, with_paths, room->detail, sizeof(room->detail));
     message->detail = room->detail;
     message->has_file_bytes = model->file_bytes > 0;
     message->file_bytes = model->file_bytes;
+    message->has_setting_context_tokens = true;
+    message->setting_context_tokens = config_context_tokens(model->registry->config, model->name);
     describe_pairs(room, model, with_paths);
     if (model->stage == MODEL_READY) {
         const EngineInfo *engine = engine_info(model->engine);
@@ -139,6 +149,8 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->architecture = (char *)engine->architecture;
         message->has_context_tokens = message->has_vocabulary = message->has_parameters = true;
         message->context_tokens = engine->n_context;
+        message->has_usable_context_tokens = true;
+        message->usable_context_tokens = model_context_tokens(model);
         message->vocabulary = engine->n_vocab;
         message->parameters = engine->n_parameters;
         message->has_weights_bytes = message->has_kv_bytes_per_token = true;

@@ -58,8 +58,12 @@ static int model_name_check(const char *op, const char *name, bool needed, size_
 }
 
 static int model_load_check(const Coordgen__V1__ModelLoadRequest *load, FrameFault *fault) {
-    int r = model_name_check("model_load", load->model, true, PROTO_PATH_BYTES_MAX, fault);
+    int r = model_name_check("model_load", load->model, !load->on_demand, PROTO_PATH_BYTES_MAX, fault);
 
+    if (!r && load->on_demand && load->model && *load->model == '/')
+        return refuse(fault, "model_load.model", "'%.64s' is a path: on_demand takes the name of a model", load->model);
+    if (!r && load->on_demand && load->with_file)
+        return refuse(fault, "model_load.with_file", "on_demand takes the name of a model: leave one of the two out");
     if (!r && load->has_with_file && load->with_file && *load->model != '/')
         return refuse(fault, "model_load.with_file", "model is '%.64s': the absolute path of the file is needed",
                       load->model);
@@ -245,6 +249,10 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
     case COORDGEN__V1__REQUEST__OP_MODEL_LIST:
     case COORDGEN__V1__REQUEST__OP_MODEL_PAIR_LIST:
         return 0;
+    case COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT:
+        return request->model_default->model ? model_name_check("model_default", request->model_default->model, true,
+                                                                PROTO_MODEL_NAME_BYTES_MAX, fault)
+                                             : 0;
     case COORDGEN__V1__REQUEST__OP_MODEL_PAIR:
         return model_pair_check(request->model_pair, fault);
     case COORDGEN__V1__REQUEST__OP_MODEL_SHOW:

@@ -41,22 +41,26 @@ void token_list_deinit(TokenList *list) {
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the id of a special token; *idp keeps its default when the file has no such key. */
+/* Reads the id of a special token; *idp keeps its default when the file has no such key, or a number that is no token:
+ * converters write -1 for "none". Whoever needs the token refuses the file where there is none. */
 static int get_id(const Tokenizer *tokenizer, const GgufFile *file, const char *key, uint32_t *idp, ErrText *err) {
-    uint32_t id;
+    int64_t id = -1;
+    ErrText why = { "" };
     int r;
 
-    if (!gguf_key(file, key))
+    r = gguf_get_i64(file, key, &id, &why);
+    if (r == GGUF_E_MISSING)
         return 0;
-    r = gguf_get_u32(file, key, &id, err);
-    if (r)
-        return r > 0 ? TOKENIZER_E_CORRUPT : err_trace(r);
-    if (id >= tokenizer->vocab.n_tokens)
-        return err_set(err, TOKENIZER_E_CORRUPT,
-                       "%s: key \"%s\" is %" PRIu32 ", but the model has tokens 0 to %" PRIu32
-                       ": convert the model again",
-                       gguf_path(file), key, id, tokenizer->vocab.n_tokens - 1);
-    *idp = id;
+    if (r && r != GGUF_E_RANGE)
+        return err_set(err, r > 0 ? TOKENIZER_E_CORRUPT : r, "%s", why.text);
+    if (id < 0 || id >= tokenizer->vocab.n_tokens) {
+        if (!r)
+            (void)err_set(&why, 0, "%s: key '%s' is %" PRId64, gguf_path(file), key, id);
+        log_warn(TOPIC_ENGINE, "%s; the model has tokens 0 to %" PRIu32 ": the key is ignored", why.text,
+                 tokenizer->vocab.n_tokens - 1);
+        return 0;
+    }
+    *idp = (uint32_t)id;
     return 0;
 }
 
@@ -106,14 +110,14 @@ static int read_flags(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) 
     if (tokenizer->adds_bos && tokenizer->bos == TOKEN_NONE) {
         if (gguf_key(file, bos_key))
             return err_set(err, TOKENIZER_E_CORRUPT,
-                           "%s: key \"%s\" is true, but there is no \"tokenizer.ggml.bos_token_id\": "
+                           "%s: key \"%s\" is true, but no token is named by \"tokenizer.ggml.bos_token_id\": "
                            "convert the model again",
                            gguf_path(file), bos_key);
         tokenizer->adds_bos = false;
     }
     if (tokenizer->adds_eos && tokenizer->eos == TOKEN_NONE)
         return err_set(err, TOKENIZER_E_CORRUPT,
-                       "%s: key \"%s\" is true, but there is no \"tokenizer.ggml.eos_token_id\": "
+                       "%s: key \"%s\" is true, but no token is named by \"tokenizer.ggml.eos_token_id\": "
                        "convert the model again",
                        gguf_path(file), eos_key);
     return 0;

@@ -16,7 +16,7 @@ enum {
     TOKENIZER_E_UNSUPPORTED = 1, /* a tokenizer model or pre-tokenizer that is not known; the text names it */
     TOKENIZER_E_CORRUPT = 2,     /* tables that contradict themselves */
     TOKENIZER_E_TOO_LONG = 3,    /* a text of more than 64 MiB */
-    TOKENIZER_E_DIFFERENT = 4,   /* two tables that mean different things by an id; the text has it and both tokens */
+    TOKENIZER_E_DIFFERENT = 4,   /* two tables that mean different things by an id, which the text names */
 };
 
 #define TOKEN_NONE UINT32_MAX
@@ -87,8 +87,8 @@ uint64_t tokenizer_memory_bytes(const Tokenizer *tokenizer);
 #define TOKENIZER_HASH_BYTES 32
 const uint8_t *tokenizer_hash(const Tokenizer *tokenizer);
 
-/* Whether both mean the same by the same ids, of which there are *n_tokensp; the names are for the text. 0,
- * TOKENIZER_E_DIFFERENT. */
+/* Compares the tokens that both tables begin with: ids below *n_tokensp mean the same in both. The names are for the
+ * text. 0, TOKENIZER_E_DIFFERENT. */
 int tokenizer_compare(const Tokenizer *a, const char *a_name, const Tokenizer *b, const char *b_name,
                       uint32_t *n_tokensp, ErrText *err);
 

@@ -60,6 +60,7 @@ struct Ctl {
     CtlJson json;
     bool quiet;
     bool out_tty, err_tty;
+    bool loading_told; /* that a model is waited for */
     bool progress_drawn;
     CoordgenClient *client;
     int signal_fd; /* SIGINT arrives here once ctl_interrupts_open() was called; -1 */
@@ -67,9 +68,9 @@ struct Ctl {
 
 extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_verb_status, ctl_verb_top,
     ctl_verb_explain, ctl_verb_ping, ctl_verb_wait_ready, ctl_verb_model_list, ctl_verb_model_show,
-    ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_pair, ctl_verb_model_verify,
-    ctl_verb_draftdb_stats, ctl_verb_draftdb_forget, ctl_verb_draftdb_export, ctl_verb_draftdb_import,
-    ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw;
+    ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_default, ctl_verb_model_pair,
+    ctl_verb_model_verify, ctl_verb_draftdb_stats, ctl_verb_draftdb_forget, ctl_verb_draftdb_export,
+    ctl_verb_draftdb_import, ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw;
 
 /* ctl_options.c */
 extern const Option ctl_common_options[];
@@ -137,6 +138,14 @@ void ctl_wait_deinit(CtlWait *wait);
 void ctl_hint_connect(const Ctl *ctl, int code); /* the service cannot be reached for this CoordgenError */
 void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir); /* model_dir NULL: elsewhere */
 void ctl_hint_loaded(const Ctl *ctl, const char *name);
+
+/* ctl_loading.c */
+/* Shows how far the model is that a request waits for; false: the event is not about that. name: where the event has
+ * none. Where standard error is no terminal it is said once that there is something to wait for. */
+bool ctl_loading(Ctl *ctl, const CoordgenEvent *event, const char *name);
+/* Loads the model (NULL: the default) if it is not, and says on standard error how far that is, and, if asked, what it
+ * is. 0 or an exit status; it has been said why. */
+int ctl_load_for_use(Ctl *ctl, const char *name, bool says_what);
 
 /* ctl_prompt.c */
 /* Arguments, --file and standard input as one text; NULL: it has been said why. Owned by the caller. */

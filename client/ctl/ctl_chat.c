@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,8 @@ static int chat_event(void *arg, const CoordgenEvent *event) {
     Chat *chat = arg;
 
     if (event->kind == COORDGEN_EVENT_PROGRESS) {
+        if (ctl_loading(chat->ctl, event, ""))
+            return 0;
         if (event->queue_position)
             ctl_progress_queued(chat->ctl, event->queue_position);
         else if (event->prompt_tokens && event->prompt_tokens > 256)
@@ -158,9 +161,12 @@ static int answer(Chat *chat) {
     if (result->end_reason == COORDGEN_END_CANCELLED)
         fputs("(cancelled)\n", stderr);
     if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
-        fputs("The context is full: the answer ends here. /reset begins a new conversation, /drop forgets the oldest "
-              "question and answer.\n",
-              stderr);
+        fprintf(stderr,
+                "The context is full: the answer ends here, at %" PRIu32
+                " tokens with all before it. /reset begins a new "
+                "conversation, /drop forgets the oldest question and answer; coordgenctl model show tells what raises "
+                "the limit.\n",
+                result->prompt_tokens + result->output_tokens);
     ctl_print_timings(chat->ctl, result);
     if (!result->text_bytes) {
         chat_drop_last(chat);
@@ -375,6 +381,8 @@ static int chat_run(Ctl *ctl) {
         return CTL_EXIT_FAILED;
     }
     r = ctl_connect(ctl);
+    if (!r)
+        r = ctl_load_for_use(ctl, chat.model, isatty(STDIN_FILENO) && !ctl->quiet);
     if (r)
         return r;
     if (ctl_line_new(&line, ctl)) {

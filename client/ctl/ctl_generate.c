@@ -18,6 +18,8 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
     json_t *line;
 
     if (event->kind == COORDGEN_EVENT_PROGRESS) {
+        if (ctl_loading(ctl, event, ""))
+            return 0;
         if (event->queue_position)
             ctl_progress_queued(ctl, event->queue_position);
         else if (event->prompt_tokens)
@@ -63,7 +65,11 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
     if (fflush(stdout) || ferror(stdout))
         return CTL_EXIT_FAILED; /* main() says why */
     if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
-        fputs("coordgenctl: the context is full: the text ends here\n", stderr);
+        fprintf(stderr,
+                "coordgenctl: the context is full: the text ends here, at %" PRIu32
+                " tokens with the prompt; coordgenctl "
+                "model show tells what raises that\n",
+                result->prompt_tokens + result->output_tokens);
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)
         ctl_print_explanation(stderr, explanation);

@@ -122,6 +122,19 @@ class Install(DaemonCase):
             self.addCleanup(shutil.rmtree, folder)
             for unit in service.parent.iterdir():
                 (folder / unit.name).write_text(unit.read_text().replace("/usr/bin/coordgend", str(self.root / "usr/bin/coordgend")))
+            # The drop-in for devices is one that the service manager understands.
+            drop_in = self.path(r"usr/share/doc/coordgen/examples/coordgend-device\.conf").read_text()
+            self.assertIn("\nPrivateDevices=no\n", drop_in)
+            with_devices = folder / "with-devices"
+            with_devices.mkdir()
+            (with_devices / "coordgend.service").write_text((folder / "coordgend.service").read_text())
+            (with_devices / "coordgend.service.d").mkdir()
+            for name, text in (("all.conf", re.sub(r"(?m)^#(\w+=)", r"\1", drop_in)), ("device.conf", drop_in)):
+                (with_devices / "coordgend.service.d" / name).write_text(text)
+                run = subprocess.run(["systemd-analyze", "verify", "--man=no", str(with_devices / "coordgend.service")],
+                                     capture_output=True, text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
+                self.assertEqual([line for line in run.stderr.splitlines() if "device" in line], [], run.stderr)
+            shutil.rmtree(with_devices)
             run = subprocess.run(["systemd-analyze", "verify", "--man=no", *map(str, folder.iterdir())], capture_output=True,
                                  text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
             ours = [line for line in run.stderr.splitlines() if "coordgen" in line]

@@ -224,10 +224,8 @@ static void test_flash_report_plot(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flash_report_table),
-        cmocka_unit_test(test_flash_report_gaps),
-        cmocka_unit_test(test_flash_report_spread),
-        cmocka_unit_test(test_flash_report_forms),
+        cmocka_unit_test(test_flash_report_table),  cmocka_unit_test(test_flash_report_gaps),
+        cmocka_unit_test(test_flash_report_spread), cmocka_unit_test(test_flash_report_forms),
         cmocka_unit_test(test_flash_report_plot),
     };
 

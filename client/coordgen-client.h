@@ -342,6 +342,11 @@ COORDGEN_PUBLIC int coordgen_model_pair_start(CoordgenClient *client, const char
                                               int timeout_ms, CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_pair_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn,
                                                    void *arg, uint64_t *request_idp);
+/* The default model, which requests mean that name none. With a model (else NULL): that one is it from now on, and
+ * after restarts; administrators. The reply has coordgen_reply_model(); its state is 0 where there is no such model
+ * now. */
+COORDGEN_PUBLIC int coordgen_model_default_start(CoordgenClient *client, const char *model, int timeout_ms,
+                                                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 /* Removes a model of the service's folder that is not loaded, with all that was made of it, or says what that would
  * be. Administrators. The reply of these three has coordgen_reply_file(). */
 COORDGEN_PUBLIC int coordgen_model_remove_start(CoordgenClient *client, const char *model, bool dry_run, int timeout_ms,
@@ -357,11 +362,6 @@ enum {
 /* Removes what nothing needs any more. Administrators. */
 COORDGEN_PUBLIC int coordgen_prune_start(CoordgenClient *client, unsigned int flags, int timeout_ms,
                                          CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
-/* The default model, which requests mean that name none. With a model (else NULL): that one is it from now on, and
- * after restarts; administrators. The reply has coordgen_reply_model(); its state is 0 where there is no such model
- * now. */
-COORDGEN_PUBLIC int coordgen_model_default_start(CoordgenClient *client, const char *model, int timeout_ms,
-                                                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 /* The reply has coordgen_reply_draft_db_user(), of whom it is about, and coordgen_reply_draft_db(). */
 COORDGEN_PUBLIC int coordgen_draft_db_stats_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
                                                   CoordgenEventFn *fn, void *arg, uint64_t *request_idp);

@@ -168,14 +168,16 @@ static char *name_of_path(const char *path) {
 }
 
 bool model_suits_device(const Config *config, const char *path, ErrText *err) {
-    _cleanup_(freep) char *name = name_of_path(path);
-    const BackendDevice *device = engine_device((EngineDevice)config_device(config, name ? name : ""));
+    const BackendDevice *device;
+    _cleanup_(freep) char *name = NULL;
     GgufKindInfo info;
 
     if (gguf_kind_of_name(&info, path)) {
         gguf_kind_tell(&info, path, err);
         return false;
     }
+    name = name_of_path(path);
+    device = engine_device((EngineDevice)config_device(config, name ? name : ""));
     if (ends_with(path, EXTENSION_GGUF))
         return true;
     if (!ends_with(path, EXTENSION_PACKAGE)) {

@@ -103,6 +103,22 @@ class EndToken(DaemonCase):
         admin.call(model_unload=pb.ModelUnloadRequest(model=name))
 
 
+    def test_time_of_a_load(self):
+        """A request that comes with the load is told what it waited for it, once."""
+        admin = self.connect(admin=True)
+        name = admin.call(model_show=pb.ModelShowRequest()).model_show.model.name
+        admin.call(model_unload=pb.ModelUnloadRequest(model=name))
+        load = admin.send(model_load=pb.ModelLoadRequest(model=name))
+        for is_loading in (True, False):
+            timings = admin.generate(prompt("The lighthouse stood on a", 4, no_reuse=True)).done.timings
+            self.assertEqual(timings.load_us > 0, is_loading, timings)
+            self.assertGreater(timings.prefill_us, 0)
+            parts = timings.queue_us + timings.load_us + timings.prefill_us + timings.decode_us
+            self.assertLessEqual(parts, timings.total_us * 1.02 + 1000, timings)
+            while is_loading and admin.next(load).WhichOneof("op") != "model_load":
+                pass
+
+
 class UnknownKey(DaemonCase):
     """A key of the architecture that nobody here knows is named wherever the file is taken in."""
 

@@ -127,11 +127,8 @@ static void let_go(ModelRegistry *registry, Model *draft) {
         return;
     }
     draft->is_loaded_as_draft = false;
-    draft->n_users++; /* who asks */
-    if (model_unload(draft, &err))
+    if (model_unload_unused(draft, &err))
         log_error(TOPIC_DAEMON, "model %s: out of memory: it stays loaded", draft->name);
-    draft->was_unloaded = false; /* nobody has asked for its memory */
-    draft->n_users--;
 }
 
 void model_drafts_settle(ModelRegistry *registry) {

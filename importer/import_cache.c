@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "base/file_note.h"
+#include "base/user_dirs.h"
 #include "importer/import_private.h"
+#include "model/gguf_parts.h"
 
 #define NAME_MAX_BYTES 100
 #define SETTINGS_BYTES 120 /* with the rest, and the journal's suffix, a name that file systems take */
@@ -19,29 +21,14 @@ static int path_format(char path[PATH_MAX], ErrText *err, const char *format, co
 }
 
 int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err) {
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int r;
 
     if (cache_dir)
         return path_format(path, err, "%s%s", cache_dir, "");
-    if (xdg && *xdg == '/') /* the XDG specification: a relative path is to be ignored */
-        return path_format(path, err, "%s%s", xdg, "/coordgen/models");
-    if (home && *home == '/')
-        return path_format(path, err, "%s%s", home, "/.cache/coordgen/models");
-    return err_set(err, -ENOENT, "no cache folder: set XDG_CACHE_HOME or HOME, or name the output file");
-}
-
-/* The n characters without "-00001-of-00003", which the name of a part ends in. */
-static size_t without_part(const char *name, size_t n) {
-    static const char pattern[] = "-00000-of-00000"; /* 0: a digit */
-    const size_t part = strlen(pattern);
-
-    for (size_t i = 0; n > part && i < part; i++) {
-        const char c = name[n - part + i];
-
-        if (pattern[i] == '0' ? !isdigit((unsigned char)c) : c != pattern[i])
-            return n;
-    }
-    return n > part ? n - part : n;
+    r = user_dir(USER_DIR_CACHE, "/models", path, PATH_MAX);
+    if (r == -ENAMETOOLONG)
+        return err_set(err, r, "the path of the cache folder is too long: name the output file");
+    return r ? err_set(err, r, "no cache folder: set XDG_CACHE_HOME or HOME, or name the output file") : 0;
 }
 
 /* FOLDER/NAME[-first 12 of sha256][SETTINGS].cgm; sha256 NULL: none. */
@@ -54,7 +41,7 @@ static int package_path(char path[PATH_MAX], const char *folder, const char *sou
     base = base ? base + 1 : source_path;
     n = strlen(base);
     if (n > 5 && !strcasecmp(base + n - 5, ".gguf"))
-        n = without_part(base, n - 5);
+        n = gguf_parts_stem_bytes(base);
     if (n > NAME_MAX_BYTES)
         n = NAME_MAX_BYTES;
     for (size_t i = 0; i < n; i++) {

@@ -120,7 +120,7 @@ class EndToken(DaemonCase):
 
 
 class UnknownKey(DaemonCase):
-    """A key of the architecture that nobody here knows is named wherever the file is taken in."""
+    """A key of the architecture that nobody here knows is named wherever the file is taken in, and so is an id of no token."""
 
     def test_import_and_load_name_it(self):
         folder = Path(tempfile.mkdtemp(prefix="coordgen-key-"))
@@ -128,11 +128,16 @@ class UnknownKey(DaemonCase):
         data = MODEL.read_bytes()
         self.assertEqual(data.count(b"llama.vocab_size"), 1)
         path, package = folder / "novel.gguf", folder / "novel.cgm"
-        path.write_bytes(data.replace(b"llama.vocab_size", b"llama.vocab_tint"))
+        data = data.replace(b"llama.vocab_size", b"llama.vocab_tint")
+        padding = b"tokenizer.ggml.padding_token_id"
+        value = data.index(padding) + len(padding)
+        self.assertEqual(data[value : value + 4], b"\x04\0\0\0")  # u32
+        path.write_bytes(data[:value] + b"\x05\0\0\0" + b"\xff" * 4 + data[value + 8 :])  # i32, -1
         del data
         run = run_ctl("model", "import", path, "-o", package)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(run.stderr.count("'llama.vocab_tint' is not known"), 1, run.stderr)
+        self.assertIn(f"'{padding.decode()}' is -1; the model has tokens 0 to", run.stderr)
         admin = self.connect(admin=True)
         name = admin.load(package).name
         self.assertEqual(self.daemon.log().count("'llama.vocab_tint' is not known"), 1)

@@ -449,7 +449,7 @@ class Sections(Case):
         for text, words in (("model = c\n", r"model: there is no model 'c' in model-dir \(.*models\)"),
                             ("preload = a, c\n", "preload: there is no model 'c'"),
                             ("preload = a, x/c.cgm\n", "preload: 'x/c.cgm' is not an absolute path"),
-                            ("[model a]\ncontext-token = 9\n", "c.conf:4: unknown setting.*mean context-tokens"),
+                            ("[model a]\ncontext-token = 9\n", "c.conf:4: unknown setting.*mean 'context-tokens'"),
                             ("[model a]\ndevice = reference\nweights-memory = 50%\n", r"\[model a\]: weights-memory: only")):
             with self.subTest(text=text):
                 run = check(text)

@@ -64,6 +64,8 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
         return CTL_EXIT_FAILED; /* main() says why */
     if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
         fputs("coordgenctl: the context is full: the text ends here\n", stderr);
+    if (result->end_reason == COORDGEN_END_REPETITION) /* a limit that was asked for is no news */
+        ctl_print_cut(result, "coordgenctl: ", "\n");
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)
         ctl_print_explanation(stderr, explanation);

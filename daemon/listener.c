@@ -19,6 +19,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/user_dirs.h"
 
 #define BACKLOG 128
 #define RETRY_S 1
@@ -244,17 +245,29 @@ static int add(ListenerSet *set, const char *address, bool is_admin, ErrText *er
     return r;
 }
 
-static int open_default(ListenerSet *set, bool is_admin, ErrText *err) {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char path[PATH_MAX], folder[PATH_MAX - 16];
+/* Writes the folder of the sockets that nobody has named. */
+static int default_folder(const Config *config, char *folder, size_t room_bytes, ErrText *err) {
     int r;
 
-    if (geteuid() == 0)
-        snprintf(folder, sizeof(folder), "/run/coordgen");
-    else if (runtime && *runtime == '/')
-        snprintf(folder, sizeof(folder), "%s/coordgen", runtime);
-    else
-        return err_set(err, LISTENER_E_PATH, "XDG_RUNTIME_DIR is not set: name a socket with --listen=PATH");
+    if (geteuid() == 0 && !config->is_users) {
+        snprintf(folder, room_bytes, "/run/coordgen");
+        return 0;
+    }
+    r = user_dir(USER_DIR_RUNTIME, "", folder, room_bytes);
+    if (r == -EPERM)
+        return err_set(err, LISTENER_E_PATH,
+                       "XDG_RUNTIME_DIR is another user's folder: log in as this user, or name a socket with "
+                       "--listen=PATH");
+    return r ? err_set(err, LISTENER_E_PATH, "XDG_RUNTIME_DIR is not set to a folder: name a socket with --listen=PATH")
+             : 0;
+}
+
+static int open_default(ListenerSet *set, const Config *config, bool is_admin, ErrText *err) {
+    char path[PATH_MAX], folder[PATH_MAX - 16];
+    int r = default_folder(config, folder, sizeof(folder), err);
+
+    if (r)
+        return r;
     r = file_make_dirs(folder, err);
     if (r)
         return r;
@@ -272,11 +285,11 @@ int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
     if (*config->listen)
         r = add(set, config->listen, false, err);
     else if (!set->from_systemd)
-        r = open_default(set, false, err);
+        r = open_default(set, config, false, err);
     if (!r && *config->admin_listen)
         r = add(set, config->admin_listen, true, err);
     else if (!r && !set->from_systemd && !*config->listen)
-        r = open_default(set, true, err);
+        r = open_default(set, config, true, err);
     if (r)
         listener_set_close(set);
     return r;

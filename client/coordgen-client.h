@@ -674,7 +674,7 @@ typedef struct CoordgenModel { /* texts are never NULL */
     uint64_t read_bytes_per_s; /* of the reads so far, while there were any */
     const char *image; /* what became of the image of its weights: "mapped, 1704 MB", "none: " and why; for people */
     size_t n_chat_takes;
-    const char *const *chat_takes; /* of "tools" and "documents": what its chat template reads beside messages */
+    const char *const *chat_takes;     /* of "tools" and "documents": what its chat template reads beside messages */
     CoordgenModelDefaultBy default_by; /* 0: it is not the default */
     uint32_t usable_context_tokens;    /* that prompt and output of a request may have together; 0: not loaded */
     uint32_t setting_context_tokens;   /* the service's setting context-tokens, for this model */

@@ -198,6 +198,12 @@ static bool reply_fill(CoordgenReply *reply) {
         return client_pairs_fill(reply, &response->model_pair->pair, response->model_pair->pair ? 1 : 0);
     case COORDGEN__V1__RESPONSE__OP_MODEL_PAIR_LIST:
         return client_pairs_fill(reply, response->model_pair_list->pairs, response->model_pair_list->n_pairs);
+    case COORDGEN__V1__RESPONSE__OP_MODEL_REMOVE:
+        return client_files_fill(reply, response->model_remove);
+    case COORDGEN__V1__RESPONSE__OP_DISK:
+        return client_files_fill(reply, response->disk);
+    case COORDGEN__V1__RESPONSE__OP_PRUNE:
+        return client_files_fill(reply, response->prune);
     case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_STATS:
     case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FORGET:
     case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FREEZE:
@@ -245,6 +251,8 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
     str_buf_deinit(&reply->text);
     free(reply->models);
     free(reply->model_pairs);
+    free(reply->files);
+    free(reply->file_systems);
     free(reply->memory);
     client_requests_deinit(reply);
     free(reply->draft_db_users);

@@ -450,6 +450,18 @@ int coordgen_request_list_start(CoordgenClient *client, int timeout_ms, Coordgen
     return client_start(client, REQUEST_LIST, &message, timeout_ms, fn, arg, request_idp);
 }
 
+int coordgen_request_cancel_start(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenEventFn *fn,
+                                  void *arg, uint64_t *request_idp) {
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    Coordgen__V1__RequestCancelRequest cancel = COORDGEN__V1__REQUEST_CANCEL_REQUEST__INIT;
+
+    cancel.has_number = true;
+    cancel.number = number;
+    message.op_case = COORDGEN__V1__REQUEST__OP_REQUEST_CANCEL;
+    message.request_cancel = &cancel;
+    return client_start(client, REQUEST_CANCEL_NUMBER, &message, timeout_ms, fn, arg, request_idp);
+}
+
 int coordgen_explain_start(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenEventFn *fn, void *arg,
                            uint64_t *request_idp) {
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;

@@ -327,6 +327,10 @@ COORDGEN_PUBLIC int coordgen_request_list_start(CoordgenClient *client, int time
                                                 uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_explain_start(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenEventFn *fn,
                                            void *arg, uint64_t *request_idp);
+/* Ends a generation by its request_number: one of this user, for an administrator's client anybody's.
+ * COORDGEN_E_NOT_FOUND: there is none. */
+COORDGEN_PUBLIC int coordgen_request_cancel_start(CoordgenClient *client, uint64_t number, int timeout_ms,
+                                                  CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_status_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
                                           uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
@@ -356,6 +360,21 @@ COORDGEN_PUBLIC int coordgen_model_pair_list_start(CoordgenClient *client, int t
  * now. */
 COORDGEN_PUBLIC int coordgen_model_default_start(CoordgenClient *client, const char *model, int timeout_ms,
                                                  CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* Removes a model of the service's folder that is not loaded, with all that was made of it, or says what that would
+ * be. Administrators. The reply of these three has coordgen_reply_file(). */
+COORDGEN_PUBLIC int coordgen_model_remove_start(CoordgenClient *client, const char *model, bool dry_run, int timeout_ms,
+                                                CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* What the service has on disks. Administrators. */
+COORDGEN_PUBLIC int coordgen_disk_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                                        uint64_t *request_idp);
+enum {
+    COORDGEN_PRUNE_IMPORTS = 1, /* also what imports that were broken off could go on with */
+    COORDGEN_PRUNE_CORRUPT = 2, /* also damaged databases that were set aside */
+    COORDGEN_PRUNE_DRY_RUN = 4,
+};
+/* Removes what nothing needs any more. Administrators. */
+COORDGEN_PUBLIC int coordgen_prune_start(CoordgenClient *client, unsigned int flags, int timeout_ms,
+                                         CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 /* The reply has coordgen_reply_draft_db_user(), of whom it is about, and coordgen_reply_draft_db(). */
 COORDGEN_PUBLIC int coordgen_draft_db_stats_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
                                                   CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
@@ -397,6 +416,13 @@ COORDGEN_PUBLIC int coordgen_request_list(CoordgenClient *client, int timeout_ms
 /* What drafts have brought a generation, by its request_number: one that runs or waits, or one of this user's last 64;
  * for an administrator anybody's. COORDGEN_E_NOT_FOUND: none of those. */
 COORDGEN_PUBLIC int coordgen_explain(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenReply **replyp);
+/* Ends a generation by its request_number; its own client's call returns with COORDGEN_END_CANCELLED. */
+COORDGEN_PUBLIC int coordgen_request_cancel(CoordgenClient *client, uint64_t number, int timeout_ms,
+                                            CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_remove(CoordgenClient *client, const char *model, bool dry_run, int timeout_ms,
+                                          CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_disk(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_prune(CoordgenClient *client, unsigned int flags, int timeout_ms, CoordgenReply **replyp);
 /* A status request whose answer is only measured. round_trip_usp may be NULL. */
 COORDGEN_PUBLIC int coordgen_ping(CoordgenClient *client, int timeout_ms, uint64_t *round_trip_usp);
 COORDGEN_PUBLIC int coordgen_model_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
@@ -763,6 +789,43 @@ COORDGEN_PUBLIC size_t coordgen_reply_n_models(const CoordgenReply *reply); /* l
 COORDGEN_PUBLIC const CoordgenModel *coordgen_reply_model(const CoordgenReply *reply, size_t index);
 COORDGEN_PUBLIC size_t coordgen_reply_n_model_pairs(const CoordgenReply *reply); /* pair (1, undone 0), pair list */
 COORDGEN_PUBLIC const CoordgenModelPair *coordgen_reply_model_pair(const CoordgenReply *reply, size_t index);
+
+typedef enum CoordgenFileKind {
+    COORDGEN_FILE_PACKAGE = 1,
+    COORDGEN_FILE_SOURCE = 2,
+    COORDGEN_FILE_PREDICTOR = 3,
+    COORDGEN_FILE_IMPORTED = 4,
+    COORDGEN_FILE_IMAGE = 5,
+    COORDGEN_FILE_IMPORT_WORK = 6,
+    COORDGEN_FILE_DRAFT_DB = 7,
+    COORDGEN_FILE_SET_ASIDE = 8,
+    COORDGEN_FILE_OTHER = 9,
+} CoordgenFileKind;
+
+/* "package", "image", ... */
+COORDGEN_PUBLIC const char *coordgen_file_kind_name(int kind);
+
+typedef struct CoordgenFile { /* texts are never NULL */
+    size_t struct_bytes;
+    CoordgenFileKind kind;
+    const char *path;
+    const char *model; /* that it belongs to; "": none that is known */
+    uint64_t bytes;    /* of the disk */
+    const char *note;  /* "": nothing is to be said of it */
+} CoordgenFile;
+
+typedef struct CoordgenFileSystem {
+    size_t struct_bytes;
+    const char *path; /* of the folder that is on it */
+    uint64_t free_bytes, size_bytes;
+} CoordgenFileSystem;
+
+COORDGEN_PUBLIC size_t coordgen_reply_n_files(const CoordgenReply *reply); /* model remove, disk, prune */
+COORDGEN_PUBLIC const CoordgenFile *coordgen_reply_file(const CoordgenReply *reply, size_t index);
+/* Bytes of all files, also those that the reply had no room for, which *n_morep counts (may be NULL). */
+COORDGEN_PUBLIC uint64_t coordgen_reply_files_bytes(const CoordgenReply *reply, uint32_t *n_morep);
+COORDGEN_PUBLIC size_t coordgen_reply_n_file_systems(const CoordgenReply *reply); /* disk */
+COORDGEN_PUBLIC const CoordgenFileSystem *coordgen_reply_file_system(const CoordgenReply *reply, size_t index);
 /* Pair: what will hardly be wanted of it; "": nothing, and of other replies. Never NULL. */
 COORDGEN_PUBLIC const char *coordgen_reply_warning(const CoordgenReply *reply);
 

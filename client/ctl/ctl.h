@@ -70,7 +70,8 @@ extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_ve
     ctl_verb_explain, ctl_verb_ping, ctl_verb_wait_ready, ctl_verb_model_list, ctl_verb_model_show,
     ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_default, ctl_verb_model_pair,
     ctl_verb_model_verify, ctl_verb_draftdb_stats, ctl_verb_draftdb_forget, ctl_verb_draftdb_export,
-    ctl_verb_draftdb_import, ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw;
+    ctl_verb_draftdb_import, ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw, ctl_verb_cancel, ctl_verb_model_rm,
+    ctl_verb_disk, ctl_verb_prune, ctl_verb_model_pull;
 
 /* ctl_options.c */
 extern const Option ctl_common_options[];
@@ -187,6 +188,9 @@ void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, cons
 /* ctl_explain.c */
 double ctl_accept_length(const CoordgenExplanation *explanation); /* tokens a decoding step; 0: there was none */
 void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation);
+
+/* ctl_import.c: the file that the first argument names, with the verb's options. An exit status. */
+int ctl_import_file(Ctl *ctl);
 
 /* ctl_gguf.c: the files themselves, without the service */
 int ctl_show_file(Ctl *ctl, const char *path);

@@ -69,9 +69,11 @@ class Terminal:
             # What it writes must be read, or it never ends.
             if select.select([self.fd], [], [], 0.05)[0]:
                 try:
-                    self.text += os.read(self.fd, 65536).decode(errors="replace")
+                    data = os.read(self.fd, 65536).decode(errors="replace")
                 except OSError:
-                    pass
+                    data = ""
+                self.text += data
+                self.seen += data
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 os.close(self.fd)
@@ -359,6 +361,11 @@ class Ctl(DaemonCase):
                 self.assertEqual(modes, terminal.read_until(r"-a?echoprt[^\n]*\n|extproc[^\n]*\n").lstrip("\r\n"))
                 self.assertGreater(terminal.seen.rfind(PASTES_OFF), terminal.seen.rfind(PASTES_ON))
                 self.assertEqual(terminal.wait(), 0)
+        terminal = Terminal(["/bin/sh", "-c", f"TERM=dumb {CTL} chat"], self.environment())
+        terminal.read_until(PROMPT)
+        terminal.write("\x04")
+        self.assertEqual(terminal.wait(), 0)
+        self.assertNotIn("\x1b[?2004", terminal.seen)
         before = self.connect().status().requests_done
         terminal = Terminal([CTL, "chat"], self.environment())
         terminal.read_until(PROMPT)
@@ -445,7 +452,7 @@ class Help(unittest.TestCase):
         page = page.split(".SH OPTIONS")[1].split("\n.SH ")[0]
         sections = {}  # those of a verb
         for section in page.split("\n.SS ")[1:]:
-            heads = re.findall(r"^\.TP\n(.*)$", section, re.M)
+            heads = re.findall(r"^\.T[PQ]\n(.*)$", section, re.M)
             options = {option for head in heads for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", head)}
             for name in re.split(", | and ", section.split("\n")[0]):
                 sections.setdefault(name, set()).update(options)

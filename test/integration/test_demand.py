@@ -124,10 +124,13 @@ class Default(Case):
     def test_only_one_stays(self):
         """One that the service has seen alone stays the default, whatever came to the folder when."""
         for name in ("last", "a"):
-            (self.models / f"{name}.cgm").unlink()
+            (self.models / f"{name}.cgm").rename(self.folder / f"{name}.cgm")
         daemon = self.start()
         daemon.wait_model()
-        self.add("a")
+        (self.folder / "a.cgm").rename(self.models / "a.cgm")  # older than b
+        user = self.user(daemon)
+        self.assertEqual(len(states(user)), 2)
+        self.assertEqual(answered_by(user), "b")
         self.assertEqual(answered_by(self.user(daemon)), "b")
         daemon.stop()
 

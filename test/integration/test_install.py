@@ -48,7 +48,8 @@ class Install(DaemonCase):
         return found[0]
 
     def test_everything_is_there(self):
-        for pattern in (r"usr/bin/coordgend", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
+        for pattern in (r"usr/bin/coordgend", r"usr/lib/coordgen/fetch-model",
+                        r"usr/lib/coordgen/models\.json", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
                         r"usr/bin/coordgen-train-exit", r"usr/share/man/man1/coordgen-train-exit\.1",
                         r"usr/share/bash-completion/completions/coordgen-train-exit",
                         r"usr/include/coordgen-client\.h",

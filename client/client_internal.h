@@ -110,6 +110,7 @@ struct CoordgenReply {
     Coordgen__V1__Response *response; /* NULL: the request ended without one */
     StrBuf text;
     CoordgenGenerateResult generate;
+    CoordgenSamplingOrigins sampling_origins; /* of it */
     CoordgenStatus status;
     CoordgenModel *models;
     size_t n_models;

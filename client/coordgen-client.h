@@ -191,6 +191,17 @@ typedef enum CoordgenPriority {
 /* "interactive", "normal", "background". */
 COORDGEN_PUBLIC const char *coordgen_priority_name(int priority);
 
+/* Of a sampling option: not set. It is the model's own then; where that says nothing, or temperature is 0, the
+ * service's. */
+#define COORDGEN_UNSET (-1.0f)
+#define COORDGEN_UNSET_COUNT UINT32_MAX
+
+typedef enum CoordgenRepetition {
+    COORDGEN_REPETITION_DEFAULT = 0, /* ended with messages, allowed with a raw prompt or ignore_end */
+    COORDGEN_REPETITION_END = 1,     /* an answer that repeats itself over and over ends: COORDGEN_END_REPETITION */
+    COORDGEN_REPETITION_ALLOW = 2,
+} CoordgenRepetition;
+
 /* Fill with coordgen_generate_options_init(), then change what you need. Nothing is kept after the call. */
 typedef struct CoordgenGenerateOptions {
     size_t struct_bytes; /* set by the init function: tells the library which fields the caller knows */
@@ -204,12 +215,13 @@ typedef struct CoordgenGenerateOptions {
     uint32_t max_tokens;      /* 0: as many as fit */
     const char *const *stops; /* at most 8 of at most 256 bytes, control tokens by name too; no part of the output */
     size_t n_stops;
-    float temperature;          /* 0: greedy (the default); up to 100 */
+    /* Each is COORDGEN_UNSET or COORDGEN_UNSET_COUNT until you set it. */
+    float temperature;          /* 0: greedy; up to 100 */
     uint32_t top_k;             /* 0: off */
     float top_p;                /* 1: off */
     float min_p;                /* 0: off */
     float repetition_penalty;   /* 1: off */
-    uint32_t repetition_window; /* tokens; default 64; 0: all */
+    uint32_t repetition_window; /* tokens; 0: all */
     bool has_seed;              /* else the service draws one and tells it */
     bool want_tokens;           /* token ids in the events */
     bool ignore_end;            /* go on past end-of-generation tokens */
@@ -227,6 +239,7 @@ typedef struct CoordgenGenerateOptions {
     const char *tools;
     const char *documents;
     bool no_generation_prompt; /* with messages: the prompt ends behind the last one, not where the answer begins */
+    CoordgenRepetition repetition;
 } CoordgenGenerateOptions;
 
 /* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
@@ -446,6 +459,7 @@ typedef enum CoordgenEndReason {
     COORDGEN_END_MAX_TOKENS = 3,
     COORDGEN_END_CONTEXT_FULL = 4,
     COORDGEN_END_CANCELLED = 5,
+    COORDGEN_END_REPETITION = 6, /* the answer repeats itself over and over */
 } CoordgenEndReason;
 
 /* "end-token", "stop-string", ... */
@@ -466,6 +480,29 @@ typedef enum CoordgenReuse {
 
 /* "whole", "new-text", ... */
 COORDGEN_PUBLIC const char *coordgen_reuse_name(int reuse);
+
+/* Who said what a sampling option is. */
+typedef enum CoordgenSamplingOrigin {
+    COORDGEN_SAMPLING_UNKNOWN = 0,
+    COORDGEN_SAMPLING_REQUEST = 1,
+    COORDGEN_SAMPLING_FILE = 2,    /* the model's file */
+    COORDGEN_SAMPLING_FAMILY = 3,  /* the service's table of model families */
+    COORDGEN_SAMPLING_SERVICE = 4, /* nobody else */
+} CoordgenSamplingOrigin;
+
+/* "request", "file", "family", "service", "unknown". */
+COORDGEN_PUBLIC const char *coordgen_sampling_origin_name(int origin);
+
+typedef struct CoordgenSamplingOrigins {
+    size_t struct_bytes;
+    CoordgenSamplingOrigin temperature;
+    CoordgenSamplingOrigin top_k;
+    CoordgenSamplingOrigin top_p;
+    CoordgenSamplingOrigin min_p;
+    CoordgenSamplingOrigin repetition_penalty;
+    CoordgenSamplingOrigin repetition_window;
+    const char *family; /* whose row of the table was used; "": none */
+} CoordgenSamplingOrigins;
 
 typedef struct CoordgenGenerateResult {
     size_t struct_bytes;
@@ -497,6 +534,8 @@ typedef struct CoordgenGenerateResult {
     uint32_t drafted_tokens;   /* that these computed beside the next token (speculation) */
     uint32_t accepted_tokens;  /* of them, those that became output */
     uint64_t request_number;   /* the service's, for coordgen_explain(); 0: the request failed */
+    const CoordgenSamplingOrigins *sampling_origins; /* of the options above; NULL: the request failed */
+    bool ends_repetition;                            /* whether COORDGEN_END_REPETITION was possible */
 } CoordgenGenerateResult;
 
 /* Why a request goes without drafts. */

@@ -265,8 +265,8 @@ class Explain(ExplainCase):
         self.assertIn(f"request {number} of uid 65534 is cancelled by uid 0, an administrator", self.daemon.log())
 
     def test_generate_explains_behind_the_answer(self):
-        plain = self.ctl("generate", "--raw", "-n", N, "--ignore-end", "--speculation=off", TEXT)
-        words = ("--raw", "-n", N, "--ignore-end", "--speculation=lookup", "--explain", "--timings", TEXT)
+        plain = self.ctl("generate", "--raw", "-t", 0, "-n", N, "--ignore-end", "--speculation=off", TEXT)
+        words = ("--raw", "-t", 0, "-n", N, "--ignore-end", "--speculation=lookup", "--explain", "--timings", TEXT)
         run = self.until(lambda: self.ctl("generate", *words), lambda run: "Accepted" in run.stderr)
         self.assertEqual(run.stdout, plain.stdout)
         self.assertEqual(plain.stderr, "")

@@ -61,7 +61,8 @@ def with_keys(path, keys):
 class Sampling(DaemonCase):
     NEUTRAL = {"temperature": (0, SERVICE), "top_k": (0, SERVICE), "top_p": (1, SERVICE), "min_p": (0, SERVICE),
                "repetition_penalty": (1, SERVICE), "repetition_window": (64, SERVICE)}
-    FAMILY_OF = {**NEUTRAL, "temperature": (0.2, FAMILY), "top_p": (0.9, FAMILY)}  # of the default model
+    FAMILY_OF = {**NEUTRAL, "temperature": (0.2, FAMILY), "top_p": (0.9, FAMILY), "repetition_penalty": (1.1, FAMILY),
+                 "repetition_window": (256, FAMILY)}  # of the default model
 
     def ask(self, sampling, **options):
         return self.connect().generate(chat("Name a river.", 8, sampling=sampling, **options)).done
@@ -106,7 +107,8 @@ class Sampling(DaemonCase):
         self.assertEqual((told["from"]["temperature"], told["from"]["min_p"], told["from"]["top_k"], told["family"]),
                          ("family", "request", "service", "smollm2"))
         run = ctl(self.daemon, "generate", "-n4", "--timings", "--seed=9", "Hello")
-        self.assertRegex(run.stderr, r"sampling: temperature 0\.2 \(family smollm2\), top-p 0\.9 \(family smollm2\), seed 9; "
+        self.assertRegex(run.stderr, r"sampling: temperature 0\.2 \(family smollm2\), top-p 0\.9 \(family smollm2\), "
+                                     r"repetition-penalty 1\.1 \(family smollm2\), seed 9; "
                                      r"at most 4 tokens; repetition ends it\n")
         run = ctl(self.daemon, "generate", "-n4", "--timings", "-t0", "--allow-repetition", "Hello")
         self.assertRegex(run.stderr, r"sampling: temperature 0 \(request\), seed \d+; at most 4 tokens; repetition is allowed\n")

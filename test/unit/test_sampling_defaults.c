@@ -49,7 +49,7 @@ static void test_sampling_defaults_of_families(void **state) {
         float temperature, top_p, penalty;
         uint32_t top_k;
     } cases[] = {
-        { "llama", "Smollm2 135M 8k Lc100K Mix1 Ep2", "smollm2", 0.2f, 0.9f, 1, 0 },
+        { "llama", "Smollm2 135M 8k Lc100K Mix1 Ep2", "smollm2", 0.2f, 0.9f, 1.1f, 0 },
         { "llama", "Meta Llama 3.1 8B Instruct", "llama", 0.6f, 0.9f, 1, 0 },
         { "llama", "", "llama", 0.6f, 0.9f, 1, 0 },
         { "llama", "Mistral Nemo Instruct 2407", "mistral-nemo", 0.3f, 1, 1, 0 },

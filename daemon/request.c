@@ -239,7 +239,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         break;
     case JOB_E_MODEL: /* its file was changed while it was loaded */
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT;
-        log_error(TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
+        log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
         if (!request->peer || !request->peer->may_administer)
             text = "its file is damaged: the service's log says where"; /* and has the path */
         break;
@@ -264,7 +264,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         break;
     default:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL;
-        log_error(TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
+        log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
     }
     request_fail(request, code, retry_ms, field, "%s%s", text, remedy);
 }

@@ -17,6 +17,7 @@ typedef struct Server { /* all loop */
     struct event *signal_events[3];
     struct event *tick;     /* progress of waiting requests, status text */
     struct event *watchdog; /* NULL: none is wanted */
+    struct event *log_rate; /* runs while lines of the log are counted that it has not told */
     struct event *deadline; /* end of the draining */
 
     bool was_late;                /* the watchdog has complained about the operator that runs */

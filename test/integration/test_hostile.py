@@ -3,6 +3,8 @@
 
 import os
 import random
+import re
+import signal
 import socket
 import struct
 import time
@@ -10,9 +12,9 @@ import unittest
 
 import coordgen_pb2 as pb
 
-from daemon import DaemonCase
+from daemon import Daemon, DaemonCase
 from settings import SLOW
-from wire import Closed, Connection, prompt
+from wire import Closed, Connection, Refused, prompt
 
 
 def tag(number, wire_type):
@@ -520,6 +522,98 @@ class Answers(DaemonCase):
         error = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, connection.detokenize,
                                    connection.tokenize(" extraordinarily") * 400_000)
         self.assertIn("ask for less", error.message)
+
+
+class LogFlood(unittest.TestCase):
+    """Whoever repeats what the log tells fills no disk: the first ones are told, the others counted."""
+
+    N = 1500  # of each kind
+    KINDS = {
+        "memory": r"uid \d+: refused: no memory",
+        "connections": r"uid \d+: refused: max-connections-per-uid",
+        "protocol": r"closed: an empty frame",
+        "version": r"closed: .*version",
+        "hello": r"closed: the first message must be a Hello",
+        "done": r"request \d+: tokenize, .*: done,",
+        "queue": r"request \d+: generate normal, .*: (busy|quota-exceeded),",
+        "cancelled": r"request \d+: generate normal, .*: cancelled,",
+    }
+
+    def setUp(self):
+        self.daemon = Daemon("--log-level=info", "--session-memory-limit=1M", "--output-buffer=64K", "--frame-timeout=1h",
+                             "--max-connections-per-uid=8", "--max-queue=4", "--max-active=1")
+        self.held = []
+
+    def tearDown(self):
+        for connection in self.held:
+            connection.close()
+        self.daemon.kill()
+
+    def hold(self, **options):
+        self.held.append(self.daemon.connect(**options))
+        return self.held[-1]
+
+    def refused(self, code, data=b"", n=N):
+        """n connections that are closed with this error."""
+        for _ in range(n):
+            with Connection(self.daemon.api, hello=False) as connection:
+                try:
+                    connection.send_bytes(data)
+                except OSError:  # refused already
+                    pass
+                self.assertEqual(connection.read_end()[-1].error.code, code)
+
+    def flood_connections(self):
+        hello = pb.Request(request_id=1, hello=pb.HelloRequest(version_min=7, version_max=9)).SerializeToString()
+        status = pb.Request(request_id=1, status=pb.StatusRequest()).SerializeToString()
+        self.refused(pb.ERROR_CODE_PROTOCOL, struct.pack("<I", 0))
+        self.refused(pb.ERROR_CODE_VERSION, struct.pack("<I", len(hello)) + hello)
+        self.refused(pb.ERROR_CODE_PROTOCOL, struct.pack("<I", len(status)) + status)
+        many = [self.hold() for _ in range(8)]
+        self.refused(pb.ERROR_CODE_QUOTA_EXCEEDED)
+        for connection in many[1:]:
+            connection.close()
+        self.daemon.wait_until(lambda status: status.connections == 1, "they are gone", through=many[0])
+        for _ in range(2):
+            self.hold().send_bytes(struct.pack("<I", 4 << 20) + bytes(250 << 10))
+        self.refused(pb.ERROR_CODE_BUSY)
+        for connection in self.held:
+            connection.close()
+
+    def flood_requests(self):
+        self.daemon.wait_until(lambda status: status.connections == 1, "they are gone", through=self.hold(admin=True))
+        connection = self.hold()
+        for _ in range(self.N):
+            connection.tokenize("Hello")
+        long = prompt("Count: 1 2 3", 2000, ignore_end=True)
+        running = [connection.start(long).until("generate_delta"), *(connection.start(long) for _ in range(2))]
+        for _ in range(self.N):
+            with self.assertRaises(Refused) as caught:
+                connection.generate(long)
+            self.assertIn(caught.exception.code, (pb.ERROR_CODE_QUOTA_EXCEEDED, pb.ERROR_CODE_BUSY))
+        running.pop().connection.cancel(running[-1].id + 1)
+        for _ in range(self.N - 3):
+            waiting = connection.start(long)
+            connection.cancel(waiting.id)
+            waiting.finish()
+        for generation in running:
+            connection.cancel(generation.id)
+            generation.finish()
+
+    def test_log_stays_short_and_its_counts_add_up(self):
+        self.flood_connections()
+        self.flood_requests()
+        self.daemon.signal(signal.SIGTERM)
+        self.assertEqual(self.daemon.wait_exit(), 0)
+        lines = self.daemon.log().splitlines()
+        told = dict.fromkeys(self.KINDS, 0)
+        for line in lines:
+            for kind, pattern in self.KINDS.items():
+                if re.search(pattern, line):
+                    more = re.search(r"uid \d+: (\d+) more in \d+ s like this one: ", line)
+                    told[kind] += int(more[1]) if more else 1
+        self.assertEqual(told, dict.fromkeys(self.KINDS, self.N))
+        self.assertLess(len(lines), 1000)
 
 
 class OwnLimit(DaemonCase):

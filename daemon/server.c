@@ -105,7 +105,7 @@ static void on_accept(void *arg, int fd, bool is_admin) {
 
 /* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. 0, or
  * -EMFILE: it allows next to none. */
-static int check_descriptors(Config *config, ErrText *err) {
+int server_check_descriptors(Config *config, ErrText *err) {
     const rlim_t beside = ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS,
                  wanted = (rlim_t)config->max_connections + beside;
     const uint32_t min = config->max_connections < CONNECTIONS_MIN ? config->max_connections : CONNECTIONS_MIN;
@@ -269,7 +269,7 @@ static void reload(Server *server) {
         log_set_level((LogLevel)server->service.config->log_level);
         if (service_take_settings(&server->service))
             log_error(TOPIC_DAEMON, "out of memory: no-history or draft-model stays as it was");
-        if (check_descriptors(server->service.config, &err))
+        if (server_check_descriptors(server->service.config, &err))
             log_error(TOPIC_DAEMON, "%s", err.text);
         log_notice(TOPIC_DAEMON, "the configuration is reloaded");
     }
@@ -343,7 +343,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     listeners->n = 0;
     r = service_init(&server->service, configp, err);
     if (!r)
-        r = check_descriptors(server->service.config, err);
+        r = server_check_descriptors(server->service.config, err);
     if (r)
         return r;
     r = make_events(server);

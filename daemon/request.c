@@ -203,6 +203,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     char path[64];
     Coordgen__V1__ErrorCode code;
     uint32_t retry_ms = 0;
+    ErrText told;
 
     switch (news->result) {
     case JOB_E_EMPTY:
@@ -251,6 +252,12 @@ void request_fail_by_result(Request *request, const JobNews *news) {
             remedy = ": try again later, or with less";
         } else {
             remedy = ", also when nothing else runs: ask for less";
+        }
+        if (request->peer && request->peer->may_administer) {
+            err_set(&told, 0, "%s%s", text, remedy);
+            model_explain_memory(request->model->registry, &told);
+            text = told.text;
+            remedy = "";
         }
         break;
     case JOB_E_SHARE:

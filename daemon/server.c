@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/account_refusal.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_rate.h"
@@ -75,6 +76,7 @@ static void on_accept(void *arg, int fd, bool is_admin) {
     Peer *peer;
     uid_t uid;
     pid_t pid;
+    char held[160];
     int r = connection_peer(fd, &uid, &pid);
 
     if (r) {
@@ -98,9 +100,14 @@ static void on_accept(void *arg, int fd, bool is_admin) {
         return;
     }
     r = peer_new(&peer, users, fd, is_admin, &handlers_ops, &server->service);
-    if (r)
-        log_warn_of(uid, TOPIC_DAEMON, "uid %u: refused: %s", (unsigned int)uid,
-                    r > 0 ? "no memory within session-memory-limit or memory-limit" : strerror(-r));
+    if (r > 0) {
+        account_holders(&server->service.accounts, held, sizeof(held));
+        log_warn_of(uid, TOPIC_DAEMON,
+                    "uid %u: refused: no memory within session-memory-limit or memory-limit; held: %s",
+                    (unsigned int)uid, held);
+    } else if (r) {
+        log_warn_of(uid, TOPIC_DAEMON, "uid %u: refused: %s", (unsigned int)uid, strerror(-r));
+    }
 }
 
 /* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. 0, or

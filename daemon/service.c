@@ -27,6 +27,7 @@ static void keep_free_for_clients(AccountTable *accounts) {
 
 static void set_limits(AccountTable *accounts, const Config *config) {
     account_table_init(accounts);
+    accounts->total_limit_name = "memory-limit";
     if (config->memory_limit_bytes)
         accounts->total_limit_bytes = config->memory_limit_bytes;
     if (config->kv_memory_limit_bytes)

@@ -7,13 +7,14 @@ import re
 import signal
 import socket
 import struct
+import subprocess
 import time
 import unittest
 
 import coordgen_pb2 as pb
 
 from daemon import Daemon, DaemonCase
-from settings import SLOW
+from settings import BIN, SLOW
 from wire import Closed, Connection, Refused, prompt
 
 
@@ -335,6 +336,7 @@ class Privacy(DaemonCase):
         self.assertTrue(own.own_only)
         self.assertEqual((own.requests_done, own.prompt_tokens, own.output_tokens, own.sessions, own.connections), (0, 0, 0, 0, 1))
         self.assertFalse(own.memory)
+        self.assertFalse(own.HasField("memory_used_bytes") or own.memory_limit_source)
         self.assertFalse(own.HasField("preemptions") or own.HasField("prefix_cache_bytes"))
         nobody.generate(prompt("Mine", 2, ignore_end=True))
         own, all_of_it = nobody.status(), root.status()
@@ -423,10 +425,40 @@ class KvMemory(DaemonCase):
         model = connection.call(model_show=pb.ModelShowRequest()).model_show.model
         fits = (8 << 20) // model.kv_bytes_per_token
         error = self.assertRefused(pb.ERROR_CODE_BUSY, connection.generate, prompt("Hello", fits, ignore_end=True))
-        self.assertRegex(error.message, "KV cache of .*also when nothing else runs")
+        self.assertRegex(error.message, r"KV cache of \d+ tokens \([\d.]+ MiB\): kv-memory-limit \(8\.0 MiB\) is reached, "
+                                        "also when nothing else runs")
         self.assertEqual(error.retry_after_ms, 0)
+        # What holds the memory, and what to do about it, is the administrators'.
+        self.assertRegex(error.message, r"held: weights [\d.]+ MiB.*models: \S+ [\d.]+ MiB; "
+                                        r"unload a model \(coordgenctl model unload \S+\), raise that limit")
+        if os.geteuid() == 0:
+            nobody = Connection.as_nobody(self.daemon.api)
+            self.opened.append(nobody)
+            error = self.assertRefused(pb.ERROR_CODE_BUSY, nobody.generate, prompt("Hello", fits, ignore_end=True))
+            self.assertRegex(error.message, "kv-memory-limit .*is reached, also when nothing else runs: ask for less$")
         done = connection.generate(prompt("Hello", 2, ignore_end=True)).done
         self.assertEqual(done.usage.output_tokens, 2)
+
+
+class AllMemory(DaemonCase):
+    def test_all_accounts_together(self):
+        status = self.connect().status()
+        self.assertGreaterEqual(status.memory_used_bytes, max(account.used_bytes for account in status.memory))
+        self.assertGreater(status.memory_limit_bytes, status.memory_used_bytes)
+        self.assertRegex(status.memory_limit_source, "^80 % of ")
+        run = subprocess.run([BIN / "coordgenctl", "status", "--socket", self.daemon.api], capture_output=True, text=True,
+                             timeout=60 * SLOW)
+        self.assertRegex(run.stdout, r"(?m)^all +[\d.]+ MiB +[\d.]+ [MGT]iB \(80 % of .*\)$")
+
+    def test_a_limit_that_holds_no_model(self):
+        daemon = Daemon("--memory-limit=64M", wait=False)
+        self.addCleanup(daemon.kill)
+        daemon.wait_notice("READY=1")
+        daemon.wait_model(state=pb.MODEL_STATE_FAILED)
+        status = daemon.connect().status()
+        self.assertRegex(status.models[0].detail, r"no memory for .*iB\): memory-limit \(64\.0 MiB\) is reached; held: .*"
+                                                  r"raise that limit \(memory-limit: set\)")
+        self.assertEqual((status.memory_limit_bytes, status.memory_limit_source), (64 << 20, "set"))
 
 
 class Memory(DaemonCase):

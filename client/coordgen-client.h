@@ -635,7 +635,7 @@ typedef struct CoordgenStatus {
     uint64_t requests_failed;
     uint64_t prompt_tokens;
     uint64_t output_tokens;
-    uint64_t preemptions;            /* steps that have made way for an interactive request */
+    uint64_t preemptions;            /* steps that have made way for a higher class */
     uint64_t cached_tokens;          /* of prompt_tokens */
     uint64_t prefix_cache_bytes;     /* what is kept of prompts, for the requests to come */
     uint64_t prefix_cache_max_bytes; /* 0: nothing is kept */

@@ -3,11 +3,15 @@
  * The generations take turns, and a turn is a step that they share. Which step: that of an interactive generation when
  * there is one; else the step that has made way, if one has; else that of whoever is next by class and order.
  *
- * A step without interactive generations makes way at its next operator when turns_interrupt() is called: it is parked,
- * with its rows, and its jobs are in no list until it ends. One step is parked at most. While interactive generations
- * answer, the parked step gets as much time after each of theirs as that one took; so an interactive token comes after
- * at most twice its own time and one operator, and the others keep half of the machine. While an interactive generation
- * waits for its first token it gets nothing, until waiting has raised it to their class.
+ * A step without interactive generations makes way at its next operator when turns_interrupt() is called for one: the
+ * step is parked, with its rows, and its jobs are in no list until it ends. A step of background generations alone
+ * makes way for normal ones likewise. One step is parked at most, and so steps of normal generations beside it are
+ * short.
+ *
+ * While a higher class waits for its first token, the parked step gets nothing, until waiting has raised it to that
+ * class. While a higher class answers, a parked background step gets an eighth of the time that those steps take; any
+ * other gets as much as they take, and so does one that waiting has raised while others wait. So an interactive token
+ * comes after at most twice its own time and one operator, and nobody starves.
  */
 #include "daemon/turns.h"
 
@@ -26,7 +30,9 @@ struct Turns {
     Company *companies;           /* [2]: one runs, the other may have made way */
     Company *parked;              /* the one that has; NULL: none */
     bool parked_waits;            /* for weights that are on their way */
+    int64_t parked_credit_ns;     /* of time that a parked background step may take beside a higher class */
     _Atomic bool wanted;          /* any thread: the step that runs is to make way */
+    _Atomic bool wanted_above;    /* any thread: one of background generations alone is */
     _Atomic uint64_t n_preempted; /* any thread */
 };
 
@@ -42,7 +48,12 @@ struct Company {
     GenerationTurn turns[GENERATION_TURNS_MAX];
     size_t n;
     GenerationStep step;
-    bool is_interactive; /* one of them is */
+    Priority top; /* the highest class of those in the step */
+};
+
+enum {
+    BACKGROUND_PART = 8, /* of the time beside a higher class one part in so many */
+    BESIDE_ROWS = 64,    /* of a step beside a parked one, which cannot make way itself */
 };
 
 /* ---- first turns and answers ------------------------------------------------------------------------------------- */
@@ -252,22 +263,23 @@ static Priority rank_of(const Job *job, uint64_t now_ns) {
     return priority_aged(job->priority, waited_ns, job->ageing_ns);
 }
 
-/* Whether the job's prompt stays out of steps for now: beside the parked step no other one takes time from interactive
- * generations. */
-static bool stands_back(const Turns *turns, const Job *job, Priority rank) {
-    return turns->parked && !turns->parked_waits && job->priority != PRIORITY_INTERACTIVE &&
-           rank != PRIORITY_INTERACTIVE && !generation_usage(job->running)->n_output_tokens;
+/* Whether the job's prompt stays out of steps for a class for now: beside the parked step no other one of its class
+ * takes time from them. Waiting raises it above that, but for a background prompt, whose class has its part. */
+static bool stands_back(const Turns *turns, const Job *job, Priority rank, Priority top) {
+    return turns->parked && !turns->parked_waits && job->priority < top && job->priority <= turns->parked->top &&
+           (rank < top || turns->parked->top == PRIORITY_BACKGROUND) &&
+           !generation_usage(job->running)->n_output_tokens;
 }
 
 /* Those of one rank that have had their first turn and run on this engine, in the order of their turns. */
-static void gather(Turns *turns, const Engine *engine, Company *company, Priority rank, uint64_t now_ns) {
+static void gather(Turns *turns, const Engine *engine, Company *company, Priority rank, Priority top, uint64_t now_ns) {
     Job *job;
 
     TAILQ_FOREACH(job, &turns->active, link) {
         if (company->n == GENERATION_TURNS_MAX)
             return;
         if (!job->running || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank ||
-            stands_back(turns, job, rank))
+            stands_back(turns, job, rank, top))
             continue;
         company->targets[company->n] = (StepTarget){ turns, job, 0 };
         company->turns[company->n] = (GenerationTurn){
@@ -297,24 +309,25 @@ static void turns_settle(Turns *turns, Company *company, int r, const ErrText *e
     company->n = 0;
 }
 
-/* Begins a step of all generations of one engine. Who gets no rows in it keeps its place before those that do. NULL:
- * there is nothing to compute. */
-static Company *begin_step(Turns *turns, const Engine *engine, uint64_t now_ns) {
+/* Begins a step of all generations of one engine, for those of a class before all, of rows_max rows at most (0: any).
+ * Who gets no rows in it keeps its place before those that do. NULL: there is nothing to compute. */
+static Company *begin_step(Turns *turns, const Engine *engine, Priority top, size_t rows_max, uint64_t now_ns) {
     Company *company = &turns->companies[turns->parked == &turns->companies[0]];
     ErrText err = { "" };
     int r;
 
     company->n = 0;
-    company->is_interactive = false;
+    company->top = PRIORITY_BACKGROUND;
     for (int rank = PRIORITY_INTERACTIVE; rank >= PRIORITY_BACKGROUND; rank--)
-        gather(turns, engine, company, (Priority)rank, now_ns);
+        gather(turns, engine, company, (Priority)rank, top, now_ns);
     if (!company->n)
         return NULL;
-    r = generation_step_begin(&company->step, company->turns, company->n, &err);
+    r = generation_step_begin(&company->step, company->turns, company->n, rows_max, &err);
     for (size_t i = 0; i < company->n; i++)
         if (company->turns[i].ran) {
             TAILQ_REMOVE(&turns->active, company->jobs[i], link);
-            company->is_interactive = company->is_interactive || company->jobs[i]->priority == PRIORITY_INTERACTIVE;
+            if (company->jobs[i]->priority > company->top)
+                company->top = company->jobs[i]->priority;
         } else {
             company->jobs[i] = NULL;
         }
@@ -332,6 +345,8 @@ static void run_step(Turns *turns, Company *company, const EngineYield *yield) {
     if (r == GENERATION_E_YIELDED || r == GENERATION_E_WAITING) {
         if (turns->parked != company && r == GENERATION_E_YIELDED)
             atomic_fetch_add(&turns->n_preempted, 1);
+        if (turns->parked != company)
+            turns->parked_credit_ns = 0;
         turns->parked = company;
         turns->parked_waits = r == GENERATION_E_WAITING;
         return;
@@ -382,13 +397,24 @@ static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns
     return next;
 }
 
-/* Whether an interactive job waits for its first token. */
-static bool someone_waits(const Turns *turns) {
+/* Of a class above the parked step's, which may run: the highest, then the order of the turns. NULL: none, or it does
+ * not matter, because the parked step waits for weights. */
+static Job *next_above(const Turns *turns) {
+    Job *job, *next = NULL;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->running && job->priority > turns->parked->top && !turns->parked_waits &&
+        (!next || job->priority > next->priority))
+        next = job;
+    return next;
+}
+
+/* Whether a job of the class, or of a higher one, waits for its first token. */
+static bool someone_waits(const Turns *turns, Priority top) {
     Job *job;
 
     TAILQ_FOREACH(job, &turns->active, link)
-    if (may_run(job) && job->priority == PRIORITY_INTERACTIVE && job->running &&
-        !generation_usage(job->running)->n_output_tokens)
+    if (may_run(job) && job->priority >= top && job->running && !generation_usage(job->running)->n_output_tokens)
         return true;
     return false;
 }
@@ -413,74 +439,117 @@ static void give_first_turn(Turns *turns, Job *job) {
         TAILQ_INSERT_TAIL(&turns->active, job, link);
 }
 
-/* To all interactive jobs, and to one of the others where nobody waits for it. */
+/* To all interactive jobs, and to one of the others, by class, where nobody waits for it. */
 static void give_first_turns(Turns *turns, uint64_t now_ns) {
-    Job *job;
+    Job *job, *next = NULL;
 
     while ((job = next_interactive(turns, false)))
         give_first_turn(turns, job);
     TAILQ_FOREACH(job, &turns->active, link)
-    if (!job->running && may_run(job)) {
-        if (rank_of(job, now_ns) == PRIORITY_INTERACTIVE || !someone_waits(turns))
-            give_first_turn(turns, job);
-        return;
-    }
+    if (!job->running && may_run(job) && (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+        next = job;
+    if (next && (rank_of(next, now_ns) == PRIORITY_INTERACTIVE || !someone_waits(turns, PRIORITY_INTERACTIVE)))
+        give_first_turn(turns, next);
 }
 
-/* What the others get after an interactive step: the parked step goes on until then, or one of another engine
+/* What asks a step to make way. */
+static const _Atomic bool *wanted_of(const Turns *turns, const Company *company) {
+    return company->top == PRIORITY_BACKGROUND ? &turns->wanted_above : &turns->wanted;
+}
+
+/* The parked background step has gained an eighth of what a step of a higher class took, and runs when that is
+ * something by now: an operator may take longer. */
+static void share_a_part(Turns *turns, uint64_t took_ns) {
+    const uint64_t start_ns = clock_now_ns();
+    EngineYield yield = { .wanted = &turns->wanted_above };
+
+    turns->parked_credit_ns += (int64_t)(took_ns / BACKGROUND_PART);
+    if (turns->parked_credit_ns <= 0)
+        return;
+    yield.until_ns = start_ns + (uint64_t)turns->parked_credit_ns;
+    run_step(turns, turns->parked, &yield);
+    turns->parked_credit_ns -= (int64_t)(clock_now_ns() - start_ns);
+    for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
+        if (turns->parked->jobs[i])
+            turns->parked->jobs[i]->waits_since_ns = clock_now_ns();
+}
+
+/* What the others get after a step of a class, which took so long: the parked step goes on, or one of another engine
  * begins. */
-static void share_time(Turns *turns, const Engine *engine, uint64_t until_ns) {
+static void share_time(Turns *turns, const Engine *engine, Priority top, uint64_t took_ns) {
     const uint64_t now_ns = clock_now_ns();
-    const EngineYield yield = { .wanted = &turns->wanted, .until_ns = until_ns };
     const Job *job = turns->parked ? NULL : next_other(turns, engine, now_ns);
+    const bool is_waited = someone_waits(turns, top);
     Company *company = turns->parked;
+    EngineYield yield;
     Priority rank;
 
     if (!company && !job)
         return;
     rank = company ? parked_rank(turns, now_ns) : rank_of(job, now_ns);
-    if (rank < PRIORITY_INTERACTIVE && someone_waits(turns))
+    if (rank < top && is_waited)
         return;
+    if (company && company->top == PRIORITY_BACKGROUND && !is_waited) {
+        share_a_part(turns, took_ns);
+        return;
+    }
     if (!company)
-        company = begin_step(turns, job->engine, now_ns);
-    if (company)
-        run_step(turns, company, turns->parked || engine_has_preemption(job->engine) ? &yield : NULL);
+        company = begin_step(turns, job->engine, top, 0, now_ns);
+    if (!company)
+        return;
+    yield = (EngineYield){ .wanted = wanted_of(turns, company), .until_ns = now_ns + took_ns };
+    run_step(turns, company, turns->parked || engine_has_preemption(job->engine) ? &yield : NULL);
 }
 
-/* Return: what the interactive step took. */
-static uint64_t interactive_turn(Turns *turns, const Engine *engine) {
+/* A step for a class before all, and what the others get after it. Return: what it took. */
+static uint64_t turn_of_class(Turns *turns, const Engine *engine, Priority top, size_t rows_max) {
     const uint64_t start_ns = clock_now_ns();
-    Company *company = begin_step(turns, engine, start_ns);
-    uint64_t end_ns;
+    Company *company = begin_step(turns, engine, top, rows_max, start_ns);
+    uint64_t took_ns;
 
     if (company)
         run_step(turns, company, NULL);
-    end_ns = clock_now_ns();
-    share_time(turns, engine, 2 * end_ns - start_ns);
-    return end_ns - start_ns;
+    took_ns = clock_now_ns() - start_ns;
+    share_time(turns, engine, top, took_ns);
+    return took_ns;
+}
+
+/* Whether somebody of a higher class may run, of any engine. */
+static bool is_below_others(const Turns *turns, const Company *company) {
+    Job *job;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->running && job->priority > company->top)
+        return true;
+    return false;
 }
 
 /* A step that can make way. Where it waits for weights that are on their way, others have a step of their own engine
- * meanwhile. */
+ * meanwhile. One that begins because waiting has raised it, while a higher class answers on another engine, makes way
+ * at once: from then on it has its part of the time. */
 static void run_beside_others(Turns *turns, Company *company, const Engine *engine, uint64_t now_ns) {
     const Job *other = next_other(turns, engine, now_ns);
-    const EngineYield yield = { .wanted = &turns->wanted, .no_waiting = other };
+    const EngineYield yield = { .wanted = wanted_of(turns, company),
+                                .until_ns = is_below_others(turns, company) ? now_ns : 0,
+                                .no_waiting = other };
     Company *beside;
 
     run_step(turns, company, &yield);
     if (!other || turns->parked != company || turns_are_wanted(turns))
         return;
-    beside = begin_step(turns, other->engine, now_ns);
+    if (!turns->parked_waits)
+        return;
+    beside = begin_step(turns, other->engine, PRIORITY_INTERACTIVE, 0, now_ns);
     if (beside)
         run_step(turns, beside, NULL);
 }
 
 static void plain_turn(Turns *turns, const Engine *engine, uint64_t now_ns) {
-    Company *company = begin_step(turns, engine, now_ns);
+    Company *company = begin_step(turns, engine, PRIORITY_INTERACTIVE, 0, now_ns);
 
     if (!company)
         return;
-    if (company->is_interactive || !engine_has_preemption(engine))
+    if (company->top == PRIORITY_INTERACTIVE || !engine_has_preemption(engine))
         run_step(turns, company, NULL);
     else
         run_beside_others(turns, company, engine, now_ns);
@@ -502,8 +571,11 @@ uint64_t turns_take(Turns *turns) {
     give_first_turns(turns, now_ns);
     job = next_interactive(turns, true);
     if (job)
-        return interactive_turn(turns, job->engine);
-    if (turns->parked) {
+        return turn_of_class(turns, job->engine, PRIORITY_INTERACTIVE, 0);
+    job = turns->parked ? next_above(turns) : NULL;
+    if (job) {
+        (void)turn_of_class(turns, job->engine, job->priority, BESIDE_ROWS);
+    } else if (turns->parked) {
         run_beside_others(turns, turns->parked, engine_of(turns->parked), now_ns);
     } else {
         job = next_other(turns, NULL, now_ns);
@@ -577,8 +649,11 @@ void turns_cancel_all(Turns *turns) {
     }
 }
 
-void turns_interrupt(Turns *turns) {
-    atomic_store(&turns->wanted, true);
+void turns_interrupt(Turns *turns, Priority priority) {
+    if (priority > PRIORITY_BACKGROUND)
+        atomic_store(&turns->wanted_above, true);
+    if (priority > PRIORITY_NORMAL)
+        atomic_store(&turns->wanted, true);
 }
 
 bool turns_are_wanted(const Turns *turns) {
@@ -587,6 +662,7 @@ bool turns_are_wanted(const Turns *turns) {
 
 void turns_resume(Turns *turns) {
     atomic_store(&turns->wanted, false);
+    atomic_store(&turns->wanted_above, false);
 }
 
 uint64_t turns_n_preempted(const Turns *turns) {

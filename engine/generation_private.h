@@ -25,7 +25,8 @@ struct Generation {
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;
-    double idle_rows; /* of its decoding steps, its share of what the device computed beside their rows */
+    uint32_t n_undivided; /* its last steps without rows of background prompts; counted for other classes */
+    double idle_rows;     /* of its decoding steps, its share of what the device computed beside their rows */
     GenerationEnd end;
     Bill bill;
     _Atomic bool cancelled;

@@ -82,7 +82,7 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
     printf("Kept         %s of prompts, at most %s\n", ctl_bytes_text(one, sizeof(one), status->prefix_cache_bytes),
            ctl_bytes_text(two, sizeof(two), status->prefix_cache_max_bytes));
     if (status->preemptions)
-        printf("Preemption   %" PRIu64 " steps made way for interactive requests\n", status->preemptions);
+        printf("Preemption   %" PRIu64 " steps made way for requests of a higher class\n", status->preemptions);
     for (size_t i = 0; i < coordgen_reply_n_models(reply); i++) {
         const CoordgenModel *model = coordgen_reply_model(reply, i);
 

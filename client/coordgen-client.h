@@ -102,8 +102,8 @@ COORDGEN_PUBLIC CoordgenClient *coordgen_client_free(CoordgenClient *client);
 /* Shown to administrators; at most 64 bytes. Default: the program's name. Before connecting. */
 COORDGEN_PUBLIC int coordgen_client_set_name(CoordgenClient *client, const char *name);
 
-/* Connects and greets. socket_path NULL: $COORDGEN_SOCKET, else /run/coordgen/api.sock, else
- * $XDG_RUNTIME_DIR/coordgen/api.sock if that is there and the former is not. timeout_ms < 0: none. After a failure, and
+/* Connects and greets. socket_path NULL: $COORDGEN_SOCKET, else $XDG_RUNTIME_DIR/coordgen/api.sock where a service of
+ * the user's own listens, else /run/coordgen/api.sock. timeout_ms < 0: none. After a failure, and
  * after the end of a connection, the same client may connect again. */
 COORDGEN_PUBLIC int coordgen_client_connect(CoordgenClient *client, const char *socket_path, int timeout_ms);
 /* The same without waiting for the service's greeting: requests may be started at once. */

@@ -24,6 +24,7 @@ typedef struct ConfigMemory {
 } ConfigMemory;
 
 typedef struct Config { /* strings are owned and never NULL; "": not set */
+    bool is_users;      /* --user: a user's own service; all files and sockets are in the user's folders. No setting. */
     char *listen;
     char *admin_listen;
     char *model;
@@ -99,7 +100,7 @@ typedef enum ConfigAction { /* what the flags ask for */
     CONFIG_VERSION,
 } ConfigAction;
 
-int config_new(Config **configp, ErrText *err); /* built-in values */
+int config_new(Config **configp, bool is_users, ErrText *err); /* built-in values */
 Config *config_free(Config *config);
 DEFINE_CLEANUP(Config, config_free)
 
@@ -107,7 +108,7 @@ DEFINE_CLEANUP(Config, config_free)
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err);
 int config_set(Config *config, const char *name, const char *value, ErrText *err);
 int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err);
-int config_read_files(Config *config, const char *root, ErrText *err);
+int config_read_files(Config *config, const char *root, ErrText *err); /* the system's, or those of a user */
 /* Where memory-limit comes from: "set", "80 % of the machine's memory", of a cgroup's file, or "none". */
 void config_memory_limit_source(const Config *config, char *text, size_t room_bytes);
 void config_print(const Config *config, FILE *to);

@@ -40,17 +40,17 @@ static int check_model(const Config *config, ErrText *err) {
 }
 
 /* The default one comes with the first import; one that somebody named is there, or misspelt. */
-static bool may_be_absent(const char *model_dir) {
+static bool may_be_absent(const Config *config) {
     char usual[PATH_MAX];
 
-    return !model_dir_default(usual, sizeof(usual)) && !strcmp(model_dir, usual) && access(usual, F_OK) < 0 &&
-           errno == ENOENT;
+    return !model_dir_default(config->is_users, usual, sizeof(usual)) && !strcmp(config->model_dir, usual) &&
+           access(usual, F_OK) < 0 && errno == ENOENT;
 }
 
 static int check_model_dir(const Config *config, ErrText *err) {
     struct stat info;
 
-    if (!*config->model_dir || may_be_absent(config->model_dir))
+    if (!*config->model_dir || may_be_absent(config))
         return 0;
     if (!stat(config->model_dir, &info) && !S_ISDIR(info.st_mode))
         return err_set(err, CONFIG_E_SETTING, "model-dir: %.256s: is not a folder", config->model_dir);

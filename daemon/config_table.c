@@ -208,7 +208,7 @@ const Setting config_settings[] = {
     SWITCH(
         "preemption", preemption, RESTART, "yes",
         "steps of lower classes make way for interactive and normal requests; takes memory for a second step of each "
-           "model"),
+        "model"),
     NUMBER("max-queue", max_queue, 0, 65536, false, LIVE, "128", "requests that may wait for a turn"),
     NUMBER("max-connections", max_connections, 1, 65536, false, LIVE, "256", "connections of apps"),
     NUMBER("max-connections-per-uid", max_connections_per_uid, 1, 65536, false, LIVE, "128",

@@ -19,6 +19,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/user_dirs.h"
 
 #define BACKLOG 128
 #define RETRY_S 1
@@ -275,15 +276,31 @@ enum { /* indices of what is wanted */
     SOCKETS
 };
 
-/* LISTENER_E_PATH: the environment names no folder for default sockets. */
-static int name_default(SocketPlace *place, ErrText *err) {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    const bool is_root = geteuid() == 0;
+/* Writes the folder of the sockets that nobody has named. */
+static int default_folder(const Config *config, char *folder, size_t room_bytes, ErrText *err) {
+    int r;
 
-    if (!is_root && !(runtime && *runtime == '/'))
-        return err_set(err, LISTENER_E_PATH, "XDG_RUNTIME_DIR is not set: name a socket with --listen=PATH");
-    snprintf(place->path, sizeof(place->path), "%s/coordgen/%s.sock", is_root ? "/run" : runtime,
-             place->is_admin ? "admin" : "api");
+    if (geteuid() == 0 && !config->is_users) {
+        snprintf(folder, room_bytes, "/run/coordgen");
+        return 0;
+    }
+    r = user_dir(USER_DIR_RUNTIME, "", folder, room_bytes);
+    if (r == -EPERM)
+        return err_set(err, LISTENER_E_PATH,
+                       "XDG_RUNTIME_DIR is another user's folder: log in as this user, or name a socket with "
+                       "--listen=PATH");
+    return r ? err_set(err, LISTENER_E_PATH, "XDG_RUNTIME_DIR is not set to a folder: name a socket with --listen=PATH")
+             : 0;
+}
+
+/* LISTENER_E_PATH: the environment names no folder for default sockets. */
+static int name_default(SocketPlace *place, const Config *config, ErrText *err) {
+    char folder[PATH_MAX - 16];
+    int r = default_folder(config, folder, sizeof(folder), err);
+
+    if (r)
+        return r;
+    snprintf(place->path, sizeof(place->path), "%s/%s.sock", folder, place->is_admin ? "admin" : "api");
     place->is_default = true;
     place->address = place->path;
     return 0;
@@ -300,9 +317,9 @@ static int find_places(SocketPlace places[SOCKETS], const Config *config, bool f
     if (from_systemd)
         return 0;
     if (!places[SOCKET_API].address)
-        r = name_default(&places[SOCKET_API], err);
+        r = name_default(&places[SOCKET_API], config, err);
     if (!r && !places[SOCKET_ADMIN].address && places[SOCKET_API].is_default)
-        r = name_default(&places[SOCKET_ADMIN], err);
+        r = name_default(&places[SOCKET_ADMIN], config, err);
     return r;
 }
 
@@ -326,10 +343,10 @@ static int check_addresses(const SocketPlace places[SOCKETS], struct sockaddr_un
 int listener_set_check(const Config *config, ErrText *err) {
     struct sockaddr_un to[SOCKETS];
     SocketPlace places[SOCKETS];
-    int r = find_places(places, config, false, NULL);
+    int r = find_places(places, config, false, err);
 
-    /* The check runs elsewhere than the service, which may have a runtime directory or sockets from systemd. */
-    if (r == LISTENER_E_PATH)
+    /* The check of a system's service runs elsewhere, where there is no runtime directory and no socket of systemd. */
+    if (r == LISTENER_E_PATH && !config->is_users)
         r = find_places(places, config, true, err);
     if (!r)
         r = check_addresses(places, to, err);

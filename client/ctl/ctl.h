@@ -108,7 +108,8 @@ void ctl_progress_clear(Ctl *ctl);                     /* when one is drawn */
 int ctl_exit_status(int code, uint32_t retry_after_ms);
 
 /* ctl_service.c */
-int ctl_connect(Ctl *ctl); /* 0 or an exit status; says why. With Ctrl-C as after ctl_interrupts_open() */
+const char *ctl_socket(const Ctl *ctl); /* path of the socket that the options name; NULL: the library chooses */
+int ctl_connect(Ctl *ctl);              /* 0 or an exit status; says why. With Ctrl-C as after ctl_interrupts_open() */
 int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms);
 int ctl_failed_call(Ctl *ctl);     /* the last call on the client */
 int ctl_interrupts_open(Ctl *ctl); /* 0 or an exit status */

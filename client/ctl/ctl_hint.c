@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What to do next, as a command: on standard error, for people. */
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/service_socket.h"
+#include "base/user_dirs.h"
 #include "model/model_dir.h"
-
-#define SYSTEM_SOCKETS "/run/coordgen/"
 
 static const char *sudo(void) {
     return geteuid() ? "sudo " : "";
@@ -14,13 +15,17 @@ static const char *sudo(void) {
 
 void ctl_hint_connect(const Ctl *ctl, int code) {
     const char *path = coordgen_client_socket_path(ctl->client);
-    const bool is_system = !strncmp(path, SYSTEM_SOCKETS, strlen(SYSTEM_SOCKETS));
+    const bool is_system = !strncmp(path, SERVICE_SOCKETS_SYSTEM, strlen(SERVICE_SOCKETS_SYSTEM));
+    char own[PATH_MAX];
 
     if (ctl->quiet)
         return;
     if (code == COORDGEN_E_UNREACHABLE && is_system)
         fprintf(stderr, "To start it: %ssystemctl start coordgend.socket%s\n", sudo(),
-                geteuid() ? ", or one of your own: coordgend" : "");
+                geteuid() ? ", or one of your own: coordgend --user" : "");
+    else if (code == COORDGEN_E_UNREACHABLE && !user_dir(USER_DIR_RUNTIME, "/api.sock", own, sizeof(own)) &&
+             !strcmp(path, own))
+        fputs("To start it: coordgend --user, or systemctl --user start coordgend.socket\n", stderr);
     else if (code == COORDGEN_E_UNREACHABLE)
         fprintf(stderr, "To start it: coordgend --listen=%s\n", path);
     else if (code == COORDGEN_E_DENIED && is_system)
@@ -36,8 +41,9 @@ void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir) 
     fprintf(stderr, "Imported as %.*s: coordgenctl chat %.*s\n", (int)(strlen(name) - strlen(".cgm")), name,
             (int)(strlen(name) - strlen(".cgm")), name);
     /* The system's service looks elsewhere, and its user may not read what is in a home. */
-    if (geteuid() && strcmp(model_dir, MODEL_DIR_SYSTEM) && !access(SYSTEM_SOCKETS "api.sock", F_OK))
-        fputs("That is for a coordgend of your own. For the system's: sudo coordgenctl model import FILE.gguf\n",
+    if (geteuid() && strcmp(model_dir, MODEL_DIR_SYSTEM) && !access(SERVICE_SOCKETS_SYSTEM "api.sock", F_OK))
+        fputs("That is for a service of your own: coordgend --user. For the system's: sudo coordgenctl model import "
+              "FILE.gguf\n",
               stderr);
 }
 

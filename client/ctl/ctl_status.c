@@ -155,7 +155,7 @@ static int ping_run(Ctl *ctl) {
         fputs("coordgenctl: out of memory\n", stderr);
         return CTL_EXIT_FAILED;
     }
-    code = coordgen_client_connect(ctl->client, ctl_text(ctl, "socket", NULL), STATUS_TIMEOUT_MS);
+    code = coordgen_client_connect(ctl->client, ctl_socket(ctl), STATUS_TIMEOUT_MS);
     if (!code)
         code = coordgen_ping(ctl->client, STATUS_TIMEOUT_MS, &round_trip_us);
     if (code && code != COORDGEN_E_UNREACHABLE && code != COORDGEN_E_DISCONNECTED)
@@ -194,7 +194,7 @@ static int ready_look(Ctl *ctl, const char *name, char *state, size_t room_bytes
     int r = -1;
 
     if (coordgen_client_error(ctl->client) || !*coordgen_client_service_version(ctl->client))
-        (void)coordgen_client_connect(ctl->client, ctl_text(ctl, "socket", NULL), STATUS_TIMEOUT_MS);
+        (void)coordgen_client_connect(ctl->client, ctl_socket(ctl), STATUS_TIMEOUT_MS);
     if (coordgen_model_list(ctl->client, STATUS_TIMEOUT_MS, &reply)) {
         int code = coordgen_client_error(ctl->client);
         bool later = code == COORDGEN_E_UNREACHABLE || code == COORDGEN_E_DISCONNECTED || code == COORDGEN_E_BUSY ||

@@ -167,7 +167,11 @@ class Check(unittest.TestCase):
         path.write_text(f"cache-dir = {self.folder}\nstate-dir =\ndraftdb-dir =\nmodel-dir =\n")
         another = dict(user=65534, group=65534, extra_groups=[]) if os.geteuid() == 0 else {}  # root has a folder of its own
         self.folder.chmod(0o777)
-        for runtime, expect in ((None, ""), (self.folder, ""), (self.folder / ("x" * 100), "longer than 107 bytes")):
+        long = self.folder / ("x" * 100)
+        long.mkdir(0o700)
+        if another:
+            os.chown(long, 65534, 65534)
+        for runtime, expect in ((None, ""), (self.folder, ""), (long, "longer than 107 bytes")):
             with self.subTest(runtime=runtime):
                 environment = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
                 if runtime:

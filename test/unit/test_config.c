@@ -196,7 +196,7 @@ static void test_config_file_with_nul(void **state) {
         assert_int_equal(fwrite("max-queue = 1\0\n", 1, 15, file), 15);
         assert_int_equal(fclose(file), 0);
     }
-    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config_read_file(config, path, true, &err), CONFIG_E_FILE);
     assert_non_null(strstr(err.text, "NUL"));
     config_free(config);
@@ -212,7 +212,7 @@ static void test_config_file_with_byte_order_mark(void **state) {
     write_file(root, "/mark.conf",
                "\xef\xbb\xbf"
                "max-queue = 7\r\n# end\r\n");
-    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config_read_file(config, path, true, &err), 0);
     assert_int_equal(config->max_queue, 7);
     config_free(config);
@@ -266,6 +266,49 @@ static void test_config_actions(void **state) {
         assert_int_equal(config_load(&config, root->path, 2, argv, &action, &err), 0);
         assert_int_equal(action, cases[i].action);
         config_free(config);
+    }
+}
+
+/* A user's own service reads the user's files and has the user's folders, for root too, and nothing of the system's. */
+static void test_config_of_a_user(void **state) {
+    static const char *const names[] = { "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
+                                         "XDG_CACHE_HOME" };
+    const Root *root = *state;
+    char *before[ARRAY_LEN(names)], home[sizeof(root->path) + 16], expected[sizeof(root->path) + 64];
+    Config *config;
+    ErrText err;
+
+    write_file(root, "/etc/coordgen/coordgend.conf", "no such line\n");
+    write_file(root, "/ada/.config/coordgen/coordgend.conf", "max-active = 3\nmax-queue = 7\n");
+    write_file(root, "/ada/.config/coordgen/coordgend.conf.d/50-a.conf", "max-queue = 9\n");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        before[i] = getenv(names[i]) ? strdup(getenv(names[i])) : NULL;
+        unsetenv(names[i]);
+    }
+    snprintf(home, sizeof(home), "%s/ada", root->path);
+    setenv("HOME", home, 1);
+    assert_null(LOAD(root, CONFIG_E_FILE, &err));
+    config = LOAD(root, 0, &err, "--user", "--threads=2");
+    assert_true(config->is_users);
+    assert_int_equal(config->max_active, 3);
+    assert_int_equal(config->max_queue, 9);
+    assert_int_equal(config->threads, 2);
+    snprintf(expected, sizeof(expected), "%s/.local/share/coordgen/models", home);
+    assert_string_equal(config->model_dir, expected);
+    snprintf(expected, sizeof(expected), "%s/.local/state/coordgen/draftdb", home);
+    assert_string_equal(config->draft_db_dir, expected);
+    snprintf(expected, sizeof(expected), "%s/.cache/coordgen", home);
+    assert_string_equal(config->cache_dir, expected);
+    config_free(config);
+    write_file(root, "/ada/.config/coordgen/coordgend.conf", "max-activ = 3\n");
+    assert_null(LOAD(root, CONFIG_E_FILE, &err, "--user"));
+    assert_non_null(strstr(err.text, "/ada/.config/coordgen/coordgend.conf:1: unknown setting 'max-activ'"));
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (before[i])
+            setenv(names[i], before[i], 1);
+        else
+            unsetenv(names[i]);
+        free(before[i]);
     }
 }
 
@@ -502,7 +545,7 @@ static void test_config_weights_image(void **state) {
     ErrText err = { "" };
     char text[32];
 
-    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config->weights_image, CONFIG_IMAGE_AUTO);
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         assert_int_equal(config_set(config, "weights-image", words[i].value, &err), 0);
@@ -645,6 +688,7 @@ int main(void) {
         TEST(test_config_wrong_flags),
         TEST(test_config_flags),
         TEST(test_config_actions),
+        TEST(test_config_of_a_user),
         TEST(test_config_no_cache_folder),
         TEST(test_config_print_round_trip),
         TEST(test_config_reload),

@@ -44,7 +44,9 @@ $(error The development files of these libraries are missing: $(PKGS_MISSING). R
 endif
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS))
 BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle liburing) -lm
-CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8)
+# What the programs need of the makers of devices: make DEVICE_LIBS='-L/opt/vendor/lib -lvendor' (docs/porting.md).
+DEVICE_LIBS ?=
+CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8) $(DEVICE_LIBS)
 PROTO_LIBS := $(shell $(PKG_CONFIG) --libs libprotobuf-c)
 DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent libsystemd)
 # For programs that use the draft database; the others take nothing of it from libcore.a.
@@ -215,7 +217,7 @@ include mk/test.mk mk/install.mk
 .PHONY: help
 help:
 	@echo 'make [all]            programs in $(BUILD)/bin, libraries in $(BUILD)/lib'
-	@echo 'make demo             packages, build, default model, daemon, a text summarised; MODEL=FILE.gguf PROMPT=FILE'
+	@echo 'make demo             packages, build, default model, daemon, a function written; MODEL=FILE.gguf PROMPT=FILE'
 	@echo 'make check            packages, default model, all tests and sanitizer runs (20 to 30 minutes on two cores)'
 	@echo 'make check-long       the same on all four models, with longer fuzzing'
 	@echo 'make unit             unit tests; one: make $(BUILD)/test/test_NAME'

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/nearest_word.h"
 #include "base/options.h"
 #include "base/standard_io.h"
 #include "bench/bench.h"
@@ -566,6 +567,16 @@ static bool read_words(int argc, char **argv, Command *command, const char *argu
     return r == OPTIONS_E_END;
 }
 
+/* Says that there is no such verb, and which one may be meant. */
+static int unknown_verb(const char *name) {
+    const char *near = nearest_word_in(name, &verbs[0].name, sizeof(*verbs), ARRAY_LEN(verbs));
+
+    if (!near)
+        return usage("unknown verb '%.64s'", name);
+    fprintf(stderr, "coordgen-bench: unknown verb '%.64s': did you mean '%s'?\n", name, near);
+    return BENCH_USAGE;
+}
+
 int main(int argc, char **argv) {
     Command command = {
         .requests = "1,2,4,8,16",
@@ -592,7 +603,7 @@ int main(int argc, char **argv) {
         if (!strcmp(verbs[i].name, arguments[0]))
             command.verb = &verbs[i];
     if (!command.verb)
-        return usage("unknown verb '%s'", arguments[0]);
+        return unknown_verb(arguments[0]);
     if (arguments[1])
         return usage("unexpected argument '%s'", arguments[1]);
     if (command.verb->fn && !command.model.model)

@@ -13,6 +13,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/machine_limits.h"
+#include "base/nearest_word.h"
 #include "base/options.h"
 #include "base/printable.h"
 #include "base/str_buf.h"
@@ -33,6 +34,7 @@ Config *config_free(Config *config) {
     free(config->listen);
     free(config->admin_listen);
     free(config->model);
+    free(config->preload);
     free(config->model_dir);
     free(config->cache_dir);
     free(config->speculation);
@@ -41,6 +43,7 @@ Config *config_free(Config *config) {
     free(config->state_dir);
     free(config->draft_db_dir);
     free(config->no_history);
+    config_models_free(config->models);
     free(config);
     return NULL;
 }
@@ -148,7 +151,7 @@ int config_set(Config *config, const char *name, const char *value, ErrText *err
     const Setting *setting = setting_find(name);
 
     if (!setting)
-        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': see coordgend --help", UTF8_PREFIX(name, 64));
+        return setting_unknown(name, err);
     return setting_parse(setting, config, value, err);
 }
 
@@ -177,8 +180,15 @@ static void warn_gone(const char *where, const GoneSetting *gone) {
     log_warn(TOPIC_DAEMON, "%s%s has no effect any more: %s", where, gone->name, gone->instead);
 }
 
-/* where: "path:line: ". */
-static int read_line(Config *config, char *line, const char *where, ErrText *err) {
+/* Tells whether the value is a path that depends on the current folder. */
+static bool is_relative(const Setting *setting, const char *value) {
+    if (setting->type == SETTING_MODEL)
+        return config_is_path(value) && *value != '/';
+    return setting->type == SETTING_PATH && *value && *value != '/';
+}
+
+/* Takes one line of a file. modelp: whose section it is in, NULL at the beginning; where: "path:line: ". */
+static int read_line(Config *config, ConfigModel **modelp, char *line, const char *where, ErrText *err) {
     char *name, *value, *equals;
     const GoneSetting *gone;
     const Setting *setting;
@@ -187,20 +197,25 @@ static int read_line(Config *config, char *line, const char *where, ErrText *err
     line = trim(line);
     if (!*line)
         return 0;
+    if (*line == '[')
+        return config_model_begin(config, line, modelp, err);
     equals = strchr(line, '=');
     if (!equals)
         return err_set(err, CONFIG_E_SETTING, "'%.*s' is not 'name = value'", UTF8_PREFIX(line, 64));
     *equals = 0;
     name = trim(line);
     value = trim(equals + 1);
+    if (*modelp)
+        return config_model_set(*modelp, name, value, err);
     gone = gone_setting_find(name);
     if (gone) {
         warn_gone(where, gone);
         return 0;
     }
     setting = setting_find(name);
-    if (setting && setting->type == SETTING_PATH && *value && *value != '/')
-        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path", name, UTF8_PREFIX(value, 256));
+    if (setting && is_relative(setting, value))
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path%s", name, UTF8_PREFIX(value, 256),
+                       setting->type == SETTING_MODEL ? ", nor the name of a model" : "");
     return config_set(config, name, value, err);
 }
 
@@ -214,6 +229,7 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
     _cleanup_(freep) char *text = NULL;
     size_t len_bytes;
     unsigned int line_number = 0;
+    ConfigModel *model = NULL;
     char *line, *rest, where[PATH_MAX + 16];
     int r;
 
@@ -228,7 +244,7 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
         return err_set(err, CONFIG_E_FILE, "%s: holds a NUL byte", path);
     for (rest = text + file_byte_order_mark(text, len_bytes); (line = strsep(&rest, "\n"));) {
         snprintf(where, sizeof(where), "%s:%u: ", path, ++line_number);
-        r = read_line(config, line, where, err);
+        r = read_line(config, &model, line, where, err);
         if (r) {
             err_prefix(err, "%s:%u", path, line_number);
             return r == CONFIG_E_SETTING ? CONFIG_E_FILE : r;
@@ -380,7 +396,7 @@ static int set_from_flag(Config *config, const Setting *setting, const char *val
 
     if (!value)
         value = "yes";
-    if (setting->type == SETTING_PATH && *value && *value != '/') {
+    if (is_relative(setting, value)) {
         if (!getcwd(cwd, sizeof(cwd)))
             return err_set(err, -errno, "cannot find the current folder: %s", strerror(errno));
         if (asprintf(&absolute, "%s/%s", cwd, value) < 0) {
@@ -500,6 +516,7 @@ void config_print(const Config *config, FILE *to) {
         setting_format(&config_settings[i], config, value, sizeof(value));
         fprintf(to, "%s = %s\n", config_settings[i].name, value);
     }
+    config_models_print(config, to);
 }
 
 void config_print_help(FILE *to) {
@@ -524,6 +541,7 @@ void config_compare(const Config *from, const Config *to, ConfigChangeFn *fn, vo
         if (strcmp(old_value, new_value))
             fn(arg, config_settings[i].name, old_value, new_value, config_settings[i].is_live);
     }
+    config_models_compare(from, to, fn, arg);
 }
 
 int config_take_live(Config *config, const Config *from) {
@@ -539,5 +557,5 @@ int config_take_live(Config *config, const Config *from) {
         if (r)
             return err_fold(r);
     }
-    return 0;
+    return config_models_take_live(config, from);
 }

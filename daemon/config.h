@@ -23,11 +23,14 @@ typedef struct ConfigMemory {
     uint32_t percent;
 } ConfigMemory;
 
+typedef struct ConfigModel ConfigModel;
+
 typedef struct Config { /* strings are owned and never NULL; "": not set */
     bool is_users;      /* --user: a user's own service; all files and sockets are in the user's folders. No setting. */
     char *listen;
     char *admin_listen;
-    char *model;
+    char *model;   /* an absolute path, or a name: see config_is_path() */
+    char *preload; /* some of these, with commas between */
     char *model_dir;
     char *chat_template; /* "": each model's own */
     char *cache_dir;
@@ -46,8 +49,9 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t chunk_tokens;
     bool pipeline;
     uint32_t context_tokens;
-    char *speculation; /* as speculation_parse() has it */
-    char *draft_model; /* as pair_list_parse() has it */
+    uint32_t sampling_defaults; /* ConfigSampling */
+    char *speculation;          /* as speculation_parse() has it */
+    char *draft_model;          /* as pair_list_parse() has it */
     ConfigMemory weights_memory;
     uint32_t flash_rate_mb;    /* 10^6 bytes a second; 0: as fast as it is */
     uint32_t flash_latency_us; /* of each read; 0: none beside its own */
@@ -81,9 +85,11 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t drain_timeout_ms;
     uint32_t step_timeout_ms;
     bool api_may_load;
+    uint32_t load_on_demand; /* ConfigDemand */
     bool core_dumps;
     uint32_t log_level;  /* LogLevel */
     uint32_t log_target; /* LogTarget */
+    ConfigModel *models; /* sections of single models: config_model.c */
 } Config;
 
 typedef enum ConfigImage { /* of the weights */
@@ -91,6 +97,18 @@ typedef enum ConfigImage { /* of the weights */
     CONFIG_IMAGE_ON,
     CONFIG_IMAGE_OFF,
 } ConfigImage;
+
+typedef enum ConfigSampling { /* what a request does not say is */
+    CONFIG_SAMPLING_MODEL,    /* the model's own */
+    CONFIG_SAMPLING_GREEDY,   /* the likeliest token */
+} ConfigSampling;
+
+typedef enum ConfigDemand { /* whose requests load the model that they name */
+    CONFIG_DEMAND_ALL,
+    CONFIG_DEMAND_ADMINS,
+    CONFIG_DEMAND_DEFAULT_ONLY, /* everybody's, but the default model alone */
+    CONFIG_DEMAND_NO,
+} ConfigDemand;
 
 typedef enum ConfigAction { /* what the flags ask for */
     CONFIG_RUN,
@@ -106,6 +124,11 @@ DEFINE_CLEANUP(Config, config_free)
 
 /* Files, then flags, as main() and a reload want them. root: "" or a folder that stands for / (tests). */
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err);
+/* Tells whether a value that stands for a model is the path of its file; else it is a name. */
+bool config_is_path(const char *model);
+/* Copies the next model of a list into room, without blanks around it and cut short where it is too long. Return: where
+ * the rest begins; NULL: there was none. */
+const char *config_next_model(const char *list, char *room, size_t room_bytes);
 int config_set(Config *config, const char *name, const char *value, ErrText *err);
 int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err);
 int config_read_files(Config *config, const char *root, ErrText *err); /* the system's, or those of a user */
@@ -113,6 +136,12 @@ int config_read_files(Config *config, const char *root, ErrText *err); /* the sy
 void config_memory_limit_source(const Config *config, char *text, size_t room_bytes);
 void config_print(const Config *config, FILE *to);
 void config_print_help(FILE *to);
+
+/* config_model.c: what sections [model NAME] say, else what holds for all models. */
+uint32_t config_context_tokens(const Config *config, const char *model);
+uint32_t config_device(const Config *config, const char *model); /* EngineDevice */
+ConfigMemory config_weights_memory(const Config *config, const char *model);
+const char *config_next_section(const Config *config, const char *after); /* a model's name; after NULL: the first */
 
 /* Calls fn for every setting that differs, with whether it takes effect without a restart. */
 typedef void ConfigChangeFn(void *arg, const char *name, const char *from, const char *to, bool is_live);

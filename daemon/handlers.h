@@ -22,6 +22,13 @@ void handler_on_scan(evutil_socket_t fd, short what, void *arg); /* of Service.s
 /* The model of that name, or NULL: the error is sent, or the message comes again when the folder has been read. */
 Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, const char *field);
 
+/* Loads a model that a request is about, where it may be. named: what the request calls it, or NULL. If it may not be,
+ * false, and the error is sent. */
+bool handler_demand_model(Peer *peer, uint64_t request_id, Model *model, const char *named);
+
+/* handlers_default.c */
+void handle_model_default(Peer *peer, uint64_t request_id, const Coordgen__V1__ModelDefaultRequest *request);
+
 /* handlers_pair.c */
 void handle_model_pair_list(Peer *peer, uint64_t request_id);
 void handle_model_pair(Peer *peer, uint64_t request_id, const Coordgen__V1__ModelPairRequest *pair);
@@ -32,6 +39,11 @@ void handle_status(Peer *peer, uint64_t request_id);
 /* handlers_explain.c */
 void handle_request_list(Peer *peer, uint64_t request_id);
 void handle_explain(Peer *peer, uint64_t request_id, const Coordgen__V1__ExplainRequest *explain);
+void handle_request_cancel(Peer *peer, uint64_t request_id, const Coordgen__V1__RequestCancelRequest *cancel);
+/* handlers_files.c */
+void handle_model_remove(Peer *peer, uint64_t request_id, const Coordgen__V1__ModelRemoveRequest *remove);
+void handle_disk(Peer *peer, uint64_t request_id);
+void handle_prune(Peer *peer, uint64_t request_id, const Coordgen__V1__PruneRequest *prune);
 /* handlers_draftdb.c */
 void handle_draft_db(Peer *peer, const Coordgen__V1__Request *message);   /* all five */
 void handler_on_draft_answers(evutil_socket_t fd, short what, void *arg); /* of the draft store; arg: the service */

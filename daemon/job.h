@@ -29,7 +29,7 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_SHARE,       /* this user's share of the memory for generations is reached */
     JOB_E_OPTIONS,     /* an option that the engine refuses */
     JOB_E_ROLE,        /* messages that the chat template refuses */
-    JOB_E_TOOLS,       /* tools or documents that are no JSON */
+    JOB_E_TOOLS,       /* tools or documents that are no JSON, or that the chat template ignores */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
     JOB_E_TOKEN,       /* no such token id */
     JOB_E_CANCELLED,
@@ -74,9 +74,10 @@ struct Job {
     DraftPair **draft_pairp;     /* with it: of the two, which generations share; the first one makes it */
     const ChatMessage *messages; /* n_messages > 0, or text */
     size_t n_messages;
-    int64_t now_s;         /* with messages: when the request came, for templates that write the date */
-    const char *tools;     /* with messages: JSON; NULL: none */
-    const char *documents; /* likewise */
+    int64_t now_s;             /* with messages: when the request came, for templates that write the date */
+    const char *tools;         /* with messages: JSON; NULL: none */
+    const char *documents;     /* likewise */
+    bool no_generation_prompt; /* with messages: nothing behind the last one */
     const char *text;
     size_t text_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */
@@ -84,7 +85,10 @@ struct Job {
     const uint32_t *tokens;
     size_t n_tokens;
     bool with_special;
-    GenerationOptions generation_options; /* stops point into the owner's memory */
+    GenerationOptions generation_options; /* stops point into the owner's memory; the engine thread settles sampler */
+    SamplingChoice sampling;              /* of the request; then the engine thread's, with the model's defaults */
+    uint32_t sampling_fields;             /* bits 1 << SamplingField: those that the request sets */
+    bool samples_as_model;                /* the others are the model's */
     uint32_t prompt_max_tokens;           /* 0: no limit but the context */
     bool want_tokens;
     bool keeps_history; /* JOB_GENERATE: drafts may come from the user's earlier answers, and this one is stored */

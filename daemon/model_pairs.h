@@ -5,6 +5,7 @@
 #define COORDGEN_DAEMON_MODEL_PAIRS_H
 
 #include "daemon/pair_list.h"
+#include "daemon/state_file.h"
 
 enum {
     MODEL_PAIRS_E_CIRCLE = 1, /* the target would draft for itself */
@@ -15,10 +16,9 @@ enum {
 #define MODEL_PAIRS_FILE "model-pairs" /* in the folder for them */
 
 typedef struct ModelPairs { /* zero is empty, and keeps nothing */
-    char *path;             /* NULL: there is no folder for it */
-    bool is_unreadable;     /* there is something that could not be read: it is not written over */
-    PairList stored;        /* "": none, whatever the setting says */
-    PairList set;           /* by the setting */
+    StateFile file;
+    PairList stored; /* "": none, whatever the setting says */
+    PairList set;    /* by the setting */
 } ModelPairs;
 
 /* Reads what is there. A file that is damaged is set aside, and one that cannot be read left alone; the log says so.
@@ -31,6 +31,9 @@ int model_pairs_take_setting(ModelPairs *pairs, const char *text);
 /* Stores that draft ("": none) drafts for the target from now on, before it returns: waits for the disk. 0;
  * MODEL_PAIRS_E_*, with a text, -ENOMEM: it is as it was. */
 int model_pairs_set(ModelPairs *pairs, const char *target, const char *draft, ErrText *err);
+/* Forgets all that was stored of a model, as target and as draft. 0; MODEL_PAIRS_E_STORE, with a text, -ENOMEM: the
+ * pairs are as they were. */
+int model_pairs_forget(ModelPairs *pairs, const char *model, ErrText *err);
 const char *model_pairs_draft_of(const ModelPairs *pairs, const char *target); /* NULL: nothing drafts for it */
 bool model_pairs_are_circle(const ModelPairs *pairs, const char *target, const char *draft);
 

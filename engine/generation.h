@@ -28,6 +28,7 @@ typedef enum GenerationEnd {
     GENERATION_END_MAX,     /* max_tokens */
     GENERATION_END_CONTEXT, /* the context is full */
     GENERATION_END_CANCELLED,
+    GENERATION_END_REPETITION, /* the output repeats itself over and over (engine/repetition_check) */
 } GenerationEnd;
 
 /* Whether rows of a tree that the engine's predictor (engine_set_lens(), engine_load_exit()) holds for wrong end at a
@@ -87,6 +88,7 @@ typedef struct GenerationOptions {
     uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
     bool ignore_end;         /* go on past end-of-generation tokens (benchmarks, tests) */
     bool is_answer;          /* in a chat: the space that the tokenizer puts before a text is no part of it */
+    bool ends_repetition;    /* GENERATION_END_REPETITION where the output loops */
     uint64_t user;           /* uid: what is kept of prompts is kept for this user, and taken from what was kept so */
     bool no_reuse;           /* neither */
     uint64_t kv_max_bytes;   /* that its keys and values may take, trees among them; 0: what the kv account has */
@@ -109,8 +111,9 @@ typedef struct GenerationUsage {
     uint32_t n_steps;            /* that gave tokens, without the one that ends the prompt */
     uint32_t n_drafted_tokens;   /* that these steps computed beside the next one */
     uint32_t n_accepted_tokens;  /* of them, those that became output */
-    uint64_t prefill_ns;
+    uint64_t prefill_ns;         /* without load_ns, as decode_ns */
     uint64_t decode_ns;
+    uint64_t load_ns;      /* that its steps waited for weights of a load that was under way */
     uint64_t read_bytes;   /* of layers that are not in memory, for its steps, which others may have shared */
     uint64_t read_wait_ns; /* that these waited for weights */
 } GenerationUsage;
@@ -196,6 +199,9 @@ typedef struct GenerationStep {
     bool has_yielded;
     uint64_t start_ns;
     uint64_t n_makeshift; /* of the device's graphs, before it */
+    bool is_loading;      /* weights are on their way when it begins: it waits for none but these */
+    uint64_t left_ns;     /* when it made way until such weights come; 0: it did not, or runs again */
+    uint64_t load_ns;     /* that it was away for them */
 } GenerationStep;
 
 /* Who gets which rows, of rows_max at most (0: a chunk); turns[].ran says so. 0, -EBUSY, -errno: fatal for all that

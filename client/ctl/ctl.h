@@ -60,6 +60,7 @@ struct Ctl {
     CtlJson json;
     bool quiet;
     bool out_tty, err_tty;
+    bool loading_told; /* that a model is waited for */
     bool progress_drawn;
     CoordgenClient *client;
     int signal_fd; /* SIGINT arrives here once ctl_interrupts_open() was called; -1 */
@@ -67,9 +68,10 @@ struct Ctl {
 
 extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_verb_status, ctl_verb_top,
     ctl_verb_explain, ctl_verb_ping, ctl_verb_wait_ready, ctl_verb_model_list, ctl_verb_model_show,
-    ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_pair, ctl_verb_model_verify,
-    ctl_verb_draftdb_stats, ctl_verb_draftdb_forget, ctl_verb_draftdb_export, ctl_verb_draftdb_import,
-    ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw;
+    ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_default, ctl_verb_model_pair,
+    ctl_verb_model_verify, ctl_verb_draftdb_stats, ctl_verb_draftdb_forget, ctl_verb_draftdb_export,
+    ctl_verb_draftdb_import, ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw, ctl_verb_cancel, ctl_verb_model_rm,
+    ctl_verb_disk, ctl_verb_prune, ctl_verb_model_pull;
 
 /* ctl_options.c */
 extern const Option ctl_common_options[];
@@ -98,6 +100,9 @@ void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes);    /* on o
 char *ctl_bytes_text(char *room, size_t room_bytes, uint64_t len_bytes); /* "1.2 GiB" */
 char *ctl_count_text(char *room, size_t room_bytes, uint64_t count);     /* "134.5 M" */
 char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us);
+unsigned ctl_columns(int fd); /* of a terminal: what COLUMNS says, else what the terminal does, else 80 */
+/* Lines, each cut to so many columns, so that a terminal does not wrap them. */
+void ctl_put_lines(FILE *out, const char *text, unsigned columns);
 /* Progress on standard error, on one line of a terminal; nothing elsewhere. */
 void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds); /* eta < 0: not known */
 void ctl_progress_line(Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -135,6 +140,14 @@ void ctl_hint_connect(const Ctl *ctl, int code); /* the service cannot be reache
 void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir); /* model_dir NULL: elsewhere */
 void ctl_hint_loaded(const Ctl *ctl, const char *name);
 
+/* ctl_loading.c */
+/* Shows how far the model is that a request waits for; false: the event is not about that. name: where the event has
+ * none. Where standard error is no terminal it is said once that there is something to wait for. */
+bool ctl_loading(Ctl *ctl, const CoordgenEvent *event, const char *name);
+/* Loads the model (NULL: the default) if it is not, and says on standard error how far that is, and, if asked, what it
+ * is. 0 or an exit status; it has been said why. */
+int ctl_load_for_use(Ctl *ctl, const char *name, bool says_what);
+
 /* ctl_prompt.c */
 /* Arguments, --file and standard input as one text; NULL: it has been said why. Owned by the caller. */
 char *ctl_prompt(Ctl *ctl);
@@ -146,18 +159,20 @@ bool ctl_option_file(Ctl *ctl, const char *name, char **textp);
 bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
                   size_t n_stops_max);
 void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
+void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, const char *end);
 
 #define CTL_STOPS_MAX 8
 #define CTL_SAMPLING_OPTIONS                                                                                           \
     { "model", 'm', "NAME", "the model (default: the service's default)" },                                            \
         { "system", 's', "TEXT", "instructions for the model, before the prompt" },                                    \
-        { "max-tokens", 'n', "N", "end after N tokens (default: as many as fit)" },                                    \
-        { "temperature", 't', "X", "0: always the likeliest token (default); up to 100" },                             \
-        { "top-k", 0, "N", "sample from the N likeliest; 0: off (default)" },                                          \
-        { "top-p", 0, "P", "sample from the likeliest that make up P; 1: off (default)" },                             \
-        { "min-p", 0, "P", "drop tokens below P times the likeliest; 0: off (default)" },                              \
-        { "repetition-penalty", 0, "X", "make tokens of the last text less likely; 1: off (default)" },                \
-        { "repetition-window", 0, "N", "how many tokens back that looks; default 64; 0: all" },                        \
+        { "max-tokens", 'n', "N", "end after N tokens; 0: as many as fit (default; of chat: 1024)" },                  \
+        { "temperature", 't', "X", "0: always the likeliest token; up to 100 (default: the model's)" },                \
+        { "top-k", 0, "N", "sample from the N likeliest; 0: off (default: the model's)" },                             \
+        { "top-p", 0, "P", "sample from the likeliest that make up P; 1: off (likewise)" },                            \
+        { "min-p", 0, "P", "drop tokens below P times the likeliest; 0: off (likewise)" },                             \
+        { "repetition-penalty", 0, "X", "make tokens of the last text less likely; 1: off (likewise)" },               \
+        { "repetition-window", 0, "N", "how many tokens back that looks; 0: all (likewise)" },                         \
+        { "allow-repetition", 0, NULL, "go on when the answer repeats itself over and over" },                         \
         { "seed", 0, "N", "the same seed gives the same text (default: drawn, and told)" },                            \
         { "stop", 0, "TEXT", "end before this text; up to 8 times" },                                                  \
         { "no-reuse", 0, NULL, "compute all of the prompt, keep nothing of it for later" },                            \
@@ -173,6 +188,9 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
 /* ctl_explain.c */
 double ctl_accept_length(const CoordgenExplanation *explanation); /* tokens a decoding step; 0: there was none */
 void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation);
+
+/* ctl_import.c: the file that the first argument names, with the verb's options. An exit status. */
+int ctl_import_file(Ctl *ctl);
 
 /* ctl_gguf.c: the files themselves, without the service */
 int ctl_show_file(Ctl *ctl, const char *path);

@@ -42,8 +42,13 @@ static json_t *text_of(const char *text) {
     return ctl_json_text(text, strlen(text));
 }
 
+/* Makes JSON of a number that is known of loaded models alone: null for the others. */
+static json_t *known(uint64_t number) {
+    return number ? json_integer((json_int_t)number) : json_null();
+}
+
 json_t *ctl_json_model(const CoordgenModel *model) {
-    json_t *object = json_object(), *draft_of = json_array();
+    json_t *object = json_object(), *draft_of = json_array(), *chat_takes = json_array();
 
     ctl_json_set(object, "name", text_of(model->name));
     ctl_json_set(object, "state", json_string(coordgen_model_state_name(model->state)));
@@ -52,9 +57,16 @@ json_t *ctl_json_model(const CoordgenModel *model) {
     ctl_json_set(object, "detail", text_of(model->detail));
     ctl_json_set(object, "architecture", text_of(model->architecture));
     ctl_json_set(object, "chat_format", text_of(model->chat_format));
-    ctl_json_set(object, "context_tokens", json_integer(model->context_tokens));
-    ctl_json_set(object, "vocabulary", json_integer(model->vocabulary));
-    ctl_json_set(object, "parameters", json_integer((json_int_t)model->parameters));
+    for (size_t i = 0; i < model->n_chat_takes; i++)
+        json_array_append_new(chat_takes, text_of(model->chat_takes[i]));
+    ctl_json_set(object, "chat_takes", chat_takes);
+    ctl_json_set(object, "default_by",
+                 model->default_by ? json_string(coordgen_model_default_by_name((int)model->default_by)) : json_null());
+    ctl_json_set(object, "context_tokens", known(model->context_tokens));
+    ctl_json_set(object, "usable_context_tokens", known(model->usable_context_tokens));
+    ctl_json_set(object, "setting_context_tokens", known(model->setting_context_tokens));
+    ctl_json_set(object, "vocabulary", known(model->vocabulary));
+    ctl_json_set(object, "parameters", known(model->parameters));
     ctl_json_set(object, "file_bytes", json_integer((json_int_t)model->file_bytes));
     ctl_json_set(object, "weights_bytes", json_integer((json_int_t)model->weights_bytes));
     ctl_json_set(object, "kv_bytes_per_token", json_integer((json_int_t)model->kv_bytes_per_token));
@@ -71,6 +83,22 @@ json_t *ctl_json_model(const CoordgenModel *model) {
     ctl_json_set(object, "sweep_bytes", json_integer((json_int_t)model->sweep_bytes));
     ctl_json_set(object, "read_bytes_per_s", json_integer((json_int_t)model->read_bytes_per_s));
     ctl_json_set(object, "image", text_of(model->image));
+    return object;
+}
+
+static void set_origin(json_t *object, const char *name, CoordgenSamplingOrigin origin) {
+    ctl_json_set(object, name, json_string(coordgen_sampling_origin_name((int)origin)));
+}
+
+static json_t *sampling_origins(const CoordgenSamplingOrigins *origins) {
+    json_t *object = json_object();
+
+    set_origin(object, "temperature", origins->temperature);
+    set_origin(object, "top_k", origins->top_k);
+    set_origin(object, "top_p", origins->top_p);
+    set_origin(object, "min_p", origins->min_p);
+    set_origin(object, "repetition_penalty", origins->repetition_penalty);
+    set_origin(object, "repetition_window", origins->repetition_window);
     return object;
 }
 
@@ -100,6 +128,11 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     /* As text: 64 bits do not survive a reader that keeps numbers as doubles. */
     snprintf(seed, sizeof(seed), "%" PRIu64, result->seed);
     ctl_json_set(sampling, "seed", json_string(seed));
+    if (result->sampling_origins) {
+        ctl_json_set(sampling, "from", sampling_origins(result->sampling_origins));
+        ctl_json_set(sampling, "family", text_of(result->sampling_origins->family));
+    }
+    ctl_json_set(object, "ends_repetition", json_boolean(result->ends_repetition));
     ctl_json_set(object, "model", text_of(result->model));
     ctl_json_set(object, "text", ctl_json_text(result->text, result->text_bytes));
     ctl_json_set(object, "end_reason", json_string(coordgen_end_reason_name(result->end_reason)));

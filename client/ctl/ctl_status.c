@@ -93,8 +93,8 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
             fputs(", ", stdout);
         ctl_put_text(stdout, model->detail, ctl->out_tty);
         if (model->state == COORDGEN_MODEL_READY)
-            printf(", %s, context %" PRIu32 ", %s", model->kernel, model->context_tokens,
-                   ctl_bytes_text(one, sizeof(one), model->weights_bytes));
+            printf(", %s, context %" PRIu32 " of %" PRIu32 ", %s", model->kernel, model->usable_context_tokens,
+                   model->context_tokens, ctl_bytes_text(one, sizeof(one), model->weights_bytes));
         if (model->streamed_layers)
             printf(", %" PRIu32 " of %" PRIu32 " layers from the disk (%s a step, %.0f MB/s)", model->streamed_layers,
                    model->layers, ctl_bytes_text(two, sizeof(two), model->sweep_bytes),

@@ -399,7 +399,8 @@ class Bench(unittest.TestCase):
             self.assertIn("standard output", run.stderr)
 
     def test_wrong_usage(self):
-        for args, text in (([], "a verb is missing"), (["fast"], "unknown verb 'fast'"), (["pp"], "--model is missing"),
+        for args, text in (([], "a verb is missing"), (["fast"], "unknown verb 'fast'"), (["mixd"], "did you mean 'mixed'?"),
+                           (["pp"], "--model is missing"),
                            (["pp", "-m", "x", "-p", "1,,2"], "'1,,2'"), (["pp", "-m", "x", "-p", "0"], "'0'"),
                            (["mixed", "-m", "x", "-c", "65"], "'65'"), (["tg", "-m", "x", "-n", "-1"], "'-1'"),
                            (["pp", "-m", "x", "-r", "0"], "'0'"), (["pp", "--json=yes", "-m", "x"], "'yes'"),

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 from daemon import SANITIZER, DaemonCase
-from settings import BUILD, SANITIZED, SLOW, TOP
+from settings import BUILD, MODEL, SANITIZED, SLOW, TOP
 
 COMPILERS = [name for name in ("gcc", "clang", "g++") if shutil.which(name)]
 
@@ -48,7 +48,8 @@ class Install(DaemonCase):
         return found[0]
 
     def test_everything_is_there(self):
-        for pattern in (r"usr/bin/coordgend", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
+        for pattern in (r"usr/bin/coordgend", r"usr/lib/coordgen/fetch-model",
+                        r"usr/lib/coordgen/models\.json", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
                         r"usr/bin/coordgen-train-exit", r"usr/share/man/man1/coordgen-train-exit\.1",
                         r"usr/share/bash-completion/completions/coordgen-train-exit",
                         r"usr/include/coordgen-client\.h",
@@ -64,6 +65,21 @@ class Install(DaemonCase):
                         r"usr/share/bash-completion/completions/coordgen-bench", r"usr/share/coordgen/coordgen\.proto",
                         r"usr/share/doc/coordgen/protocol\.md", r"usr/share/doc/coordgen/LICENSE"):
             self.path(pattern)
+
+    def test_documents_that_are_named_are_there(self):
+        """Each document that an installed page, header or configuration names, and each that a document shows."""
+        documents = {path.name for path in (self.root / "usr/share/doc/coordgen").iterdir()}
+        named = set()
+        for name in self.files():
+            path = self.root / name
+            if path.suffix in (".1", ".3", ".5", ".8", ".h", ".conf", ".proto"):
+                text = path.read_text().replace("\\-", "-")
+                self.assertNotRegex(text, r"\bdocs/\w", f"{name}: the documents are in share/doc/coordgen")
+                named |= set(re.findall(r"[\w.-]+\.md\b", text))
+            elif path.parent.name == "coordgen" and path.suffix == ".md":
+                named |= set(re.findall(r"\]\(([\w.-]+\.(?:md|svg|csv))[#)]", path.read_text()))
+        self.assertLessEqual({"privacy.md", "speculation.md", "protocol.md", "performance.md", "prefill.svg"}, named)
+        self.assertEqual(named - documents, set())
 
     def test_wire_contract_is_where_pkg_config_says(self):
         [found] = self.pkg_config("--variable=protofile")
@@ -107,6 +123,19 @@ class Install(DaemonCase):
             self.addCleanup(shutil.rmtree, folder)
             for unit in service.parent.iterdir():
                 (folder / unit.name).write_text(unit.read_text().replace("/usr/bin/coordgend", str(self.root / "usr/bin/coordgend")))
+            # The drop-in for devices is one that the service manager understands.
+            drop_in = self.path(r"usr/share/doc/coordgen/examples/coordgend-device\.conf").read_text()
+            self.assertIn("\nPrivateDevices=no\n", drop_in)
+            with_devices = folder / "with-devices"
+            with_devices.mkdir()
+            (with_devices / "coordgend.service").write_text((folder / "coordgend.service").read_text())
+            (with_devices / "coordgend.service.d").mkdir()
+            for name, text in (("all.conf", re.sub(r"(?m)^#(\w+=)", r"\1", drop_in)), ("device.conf", drop_in)):
+                (with_devices / "coordgend.service.d" / name).write_text(text)
+                run = subprocess.run(["systemd-analyze", "verify", "--man=no", str(with_devices / "coordgend.service")],
+                                     capture_output=True, text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
+                self.assertEqual([line for line in run.stderr.splitlines() if "device" in line], [], run.stderr)
+            shutil.rmtree(with_devices)
             run = subprocess.run(["systemd-analyze", "verify", "--man=no", *map(str, folder.iterdir())], capture_output=True,
                                  text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
             ours = [line for line in run.stderr.splitlines() if "coordgen" in line]
@@ -156,6 +185,25 @@ class Install(DaemonCase):
         self.assertFalse(SANITIZER.search(run.stderr), run.stderr)
         self.assertGreater(len(run.stdout.strip()), 20, run.stdout)
 
+    def test_the_readmes_example(self):
+        """Built as it stands; it fails with a word where there is no service, and answers where there is one."""
+        [code] = re.findall(r"(?s)```c\n(.*?)```", (TOP / "README.md").read_text())
+        source, program = self.root / "app.c", self.root / "app"
+        source.write_text(code)
+        subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", str(source), *self.pkg_config("--cflags", "--libs"),
+                        "-o", str(program)], check=True)
+        library = self.path(r"usr/lib/.*/libcoordgen-client\.so").parent
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(library), "COORDGEN_SOCKET": "/nonexistent/api.sock"}
+        run = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60 * SLOW)
+        self.assertEqual((run.returncode, run.stdout), (1, ""))
+        self.assertIn("/nonexistent/api.sock", run.stderr)
+        environment["COORDGEN_SOCKET"] = str(self.daemon.api)
+        run = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=300 * SLOW)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertTrue(run.stdout.strip())
+        source.unlink()
+        program.unlink()
+
     @unittest.skipUnless("g++" in COMPILERS, "no C++ compiler")
     def test_header_is_good_cpp(self):
         source = self.root / "h.cpp"
@@ -200,6 +248,36 @@ class Install(DaemonCase):
             self.assertNotIn("/var/cache", run.stdout)
         finally:
             type(self).root = first
+
+
+class Scripts(unittest.TestCase):
+    def packages(self, *words):
+        return subprocess.run([TOP / "tools/install-deps", "--list", *words], capture_output=True, text=True, check=True,
+                              stdin=subprocess.DEVNULL).stdout.split()
+
+    def test_packages_to_build_with(self):
+        """What the demonstration installs: no tool of the tests."""
+        few, all_of_them = self.packages("--build"), self.packages()
+        self.assertLess(set(few), set(all_of_them))
+        self.assertEqual({name for name in few if re.match("clang|lld|libclang|libcmocka|systemd$|protobuf-compiler", name)}, set())
+        self.assertLessEqual({"build-essential", "libevent-dev", "protobuf-c-compiler", "python3-pip"}, set(few))
+        said = subprocess.run(["make", "-n", "-C", TOP, "demo"], capture_output=True, text=True, check=True,
+                              env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""}, stdin=subprocess.DEVNULL).stdout
+        self.assertEqual(re.findall(r"tools/(?:install-deps --build|install-deps|demo)", said), ["tools/install-deps --build", "tools/demo"])
+
+    @unittest.skipIf(BUILD != TOP / "build", "the demonstration is of the build that make makes")
+    def test_demo(self):
+        with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
+            prompt = Path(folder, "question.txt")
+            prompt.write_text("Name a river.")
+            run = subprocess.run([TOP / "tools/demo", "--model", MODEL, "--prompt", prompt], capture_output=True, text=True,
+                                 timeout=300 * SLOW, stdin=subprocess.DEVNULL,
+                                 env={**os.environ, "XDG_CACHE_HOME": folder, "XDG_RUNTIME_DIR": folder})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertTrue(run.stdout.strip())
+        for step in ("== building", "== asking: Name a river. (3 words)", "sampling: temperature 0 (request)",
+                     "== coordgend has stopped"):
+            self.assertIn(step, run.stderr)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import unittest
 from pathlib import Path
 
 import coordgen_pb2 as pb
+import gguf
 
 from daemon import Daemon
 from settings import BIN, CACHE, MODEL, SLOW
@@ -221,6 +222,7 @@ class Said(Case):
 
     def test_larger_draft_model(self):
         with open(self.models / "huge.gguf", "wb") as file:
+            file.write(gguf.TINY)
             file.truncate(1 << 34)
         daemon = self.start()
         admin = daemon.connect(admin=True)
@@ -238,7 +240,7 @@ class Said(Case):
         self.assertEqual((run.returncode, run.stdout), (0, "big: small drafts for it, idle: it is loaded with it\n"), run.stderr)
         self.assertRegex(ctl("model", "pair").stdout, r"(?m)^big +small +idle +command$")
         self.assertIn('"draft":"small"', ctl("--json=short", "model", "pair").stdout)
-        self.assertRegex(ctl("model", "list").stdout, r"(?m)^ +big .*drafted for by small \(idle\)$")
+        self.assertRegex(ctl("model", "list").stdout, r"(?m)^\* big .*drafted for by small \(idle\)$")
         self.assertRegex(ctl("model", "show", "big").stdout, r"(?m)^Draft model +small \(idle\)$")
         self.assertRegex(ctl("model", "show", "small").stdout, r"(?m)^Drafts for +big$")
         self.assertEqual(ctl("model", "pair", "big").returncode, 2)

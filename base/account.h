@@ -30,6 +30,7 @@ typedef struct AccountTable {
     _Atomic uint64_t others_bytes;    /* of all accounts but sessions */
     uint64_t limit_bytes[_ACCOUNT_N]; /* const after set-up; UINT64_MAX: none of its own */
     uint64_t total_limit_bytes;       /* const after set-up */
+    const char *total_limit_name;     /* const after set-up: the setting; NULL: the program has none */
     uint64_t others_limit_bytes;      /* const after set-up; what it leaves of the total is there for sessions alone */
 } AccountTable;
 

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log_rate.h"
 #include "base/printable.h"
 
 static const char *const topic_names[_TOPIC_N] = {
@@ -53,7 +55,15 @@ void log_set_sink(LogSink *sink) {
     pthread_mutex_unlock(&sink_lock);
 }
 
-void log_write(LogLevel level, LogTopic topic, const char *format, ...) {
+void log_emit(LogLevel level, LogTopic topic, const char *line) {
+    pthread_mutex_lock(&sink_lock);
+    current_sink(level, topic_names[topic], line);
+    pthread_mutex_unlock(&sink_lock);
+}
+
+void log_write(LogLevel level, LogTopic topic, uint32_t uid, const char *kind, const char *format, ...) {
+    const LogKind counted = { kind ? kind : format, uid, level, topic,
+                              uid == LOG_NO_USER ? LOG_RATE_OF_SERVICE : LOG_RATE_OF_USER };
     char line[1024];
     int saved = errno;
     va_list args;
@@ -64,8 +74,7 @@ void log_write(LogLevel level, LogTopic topic, const char *format, ...) {
     /* A value that came from a file or a peer may hold control bytes; a log line is one line. */
     printable_format(line, sizeof(line), format, args);
     va_end(args);
-    pthread_mutex_lock(&sink_lock);
-    current_sink(level, topic_names[topic], line);
-    pthread_mutex_unlock(&sink_lock);
+    if (level == LOG_LEVEL_DEBUG || log_rate_admits(&counted, line, clock_now_ns()))
+        log_emit(level, topic, line);
     errno = saved;
 }

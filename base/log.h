@@ -3,6 +3,8 @@
 #ifndef COORDGEN_BASE_LOG_H
 #define COORDGEN_BASE_LOG_H
 
+#include <stdint.h>
+
 typedef enum LogLevel { /* the syslog levels that we use */
     LOG_LEVEL_ERROR = 3,
     LOG_LEVEL_WARN = 4,
@@ -30,12 +32,25 @@ LogLevel log_level(void);
 const char *log_level_name(LogLevel level);
 void log_set_sink(LogSink *sink); /* NULL: stderr */
 
-void log_write(LogLevel level, LogTopic topic, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define LOG_NO_USER UINT32_MAX
 
-#define log_error(topic, ...) log_write(LOG_LEVEL_ERROR, (topic), __VA_ARGS__)
-#define log_warn(topic, ...) log_write(LOG_LEVEL_WARN, (topic), __VA_ARGS__)
-#define log_notice(topic, ...) log_write(LOG_LEVEL_NOTICE, (topic), __VA_ARGS__)
-#define log_info(topic, ...) log_write(LOG_LEVEL_INFO, (topic), __VA_ARGS__)
-#define log_debug(topic, ...) log_write(LOG_LEVEL_DEBUG, (topic), __VA_ARGS__)
+/* One line, and of many that are the same a count (base/log_rate.h). What a client can cause names its user's uid.
+ * Debug lines are told one by one. kind: a constant text, whose address says which lines are the same; NULL: the
+ * format. */
+void log_write(LogLevel level, LogTopic topic, uint32_t uid, const char *kind, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+/* One line, however many there are: for who counts them. */
+void log_emit(LogLevel level, LogTopic topic, const char *line);
+
+#define log_error(topic, ...) log_write(LOG_LEVEL_ERROR, (topic), LOG_NO_USER, NULL, __VA_ARGS__)
+#define log_warn(topic, ...) log_write(LOG_LEVEL_WARN, (topic), LOG_NO_USER, NULL, __VA_ARGS__)
+#define log_notice(topic, ...) log_write(LOG_LEVEL_NOTICE, (topic), LOG_NO_USER, NULL, __VA_ARGS__)
+#define log_info(topic, ...) log_write(LOG_LEVEL_INFO, (topic), LOG_NO_USER, NULL, __VA_ARGS__)
+#define log_debug(topic, ...) log_write(LOG_LEVEL_DEBUG, (topic), LOG_NO_USER, NULL, __VA_ARGS__)
+
+#define log_error_of(uid, topic, ...) log_write(LOG_LEVEL_ERROR, (topic), (uid), NULL, __VA_ARGS__)
+#define log_warn_of(uid, topic, ...) log_write(LOG_LEVEL_WARN, (topic), (uid), NULL, __VA_ARGS__)
+#define log_notice_of(uid, topic, ...) log_write(LOG_LEVEL_NOTICE, (topic), (uid), NULL, __VA_ARGS__)
+#define log_info_of(uid, topic, ...) log_write(LOG_LEVEL_INFO, (topic), (uid), NULL, __VA_ARGS__)
 
 #endif

@@ -254,7 +254,7 @@ static int first_beside(const Latency *latency, Arrival *arrival, bool preempts,
     while (!r && generation_end(background) == GENERATION_RUNNING && !atomic_load(&arrival->is_there)) {
         GenerationTurn turn = turn_of(background, PRIORITY_BACKGROUND);
 
-        r = generation_step_begin(&step, &turn, 1, err);
+        r = generation_step_begin(&step, &turn, 1, 0, err);
         if (!r)
             r = generation_step_run(&step, preempts ? &yield : NULL, err);
         if (r == GENERATION_E_YIELDED) {

@@ -148,6 +148,9 @@ static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *s
         .prefix_cache_bytes = status->prefix_cache_bytes,
         .prefix_cache_max_bytes = status->prefix_cache_max_bytes,
         .sessions = status->sessions,
+        .memory_used_bytes = status->memory_used_bytes,
+        .memory_limit_bytes = status->memory_limit_bytes,
+        .memory_limit_source = or_empty(status->memory_limit_source),
     };
     reply->memory = calloc(status->n_memory ? status->n_memory : 1, sizeof(*reply->memory));
     if (!reply->memory)

@@ -732,11 +732,15 @@ typedef struct CoordgenStatus {
     uint64_t requests_failed;
     uint64_t prompt_tokens;
     uint64_t output_tokens;
-    uint64_t preemptions;            /* steps that have made way for an interactive request */
+    uint64_t preemptions;            /* steps that have made way for a higher class */
     uint64_t cached_tokens;          /* of prompt_tokens */
     uint64_t prefix_cache_bytes;     /* what is kept of prompts, for the requests to come */
     uint64_t prefix_cache_max_bytes; /* 0: nothing is kept */
     uint32_t sessions;               /* open */
+    /* For administrators, else 0 and "": */
+    uint64_t memory_used_bytes;      /* all accounts together */
+    uint64_t memory_limit_bytes;     /* of that; 0: none */
+    const char *memory_limit_source; /* "set", or what it is a part of; for people */
 } CoordgenStatus;
 
 typedef struct CoordgenDraftDbUser {

@@ -284,17 +284,27 @@ static bool wants_turn(Admission *admission, const Request *request) {
            !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
 }
 
+/* A background generation gives its place up at once for a normal request, whoever's. One that has rested, and has a
+ * place again by what waiting has added to its class, keeps that for a turn first. */
+static bool stands_aside(const Request *request, const Request *to, uint64_t now_ns) {
+    return to->job.priority > request->job.priority && (!request->rested_ns || now_ns >= request->placed_ns + TURN_NS);
+}
+
 /**
- * must_yield() - whether a generation gives its place up for a request of another user, of its own or a higher class
+ * must_yield() - whether a generation gives its place up for a request of its own or a higher class
  *
- * At once where its user has two places more than the other one, which so gets its share. Else when it has had the
- * place for a turn, and its user has been served more, or its class is lower.
+ * A lower class stands aside, also for a request of the same user. For another user's request of its class a generation
+ * yields at once where its user has two places more than the other one, which so gets its share. Else it yields when it
+ * has had the place for a turn, and its user has been served more, or waiting has raised the other one above it.
  */
 static bool must_yield(const Request *request, const Request *to, Priority to_rank, uint64_t now_ns) {
     const UserPlaces *user = user_places_of(request), *to_user = user_places_of(to);
 
-    if (!request->has_place || !request->peer || request->user == to->user || !is_alike(request, to) ||
-        to_rank < request->job.priority)
+    if (!request->has_place || !request->peer || !is_alike(request, to) || to_rank < request->job.priority)
+        return false;
+    if (stands_aside(request, to, now_ns))
+        return true;
+    if (request->user == to->user)
         return false;
     if (user->n_running > n_taken(to_user) + 1)
         return true;

@@ -24,7 +24,8 @@
 #define CONFIG_FILE_MAX_BYTES (1u << 20)
 
 enum {
-    HELP_COLUMN = 37
+    HELP_COLUMN = 37,
+    MEMORY_PERCENT = 80, /* of what the service may use, memory-limit where it is not set */
 };
 
 Config *config_free(Config *config) {
@@ -83,6 +84,20 @@ static uint64_t memory_share(const MachineLimits *limits, unsigned int percent) 
     return bytes < unit ? unit : bytes - bytes % unit;
 }
 
+void config_memory_limit_source(const Config *config, char *text, size_t room_bytes) {
+    MachineLimits limits;
+
+    machine_limits_read(&limits);
+    if (!config->memory_limit_bytes)
+        snprintf(text, room_bytes, "none");
+    else if (config->memory_limit_bytes != memory_share(&limits, MEMORY_PERCENT))
+        snprintf(text, room_bytes, "set");
+    else if (*limits.memory_file)
+        snprintf(text, room_bytes, "%d %% of %.*s", MEMORY_PERCENT, 128, limits.memory_file);
+    else
+        snprintf(text, room_bytes, "%d %% of the machine's memory", MEMORY_PERCENT);
+}
+
 /**
  * config_new() - make a configuration with the built-in values
  * @is_users: whether the service is a user's own (--user), whose folders are the user's even where that is root
@@ -120,7 +135,7 @@ int config_new(Config **configp, bool is_users, ErrText *err) {
     if (r)
         return err_fold(r);
     machine_limits_read(&limits);
-    config->memory_limit_bytes = memory_share(&limits, 80);
+    config->memory_limit_bytes = memory_share(&limits, MEMORY_PERCENT);
     config->kv_memory_limit_bytes = memory_share(&limits, 25);
     config->prefix_cache_max_bytes = memory_share(&limits, 10);
     r = config_set(config, "isa", isa && *isa ? isa : "best", err);

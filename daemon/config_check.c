@@ -15,16 +15,15 @@
 #include "base/printable.h"
 #include "daemon/listener.h"
 #include "daemon/model_registry.h"
+#include "daemon/server.h"
+#include "daemon/service.h"
 #include "model/model_dir.h"
+#include "spec/draft_db.h"
 
 /* Texts of modules begin with the value; the setting's name comes before. */
 static int named(ErrText *err, const char *name) {
     err_prefix(err, "%s", name);
     return CONFIG_E_SETTING;
-}
-
-static int check_listen(const char *name, const char *address, ErrText *err) {
-    return *address && listener_check(address, err) ? named(err, name) : 0;
 }
 
 /* The default one comes with the first import; one that somebody named is there, or misspelt. */
@@ -45,6 +44,40 @@ static int check_model_dir(const Config *config, ErrText *err) {
     if (access(config->model_dir, R_OK | X_OK) < 0)
         return err_set(err, CONFIG_E_SETTING, "model-dir: %.256s: %s", config->model_dir, strerror(errno));
     return 0;
+}
+
+/* A folder that is made when it is needed: the first one on the way to it that is there decides. */
+static int check_made_folder(const char *name, const char *folder, ErrText *err) {
+    char path[PATH_MAX], *slash;
+    struct stat info;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s", folder) >= sizeof(path))
+        return err_set(err, CONFIG_E_SETTING, "%s: the path is too long", name);
+    while (stat(path, &info) < 0) {
+        slash = errno == ENOENT ? strrchr(path, '/') : NULL;
+        if (!slash)
+            return err_set(err, CONFIG_E_SETTING, "%s: %.256s: %s", name, path, strerror(errno));
+        slash[slash == path] = 0;
+    }
+    if (!S_ISDIR(info.st_mode))
+        return err_set(err, CONFIG_E_SETTING, "%s: %.256s: is not a folder", name, path);
+    if (access(path, W_OK | X_OK) < 0)
+        return err_set(err, CONFIG_E_SETTING, "%s: %.256s: %s: let the service's user write there", name, path,
+                       strerror(errno));
+    return 0;
+}
+
+/* What the service goes on without: the check says it as the service does, and succeeds. */
+static void warn_of_folders(const Config *config) {
+    const bool is_wanted = config->draft_db && *config->draft_db_dir;
+    ErrText err;
+
+    if (*config->state_dir && check_made_folder("state-dir", config->state_dir, &err))
+        log_warn(TOPIC_DAEMON, "%s: which model drafts for which cannot be stored", err.text);
+    if (is_wanted && check_made_folder("draftdb-dir", config->draft_db_dir, &err))
+        log_warn(TOPIC_DAEMON, "%s: nothing is stored for later drafts", err.text);
+    else if (is_wanted && !access(config->draft_db_dir, F_OK) && draft_db_check_folder(config->draft_db_dir, &err))
+        log_warn(TOPIC_DAEMON, "draftdb-dir: %s: nothing is stored for later drafts", err.text);
 }
 
 /* The reference device computes in the file as it is, and has no layers to take in one by one; the npu device takes
@@ -129,40 +162,23 @@ static int check_preload(const Config *config, ErrText *err) {
     return r;
 }
 
-/* It is made when it is needed: the first folder on the way to it that is there decides. */
-static int check_cache_dir(const Config *config, ErrText *err) {
-    char path[PATH_MAX], *slash;
-    struct stat info;
+int config_check_settings(const Config *config, ErrText *err) {
+    int r = check_weights_memory(config, err);
 
-    if ((size_t)snprintf(path, sizeof(path), "%s", config->cache_dir) >= sizeof(path))
-        return err_set(err, CONFIG_E_SETTING, "cache-dir: the path is too long");
-    while (stat(path, &info) < 0) {
-        slash = errno == ENOENT ? strrchr(path, '/') : NULL;
-        if (!slash)
-            return err_set(err, CONFIG_E_SETTING, "cache-dir: %.256s: %s", path, strerror(errno));
-        slash[slash == path] = 0;
-    }
-    if (!S_ISDIR(info.st_mode))
-        return err_set(err, CONFIG_E_SETTING, "cache-dir: %.256s: is not a folder", path);
-    if (access(path, W_OK | X_OK) < 0)
-        return err_set(err, CONFIG_E_SETTING, "cache-dir: %.256s: %s: let the service's user write there", path,
-                       strerror(errno));
-    return 0;
+    return !r && service_check_limits(config, err) ? CONFIG_E_SETTING : r;
 }
 
-int config_check(const Config *config, ErrText *err) {
+int config_check(Config *config, ErrText *err) {
     uint32_t features;
-    int r = check_listen("listen", config->listen, err);
+    int r = 0;
 
-    if (!r)
-        r = check_listen("admin-listen", config->admin_listen, err);
-    if (!r && *config->listen && !strcmp(config->listen, config->admin_listen))
-        r = err_set(err, CONFIG_E_SETTING, "admin-listen: '%.256s' is that of listen: choose another path",
-                    config->admin_listen);
-    if (!r && isa_select((Isa)config->isa, &features, err))
-        r = named(err, "isa");
-    if (!r)
-        r = check_weights_memory(config, err);
+    if (listener_set_check(config, err))
+        return CONFIG_E_SETTING;
+    if (isa_select((Isa)config->isa, &features, err))
+        return named(err, "isa");
+    if (server_check_descriptors(config, err))
+        return named(err, "max-connections");
+    r = config_check_settings(config, err);
     if (!r)
         r = check_model("model", config, config->model, err);
     if (!r)
@@ -172,6 +188,10 @@ int config_check(const Config *config, ErrText *err) {
     if (!r && model_check_chat_template(config, err))
         r = CONFIG_E_SETTING;
     if (!r)
+        r = check_made_folder("cache-dir", config->cache_dir, err);
+    if (!r) {
         check_sections(config);
-    return r ? r : check_cache_dir(config, err);
+        warn_of_folders(config);
+    }
+    return r;
 }

@@ -5,7 +5,10 @@
 
 #include "daemon/config.h"
 
-/* 0, or CONFIG_E_SETTING with a text that names setting, value and remedy. */
-int config_check(const Config *config, ErrText *err);
+/* Whether settings contradict each other. A start asks this too. 0, or CONFIG_E_SETTING with a text. */
+int config_check_settings(const Config *config, ErrText *err);
+/* All that a start looks at, by the same calls, and that named files and folders are there. Logs what the service would
+ * go on without. 0, or CONFIG_E_SETTING with a text that names setting, value and remedy. */
+int config_check(Config *config, ErrText *err);
 
 #endif

@@ -236,8 +236,10 @@ const Setting config_settings[] = {
            "interactive generations that take turns, beside those"),
     DURATION("priority-ageing", priority_ageing_ms, 10, DAY_MS, LIVE, "2s",
              "a request that waits for so long counts as one class higher"),
-    SWITCH("preemption", preemption, RESTART, "yes",
-           "steps of other classes make way for interactive requests; takes memory for a second step of each model"),
+    SWITCH(
+        "preemption", preemption, RESTART, "yes",
+        "steps of lower classes make way for interactive and normal requests; takes memory for a second step of each "
+        "model"),
     NUMBER("max-queue", max_queue, 0, 65536, false, LIVE, "128", "requests that may wait for a turn"),
     NUMBER("max-connections", max_connections, 1, 65536, false, LIVE, "256", "connections of apps"),
     NUMBER("max-connections-per-uid", max_connections_per_uid, 1, 65536, false, LIVE, "128",

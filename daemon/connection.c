@@ -56,7 +56,8 @@ static void die(Connection *connection) {
 }
 
 static void die_of_memory(Connection *connection) {
-    log_error(TOPIC_DAEMON, "connection %" PRIu64 ": out of memory: closing it", connection->serial);
+    log_error_of(connection->user->uid, TOPIC_DAEMON, "connection %" PRIu64 ": out of memory: closing it",
+                 connection->serial);
     die(connection);
 }
 
@@ -183,8 +184,9 @@ static void refuse_output(Connection *connection, const Coordgen__V1__Response *
                               limit);
         return;
     }
-    log_warn(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: no memory for a reply: %s is reached",
-             connection->serial, (unsigned int)connection->user->uid, limit);
+    log_warn_of(connection->user->uid, TOPIC_DAEMON,
+                "connection %" PRIu64 ", uid %u: closed: no memory for a reply: %s is reached", connection->serial,
+                (unsigned int)connection->user->uid, limit);
     die(connection);
 }
 
@@ -252,8 +254,9 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    log_info(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: %s", connection->serial,
-             (unsigned int)connection->user->uid, text);
+    log_write(LOG_LEVEL_INFO, TOPIC_DAEMON, connection->user->uid,
+              strcmp(format, "%s") ? format : reply_code_name(code), "connection %" PRIu64 ", uid %u: closed: %s",
+              connection->serial, (unsigned int)connection->user->uid, text);
     connection_send_error(connection, 0, code, retry_after_ms, "", "%s", text);
     close_when_written(connection);
 }
@@ -430,8 +433,9 @@ static void on_stream_event(struct bufferevent *stream, short what, void *arg) {
     if (connection->state == CONNECTION_DEAD)
         return;
     if (what & BEV_EVENT_TIMEOUT)
-        log_info(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: the client has read nothing for %" PRIu32 " ms",
-                 connection->serial, (unsigned int)connection->user->uid, connection->config->stall_timeout_ms);
+        log_info_of(connection->user->uid, TOPIC_DAEMON,
+                    "connection %" PRIu64 ", uid %u: closed: the client has read nothing for %" PRIu32 " ms",
+                    connection->serial, (unsigned int)connection->user->uid, connection->config->stall_timeout_ms);
     else
         log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": the client takes nothing any more", connection->serial);
     die(connection);

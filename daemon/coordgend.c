@@ -92,6 +92,9 @@ static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
 
     if (isa_select((Isa)(*configp)->isa, &features, &err))
         return give_up(spare, &err, complain(&err, EXIT_INVALID_ARGUMENT));
+    r = config_check_settings(*configp, &err);
+    if (r)
+        return give_up(spare, &err, complain(&err, exit_code_of_config(r)));
     journal_open((LogTarget)(*configp)->log_target);
     log_set_level((LogLevel)(*configp)->log_level);
     if (!core_dumps)

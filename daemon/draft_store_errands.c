@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/account_refusal.h"
 #include "base/clock.h"
 #include "base/file_io.h"
 #include "base/log.h"
@@ -297,8 +298,8 @@ static int serve_export(DraftStore *store, DraftErrand *errand) {
     if (r)
         return r;
     if (account_charge(store->accounts, ACCOUNT_DRAFTDB, &errand->bill, own.bytes + 4096))
-        return err_set(&errand->err, -ENOMEM, "no memory for an export of %" PRIu64 " bytes: memory-limit is reached",
-                       own.bytes);
+        return account_refused(&errand->err, -ENOMEM, ACCOUNT_E_LIMIT, store->accounts, ACCOUNT_DRAFTDB,
+                               own.bytes + 4096, "an export");
     errand->fd = memfd_create("draftdb-export", MFD_CLOEXEC);
     if (errand->fd < 0)
         return err_set(&errand->err, -errno, "no memory for an export: %s", strerror(errno));

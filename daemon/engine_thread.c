@@ -398,7 +398,7 @@ int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms) {
         return 0;
     pthread_mutex_lock(&thread->lock);
     thread->stopping = true;
-    turns_interrupt(thread->turns);
+    turns_interrupt(thread->turns, PRIORITY_INTERACTIVE);
     TAILQ_FOREACH(job, &thread->small, link)
     atomic_store(&job->cancelled, true);
     pthread_cond_signal(&thread->wake);
@@ -435,8 +435,8 @@ void engine_thread_submit(EngineThread *thread, Job *job) {
         TAILQ_INSERT_TAIL(&thread->arrived, job, link);
     else
         TAILQ_INSERT_TAIL(&thread->small, job, link);
-    if (job->kind == JOB_GENERATE && job->priority == PRIORITY_INTERACTIVE)
-        turns_interrupt(thread->turns);
+    if (job->kind == JOB_GENERATE)
+        turns_interrupt(thread->turns, job->priority);
     pthread_cond_signal(&thread->wake);
     pthread_mutex_unlock(&thread->lock);
 }
@@ -457,8 +457,7 @@ void engine_thread_pause(EngineThread *thread, Job *job, bool paused) {
     if (paused)
         return;
     pthread_mutex_lock(&thread->lock);
-    if (job->priority == PRIORITY_INTERACTIVE)
-        turns_interrupt(thread->turns);
+    turns_interrupt(thread->turns, job->priority);
     pthread_cond_signal(&thread->wake);
     pthread_mutex_unlock(&thread->lock);
 }

@@ -76,7 +76,7 @@ void handle_model_default(Peer *peer, uint64_t request_id, const Coordgen__V1__M
     if (request->model) {
         if (!set_default(peer, request_id, model))
             return;
-        log_notice(TOPIC_DAEMON, "model %s: the default from now on", model->name);
+        log_notice_of(peer->user->uid, TOPIC_DAEMON, "model %s: the default from now on", model->name);
         loop_pump(&service->loop); /* the service manager is told */
     }
     send_default(peer, request_id, model);

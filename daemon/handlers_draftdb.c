@@ -177,8 +177,9 @@ static void answer_forget(Peer *peer, const DraftErrand *errand, Coordgen__V1__R
     response->op_case = COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FORGET;
     response->draft_db_forget = &reply;
     connection_send(peer->connection, response);
-    log_info(TOPIC_DAEMON, "draft database: %" PRIu64 " documents are forgotten, as uid %u has asked",
-             errand->n_documents, (unsigned int)peer->user->uid);
+    log_info_of(peer->user->uid, TOPIC_DAEMON,
+                "draft database: %" PRIu64 " documents are forgotten, as uid %u has asked", errand->n_documents,
+                (unsigned int)peer->user->uid);
 }
 
 static void answer_freeze(Peer *peer, Coordgen__V1__Response *response) {

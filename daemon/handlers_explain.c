@@ -96,8 +96,9 @@ void handle_request_cancel(Peer *peer, uint64_t request_id, const Coordgen__V1__
         return;
     }
     if (peer->user->uid != target->user->uid)
-        log_notice(TOPIC_DAEMON, "request %" PRIu64 " of uid %u is cancelled by uid %u, an administrator",
-                   cancel->number, (unsigned int)target->user->uid, (unsigned int)peer->user->uid);
+        log_notice_of(peer->user->uid, TOPIC_DAEMON,
+                      "request %" PRIu64 " of uid %u is cancelled by uid %u, an administrator", cancel->number,
+                      (unsigned int)target->user->uid, (unsigned int)peer->user->uid);
     reply_init(&response, request_id);
     response.op_case = COORDGEN__V1__RESPONSE__OP_REQUEST_CANCEL;
     response.request_cancel = &reply;

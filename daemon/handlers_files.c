@@ -135,12 +135,12 @@ static bool remove_file(const Peer *peer, const StoredFile *file, ErrText *err) 
     ErrText why = { "out of memory" };
 
     if (stored_file_remove(file, &why)) {
-        log_warn(TOPIC_DAEMON, "%s", why.text);
+        log_warn_of(peer->user->uid, TOPIC_DAEMON, "%s", why.text);
         *err = why;
         return false;
     }
-    log_notice(TOPIC_DAEMON, "removed by uid %u: %s, %" PRIu64 " bytes", (unsigned int)peer->user->uid, file->path,
-               file->bytes);
+    log_notice_of(peer->user->uid, TOPIC_DAEMON, "removed by uid %u: %s, %" PRIu64 " bytes",
+                  (unsigned int)peer->user->uid, file->path, file->bytes);
     return true;
 }
 
@@ -222,7 +222,7 @@ static void forget_pairs(Peer *peer, const char *name) {
     ErrText err = { "out of memory" };
 
     if (model_pairs_forget(&peer->service->pairs, name, &err))
-        log_warn(TOPIC_DAEMON, "model %s: its pairs stay: %s", name, err.text);
+        log_warn_of(peer->user->uid, TOPIC_DAEMON, "model %s: its pairs stay: %s", name, err.text);
     model_drafts_renew_all(&peer->service->models);
     if (!peer->service->draining)
         model_drafts_settle(&peer->service->models);

@@ -130,9 +130,10 @@ void handle_model_pair(Peer *peer, uint64_t request_id, const Coordgen__V1__Mode
     if (!set_pair(peer, request_id, pair->target, pair->draft))
         return;
     if (draft)
-        log_notice(TOPIC_DAEMON, "model %s: paired with the draft model %s", pair->target, pair->draft);
+        log_notice_of(peer->user->uid, TOPIC_DAEMON, "model %s: paired with the draft model %s", pair->target,
+                      pair->draft);
     else
-        log_notice(TOPIC_DAEMON, "model %s: has no draft model any more", pair->target);
+        log_notice_of(peer->user->uid, TOPIC_DAEMON, "model %s: has no draft model any more", pair->target);
     if (target)
         model_drafts_renew(target);
     if (!peer->service->draining)

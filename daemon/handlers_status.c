@@ -6,6 +6,10 @@
 #include "daemon/request.h"
 #include "daemon/session.h"
 
+enum {
+    LIMIT_SOURCE_BYTES = 192,
+};
+
 static void fill_memory(const Service *service, Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N]) {
     for (size_t i = 0; i < _ACCOUNT_N; i++) {
         uint64_t limit_bytes = service->accounts.limit_bytes[i];
@@ -76,6 +80,16 @@ static void fill_own(const Service *service, const User *user, Coordgen__V1__Sta
     fill_tally(&tally, reply);
 }
 
+static void fill_total(const Service *service, Coordgen__V1__StatusReply *reply, char *source) {
+    const uint64_t limit_bytes = service->accounts.total_limit_bytes;
+
+    reply->has_memory_used_bytes = reply->has_memory_limit_bytes = true;
+    reply->memory_used_bytes = service->accounts.total_bytes;
+    reply->memory_limit_bytes = limit_bytes == UINT64_MAX ? 0 : limit_bytes;
+    config_memory_limit_source(service->config, source, LIMIT_SOURCE_BYTES);
+    reply->memory_limit_source = source;
+}
+
 static void fill_all(const Service *service, Coordgen__V1__StatusReply *reply) {
     reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
     reply->connections = service->users.n_connections + service->users.n_admin_connections;
@@ -95,6 +109,7 @@ void handle_status(Peer *peer, uint64_t request_id) {
     _cleanup_(freep) Coordgen__V1__Model **list = calloc(n_models + 1, sizeof(*list));
     Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N], *account_list[_ACCOUNT_N];
     Coordgen__V1__StatusReply reply = COORDGEN__V1__STATUS_REPLY__INIT;
+    char source[LIMIT_SOURCE_BYTES];
     Coordgen__V1__Response response;
     const Model *model;
 
@@ -118,6 +133,7 @@ void handle_status(Peer *peer, uint64_t request_id) {
             account_list[i] = &accounts[i];
         reply.memory = account_list;
         reply.n_memory = _ACCOUNT_N;
+        fill_total(service, &reply, source);
         fill_all(service, &reply);
     } else {
         fill_own(service, peer->user, &reply);

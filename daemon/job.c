@@ -99,9 +99,9 @@ void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
     if (options->max_tokens && n_prompt < context_tokens && options->max_tokens < context_tokens - n_prompt)
         capacity_tokens = n_prompt + options->max_tokens;
     if (!draft_is_within_share(job, capacity_tokens, options->kv_max_bytes)) {
-        log_info(TOPIC_DAEMON,
-                 "a generation goes without its draft model: its user's share of KV memory (kv-user-share) "
-                 "has no room for both");
+        log_info_of((uint32_t)job->generation_options.user, TOPIC_DAEMON,
+                    "a generation goes without its draft model: its user's share of KV memory (kv-user-share) "
+                    "has no room for both");
         return;
     }
     if (!*job->draft_pairp)
@@ -109,7 +109,8 @@ void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
     if (!r)
         r = draft_timeline_new(&job->draft_model, *job->draft_pairp, capacity_tokens, &err);
     if (r) {
-        log_info(TOPIC_DAEMON, "a generation goes without its draft model: %s", err.text);
+        log_info_of((uint32_t)job->generation_options.user, TOPIC_DAEMON,
+                    "a generation goes without its draft model: %s", err.text);
         return;
     }
     draft_timeline_set_cancel(&job->draft_model, &job->cancelled);

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log_rate.h"
 #include "base/printable.h"
 
 #define MESSAGE_ID_REQUEST "6f1d3a0c5f0b4b7f9f5f2c1de8a7b3c4"
@@ -70,6 +72,7 @@ bool journal_takes_priorities(void) {
 }
 
 void journal_request(LogLevel level, const RequestRecord *record) {
+    const LogKind kind = { record->outcome, record->uid, level, TOPIC_DAEMON, LOG_RATE_OF_REQUESTS };
     char line[512];
 
     if (level > log_level())
@@ -80,8 +83,10 @@ void journal_request(LogLevel level, const RequestRecord *record) {
              record->serial, record->operation, record->priority ? " " : "", record->priority ? record->priority : "",
              (unsigned int)record->uid, UTF8_PREFIX(record->model, 64), record->outcome, record->n_prompt_tokens,
              record->n_output_tokens, record->first_token_us, record->total_us);
+    if (!log_rate_admits(&kind, line, clock_now_ns()))
+        return;
     if (!to_journal) {
-        log_write(level, TOPIC_DAEMON, "%s", line);
+        log_emit(level, TOPIC_DAEMON, line);
         return;
     }
     (void)sd_journal_send("MESSAGE=%s", line, "MESSAGE_ID=" MESSAGE_ID_REQUEST, "PRIORITY=%d", (int)level,

@@ -32,14 +32,19 @@ enum {
 
 typedef char SocketPath[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 
+/* A relative path says so by its dot: a word or host:port is a mistake, not a file in the current folder. */
+static bool is_path(const char *text) {
+    return *text == '/' || !strncmp(text, "./", 2) || !strncmp(text, "../", 3);
+}
+
 static int address_of(const char *address, struct sockaddr_un *to, ErrText *err) {
     const char *path = !strncmp(address, "unix:", 5) ? address + 5 : address;
 
     *to = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    if (!*path || *path == '@')
+    if (!is_path(path))
         return err_set(err, LISTENER_E_PATH,
                        *path == '@' ? "listen address '%.*s' is abstract: those have no owner and no mode; name a path"
-                                    : "listen address '%.*s' is not a path or unix:PATH",
+                                    : "listen address '%.*s' is not a path or unix:PATH: begin it with /",
                        UTF8_PREFIX(address, 256));
     if (strlen(path) >= sizeof(to->sun_path))
         return err_set(err, LISTENER_E_PATH, "socket path '%.*s' is longer than %zu bytes: choose a shorter one",
@@ -59,25 +64,31 @@ static void folder_of(const struct sockaddr_un *address, SocketPath folder) {
         slash[slash == folder] = 0;
 }
 
-int listener_check(const char *address, ErrText *err) {
-    struct sockaddr_un to;
+/* A default folder is made at the start. */
+static int check_folder(const struct sockaddr_un *to, bool may_be_absent, ErrText *err) {
     SocketPath folder;
     struct stat info;
-    int r = address_of(address, &to, err);
 
-    if (r)
-        return r;
-    if (!lstat(to.sun_path, &info) && !S_ISSOCK(info.st_mode))
-        return err_set(err, LISTENER_E_PATH, "%s: is there and is not a socket: remove it or choose another path",
-                       to.sun_path);
-    folder_of(&to, folder);
+    folder_of(to, folder);
     if (stat(folder, &info) < 0)
-        return err_set(err, -errno, "%s: its folder: %s: make it or choose another path", to.sun_path, strerror(errno));
+        return errno == ENOENT && may_be_absent
+                   ? 0
+                   : err_set(err, -errno, "%s: its folder: %s: make it or choose another path", to->sun_path,
+                             strerror(errno));
     if (!S_ISDIR(info.st_mode))
-        return err_set(err, -ENOTDIR, "%s: %s is not a folder: choose another path", to.sun_path, folder);
+        return err_set(err, -ENOTDIR, "%s: %s is not a folder: choose another path", to->sun_path, folder);
     if (access(folder, W_OK | X_OK) < 0)
-        return err_set(err, -errno, "%s: its folder: %s: let the service's user write there", to.sun_path,
+        return err_set(err, -errno, "%s: its folder: %s: let the service's user write there", to->sun_path,
                        strerror(errno));
+    return 0;
+}
+
+static int check_place(const struct sockaddr_un *to, ErrText *err) {
+    struct stat info;
+
+    if (!lstat(to->sun_path, &info) && !S_ISSOCK(info.st_mode))
+        return err_set(err, LISTENER_E_PATH, "%s: is there and is not a socket: remove it or choose another path",
+                       to->sun_path);
     return 0;
 }
 
@@ -85,12 +96,13 @@ int listener_check(const char *address, ErrText *err) {
 static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
     _cleanup_(closep) int fd = -1;
     struct stat info;
+    int r;
 
     if (lstat(address->sun_path, &info) < 0)
         return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", address->sun_path, strerror(errno));
-    if (!S_ISSOCK(info.st_mode))
-        return err_set(err, LISTENER_E_PATH, "%s: is there and is not a socket: remove it or choose another path",
-                       address->sun_path);
+    r = check_place(address, err);
+    if (r)
+        return r;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return err_set(err, -errno, "socket: %s", strerror(errno));
@@ -239,11 +251,30 @@ static int open_from_systemd(ListenerSet *set, ErrText *err) {
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
 static int add(ListenerSet *set, const char *address, bool is_admin, ErrText *err) {
-    int r = listener_open(&set->listeners[set->n], address, is_admin, err);
+    int r;
 
+    if (set->n == LISTENERS_MAX)
+        return err_set(err, -E2BIG, "%s: %d sockets are there already, those of systemd: at most %d", address,
+                       LISTENERS_MAX, LISTENERS_MAX);
+    r = listener_open(&set->listeners[set->n], address, is_admin, err);
     set->n += !r;
     return r;
 }
+
+/* A socket that is wanted: what a setting says, or a default in a folder that is made. */
+typedef struct SocketPlace {
+    const char *setting;
+    const char *address; /* NULL: there is to be no socket */
+    bool is_admin;
+    bool is_default;
+    char path[PATH_MAX];
+} SocketPlace;
+
+enum { /* indices of what is wanted */
+    SOCKET_API,
+    SOCKET_ADMIN,
+    SOCKETS
+};
 
 /* Writes the folder of the sockets that nobody has named. */
 static int default_folder(const Config *config, char *folder, size_t room_bytes, ErrText *err) {
@@ -262,34 +293,99 @@ static int default_folder(const Config *config, char *folder, size_t room_bytes,
              : 0;
 }
 
-static int open_default(ListenerSet *set, const Config *config, bool is_admin, ErrText *err) {
-    char path[PATH_MAX], folder[PATH_MAX - 16];
+/* LISTENER_E_PATH: the environment names no folder for default sockets. */
+static int name_default(SocketPlace *place, const Config *config, ErrText *err) {
+    char folder[PATH_MAX - 16];
     int r = default_folder(config, folder, sizeof(folder), err);
 
     if (r)
         return r;
-    r = file_make_dirs(folder, err);
-    if (r)
-        return r;
-    snprintf(path, sizeof(path), "%s/%s", folder, is_admin ? "admin.sock" : "api.sock");
-    return add(set, path, is_admin, err);
+    snprintf(place->path, sizeof(place->path), "%s/%s.sock", folder, place->is_admin ? "admin" : "api");
+    place->is_default = true;
+    place->address = place->path;
+    return 0;
+}
+
+/* Where sockets are to be, of a start with or without those of systemd. */
+static int find_places(SocketPlace places[SOCKETS], const Config *config, bool from_systemd, ErrText *err) {
+    int r = 0;
+
+    places[SOCKET_API] = (SocketPlace){ .setting = "listen", .address = *config->listen ? config->listen : NULL };
+    places[SOCKET_ADMIN] = (SocketPlace){ .setting = "admin-listen",
+                                          .address = *config->admin_listen ? config->admin_listen : NULL,
+                                          .is_admin = true };
+    if (from_systemd)
+        return 0;
+    if (!places[SOCKET_API].address)
+        r = name_default(&places[SOCKET_API], config, err);
+    if (!r && !places[SOCKET_ADMIN].address && places[SOCKET_API].is_default)
+        r = name_default(&places[SOCKET_ADMIN], config, err);
+    return r;
+}
+
+/* What shows without making anything: addresses, and whether two are one. */
+static int check_addresses(const SocketPlace places[SOCKETS], struct sockaddr_un to[SOCKETS], ErrText *err) {
+    for (size_t i = 0; i < SOCKETS; i++) {
+        int r = places[i].address ? address_of(places[i].address, &to[i], err) : 0;
+
+        if (r) {
+            err_prefix(err, "%s", places[i].setting);
+            return r;
+        }
+    }
+    if (places[SOCKET_API].address && places[SOCKET_ADMIN].address &&
+        !strcmp(to[SOCKET_API].sun_path, to[SOCKET_ADMIN].sun_path))
+        return err_set(err, LISTENER_E_PATH, "admin-listen: '%s' is that of listen: choose another path",
+                       to[SOCKET_ADMIN].sun_path);
+    return 0;
+}
+
+int listener_set_check(const Config *config, ErrText *err) {
+    struct sockaddr_un to[SOCKETS];
+    SocketPlace places[SOCKETS];
+    int r = find_places(places, config, false, err);
+
+    /* The check of a system's service runs elsewhere, where there is no runtime directory and no socket of systemd. */
+    if (r == LISTENER_E_PATH && !config->is_users)
+        r = find_places(places, config, true, err);
+    if (!r)
+        r = check_addresses(places, to, err);
+    for (size_t i = 0; !r && i < SOCKETS; i++) {
+        r = places[i].address ? check_place(&to[i], err) : 0;
+        if (!r && places[i].address)
+            r = check_folder(&to[i], places[i].is_default, err);
+        if (r)
+            err_prefix(err, "%s", places[i].setting);
+    }
+    return r;
+}
+
+static int open_place(ListenerSet *set, const SocketPlace *place, ErrText *err) {
+    char folder[PATH_MAX];
+    int r = 0;
+
+    if (place->is_default) {
+        snprintf(folder, sizeof(folder), "%s", place->path);
+        *strrchr(folder, '/') = 0;
+        r = file_make_dirs(folder, err);
+    }
+    return r ? r : add(set, place->address, place->is_admin, err);
 }
 
 int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
+    struct sockaddr_un to[SOCKETS];
+    SocketPlace places[SOCKETS];
     int r;
 
     *set = (ListenerSet){ 0 };
     r = open_from_systemd(set, err);
     if (r)
         return r;
-    if (*config->listen)
-        r = add(set, config->listen, false, err);
-    else if (!set->from_systemd)
-        r = open_default(set, config, false, err);
-    if (!r && *config->admin_listen)
-        r = add(set, config->admin_listen, true, err);
-    else if (!r && !set->from_systemd && !*config->listen)
-        r = open_default(set, config, true, err);
+    r = find_places(places, config, set->from_systemd, err);
+    if (!r)
+        r = check_addresses(places, to, err);
+    for (size_t i = 0; !r && i < SOCKETS; i++)
+        r = places[i].address ? open_place(set, &places[i], err) : 0;
     if (r)
         listener_set_close(set);
     return r;

@@ -43,7 +43,8 @@ void listener_set_close(ListenerSet *set); /* accepts no more, and unlinks the o
 /* Socket at path ("unix:PATH" or "PATH"). Exposed for tests. */
 int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err);
 void listener_close(Listener *listener);
-/* What listener_open() would say of the address, as far as that shows without making a socket. */
-int listener_check(const char *address, ErrText *err);
+/* What listener_set_open() would say of the settings, as far as that shows without making anything; the text begins
+ * with the setting's name. */
+int listener_set_check(const Config *config, ErrText *err);
 
 #endif

@@ -546,6 +546,8 @@ static void on_loaded(Model *model, JobNews *news) {
     if (news->result) {
         if (!*news->err.text)
             err_set(&news->err, 0, "the load was given up");
+        if (news->result == JOB_E_MEMORY)
+            model_explain_memory(model->registry, &news->err);
         /* People know the file they named, not the package that was made of it. */
         if (strcmp(model->path, model->package_path))
             err_prefix(&news->err, "%.*s", UTF8_PREFIX(model->path, 200));

@@ -166,6 +166,9 @@ void model_measure(Model *model);                  /* file_bytes, anew */
 /* Why it failed, or, for those who are not to know paths, that it did. */
 const char *model_failure(const Model *model, bool with_paths);
 
+/* model_registry_memory.c: adds to an error of memory, for administrators, what holds it and what to do. */
+void model_explain_memory(const ModelRegistry *registry, ErrText *err);
+
 /* model_registry_message.c: messages whose strings belong to models and pairs; valid until the next change. */
 typedef struct ModelMessage {
     Coordgen__V1__Model model;

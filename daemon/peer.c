@@ -24,6 +24,10 @@ static void strike_out(Peer *peer) {
     }
 }
 
+uint64_t peer_bytes(const Config *config) {
+    return sizeof(Peer) + sizeof(Connection) + config->output_buffer_bytes;
+}
+
 int peer_new(Peer **peerp, UserTable *users, int fd, bool is_admin, const ConnectionOps *ops, Service *service) {
     _cleanup_(peer_freep) Peer *peer = NULL;
     _cleanup_(closep) int owned_fd = fd;
@@ -49,8 +53,7 @@ int peer_new(Peer **peerp, UserTable *users, int fd, bool is_admin, const Connec
         return err_raise(-ENOMEM);
     }
     enlist(peer);
-    r = user_charge(peer->user, is_admin, &peer->bill,
-                    sizeof(*peer) + sizeof(Connection) + users->config->output_buffer_bytes);
+    r = user_charge(peer->user, is_admin, &peer->bill, peer_bytes(users->config));
     if (r == ACCOUNT_E_LIMIT) {
         char text[96];
 

@@ -34,6 +34,7 @@ int peer_new(Peer **peerp, UserTable *users, int fd, bool is_admin, const Connec
 Peer *peer_free(Peer *peer);
 DEFINE_CLEANUP(Peer, peer_free)
 
-bool peer_is_idle(const Peer *peer); /* no request, no session, nothing on its way in or out */
+uint64_t peer_bytes(const Config *config); /* that a client costs as soon as it is taken in */
+bool peer_is_idle(const Peer *peer);       /* no request, no session, nothing on its way in or out */
 
 #endif

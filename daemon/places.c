@@ -97,8 +97,8 @@ int places_make(UserTable *users, bool is_admin, uid_t uid) {
     peer = is_admin || is_full_for(users, is_admin, uid) ? NULL : find_dispensable(users, uid);
     if (!peer)
         return PLACES_E_FULL;
-    log_info(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: idle, and its place is uid %u's",
-             peer->connection->serial, (unsigned int)peer->user->uid, (unsigned int)uid);
+    log_info_of(uid, TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: idle, and its place is uid %u's",
+                peer->connection->serial, (unsigned int)peer->user->uid, (unsigned int)uid);
     connection_dismiss(peer->connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                        "closed: it was idle, this user has the most connections, and another one's needed the place "
                        "(max-connections)");

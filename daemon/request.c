@@ -204,6 +204,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     char path[64], model[96];
     Coordgen__V1__ErrorCode code;
     uint32_t retry_ms = 0;
+    ErrText told;
 
     switch (news->result) {
     case JOB_E_EMPTY:
@@ -242,7 +243,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         break;
     case JOB_E_MODEL: /* its file was changed while it was loaded */
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT;
-        log_error(TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
+        log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
         if (!request->peer || !request->peer->may_administer)
             text = "its file is damaged: the service's log says where"; /* and has the path */
         break;
@@ -254,6 +255,12 @@ void request_fail_by_result(Request *request, const JobNews *news) {
             remedy = ": try again later, or with less";
         } else {
             remedy = ", also when nothing else runs: ask for less";
+        }
+        if (request->peer && request->peer->may_administer) {
+            err_set(&told, 0, "%s%s", text, remedy);
+            model_explain_memory(request->model->registry, &told);
+            text = told.text;
+            remedy = "";
         }
         break;
     case JOB_E_SHARE:
@@ -267,7 +274,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         break;
     default:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL;
-        log_error(TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
+        log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
     }
     request_fail(request, code, retry_ms, field, "%s%s", text, remedy);
 }

@@ -71,8 +71,9 @@ static void end_stalled(Request *request, const char *wanted) {
                           admission_retry_ms(admission), "",
                           "ended after %" PRIu64 " ms without reading: others wait for the %s that it held",
                           (clock_now_ns() - since_ns) / 1000000, wanted);
-    log_info(TOPIC_DAEMON, "request %" PRIu64 ", uid %u: ended for another one: its client does not read",
-             request->serial, (unsigned int)request->user->uid);
+    log_info_of(request->user->uid, TOPIC_DAEMON,
+                "request %" PRIu64 ", uid %u: ended for another one: its client does not read", request->serial,
+                (unsigned int)request->user->uid);
     admission_note_stalled(admission, request);
     request_abandon(request);
 }

@@ -8,8 +8,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/account_refusal.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_rate.h"
 #include "base/printable.h"
 #include "daemon/handlers.h"
 #include "daemon/notify.h"
@@ -74,6 +76,7 @@ static void on_accept(void *arg, int fd, bool is_admin) {
     Peer *peer;
     uid_t uid;
     pid_t pid;
+    char held[160];
     int r = connection_peer(fd, &uid, &pid);
 
     if (r) {
@@ -83,28 +86,33 @@ static void on_accept(void *arg, int fd, bool is_admin) {
     }
     r = places_make(users, is_admin, uid);
     if (r == PLACES_E_FULL) {
-        log_info(TOPIC_DAEMON, "uid %u: refused: all connections are in use", (unsigned int)uid);
+        log_info_of(uid, TOPIC_DAEMON, "uid %u: refused: all connections are in use", (unsigned int)uid);
         connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                           admission_retry_ms(&server->service.requests.admission),
                           "all connections are in use (max-connections): try again later");
         return;
     }
     if (r == PLACES_E_USER) {
-        log_info(TOPIC_DAEMON, "uid %u: refused: max-connections-per-uid is reached", (unsigned int)uid);
+        log_info_of(uid, TOPIC_DAEMON, "uid %u: refused: max-connections-per-uid is reached", (unsigned int)uid);
         connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
                           admission_retry_ms(&server->service.requests.admission),
                           "this user has too many connections (max-connections-per-uid): close some");
         return;
     }
     r = peer_new(&peer, users, fd, is_admin, &handlers_ops, &server->service);
-    if (r)
-        log_warn(TOPIC_DAEMON, "uid %u: refused: %s", (unsigned int)uid,
-                 r > 0 ? "no memory within session-memory-limit or memory-limit" : strerror(-r));
+    if (r > 0) {
+        account_holders(&server->service.accounts, held, sizeof(held));
+        log_warn_of(uid, TOPIC_DAEMON,
+                    "uid %u: refused: no memory within session-memory-limit or memory-limit; held: %s",
+                    (unsigned int)uid, held);
+    } else if (r) {
+        log_warn_of(uid, TOPIC_DAEMON, "uid %u: refused: %s", (unsigned int)uid, strerror(-r));
+    }
 }
 
 /* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. 0, or
  * -EMFILE: it allows next to none. */
-static int check_descriptors(Config *config, ErrText *err) {
+int server_check_descriptors(Config *config, ErrText *err) {
     const rlim_t beside = ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS,
                  wanted = (rlim_t)config->max_connections + beside;
     const uint32_t min = config->max_connections < CONNECTIONS_MIN ? config->max_connections : CONNECTIONS_MIN;
@@ -141,6 +149,24 @@ static void arm_tick(Server *server) {
         log_error(TOPIC_DAEMON, "out of memory: waiting requests hear nothing until the next one ends");
 }
 
+/* The timer runs only while there is something to tell. */
+static void arm_log_rate(Server *server) {
+    static const struct timeval after = { .tv_sec = LOG_RATE_INTERVAL_S };
+
+    if (!event_pending(server->log_rate, EV_TIMEOUT, NULL) && log_rate_flush(clock_now_ns(), false) &&
+        evtimer_add(server->log_rate, &after))
+        (void)log_rate_flush(clock_now_ns(), true); /* out of memory */
+}
+
+/* Any thread. */
+static void on_log_count(void *outbox) {
+    outbox_call(outbox);
+}
+
+static void on_log_rate(evutil_socket_t fd, short what, void *arg) {
+    arm_log_rate(arg);
+}
+
 static void on_settle(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
 
@@ -165,6 +191,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg) {
     assert_on_loop(&server->service.loop);
     if (service_take_news(&server->service))
         outbox_call(server->service.outbox);
+    arm_log_rate(server);
 }
 
 /* ---- watchdog ---------------------------------------------------------------------------------------------------- */
@@ -249,7 +276,7 @@ static void reload(Server *server) {
         log_set_level((LogLevel)server->service.config->log_level);
         if (service_take_settings(&server->service))
             log_error(TOPIC_DAEMON, "out of memory: no-history or draft-model stays as it was");
-        if (check_descriptors(server->service.config, &err))
+        if (server_check_descriptors(server->service.config, &err))
             log_error(TOPIC_DAEMON, "%s", err.text);
         service_warn_sections(&server->service);
         log_notice(TOPIC_DAEMON, "the configuration is reloaded");
@@ -292,9 +319,10 @@ static int make_events(Server *server) {
     server->service.loop.settle = event_new(base, -1, 0, on_settle, server);
     server->service.scan = evtimer_new(base, handler_on_scan, &server->service);
     server->tick = evtimer_new(base, on_tick, server);
+    server->log_rate = evtimer_new(base, on_log_rate, server);
     server->deadline = evtimer_new(base, on_deadline, server);
     if (!server->outbox_event || !server->service.loop.settle || !server->service.scan || !server->tick ||
-        !server->deadline || event_add(server->outbox_event, NULL))
+        !server->log_rate || !server->deadline || event_add(server->outbox_event, NULL))
         return err_raise(-ENOMEM);
     for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
         server->signal_events[i] = evsignal_new(base, signals[i], on_signal, server);
@@ -323,7 +351,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     listeners->n = 0;
     r = service_init(&server->service, configp, err);
     if (!r)
-        r = check_descriptors(server->service.config, err);
+        r = server_check_descriptors(server->service.config, err);
     if (r)
         return r;
     r = make_events(server);
@@ -336,6 +364,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
         r = service_start_draft_store(&server->service, err);
     if (r)
         return r;
+    log_rate_start(on_log_count, server->service.outbox);
     *serverp = steal(&server);
     return 0;
 }
@@ -343,6 +372,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
 Server *server_free(Server *server) {
     if (!server)
         return NULL;
+    log_rate_stop();
     if (service_stop(&server->service))
         return server; /* server_run() has said so already; the memory goes with the process */
     listener_set_close(&server->listeners);
@@ -355,6 +385,8 @@ Server *server_free(Server *server) {
         event_free(server->draft_event);
     if (server->tick)
         event_free(server->tick);
+    if (server->log_rate)
+        event_free(server->log_rate);
     if (server->deadline)
         event_free(server->deadline);
     if (server->watchdog)
@@ -379,6 +411,7 @@ int server_run(Server *server) {
     if (event_base_dispatch(server->service.loop.base) < 0)
         return err_raise(-EIO);
     r = service_stop(&server->service);
+    log_rate_stop(); /* nothing is left that could cause many lines */
     if (r)
         log_warn(TOPIC_DAEMON, "a thread is in a long step, or waits for the disk: leaving without it");
     else

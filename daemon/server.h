@@ -17,6 +17,7 @@ typedef struct Server { /* all loop */
     struct event *signal_events[3];
     struct event *tick;     /* progress of waiting requests, status text */
     struct event *watchdog; /* NULL: none is wanted */
+    struct event *log_rate; /* runs while lines of the log are counted that it has not told */
     struct event *deadline; /* end of the draining */
 
     bool was_late;                /* the watchdog has complained about the operator that runs */
@@ -25,6 +26,9 @@ typedef struct Server { /* all loop */
     uint64_t status_ns;           /* last status text for the service manager */
 } Server;
 
+/* Whether the limit on open files allows the connections that are wanted: raises it, and lowers their number where that
+ * is not possible. 0, or -EMFILE with a text: hardly any. */
+int server_check_descriptors(Config *config, ErrText *err);
 /* Takes the configuration and the listeners. 0 or -errno with a text. */
 int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int argc, char *const argv[], ErrText *err);
 Server *server_free(Server *server);

@@ -3,6 +3,7 @@
 #include "daemon/service.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ static void keep_free_for_clients(AccountTable *accounts) {
 
 static void set_limits(AccountTable *accounts, const Config *config) {
     account_table_init(accounts);
+    accounts->total_limit_name = "memory-limit";
     if (config->memory_limit_bytes)
         accounts->total_limit_bytes = config->memory_limit_bytes;
     if (config->kv_memory_limit_bytes)
@@ -35,6 +37,23 @@ static void set_limits(AccountTable *accounts, const Config *config) {
         accounts->limit_bytes[ACCOUNT_SESSIONS] = config->session_memory_limit_bytes;
     if (config->memory_limit_bytes)
         keep_free_for_clients(accounts);
+}
+
+int service_check_limits(const Config *config, ErrText *err) {
+    _cleanup_(bill_settle) Bill bill = { 0 };
+    AccountTable accounts;
+    UserTable users;
+    User user;
+
+    set_limits(&accounts, config);
+    user_table_init(&users, NULL, config, &accounts);
+    user = (User){ .table = &users };
+    if (!user_charge(&user, false, &bill, peer_bytes(config)))
+        return 0;
+    return err_set(err, SERVICE_E_LIMITS,
+                   "output-buffer: no app could connect: %s has no room for the %" PRIu64
+                   " bytes of a connection: lower output-buffer or raise that limit",
+                   user_memory_limit(&user, false), peer_bytes(config));
 }
 
 static unsigned int count_threads(const Config *config) {

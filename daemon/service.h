@@ -12,6 +12,10 @@
 #include "daemon/session.h"
 
 enum {
+    SERVICE_E_LIMITS = 1, /* the limits on memory contradict each other */
+};
+
+enum {
     SERVICE_STORE_MS = 5000, /* for what was answered to be stored */
     SERVICE_STOP_MS = 2000,  /* for the engine thread to end after its last step */
 };
@@ -46,6 +50,8 @@ struct Service { /* all loop */
 /* Takes the configuration. loop.settle and scan are the caller's to make, before anything happens on the loop. 0 or
  * -errno with a text; service_deinit() in any case. */
 int service_init(Service *service, Config **configp, ErrText *err);
+/* Whether the limits on memory leave an app room to connect. 0, or SERVICE_E_LIMITS with a text. */
+int service_check_limits(const Config *config, ErrText *err);
 void service_deinit(Service *service); /* stopped before; with loop.settle and scan */
 /* Settings that are read once and used often: at the start, and after a reload. 0 or -ENOMEM: they are as before. */
 int service_take_settings(Service *service);

@@ -23,9 +23,10 @@ bool turns_have_interactive(const Turns *turns); /* a job of that class that may
 uint64_t turns_take(Turns *turns);
 void turns_cancel_all(Turns *turns);
 
-/* Any thread: an interactive job can run, or all must end. The step that runs makes way at its next operator. */
-void turns_interrupt(Turns *turns);
-bool turns_are_wanted(const Turns *turns);      /* any thread: asked for, and not resumed */
+/* Any thread: a job of that class can run, or all must end (PRIORITY_INTERACTIVE). The step that runs makes way at its
+ * next operator where it is of a lower class: for a normal job where it is of background ones alone. */
+void turns_interrupt(Turns *turns, Priority priority);
+bool turns_are_wanted(const Turns *turns);      /* any thread: asked for by an interactive job, and not resumed */
 void turns_resume(Turns *turns);                /* what it was for is in the turns now */
 uint64_t turns_n_preempted(const Turns *turns); /* any thread: steps that have made way */
 

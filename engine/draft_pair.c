@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/account_refusal.h"
 #include "base/utf8.h"
 #include "engine/engine_private.h"
 
@@ -57,8 +58,8 @@ int draft_pair_new(DraftPair **pairp, Engine *draft, const Engine *target, ErrTe
     engine_make_room(draft, ACCOUNT_ACTIVATIONS, len_bytes);
     r = accounted_block_init(&pair->logits, engine_accounts(draft), ACCOUNT_ACTIVATIONS, len_bytes);
     if (r)
-        return err_set(err, r < 0 ? r : DRAFT_PAIR_E_MEMORY, "no memory for the %zu bytes of a draft model's logits",
-                       len_bytes);
+        return account_refused(err, DRAFT_PAIR_E_MEMORY, r, engine_accounts(draft), ACCOUNT_ACTIVATIONS, len_bytes,
+                               "a draft model's logits");
     *pairp = steal(&pair);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "base/clock.h"
 #include "engine/engine_private.h"
 
@@ -243,8 +244,10 @@ int draft_timeline_new(DraftModel *modelp, DraftPair *pair, size_t capacity_toke
     timeline->capacity_tokens = capacity_tokens < n_context ? capacity_tokens : n_context;
     tokens_bytes = timeline->capacity_tokens * sizeof(*timeline->tokens);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, tokens_bytes);
-    if (account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &timeline->bill, tokens_bytes))
-        return err_set(err, DRAFT_PAIR_E_MEMORY, "no memory for the state of a draft model");
+    r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &timeline->bill, tokens_bytes);
+    if (r)
+        return account_refused(err, DRAFT_PAIR_E_MEMORY, r, engine_accounts(engine), ACCOUNT_ACTIVATIONS, tokens_bytes,
+                               "the state of a draft model");
     timeline->tokens = malloc(tokens_bytes);
     if (!timeline->tokens)
         return err_set(err, -ENOMEM, "out of memory");

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/log.h"
@@ -59,7 +60,9 @@ static int reserve(Engine *engine, EarlyExit *exit, ErrText *err) {
 
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, len_bytes);
     r = accounted_block_init(&exit->rows, engine->accounts, ACCOUNT_ACTIVATIONS, len_bytes);
-    return r ? err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for %zu bytes of an early exit", len_bytes) : 0;
+    return r ? account_refused(err, ENGINE_E_MEMORY, r, engine->accounts, ACCOUNT_ACTIVATIONS, len_bytes,
+                               "an early exit")
+             : 0;
 }
 
 static void take(Engine *engine, EarlyExit *exit) {

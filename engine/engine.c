@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "base/clock.h"
 #include "base/file_io.h"
 #include "base/log.h"
@@ -192,10 +193,11 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
 static int charge_tokenizer(Engine *engine, ErrText *err) {
     const uint64_t len_bytes = tokenizer_memory_bytes(engine->tokenizer) + chat_template_memory_bytes(&engine->chat);
 
-    if (account_charge(engine->accounts, ACCOUNT_WEIGHTS, &engine->tokenizer_bill, len_bytes))
-        return err_set(err, ENGINE_E_MEMORY,
-                       "no memory for the %" PRIu64 " bytes of the tokenizer and the chat template", len_bytes);
-    return 0;
+    const int r = account_charge(engine->accounts, ACCOUNT_WEIGHTS, &engine->tokenizer_bill, len_bytes);
+
+    return r ? account_refused(err, ENGINE_E_MEMORY, r, engine->accounts, ACCOUNT_WEIGHTS, len_bytes,
+                               "the tokenizer and the chat template")
+             : 0;
 }
 
 static int engine_load(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
@@ -406,10 +408,13 @@ const SamplingDefaults *engine_sampling_defaults(const Engine *engine) {
 int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err) {
     const uint64_t scratch_bytes = (uint64_t)len_bytes * TOKENIZER_SCRATCH_BYTES;
 
+    int r;
+
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, scratch_bytes);
-    if (account_charge(engine->accounts, ACCOUNT_ACTIVATIONS, bill, scratch_bytes))
-        return err_set(err, ENGINE_E_MEMORY, "no memory for the tokens of a text of %zu bytes", len_bytes);
-    return 0;
+    r = account_charge(engine->accounts, ACCOUNT_ACTIVATIONS, bill, scratch_bytes);
+    return r ? account_refused(err, ENGINE_E_MEMORY, r, engine->accounts, ACCOUNT_ACTIVATIONS, scratch_bytes,
+                               "the tokens of a text of %zu bytes", len_bytes)
+             : 0;
 }
 
 /* The chat takes memory as it goes: where there is none, kept prompts make way, once. */

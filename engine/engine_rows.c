@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/account_refusal.h"
 #include "engine/engine_private.h"
 #include "engine/queue_groups.h"
 
@@ -58,8 +59,9 @@ static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens,
     r = accounted_block_init(&step->memory, engine->accounts, ACCOUNT_ACTIVATIONS,
                              carve_rows(step, engine, NULL, chunk_tokens));
     if (r)
-        return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for steps of %u tokens: choose a smaller chunk",
-                       chunk_tokens);
+        return account_refused(err, ENGINE_E_MEMORY, r, engine->accounts, ACCOUNT_ACTIVATIONS,
+                               carve_rows(step, engine, NULL, chunk_tokens),
+                               "steps of %u tokens (chunk-tokens makes them smaller)", chunk_tokens);
     carve_rows(step, engine, step->memory.data, chunk_tokens);
     rope_rows_prepare(&step->rope, hparams, false, engine->weights->outside.vectors);
     rope_rows_prepare(&step->rope_local, hparams, true, engine->weights->outside.vectors);

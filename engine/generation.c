@@ -7,6 +7,9 @@
 
 #include "engine/generation_private.h"
 
+#include "base/account_refusal.h"
+#include "base/byte_text.h"
+
 void generation_keep(Generation *generation, bool grows) {
     const GenerationOptions *options = &generation->options;
 
@@ -135,6 +138,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                    const GenerationOptions *options, ErrText *err) {
     _cleanup_(generation_freep) Generation *generation = NULL;
     size_t n_vocab = engine_info(engine)->n_vocab, context_tokens = engine_info(engine)->n_context, state_bytes;
+    ByteText wanted, left;
     int r;
 
     r = check_options(options, err);
@@ -164,14 +168,16 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
         generation->capacity_tokens = n_prompt + options->max_tokens;
     if (options->kv_max_bytes && generation_kv_bytes(generation) > options->kv_max_bytes)
         return err_set(err, GENERATION_E_SHARE,
-                       "the KV cache of %zu tokens takes %" PRIu64 " bytes, and %" PRIu64
-                       " are left of what one user may hold (kv-user-share)",
-                       generation->capacity_tokens, generation_kv_bytes(generation), options->kv_max_bytes);
+                       "the KV cache of %zu tokens takes %s, and %s are left of what one user may hold (kv-user-share)",
+                       generation->capacity_tokens, byte_text(&wanted, generation_kv_bytes(generation)),
+                       byte_text(&left, options->kv_max_bytes));
     reserve_trees(generation);
     state_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) + generation->capacity_tokens * sizeof(uint32_t);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
-    if (account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes))
-        return err_set(err, GENERATION_E_MEMORY, "no memory for the state of another request");
+    r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes);
+    if (r)
+        return account_refused(err, GENERATION_E_MEMORY, r, engine_accounts(engine), ACCOUNT_ACTIVATIONS, state_bytes,
+                               "the state of another request");
     r = new_sequence(generation, prompt, err);
     if (r)
         return r == ENGINE_E_MEMORY ? GENERATION_E_MEMORY : r == ENGINE_E_CONTEXT ? GENERATION_E_TOO_LONG : r;

@@ -177,12 +177,14 @@ typedef struct GenerationTurn {
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX
 /* Rows of a step that are drafts, of all generations together. */
 #define GENERATION_DRAFT_ROWS 64
-/* Rows of prompts that a step takes of lower classes while somebody reads an interactive answer. */
+/* Rows of prompts that a step takes of lower classes while somebody reads an answer of a higher one. */
 #define GENERATION_LOWER_ROWS 16
+/* Of so many steps beside an answer of a higher class one has such rows of background prompts. */
+#define GENERATION_BACKGROUND_STEPS 8
 
 /* A step of n (1..GENERATION_TURNS_MAX) generations of one engine in one pass over the weights: those that have their
  * prompt behind them get a row each, the others share what is left of a chunk, by rank, the first ones first. Beside
- * interactive generations prompts of lower classes get little. What each of them answers does not depend on the others.
+ * generations of a higher class prompts get little. What each of them answers does not depend on the others.
  * Return as generation_step(): fatal for all that ran. */
 int generation_step_together(GenerationTurn *turns, size_t n, ErrText *err);
 
@@ -202,8 +204,9 @@ typedef struct GenerationStep {
     uint64_t load_ns;     /* that it was away for them */
 } GenerationStep;
 
-/* Who gets which rows; turns[].ran says so. 0, -EBUSY, -errno: fatal for all that ran. */
-int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n, ErrText *err);
+/* Who gets which rows, of rows_max at most (0: a chunk); turns[].ran says so. 0, -EBUSY, -errno: fatal for all that
+ * ran. */
+int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n, size_t rows_max, ErrText *err);
 /* GENERATION_E_YIELDED, GENERATION_E_WAITING, or its end, as generation_step_together() has it. yield may be NULL. */
 int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err);
 /* Ends it early: its generations are as they were before. */

@@ -26,6 +26,7 @@ struct Generation {
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;
+    uint32_t n_undivided;       /* its last steps without rows of background prompts; counted for other classes */
     double idle_rows;           /* of its decoding steps, its share of what the device computed beside their rows */
     RepetitionCheck repetition; /* of the output, where the options want that */
     GenerationEnd end;

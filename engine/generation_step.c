@@ -145,40 +145,71 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
     return generation_take_token(generation, token, turn->fn, turn->arg);
 }
 
+#define NOBODY ((Priority)(PRIORITY_BACKGROUND - 1))
+
 /* Which rows are still to be given away, and whom they are kept for. */
 typedef struct RowsLeft {
     size_t all;
-    size_t lower;       /* of them, for prompts of lower classes */
-    bool someone_waits; /* an interactive generation for its first token */
+    size_t lower;          /* of them, for prompts of lower classes */
+    Priority waiting;      /* the highest class of those that wait for their first token; NOBODY */
+    Priority answering;    /* and of those that answer */
+    bool gives_background; /* it is the turn of background prompts beside a higher class that answers */
 } RowsLeft;
 
 static bool is_live(const Generation *generation) {
     return generation->end == GENERATION_RUNNING && !atomic_load_explicit(&generation->cancelled, memory_order_relaxed);
 }
 
-static RowsLeft rows_left(const GenerationTurn *turns, size_t n, size_t rows) {
-    RowsLeft left;
+static Priority top_of(const RowsLeft *left) {
+    return left->waiting > left->answering ? left->waiting : left->answering;
+}
 
-    for (size_t i = 0; i < n; i++)
-        if (is_live(turns[i].generation) && !in_prefill(turns[i].generation))
-            rows = engine_shared_chunk_tokens(turns[i].generation->engine);
-    left = (RowsLeft){ .all = rows, .lower = rows };
+static RowsLeft rows_left(const GenerationTurn *turns, size_t n, size_t rows) {
+    RowsLeft left = { .waiting = NOBODY, .answering = NOBODY, .gives_background = true };
+
     for (size_t i = 0; i < n; i++) {
-        if (turns[i].priority != PRIORITY_INTERACTIVE || !is_live(turns[i].generation))
+        const Generation *generation = turns[i].generation;
+        Priority *highest = in_prefill(generation) ? &left.waiting : &left.answering;
+
+        if (!is_live(generation))
             continue;
-        left.lower = rows < GENERATION_LOWER_ROWS ? rows : GENERATION_LOWER_ROWS;
-        left.someone_waits = left.someone_waits || in_prefill(turns[i].generation);
+        if (turns[i].priority > *highest)
+            *highest = turns[i].priority;
+        if (in_prefill(generation))
+            continue;
+        if (rows > engine_shared_chunk_tokens(generation->engine))
+            rows = engine_shared_chunk_tokens(generation->engine);
+        if (turns[i].priority > PRIORITY_BACKGROUND && generation->n_undivided + 1 < GENERATION_BACKGROUND_STEPS)
+            left.gives_background = false;
     }
+    left.all = rows;
+    left.lower = rows < GENERATION_LOWER_ROWS ? rows : GENERATION_LOWER_ROWS;
     return left;
 }
 
 /* Rows that this prompt may have. */
 static size_t prompt_rows(const GenerationTurn *turn, const RowsLeft *left) {
-    if (turn->priority == PRIORITY_INTERACTIVE)
+    if (turn->priority >= top_of(left))
         return left->all;
-    if (left->someone_waits && turn->rank < PRIORITY_INTERACTIVE)
+    if (turn->rank < left->waiting)
+        return 0;
+    if (turn->priority == PRIORITY_BACKGROUND && left->answering > left->waiting && !left->gives_background)
         return 0;
     return left->lower < left->all ? left->lower : left->all;
+}
+
+/* Whose steps have had background rows, and whose not. */
+static void count_undivided(const GenerationStep *step) {
+    bool has_background = false;
+
+    for (size_t i = 0; i < step->n; i++)
+        has_background = has_background || (step->prefill[i] && step->turns[i]->priority == PRIORITY_BACKGROUND);
+    for (size_t i = 0; i < step->n; i++) {
+        Generation *generation = step->turns[i]->generation;
+
+        if (!step->prefill[i])
+            generation->n_undivided = has_background ? 0 : generation->n_undivided + 1;
+    }
 }
 
 static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, bool prefill, RowsLeft *left) {
@@ -191,7 +222,7 @@ static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, boo
                 !begin_turn(turn, prefill ? prompt_rows(turn, left) : left->all, span))
                 continue;
             left->all -= span->n;
-            if (prefill && turn->priority != PRIORITY_INTERACTIVE)
+            if (prefill && turn->priority < top_of(left))
                 left->lower -= span->n < left->lower ? span->n : left->lower;
             *(prefill ? &step->prompt_rows : &step->decode_rows) += (uint32_t)span->n;
             step->prefill[step->n] = prefill;
@@ -202,13 +233,19 @@ static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, boo
 /* --- drafts ------------------------------------------------------------------------------------------------------- */
 
 /* Rows that prompts are going to take of those that are left, for what drafts are weighed against. */
-static uint32_t prompt_rows_waiting(const GenerationTurn *turns, size_t n, size_t left) {
+static uint32_t prompt_rows_waiting(const GenerationTurn *turns, size_t n, const RowsLeft *left) {
     size_t rows = 0;
 
-    for (size_t i = 0; i < n && rows < left; i++)
-        if (is_live(turns[i].generation) && in_prefill(turns[i].generation))
-            rows += turns[i].generation->n_prompt - sequence_n_tokens(turns[i].generation->sequence);
-    return (uint32_t)(rows < left ? rows : left);
+    for (size_t i = 0; i < n && rows < left->all; i++) {
+        const size_t may_have = prompt_rows(&turns[i], left);
+        size_t wanted;
+
+        if (!is_live(turns[i].generation) || !in_prefill(turns[i].generation))
+            continue;
+        wanted = turns[i].generation->n_prompt - sequence_n_tokens(turns[i].generation->sequence);
+        rows += wanted < may_have ? wanted : may_have;
+    }
+    return (uint32_t)(rows < left->all ? rows : left->all);
 }
 
 static uint32_t tokens_left(const Generation *generation) {
@@ -277,7 +314,7 @@ static bool is_cancelled(void *arg) {
 static void add_drafts(GenerationStep *step, const GenerationTurn *turns, size_t n, RowsLeft *left) {
     const size_t half = (left->all + 1) / 2;
     const uint32_t nodes_max = (uint32_t)(half < GENERATION_DRAFT_ROWS ? half : GENERATION_DRAFT_ROWS);
-    const StepCompany company = { step->decode_rows - 1, prompt_rows_waiting(turns, n, left->all) };
+    const StepCompany company = { step->decode_rows - 1, prompt_rows_waiting(turns, n, left) };
 
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
@@ -329,16 +366,17 @@ static uint64_t n_makeshift(const Engine *engine) {
  * @turns: of one engine, each generation once, none in another step; they stay until the step's end
  *
  * Whoever has its prompt behind it gets a row. Prompts share what is left of a chunk (of a short one, when somebody's
- * token waits for it: engine_shared_chunk_tokens()), by rank, in a rank the first ones
- * first. While an interactive generation waits for its first token, prompts of lower classes get nothing, unless
- * waiting has raised them to its rank; then, and while it answers, they get GENERATION_LOWER_ROWS at most, so that its
- * tokens do not wait for a whole chunk.
+ * token waits for it: engine_shared_chunk_tokens()), by rank, in a rank the first ones first. While a generation waits
+ * for its first token, prompts of lower classes get nothing, unless waiting has raised them to its rank. Then, and
+ * while it answers, they get GENERATION_LOWER_ROWS together, so that its tokens do not wait for a whole chunk;
+ * background prompts get those in one step of GENERATION_BACKGROUND_STEPS.
  *
  * Thread: the one that computes. Return: 0; -EBUSY when another step has made way and there is no memory for one more.
  */
-int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n, ErrText *err) {
+int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n, size_t rows_max, ErrText *err) {
     Engine *engine = turns[0].generation->engine;
-    RowsLeft left = rows_left(turns, n, engine_chunk_tokens(engine));
+    const size_t chunk = engine_chunk_tokens(engine);
+    RowsLeft left = rows_left(turns, n, rows_max && rows_max < chunk ? rows_max : chunk);
     int r;
 
     step->n = 0;
@@ -359,6 +397,7 @@ int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n,
     add_turns(step, turns, n, true, &left);
     if (!step->n)
         return 0;
+    count_undivided(step);
     r = engine_step_begin(&step->step, engine, step->spans, step->n, err);
     if (r == ENGINE_E_MEMORY) {
         cut_to_chains(step);
@@ -485,7 +524,7 @@ int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText 
 /* See generation_step_begin() and generation_step_run(). */
 int generation_step_together(GenerationTurn *turns, size_t n, ErrText *err) {
     GenerationStep step;
-    int r = generation_step_begin(&step, turns, n, err);
+    int r = generation_step_begin(&step, turns, n, 0, err);
 
     return r ? r : generation_step_run(&step, NULL, err);
 }

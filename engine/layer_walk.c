@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "base/cpu.h"
 #include "numeric/exp_row.h"
 
@@ -90,8 +91,8 @@ static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
     if (!r)
         r = accounted_block_init(&walk->kv, accounts, ACCOUNT_KV, kv_bytes);
     if (r)
-        return err_set(err, r < 0 ? r : LAYER_WALK_E_MEMORY, "no memory for the %zu bytes of %zu rows of calibration",
-                       rows_bytes + kv_bytes, shape.rows);
+        return account_refused(err, LAYER_WALK_E_MEMORY, r, accounts, ACCOUNT_ACTIVATIONS, rows_bytes + kv_bytes,
+                               "%zu rows of calibration", shape.rows);
     carve_rows(walk, walk->rows.data);
     walk->blocks = calloc(n_blocks(walk), sizeof(*walk->blocks));
     walk->batch.rows = calloc(walk->window, sizeof(*walk->batch.rows));

@@ -89,7 +89,7 @@ int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) 
         return 0;
     row_groups_release(engine);
     if (r == BACKEND_E_MEMORY)
-        log_info(TOPIC_ENGINE, "no memory for the scratch of %zu threads: prefill is not pipelined", n_threads);
+        log_info(TOPIC_ENGINE, "prefill is not pipelined: %s", err ? err->text : "no memory for its scratch");
     return r < 0 ? r : 0;
 }
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "engine/engine_private.h"
 
 static size_t page_positions(const Engine *engine) {
@@ -22,8 +23,9 @@ uint64_t engine_kv_tree_bytes(const Engine *engine) {
 }
 
 static int no_memory(const Engine *engine, int r, size_t n_pages, ErrText *err) {
-    return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for the KV cache of %zu tokens (%zu bytes)",
-                   n_pages * page_positions(engine), n_pages * engine->kv_page_bytes);
+    return account_refused(err, ENGINE_E_MEMORY, r, engine->accounts, ACCOUNT_KV,
+                           n_pages * kv_page_charge_bytes(engine->kv_page_bytes), "the KV cache of %zu tokens",
+                           n_pages * page_positions(engine));
 }
 
 static void set_page(Sequence *sequence, size_t index, KvPage *page) {

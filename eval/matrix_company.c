@@ -66,7 +66,7 @@ int company_step_making_way(Company *company, Generation *generation, MatrixOutp
     static const _Atomic bool wanted = true;
     GenerationTurn turn = { .generation = generation, .fn = matrix_output_take, .arg = output };
     GenerationStep step;
-    int r = generation_step_begin(&step, &turn, 1, err);
+    int r = generation_step_begin(&step, &turn, 1, 0, err);
 
     while (!r) {
         GenerationTurn others[ARRAY_LEN(company->others)] = { 0 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "importer/import_private.h"
@@ -272,11 +273,14 @@ static int make_package(Import *import, const char *out_path, ErrText *err) {
     return import_work(import, err);
 }
 
-/* What was wrong with a source that was cut short meanwhile is only that. */
+/* What was wrong with a source that was cut short meanwhile is only that. Memory that was not there says which limit
+ * of the process or the machine was met. */
 static int import_error(const Import *import, int r, ErrText *err) {
     const ImportSource *source = &import->source;
 
-    return source->file && gguf_check_whole(source->file, NULL) ? import_source_unchanged(source, err) : r;
+    if (source->file && gguf_check_whole(source->file, NULL))
+        return import_source_unchanged(source, err);
+    return r == -ENOMEM && err ? account_refused_by_system(err) : r;
 }
 
 /**

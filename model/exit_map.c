@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/account_refusal.h"
 #include "base/cleanup.h"
 
 #define MAGIC "CGMEXIT"
@@ -111,8 +112,7 @@ static int read_all(ExitMap *map, AccountTable *accounts, int fd, const char *pa
     memcpy(map->package_sha256, head.package_sha256, HEX_BYTES);
     r = accounted_block_init(&map->block, accounts, ACCOUNT_WEIGHTS, (size_t)st.st_size);
     if (r)
-        return err_set(err, r < 0 ? r : EXIT_MAP_E_MEMORY, "no memory for the %lld bytes of %s", (long long)st.st_size,
-                       path);
+        return account_refused(err, EXIT_MAP_E_MEMORY, r, accounts, ACCOUNT_WEIGHTS, (uint64_t)st.st_size, "%s", path);
     return read_body(map, fd, path, err);
 }
 

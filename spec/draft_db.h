@@ -69,6 +69,8 @@ typedef struct DraftDb DraftDb;
 typedef int DraftDbVisit(void *arg, const DraftDbDocument *document);
 typedef int DraftDbVisitStats(void *arg, const DraftDbStats *stats);
 
+/* What draft_db_open() says of a folder that is there. 0, -errno with a text. */
+int draft_db_check_folder(const char *folder, ErrText *err);
 int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, const DraftClockReading *now,
                   ErrText *err);
 DraftDb *draft_db_free(DraftDb *db);

@@ -286,9 +286,21 @@ static int file_set_aside(DraftDbFile *file, ErrText *err) {
 
 /* --- opened ------------------------------------------------------------------------------------------------------- */
 
+int draft_db_check_folder(const char *folder, ErrText *err) {
+    struct stat status;
+
+    if (stat(folder, &status) < 0)
+        return err_set(err, -errno, "%s: %s", folder, strerror(errno));
+    if (!S_ISDIR(status.st_mode))
+        return err_set(err, -ENOTDIR, "%s: not a folder", folder);
+    if (status.st_uid != geteuid() || status.st_mode & 077)
+        return err_set(err, -EPERM, "%s: the draft database's folder must be this user's and nobody else's (chmod 700)",
+                       folder);
+    return 0;
+}
+
 static int file_check_folder(const DraftDbFile *file, ErrText *err) {
     char folder[PATH_MAX];
-    struct stat status;
     char *slash;
     int r = file_name(file, folder, "", 0, err);
 
@@ -300,14 +312,7 @@ static int file_check_folder(const DraftDbFile *file, ErrText *err) {
     *slash = 0;
     if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         return err_set(err, -errno, "%s: cannot make the folder: %s", folder, strerror(errno));
-    if (stat(folder, &status) < 0)
-        return err_set(err, -errno, "%s: %s", folder, strerror(errno));
-    if (!S_ISDIR(status.st_mode))
-        return err_set(err, -ENOTDIR, "%s: not a folder", folder);
-    if (status.st_uid != geteuid() || status.st_mode & 077)
-        return err_set(err, -EPERM, "%s: the draft database's folder must be this user's and nobody else's (chmod 700)",
-                       folder);
-    return 0;
+    return draft_db_check_folder(folder, err);
 }
 
 /* Tells who uses the database; pid: 0 where that is not known. */

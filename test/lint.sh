@@ -159,6 +159,13 @@ search shell '\b(system|popen)\s*\(' 'no shell' "${library[@]}"
 mapfile -t quiet < <(printf '%s\n' "${library[@]}" | grep -vE "^client/ctl/|$mains")
 search print '(?<!format\()\b((printf|puts|putchar|perror)\s*\(|fprintf\s*\(\s*std(out|err))' 'library code logs, it does not print' "${quiet[@]}"
 
+# --- the log --------------------------------------------------------------------------------------------------------
+# Whoever can repeat a line of the log is counted by user: what knows its client says whose line it is.
+mapfile -t clients < <(pick '^daemon/(connection|handlers|inlet|job|peer|places|refusal|reply|request|admission|session|user)[a-z_]*\.c$')
+search log-user '\blog_(error|warn|notice|info)\s*\(' 'a client can repeat it: log_info_of(uid, ...) and friends' "${clients[@]}"
+mapfile -t unlimited < <(printf '%s\n' "${library[@]}" | grep -vE '^(base/log(_rate)?|daemon/journal)\.[ch]$')
+search log-rate '\b(log_emit|sd_journal_\w+|v?syslog)\s*\(' 'past the count of lines that are the same (base/log_rate.h)' "${unlimited[@]}"
+
 # --- text -----------------------------------------------------------------------------------------------------------
 for rule in $'tab:\t:a tab; the sources are indented by 4 spaces' 'trailing: $:white space at the end of the line'; do
     IFS=: read -r name pattern text <<<"$rule"

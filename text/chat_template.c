@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "base/log.h"
 #include "base/printable.h"
 
@@ -343,6 +344,7 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     ChatTokens *tokens = arg;
     const ChatInput *input = tokens->input;
     _cleanup_(bill_settle) Bill bill = { 0 };
+    const uint64_t scratch_bytes = (uint64_t)output->len_bytes * TOKENIZER_SCRATCH_BYTES;
     uint32_t bos = tokenizer_bos(tokens->tokenizer);
     TokenList *list = tokens->list;
     size_t n_before = list->n;
@@ -350,9 +352,11 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
 
     if (r)
         return r;
-    if (input->accounts &&
-        account_charge(input->accounts, input->account, &bill, (uint64_t)output->len_bytes * TOKENIZER_SCRATCH_BYTES))
-        return err_set(err, CHAT_E_MEMORY, "no memory for the tokens of a prompt of %zu bytes", output->len_bytes);
+    if (input->accounts)
+        r = account_charge(input->accounts, input->account, &bill, scratch_bytes);
+    if (r)
+        return account_refused(err, CHAT_E_MEMORY, r, input->accounts, input->account, scratch_bytes,
+                               "the tokens of a prompt of %zu bytes", output->len_bytes);
     if (tokenizer_adds_bos(tokens->tokenizer))
         r = token_list_add(list, bos);
     if (!r)

@@ -62,7 +62,8 @@ int jinja_fail_memory(JinjaRun *run) {
         return err_set(run->err, JINJA_E_LIMIT, "chat template line %u: it takes more than %llu MiB of memory",
                        run->line, (unsigned long long)run->arena.limit_bytes >> 20);
     case JINJA_ARENA_E_ACCOUNT:
-        return err_set(run->err, JINJA_E_ACCOUNT, "no memory for the text that the chat template writes");
+        return err_set(run->err, JINJA_E_ACCOUNT,
+                       "no memory for the text that the chat template writes: memory-limit is reached");
     default:
         return err_set(run->err, -ENOMEM, "out of memory in the chat template");
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/account_refusal.h"
 #include "base/clock.h"
 #include "base/extent_reader.h"
 #include "base/thread.h"
@@ -258,8 +259,8 @@ static int new_staging(GraphLoader *loader, const GraphLoaderOptions *options, E
     r = accounted_block_init(&loader->staging, options->accounts, ACCOUNT_ACTIVATIONS,
                              STAGES * loader->stage_bytes + EXTENT_ALIGNMENT);
     if (r)
-        return err_set(err, r < 0 ? r : GRAPH_LOADER_E_MEMORY, "%s: no memory for %zu bytes to load graphs through",
-                       loader->path, STAGES * loader->stage_bytes);
+        return account_refused(err, GRAPH_LOADER_E_MEMORY, r, options->accounts, ACCOUNT_ACTIVATIONS,
+                               STAGES * loader->stage_bytes, "loading the graphs of %s", loader->path);
     loader->stages =
         (uint8_t *)loader->staging.data + (EXTENT_ALIGNMENT - (uintptr_t)loader->staging.data % EXTENT_ALIGNMENT);
     return 0;

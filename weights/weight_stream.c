@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/account_refusal.h"
 #include "base/clock.h"
 #include "base/extent_reader.h"
 #include "base/file_io.h"
@@ -131,9 +132,10 @@ int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options
         r = accounted_block_init(&stream->copies, options->accounts, ACCOUNT_ACTIVATIONS,
                                  worker_pool_n_threads(options->pool) * stream->copy_bytes);
     if (r)
-        return err_set(err, r < 0 ? r : WEIGHT_STREAM_E_MEMORY, "%s: no memory for %zu bytes to load it through",
-                       options->path,
-                       RING_PIECES * stream->slot_bytes + worker_pool_n_threads(options->pool) * stream->copy_bytes);
+        return account_refused(err, WEIGHT_STREAM_E_MEMORY, r, options->accounts, ACCOUNT_ACTIVATIONS,
+                               RING_PIECES * stream->slot_bytes +
+                                   worker_pool_n_threads(options->pool) * stream->copy_bytes,
+                               "loading %s", options->path);
     snprintf(stream->way, sizeof(stream->way), "page cache");
     *streamp = steal(&stream);
     return 0;

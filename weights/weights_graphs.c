@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/account_refusal.h"
+#include "base/byte_text.h"
 #include "base/clock.h"
 #include "base/extent_reader.h"
 #include "base/log.h"
@@ -128,21 +130,20 @@ static uint8_t *data_of(const WeightsGraphs *graphs, const GraphBlock *block, Gr
 static int new_arena(WeightsGraphs *graphs, const GraphsOptions *options, size_t slot_bytes, ErrText *err) {
     const uint64_t limit_bytes = options->memory_bytes ? options->memory_bytes : GRAPHS_MEMORY_DEFAULT;
     const size_t n_slots = graph_switch_slots(options->policy, graphs->counts.n_blocks);
+    ByteText wanted, limit;
     int r = graph_arena_init(&graphs->arena, graphs->backend->accounts, n_slots, slot_bytes, limit_bytes);
 
     graphs->counts.block_bytes = slot_bytes;
     if (r == GRAPH_ARENA_E_LIMIT && slot_bytes <= limit_bytes / n_slots)
-        return err_set(err, WEIGHTS_GRAPHS_E_MEMORY,
-                       "no memory for the graphs of the %s device: with graph-switch %s they take %" PRIu64
-                       " bytes, and the limit on all memory leaves %" PRIu64,
-                       graphs->backend->ops->name, graph_switch_name(options->policy), (uint64_t)n_slots * slot_bytes,
-                       account_shared_room_bytes(graphs->backend->accounts, ACCOUNT_GRAPHS));
+        return account_refused(err, WEIGHTS_GRAPHS_E_MEMORY, ACCOUNT_E_LIMIT, graphs->backend->accounts, ACCOUNT_GRAPHS,
+                               (uint64_t)n_slots * slot_bytes, "the graphs of the %s device with graph-switch %s",
+                               graphs->backend->ops->name, graph_switch_name(options->policy));
     if (r == GRAPH_ARENA_E_LIMIT)
         return err_set(err, WEIGHTS_GRAPHS_E_MEMORY,
-                       "no memory for the graphs of the %s device: with graph-switch %s they take %" PRIu64
-                       " bytes, and graphs-memory is %" PRIu64 "%s",
-                       graphs->backend->ops->name, graph_switch_name(options->policy), (uint64_t)n_slots * slot_bytes,
-                       limit_bytes,
+                       "no memory for the graphs of the %s device with graph-switch %s (%s): graphs-memory (%s) is "
+                       "reached%s",
+                       graphs->backend->ops->name, graph_switch_name(options->policy),
+                       byte_text(&wanted, (uint64_t)n_slots * slot_bytes), byte_text(&limit, limit_bytes),
                        options->policy == GRAPH_SWITCH_NONE ? "; with another graph-switch it is about half of that"
                                                             : "; a larger graph-blocks makes it a little less");
     return r ? err_set(err, r, "out of memory") : 0;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "base/log.h"
 #include "weights/weights_load_private.h"
 
@@ -16,8 +17,11 @@ static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const 
     size_t n = (size_t)tensor->ne[0], len_bytes = n * sizeof(float);
     float *values;
 
-    if (account_charge(loader->options->accounts, ACCOUNT_WEIGHTS, &weights->vectors_bill, len_bytes))
-        return err_set(loader->err, BACKEND_E_MEMORY, "no memory for tensor '%s'", tensor->name);
+    int r = account_charge(loader->options->accounts, ACCOUNT_WEIGHTS, &weights->vectors_bill, len_bytes);
+
+    if (r)
+        return account_refused(loader->err, BACKEND_E_MEMORY, r, loader->options->accounts, ACCOUNT_WEIGHTS, len_bytes,
+                               "tensor '%s'", tensor->name);
     values = malloc(len_bytes);
     if (!values)
         return err_set(loader->err, -ENOMEM, "out of memory");

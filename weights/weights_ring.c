@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "weights/weights_memory.h"
 
 typedef struct RingLayer {
@@ -103,8 +104,9 @@ int weights_ring_new(WeightsRing **ringp, const BackendOps *ops, AccountTable *a
     r = accounted_block_init(&ring->memory, accounts, ACCOUNT_WEIGHTS,
                              WEIGHTS_RING_SLOTS * ring->slot_bytes + EXTENT_ALIGNMENT);
     if (r)
-        return err_set(err, r < 0 ? r : WEIGHTS_RING_E_MEMORY, "no memory for %d layers of %zu bytes",
-                       WEIGHTS_RING_SLOTS, ring->slot_bytes);
+        return account_refused(err, WEIGHTS_RING_E_MEMORY, r, accounts, ACCOUNT_WEIGHTS,
+                               WEIGHTS_RING_SLOTS * ring->slot_bytes + EXTENT_ALIGNMENT,
+                               "%d layers that are read from the disk", WEIGHTS_RING_SLOTS);
     ring->slots = (uint8_t *)ring->memory.data + (EXTENT_ALIGNMENT - (uintptr_t)ring->memory.data % EXTENT_ALIGNMENT);
     *ringp = steal(&ring);
     return 0;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/account_refusal.h"
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/kernel_rates.h"
 #include "base/cpu.h"
@@ -59,10 +60,13 @@ static const char *cpu_kernel(const Backend *backend) {
 }
 
 static int reserve_block(Backend *backend, AccountedBlock *block, size_t len_bytes, ErrText *err) {
+    int r;
+
     accounted_block_deinit(block);
-    if (accounted_block_init(block, backend->accounts, ACCOUNT_ACTIVATIONS, len_bytes))
-        return err_set(err, BACKEND_E_MEMORY, "no memory for %zu bytes of scratch", len_bytes);
-    return 0;
+    r = accounted_block_init(block, backend->accounts, ACCOUNT_ACTIVATIONS, len_bytes);
+    return r ? account_refused(err, BACKEND_E_MEMORY, r, backend->accounts, ACCOUNT_ACTIVATIONS, len_bytes,
+                               "the scratch of operators")
+             : 0;
 }
 
 static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "base/file_io.h"
 #include "base/printable.h"
 
@@ -99,8 +100,8 @@ int shadow_new(Shadow **shadowp, AccountTable *accounts, const LinearSource *sou
     len_bytes = activations->n_hot * stride + align_64(n * sizeof(float)) + k * sizeof(uint32_t);
     r = accounted_block_init(&shadow->memory, accounts, ACCOUNT_WEIGHTS, len_bytes);
     if (r)
-        return err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of hot columns of tensor '%s'",
-                       len_bytes, source->name);
+        return account_refused(err, BACKEND_E_MEMORY, r, accounts, ACCOUNT_WEIGHTS, len_bytes,
+                               "hot columns of tensor '%s'", source->name);
     hot = shadow->memory.data;
     scales = (float *)(void *)(hot + activations->n_hot * stride);
     places = (uint32_t *)(void *)((uint8_t *)scales + align_64(n * sizeof(float)));
@@ -205,10 +206,11 @@ static size_t max_size(size_t a, size_t b) {
 }
 
 static int reserve_block(AccountedBlock *block, AccountTable *accounts, AccountId id, size_t len_bytes, ErrText *err) {
+    int r;
+
     accounted_block_deinit(block);
-    if (accounted_block_init(block, accounts, id, len_bytes))
-        return err_set(err, BACKEND_E_MEMORY, "no memory for %zu bytes of shadow outliers", len_bytes);
-    return 0;
+    r = accounted_block_init(block, accounts, id, len_bytes);
+    return r ? account_refused(err, BACKEND_E_MEMORY, r, accounts, id, len_bytes, "shadow outliers") : 0;
 }
 
 /* At least one row of nothing but outliers fits in, so that every turn takes a row. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/kernel_rates.h"
 #include "base/cleanup.h"
@@ -68,8 +69,8 @@ static int linear_memory(Backend *backend, BackendLinear *linear, const LinearSo
         r = arena_take(((CpuBackend *)backend)->weights, &linear->memory,
                        is_elsewhere ? others_bytes : integers_bytes + others_bytes);
     if (r)
-        return err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of tensor '%s'",
-                       integers_bytes + others_bytes, source->name);
+        return account_refused(err, BACKEND_E_MEMORY, r, backend->accounts, ACCOUNT_WEIGHTS,
+                               integers_bytes + others_bytes, "tensor '%s'", source->name);
     linear->integers_bytes = integers_bytes;
     *othersp = (uint8_t *)linear->memory.data + (is_elsewhere ? 0 : integers_bytes);
     return 0;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "backends/borrowed_ops.h"
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
@@ -42,13 +43,15 @@ static const char *npu_kernel(const Backend *backend) {
 
 static int reserve_padded(NpuBackend *self, ErrText *err) {
     const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
+    int r;
 
     if (self->padded.len_bytes >= len_bytes)
         return 0;
     accounted_block_deinit(&self->padded);
-    if (accounted_block_init(&self->padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes))
-        return err_set(err, BACKEND_E_MEMORY, "no memory for %zu bytes of the products of a graph", len_bytes);
-    return 0;
+    r = accounted_block_init(&self->padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
+    return r ? account_refused(err, BACKEND_E_MEMORY, r, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes,
+                               "the products of a graph")
+             : 0;
 }
 
 /* A graph's rows are all that the unit ever has at once. */

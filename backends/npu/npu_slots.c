@@ -6,18 +6,21 @@
  */
 #include <assert.h>
 
+#include "base/account_refusal.h"
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
 
 static int reserve_padded(NpuBackend *self, NpuSlot *slot, ErrText *err) {
     const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
+    int r;
 
     if (slot->padded.len_bytes >= len_bytes)
         return 0;
     accounted_block_deinit(&slot->padded);
-    if (accounted_block_init(&slot->padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes))
-        return err_set(err, BACKEND_E_MEMORY, "no memory for %zu bytes of the products of a graph", len_bytes);
-    return 0;
+    r = accounted_block_init(&slot->padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
+    return r ? account_refused(err, BACKEND_E_MEMORY, r, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes,
+                               "the products of a graph")
+             : 0;
 }
 
 static int new_slot(NpuBackend *self, NpuSlot *slot, ErrText *err) {

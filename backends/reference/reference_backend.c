@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account_refusal.h"
 #include "backends/backend.h"
 #include "backends/reference/float_loops.h"
 #include "base/cleanup.h"
@@ -53,13 +54,15 @@ static const char *reference_kernel(const Backend *backend) {
 
 static int reserve_block(Backend *backend, AccountedBlock *block, size_t values, ErrText *err) {
     size_t n_threads = worker_pool_n_threads(backend->pool), len_bytes = n_threads * values * sizeof(float);
+    int r;
 
     if (block->len_bytes >= len_bytes)
         return 0;
     accounted_block_deinit(block);
-    if (accounted_block_init(block, backend->accounts, ACCOUNT_ACTIVATIONS, len_bytes))
-        return err_set(err, BACKEND_E_MEMORY, "no memory for %zu bytes of scratch", len_bytes);
-    return 0;
+    r = accounted_block_init(block, backend->accounts, ACCOUNT_ACTIVATIONS, len_bytes);
+    return r ? account_refused(err, BACKEND_E_MEMORY, r, backend->accounts, ACCOUNT_ACTIVATIONS, len_bytes,
+                               "the scratch of operators")
+             : 0;
 }
 
 static int reference_reserve(Backend *backend, const BackendShape *shape, ErrText *err) {

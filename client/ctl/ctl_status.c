@@ -50,6 +50,12 @@ static int status_json(Ctl *ctl, CoordgenReply *reply) {
     for (size_t i = 0; i < coordgen_reply_n_models(reply); i++)
         json_array_append_new(models, ctl_json_model(coordgen_reply_model(reply, i)));
     ctl_json_set(object, "memory", memory);
+    if (coordgen_reply_n_memory(reply)) {
+        ctl_json_set(object, "memory_used_bytes", json_integer((json_int_t)status->memory_used_bytes));
+        ctl_json_set(object, "memory_limit_bytes", json_integer((json_int_t)status->memory_limit_bytes));
+        ctl_json_set(object, "memory_limit_source",
+                     ctl_json_text(status->memory_limit_source, strlen(status->memory_limit_source)));
+    }
     ctl_json_set(object, "models", models);
     return ctl_json_print(ctl, object);
 }
@@ -76,7 +82,7 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
     printf("Kept         %s of prompts, at most %s\n", ctl_bytes_text(one, sizeof(one), status->prefix_cache_bytes),
            ctl_bytes_text(two, sizeof(two), status->prefix_cache_max_bytes));
     if (status->preemptions)
-        printf("Preemption   %" PRIu64 " steps made way for interactive requests\n", status->preemptions);
+        printf("Preemption   %" PRIu64 " steps made way for requests of a higher class\n", status->preemptions);
     for (size_t i = 0; i < coordgen_reply_n_models(reply); i++) {
         const CoordgenModel *model = coordgen_reply_model(reply, i);
 
@@ -114,6 +120,12 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
                ctl_bytes_text(two, sizeof(two), account->peak_bytes),
                account->limit_bytes ? ctl_bytes_text(three, sizeof(three), account->limit_bytes) : "none");
     }
+    if (!coordgen_reply_n_memory(reply))
+        return;
+    printf("%-14s %12s %12s %12s (", "all", ctl_bytes_text(one, sizeof(one), status->memory_used_bytes), "",
+           status->memory_limit_bytes ? ctl_bytes_text(three, sizeof(three), status->memory_limit_bytes) : "none");
+    ctl_put_text(stdout, status->memory_limit_source, ctl->out_tty);
+    puts(")");
 }
 
 static int status_run(Ctl *ctl) {

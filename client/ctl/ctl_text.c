@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <wchar.h>
 
+#include "base/byte_text.h"
 #include "base/decimal.h"
 #include "base/utf8.h"
 #include "client/ctl/ctl.h"
@@ -63,13 +64,9 @@ void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes) {
 }
 
 char *ctl_bytes_text(char *room, size_t room_bytes, uint64_t len_bytes) {
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
-    double value = (double)len_bytes;
-    size_t unit = 0;
+    ByteText text;
 
-    for (; value >= 1024 && unit + 1 < ARRAY_LEN(units); unit++)
-        value /= 1024;
-    snprintf(room, room_bytes, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    snprintf(room, room_bytes, "%s", byte_text(&text, len_bytes));
     return room;
 }
 

@@ -3,16 +3,19 @@
 
 import os
 import random
+import re
+import signal
 import socket
 import struct
+import subprocess
 import time
 import unittest
 
 import coordgen_pb2 as pb
 
-from daemon import DaemonCase
-from settings import SLOW
-from wire import Closed, Connection, prompt
+from daemon import Daemon, DaemonCase
+from settings import BIN, SLOW
+from wire import Closed, Connection, Refused, prompt
 
 
 def tag(number, wire_type):
@@ -333,6 +336,7 @@ class Privacy(DaemonCase):
         self.assertTrue(own.own_only)
         self.assertEqual((own.requests_done, own.prompt_tokens, own.output_tokens, own.sessions, own.connections), (0, 0, 0, 0, 1))
         self.assertFalse(own.memory)
+        self.assertFalse(own.HasField("memory_used_bytes") or own.memory_limit_source)
         self.assertFalse(own.HasField("preemptions") or own.HasField("prefix_cache_bytes"))
         nobody.generate(prompt("Mine", 2, ignore_end=True))
         own, all_of_it = nobody.status(), root.status()
@@ -421,10 +425,40 @@ class KvMemory(DaemonCase):
         model = connection.call(model_show=pb.ModelShowRequest()).model_show.model
         fits = (8 << 20) // model.kv_bytes_per_token
         error = self.assertRefused(pb.ERROR_CODE_BUSY, connection.generate, prompt("Hello", fits, ignore_end=True))
-        self.assertRegex(error.message, "KV cache of .*also when nothing else runs")
+        self.assertRegex(error.message, r"KV cache of \d+ tokens \([\d.]+ MiB\): kv-memory-limit \(8\.0 MiB\) is reached, "
+                                        "also when nothing else runs")
         self.assertEqual(error.retry_after_ms, 0)
+        # What holds the memory, and what to do about it, is the administrators'.
+        self.assertRegex(error.message, r"held: weights [\d.]+ MiB.*models: \S+ [\d.]+ MiB; "
+                                        r"unload a model \(coordgenctl model unload \S+\), raise that limit")
+        if os.geteuid() == 0:
+            nobody = Connection.as_nobody(self.daemon.api)
+            self.opened.append(nobody)
+            error = self.assertRefused(pb.ERROR_CODE_BUSY, nobody.generate, prompt("Hello", fits, ignore_end=True))
+            self.assertRegex(error.message, "kv-memory-limit .*is reached, also when nothing else runs: ask for less$")
         done = connection.generate(prompt("Hello", 2, ignore_end=True)).done
         self.assertEqual(done.usage.output_tokens, 2)
+
+
+class AllMemory(DaemonCase):
+    def test_all_accounts_together(self):
+        status = self.connect().status()
+        self.assertGreaterEqual(status.memory_used_bytes, max(account.used_bytes for account in status.memory))
+        self.assertGreater(status.memory_limit_bytes, status.memory_used_bytes)
+        self.assertRegex(status.memory_limit_source, "^80 % of ")
+        run = subprocess.run([BIN / "coordgenctl", "status", "--socket", self.daemon.api], capture_output=True, text=True,
+                             timeout=60 * SLOW)
+        self.assertRegex(run.stdout, r"(?m)^all +[\d.]+ MiB +[\d.]+ [MGT]iB \(80 % of .*\)$")
+
+    def test_a_limit_that_holds_no_model(self):
+        daemon = Daemon("--memory-limit=64M", wait=False)
+        self.addCleanup(daemon.kill)
+        daemon.wait_notice("READY=1")
+        daemon.wait_model(state=pb.MODEL_STATE_FAILED)
+        status = daemon.connect().status()
+        self.assertRegex(status.models[0].detail, r"no memory for .*iB\): memory-limit \(64\.0 MiB\) is reached; held: .*"
+                                                  r"raise that limit \(memory-limit: set\)")
+        self.assertEqual((status.memory_limit_bytes, status.memory_limit_source), (64 << 20, "set"))
 
 
 class Memory(DaemonCase):
@@ -520,6 +554,98 @@ class Answers(DaemonCase):
         error = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, connection.detokenize,
                                    connection.tokenize(" extraordinarily") * 400_000)
         self.assertIn("ask for less", error.message)
+
+
+class LogFlood(unittest.TestCase):
+    """Whoever repeats what the log tells fills no disk: the first ones are told, the others counted."""
+
+    N = 1500  # of each kind
+    KINDS = {
+        "memory": r"uid \d+: refused: no memory",
+        "connections": r"uid \d+: refused: max-connections-per-uid",
+        "protocol": r"closed: an empty frame",
+        "version": r"closed: .*version",
+        "hello": r"closed: the first message must be a Hello",
+        "done": r"request \d+: tokenize, .*: done,",
+        "queue": r"request \d+: generate normal, .*: (busy|quota-exceeded),",
+        "cancelled": r"request \d+: generate normal, .*: cancelled,",
+    }
+
+    def setUp(self):
+        self.daemon = Daemon("--log-level=info", "--session-memory-limit=1M", "--output-buffer=64K", "--frame-timeout=1h",
+                             "--max-connections-per-uid=8", "--max-queue=4", "--max-active=1")
+        self.held = []
+
+    def tearDown(self):
+        for connection in self.held:
+            connection.close()
+        self.daemon.kill()
+
+    def hold(self, **options):
+        self.held.append(self.daemon.connect(**options))
+        return self.held[-1]
+
+    def refused(self, code, data=b"", n=N):
+        """n connections that are closed with this error."""
+        for _ in range(n):
+            with Connection(self.daemon.api, hello=False) as connection:
+                try:
+                    connection.send_bytes(data)
+                except OSError:  # refused already
+                    pass
+                self.assertEqual(connection.read_end()[-1].error.code, code)
+
+    def flood_connections(self):
+        hello = pb.Request(request_id=1, hello=pb.HelloRequest(version_min=7, version_max=9)).SerializeToString()
+        status = pb.Request(request_id=1, status=pb.StatusRequest()).SerializeToString()
+        self.refused(pb.ERROR_CODE_PROTOCOL, struct.pack("<I", 0))
+        self.refused(pb.ERROR_CODE_VERSION, struct.pack("<I", len(hello)) + hello)
+        self.refused(pb.ERROR_CODE_PROTOCOL, struct.pack("<I", len(status)) + status)
+        many = [self.hold() for _ in range(8)]
+        self.refused(pb.ERROR_CODE_QUOTA_EXCEEDED)
+        for connection in many[1:]:
+            connection.close()
+        self.daemon.wait_until(lambda status: status.connections == 1, "they are gone", through=many[0])
+        for _ in range(2):
+            self.hold().send_bytes(struct.pack("<I", 4 << 20) + bytes(250 << 10))
+        self.refused(pb.ERROR_CODE_BUSY)
+        for connection in self.held:
+            connection.close()
+
+    def flood_requests(self):
+        self.daemon.wait_until(lambda status: status.connections == 1, "they are gone", through=self.hold(admin=True))
+        connection = self.hold()
+        for _ in range(self.N):
+            connection.tokenize("Hello")
+        long = prompt("Count: 1 2 3", 2000, ignore_end=True)
+        running = [connection.start(long).until("generate_delta"), *(connection.start(long) for _ in range(2))]
+        for _ in range(self.N):
+            with self.assertRaises(Refused) as caught:
+                connection.generate(long)
+            self.assertIn(caught.exception.code, (pb.ERROR_CODE_QUOTA_EXCEEDED, pb.ERROR_CODE_BUSY))
+        running.pop().connection.cancel(running[-1].id + 1)
+        for _ in range(self.N - 3):
+            waiting = connection.start(long)
+            connection.cancel(waiting.id)
+            waiting.finish()
+        for generation in running:
+            connection.cancel(generation.id)
+            generation.finish()
+
+    def test_log_stays_short_and_its_counts_add_up(self):
+        self.flood_connections()
+        self.flood_requests()
+        self.daemon.signal(signal.SIGTERM)
+        self.assertEqual(self.daemon.wait_exit(), 0)
+        lines = self.daemon.log().splitlines()
+        told = dict.fromkeys(self.KINDS, 0)
+        for line in lines:
+            for kind, pattern in self.KINDS.items():
+                if re.search(pattern, line):
+                    more = re.search(r"uid \d+: (\d+) more in \d+ s like this one: ", line)
+                    told[kind] += int(more[1]) if more else 1
+        self.assertEqual(told, dict.fromkeys(self.KINDS, self.N))
+        self.assertLess(len(lines), 1000)
 
 
 class OwnLimit(DaemonCase):

@@ -190,7 +190,7 @@ class Npu(unittest.TestCase):
         daemon.wait_model(state=pb.MODEL_STATE_FAILED)
         with daemon.connect() as app:
             self.assertRegex(app.call(model_show=pb.ModelShowRequest()).model_show.model.detail,
-                             r"no memory for the graphs of the npu device: .* they take \d+ bytes, and the limit on all memory leaves \d+")
+                             r"no memory for the graphs of the npu device .*MiB\): memory-limit \(90\.0 MiB\) is reached")
         daemon.stop()
 
     def test_bench_cold(self):
@@ -220,7 +220,7 @@ class Npu(unittest.TestCase):
         daemon.wait_notice("READY=1")
         daemon.wait_model(state=pb.MODEL_STATE_FAILED)
         with daemon.connect() as app:
-            self.assertIn("graphs-memory is 20971520", app.call(model_show=pb.ModelShowRequest()).model_show.model.detail)
+            self.assertIn("graphs-memory (20.0 MiB) is reached", app.call(model_show=pb.ModelShowRequest()).model_show.model.detail)
         daemon.stop()
 
     def test_other_package(self):

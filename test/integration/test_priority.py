@@ -34,6 +34,21 @@ class Queue(DaemonCase):
         self.daemon.wait_idle()
         self.assertRegex(self.daemon.log(), r"request \d+: generate background, uid")
 
+    def test_background_gives_its_place_up(self):
+        """One place, which a background request has: a normal one of the same user has it at once."""
+        connection = self.connect()
+        alone = connection.generate(prompt("Count: 1 2 3 4", 40, ignore_end=True, no_reuse=True)).tokens
+        background = connection.start(prompt("Count: 1 2 3 4", 4000, ignore_end=True, no_reuse=True,
+                                             priority=BACKGROUND)).until("generate_delta")
+        normal = self.connect().generate(prompt("Hello", 2, ignore_end=True))
+        self.assertEqual(len(normal.tokens), 2)
+        self.assertEqual(self.connect().status().requests_running, 1)  # the background one, which rested or rests
+        while len(background.tokens) < len(alone):
+            background.step()
+        connection.cancel(background.id)
+        background.finish()
+        self.assertEqual(background.tokens[:len(alone)], alone)
+
     def test_wrong_class_is_refused(self):
         connection = self.connect()
         generation = connection.start(prompt("Hello", 2, priority=pb.PRIORITY_UNSPECIFIED))

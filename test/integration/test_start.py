@@ -124,11 +124,14 @@ class Check(unittest.TestCase):
                 ([f"listen = {self.folder}/{'x' * 108}"], "longer than 107 bytes"),
                 (["listen = @abstract"], "abstract"),
                 (["listen = unix:"], "not a path"),
+                (["listen = 127.0.0.1:8080"], "not a path"),
+                (["listen = unix:api.sock"], "not a path"),
+                (["admin-listen = localhost"], "not a path"),
                 ([f"listen = {self.folder}/none/api"], "No such file or directory"),
                 ([f"listen = {self.folder}/file/api"], "Not a directory|not a folder"),
                 ([f"listen = {self.folder}/file"], "not a socket"),
                 ([f"admin-listen = {self.folder}/none/api"], "No such file or directory"),
-                ([f"listen = {self.folder}/a", f"admin-listen = {self.folder}/a"], "is that of listen"),
+                ([f"listen = {self.folder}/a", f"admin-listen = unix:{self.folder}/a"], "is that of listen"),
                 ([f"model = {self.folder}/none.gguf"], "No such file or directory"),
                 ([f"model = {self.folder}/file"], "ends in .gguf or .cgm"),
                 ([f"model-dir = {self.folder}/none"], "No such file or directory"),
@@ -137,12 +140,56 @@ class Check(unittest.TestCase):
                 (["device = reference", "weights-memory = 50%"], "only with device = cpu"),
                 ([f"chat-template = {self.folder}/none"], "No such file or directory"),
                 ([f"chat-template = {self.folder}/bad.jinja"], "bad.jinja: chat template line 2: .*'endif'"),
+                (["session-memory-limit = 1M", "output-buffer = 1M"], "no app could connect: .*session-memory-limit"),
+                (["memory-limit = 2M", "output-buffer = 2M"], "no app could connect: .* memory-limit"),
                 (["cache-dir ="], "XDG_CACHE_HOME or HOME")):
             with self.subTest(lines=lines):
                 run = self.check(*lines)
                 self.assertEqual(run.returncode, 78, run.stderr)
                 self.assertIn(lines[-1].split()[0], run.stderr)
                 self.assertRegex(run.stderr, words)
+
+    def test_what_the_service_goes_without(self):
+        open_folder = self.folder / "open"
+        open_folder.mkdir(mode=0o755)
+        for line, words in (
+                (f"state-dir = {self.folder}/file/state", "state-dir: .*not a folder|Not a directory.*cannot be stored"),
+                (f"draftdb-dir = {self.folder}/file/db", "draftdb-dir: .*nothing is stored"),
+                (f"draftdb-dir = {open_folder}", "draftdb-dir: .*chmod 700.*nothing is stored")):
+            with self.subTest(line=line):
+                run = self.check(line)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertRegex(run.stderr, words)
+
+    def test_default_socket(self):
+        """Where nothing is said of sockets, the check looks at the default ones, where the environment names them."""
+        path = self.folder / "c.conf"
+        path.write_text(f"cache-dir = {self.folder}\nstate-dir =\ndraftdb-dir =\nmodel-dir =\n")
+        another = dict(user=65534, group=65534, extra_groups=[]) if os.geteuid() == 0 else {}  # root has a folder of its own
+        self.folder.chmod(0o777)
+        long = self.folder / ("x" * 100)
+        long.mkdir(0o700)
+        if another:
+            os.chown(long, 65534, 65534)
+        for runtime, expect in ((None, ""), (self.folder, ""), (long, "longer than 107 bytes")):
+            with self.subTest(runtime=runtime):
+                environment = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+                if runtime:
+                    environment["XDG_RUNTIME_DIR"] = str(runtime)
+                run = run_daemon(f"--config={path}", "--check-config", env=environment, **another)
+                self.assertIn(expect, run.stderr)
+                self.assertEqual(run.returncode, 78 if expect else 0, run.stderr)
+
+    def test_start_says_the_same(self):
+        """What the check refuses for itself, and not for what is missing, no start accepts."""
+        for lines in (["listen = 127.0.0.1:8080"], [f"listen = {self.folder}/a", f"admin-listen = unix:{self.folder}/a"],
+                      ["session-memory-limit = 1M", "output-buffer = 1M"], ["device = reference", "weights-memory = 50%"],
+                      [f"listen = {self.folder}/{'x' * 108}"]):
+            with self.subTest(lines=lines):
+                check = self.check(*lines)
+                start = run_daemon(f"--config={self.folder}/c.conf", "--log-target=stderr")
+                self.assertNotEqual(start.returncode, 0)
+                self.assertIn(check.stderr.removeprefix("coordgend: ").strip(), start.stderr)
 
     def test_priority(self):
         """What the journal reads has the priority of an error."""

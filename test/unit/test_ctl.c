@@ -298,7 +298,7 @@ static void test_ctl_amounts(void **state) {
 
     assert_string_equal(ctl_bytes_text(room, sizeof(room), 1023), "1023 B");
     assert_string_equal(ctl_bytes_text(room, sizeof(room), 1536), "1.5 KiB");
-    assert_string_equal(ctl_bytes_text(room, sizeof(room), UINT64_MAX), "16384.0 PiB");
+    assert_string_equal(ctl_bytes_text(room, sizeof(room), UINT64_MAX), "16.0 EiB");
     assert_string_equal(ctl_duration_text(room, sizeof(room), 999), "999 us");
     assert_string_equal(ctl_duration_text(room, sizeof(room), 61000000), "1 min 1 s");
     assert_string_equal(ctl_duration_text(room, sizeof(room), UINT64_C(90000) * 1000000), "1 days 1 h");

@@ -150,7 +150,7 @@ static void check_together(bool stops) {
         running = false;
         for (size_t i = 0; i < WAYS; i++)
             turns[i] = (GenerationTurn){ .generation = generations[i], .fn = given_take, .arg = &given[i] };
-        assert_int_equal(generation_step_begin(&step, turns, WAYS, NULL), 0);
+        assert_int_equal(generation_step_begin(&step, turns, WAYS, 0, NULL), 0);
         while ((r = generation_step_run(&step, stops ? &yield : NULL, NULL)) == GENERATION_E_YIELDED) {
             if (n_stops++ % 3 == 0 && generation_end(beside) == GENERATION_RUNNING)
                 assert_int_equal(generation_step(beside, given_take, &besides, NULL), 0);

@@ -223,17 +223,59 @@ static void test_together_rows_by_class(void **state) {
     assert_int_equal(generation_usage(interactive)->n_output_tokens, 2);
     assert_int_equal(of_normal->n_prefilled_tokens, GENERATION_LOWER_ROWS);
     assert_false(turns[0].ran);
-    /* When it has gone, they get the chunk, by class. */
+    /* When it has gone, the normal one gets the chunk; the background one has its part once nobody waits. */
     assert_int_equal(generation_step_together(turns, 2, NULL), 0);
     assert_int_equal(of_normal->n_prefilled_tokens, GENERATION_LOWER_ROWS + CHUNK);
     assert_false(turns[0].ran);
     assert_int_equal(generation_step_together(turns, 2, NULL), 0);
     assert_int_equal(of_normal->n_prefilled_tokens, 70);
-    assert_int_equal(of_background->n_prefilled_tokens,
-                     GENERATION_LOWER_ROWS + CHUNK - (70 - GENERATION_LOWER_ROWS - CHUNK));
+    assert_int_equal(of_background->n_prefilled_tokens, GENERATION_LOWER_ROWS);
     generation_free(background);
     generation_free(normal);
     generation_free(interactive);
+}
+
+/* Background prompts beside an answer of a higher class: some rows in one step of eight, so that it goes nearly as if
+ * alone; the whole chunk when it has gone. */
+static void test_together_background_takes_what_is_left(void **state) {
+    static const Priority classes[] = { PRIORITY_NORMAL, PRIORITY_INTERACTIVE };
+    _cleanup_(token_list_deinit) TokenList tokens = prompt_tokens();
+
+    for (size_t c = 0; c < ARRAY_LEN(classes); c++) {
+        const GenerationOptions options = { .max_tokens = 32, .ignore_end = true, .sampler = SAMPLER_OPTIONS_GREEDY };
+        Generation *backgrounds[] = { request(&tokens, 5), request(&tokens, 0) }, *answer;
+        GenerationTurn turns[3] = { { .generation = backgrounds[0] }, { .generation = backgrounds[1] } };
+        uint64_t n_rows = 0, n_before;
+
+        assert_int_equal(generation_new(&answer, model.engine, tokens.ids, 1, &options, NULL), 0);
+        turns[0].priority = turns[0].rank = turns[1].priority = turns[1].rank = PRIORITY_BACKGROUND;
+        turns[2] = (GenerationTurn){ .generation = answer, .priority = classes[c], .rank = classes[c] };
+        assert_int_equal(generation_step_together(turns, 3, NULL), 0); /* its prompt: nothing is left of that step */
+        assert_true(!turns[0].ran && !turns[1].ran);
+        for (size_t i = 1; i <= 2 * GENERATION_BACKGROUND_STEPS; i++) {
+            assert_int_equal(generation_step_together(turns, 3, NULL), 0);
+            assert_true(turns[2].ran);
+            n_before = n_rows;
+            n_rows = generation_usage(backgrounds[0])->n_prefilled_tokens +
+                     generation_usage(backgrounds[1])->n_prefilled_tokens;
+            assert_int_equal(n_rows - n_before, i % GENERATION_BACKGROUND_STEPS ? 0 : GENERATION_LOWER_ROWS);
+        }
+        /* Waiting raises one before others of its class, and no higher beside an answer. */
+        turns[1].rank = classes[c];
+        for (size_t i = 1; i <= GENERATION_BACKGROUND_STEPS; i++) {
+            n_before = generation_usage(backgrounds[1])->n_prefilled_tokens;
+            assert_int_equal(generation_step_together(turns, 3, NULL), 0);
+            assert_int_equal(generation_usage(backgrounds[1])->n_prefilled_tokens - n_before,
+                             i % GENERATION_BACKGROUND_STEPS ? 0 : GENERATION_LOWER_ROWS);
+        }
+        generation_free(answer);
+        n_before = generation_usage(backgrounds[0])->n_prefilled_tokens;
+        turns[1].rank = PRIORITY_BACKGROUND;
+        assert_int_equal(generation_step_together(turns, 2, NULL), 0);
+        assert_int_equal(generation_usage(backgrounds[0])->n_prefilled_tokens - n_before, CHUNK);
+        generation_free(backgrounds[0]);
+        generation_free(backgrounds[1]);
+    }
 }
 
 /* Those of the given half that still run; how many. */
@@ -266,7 +308,7 @@ static void test_together_with_preemption(void **state) {
         GenerationStep step;
         int r;
 
-        assert_int_equal(generation_step_begin(&step, turns, n, NULL), 0);
+        assert_int_equal(generation_step_begin(&step, turns, n, 0, NULL), 0);
         while ((r = generation_step_run(&step, &yield, NULL)) == GENERATION_E_YIELDED) {
             size_t n_others = test_random(&random) % 8 ? 0 : turns_of(others, generations, given, 1);
 
@@ -445,14 +487,22 @@ static void test_last_one_leaves_at_any_moment(void **state) {
 
 int main(void) {
     const struct CMUnitTest small[] = {
-        cmocka_unit_test(test_together_is_as_alone),          cmocka_unit_test(test_together_rows_by_class),
-        cmocka_unit_test(test_together_with_preemption),      cmocka_unit_test(test_spans_are_checked),
+        cmocka_unit_test(test_together_is_as_alone),
+        cmocka_unit_test(test_together_rows_by_class),
+        cmocka_unit_test(test_together_background_takes_what_is_left),
+        cmocka_unit_test(test_together_background_takes_what_is_left),
+        cmocka_unit_test(test_together_with_preemption),
+        cmocka_unit_test(test_spans_are_checked),
         cmocka_unit_test(test_last_one_leaves_at_any_moment),
     };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together_is_as_alone),     cmocka_unit_test(test_together_rows_by_class),
-        cmocka_unit_test(test_together_with_preemption), cmocka_unit_test(test_together_without_memory_for_the_head),
-        cmocka_unit_test(test_spans_are_checked),        cmocka_unit_test(test_cancelled_span_stays_as_it_was),
+        cmocka_unit_test(test_together_is_as_alone),
+        cmocka_unit_test(test_together_rows_by_class),
+        cmocka_unit_test(test_together_background_takes_what_is_left),
+        cmocka_unit_test(test_together_with_preemption),
+        cmocka_unit_test(test_together_without_memory_for_the_head),
+        cmocka_unit_test(test_spans_are_checked),
+        cmocka_unit_test(test_cancelled_span_stays_as_it_was),
     };
 
     if (cmocka_run_group_tests_name("generation_together, small", small, setup_small, teardown_small))

@@ -187,7 +187,7 @@ static void check_bits(ImportFixture *fixture, const char *package, GraphForm fo
         npu_engine_unload(&loaded);
         options.graphs.memory_bytes--;
         assert_int_equal(npu_engine_try(&loaded, &options, 2, &err), ENGINE_E_MEMORY);
-        assert_non_null(strstr(err.text, "graphs-memory is"));
+        assert_non_null(strstr(err.text, "graphs-memory ("));
         npu_engine_unload(&loaded);
     }
     assert_int_equal(unlink(image), form == GRAPH_FORM_PACKED ? -1 : 0);

@@ -397,7 +397,7 @@ static void test_preemption_of_shared_pages(void **state) {
         while (generation_end(generation) == GENERATION_RUNNING) {
             GenerationTurn turn = { .generation = generation, .fn = take_answer, .arg = &answer };
             GenerationStep step;
-            int r = generation_step_begin(&step, &turn, 1, NULL);
+            int r = generation_step_begin(&step, &turn, 1, 0, NULL);
 
             while (!r && (r = generation_step_run(&step, &at_once, NULL)) == GENERATION_E_YIELDED) {
                 r = 0;

@@ -271,8 +271,37 @@ static void test_admission_places_turn(void **state) {
     assert_null(admission_next(admission, late_ns + 1000000000, &yielding));
 }
 
+/* A background generation gives its place up at once for a normal request, of the same user too, and not for another
+ * background one. With a place that waiting has brought it stays for a turn. */
+static void test_admission_background_stands_aside(void **state) {
+    const uint64_t late_ns = UINT64_C(100) * 1000 * 1000 * 1000;
+    Request *background, *running, *normal, *other, *yielding = NULL;
+    Admission *admission;
+    Queue queue;
+
+    queue_init(&queue);
+    admission = &queue.admission;
+    background = queue_add(&queue, PRIORITY_BACKGROUND, late_ns);
+    running = queue_add(&queue, PRIORITY_NORMAL, late_ns);
+    queue_start(&queue, background);
+    queue_start(&queue, running);
+    background->placed_ns = running->placed_ns = late_ns;
+    other = queue_add(&queue, PRIORITY_BACKGROUND, late_ns);
+    assert_null(admission_next(admission, late_ns, &yielding));
+    queue_remove(&queue, other);
+    normal = queue_add(&queue, PRIORITY_NORMAL, late_ns);
+    assert_ptr_equal(admission_next(admission, late_ns, &yielding), normal);
+    assert_ptr_equal(yielding, background);
+    background->rested_ns = late_ns - 1;
+    assert_null(admission_next(admission, late_ns + 999999999, &yielding));
+    normal->received_ns = late_ns + 1000000000;
+    assert_ptr_equal(admission_next(admission, late_ns + 1000000000, &yielding), normal);
+    assert_ptr_equal(yielding, background);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_admission_background_stands_aside),
         cmocka_unit_test(test_priority_ages),
         cmocka_unit_test(test_admission_goes_by_class_then_arrival),
         cmocka_unit_test(test_admission_waiting_is_bounded),

@@ -475,7 +475,7 @@ static void test_self_draft_making_way(void **state) {
                 GenerationStep step;
                 int r = GENERATION_E_YIELDED;
 
-                assert_int_equal(generation_step_begin(&step, &turn, 1, NULL), 0);
+                assert_int_equal(generation_step_begin(&step, &turn, 1, 0, NULL), 0);
                 while (r == GENERATION_E_YIELDED) {
                     const size_t other = (i + 1 + n_borders % (MOST - 1)) % MOST;
 

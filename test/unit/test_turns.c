@@ -157,7 +157,7 @@ static Got *park(Fixture *fixture, Priority priority, uint32_t max_tokens) {
     const uint64_t before = turns_n_preempted(fixture->turns);
     Got *got = add(fixture, model.engine, priority, long_text, max_tokens);
 
-    turns_interrupt(fixture->turns);
+    turns_interrupt(fixture->turns, PRIORITY_INTERACTIVE);
     take_turn(fixture); /* the first turn and the step */
     turns_resume(fixture->turns);
     assert_int_equal(turns_n_preempted(fixture->turns), before + 1);
@@ -207,6 +207,46 @@ static void test_turns_go_on_between_interactive_tokens(void **state) {
     run_until_done(fixture, parked);
     assert_false(talker->is_done);
     atomic_store(&talker->job.cancelled, true);
+    run_all(fixture);
+}
+
+/* A background step makes way for a normal request, whose first token waits for no more of it. The step goes on while
+ * the request answers. */
+static void test_turns_background_makes_way_for_normal(void **state) {
+    Fixture *fixture = *state;
+    Got *parked = add(fixture, model.engine, PRIORITY_BACKGROUND, long_text, 2), *normal, *interactive;
+
+    turns_interrupt(fixture->turns, PRIORITY_NORMAL);
+    take_turn(fixture);
+    turns_resume(fixture->turns);
+    assert_int_equal(turns_n_preempted(fixture->turns), 1);
+    normal = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 400);
+    while (!normal->tokens.n) {
+        take_turn(fixture);
+        assert_false(parked->begun);
+    }
+    /* An interactive one has its steps beside the parked one, as ever. */
+    interactive = add(fixture, model.engine, PRIORITY_INTERACTIVE, brief_text, 2);
+    take_turn(fixture);
+    assert_int_equal(interactive->tokens.n, 1);
+    run_until_done(fixture, parked);
+    assert_true(interactive->is_done);
+    assert_false(normal->is_done);
+    atomic_store(&normal->job.cancelled, true);
+    run_all(fixture);
+}
+
+/* A normal request is nothing that a step with one of its own class makes way for. */
+static void test_turns_normal_does_not_make_way_for_normal(void **state) {
+    Fixture *fixture = *state;
+    Got *normal = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 1);
+    const uint64_t before = turns_n_preempted(fixture->turns);
+
+    turns_interrupt(fixture->turns, PRIORITY_NORMAL);
+    take_turn(fixture);
+    assert_int_equal(turns_n_preempted(fixture->turns), before);
+    assert_true(normal->begun);
+    turns_resume(fixture->turns);
     run_all(fixture);
 }
 
@@ -515,6 +555,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_turns_make_way),
         TEST(test_turns_go_on_between_interactive_tokens),
+        TEST(test_turns_background_makes_way_for_normal),
+        TEST(test_turns_normal_does_not_make_way_for_normal),
         TEST(test_turns_age),
         TEST(test_turns_let_go_of_what_made_way),
         TEST(test_turns_cancel_all_with_a_parked_step),

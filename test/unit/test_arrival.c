@@ -187,7 +187,7 @@ static void one_token(Engine *engine, bool makes_way, GenerationUsage *usage) {
 
     assert_int_equal(generation_new(&generation, engine, prompt, ARRAY_LEN(prompt), &greedy, &err), 0);
     turn.generation = generation;
-    assert_int_equal(generation_step_begin(&step, &turn, 1, &err), 0);
+    assert_int_equal(generation_step_begin(&step, &turn, 1, 0, &err), 0);
     while ((r = generation_step_run(&step, makes_way ? &no_waiting : NULL, &err)) == GENERATION_E_WAITING) {
         (void)usleep(5000);
         assert_int_equal(engine_arrive(engine, &err), 0);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "daemon/journal.h"
 #include "daemon/listener.h"
 #include "daemon/model_registry.h"
 #include "model/model_dir.h"
@@ -104,6 +105,8 @@ int config_check(const Config *config, ErrText *err) {
                     config->admin_listen);
     if (!r && isa_select((Isa)config->isa, &features, err))
         r = named(err, "isa");
+    if (!r && journal_check((LogTarget)config->log_target, err))
+        r = named(err, "log-target");
     if (!r)
         r = check_weights_memory(config, err);
     if (!r)

@@ -92,6 +92,11 @@ static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
 
     if (isa_select((Isa)(*configp)->isa, &features, &err))
         return give_up(spare, &err, complain(&err, EXIT_INVALID_ARGUMENT));
+    r = journal_check((LogTarget)(*configp)->log_target, &err);
+    if (r) {
+        err_prefix(&err, "log-target");
+        return give_up(spare, &err, complain(&err, exit_code(r)));
+    }
     journal_open((LogTarget)(*configp)->log_target);
     log_set_level((LogLevel)(*configp)->log_level);
     if (!core_dumps)

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <systemd/sd-daemon.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "daemon/activation.h"
 
 #define BACKLOG 128
 #define RETRY_S 1
@@ -184,54 +184,20 @@ void listener_close(Listener *listener) {
     *listener = (Listener){ .fd = -1 };
 }
 
-/* ---- systemd ----------------------------------------------------------------------------------------------------- */
+/* ---- sockets that were handed over --------------------------------------------------------------------------------- */
 
-static int take_over(ListenerSet *set, int fd, const char *name, size_t n_fds, ErrText *err) {
-    static const struct {
-        const char *name;
-        bool is_admin;
-    } names[] = {
-        { "api", false }, { "coordgend.socket", false }, { "admin", true }, { "coordgend-admin.socket", true }
-    };
+static int open_handed_over(ListenerSet *set, ErrText *err) {
+    ActivationSet given;
+    int r = activation_look(&given, err);
 
-    if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) <= 0)
-        return err_set(err, -EINVAL, "descriptor %d ('%.*s') from systemd is not a listening Unix stream socket", fd,
-                       UTF8_PREFIX(name, 64));
-    for (size_t i = 0; i <= ARRAY_LEN(names); i++) {
-        if (i == ARRAY_LEN(names) && n_fds > 1)
-            return err_set(err, -EINVAL,
-                           "descriptor %d from systemd is named '%.*s': set FileDescriptorName= to api "
-                           "or admin",
-                           fd, UTF8_PREFIX(name, 64));
-        if (i < ARRAY_LEN(names) && strcmp(names[i].name, name))
-            continue;
-        evutil_make_socket_nonblocking(fd);
-        set->listeners[set->n++] = (Listener){ .fd = fd, .is_admin = i < ARRAY_LEN(names) && names[i].is_admin };
-        return 0;
+    activation_forget();
+    if (r)
+        return r;
+    for (size_t i = 0; i < given.n; i++) {
+        evutil_make_socket_nonblocking(given.sockets[i].fd);
+        set->listeners[set->n++] = (Listener){ .fd = given.sockets[i].fd, .is_admin = given.sockets[i].is_admin };
     }
-    return 0;
-}
-
-static void free_names(char ***namesp) {
-    for (char **name = *namesp; name && *name; name++)
-        free(*name);
-    free(*namesp);
-}
-
-static int open_from_systemd(ListenerSet *set, ErrText *err) {
-    _cleanup_(free_names) char **names = NULL;
-    int n = sd_listen_fds_with_names(1, &names), r;
-
-    if (n < 0)
-        return err_set(err, n, "cannot take the sockets from systemd: %s", strerror(-n));
-    if (n > LISTENERS_MAX)
-        return err_set(err, -E2BIG, "%d sockets from systemd: at most %d", n, LISTENERS_MAX);
-    for (int i = 0; i < n; i++) {
-        r = take_over(set, SD_LISTEN_FDS_START + i, names && names[i] ? names[i] : "", (size_t)n, err);
-        if (r)
-            return r;
-    }
-    set->from_systemd = n > 0;
+    set->handed_over = given.n > 0;
     return 0;
 }
 
@@ -266,16 +232,16 @@ int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
     int r;
 
     *set = (ListenerSet){ 0 };
-    r = open_from_systemd(set, err);
+    r = open_handed_over(set, err);
     if (r)
         return r;
     if (*config->listen)
         r = add(set, config->listen, false, err);
-    else if (!set->from_systemd)
+    else if (!set->handed_over)
         r = open_default(set, false, err);
     if (!r && *config->admin_listen)
         r = add(set, config->admin_listen, true, err);
-    else if (!r && !set->from_systemd && !*config->listen)
+    else if (!r && !set->handed_over && !*config->listen)
         r = open_default(set, true, err);
     if (r)
         listener_set_close(set);

@@ -3,90 +3,34 @@
 #include "client/ctl/ctl_line.h"
 
 #include <errno.h>
-#include <histedit.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wchar.h>
 
 #include "base/file_io.h"
 #include "base/str_buf.h"
+#include "client/ctl/ctl_edit.h"
 
 struct CtlLine {
     Ctl *ctl;
-    EditLine *edit;   /* NULL: no terminal */
-    History *history; /* of this session only: prompts are private */
-    const char *prompt;
-    StrBuf typed;   /* without one: what was read past the last line that was given out */
-    size_t n_lines; /* that were given out */
-    bool interrupted;
-    mbstate_t shift; /* of a character that came in parts */
+    CtlEdit *edit;     /* NULL: no terminal, or a build without libedit */
+    bool shows_prompt; /* a terminal without an editor */
+    StrBuf typed;      /* without an editor: what was read past the last line that was given out */
+    size_t n_lines;    /* that were given out */
 };
-
-static char *prompt_of(EditLine *edit) {
-    CtlLine *line = NULL;
-
-    el_get(edit, EL_CLIENTDATA, &line);
-    return (char *)(uintptr_t)line->prompt;
-}
-
-/* Reads a character for libedit. SIGINT comes through a descriptor, so that it cannot slip in between a check and a
- * read; libedit's own reading would go on after it. */
-static int getc_interruptible(EditLine *edit, wchar_t *charp) {
-    CtlLine *line = NULL;
-
-    el_get(edit, EL_CLIENTDATA, &line);
-    for (;;) {
-        struct pollfd fds[] = {
-            { .fd = STDIN_FILENO, .events = POLLIN },
-            { .fd = line->ctl->signal_fd, .events = POLLIN },
-        };
-        char byte;
-        ssize_t n;
-        size_t len;
-
-        if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)
-            return -1;
-        if (ctl_interrupted(line->ctl)) {
-            line->interrupted = true;
-            errno = EINTR;
-            return -1;
-        }
-        if (!fds[0].revents)
-            continue;
-        n = read(STDIN_FILENO, &byte, 1);
-        if (n <= 0)
-            return (int)n;
-        len = mbrtowc(charp, &byte, 1, &line->shift);
-        if (len == 0 || len == 1)
-            return 1;
-        if (len == (size_t)-1) { /* to be seen, and not to be missed silently */
-            line->shift = (mbstate_t){ 0 };
-            *charp = 0xfffd;
-            return 1;
-        }
-    }
-}
 
 int ctl_line_new(CtlLine **linep, Ctl *ctl) {
     _cleanup_(ctl_line_freep) CtlLine *line = calloc(1, sizeof(*line));
-    HistEvent event;
+    int r;
 
     if (!line)
         return -ENOMEM;
     line->ctl = ctl;
     if (isatty(STDIN_FILENO) && ctl->out_tty) {
-        line->edit = el_init("coordgenctl", stdin, stdout, stderr);
-        line->history = history_init();
-        if (!line->edit || !line->history)
-            return -ENOMEM;
-        history(line->history, &event, H_SETSIZE, 500);
-        el_set(line->edit, EL_CLIENTDATA, line);
-        el_set(line->edit, EL_PROMPT, prompt_of);
-        el_set(line->edit, EL_EDITOR, "emacs");
-        el_set(line->edit, EL_HIST, history, line->history);
-        el_set(line->edit, EL_GETCFN, getc_interruptible);
-        el_source(line->edit, NULL);
+        r = ctl_edit_new(&line->edit, ctl);
+        if (r)
+            return r;
+        line->shows_prompt = !line->edit;
     }
     *linep = steal(&line);
     return 0;
@@ -96,9 +40,7 @@ CtlLine *ctl_line_free(CtlLine *line) {
     if (!line)
         return NULL;
     if (line->edit)
-        el_end(line->edit);
-    if (line->history)
-        history_end(line->history);
+        ctl_edit_free(line->edit);
     str_buf_deinit(&line->typed);
     free(line);
     return NULL;
@@ -176,32 +118,11 @@ static int read_plain(CtlLine *line, char **textp) {
 }
 
 int ctl_line_read(CtlLine *line, const char *prompt, char **textp) {
-    HistEvent event;
-    const char *typed;
-    char *text;
-    int n = 0;
-
-    if (!line->edit)
-        return read_plain(line, textp);
-    line->prompt = prompt;
-    line->interrupted = false;
-    /* libedit prints the prompt before it takes the terminal over: a Ctrl-D typed in between would be the kernel's. */
-    el_set(line->edit, EL_PREP_TERM, 1);
-    typed = el_gets(line->edit, &n);
-    if (line->interrupted) {
-        el_reset(line->edit);
-        fputc('\n', stdout);
-        return CTL_LINE_CLEARED;
+    if (line->edit)
+        return ctl_edit_read(line->edit, prompt, textp);
+    if (line->shows_prompt) {
+        fputs(prompt, stdout);
+        fflush(stdout);
     }
-    if (!typed || n <= 0) {
-        fputc('\n', stdout);
-        return CTL_LINE_END;
-    }
-    text = strndup(typed, strcspn(typed, "\r\n"));
-    if (!text)
-        return -ENOMEM;
-    if (*text)
-        history(line->history, &event, H_ENTER, text);
-    *textp = text;
-    return 0;
+    return read_plain(line, textp);
 }

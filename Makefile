@@ -39,6 +39,27 @@ ABSENT := $(filter-out $(PRESENT),$(OPTIONAL))
 CHOSEN := $(foreach name,$(OPTIONAL),$(if $(filter $(WITH_$(name)),$(call default_of,$(name))),,$(if \
           $(filter yes,$(WITH_$(name))),with,without)-$(patsubst lib%,%,$(package_$(name)))))
 
+# --- folders of the system's service (base/paths.h, packaging/) ---------------------------------------------------------
+PATH_VARS := SYSCONFDIR VENDORDIR STATEDIR CACHEDIR RUNTIMEDIR MODELDIR API_SOCKET ADMIN_SOCKET
+ifeq ($(PLATFORM),android)
+SYSCONFDIR ?= /system/etc
+VENDORDIR ?= /vendor/etc
+STATEDIR ?= /data/misc
+CACHEDIR ?= /data/misc/coordgen/cache
+RUNTIMEDIR ?= /data/misc/coordgen/run
+API_SOCKET ?= /dev/socket/coordgend
+ADMIN_SOCKET ?= /dev/socket/coordgend_admin
+endif
+SYSCONFDIR ?= /etc
+VENDORDIR ?= /usr/lib
+STATEDIR ?= /var/lib
+CACHEDIR ?= /var/cache
+RUNTIMEDIR ?= /run
+MODELDIR ?= $(STATEDIR)/coordgen/models
+API_SOCKET ?= $(RUNTIMEDIR)/coordgen/api.sock
+ADMIN_SOCKET ?= $(RUNTIMEDIR)/coordgen/admin.sock
+$(foreach name,$(PATH_VARS),$(if $(filter /%,$($(name))),,$(error $(name)=$($(name)): say an absolute path)))
+
 CLANG := $(if $(findstring clang,$(notdir $(CC))),clang)
 # A compiler for another machine, by its name: aarch64-linux-gnu-gcc, clang --target=aarch64-linux-gnu. Libraries then
 # come from SYSROOT (tools/aarch64-sysroot makes one), or from wherever the environment points pkg-config and CC.
@@ -66,7 +87,8 @@ PLAIN_GOALS := help clean dist lint format check check-long demo install-deps in
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------
-PKGS := libevent libprotobuf-c libpcre2-8 jansson nettle sqlite3 libzstd $(foreach name,$(PRESENT),$(package_$(name)))
+PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit openblas liburing sqlite3 libzstd
+PKGS := $(filter-out $(foreach name,$(ABSENT),$(package_$(name))),$(PKGS))
 ifneq ($(BUILDING),)
 ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
 $(error One of pkg-config, protoc-c, $(firstword $(CC)) is missing: run tools/install-deps (as root, or with sudo) and then make again)
@@ -74,13 +96,12 @@ endif
 PKG_CONFIG ?= $(if $(LIBRARIES_DIR),env PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=$(LIBRARIES_DIR)/lib/pkgconfig,$(if \
               $(SYSROOT),env PKG_CONFIG_PATH= PKG_CONFIG_SYSROOT_DIR=$(SYSROOT) \
               PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TARGET)/pkgconfig:$(SYSROOT)/usr/share/pkgconfig)) pkg-config
-OPTIONAL_PKGS := $(foreach name,$(OPTIONAL),$(package_$(name)))
 HOW_TO_GET_THEM := $(if $(filter musl,$(PLATFORM)),Run tools/musl-libs,$(if $(filter android,$(PLATFORM)),Compile \
                    them into LIBRARIES_DIR= (docs/android.md),Run $(if $(CROSS),tools/$(CROSS)-sysroot,tools/install-deps \
                    (as root, or with sudo))))
 PKGS_MISSING := $(strip $(foreach pkg,$(PKGS),$(shell $(PKG_CONFIG) --exists $(pkg) || echo $(pkg))))
 ifneq ($(PKGS_MISSING),)
-$(error The development files of these libraries are missing: $(PKGS_MISSING). $(HOW_TO_GET_THEM) and then make again$(if $(filter $(PKGS_MISSING),$(OPTIONAL_PKGS)),; WITH_NAME=no builds without one of: $(OPTIONAL)))
+$(error The development files of these libraries are missing: $(PKGS_MISSING). $(HOW_TO_GET_THEM) and then make again$(foreach name,$(PRESENT),$(if $(filter $(package_$(name)),$(PKGS_MISSING)),; WITH_$(name)=no builds without $(package_$(name))))))
 endif
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS))
 BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle $(filter liburing,$(PKGS))) -lm
@@ -102,7 +123,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-
 OPT ?= $(if $(SAN),-O1 -g1,-O3 -g)
 # No contraction of a * b + c and no -ffast-math: the bits of a float operator are the source's.
 FLAGS = -std=gnu11 $(OPT) $(WARN) -fno-common -fvisibility=hidden -ffp-contract=off -fPIC -pthread -MMD -MP -I. \
-        -I$(OBJ)/gen -DCOORDGEN_VERSION='"$(VERSION)"' \
+        -I$(OBJ)/gen -DCOORDGEN_VERSION='"$(VERSION)"' $(foreach name,$(PATH_VARS),-DCOORDGEN_$(name)='"$($(name))"') \
         $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer -fno-var-tracking) \
         $(if $(SYSROOT),--sysroot=$(SYSROOT)) $(if $(LIBRARIES_DIR),-isystem $(LIBRARIES_DIR)/include) $(PKG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
 LINK = $(CC) -pthread $(if $(SYSROOT),--sysroot=$(SYSROOT)) -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) \
@@ -272,6 +293,7 @@ help:
 	@echo 'make install-deps     the Debian packages that all of this needs'
 	@echo 'make clean, make dist'
 	@echo 'Variables: CC=clang  CC=aarch64-linux-gnu-gcc (after tools/aarch64-sysroot)  SAN=address,undefined  SAN=thread  OPT="-O0 -g"  WERROR=  CFLAGS=  LDFLAGS=  V=1'
+	@echo 'Folders, absolute: $(foreach name,$(PATH_VARS),$(name)=$($(name)))'
 	@echo 'PLATFORM=musl (after tools/musl-libs)  PLATFORM=android (docs/android.md)  $(foreach name,$(OPTIONAL),WITH_$(name)=no)'
 
 .PHONY: install-deps

@@ -24,7 +24,8 @@ typedef struct DirectAlignment {
 
 /* 0; -EOPNOTSUPP: the kernel does not say (before Linux 6.1, some file systems); -errno. */
 int kernel_direct_alignment(int fd, DirectAlignment *alignmentp);
-/* Reads from the page cache without asking the disk: bytes, or -errno (-EAGAIN: not there; -EOPNOTSUPP: cannot tell). */
+/* Reads from the page cache without asking the disk: bytes, or -errno (-EAGAIN: not there; -EOPNOTSUPP: no file system
+ * or kernel for it). */
 ssize_t kernel_read_cached(int fd, void *data, size_t len_bytes, uint64_t offset_bytes);
 /* A descriptor that becomes readable when the process ends, closed on exec, or -errno. */
 int kernel_pidfd_open(pid_t pid);

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* --- LIST: from the front, any element can be removed -------------------------------------------------------------- */
+/* --- LIST: from the front, any element can be removed ------------------------------------------------------------- */
 
 #define LIST_HEAD(name, type)                                                                                          \
     struct name {                                                                                                      \
@@ -39,7 +39,7 @@
         *(element)->field.le_prev = LIST_NEXT(element, field);                                                         \
     } while (0)
 
-/* --- STAILQ: in at the end, out at the front ------------------------------------------------------------------------ */
+/* --- STAILQ: in at the end, out at the front ---------------------------------------------------------------------- */
 
 #define STAILQ_HEAD(name, type)                                                                                        \
     struct name {                                                                                                      \
@@ -80,7 +80,7 @@
             (head)->stqh_last = linkp_;                                                                                \
     } while (0)
 
-/* --- TAILQ: both ends, any element can be removed ------------------------------------------------------------------- */
+/* --- TAILQ: both ends, any element can be removed ----------------------------------------------------------------- */
 
 #define TAILQ_HEAD(name, type)                                                                                         \
     struct name {                                                                                                      \

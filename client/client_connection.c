@@ -10,11 +10,10 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/paths.h"
 #include "client/client_internal.h"
 #include "proto/proto_check.h"
 #include "proto/wire_check.h"
-
-static const char socket_path_system[] = "/run/coordgen/api.sock";
 
 /* The environment is not believed in a set-user-id program. */
 static void socket_path_default(char *path, size_t room_bytes) {
@@ -24,12 +23,12 @@ static void socket_path_default(char *path, size_t room_bytes) {
         snprintf(path, room_bytes, "%s", given);
         return;
     }
-    snprintf(path, room_bytes, "%s", socket_path_system);
+    snprintf(path, room_bytes, "%s", PATH_API_SOCKET);
     if (!access(path, F_OK) || !runtime || !*runtime)
         return;
     snprintf(path, room_bytes, "%s/coordgen/api.sock", runtime);
     if (access(path, F_OK))
-        snprintf(path, room_bytes, "%s", socket_path_system);
+        snprintf(path, room_bytes, "%s", PATH_API_SOCKET);
 }
 
 static int connect_failed(CoordgenClient *client, int error) {

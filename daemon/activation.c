@@ -122,7 +122,7 @@ static int look_for_systemd(ActivationSet *set, ErrText *err) {
     return 0;
 }
 
-/* ---- Android's init ------------------------------------------------------------------------------------------------ */
+/* ---- Android's init ---------------------------------------------------------------------------------------------- */
 
 static int take_from_init(ActivationSet *set, const char *variable, const char *value, bool is_admin, ErrText *err) {
     uint64_t fd;

@@ -12,6 +12,7 @@
 
 #include "base/file_io.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "base/machine_limits.h"
 #include "base/options.h"
 #include "base/printable.h"
@@ -53,7 +54,7 @@ static void default_cache_dir(char *path, size_t room_bytes) {
         return;
     }
     if (geteuid() == 0) {
-        snprintf(path, room_bytes, "/var/cache/coordgen");
+        snprintf(path, room_bytes, PATH_CACHE_DIR);
         return;
     }
     given = getenv("XDG_CACHE_HOME");
@@ -73,7 +74,7 @@ static void default_state_dir(char *path, size_t room_bytes) {
     if (given && *given == '/')
         snprintf(path, room_bytes, "%.*s", (int)strcspn(given, ":"), given);
     else if (geteuid() == 0)
-        snprintf(path, room_bytes, "/var/lib/coordgen");
+        snprintf(path, room_bytes, PATH_STATE_DIR);
     else if ((given = getenv("XDG_STATE_HOME")) && *given == '/')
         snprintf(path, room_bytes, "%s/coordgen", given);
     else if (home && *home == '/')
@@ -232,7 +233,7 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
     return 0;
 }
 
-static const char *const config_roots[] = { "/usr/lib", "/run", "/etc" }; /* a later one wins */
+static const char *const config_roots[] = { PATH_CONFIG_VENDOR, PATH_CONFIG_RUNTIME, PATH_CONFIG_SYSTEM };
 #define DROP_INS_MAX 256
 
 typedef struct DropIn {
@@ -288,7 +289,7 @@ int config_read_files(Config *config, const char *root, ErrText *err) {
     if (!drop_ins)
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t i = 0; i < ARRAY_LEN(config_roots); i++) {
-        if (!strcmp(config_roots[i], "/run"))
+        if (config_roots[i] == config_roots[1]) /* drop-ins alone */
             continue;
         snprintf(path, sizeof(path), "%s%s/coordgen/coordgend.conf", root, config_roots[i]);
         r = config_read_file(config, path, false, err);

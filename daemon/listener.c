@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/file_io.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "base/printable.h"
 #include "daemon/activation.h"
 
@@ -184,7 +185,7 @@ void listener_close(Listener *listener) {
     *listener = (Listener){ .fd = -1 };
 }
 
-/* ---- sockets that were handed over --------------------------------------------------------------------------------- */
+/* ---- sockets that were handed over ------------------------------------------------------------------------------- */
 
 static int open_handed_over(ListenerSet *set, ErrText *err) {
     ActivationSet given;
@@ -212,20 +213,23 @@ static int add(ListenerSet *set, const char *address, bool is_admin, ErrText *er
 
 static int open_default(ListenerSet *set, bool is_admin, ErrText *err) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char path[PATH_MAX], folder[PATH_MAX - 16];
+    struct sockaddr_un address;
+    char path[PATH_MAX];
+    SocketPath folder;
     int r;
 
     if (geteuid() == 0)
-        snprintf(folder, sizeof(folder), "/run/coordgen");
+        snprintf(path, sizeof(path), "%s", is_admin ? PATH_ADMIN_SOCKET : PATH_API_SOCKET);
     else if (runtime && *runtime == '/')
-        snprintf(folder, sizeof(folder), "%s/coordgen", runtime);
+        snprintf(path, sizeof(path), "%s/coordgen/%s", runtime, is_admin ? "admin.sock" : "api.sock");
     else
         return err_set(err, LISTENER_E_PATH, "XDG_RUNTIME_DIR is not set: name a socket with --listen=PATH");
-    r = file_make_dirs(folder, err);
+    r = address_of(path, &address, err);
     if (r)
         return r;
-    snprintf(path, sizeof(path), "%s/%s", folder, is_admin ? "admin.sock" : "api.sock");
-    return add(set, path, is_admin, err);
+    folder_of(&address, folder);
+    r = file_make_dirs(folder, err);
+    return r ? r : add(set, path, is_admin, err);
 }
 
 int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/paths.h"
+
 /**
  * model_dir_default() - the folder of models where none is named
  *
@@ -21,7 +23,7 @@ int model_dir_default(char *path, size_t room_bytes) {
     if (state && *state == '/') /* several are separated by colons */
         n = snprintf(path, room_bytes, "%.*s/models", (int)strcspn(state, ":"), state);
     else if (geteuid() == 0)
-        n = snprintf(path, room_bytes, "%s", MODEL_DIR_SYSTEM);
+        n = snprintf(path, room_bytes, "%s", PATH_MODEL_DIR);
     else if (xdg && *xdg == '/') /* the XDG specification: a relative path is to be ignored */
         n = snprintf(path, room_bytes, "%s/coordgen/models", xdg);
     else if (home && *home == '/')

@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-#define MODEL_DIR_SYSTEM "/var/lib/coordgen/models" /* packaging/tmpfiles.d makes it */
-
 /* 0, -ENAMETOOLONG, or -ENOENT: neither XDG_DATA_HOME nor HOME is set. */
 int model_dir_default(char *path, size_t room_bytes);
 

@@ -3,10 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/paths.h"
 #include "client/ctl/ctl.h"
 #include "model/model_dir.h"
-
-#define SYSTEM_SOCKETS "/run/coordgen/"
 
 static const char *sudo(void) {
     return geteuid() ? "sudo " : "";
@@ -14,7 +13,7 @@ static const char *sudo(void) {
 
 void ctl_hint_connect(const Ctl *ctl, int code) {
     const char *path = coordgen_client_socket_path(ctl->client);
-    const bool is_system = !strncmp(path, SYSTEM_SOCKETS, strlen(SYSTEM_SOCKETS));
+    const bool is_system = !strcmp(path, PATH_API_SOCKET) || !strcmp(path, PATH_ADMIN_SOCKET);
 
     if (ctl->quiet)
         return;
@@ -36,7 +35,7 @@ void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir) 
     fprintf(stderr, "Imported as %.*s: coordgenctl chat %.*s\n", (int)(strlen(name) - strlen(".cgm")), name,
             (int)(strlen(name) - strlen(".cgm")), name);
     /* The system's service looks elsewhere, and its user may not read what is in a home. */
-    if (geteuid() && strcmp(model_dir, MODEL_DIR_SYSTEM) && !access(SYSTEM_SOCKETS "api.sock", F_OK))
+    if (geteuid() && strcmp(model_dir, PATH_MODEL_DIR) && !access(PATH_API_SOCKET, F_OK))
         fputs("That is for a coordgend of your own. For the system's: sudo coordgenctl model import FILE.gguf\n",
               stderr);
 }

@@ -7,13 +7,14 @@
 
 #include "base/decimal.h"
 #include "base/nearest_word.h"
+#include "base/paths.h"
 #include "client/ctl/ctl.h"
 
 const Option ctl_common_options[] = {
     { "json", 0, "MODE", "pretty, short (one object a line) or off" },
     { "", 'j', NULL, "--json=pretty on a terminal, else --json=short" },
     { "quiet", 'q', NULL, "no progress, notes or timings" },
-    { "socket", 0, "PATH", "of the service (default: $COORDGEN_SOCKET, /run/coordgen/api.sock)" },
+    { "socket", 0, "PATH", "of the service (default: $COORDGEN_SOCKET, " PATH_API_SOCKET ")" },
     { "admin-socket", 0, NULL, "the administrators' socket, beside that one" },
     { "help", 'h', NULL, "this text" },
     { "version", 0, NULL, "the version" },

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "base/paths.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 
@@ -45,11 +46,11 @@ static bool admin_path(const char *api_path, char *path, size_t room_bytes) {
         return (size_t)snprintf(path, room_bytes, "%.*sadmin.sock", slash ? (int)(slash - given + 1) : 0, given) <
                room_bytes;
     }
-    snprintf(path, room_bytes, "/run/coordgen/admin.sock");
+    snprintf(path, room_bytes, "%s", PATH_ADMIN_SOCKET);
     if (access(path, F_OK) && runtime && *runtime) {
         snprintf(path, room_bytes, "%s/coordgen/admin.sock", runtime);
         if (access(path, F_OK))
-            snprintf(path, room_bytes, "/run/coordgen/admin.sock");
+            snprintf(path, room_bytes, "%s", PATH_ADMIN_SOCKET);
     }
     return true;
 }

@@ -36,6 +36,14 @@ $(BUILD)/test/test_layer_reader $(BUILD)/test/test_layer_reader_faults: private 
 # Its allocations fail one by one, libevent's too, which it is told of.
 $(BUILD)/test/test_server: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc strdup)
 
+# Larger pages than this machine's, pretended: see there.
+LARGE_PAGES := $(BUILD)/test/large_pages.so
+$(LARGE_PAGES): test/pages/large_pages.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -O1 -fPIC -shared $< -ldl -o $@
+.PHONY: large-pages
+large-pages: $(LARGE_PAGES)
+
 .PHONY: unit unit-programs bench-programs
 unit-programs: $(UNIT_BIN)
 unit: $(UNIT_BIN)

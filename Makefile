@@ -83,7 +83,7 @@ LIBRARIES_DIR ?= $(if $(filter musl,$(PLATFORM)),$(abspath build/musl/sysroot))
 .SECONDARY:
 
 # Goals that compile nothing themselves, so that they work before the packages are there.
-PLAIN_GOALS := help clean dist lint format check check-long demo install-deps install-aarch64 uninstall
+PLAIN_GOALS := help clean dist lint format check check-long demo install-deps install-aarch64 install-musl uninstall
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------

@@ -96,12 +96,14 @@ format:
 # The packages come first; what needs pkg-config is parsed by the makes that these scripts start.
 check: install-deps install-aarch64
 	@test/run-check
-check-long: install-deps install-aarch64
+check-long: install-deps install-aarch64 install-musl
 	@test/run-check --long
 # Without them, the phase that needs them is skipped.
-.PHONY: install-aarch64
+.PHONY: install-aarch64 install-musl
 install-aarch64: install-deps
 	@tools/install-deps --aarch64 || :
+install-musl: install-deps
+	@tools/install-deps --musl || :
 demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 

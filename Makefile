@@ -144,7 +144,8 @@ endif
 X86_KERNELS := %__avx2.c %__avx512.c %__avx512vbmi.c %__avx512vnni.c %__avx512vnnivbmi.c %__amx.c
 ARM_KERNELS := %__neon.c %__neondot.c %__i8mm.c
 OTHER_MACHINE := $(if $(filter x86_64-% amd64-%,$(MACHINE)),,$(X86_KERNELS)) $(if $(filter aarch64-%,$(MACHINE)),,$(ARM_KERNELS))
-LEFT_OUT := $(foreach name,$(ABSENT),$(file_$(name)).c) $(foreach name,$(PRESENT),$(file_$(name))_none.c)
+LEFT_OUT := $(foreach name,$(ABSENT),$(file_$(name)).c) $(foreach name,$(PRESENT),$(file_$(name))_none.c) \
+            $(if $(filter android,$(PLATFORM)),base/c_library.c,base/c_library_android.c)
 src = $(filter-out $(OTHER_MACHINE) $(LEFT_OUT),$(sort $(wildcard $(addsuffix /*.c,$(1)))))
 objs = $(patsubst %.c,$(OBJ)/%.o,$(1))
 

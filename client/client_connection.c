@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/c_library.h"
 #include "base/clock.h"
 #include "base/paths.h"
 #include "client/client_internal.h"
@@ -17,7 +18,8 @@
 
 /* The environment is not believed in a set-user-id program. */
 static void socket_path_default(char *path, size_t room_bytes) {
-    const char *given = secure_getenv("COORDGEN_SOCKET"), *runtime = secure_getenv("XDG_RUNTIME_DIR");
+    const char *given = c_library_secure_getenv("COORDGEN_SOCKET"),
+               *runtime = c_library_secure_getenv("XDG_RUNTIME_DIR");
 
     if (given && *given) {
         snprintf(path, room_bytes, "%s", given);

@@ -19,8 +19,8 @@ $(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_LAYOUTS) $(LIB_BENCH) $(
 
 $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
 # Some 250 programs, each with the whole library: lld, where it is there, takes half as long as ld for each. (A compiler
-# for another machine looks for one under that machine's name.)
-UNIT_LINKER := $(if $(BUILDING),$(if $(CROSS),,$(if $(shell command -v ld.lld),-fuse-ld=lld)))
+# for another machine looks for one under that machine's name; a static program of musl's ends at once with it.)
+UNIT_LINKER := $(if $(BUILDING),$(if $(CROSS)$(STATIC),,$(if $(shell command -v ld.lld),-fuse-ld=lld)))
 $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_LAYOUTS) $(ALL_LIBS)
 	$(call link,$(UNIT_LINKER) -lcmocka $(ALL_SYS))
 # It counts what our code allocates; calls inside of libraries do not come by, and the sanitizers' do not mind.

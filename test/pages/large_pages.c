@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Larger pages than the machine's, pretended: LD_PRELOAD=large_pages.so LARGE_PAGE_BYTES=65536 PROGRAM. Calls of the C
- * library about memory then keep the rules of a kernel with such pages: addresses of maps are aligned to them, an offset
- * or an address between two pages is refused with EINVAL, a length means all pages that it touches. Memory that the C
- * library maps for itself (malloc(), stacks) stays as it is.
+ * library about memory then keep the rules of a kernel with such pages: addresses of maps are aligned to them, an
+ * offset or an address between two pages is refused with EINVAL, a length means all pages that it touches. Memory that
+ * the C library maps for itself (malloc(), stacks) stays as it is.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -105,7 +105,9 @@ $(error The development files of these libraries are missing: $(PKGS_MISSING). $
 endif
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS))
 BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle $(filter liburing,$(PKGS))) -lm
-CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8)
+# What the programs need of the makers of devices: make DEVICE_LIBS='-L/opt/vendor/lib -lvendor' (docs/porting.md).
+DEVICE_LIBS ?=
+CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8) $(DEVICE_LIBS)
 PROTO_LIBS := $(shell $(PKG_CONFIG) --libs libprotobuf-c)
 DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent $(filter libsystemd,$(PKGS)))
 # For programs that use the draft database; the others take nothing of it from libcore.a.

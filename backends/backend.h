@@ -107,6 +107,9 @@ typedef struct LinearOutput {
     LinearGate gate;
 } LinearOutput;
 
+/* Products that any device has under way at most: how many one has is its own number (product_slots). */
+#define BACKEND_PRODUCT_SLOTS_MAX 8
+
 /* Outputs that a piece of a product has at most. */
 #define LINEAR_PIECE 512
 

@@ -3,16 +3,23 @@
 
 #include <string.h>
 
-/* Insertions, deletions, changes and swaps of neighbours that turn one word into the other; long words are far. */
-static unsigned edit_distance(const char *a, const char *b) {
-    enum {
-        LEN_MAX = 31
-    };
-    size_t n_a = strlen(a), n_b = strlen(b);
+enum {
+    LEN_MAX = 63 /* longer words are far */
+};
+
+/* What turns one word into the other: insertions, deletions, changes and swaps of neighbours. */
+typedef struct Distance {
+    unsigned whole;
+    unsigned beginning; /* of the first into any beginning of the second */
+} Distance;
+
+static Distance edit_distance(const char *a, const char *b) {
+    size_t n_a = strnlen(a, LEN_MAX + 1), n_b = strnlen(b, LEN_MAX + 1);
+    Distance distance = { LEN_MAX, LEN_MAX };
     unsigned rows[3][LEN_MAX + 1];
 
     if (n_a > LEN_MAX || n_b > LEN_MAX)
-        return LEN_MAX;
+        return distance;
     for (size_t j = 0; j <= n_b; j++)
         rows[0][j] = (unsigned)j;
     for (size_t i = 1; i <= n_a; i++) {
@@ -31,27 +38,38 @@ static unsigned edit_distance(const char *a, const char *b) {
             now[j] = best;
         }
     }
-    return rows[n_a % 3][n_b];
+    distance.whole = rows[n_a % 3][n_b];
+    for (size_t j = 0; j <= n_b; j++)
+        if (rows[n_a % 3][j] < distance.beginning)
+            distance.beginning = rows[n_a % 3][j];
+    return distance;
 }
 
 /**
- * nearest_word() - the name that somebody may have meant
+ * nearest_word() - find the name that somebody may have meant
  *
- * One that begins with the word, or differs from it by fewer letters than would make it another word.
+ * The name differs from the word by fewer letters than would make it another word, or begins with the word. A longer
+ * word may be one letter off such a beginning. Time: n times the product of two lengths, of at most LEN_MAX each.
  */
 const char *nearest_word(const char *word, const char *const *names, size_t n) {
+    return nearest_word_in(word, names, sizeof(*names), n);
+}
+
+const char *nearest_word_in(const char *word, const char *const *names, size_t stride_bytes, size_t n) {
     size_t len_bytes = strlen(word);
     unsigned best = len_bytes < 4 ? 2 : len_bytes < 8 ? 3 : 4; /* nearer than this */
     const char *nearest = NULL;
 
     for (size_t i = 0; i < n; i++) {
-        unsigned distance = edit_distance(word, names[i]);
+        const char *name = *(const char *const *)(const void *)((const char *)names + i * stride_bytes);
+        const Distance to = edit_distance(word, name);
+        unsigned distance = to.whole;
 
-        if (len_bytes >= 3 && !strncmp(names[i], word, len_bytes)) /* the beginning of it */
-            distance = 1;
+        if ((len_bytes >= 3 && !to.beginning) || (len_bytes >= 5 && to.beginning == 1 && distance > 2))
+            distance = to.beginning + 1;
         if (distance < best) {
             best = distance;
-            nearest = names[i];
+            nearest = name;
         }
     }
     return nearest;

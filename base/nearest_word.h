@@ -5,7 +5,9 @@
 
 #include <stddef.h>
 
-/* One of names[n]; NULL: none is near. */
+/* Returns one of names[n]; NULL: none is near. */
 const char *nearest_word(const char *word, const char *const *names, size_t n);
+/* Returns one of n structures' names: the first is at *names, each other one stride_bytes behind the one before. */
+const char *nearest_word_in(const char *word, const char *const *names, size_t stride_bytes, size_t n);
 
 #endif

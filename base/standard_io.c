@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,11 +42,21 @@ int standard_output_flush(ErrText *err) {
              : 0;
 }
 
+/* Says whether whoever read the output has gone: head(1) that has seen enough, a pager that was left. The error of the
+ * write itself may be long past. */
+static bool is_reader_gone(void) {
+    struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+    return poll(&out, 1, 0) == 1 && out.revents & (POLLERR | POLLHUP);
+}
+
 int standard_output_end(const char *program, int status, int failed_status) {
     ErrText err = { "" };
 
     if (!standard_output_flush(&err))
         return status;
+    if (is_reader_gone())
+        return STANDARD_OUTPUT_EXIT_UNREAD;
     fprintf(stderr, "%s: %s\n", program, err.text);
     return status ? status : failed_status;
 }

@@ -10,7 +10,9 @@
 int standard_io_secure(void);
 /* Before a program ends, and where it wants to know: whether all that it printed is written. 0 or -errno. */
 int standard_output_flush(ErrText *err);
-/* Both for a main() that has nothing else to say: a program whose output is lost has failed. An exit status. */
+/* Both for a main() that has nothing else to say: a program whose output is lost has failed. Where the reader of the
+ * output has gone, nothing is said, as other programs end by SIGPIPE. An exit status. */
+#define STANDARD_OUTPUT_EXIT_UNREAD 141 /* what a shell makes of SIGPIPE */
 int standard_output_end(const char *program, int status, int failed_status);
 
 #endif

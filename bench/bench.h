@@ -70,7 +70,8 @@ typedef struct BenchRun {
 } BenchRun;
 
 typedef enum BenchForm {
-    BENCH_FORM_TABLE,
+    BENCH_FORM_TABLE, /* columns that line up */
+    BENCH_FORM_MARKDOWN,
     BENCH_FORM_CSV,
     BENCH_FORM_JSON,
 } BenchForm;

@@ -5,6 +5,7 @@
 
 #include "bench/bench.h"
 #include "bench/machine.h"
+#include "bench/text_table.h"
 #include "model/json_text.h"
 
 /* What the JSON says beside the results. */
@@ -36,35 +37,58 @@ static json_t *machine_json(const BenchRun *run, unsigned int n_threads) {
     return machine;
 }
 
+/* Prints what the machine and the model are. */
+static void print_machine(const BenchRun *run, unsigned int n_threads) {
+    char name[256];
+
+    machine_name(name, sizeof(name));
+    printf("%s; %u threads", name, n_threads);
+    if (run->engine)
+        printf("; %s, %.1f MB of weights, %s; int8 peak %.0f Gop/s, memory %.1f GB/s", engine_info(run->engine)->name,
+               (double)engine_info(run->engine)->weights_bytes / 1e6, engine_info(run->engine)->kernel,
+               run->floors->gops_per_s, run->floors->gbytes_per_s);
+    if (run->engine && run->floors->fed_gops_per_s)
+        printf("; with operands from the cache %.0f Gop/s by median", run->floors->fed_gops_per_s);
+    if (run->floors->disk_gbytes_per_s)
+        printf("; disk %.2f GB/s with O_DIRECT by median", run->floors->disk_gbytes_per_s);
+    printf("\n\n");
+}
+
+/* Prints the report's tables as columns that line up. 0 or -ENOMEM. */
+static int print_aligned(const BenchReport *report) {
+    _cleanup_(freep) char *markdown = NULL;
+    size_t len_bytes;
+    FILE *text = open_memstream(&markdown, &len_bytes);
+
+    if (!text)
+        return -ENOMEM;
+    bench_report_table(report, text);
+    return fclose(text) ? -ENOMEM : text_table_print(markdown, text_table_width(stdout), stdout);
+}
+
+static int out_of_memory(void) {
+    fprintf(stderr, "coordgen-bench: out of memory\n");
+    return BENCH_FAILED;
+}
+
 int bench_print(const BenchRun *run, BenchForm form, size_t json_flags, unsigned int n_threads) {
     json_t *json;
-    char name[256];
 
     run->report->machine = machine_json(run, n_threads);
     if (form == BENCH_FORM_CSV) {
         bench_report_csv(run->report, stdout);
         return BENCH_OK;
     }
-    if (form == BENCH_FORM_TABLE) {
-        machine_name(name, sizeof(name));
-        printf("%s; %u threads", name, n_threads);
-        if (run->engine)
-            printf("; %s, %.1f MB of weights, %s; int8 peak %.0f Gop/s, memory %.1f GB/s",
-                   engine_info(run->engine)->name, (double)engine_info(run->engine)->weights_bytes / 1e6,
-                   engine_info(run->engine)->kernel, run->floors->gops_per_s, run->floors->gbytes_per_s);
-        if (run->engine && run->floors->fed_gops_per_s)
-            printf("; with operands from the cache %.0f Gop/s by median", run->floors->fed_gops_per_s);
-        if (run->floors->disk_gbytes_per_s)
-            printf("; disk %.2f GB/s with O_DIRECT by median", run->floors->disk_gbytes_per_s);
-        printf("\n\n");
+    if (form == BENCH_FORM_TABLE || form == BENCH_FORM_MARKDOWN) {
+        print_machine(run, n_threads);
+        if (form == BENCH_FORM_TABLE)
+            return print_aligned(run->report) ? out_of_memory() : BENCH_OK;
         bench_report_table(run->report, stdout);
         return BENCH_OK;
     }
     json = bench_report_json(run->report);
-    if (!json || json_dumpf(json, stdout, json_flags)) {
-        fprintf(stderr, "coordgen-bench: out of memory\n");
-        return BENCH_FAILED;
-    }
+    if (!json || json_dumpf(json, stdout, json_flags))
+        return out_of_memory();
     putchar('\n');
     json_decref(json);
     return BENCH_OK;

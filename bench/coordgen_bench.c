@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/nearest_word.h"
 #include "base/options.h"
 #include "base/standard_io.h"
 #include "bench/bench.h"
@@ -52,7 +53,7 @@ static const char help_head[] =
     "Options\n";
 
 static const char help_foot[] = "\n"
-                                "The report is a table in Markdown otherwise. Exit code: 0, 1 failed, 2 wrong usage.\n";
+                                "The columns of the report line up otherwise. Exit code: 0, 1 failed, 2 wrong usage.\n";
 
 enum {
     HELP_COLUMN = 24,
@@ -87,6 +88,7 @@ enum { /* indices into option_table */
     OPT_FLOOR,
     OPT_JSON,
     OPT_CSV,
+    OPT_MARKDOWN,
     OPT_VERBOSE,
     OPT_HELP,
     OPT_VERSION,
@@ -144,6 +146,7 @@ static const Option option_table[] = {
     [OPT_FLOOR] = { "floor", 0, NULL, "the columns with floors; they are always there" },
     [OPT_JSON] = { "json", 0, "[HOW]", "report as JSON: pretty (default), short, off" },
     [OPT_CSV] = { "csv", 0, NULL, "report as CSV" },
+    [OPT_MARKDOWN] = { "markdown", 0, NULL, "report as a table in Markdown" },
     [OPT_VERBOSE] = { "verbose", 0, NULL, "log to stderr" },
     [OPT_HELP] = { "help", 'h', NULL, "this text" },
     [OPT_VERSION] = { "version", 0, NULL, "the version" },
@@ -328,6 +331,9 @@ static const char *take_option(int option, const char *value, Command *command, 
     case OPT_CSV:
         command->form = BENCH_FORM_CSV;
         return NULL;
+    case OPT_MARKDOWN:
+        command->form = BENCH_FORM_MARKDOWN;
+        return NULL;
     case OPT_VERBOSE:
         log_set_level(LOG_LEVEL_DEBUG);
         return NULL;
@@ -396,8 +402,8 @@ static int check_options(const Command *command) {
         return usage("%s", "--data is missing: a file of requests");
     if (command->verb->fn == bench_flash && !command->bench.draft)
         return usage("%s", "--draft is missing: the model that drafts");
-    return command->is_given[OPT_JSON] && command->is_given[OPT_CSV]
-               ? usage("%s", "--json and --csv are two forms of one report: choose one")
+    return command->is_given[OPT_JSON] + command->is_given[OPT_CSV] + command->is_given[OPT_MARKDOWN] > 1
+               ? usage("%s", "--json, --csv and --markdown are forms of one report: choose one")
                : BENCH_OK;
 }
 
@@ -561,6 +567,16 @@ static bool read_words(int argc, char **argv, Command *command, const char *argu
     return r == OPTIONS_E_END;
 }
 
+/* Says that there is no such verb, and which one may be meant. */
+static int unknown_verb(const char *name) {
+    const char *near = nearest_word_in(name, &verbs[0].name, sizeof(*verbs), ARRAY_LEN(verbs));
+
+    if (!near)
+        return usage("unknown verb '%.64s'", name);
+    fprintf(stderr, "coordgen-bench: unknown verb '%.64s': did you mean '%s'?\n", name, near);
+    return BENCH_USAGE;
+}
+
 int main(int argc, char **argv) {
     Command command = {
         .requests = "1,2,4,8,16",
@@ -587,7 +603,7 @@ int main(int argc, char **argv) {
         if (!strcmp(verbs[i].name, arguments[0]))
             command.verb = &verbs[i];
     if (!command.verb)
-        return usage("unknown verb '%s'", arguments[0]);
+        return unknown_verb(arguments[0]);
     if (arguments[1])
         return usage("unexpected argument '%s'", arguments[1]);
     if (command.verb->fn && !command.model.model)

@@ -87,11 +87,21 @@ static double mean_of(const FlashReport *report, size_t cell, size_t policy, dou
 }
 
 FlashMeans flash_report_means(const FlashReport *report, size_t cell, size_t policy) {
-    return (FlashMeans){
+    FlashMeans means = {
         .tokens_per_s = mean_of(report, cell, policy, spec_tokens_per_s),
         .ratio = mean_of(report, cell, policy, spec_ratio_to_plain),
         .accept_length = mean_of(report, cell, policy, spec_accept_length),
+        .least_ratio = INFINITY,
+        .most_ratio = -INFINITY,
     };
+
+    for (size_t task = 0; task < report->data.n_tasks; task++) {
+        const double ratio = spec_ratio_to_plain(&flash_report_scores(report, cell, task)[policy]);
+
+        means.least_ratio = fmin(means.least_ratio, ratio);
+        means.most_ratio = fmax(means.most_ratio, ratio);
+    }
+    return means;
 }
 
 /* --- tables ------------------------------------------------------------------------------------------------------- */
@@ -146,9 +156,9 @@ static void put_rows(const FlashReport *report, FILE *file) {
 }
 
 static void put_means(const FlashReport *report, FILE *file) {
-    fprintf(file, "\nGeometric means over the tasks:\n\n"
-                  "| memory %% | MB/s | policy | tokens/s | of flash-ar | tokens a step |\n");
-    put_rule(6, file);
+    fprintf(file, "\nGeometric means over the tasks, and the spread of the tasks:\n\n"
+                  "| memory %% | MB/s | policy | tokens/s | of flash-ar | least | most | tokens a step |\n");
+    put_rule(8, file);
     for (size_t i = 0; i < report->n_cells * report->n_policies; i++) {
         const FlashCell *cell = &report->cells[i / report->n_policies];
         const FlashMeans means = flash_report_means(report, i / report->n_policies, i % report->n_policies);
@@ -158,6 +168,8 @@ static void put_means(const FlashReport *report, FILE *file) {
         fprintf(file, " | %s |", report->scores[i % report->n_policies].mode);
         put_number(means.tokens_per_s, 3, file);
         put_number(means.ratio, 2, file);
+        put_number(means.least_ratio, 2, file);
+        put_number(means.most_ratio, 2, file);
         put_number(means.accept_length, 2, file);
         putc('\n', file);
     }
@@ -289,10 +301,11 @@ static json_t *means_json(const FlashReport *report) {
         const FlashMeans means = flash_report_means(report, i / report->n_policies, i % report->n_policies);
 
         if (isfinite(means.tokens_per_s) && isfinite(means.ratio) && isfinite(means.accept_length))
-            json_array_append_new(array, json_pack("{s:s, s:I, s:I, s:f, s:f, s:f}", "policy",
+            json_array_append_new(array, json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "policy",
                                                    report->scores[i % report->n_policies].mode, "budget",
                                                    (json_int_t)cell->budget, "rate", (json_int_t)cell->rate,
                                                    "tokens_per_s", means.tokens_per_s, "ratio_to_flash_ar", means.ratio,
+                                                   "least_ratio", means.least_ratio, "most_ratio", means.most_ratio,
                                                    "accept_length", means.accept_length));
     }
     return array;

@@ -33,9 +33,10 @@ int flash_report_init(FlashReport *report, size_t n_cells, const char *const *po
 void flash_report_deinit(FlashReport *report);
 SpecScore *flash_report_scores(const FlashReport *report, size_t cell, size_t task); /* [n_policies] */
 
-/* Over the tasks, geometric; NaN where one of them has none. */
+/* What a policy reaches over the tasks: geometric means, NaN where a task has none, and the ratio's spread. */
 typedef struct FlashMeans {
     double tokens_per_s, ratio, accept_length;
+    double least_ratio, most_ratio; /* of a task */
 } FlashMeans;
 FlashMeans flash_report_means(const FlashReport *report, size_t cell, size_t policy);
 

@@ -17,7 +17,7 @@ const Option spec_options[SPEC_OPTIONS] = {
     [SPEC_OPT_TEMPERATURE] = { "temperature", 0, "T", "spec, flash, mobile: 0 (default) is greedy" },
     [SPEC_OPT_SEED] = { "seed", 0, "N", "spec, flash, mobile: of sampling (default 0)" },
     [SPEC_OPT_PLOT] = { "plot", 0, "FILE",
-                        "spec: tokens a step and speeds as SVG; flash: tokens a second by the flash's speed" },
+                        "spec: speeds by task and mode as SVG; flash: tokens a second by the flash's speed" },
     [SPEC_OPT_DRAFT] = { "draft", 0, "FILE",
                          "flash: the model in memory that drafts, a .gguf or a .cgm package; self: those of the\n"
                          "target's layers that are in memory" },

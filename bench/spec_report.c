@@ -105,32 +105,36 @@ json_t *spec_report_json(const SpecReport *report) {
     return results;
 }
 
-/* A line for each task from plain decoding to the last mode. */
+/* Draws a group of bars for each task, one bar a mode beside plain decoding, whose speed is a line. */
 int spec_report_plot(const SpecReport *report, const char *title, const char *path, ErrText *err) {
-    _cleanup_(freep) SvgPoint *points = calloc(report->n, sizeof(*points));
-    _cleanup_(freep) SvgSeries *series = calloc(report->n, sizeof(*series));
+    const size_t n_tasks = report->data.n_tasks, n_modes = n_tasks ? report->n / n_tasks : 0;
+    _cleanup_(freep) SvgPoint *points = calloc(report->n + 1, sizeof(*points));
+    _cleanup_(freep) SvgSeries *series = calloc(n_modes + 1, sizeof(*series));
+    _cleanup_(freep) const char **groups = calloc(n_tasks + 1, sizeof(*groups));
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     SvgPlot plot = { .title = title,
-                     .x_title = "tokens a decoding step",
+                     .x_title = "",
                      .y_title = "speed of decoding over plain",
                      .series = series,
+                     .groups = groups,
+                     .n_groups = n_tasks,
                      .level = 1,
                      .level_name = "plain" };
 
-    if (!points || !series)
+    if (!points || !series || !groups)
         return err_set(err, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < report->n; i++) {
-        const SpecScore *score = &report->scores[i];
-        SvgSeries *last = plot.n_series ? &series[plot.n_series - 1] : NULL;
+    for (size_t task = 0; task < n_tasks; task++)
+        groups[task] = report->scores[task * n_modes].task;
+    for (size_t mode = 1; mode < n_modes; mode++) { /* the first is plain decoding */
+        SvgSeries *bars = &series[plot.n_series++];
 
-        if (!last || strcmp(last->name, score->task) != 0) {
-            last = &series[plot.n_series++];
-            *last = (SvgSeries){ .name = score->task, .points = points + i };
+        *bars = (SvgSeries){ .name = report->scores[mode].mode, .points = points + mode * n_tasks };
+        for (size_t task = 0; task < n_tasks; task++) {
+            const double ratio = spec_ratio_to_plain(&report->scores[task * n_modes + mode]);
+
+            if (isfinite(ratio)) /* else all answers have one token */
+                points[mode * n_tasks + bars->n++] = (SvgPoint){ .x = (double)task, .y = ratio };
         }
-        points[i] = (SvgPoint){ spec_accept_length(score), spec_ratio_to_plain(score), score->mode };
-        if (!isfinite(points[i].x) || !isfinite(points[i].y)) /* answers of one token */
-            points[i] = (SvgPoint){ 1, 1, score->mode };
-        last->n++;
     }
     svg_plot(&text, &plot);
     return svg_write(&text, path, err);

@@ -21,7 +21,7 @@ void spec_report_table(const SpecReport *report, FILE *file);
 void spec_report_csv(const SpecReport *report, const char *machine, FILE *file);
 /* An array; NULL when there is no memory. */
 json_t *spec_report_json(const SpecReport *report);
-/* Accept lengths against ratios of the decoding speed, an SVG. 0, -ENOMEM, -errno with a text. */
+/* Draws ratios of the decoding speed by task and mode as SVG. 0, -ENOMEM, -errno with a text. */
 int spec_report_plot(const SpecReport *report, const char *title, const char *path, ErrText *err);
 
 #endif

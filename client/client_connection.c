@@ -11,26 +11,19 @@
 
 #include "base/c_library.h"
 #include "base/clock.h"
-#include "base/paths.h"
 #include "client/client_internal.h"
+#include "client/service_socket.h"
 #include "proto/proto_check.h"
 #include "proto/wire_check.h"
 
-/* The environment is not believed in a set-user-id program. */
+/* Writes the path that counts where the program names none. A set-user-id program does not believe the environment. */
 static void socket_path_default(char *path, size_t room_bytes) {
-    const char *given = c_library_secure_getenv("COORDGEN_SOCKET"),
-               *runtime = c_library_secure_getenv("XDG_RUNTIME_DIR");
+    const char *given = c_library_secure_getenv("COORDGEN_SOCKET");
 
-    if (given && *given) {
+    if (given && *given)
         snprintf(path, room_bytes, "%s", given);
-        return;
-    }
-    snprintf(path, room_bytes, "%s", PATH_API_SOCKET);
-    if (!access(path, F_OK) || !runtime || !*runtime)
-        return;
-    snprintf(path, room_bytes, "%s/coordgen/api.sock", runtime);
-    if (access(path, F_OK))
-        snprintf(path, room_bytes, "%s", PATH_API_SOCKET);
+    else
+        service_socket_path("api.sock", path, room_bytes);
 }
 
 static int connect_failed(CoordgenClient *client, int error) {

@@ -136,12 +136,15 @@ static int delta_take(CoordgenClient *client, ClientRequest *request, const Coor
 }
 
 static void progress_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__Response *response) {
-    CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_PROGRESS };
+    CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_PROGRESS, .model = "" };
 
     if (response->op_case == COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS) {
         event.queue_position = response->generate_progress->queue_position;
         event.prefilled_tokens = response->generate_progress->prefilled_tokens;
         event.prompt_tokens = response->generate_progress->prompt_tokens;
+        event.model_state = (int)response->generate_progress->model_state;
+        event.permille = response->generate_progress->model_permille;
+        event.model = response->generate_progress->model ? response->generate_progress->model : "";
     } else {
         event.model_state = (int)response->model_load_progress->state;
         event.permille = response->model_load_progress->permille;
@@ -163,6 +166,7 @@ static const Coordgen__V1__Response__OpCase end_ops[_REQUEST_KIND_N] = {
     [REQUEST_MODEL_UNLOAD] = COORDGEN__V1__RESPONSE__OP_MODEL_UNLOAD,
     [REQUEST_MODEL_PAIR] = COORDGEN__V1__RESPONSE__OP_MODEL_PAIR,
     [REQUEST_MODEL_PAIR_LIST] = COORDGEN__V1__RESPONSE__OP_MODEL_PAIR_LIST,
+    [REQUEST_MODEL_DEFAULT] = COORDGEN__V1__RESPONSE__OP_MODEL_DEFAULT,
     [REQUEST_SESSION_OPEN] = COORDGEN__V1__RESPONSE__OP_SESSION_OPEN,
     [REQUEST_SESSION_FORK] = COORDGEN__V1__RESPONSE__OP_SESSION_FORK,
     [REQUEST_SESSION_CLOSE] = COORDGEN__V1__RESPONSE__OP_SESSION_CLOSE,

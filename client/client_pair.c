@@ -77,3 +77,14 @@ const char *coordgen_model_pair_state_name(int state) {
 
     return state >= 0 && (size_t)state < ARRAY_LEN(names) ? names[state] : "unknown";
 }
+
+const char *coordgen_model_default_by_name(int by) {
+    static const char *const names[] = {
+        [0] = "unknown",
+        [COORDGEN_MODEL_DEFAULT_BY_SETTING] = "setting",
+        [COORDGEN_MODEL_DEFAULT_BY_COMMAND] = "command",
+        [COORDGEN_MODEL_DEFAULT_BY_FIRST] = "first",
+    };
+
+    return by >= 0 && (size_t)by < ARRAY_LEN(names) ? names[by] : "unknown";
+}

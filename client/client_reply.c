@@ -86,6 +86,11 @@ static void model_fill(CoordgenModel *to, CoordgenModelPair *pair, const Coordge
         .sweep_bytes = from->sweep_bytes,
         .read_bytes_per_s = from->read_bytes_per_s,
         .image = or_empty(from->image),
+        .n_chat_takes = from->n_chat_takes,
+        .chat_takes = (const char *const *)from->chat_takes,
+        .default_by = (CoordgenModelDefaultBy)from->default_by,
+        .usable_context_tokens = from->usable_context_tokens,
+        .setting_context_tokens = from->setting_context_tokens,
     };
 }
 
@@ -168,6 +173,8 @@ static bool reply_fill(CoordgenReply *reply) {
         return model_fill_one(reply, response->model_show->model);
     case COORDGEN__V1__RESPONSE__OP_MODEL_LOAD:
         return model_fill_one(reply, response->model_load->model);
+    case COORDGEN__V1__RESPONSE__OP_MODEL_DEFAULT:
+        return model_fill_one(reply, response->model_default->model);
     case COORDGEN__V1__RESPONSE__OP_MODEL_PAIR:
         return client_pairs_fill(reply, &response->model_pair->pair, response->model_pair->pair ? 1 : 0);
     case COORDGEN__V1__RESPONSE__OP_MODEL_PAIR_LIST:

@@ -290,6 +290,8 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.no_history = options.no_history;
     generate.tools = unconst(options.tools);
     generate.documents = unconst(options.documents);
+    generate.has_add_generation_prompt = options.no_generation_prompt;
+    generate.add_generation_prompt = !options.no_generation_prompt;
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
     generate.priority = (Coordgen__V1__Priority)options.priority;
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
@@ -386,6 +388,8 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     tokenize.count_only = options.count_only;
     tokenize.tools = unconst(options.tools);
     tokenize.documents = unconst(options.documents);
+    tokenize.has_add_generation_prompt = options.no_generation_prompt;
+    tokenize.add_generation_prompt = !options.no_generation_prompt;
     message.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
     message.tokenize = &tokenize;
     return client_start(client, REQUEST_TOKENIZE, &message, options.timeout_ms, fn, arg, request_idp);
@@ -468,15 +472,37 @@ int coordgen_model_show_start(CoordgenClient *client, const char *model, int tim
     return client_start(client, REQUEST_MODEL_SHOW, &message, timeout_ms, fn, arg, request_idp);
 }
 
-int coordgen_model_load_start(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn, void *arg,
-                              uint64_t *request_idp) {
+static int load_start(CoordgenClient *client, const char *model, bool on_demand, int timeout_ms, CoordgenEventFn *fn,
+                      void *arg, uint64_t *request_idp) {
     Coordgen__V1__ModelLoadRequest load = COORDGEN__V1__MODEL_LOAD_REQUEST__INIT;
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
 
     load.model = unconst(model);
+    load.has_on_demand = load.on_demand = on_demand;
     message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LOAD;
     message.model_load = &load;
     return client_start(client, REQUEST_MODEL_LOAD, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_model_load_start(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                              uint64_t *request_idp) {
+    return load_start(client, model, false, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_model_want_start(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                              uint64_t *request_idp) {
+    return load_start(client, model ? model : "", true, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_model_default_start(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn,
+                                 void *arg, uint64_t *request_idp) {
+    Coordgen__V1__ModelDefaultRequest choice = COORDGEN__V1__MODEL_DEFAULT_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    choice.model = unconst(model);
+    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT;
+    message.model_default = &choice;
+    return client_start(client, REQUEST_MODEL_DEFAULT, &message, timeout_ms, fn, arg, request_idp);
 }
 
 /* Opened with the rights of this process, whatever the service may see of the file system. */

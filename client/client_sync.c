@@ -210,6 +210,24 @@ int coordgen_model_unload(CoordgenClient *client, const char *model, int timeout
                         coordgen_model_unload_start(client, model, timeout_ms, waiter_event, &waiter, NULL), replyp);
 }
 
+int coordgen_model_want(CoordgenClient *client, const char *model, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_model_want_start(client, model, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}
+
+int coordgen_model_default(CoordgenClient *client, const char *model, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_model_default_start(client, model, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}
+
 int coordgen_model_pair(CoordgenClient *client, const char *target, const char *draft, int timeout_ms,
                         CoordgenReply **replyp) {
     Waiter waiter = { 0 };

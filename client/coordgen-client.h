@@ -102,8 +102,8 @@ COORDGEN_PUBLIC CoordgenClient *coordgen_client_free(CoordgenClient *client);
 /* Shown to administrators; at most 64 bytes. Default: the program's name. Before connecting. */
 COORDGEN_PUBLIC int coordgen_client_set_name(CoordgenClient *client, const char *name);
 
-/* Connects and greets. socket_path NULL: $COORDGEN_SOCKET, else /run/coordgen/api.sock, else
- * $XDG_RUNTIME_DIR/coordgen/api.sock if that is there and the former is not. timeout_ms < 0: none. After a failure, and
+/* Connects and greets. socket_path NULL: $COORDGEN_SOCKET, else $XDG_RUNTIME_DIR/coordgen/api.sock where a service of
+ * the user's own listens, else /run/coordgen/api.sock. timeout_ms < 0: none. After a failure, and
  * after the end of a connection, the same client may connect again. */
 COORDGEN_PUBLIC int coordgen_client_connect(CoordgenClient *client, const char *socket_path, int timeout_ms);
 /* The same without waiting for the service's greeting: requests may be started at once. */
@@ -157,6 +157,7 @@ typedef struct CoordgenEvent {
     uint32_t permille;
     /* END */
     CoordgenReply *reply; /* the library's; coordgen_reply_ref() keeps it */
+    const char *model;    /* PROGRESS, with model_state: the model that a generation waits for */
 } CoordgenEvent;
 
 /* Everything the event points to is valid during the call. Return 0, or anything else to cancel the request. */
@@ -201,7 +202,7 @@ typedef struct CoordgenGenerateOptions {
     const char *prompt; /* raw: no template, and no mark in it is a control token */
 
     uint32_t max_tokens;      /* 0: as many as fit */
-    const char *const *stops; /* at most 8 of at most 256 bytes; not part of the output */
+    const char *const *stops; /* at most 8 of at most 256 bytes, control tokens by name too; no part of the output */
     size_t n_stops;
     float temperature;          /* 0: greedy (the default); up to 100 */
     uint32_t top_k;             /* 0: off */
@@ -221,9 +222,11 @@ typedef struct CoordgenGenerateOptions {
     const char *speculation;
     bool explain;    /* the reply says what drafts have brought: coordgen_reply_explanation() */
     bool no_history; /* no drafts from the user's earlier answers, and this one is not stored for later ones */
-    /* With messages: JSON, for chat templates that have tools or documents; of this request alone. */
+    /* With messages: JSON, for chat templates that have tools or documents; of this request alone. What the template
+     * ignores is refused (COORDGEN_E_INVALID_ARGUMENT). */
     const char *tools;
     const char *documents;
+    bool no_generation_prompt; /* with messages: the prompt ends behind the last one, not where the answer begins */
 } CoordgenGenerateOptions;
 
 /* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
@@ -254,6 +257,7 @@ typedef struct CoordgenTokenizeOptions {
     bool count_only;    /* how many they are only: neither ids nor pieces, which may be too many for one reply */
     const char *tools;  /* messages: JSON, as with generate */
     const char *documents;
+    bool no_generation_prompt; /* likewise */
 } CoordgenTokenizeOptions;
 
 typedef struct CoordgenDetokenizeOptions {
@@ -265,7 +269,8 @@ typedef struct CoordgenDetokenizeOptions {
     bool with_special; /* print control tokens too */
 } CoordgenDetokenizeOptions;
 
-/* Whose part of the draft database, which has what finished generations have answered: see docs/privacy.md. */
+/* Names a user's part of the draft database, which has what finished generations have answered. What is kept, and for
+ * how long: share/doc/coordgen/privacy.md. */
 typedef struct CoordgenDraftDbOptions {
     size_t struct_bytes;
     int timeout_ms;
@@ -317,6 +322,10 @@ COORDGEN_PUBLIC int coordgen_model_show_start(CoordgenClient *client, const char
                                               CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_load_start(CoordgenClient *client, const char *model, int timeout_ms,
                                               CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* Loads the model (NULL: the default) as a request does that names it: the service's setting load-on-demand says who
+ * may. The reply comes when it can be used. */
+COORDGEN_PUBLIC int coordgen_model_want_start(CoordgenClient *client, const char *model, int timeout_ms,
+                                              CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 /* Opens the file with the rights of this process and hands it over: the service need not be able to reach its path. */
 COORDGEN_PUBLIC int coordgen_model_load_file_start(CoordgenClient *client, const char *path, int timeout_ms,
                                                    CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
@@ -329,6 +338,11 @@ COORDGEN_PUBLIC int coordgen_model_pair_start(CoordgenClient *client, const char
                                               int timeout_ms, CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_pair_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn,
                                                    void *arg, uint64_t *request_idp);
+/* The default model, which requests mean that name none. With a model (else NULL): that one is it from now on, and
+ * after restarts; administrators. The reply has coordgen_reply_model(); its state is 0 where there is no such model
+ * now. */
+COORDGEN_PUBLIC int coordgen_model_default_start(CoordgenClient *client, const char *model, int timeout_ms,
+                                                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 /* The reply has coordgen_reply_draft_db_user(), of whom it is about, and coordgen_reply_draft_db(). */
 COORDGEN_PUBLIC int coordgen_draft_db_stats_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
                                                   CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
@@ -384,6 +398,10 @@ COORDGEN_PUBLIC int coordgen_model_unload(CoordgenClient *client, const char *mo
 COORDGEN_PUBLIC int coordgen_model_pair(CoordgenClient *client, const char *target, const char *draft, int timeout_ms,
                                         CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_model_pair_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_want(CoordgenClient *client, const char *model, int timeout_ms,
+                                        CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_default(CoordgenClient *client, const char *model, int timeout_ms,
+                                           CoordgenReply **replyp);
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
 
@@ -579,6 +597,15 @@ typedef struct CoordgenModelPair { /* texts are never NULL */
     const char *detail; /* why the target goes without */
 } CoordgenModelPair;
 
+typedef enum CoordgenModelDefaultBy { /* what makes a model the default */
+    COORDGEN_MODEL_DEFAULT_BY_SETTING = 1,
+    COORDGEN_MODEL_DEFAULT_BY_COMMAND = 2, /* coordgen_model_default() */
+    COORDGEN_MODEL_DEFAULT_BY_FIRST = 3,   /* it was there before the others, and nobody has said anything */
+} CoordgenModelDefaultBy;
+
+/* "setting", "command", "first". */
+COORDGEN_PUBLIC const char *coordgen_model_default_by_name(int by);
+
 typedef struct CoordgenModel { /* texts are never NULL */
     size_t struct_bytes;
     const char *name;
@@ -591,7 +618,7 @@ typedef struct CoordgenModel { /* texts are never NULL */
     const char *kernel;
     const char *source_sha256;
     const char *chat_format;
-    uint32_t context_tokens;
+    uint32_t context_tokens; /* that it was trained for; 0: not loaded; likewise the next ones */
     uint32_t vocabulary;
     uint64_t parameters;
     uint64_t weights_bytes;
@@ -607,6 +634,11 @@ typedef struct CoordgenModel { /* texts are never NULL */
     uint64_t sweep_bytes;      /* that a step reads */
     uint64_t read_bytes_per_s; /* of the reads so far, while there were any */
     const char *image; /* what became of the image of its weights: "mapped, 1704 MB", "none: " and why; for people */
+    size_t n_chat_takes;
+    const char *const *chat_takes; /* of "tools" and "documents": what its chat template reads beside messages */
+    CoordgenModelDefaultBy default_by; /* 0: it is not the default */
+    uint32_t usable_context_tokens;    /* that prompt and output of a request may have together; 0: not loaded */
+    uint32_t setting_context_tokens;   /* the service's setting context-tokens, for this model */
 } CoordgenModel;
 
 typedef struct CoordgenMemory {

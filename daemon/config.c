@@ -14,9 +14,11 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/machine_limits.h"
+#include "base/nearest_word.h"
 #include "base/options.h"
 #include "base/printable.h"
 #include "base/str_buf.h"
+#include "base/user_dirs.h"
 #include "daemon/config_table.h"
 #include "model/model_dir.h"
 
@@ -32,6 +34,7 @@ Config *config_free(Config *config) {
     free(config->listen);
     free(config->admin_listen);
     free(config->model);
+    free(config->preload);
     free(config->model_dir);
     free(config->cache_dir);
     free(config->speculation);
@@ -40,46 +43,34 @@ Config *config_free(Config *config) {
     free(config->state_dir);
     free(config->draft_db_dir);
     free(config->no_history);
+    config_models_free(config->models);
     free(config);
     return NULL;
 }
 
 /* $CACHE_DIRECTORY is systemd's (CacheDirectory=), the rest is for a daemon that a user starts. */
-static void default_cache_dir(char *path, size_t room_bytes) {
+static void default_cache_dir(bool is_users, char *path, size_t room_bytes) {
     const char *given = getenv("CACHE_DIRECTORY");
-    const char *home;
 
     if (given && *given == '/') {
         snprintf(path, room_bytes, "%.*s", (int)strcspn(given, ":"), given);
         return;
     }
-    if (geteuid() == 0) {
+    if (geteuid() == 0 && !is_users)
         snprintf(path, room_bytes, PATH_CACHE_DIR);
-        return;
-    }
-    given = getenv("XDG_CACHE_HOME");
-    home = getenv("HOME");
-    if (given && *given == '/')
-        snprintf(path, room_bytes, "%s/coordgen", given);
-    else if (home && *home == '/')
-        snprintf(path, room_bytes, "%s/.cache/coordgen", home);
-    else
+    else if (user_dir(USER_DIR_CACHE, "", path, room_bytes))
         *path = 0; /* none: a place that everybody can write to may be somebody else's already */
 }
 
 /* $STATE_DIRECTORY is systemd's (StateDirectory=). "": none. */
-static void default_state_dir(char *path, size_t room_bytes) {
-    const char *given = getenv("STATE_DIRECTORY"), *home = getenv("HOME");
+static void default_state_dir(bool is_users, char *path, size_t room_bytes) {
+    const char *given = getenv("STATE_DIRECTORY");
 
     if (given && *given == '/')
         snprintf(path, room_bytes, "%.*s", (int)strcspn(given, ":"), given);
-    else if (geteuid() == 0)
+    else if (geteuid() == 0 && !is_users)
         snprintf(path, room_bytes, PATH_STATE_DIR);
-    else if ((given = getenv("XDG_STATE_HOME")) && *given == '/')
-        snprintf(path, room_bytes, "%s/coordgen", given);
-    else if (home && *home == '/')
-        snprintf(path, room_bytes, "%s/.local/state/coordgen", home);
-    else
+    else if (user_dir(USER_DIR_STATE, "", path, room_bytes))
         *path = 0;
 }
 
@@ -94,12 +85,13 @@ static uint64_t memory_share(const MachineLimits *limits, unsigned int percent) 
 }
 
 /**
- * config_new() - a configuration with the built-in values
+ * config_new() - make a configuration with the built-in values
+ * @is_users: whether the service is a user's own (--user), whose folders are the user's even where that is root
  *
  * COORDGEN_ISA is the one setting that the environment may give: tests of every program use it to force a level.
  * Return: 0, CONFIG_E_FLAG when COORDGEN_ISA is wrong, or -ENOMEM.
  */
-int config_new(Config **configp, ErrText *err) {
+int config_new(Config **configp, bool is_users, ErrText *err) {
     _cleanup_(config_freep) Config *config = calloc(1, sizeof(*config));
     const char *isa = getenv("COORDGEN_ISA");
     char cache_dir[PATH_MAX], model_dir[PATH_MAX], state_dir[PATH_MAX], draft_db_dir[PATH_MAX + 16];
@@ -108,6 +100,7 @@ int config_new(Config **configp, ErrText *err) {
 
     if (!config)
         return err_set(err, -ENOMEM, "out of memory");
+    config->is_users = is_users;
     for (size_t i = 0; i < n_config_settings; i++) {
         if (!config_settings[i].initial)
             continue;
@@ -115,15 +108,15 @@ int config_new(Config **configp, ErrText *err) {
         if (r)
             return err_fold(r);
     }
-    default_cache_dir(cache_dir, sizeof(cache_dir));
-    default_state_dir(state_dir, sizeof(state_dir));
+    default_cache_dir(is_users, cache_dir, sizeof(cache_dir));
+    default_state_dir(is_users, state_dir, sizeof(state_dir));
     snprintf(draft_db_dir, sizeof(draft_db_dir), "%s%s", state_dir, *state_dir ? "/draftdb" : "");
     r = config_set(config, "cache-dir", cache_dir, err);
     if (!r)
         r = config_set(config, "state-dir", state_dir, err);
     if (!r)
         r = config_set(config, "draftdb-dir", draft_db_dir, err);
-    if (!r && !model_dir_default(model_dir, sizeof(model_dir)))
+    if (!r && !model_dir_default(is_users, model_dir, sizeof(model_dir)))
         r = config_set(config, "model-dir", model_dir, err);
     if (r)
         return err_fold(r);
@@ -144,7 +137,7 @@ int config_set(Config *config, const char *name, const char *value, ErrText *err
     const Setting *setting = setting_find(name);
 
     if (!setting)
-        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': see coordgend --help", UTF8_PREFIX(name, 64));
+        return setting_unknown(name, err);
     return setting_parse(setting, config, value, err);
 }
 
@@ -173,8 +166,15 @@ static void warn_gone(const char *where, const GoneSetting *gone) {
     log_warn(TOPIC_DAEMON, "%s%s has no effect any more: %s", where, gone->name, gone->instead);
 }
 
-/* where: "path:line: ". */
-static int read_line(Config *config, char *line, const char *where, ErrText *err) {
+/* Tells whether the value is a path that depends on the current folder. */
+static bool is_relative(const Setting *setting, const char *value) {
+    if (setting->type == SETTING_MODEL)
+        return config_is_path(value) && *value != '/';
+    return setting->type == SETTING_PATH && *value && *value != '/';
+}
+
+/* Takes one line of a file. modelp: whose section it is in, NULL at the beginning; where: "path:line: ". */
+static int read_line(Config *config, ConfigModel **modelp, char *line, const char *where, ErrText *err) {
     char *name, *value, *equals;
     const GoneSetting *gone;
     const Setting *setting;
@@ -183,20 +183,25 @@ static int read_line(Config *config, char *line, const char *where, ErrText *err
     line = trim(line);
     if (!*line)
         return 0;
+    if (*line == '[')
+        return config_model_begin(config, line, modelp, err);
     equals = strchr(line, '=');
     if (!equals)
         return err_set(err, CONFIG_E_SETTING, "'%.*s' is not 'name = value'", UTF8_PREFIX(line, 64));
     *equals = 0;
     name = trim(line);
     value = trim(equals + 1);
+    if (*modelp)
+        return config_model_set(*modelp, name, value, err);
     gone = gone_setting_find(name);
     if (gone) {
         warn_gone(where, gone);
         return 0;
     }
     setting = setting_find(name);
-    if (setting && setting->type == SETTING_PATH && *value && *value != '/')
-        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path", name, UTF8_PREFIX(value, 256));
+    if (setting && is_relative(setting, value))
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path%s", name, UTF8_PREFIX(value, 256),
+                       setting->type == SETTING_MODEL ? ", nor the name of a model" : "");
     return config_set(config, name, value, err);
 }
 
@@ -210,6 +215,7 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
     _cleanup_(freep) char *text = NULL;
     size_t len_bytes;
     unsigned int line_number = 0;
+    ConfigModel *model = NULL;
     char *line, *rest, where[PATH_MAX + 16];
     int r;
 
@@ -224,7 +230,7 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
         return err_set(err, CONFIG_E_FILE, "%s: holds a NUL byte", path);
     for (rest = text + file_byte_order_mark(text, len_bytes); (line = strsep(&rest, "\n"));) {
         snprintf(where, sizeof(where), "%s:%u: ", path, ++line_number);
-        r = read_line(config, line, where, err);
+        r = read_line(config, &model, line, where, err);
         if (r) {
             err_prefix(err, "%s:%u", path, line_number);
             return r == CONFIG_E_SETTING ? CONFIG_E_FILE : r;
@@ -233,12 +239,11 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
     return 0;
 }
 
-static const char *const config_roots[] = { PATH_CONFIG_VENDOR, PATH_CONFIG_RUNTIME, PATH_CONFIG_SYSTEM };
 #define DROP_INS_MAX 256
 
 typedef struct DropIn {
     char name[NAME_MAX + 1];
-    const char *root;
+    const char *folder; /* the last place that has one of this name */
 } DropIn;
 
 static int drop_in_compare(const void *a, const void *b) {
@@ -246,7 +251,7 @@ static int drop_in_compare(const void *a, const void *b) {
 }
 
 /* Adds the *.conf of one folder; one with a name that is known takes its place. */
-static int drop_ins_add(DropIn *drop_ins, size_t *n, const char *root, const char *path, ErrText *err) {
+static int drop_ins_add(DropIn *drop_ins, size_t *n, const char *place, const char *path, ErrText *err) {
     DIR *folder = opendir(path);
     const struct dirent *entry;
     int r = 0;
@@ -267,53 +272,72 @@ static int drop_ins_add(DropIn *drop_ins, size_t *n, const char *root, const cha
             break;
         }
         snprintf(drop_ins[at].name, sizeof(drop_ins[at].name), "%s", entry->d_name);
-        drop_ins[at].root = root;
+        drop_ins[at].folder = place;
         *n += at == *n;
     }
     closedir(folder);
     return r;
 }
 
-/**
- * config_read_files() - the default files and drop-ins, in their order
- *
- * /usr/lib/coordgen/coordgend.conf, /etc/coordgen/coordgend.conf, then every coordgend.conf.d/X.conf of /usr/lib, /run
- * and /etc by name; of two with one name that of the later folder counts (a link to /dev/null takes one away).
- */
-int config_read_files(Config *config, const char *root, ErrText *err) {
+typedef struct ConfigPlace { /* a folder "coordgen" with coordgend.conf and coordgend.conf.d */
+    char path[PATH_MAX];
+    bool has_file; /* false: drop-ins alone count */
+} ConfigPlace;
+
+static int read_places(Config *config, const ConfigPlace *places, size_t n_places, ErrText *err) {
     _cleanup_(freep) DropIn *drop_ins = calloc(DROP_INS_MAX, sizeof(*drop_ins));
-    char path[PATH_MAX + NAME_MAX];
+    char path[PATH_MAX + NAME_MAX + 32];
     size_t n = 0;
-    int r;
+    int r = 0;
 
     if (!drop_ins)
         return err_set(err, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < ARRAY_LEN(config_roots); i++) {
-        if (config_roots[i] == config_roots[1]) /* drop-ins alone */
-            continue;
-        snprintf(path, sizeof(path), "%s%s/coordgen/coordgend.conf", root, config_roots[i]);
-        r = config_read_file(config, path, false, err);
-        if (r)
-            return r;
+    for (size_t i = 0; !r && i < n_places; i++) {
+        snprintf(path, sizeof(path), "%s/coordgend.conf", places[i].path);
+        r = places[i].has_file ? config_read_file(config, path, false, err) : 0;
     }
-    for (size_t i = 0; i < ARRAY_LEN(config_roots); i++) {
-        snprintf(path, sizeof(path), "%s%s/coordgen/coordgend.conf.d", root, config_roots[i]);
-        r = drop_ins_add(drop_ins, &n, config_roots[i], path, err);
-        if (r)
-            return r;
+    for (size_t i = 0; !r && i < n_places; i++) {
+        snprintf(path, sizeof(path), "%s/coordgend.conf.d", places[i].path);
+        r = drop_ins_add(drop_ins, &n, places[i].path, path, err);
     }
     qsort(drop_ins, n, sizeof(*drop_ins), drop_in_compare);
-    for (size_t i = 0; i < n; i++) {
-        snprintf(path, sizeof(path), "%s%s/coordgen/coordgend.conf.d/%s", root, drop_ins[i].root, drop_ins[i].name);
+    for (size_t i = 0; !r && i < n; i++) {
+        snprintf(path, sizeof(path), "%s/coordgend.conf.d/%s", drop_ins[i].folder, drop_ins[i].name);
         r = config_read_file(config, path, false, err);
-        if (r)
-            return r;
     }
-    return 0;
+    return r;
+}
+
+/**
+ * config_read_files() - read the default files and drop-ins, in their order
+ * @root: "" or a folder that stands for / (tests)
+ *
+ * The system's: /usr/lib/coordgen/coordgend.conf, /etc/coordgen/coordgend.conf, then every coordgend.conf.d/X.conf of
+ * /usr/lib, /run and /etc by name; of two with one name that of the later folder counts (a link to /dev/null takes one
+ * away). A user's own service reads the same names in $XDG_CONFIG_HOME/coordgen, and nothing of the system's.
+ */
+int config_read_files(Config *config, const char *root, ErrText *err) {
+    static const char *const roots[] = { PATH_CONFIG_VENDOR, PATH_CONFIG_RUNTIME, PATH_CONFIG_SYSTEM };
+    ConfigPlace places[ARRAY_LEN(roots)];
+    int r;
+
+    if (config->is_users) {
+        places[0].has_file = true;
+        r = user_dir(USER_DIR_CONFIG, "", places[0].path, sizeof(places[0].path));
+        return r == -ENAMETOOLONG ? err_set(err, CONFIG_E_FILE, "the path of the user's configuration is too long")
+               : r                ? 0 /* there is no place where a file could be */
+                                  : read_places(config, places, 1, err);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(roots); i++) {
+        places[i].has_file = i != 1; /* drop-ins alone at run time */
+        snprintf(places[i].path, sizeof(places[i].path), "%s%s/coordgen", root, roots[i]);
+    }
+    return read_places(config, places, ARRAY_LEN(roots), err);
 }
 
 enum { /* indices into plain_flags */
     FLAG_CONFIG,
+    FLAG_USER,
     FLAG_CHECK,
     FLAG_PRINT,
     FLAG_HELP,
@@ -323,6 +347,7 @@ enum { /* indices into plain_flags */
 /* Those that are no settings. */
 static const Option plain_flags[] = {
     [FLAG_CONFIG] = { "config", 0, "FILE", "read FILE instead of the default files" },
+    [FLAG_USER] = { "user", 0, NULL, "be this user's own service: settings, sockets and files in the user's folders" },
     [FLAG_CHECK] = { "check-config", 0, NULL, "check files and flags, and exit" },
     [FLAG_PRINT] = { "print-config", 0, NULL, "show the settings that are in effect, and exit" },
     [FLAG_HELP] = { "help", 0, NULL, "show this, and exit" },
@@ -357,7 +382,7 @@ static int set_from_flag(Config *config, const Setting *setting, const char *val
 
     if (!value)
         value = "yes";
-    if (setting->type == SETTING_PATH && *value && *value != '/') {
+    if (is_relative(setting, value)) {
         if (!getcwd(cwd, sizeof(cwd)))
             return err_set(err, -errno, "cannot find the current folder: %s", strerror(errno));
         if (asprintf(&absolute, "%s/%s", cwd, value) < 0) {
@@ -369,8 +394,14 @@ static int set_from_flag(Config *config, const Setting *setting, const char *val
     return setting_parse(setting, config, value, err);
 }
 
-/* A flag that is no setting; true: the others no longer matter. */
-static bool take_plain(const Option *flag, const char *value, const char **filep, ConfigAction *actionp) {
+typedef struct PlainWishes { /* what the flags that are no settings ask for */
+    const char *file;        /* NULL: the default files */
+    bool is_users;
+    ConfigAction action;
+} PlainWishes;
+
+/* Takes a flag that is no setting. Return: whether the others no longer matter. */
+static bool take_plain(const Option *flag, const char *value, PlainWishes *wishes) {
     static const ConfigAction actions[] = {
         [FLAG_CHECK] = CONFIG_CHECK,
         [FLAG_PRINT] = CONFIG_PRINT,
@@ -379,10 +410,12 @@ static bool take_plain(const Option *flag, const char *value, const char **filep
     };
 
     if (flag == &plain_flags[FLAG_CONFIG])
-        *filep = value;
+        wishes->file = value;
+    else if (flag == &plain_flags[FLAG_USER])
+        wishes->is_users = true;
     else
-        *actionp = actions[flag - plain_flags];
-    return *actionp == CONFIG_HELP || *actionp == CONFIG_VERSION;
+        wishes->action = actions[flag - plain_flags];
+    return wishes->action == CONFIG_HELP || wishes->action == CONFIG_VERSION;
 }
 
 static int take_setting(Config *config, const Option *flag, const char *value, ErrText *err) {
@@ -400,9 +433,9 @@ static int take_setting(Config *config, const Option *flag, const char *value, E
     return CONFIG_E_FLAG;
 }
 
-/* pass 0 finds --config and the actions, pass 1 applies the settings. */
-static int read_flags(Config *config, const Option *settings, int argc, char *const argv[], int pass,
-                      const char **filep, ConfigAction *actionp, ErrText *err) {
+/* Reads the plain flags where @config is NULL, and applies those that are settings to @config otherwise. */
+static int read_flags(Config *config, const Option *settings, int argc, char *const argv[], PlainWishes *wishes,
+                      ErrText *err) {
     OptionReader reader;
     OptionWord word;
     int r;
@@ -415,9 +448,9 @@ static int read_flags(Config *config, const Option *settings, int argc, char *co
             return err_set(err, CONFIG_E_FLAG, "'%.*s' is not a flag: see coordgend --help",
                            UTF8_PREFIX(word.text, 64));
         if (word.option->help && !setting_find(word.option->name)) {
-            if (take_plain(word.option, word.text, filep, actionp))
+            if (take_plain(word.option, word.text, wishes))
                 return 0;
-        } else if (pass) {
+        } else if (config) {
             r = take_setting(config, word.option, word.text, err);
             if (r)
                 return r;
@@ -436,29 +469,28 @@ static int read_flags(Config *config, const Option *settings, int argc, char *co
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err) {
     _cleanup_(config_freep) Config *config = NULL;
     _cleanup_(freep) Option *settings = setting_flags_new();
-    const char *file = NULL;
-    ConfigAction action = CONFIG_RUN;
+    PlainWishes wishes = { .action = CONFIG_RUN };
     int r;
 
     if (!settings)
         return err_set(err, -ENOMEM, "out of memory");
-    r = config_new(&config, err);
+    r = read_flags(NULL, settings, argc, argv, &wishes, err);
     if (r)
         return r;
-    r = read_flags(config, settings, argc, argv, 0, &file, &action, err);
+    r = config_new(&config, wishes.is_users, err);
     if (r)
         return r;
-    if (action != CONFIG_HELP && action != CONFIG_VERSION) {
-        r = file ? config_read_file(config, file, true, err) : config_read_files(config, root, err);
+    if (wishes.action != CONFIG_HELP && wishes.action != CONFIG_VERSION) {
+        r = wishes.file ? config_read_file(config, wishes.file, true, err) : config_read_files(config, root, err);
         if (r)
             return r;
-        r = read_flags(config, settings, argc, argv, 1, &file, &action, err);
+        r = read_flags(config, settings, argc, argv, &wishes, err);
         if (r)
             return r;
     }
-    if ((action == CONFIG_RUN || action == CONFIG_CHECK) && !*config->cache_dir)
+    if ((wishes.action == CONFIG_RUN || wishes.action == CONFIG_CHECK) && !*config->cache_dir)
         return err_set(err, CONFIG_E_FILE, "cache-dir: no cache folder: set cache-dir, or XDG_CACHE_HOME or HOME");
-    *actionp = action;
+    *actionp = wishes.action;
     *configp = steal(&config);
     return 0;
 }
@@ -470,6 +502,7 @@ void config_print(const Config *config, FILE *to) {
         setting_format(&config_settings[i], config, value, sizeof(value));
         fprintf(to, "%s = %s\n", config_settings[i].name, value);
     }
+    config_models_print(config, to);
 }
 
 void config_print_help(FILE *to) {
@@ -494,6 +527,7 @@ void config_compare(const Config *from, const Config *to, ConfigChangeFn *fn, vo
         if (strcmp(old_value, new_value))
             fn(arg, config_settings[i].name, old_value, new_value, config_settings[i].is_live);
     }
+    config_models_compare(from, to, fn, arg);
 }
 
 int config_take_live(Config *config, const Config *from) {
@@ -509,5 +543,5 @@ int config_take_live(Config *config, const Config *from) {
         if (r)
             return err_fold(r);
     }
-    return 0;
+    return config_models_take_live(config, from);
 }

@@ -23,10 +23,14 @@ typedef struct ConfigMemory {
     uint32_t percent;
 } ConfigMemory;
 
+typedef struct ConfigModel ConfigModel;
+
 typedef struct Config { /* strings are owned and never NULL; "": not set */
+    bool is_users;      /* --user: a user's own service; all files and sockets are in the user's folders. No setting. */
     char *listen;
     char *admin_listen;
-    char *model;
+    char *model;   /* an absolute path, or a name: see config_is_path() */
+    char *preload; /* some of these, with commas between */
     char *model_dir;
     char *chat_template; /* "": each model's own */
     char *cache_dir;
@@ -80,9 +84,11 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t drain_timeout_ms;
     uint32_t step_timeout_ms;
     bool api_may_load;
+    uint32_t load_on_demand; /* ConfigDemand */
     bool core_dumps;
     uint32_t log_level;  /* LogLevel */
     uint32_t log_target; /* LogTarget */
+    ConfigModel *models; /* sections of single models: config_model.c */
 } Config;
 
 typedef enum ConfigImage { /* of the weights */
@@ -90,6 +96,13 @@ typedef enum ConfigImage { /* of the weights */
     CONFIG_IMAGE_ON,
     CONFIG_IMAGE_OFF,
 } ConfigImage;
+
+typedef enum ConfigDemand { /* whose requests load the model that they name */
+    CONFIG_DEMAND_ALL,
+    CONFIG_DEMAND_ADMINS,
+    CONFIG_DEMAND_DEFAULT_ONLY, /* everybody's, but the default model alone */
+    CONFIG_DEMAND_NO,
+} ConfigDemand;
 
 typedef enum ConfigAction { /* what the flags ask for */
     CONFIG_RUN,
@@ -99,17 +112,28 @@ typedef enum ConfigAction { /* what the flags ask for */
     CONFIG_VERSION,
 } ConfigAction;
 
-int config_new(Config **configp, ErrText *err); /* built-in values */
+int config_new(Config **configp, bool is_users, ErrText *err); /* built-in values */
 Config *config_free(Config *config);
 DEFINE_CLEANUP(Config, config_free)
 
 /* Files, then flags, as main() and a reload want them. root: "" or a folder that stands for / (tests). */
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err);
+/* Tells whether a value that stands for a model is the path of its file; else it is a name. */
+bool config_is_path(const char *model);
+/* Copies the next model of a list into room, without blanks around it and cut short where it is too long. Return: where
+ * the rest begins; NULL: there was none. */
+const char *config_next_model(const char *list, char *room, size_t room_bytes);
 int config_set(Config *config, const char *name, const char *value, ErrText *err);
 int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err);
-int config_read_files(Config *config, const char *root, ErrText *err);
+int config_read_files(Config *config, const char *root, ErrText *err); /* the system's, or those of a user */
 void config_print(const Config *config, FILE *to);
 void config_print_help(FILE *to);
+
+/* config_model.c: what sections [model NAME] say, else what holds for all models. */
+uint32_t config_context_tokens(const Config *config, const char *model);
+uint32_t config_device(const Config *config, const char *model); /* EngineDevice */
+ConfigMemory config_weights_memory(const Config *config, const char *model);
+const char *config_next_section(const Config *config, const char *after); /* a model's name; after NULL: the first */
 
 /* Calls fn for every setting that differs, with whether it takes effect without a restart. */
 typedef void ConfigChangeFn(void *arg, const char *name, const char *from, const char *to, bool is_live);

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/log.h"
+#include "base/printable.h"
 #include "daemon/journal.h"
 #include "daemon/listener.h"
 #include "daemon/model_registry.h"
@@ -26,32 +28,18 @@ static int check_listen(const char *name, const char *address, ErrText *err) {
     return *address && listener_check(address, err) ? named(err, name) : 0;
 }
 
-static int check_model(const Config *config, ErrText *err) {
-    struct stat info;
-
-    if (!*config->model)
-        return 0;
-    if (!model_suits_device(config, config->model, err))
-        return named(err, "model");
-    if (stat(config->model, &info) < 0 || access(config->model, R_OK) < 0)
-        return err_set(err, CONFIG_E_SETTING, "model: %.256s: %s", config->model, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return err_set(err, CONFIG_E_SETTING, "model: %.256s: is not a file", config->model);
-    return 0;
-}
-
 /* The default one comes with the first import; one that somebody named is there, or misspelt. */
-static bool may_be_absent(const char *model_dir) {
+static bool may_be_absent(const Config *config) {
     char usual[PATH_MAX];
 
-    return !model_dir_default(usual, sizeof(usual)) && !strcmp(model_dir, usual) && access(usual, F_OK) < 0 &&
-           errno == ENOENT;
+    return !model_dir_default(config->is_users, usual, sizeof(usual)) && !strcmp(config->model_dir, usual) &&
+           access(usual, F_OK) < 0 && errno == ENOENT;
 }
 
 static int check_model_dir(const Config *config, ErrText *err) {
     struct stat info;
 
-    if (!*config->model_dir || may_be_absent(config->model_dir))
+    if (!*config->model_dir || may_be_absent(config))
         return 0;
     if (!stat(config->model_dir, &info) && !S_ISDIR(info.st_mode))
         return err_set(err, CONFIG_E_SETTING, "model-dir: %.256s: is not a folder", config->model_dir);
@@ -62,15 +50,84 @@ static int check_model_dir(const Config *config, ErrText *err) {
 
 /* The reference device computes in the file as it is, and has no layers to take in one by one; the npu device takes
  * them in by its graphs. */
-static int check_weights_memory(const Config *config, ErrText *err) {
-    const BackendDevice *device = engine_device(config->device);
+static int check_weights_memory_of(ConfigMemory memory, uint32_t device_id, ErrText *err) {
+    const BackendDevice *device = engine_device((EngineDevice)device_id);
 
-    if (!config->weights_memory.is_set || (device->reads_packages && !device->has_graphs))
+    if (!memory.is_set || (device->reads_packages && !device->has_graphs))
         return 0;
     if (device->has_graphs)
         return err_set(err, CONFIG_E_SETTING,
                        "weights-memory: only with device = cpu: with device = %s say graphs-memory", device->name);
     return err_set(err, CONFIG_E_SETTING, "weights-memory: only with device = cpu: leave one of the two out");
+}
+
+static int check_weights_memory(const Config *config, ErrText *err) {
+    const char *name = NULL;
+    int r = check_weights_memory_of(config->weights_memory, config->device, err);
+
+    while (!r && (name = config_next_section(config, name))) {
+        r = check_weights_memory_of(config_weights_memory(config, name), config_device(config, name), err);
+        if (r)
+            err_prefix(err, "[model %.*s]", UTF8_PREFIX(name, 64));
+    }
+    return r;
+}
+
+/* Tells whether a name is that of a file in model-dir, but for its ending. */
+static bool is_in_folder(const Config *config, const char *name) {
+    static const char *const endings[] = { ".cgm", ".gguf" };
+    char path[PATH_MAX + 512];
+
+    for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
+        snprintf(path, sizeof(path), "%s/%s%s", config->model_dir, name, endings[i]);
+        if (*config->model_dir && !access(path, R_OK))
+            return true;
+    }
+    return false;
+}
+
+/* Warns of sections of models that there are not: they may come. */
+static void check_sections(const Config *config) {
+    const char *name = NULL, *file;
+
+    while ((name = config_next_section(config, name))) {
+        file = strrchr(config->model, '/');
+        if (is_in_folder(config, name) ||
+            (file && !strncmp(file + 1, name, strlen(name)) && file[1 + strlen(name)] == '.'))
+            continue;
+        log_warn(TOPIC_DAEMON, "[model %s]: there is no model of this name in model-dir (%s)", name,
+                 *config->model_dir ? config->model_dir : "none");
+    }
+}
+
+/* Checks a model that a setting names, by its path or its name. */
+static int check_model(const char *setting, const Config *config, const char *model, ErrText *err) {
+    struct stat info;
+
+    if (!*model)
+        return 0;
+    if (!config_is_path(model))
+        return is_in_folder(config, model)
+                   ? 0
+                   : err_set(err, CONFIG_E_SETTING, "%s: there is no model '%.*s' in model-dir (%.256s)", setting,
+                             UTF8_PREFIX(model, 255), *config->model_dir ? config->model_dir : "none");
+    if (!model_suits_device(config, model, err))
+        return named(err, setting);
+    if (stat(model, &info) < 0 || access(model, R_OK) < 0)
+        return err_set(err, CONFIG_E_SETTING, "%s: %.256s: %s", setting, model, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return err_set(err, CONFIG_E_SETTING, "%s: %.256s: is not a file", setting, model);
+    return 0;
+}
+
+static int check_preload(const Config *config, ErrText *err) {
+    const char *rest = config->preload;
+    char model[PATH_MAX];
+    int r = 0;
+
+    while (!r && (rest = config_next_model(rest, model, sizeof(model))))
+        r = check_model("preload", config, model, err);
+    return r;
 }
 
 /* It is made when it is needed: the first folder on the way to it that is there decides. */
@@ -110,10 +167,14 @@ int config_check(const Config *config, ErrText *err) {
     if (!r)
         r = check_weights_memory(config, err);
     if (!r)
-        r = check_model(config, err);
+        r = check_model("model", config, config->model, err);
+    if (!r)
+        r = check_preload(config, err);
     if (!r)
         r = check_model_dir(config, err);
     if (!r && model_check_chat_template(config, err))
         r = CONFIG_E_SETTING;
+    if (!r)
+        check_sections(config);
     return r ? r : check_cache_dir(config, err);
 }

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/cpu.h"
 #include "base/decimal.h"
 #include "base/log.h"
+#include "base/nearest_word.h"
 #include "base/printable.h"
 #include "daemon/journal.h"
 #include "daemon/pair_list.h"
@@ -71,6 +73,14 @@ static const SettingChoice image_choices[] = {
     { NULL, 0 },
 };
 
+static const SettingChoice demand_choices[] = {
+    { "all", CONFIG_DEMAND_ALL },
+    { "admins", CONFIG_DEMAND_ADMINS },
+    { "default-only", CONFIG_DEMAND_DEFAULT_ONLY },
+    { "no", CONFIG_DEMAND_NO },
+    { NULL, 0 },
+};
+
 static const SettingChoice level_choices[] = {
     { "error", LOG_LEVEL_ERROR }, { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
     { "info", LOG_LEVEL_INFO },   { "debug", LOG_LEVEL_DEBUG },  { NULL, 0 },
@@ -97,6 +107,10 @@ static const SettingChoice target_choices[] = {
     { name_, SETTING_TEXT, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
 #define TEXT_LIVE(name_, field_, initial_, help_)                                                                      \
     { name_, SETTING_TEXT, AT(field_), 0, 0, false, LIVE, initial_, NULL, help_ }
+#define MODEL(name_, field_, initial_, help_)                                                                          \
+    { name_, SETTING_MODEL, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
+#define MODELS(name_, field_, initial_, help_)                                                                         \
+    { name_, SETTING_MODELS, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
 #define PATH(name_, field_, initial_, help_)                                                                           \
     { name_, SETTING_PATH, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
 #define NUMBER(name_, field_, min_, max_, zero_, live_, initial_, help_)                                               \
@@ -125,8 +139,16 @@ const Setting config_settings[] = {
     TEXT("admin-listen", admin_listen, "",
          "socket for administrators (default: admin.sock beside the default of --listen; none when only --listen is "
          "given)"),
-    PATH("model", model, "",
-         "the default model: a .gguf (imported on first use) or a .cgm; without it a sole model is the default"),
+    MODEL(
+        "model", model, "",
+        "the default model: a .gguf (imported on first use) or a .cgm, or the name of a model; without it coordgenctl "
+        "model default says which one, else it is the first that there was"),
+    MODELS("preload", preload, "",
+           "models that are loaded at the start beside the default one: names or paths, with commas between"),
+    CHOICE(
+        "load-on-demand", load_on_demand, LIVE, "all", demand_choices,
+        "whose requests load the model that they name: all, admins, default-only (everybody's, but the default model "
+        "alone), or no"),
     PATH("model-dir", model_dir, "", "folder of models that can be loaded by name"),
     PATH("chat-template", chat_template, "",
          "file of a chat template (Jinja) that all models are used with, instead of their own; empty: their own"),
@@ -252,6 +274,15 @@ const Setting *setting_find(const char *name) {
         if (!strcmp(config_settings[i].name, name))
             return &config_settings[i];
     return NULL;
+}
+
+int setting_unknown(const char *name, ErrText *err) {
+    const char *near = nearest_word_in(name, &config_settings[0].name, sizeof(*config_settings), n_config_settings);
+
+    if (near)
+        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': did you mean '%s'?", UTF8_PREFIX(name, 64),
+                       near);
+    return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': see coordgend --help", UTF8_PREFIX(name, 64));
 }
 
 const GoneSetting gone_settings[] = {
@@ -453,6 +484,22 @@ static int parse_text(const Setting *setting, Config *config, const char *value,
     return 0;
 }
 
+/* Takes a list of names and absolute paths. */
+static int parse_models(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    char model[PATH_MAX];
+    const char *rest = value;
+    size_t n = 0;
+
+    while ((rest = config_next_model(rest, model, sizeof(model)))) {
+        if (config_is_path(model) && *model != '/')
+            return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path, nor the name of a model",
+                           setting->name, UTF8_PREFIX(model, 256));
+        if (++n > CONFIG_PRELOAD_MAX)
+            return err_set(err, CONFIG_E_SETTING, "%s: more than %d models", setting->name, CONFIG_PRELOAD_MAX);
+    }
+    return parse_text(setting, config, value, err);
+}
+
 static int parse_sources(const Setting *setting, Config *config, const char *value, ErrText *err) {
     SpeculationChoice choice;
 
@@ -474,7 +521,10 @@ int setting_parse(const Setting *setting, Config *config, const char *value, Err
     switch (setting->type) {
     case SETTING_TEXT:
     case SETTING_PATH:
+    case SETTING_MODEL:
         return parse_text(setting, config, value, err);
+    case SETTING_MODELS:
+        return parse_models(setting, config, value, err);
     case SETTING_SOURCES:
         return parse_sources(setting, config, value, err);
     case SETTING_PAIRS:
@@ -502,6 +552,8 @@ void setting_format(const Setting *setting, const Config *config, char *text, si
     switch (setting->type) {
     case SETTING_TEXT:
     case SETTING_PATH:
+    case SETTING_MODEL:
+    case SETTING_MODELS:
     case SETTING_SOURCES:
     case SETTING_PAIRS:
         snprintf(text, room_bytes, "%s", *(char *const *)field);

@@ -7,9 +7,13 @@
 
 #include "daemon/config.h"
 
+#define CONFIG_PRELOAD_MAX 64 /* models of a list */
+
 typedef enum SettingType {
     SETTING_TEXT,
-    SETTING_PATH, /* absolute when it stands in a file; "" allowed */
+    SETTING_MODEL,  /* a path, as below, or the name of a model; "" allowed */
+    SETTING_MODELS, /* some of them, with commas between */
+    SETTING_PATH,   /* absolute when it stands in a file; "" allowed */
     SETTING_U32,
     SETTING_BYTES,    /* uint64_t; suffix K, M, G (binary) */
     SETTING_DURATION, /* uint32_t of milliseconds; suffix ms, s (default), min */
@@ -54,9 +58,19 @@ extern const Setting config_settings[];
 extern const size_t n_config_settings;
 
 const Setting *setting_find(const char *name);
+int setting_unknown(const char *name, ErrText *err); /* says so, and what may be meant: CONFIG_E_SETTING */
 /* NULL-terminated value to the field. Return: 0, CONFIG_E_SETTING with a text that names setting and value, -ENOMEM. */
 int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err);
 /* As it would stand in a file. */
 void setting_format(const Setting *setting, const Config *config, char *text, size_t room_bytes);
+
+/* config_model.c: sections of single models, for config.c. */
+void config_models_free(ConfigModel *models);
+/* A line "[model NAME]": the section, which may be there already. 0, CONFIG_E_SETTING, -ENOMEM. */
+int config_model_begin(Config *config, char *line, ConfigModel **modelp, ErrText *err);
+int config_model_set(ConfigModel *model, const char *name, const char *value, ErrText *err);
+void config_models_print(const Config *config, FILE *to);
+void config_models_compare(const Config *from, const Config *to, ConfigChangeFn *fn, void *arg);
+int config_models_take_live(Config *config, const Config *from);
 
 #endif

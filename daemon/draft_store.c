@@ -93,7 +93,8 @@ static DraftErrand *next_while_stopping(DraftStore *store) {
     return errand;
 }
 
-/* The next errand, or NULL: one may look whether something is too old (*endp false), or the thread ends. */
+/* Waits for the next errand. NULL: the thread may look whether something is too old or the database can be opened
+ * (*endp false), or it ends. */
 static DraftErrand *next_errand(DraftStore *store, bool *endp) {
     DraftErrand *errand;
     struct timespec until;
@@ -101,7 +102,7 @@ static DraftErrand *next_errand(DraftStore *store, bool *endp) {
     pthread_mutex_lock(&store->lock);
     if (STAILQ_EMPTY(&store->queue) && !store->stopping) {
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += (time_t)(DRAFT_STORE_EXPIRE_NS / 1000000000);
+        until.tv_sec += (time_t)((store->db ? DRAFT_STORE_EXPIRE_NS : DRAFT_STORE_RETRY_NS) / 1000000000);
         (void)pthread_cond_timedwait(&store->wake, &store->lock, &until);
     }
     if (store->stopping) {
@@ -129,7 +130,7 @@ static void *draft_store_run(void *arg) {
 
         if (errand)
             serve(store, errand);
-        if (!end)
+        if (!end && draft_store_ready(store))
             draft_store_expire(store);
     }
     store->db = draft_db_free(store->db);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,8 +13,6 @@
 #include "base/log.h"
 #include "daemon/draft_store_private.h"
 #include "spec/suffix_automaton.h"
-
-#define RETRY_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* a database that could not be opened is tried again after that */
 
 /* ---- the database ------------------------------------------------------------------------------------------------ */
 
@@ -46,46 +43,60 @@ static int taken_as_empty(int r, const ErrText *err) {
     return r;
 }
 
+/* Opens the database and says so, also where it could not be opened before. */
 static int store_open(DraftStore *store, ErrText *err) {
     uint64_t n_documents = 0;
     ErrText ignored;
+    DraftClockReading now;
     int r = make_parents(store->path, err);
 
+    draft_clock_read_system(&now);
     if (!r)
-        r = taken_as_empty(draft_db_open(&store->db, store->path, &store->limits, (uint64_t)time(NULL), err), err);
+        r = taken_as_empty(draft_db_open(&store->db, store->path, &store->limits, &now, err), err);
+    if (r == DRAFT_DB_E_FULL) { /* it is open, and what wants room tries again */
+        log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err->text);
+        return 0;
+    }
     if (!r && !draft_db_stats_each(store->db, count_documents, &n_documents, &ignored))
-        log_info(TOPIC_DAEMON, "draft database %s: %" PRIu64 " documents", store->path, n_documents);
+        log_info(TOPIC_DAEMON, "draft database %s: %" PRIu64 " documents%s", store->path, n_documents,
+                 *store->why.text ? "; it could not be opened before, and now answers are stored" : "");
     return r;
 }
 
-/* Whether the database can be used. One that cannot be opened is tried again, for another process may let go of it, or
- * a disk get room. */
+/* Tells whether the database can be used. One that cannot be opened is tried again once a minute. One that another
+ * process has is tried every few seconds, and at every use: that costs a few system calls. */
 bool draft_store_ready(DraftStore *store) {
     const uint64_t now_ns = clock_now_ns();
     ErrText err = { "" };
 
     if (store->db)
         return true;
-    if (now_ns < store->retry_ns)
+    if (store->why_r != DRAFT_DB_E_BUSY && now_ns < store->retry_ns)
         return false;
-    store->retry_ns = now_ns + RETRY_NS;
-    if (!store_open(store, &err))
+    store->why_r = store_open(store, &err);
+    store->retry_ns = now_ns + (store->why_r == DRAFT_DB_E_BUSY ? DRAFT_STORE_RETRY_NS : DRAFT_STORE_QUIET_NS);
+    if (!store->why_r) {
+        store->why.text[0] = 0;
         return true;
+    }
     store->db = draft_db_free(store->db);
+    if (strcmp(err.text, store->why.text)) /* once, as long as it is the same */
+        log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err.text);
     store->why = err;
-    log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err.text);
     return false;
 }
 
 void draft_store_expire(DraftStore *store) {
     const uint64_t now_ns = clock_now_ns();
+    DraftClockReading now;
     ErrText err = { "" };
     int r;
 
     if (!store->limits.age_max_s || now_ns < store->expire_ns || !draft_store_ready(store))
         return;
     store->expire_ns = now_ns + DRAFT_STORE_EXPIRE_NS;
-    r = taken_as_empty(draft_db_expire(store->db, (uint64_t)time(NULL), &err), &err);
+    draft_clock_read_system(&now);
+    r = taken_as_empty(draft_db_expire(store->db, &now, &err), &err);
     if (r)
         log_warn(TOPIC_DAEMON, "draft database %s", err.text);
 }
@@ -93,13 +104,13 @@ void draft_store_expire(DraftStore *store) {
 /* ---- errands of the engine thread -------------------------------------------------------------------------------- */
 
 static int add_once(DraftStore *store, const DraftErrand *errand, ErrText *err) {
-    const DraftDbDocument document = { .uid = errand->uid,
-                                       .tokenizer = errand->tokenizer,
-                                       .tokens = errand->tokens,
-                                       .n_tokens = errand->n_tokens,
-                                       .time_s = (uint64_t)time(NULL) };
+    const DraftDbDocument document = {
+        .uid = errand->uid, .tokenizer = errand->tokenizer, .tokens = errand->tokens, .n_tokens = errand->n_tokens
+    };
+    DraftClockReading now;
 
-    return draft_db_add(store->db, &document, err);
+    draft_clock_read_system(&now);
+    return draft_db_add(store->db, &document, &now, err);
 }
 
 /* 0: it is on the disk. */
@@ -293,14 +304,16 @@ static int serve_export(DraftStore *store, DraftErrand *errand) {
 
 static int serve_import(DraftStore *store, DraftErrand *errand) {
     DraftDbImported imported = { 0 };
+    DraftClockReading now;
     int r;
 
+    draft_clock_read_system(&now);
     if (lseek(errand->fd, 0, SEEK_SET) < 0)
         return err_set(&errand->err, -errno, "cannot read the import: %s", strerror(errno));
-    r = draft_db_import(store->db, errand->uid, errand->fd, (uint64_t)time(NULL), &imported, &errand->err);
+    r = draft_db_import(store->db, errand->uid, errand->fd, &now, &imported, &errand->err);
     if (r == DRAFT_DB_E_SET_ASIDE && !taken_as_empty(r, &errand->err)) {
         if (lseek(errand->fd, 0, SEEK_SET) == 0)
-            r = draft_db_import(store->db, errand->uid, errand->fd, (uint64_t)time(NULL), &imported, &errand->err);
+            r = draft_db_import(store->db, errand->uid, errand->fd, &now, &imported, &errand->err);
     }
     errand->n_documents = imported.n_documents;
     errand->n_expired = imported.n_expired;
@@ -309,7 +322,8 @@ static int serve_import(DraftStore *store, DraftErrand *errand) {
 
 int draft_store_call(DraftStore *store, DraftErrand *errand) {
     if (!draft_store_ready(store))
-        return err_set(&errand->err, -ENOENT, "the draft database cannot be used: %s", store->why.text);
+        return err_set(&errand->err, store->why_r > 0 ? store->why_r : -ENOENT, "the draft database cannot be used: %s",
+                       store->why.text);
     switch (errand->kind) {
     case DRAFT_STATS:
         return serve_stats(store, errand);

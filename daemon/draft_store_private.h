@@ -10,7 +10,8 @@
 #include "daemon/draft_store.h"
 
 #define DRAFT_STORE_EXPIRE_NS (UINT64_C(3600) * 1000 * 1000 * 1000)
-#define DRAFT_STORE_QUIET_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two log lines of one kind */
+#define DRAFT_STORE_RETRY_NS (UINT64_C(3) * 1000 * 1000 * 1000)  /* to open one that another process has */
+#define DRAFT_STORE_QUIET_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two log lines of one kind, and two tries */
 
 /* At most a line in so long; how many it stands for. */
 typedef struct QuietLog {
@@ -42,7 +43,8 @@ struct DraftStore {
 
     /* The store's thread. */
     DraftDb *db;       /* NULL: it cannot be used */
-    ErrText why;       /* then: why not */
+    int why_r;         /* then: why not, as draft_db_open() has said */
+    ErrText why;       /* then: why not; empty: it has never failed, or was opened since */
     uint64_t retry_ns; /* then: not before */
     uint64_t expire_ns;
     QuietLog failures;

@@ -13,8 +13,10 @@
 #include "proto/proto_check.h"
 
 static void handle_hello(Peer *peer, uint64_t request_id, const Coordgen__V1__HelloRequest *hello) {
-    static char *features[] = { (char *)"generate", (char *)"tokenize", (char *)"models",     (char *)"sessions",
-                                (char *)"explain",  (char *)"draft_db", (char *)"model_pairs" };
+    static char *features[] = {
+        (char *)"generate", (char *)"tokenize", (char *)"models",      (char *)"sessions",
+        (char *)"explain",  (char *)"draft_db", (char *)"model_pairs", (char *)"model_default"
+    };
     Coordgen__V1__Response response;
     Coordgen__V1__HelloReply reply = COORDGEN__V1__HELLO_REPLY__INIT;
     ErrText err;
@@ -147,6 +149,9 @@ static void serve(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes
         return;
     case COORDGEN__V1__REQUEST__OP_MODEL_PAIR:
         handle_model_pair(peer, message->request_id, message->model_pair);
+        return;
+    case COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT:
+        handle_model_default(peer, message->request_id, message->model_default);
         return;
     case COORDGEN__V1__REQUEST__OP_MODEL_PAIR_LIST:
         handle_model_pair_list(peer, message->request_id);

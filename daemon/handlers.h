@@ -22,6 +22,13 @@ void handler_on_scan(evutil_socket_t fd, short what, void *arg); /* of Service.s
 /* The model of that name, or NULL: the error is sent, or the message comes again when the folder has been read. */
 Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, const char *field);
 
+/* Loads a model that a request is about, where it may be. named: what the request calls it, or NULL. If it may not be,
+ * false, and the error is sent. */
+bool handler_demand_model(Peer *peer, uint64_t request_id, Model *model, const char *named);
+
+/* handlers_default.c */
+void handle_model_default(Peer *peer, uint64_t request_id, const Coordgen__V1__ModelDefaultRequest *request);
+
 /* handlers_pair.c */
 void handle_model_pair_list(Peer *peer, uint64_t request_id);
 void handle_model_pair(Peer *peer, uint64_t request_id, const Coordgen__V1__ModelPairRequest *pair);

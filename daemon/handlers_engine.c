@@ -17,7 +17,6 @@
 /* What every request that takes time must pass. Return: its model, or NULL and the error is sent. */
 static Model *admit(Peer *peer, uint64_t request_id, const char *name, const char *field) {
     Service *service = peer->service;
-    ErrText err;
     Model *model;
 
     if (service->draining) {
@@ -34,14 +33,7 @@ static Model *admit(Peer *peer, uint64_t request_id, const char *name, const cha
         return NULL;
     }
     model = handler_find_model(peer, request_id, name, field);
-    if (!model)
-        return NULL;
-    /* A model of the folder loads on demand where the administrator lets apps load, and one that is the default by
-     * being the only one for everybody: nothing else could be served. */
-    if (model->stage == MODEL_AVAILABLE && (peer->is_admin || service->config->api_may_load ||
-                                            (model_is_default(model) && !model->is_default && !model->was_unloaded)))
-        (void)model_load(model, &err);
-    return model;
+    return model && handler_demand_model(peer, request_id, model, name) ? model : NULL;
 }
 
 static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
@@ -294,7 +286,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->ageing_ns = (uint64_t)config->priority_ageing_ms * 1000000;
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
-        .context_tokens = config->context_tokens,
+        .context_tokens = config_context_tokens(config, model->name),
         .speculation = { .sources = speculation.sources,
                          .policy = speculation.policy,
                          .pruning = GENERATION_PRUNING_CONTROLLED }, /* where the model has a predictor */
@@ -309,6 +301,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generation_options.stops[i] = generate->stop[i];
     take_tools(job, generate->tools, generate->documents);
+    job->no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
     r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
     if (r) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
@@ -344,6 +337,7 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->kind = JOB_TOKENIZE;
     job->count_only = tokenize->count_only;
     take_tools(job, tokenize->tools, tokenize->documents);
+    job->no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
     if (!is_chat) {
         job->text = tokenize->text;
         job->text_bytes = strlen(tokenize->text);

@@ -5,8 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/nearest_word.h"
 #include "base/printable.h"
 #include "daemon/handlers.h"
+#include "daemon/model_demand.h"
 #include "daemon/model_drafts.h"
 #include "daemon/reply.h"
 #include "daemon/request.h"
@@ -55,6 +57,30 @@ void handler_on_scan(evutil_socket_t fd, short what, void *arg) {
         go_on(service, user);
 }
 
+/* Finds the model that a name may have been meant for, among the first ones; NULL: none. */
+static const char *near_model(const ModelRegistry *registry, const char *name) {
+    const char *names[256];
+    const Model *model;
+    size_t n = 0;
+
+    TAILQ_FOREACH(model, &registry->models, link)
+    if (n < ARRAY_LEN(names))
+        names[n++] = model->name;
+    return nearest_word(name, names, n);
+}
+
+/* Says that there is no model of this name. */
+static void refuse_model(Peer *peer, uint64_t request_id, const char *name, const char *field) {
+    const ModelRegistry *registry = &peer->service->models;
+    const char *near = near_model(registry, name);
+
+    connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT + 1);
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
+                          near ? "there is no model '%.*s': did you mean '%s'?"
+                               : "there is no model '%.*s': see coordgenctl model list%.0s",
+                          UTF8_PREFIX(name, 255), near ? near : "");
+}
+
 Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, const char *field) {
     ModelRegistry *registry = &peer->service->models;
     Model *model = model_registry_find(registry, name ? name : "");
@@ -62,12 +88,21 @@ Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, con
     /* An import that has just ended may have put it into the folder: the message is looked at again then. */
     if (model || await_folder(peer))
         return model;
+    if (!name || !*name)
+        model = model_registry_choose_default(registry);
+    if (model)
+        return model;
     if ((!name || !*name) && registry->n_models)
         connection_send_error(
             peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-            "the service has %zu models and no default: name one (coordgenctl model list), or set model= in "
-            "coordgend.conf",
-            registry->n_models);
+            "the default model %.*s%s is not there any more, and %zu other models are: name one (coordgenctl model "
+            "list), or %s",
+            UTF8_PREFIX(model_default_name(registry->def), 255),
+            model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING ? " (the setting model)" : "",
+            registry->n_models,
+            model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING
+                ? "change the setting model in coordgend.conf"
+                : "make one the default (coordgenctl model default NAME)");
     else if (!name || !*name)
         connection_send_error(
             peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
@@ -75,9 +110,18 @@ Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, con
             UTF8_PREFIX(*registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)",
                         512));
     else
-        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0,
-                              field, "there is no model '%.*s': see coordgenctl model list", UTF8_PREFIX(name, 255));
+        refuse_model(peer, request_id, name, field);
     return NULL;
+}
+
+bool handler_demand_model(Peer *peer, uint64_t request_id, Model *model, const char *named) {
+    ErrText err;
+
+    if (!model_demand(model, (ModelDemand){ .is_admin = peer->may_administer, .is_named = named && *named }, &err))
+        return true;
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY, 0, "",
+                          "%s", err.text);
+    return false;
 }
 
 void handle_model_list(Peer *peer, uint64_t request_id) {
@@ -92,6 +136,8 @@ void handle_model_list(Peer *peer, uint64_t request_id) {
     if (await_folder(peer))
         return;
     connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT);
+    if (!model_registry_default(registry))
+        (void)model_registry_choose_default(registry); /* the list shows it */
     entries = calloc(registry->n_models + 1, sizeof(*entries));
     list = calloc(registry->n_models + 1, sizeof(*list));
     if (!entries || !list) {
@@ -247,16 +293,22 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     if (!may_wait(peer, request_id))
         return;
     with_file = (*messagep)->model_load->has_with_file && (*messagep)->model_load->with_file;
-    model = *name == '/' ? find_by_path(peer, request_id, name, with_file)
-                         : handler_find_model(peer, request_id, name, "model_load.model");
+    model = name && *name == '/' ? find_by_path(peer, request_id, name, with_file)
+                                 : handler_find_model(peer, request_id, name, "model_load.model");
     if (!model)
         return;
     /* One that is there or on its way costs nothing to wait for. */
     must_load = model->stage != MODEL_READY && !model_is_coming(model);
+    if ((*messagep)->model_load->on_demand) {
+        if (!handler_demand_model(peer, request_id, model, name))
+            return;
+        must_load = false;
+    }
     if (must_load && !peer->may_administer && !service->config->api_may_load) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
                               "only administrators load models: use the administrators' socket, be root, or set "
-                              "api-may-load = yes");
+                              "api-may-load = yes; a request that names a model loads it where load-on-demand allows "
+                              "that");
         return;
     }
     /* First: who is told BUSY must find neither a load under way nor a model in the list. */
@@ -272,7 +324,8 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
         model->is_loaded_as_draft = false; /* somebody wants it for itself, who may have it so */
     if (must_load)
         model_take_file(model, &peer->connection->frame_fd);
-    if (must_load && model_load(model, &err)) {
+    /* The open file is for a load that begins now. */
+    if (must_load && (with_file && model->stage == MODEL_UNLOADING ? model_load : model_load_with_room)(model, &err)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
                      admission_retry_ms(&service->requests.admission), "", "%s", err.text);
         return;

@@ -53,6 +53,7 @@ static void warn_if_large(Model *target, Model *draft, ErrText *warning) {
 
 /* Whether it can draft for the target, as far as that shows now; if not, the error is sent. */
 static bool check_pair(Peer *peer, uint64_t request_id, Model *target, Model *draft) {
+    uint32_t n_shared;
     ErrText err;
 
     if (target == draft) {
@@ -63,7 +64,7 @@ static bool check_pair(Peer *peer, uint64_t request_id, Model *target, Model *dr
     }
     if (target->stage != MODEL_READY || draft->stage != MODEL_READY)
         return true;
-    if (!model_drafts_compare(target, draft, &err))
+    if (!model_drafts_compare(target, draft, &n_shared, &err))
         return true;
     connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_VOCAB_MISMATCH, 0,
                           "model_pair.draft", "%.*s cannot draft for %.*s: %s", UTF8_PREFIX(draft->name, 64),

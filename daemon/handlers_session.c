@@ -56,6 +56,9 @@ void handle_session_open(Peer *peer, uint64_t request_id, const Coordgen__V1__Se
          !handler_text_fits(peer, request_id, handler_messages_bytes(open->messages), "session_open.messages")) ||
         (is_raw && !handler_text_fits(peer, request_id, strlen(open->prompt), "session_open.prompt")))
         return;
+    /* Its requests will want it; the session itself does not wait. */
+    if (!handler_demand_model(peer, request_id, model, open->model))
+        return;
     session = new_session(peer, request_id, model->name);
     if (!session)
         return;

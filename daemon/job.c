@@ -36,6 +36,7 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
         .tools_bytes = job->tools ? strlen(job->tools) : 0,
         .documents = job->documents,
         .documents_bytes = job->documents ? strlen(job->documents) : 0,
+        .no_generation_prompt = job->no_generation_prompt,
         .now_s = job->now_s,
     };
     int r = engine_encode_chat(job->engine, &input, list, err);
@@ -47,6 +48,7 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
     case CHAT_E_NO_TEMPLATE:
         return JOB_E_NO_TEMPLATE;
     case CHAT_E_TOOLS:
+    case CHAT_E_UNUSED:
         return JOB_E_TOOLS;
     case CHAT_E_MEMORY:
         return JOB_E_MEMORY;

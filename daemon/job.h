@@ -29,7 +29,7 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_SHARE,       /* this user's share of the memory for generations is reached */
     JOB_E_OPTIONS,     /* an option that the engine refuses */
     JOB_E_ROLE,        /* messages that the chat template refuses */
-    JOB_E_TOOLS,       /* tools or documents that are no JSON */
+    JOB_E_TOOLS,       /* tools or documents that are no JSON, or that the chat template ignores */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
     JOB_E_TOKEN,       /* no such token id */
     JOB_E_CANCELLED,
@@ -74,9 +74,10 @@ struct Job {
     DraftPair **draft_pairp;     /* with it: of the two, which generations share; the first one makes it */
     const ChatMessage *messages; /* n_messages > 0, or text */
     size_t n_messages;
-    int64_t now_s;         /* with messages: when the request came, for templates that write the date */
-    const char *tools;     /* with messages: JSON; NULL: none */
-    const char *documents; /* likewise */
+    int64_t now_s;             /* with messages: when the request came, for templates that write the date */
+    const char *tools;         /* with messages: JSON; NULL: none */
+    const char *documents;     /* likewise */
+    bool no_generation_prompt; /* with messages: nothing behind the last one */
     const char *text;
     size_t text_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/printable.h"
+#include "base/user_dirs.h"
 #include "daemon/activation.h"
 
 #define BACKLOG 128
@@ -211,20 +212,31 @@ static int add(ListenerSet *set, const char *address, bool is_admin, ErrText *er
     return r;
 }
 
-static int open_default(ListenerSet *set, bool is_admin, ErrText *err) {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
+/* Writes the path of a socket that nobody has named. */
+static int default_path(const Config *config, bool is_admin, char *path, size_t room_bytes, ErrText *err) {
+    int r;
+
+    if (geteuid() == 0 && !config->is_users) {
+        snprintf(path, room_bytes, "%s", is_admin ? PATH_ADMIN_SOCKET : PATH_API_SOCKET);
+        return 0;
+    }
+    r = user_dir(USER_DIR_RUNTIME, is_admin ? "/admin.sock" : "/api.sock", path, room_bytes);
+    if (r == -EPERM)
+        return err_set(err, LISTENER_E_PATH,
+                       "XDG_RUNTIME_DIR is another user's folder: log in as this user, or name a socket with "
+                       "--listen=PATH");
+    return r ? err_set(err, LISTENER_E_PATH, "XDG_RUNTIME_DIR is not set to a folder: name a socket with --listen=PATH")
+             : 0;
+}
+
+static int open_default(ListenerSet *set, const Config *config, bool is_admin, ErrText *err) {
     struct sockaddr_un address;
     char path[PATH_MAX];
     SocketPath folder;
-    int r;
+    int r = default_path(config, is_admin, path, sizeof(path), err);
 
-    if (geteuid() == 0)
-        snprintf(path, sizeof(path), "%s", is_admin ? PATH_ADMIN_SOCKET : PATH_API_SOCKET);
-    else if (runtime && *runtime == '/')
-        snprintf(path, sizeof(path), "%s/coordgen/%s", runtime, is_admin ? "admin.sock" : "api.sock");
-    else
-        return err_set(err, LISTENER_E_PATH, "XDG_RUNTIME_DIR is not set: name a socket with --listen=PATH");
-    r = address_of(path, &address, err);
+    if (!r)
+        r = address_of(path, &address, err);
     if (r)
         return r;
     folder_of(&address, folder);
@@ -242,11 +254,11 @@ int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
     if (*config->listen)
         r = add(set, config->listen, false, err);
     else if (!set->handed_over)
-        r = open_default(set, false, err);
+        r = open_default(set, config, false, err);
     if (!r && *config->admin_listen)
         r = add(set, config->admin_listen, true, err);
     else if (!r && !set->handed_over && !*config->listen)
-        r = open_default(set, true, err);
+        r = open_default(set, config, true, err);
     if (r)
         listener_set_close(set);
     return r;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/model_drafts.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
 
-/* Some milliseconds, as often as an administrator pairs models that are loaded, or one of a pair is. */
-int model_drafts_compare(const Model *target, const Model *draft, ErrText *err) {
-    uint32_t n_tokens;
+/* Takes some milliseconds, as often as an administrator pairs models that are loaded, or one of a pair is. */
+int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sharedp, ErrText *err) {
     int r = tokenizer_compare(engine_tokenizer(target->engine), target->name, engine_tokenizer(draft->engine),
-                              draft->name, &n_tokens, err);
+                              draft->name, n_sharedp, err);
 
     if (!r)
         return 0;
@@ -59,12 +59,16 @@ static void bring(Model *target, Model *draft) {
 }
 
 static void join(Model *target, Model *draft) {
+    uint32_t n_shared = 0;
     ErrText err;
 
     if (target->draft_failure || target->stage != MODEL_READY || draft->stage != MODEL_READY)
         return;
-    if (!model_drafts_compare(target, draft, &err)) {
-        log_notice(TOPIC_DAEMON, "model %s: %s drafts for it", target->name, draft->name);
+    if (!model_drafts_compare(target, draft, &n_shared, &err)) {
+        log_notice(TOPIC_DAEMON,
+                   "model %s: %s drafts for it (%" PRIu32 " tokens are shared; of %" PRIu32 " and %" PRIu32 ")",
+                   target->name, draft->name, n_shared, tokenizer_n_tokens(engine_tokenizer(target->engine)),
+                   tokenizer_n_tokens(engine_tokenizer(draft->engine)));
         model_set_draft(target, draft);
         return;
     }
@@ -123,11 +127,8 @@ static void let_go(ModelRegistry *registry, Model *draft) {
         return;
     }
     draft->is_loaded_as_draft = false;
-    draft->n_users++; /* who asks */
-    if (model_unload(draft, &err))
+    if (model_unload_unused(draft, &err))
         log_error(TOPIC_DAEMON, "model %s: out of memory: it stays loaded", draft->name);
-    draft->was_unloaded = false; /* nobody has asked for its memory */
-    draft->n_users--;
 }
 
 void model_drafts_settle(ModelRegistry *registry) {

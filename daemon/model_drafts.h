@@ -9,8 +9,9 @@ enum {
     MODEL_DRAFTS_E_VOCAB = 1, /* other tokens; the text names the first difference */
 };
 
-/* Whether a model that is ready can draft for another one that is. 0, MODEL_DRAFTS_E_VOCAB. */
-int model_drafts_compare(const Model *target, const Model *draft, ErrText *err);
+/* Tells whether a model that is ready can draft for another one that is, and how many tokens the two share. 0,
+ * MODEL_DRAFTS_E_VOCAB. */
+int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sharedp, ErrText *err);
 /* At the top of the loop, after changes of models or pairs: what is to be loaded is, what fits drafts, what nobody
  * needs any more goes. */
 void model_drafts_settle(ModelRegistry *registry);

@@ -5,6 +5,7 @@
 #define COORDGEN_DAEMON_MODEL_PAIRS_H
 
 #include "daemon/pair_list.h"
+#include "daemon/state_file.h"
 
 enum {
     MODEL_PAIRS_E_CIRCLE = 1, /* the target would draft for itself */
@@ -15,10 +16,9 @@ enum {
 #define MODEL_PAIRS_FILE "model-pairs" /* in the folder for them */
 
 typedef struct ModelPairs { /* zero is empty, and keeps nothing */
-    char *path;             /* NULL: there is no folder for it */
-    bool is_unreadable;     /* there is something that could not be read: it is not written over */
-    PairList stored;        /* "": none, whatever the setting says */
-    PairList set;           /* by the setting */
+    StateFile file;
+    PairList stored; /* "": none, whatever the setting says */
+    PairList set;    /* by the setting */
 } ModelPairs;
 
 /* Reads what is there. A file that is damaged is set aside, and one that cannot be read left alone; the log says so.

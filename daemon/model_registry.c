@@ -78,16 +78,6 @@ Model *model_registry_find(ModelRegistry *registry, const char *name) {
     return *name ? found_in(&registry->by_name, &key, compare_names) : model_registry_default(registry);
 }
 
-/* Where none is named, and there is only one, no other can be meant. */
-Model *model_registry_default(const ModelRegistry *registry) {
-    return registry->default_model || registry->n_models != 1 ? registry->default_model
-                                                              : TAILQ_FIRST(&registry->models);
-}
-
-bool model_is_default(const Model *model) {
-    return model == model_registry_default(model->registry);
-}
-
 Model *model_registry_find_path(ModelRegistry *registry, const char *path) {
     const Model key = { .path = (char *)(uintptr_t)path };
 
@@ -119,7 +109,7 @@ static void forget(ModelRegistry *registry, Model *model) {
 }
 
 void model_forget_unused(Model *model) {
-    if (model->stage == MODEL_AVAILABLE && !model->from_folder && !model->is_default && !model->n_users)
+    if (model->stage == MODEL_AVAILABLE && !model->from_folder && !model->is_named && !model->n_users)
         forget(model->registry, model);
 }
 
@@ -154,13 +144,29 @@ bool model_is_coming(const Model *model) {
     return model->stage == MODEL_IMPORTING || model->stage == MODEL_LOADING;
 }
 
+bool model_will_come(const Model *model) {
+    return model_is_coming(model) || (model->stage == MODEL_UNLOADING && model->is_wanted);
+}
+
 bool model_can_serve(const Model *model) {
     return model->stage == MODEL_READY || (model->stage == MODEL_LOADING && model->engine);
 }
 
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
+/* Makes a model's name of a path: a file's name may be any bytes, a model's is text, which is sent and typed. NULL: no
+ * memory. */
+static char *name_of_path(const char *path) {
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path, *dot = strrchr(file, '.');
+    _cleanup_(freep) char *stem = strndup(file, dot ? (size_t)(dot - file) : strlen(file));
+
+    return stem ? printable_dup(stem, PROTO_MODEL_NAME_BYTES_MAX) : NULL;
+}
+
 bool model_suits_device(const Config *config, const char *path, ErrText *err) {
+    _cleanup_(freep) char *name = name_of_path(path);
+    const BackendDevice *device = engine_device((EngineDevice)config_device(config, name ? name : ""));
+
     if (ends_with(path, EXTENSION_GGUF))
         return true;
     if (!ends_with(path, EXTENSION_PACKAGE)) {
@@ -168,9 +174,9 @@ bool model_suits_device(const Config *config, const char *path, ErrText *err) {
                 UTF8_PREFIX(path, 512));
         return false;
     }
-    if (!engine_device(config->device)->reads_packages) {
+    if (!device->reads_packages) {
         err_set(err, 0, "%.*s: the %s device wants the " EXTENSION_GGUF " the package was made from",
-                UTF8_PREFIX(path, 512), engine_device(config->device)->name);
+                UTF8_PREFIX(path, 512), device->name);
         return false;
     }
     return true;
@@ -219,8 +225,6 @@ void model_take_file(Model *model, int *fdp) {
 
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err) {
     _cleanup_(model_freep) Model *model = NULL;
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    _cleanup_(freep) char *stem = NULL;
     struct stat info;
     Model *other = model_registry_find_path(registry, path);
     int r;
@@ -240,9 +244,7 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
     model->fd = -1;
     model->path = strdup(path);
     model->shown_path = printable_dup(path, PROTO_PATH_BYTES_MAX);
-    stem = strndup(file, (size_t)(strrchr(file, '.') - file));
-    /* A file's name may be any bytes; a model's is text, for it is sent and typed. */
-    model->name = stem ? printable_dup(stem, PROTO_MODEL_NAME_BYTES_MAX) : NULL;
+    model->name = name_of_path(path);
     if (!model->path || !model->shown_path || !model->name)
         return err_raise(-ENOMEM);
     other = *model->name ? model_registry_find(registry, model->name) : NULL;
@@ -268,7 +270,7 @@ void model_registry_forget_gone(ModelRegistry *registry, uint64_t scan) {
 
     for (model = TAILQ_FIRST(&registry->models); model; model = next) {
         next = TAILQ_NEXT(model, link);
-        if (model->from_folder && model->scan != scan && !model->n_users && !model->is_default && !model->engine &&
+        if (model->from_folder && model->scan != scan && !model->n_users && !model->is_named && !model->engine &&
             (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED))
             forget(registry, model);
     }
@@ -348,20 +350,18 @@ static void submit_import(Model *model) {
  * Thread: loop. Return: 0, or MODEL_E_STATE.
  */
 int model_load(Model *model, ErrText *err) {
-    const Config *config = model->registry->config;
-
     assert_on_loop(model->registry->loop);
     if (model->stage == MODEL_UNLOADING || (model->stage == MODEL_FAILED && model->engine))
         return err_set(err, MODEL_E_STATE, "model %.*s is being unloaded: try again", UTF8_PREFIX(model->name, 64));
     if (model->stage == MODEL_READY || model_is_coming(model))
         return 0;
-    model->was_unloaded = false;
+    model->was_unloaded = model->makes_room = model->is_wanted = model->lacked_memory = false;
     model->failure.text[0] = 0;
     model->is_corrupt = false;
     model->permille = 0;
     model->load_began_ns = clock_now_ns();
     model_measure(model);
-    if (engine_device(config->device)->reads_packages && ends_with(model->path, EXTENSION_GGUF)) {
+    if (model_device(model)->reads_packages && ends_with(model->path, EXTENSION_GGUF)) {
         model->checks_package = false;
         submit_import(model);
         return 0;
@@ -373,6 +373,17 @@ int model_load(Model *model, ErrText *err) {
     else
         submit_load(model);
     return 0;
+}
+
+int model_load_with_room(Model *model, ErrText *err) {
+    int r = 0;
+
+    if (model->stage == MODEL_UNLOADING)
+        model->is_wanted = true;
+    else
+        r = model_load(model, err);
+    model->makes_room = model->makes_room || !r;
+    return r;
 }
 
 void model_set_draft(Model *target, Model *draft) {
@@ -419,6 +430,7 @@ void model_leave(Model *model) {
     assert_on_loop(model->registry->loop);
     assert(model->n_users);
     model->n_users--;
+    model->used_ns = clock_now_ns();
     if (model->draft_leaves || model->is_loaded_as_draft) {
         model->registry->is_unsettled = true;
         loop_pump(model->registry->loop);
@@ -459,6 +471,16 @@ int model_unload(Model *model, ErrText *err) {
     return r;
 }
 
+int model_unload_unused(Model *model, ErrText *err) {
+    int r;
+
+    model->n_users++; /* who asks */
+    r = model_unload(model, err);
+    model->was_unloaded = false;
+    model->n_users--;
+    return r;
+}
+
 /* A load that failed may have met a bad image, and one that served may have lost it: when the engine has gone the
  * package is tried by itself, once. */
 static bool load_without_image(Model *model) {
@@ -494,6 +516,10 @@ static bool load_otherwise(Model *model) {
 static void on_loaded(Model *model, JobNews *news) {
     const EngineInfo *info;
 
+    if (news->result == JOB_E_MEMORY && !model->engine && model_make_room(model)) {
+        submit_load(model); /* behind what makes room */
+        return;
+    }
     if (news->result) {
         if (!*news->err.text)
             err_set(&news->err, 0, "the load was given up");
@@ -504,19 +530,40 @@ static void on_loaded(Model *model, JobNews *news) {
             log_warn(TOPIC_DAEMON, "model %s: it could not be loaded before: %s", model->name, news->err.text);
             return;
         }
+        if (news->result == JOB_E_MEMORY)
+            model_tell_room(model, &news->err);
+        model->lacked_memory = news->result == JOB_E_MEMORY;
         model_fail(model, news->result == JOB_E_MODEL, news->err.text);
         drop_failed(model);
         return;
     }
     info = engine_info(model->engine);
-    if (info->n_streamed_layers || engine_device(model->registry->config->device)
-                                       ->has_graphs) /* its image is one that this load has made, or a good one */
+    if (info->n_streamed_layers ||
+        model_device(model)->has_graphs) /* its image is one that this load has made, or a good one */
         model->without_image = false;
     log_notice(TOPIC_DAEMON,
                "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",
                model->name, (clock_now_ns() - model->load_began_ns) / 1000000, info->architecture, info->n_parameters,
                info->weights_bytes >> 20, info->kernel);
+    model->used_ns = clock_now_ns();
     set_stage(model, MODEL_READY);
+}
+
+/* Forgets the engine that has gone, and loads the model again for those who have come meanwhile. */
+static void on_unloaded(Model *model) {
+    ErrText err;
+
+    model->engine = NULL;
+    model->registry->n_making_way -= model->makes_way;
+    model->makes_way = false;
+    log_notice(TOPIC_DAEMON, "model %s: unloaded", model->name);
+    set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
+    if (model->stage == MODEL_FAILED && model->is_corrupt)
+        (void)load_otherwise(model);
+    if (model->stage == MODEL_AVAILABLE && model->is_wanted && model->n_users)
+        (void)model_load_with_room(model, &err);
+    model->is_wanted = false;
+    model_forget_unused(model); /* who asked for it may have left */
 }
 
 void model_on_news(Model *model, Job *job, JobNews *news) {
@@ -533,16 +580,11 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
     if (job->kind == JOB_LOAD) {
         on_loaded(model, news);
     } else if (!news->result) { /* else the engine thread ends, and the engine stays ours */
-        model->engine = NULL;
-        log_notice(TOPIC_DAEMON, "model %s: unloaded", model->name);
-        set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
-        if (model->stage == MODEL_FAILED && model->is_corrupt)
-            (void)load_otherwise(model);
-        model_forget_unused(model); /* who asked for it may have left */
+        on_unloaded(model);
     }
     free(job);
 }
 
 const char *model_failure(const Model *model, bool with_paths) {
-    return with_paths ? model->failure.text : "administrators see why";
+    return with_paths ? model->failure.text : model->lacked_memory ? model->no_room.text : "administrators see why";
 }

@@ -6,6 +6,7 @@
 #include "daemon/config.h"
 #include "daemon/engine_thread.h"
 #include "daemon/loop.h"
+#include "daemon/model_default.h"
 #include "daemon/model_import.h"
 #include "daemon/model_pairs.h"
 #include "proto/coordgen.pb-c.h"
@@ -43,15 +44,22 @@ typedef struct Model { /* all loop */
     bool may_have_image;  /* the last load may have met one */
     bool without_image;   /* a load with one has failed */
     bool checks_package;  /* so has one of a package that an import has found, which looks at it more closely now */
-    bool is_default;      /* by the configuration; see model_is_default() */
-    bool was_unloaded;    /* by someone, who wants its memory back: it is not loaded on demand */
-    bool from_folder;     /* forgotten when its file goes; the others, but for the default, when they are unloaded */
+    bool is_named;        /* a setting names its file: it is never forgotten */
+    bool was_unloaded;    /* by someone, who wants its memory back: only who names it has it loaded again */
+    bool makes_room;      /* its load may unload models that nobody uses */
+    bool makes_way;       /* it is being unloaded for others */
+    bool is_wanted;       /* while it is being unloaded: it is to be loaded again */
+    bool lacked_memory;   /* why it failed: the next request tries again */
+    bool may_fit_later;   /* then: when those have gone that use other models */
+    uint64_t used_ns;     /* when the last user left it, or it was loaded */
+    bool from_folder;     /* forgotten when its file goes; the others, unless is_named, when they are unloaded */
     uint64_t scan;        /* of the folder, the last one that has met it */
     uint64_t file_bytes;  /* when it was looked at last; 0: not a regular file */
     ModelStage stage;
     uint32_t permille; /* of the import, or of the weights that a load brings */
     bool is_corrupt;   /* why it failed */
     ErrText failure;
+    ErrText no_room; /* with lacked_memory: what everybody may know of that */
     /* The engine thread computes with it; the loop only carries the pointer and, when it is ready, reads its info.
      * There before the model is ready, when its weights are on their way; and still there after that has failed, until
      * the last request has let go. */
@@ -75,7 +83,8 @@ typedef struct Model { /* all loop */
 TAILQ_HEAD(ModelList, Model);
 typedef struct ModelList ModelList;
 
-typedef void ModelChangeFn(void *arg, Model *model); /* stage or progress */
+typedef void ModelChangeFn(void *arg, Model *model);     /* stage or progress */
+typedef bool ModelHeldFn(void *arg, const Model *model); /* whether something holds it that is not in n_users */
 
 struct ModelRegistry {
     Loop *loop;
@@ -84,13 +93,16 @@ struct ModelRegistry {
     AccountTable *accounts;
     PrefixCache *prefix_cache; /* may be NULL */
     ModelChangeFn *on_change;
-    void *on_change_arg;
+    ModelHeldFn *is_held; /* NULL: nothing does */
+    void *on_change_arg;  /* of both */
     ModelList models;
     size_t n_models;
-    void *by_name, *by_path; /* the same, in trees of tsearch(3) */
-    Model *default_model;    /* of the configuration; NULL: none */
-    const ModelPairs *pairs; /* who drafts for whom, by name */
-    char *chat_template;     /* instead of each model's own; NULL: theirs */
+    unsigned int n_making_way; /* models that are being unloaded for others */
+    void *by_name, *by_path;   /* the same, in trees of tsearch(3) */
+    Model *default_model;      /* of the setting, where it names a path; NULL: it does not */
+    ModelDefault *def;         /* the default model by its name */
+    const ModelPairs *pairs;   /* who drafts for whom, by name */
+    char *chat_template;       /* instead of each model's own; NULL: theirs */
     size_t chat_template_bytes;
     bool is_unsettled; /* stages or users have changed: see model_drafts_settle() */
     ModelImportList abandoned;
@@ -117,12 +129,26 @@ void model_take_file(Model *model, int *fdp);
  * -ENOMEM. */
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err);
 Model *model_registry_find(ModelRegistry *registry, const char *name); /* "": the default; NULL: none */
-Model *model_registry_default(const ModelRegistry *registry);          /* the configuration's, or the only one */
+Model *model_registry_default(const ModelRegistry *registry);          /* NULL: there is none */
+/* Makes the only model the default, unless somebody has said which one is: the model stays it when others come. */
+void model_registry_note_default(ModelRegistry *registry);
+/* Makes the model the default that came first. NULL: there is none, or somebody has said which model is the default,
+ * and that is missing. */
+Model *model_registry_choose_default(ModelRegistry *registry);
+ModelDefaultBy model_registry_default_by(const ModelRegistry *registry);
 bool model_is_default(const Model *model);
 
 /* 0 when it is ready or on its way, MODEL_E_STATE while it is being unloaded. Failures come as a change of stage. */
 int model_load(Model *model, ErrText *err);
+/* Loads as model_load() does, and has models unloaded that nobody uses where memory is short. A model that is being
+ * unloaded comes again. */
+int model_load_with_room(Model *model, ErrText *err);
+/* Has a model unloaded that nobody uses, where that gives room for keys and values; n_making_way until it is. */
+bool model_make_room_for_kv(ModelRegistry *registry);
+/* Tells whether a request may wait for it: on its way, or wanted while it is being unloaded. */
+bool model_will_come(const Model *model);
 int model_unload(Model *model, ErrText *err);              /* its one user is who asks; MODEL_E_STATE */
+int model_unload_unused(Model *model, ErrText *err);       /* nobody has asked for its memory; nobody may use it */
 void model_on_news(Model *model, Job *job, JobNews *news); /* of a load or unload job */
 bool model_is_coming(const Model *model);
 bool model_can_serve(const Model *model); /* its engine takes jobs: it is ready, or its weights are on their way */
@@ -134,7 +160,9 @@ void model_forget_unused(Model *model);
 const char *model_stage_name(ModelStage stage);
 bool model_suits_device(const Config *config, const char *path, ErrText *err); /* by its name */
 bool model_is_file_name(const char *name); /* whether it ends as those of model files do */
-void model_measure(Model *model);          /* file_bytes, anew */
+const BackendDevice *model_device(const Model *model);
+uint32_t model_context_tokens(const Model *model); /* of a loaded one: for prompt and output of one request */
+void model_measure(Model *model);                  /* file_bytes, anew */
 /* Why it failed, or, for those who are not to know paths, that it did. */
 const char *model_failure(const Model *model, bool with_paths);
 
@@ -146,12 +174,19 @@ typedef struct ModelMessage {
     char image[256];
     Coordgen__V1__ModelPair draft;
     const char *draft_of[MODEL_DRAFT_OF_MAX];
+    const char *chat_takes[2];
 } ModelMessage;
+Coordgen__V1__ModelState model_wire_state(const Model *model);
 void model_describe(ModelMessage *message, const Model *model, bool with_paths);
 void model_describe_pair(Coordgen__V1__ModelPair *message, ModelRegistry *registry, const ModelPairEntry *pair,
                          bool with_paths);
 
 /* Private to the module. */
+/* Has the model that was used least of those that nobody uses unloaded, before any job that is submitted after it.
+ * false: there is none. */
+bool model_make_room(Model *wanting);
+/* Adds to the text why nothing makes room, and notes whether something may later. */
+void model_tell_room(Model *wanting, ErrText *err);
 void model_choose_options(Model *model, EngineOptions *options);
 
 #endif

@@ -96,7 +96,20 @@ static void describe_image(ModelMessage *message, const Model *model, bool with_
     message->model.image = message->image;
 }
 
-void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
+/* Tells of the chat templates: which there are, and what they take. */
+static void describe_chat(ModelMessage *message, const ChatTemplate *chat) {
+    const unsigned int takes = chat_template_takes(chat);
+
+    chat_template_describe(chat, message->chat_format, sizeof(message->chat_format));
+    message->model.chat_format = message->chat_format;
+    message->model.chat_takes = (char **)(uintptr_t)message->chat_takes; /* packing reads them only */
+    if (takes & CHAT_TAKES_TOOLS)
+        message->chat_takes[message->model.n_chat_takes++] = "tools";
+    if (takes & CHAT_TAKES_DOCUMENTS)
+        message->chat_takes[message->model.n_chat_takes++] = "documents";
+}
+
+Coordgen__V1__ModelState model_wire_state(const Model *model) {
     static const Coordgen__V1__ModelState states[] = {
         [MODEL_AVAILABLE] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_AVAILABLE,
         [MODEL_IMPORTING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_IMPORTING,
@@ -105,6 +118,11 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         [MODEL_UNLOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
         [MODEL_FAILED] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_FAILED,
     };
+
+    return states[model->stage];
+}
+
+void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
     Coordgen__V1__Model *message = &room->model;
 
     assert_on_loop(model->registry->loop);
@@ -112,13 +130,18 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
     message->name = model->name;
     message->path = with_paths ? model->shown_path : NULL;
     message->has_state = true;
-    message->state = states[model->stage];
+    message->state = model_wire_state(model);
     message->has_is_default = true;
     message->is_default = model_is_default(model);
+    message->has_default_by = message->is_default;
+    if (message->is_default)
+        message->default_by = (Coordgen__V1__ModelDefaultBy)model_registry_default_by(model->registry);
     describe_detail(model, with_paths, room->detail, sizeof(room->detail));
     message->detail = room->detail;
     message->has_file_bytes = model->file_bytes > 0;
     message->file_bytes = model->file_bytes;
+    message->has_setting_context_tokens = true;
+    message->setting_context_tokens = config_context_tokens(model->registry->config, model->name);
     describe_pairs(room, model, with_paths);
     if (model->stage == MODEL_READY) {
         const EngineInfo *engine = engine_info(model->engine);
@@ -126,6 +149,8 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->architecture = (char *)engine->architecture;
         message->has_context_tokens = message->has_vocabulary = message->has_parameters = true;
         message->context_tokens = engine->n_context;
+        message->has_usable_context_tokens = true;
+        message->usable_context_tokens = model_context_tokens(model);
         message->vocabulary = engine->n_vocab;
         message->parameters = engine->n_parameters;
         message->has_weights_bytes = message->has_kv_bytes_per_token = true;
@@ -136,7 +161,6 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->source_sha256 = (char *)engine->source_sha256;
         describe_streaming(message, model->engine);
         describe_image(room, model, with_paths);
-        chat_template_describe(engine_chat_template(model->engine), room->chat_format, sizeof(room->chat_format));
-        message->chat_format = room->chat_format;
+        describe_chat(room, engine_chat_template(model->engine));
     }
 }

@@ -11,6 +11,17 @@
 #include "daemon/model_registry.h"
 #include "weights/weights_image.h"
 
+const BackendDevice *model_device(const Model *model) {
+    return engine_device((EngineDevice)config_device(model->registry->config, model->name));
+}
+
+uint32_t model_context_tokens(const Model *model) {
+    const uint32_t trained = engine_info(model->engine)->n_context,
+                   setting = config_context_tokens(model->registry->config, model->name);
+
+    return setting < trained ? setting : trained;
+}
+
 /* The package itself was handed over: it is not one that an import has made. */
 static const int *package_fd_of(const Model *model) {
     return model->fd >= 0 && !strcmp(model->path, model->package_path) ? &model->fd : NULL;
@@ -18,16 +29,15 @@ static const int *package_fd_of(const Model *model) {
 
 /* Whether not all of its weights may be in memory. What drafts for others is to be fast before all else. */
 static bool may_stream(const Model *model) {
-    const Config *config = model->registry->config;
     const char *targets[1];
 
-    return config->weights_memory.is_set && engine_device(config->device)->reads_packages &&
+    return config_weights_memory(model->registry->config, model->name).is_set && model_device(model)->reads_packages &&
            !model_pairs_targets_of(model->registry->pairs, model->name, targets, ARRAY_LEN(targets));
 }
 
 /* Layers that are not in memory are read from one, and so are static graphs. */
 static bool needs_image(const Model *model) {
-    return may_stream(model) || engine_device(model->registry->config->device)->has_graphs;
+    return may_stream(model) || model_device(model)->has_graphs;
 }
 
 /* Why a model that does not need one has none, whatever the disk has; NULL: it may have. */
@@ -36,7 +46,7 @@ static const char *no_image(const Model *model) {
 
     if (config->weights_image == CONFIG_IMAGE_OFF)
         return "weights-image is off";
-    if (!engine_device(config->device)->reads_packages)
+    if (!model_device(model)->reads_packages)
         return "this device reads the source";
     if (model->without_image)
         return "a load with one has failed";
@@ -72,13 +82,14 @@ static void choose_image_path(Model *model) {
 /* For the load that comes next. */
 void model_choose_options(Model *model, EngineOptions *options) {
     const Config *config = model->registry->config;
+    const ConfigMemory memory = config_weights_memory(config, model->name);
 
     choose_image_path(model);
     *options = (EngineOptions){
         .preemption = config->preemption,
         .path = model->package_path,
         .fd = package_fd_of(model),
-        .device = (EngineDevice)config->device,
+        .device = (EngineDevice)config_device(config, model->name),
         .isa = (Isa)config->isa,
         .chunk_tokens = config->chunk_tokens,
         .no_pipeline = !config->pipeline,
@@ -105,9 +116,9 @@ void model_choose_options(Model *model, EngineOptions *options) {
     if (may_stream(model))
         options->weights_memory = (WeightsMemory){
             .is_set = true,
-            .is_percent = !config->weights_memory.bytes,
-            .percent = config->weights_memory.percent,
-            .bytes = config->weights_memory.bytes,
+            .is_percent = !memory.bytes,
+            .percent = memory.percent,
+            .bytes = memory.bytes,
         };
 }
 

@@ -183,7 +183,8 @@ void request_fail_by_model(Request *request) {
         request_fail(request,
                      model->is_corrupt ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT
                                        : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY,
-                     0, "", "model %.*s could not be loaded: %s", UTF8_PREFIX(model->name, 64),
+                     model->lacked_memory && model->may_fit_later ? admission_retry_ms(&request->table->admission) : 0,
+                     "", "model %.*s could not be loaded: %s", UTF8_PREFIX(model->name, 64),
                      model_failure(model, request->peer && request->peer->may_administer));
         return;
     case MODEL_UNLOADING:
@@ -200,7 +201,7 @@ void request_fail_by_model(Request *request) {
 void request_fail_by_result(Request *request, const JobNews *news) {
     const char *field = "", *text = *news->err.text ? news->err.text : "no reason was given";
     const char *op = operation_name(request), *remedy = "";
-    char path[64];
+    char path[64], model[96];
     Coordgen__V1__ErrorCode code;
     uint32_t retry_ms = 0;
 
@@ -219,6 +220,8 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
         snprintf(path, sizeof(path), "%s.%s", op, strncmp(text, "documents", 9) ? "tools" : "documents");
         field = path;
+        snprintf(model, sizeof(model), " (model %.*s)", UTF8_PREFIX(request->model->name, 64));
+        remedy = model;
         break;
     case JOB_E_ANSWER:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;

@@ -10,16 +10,18 @@
 static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
     Coordgen__V1__Response response;
     Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
+    const Model *model = request->model;
 
     if (request->peer->connection->choked || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)
         return;
     if (request->progress_sent && request->progress_position == position &&
-        request->progress_prefilled == request_n_read_tokens(request))
+        request->progress_prefilled == request_n_read_tokens(request) && request->progress_permille == model->permille)
         return;
     request->progress_sent = true;
     request->progress_ns = now_ns;
     request->progress_position = position;
     request->progress_prefilled = request_n_read_tokens(request);
+    request->progress_permille = model->permille;
     reply_init(&response, request->id);
     progress.has_queue_position = true;
     progress.queue_position = position;
@@ -27,6 +29,12 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
         progress.has_prefilled_tokens = progress.has_prompt_tokens = true;
         progress.prefilled_tokens = request_n_read_tokens(request);
         progress.prompt_tokens = request->usage.n_prompt_tokens;
+    }
+    if (position && !model_can_serve(model)) {
+        progress.has_model_state = progress.has_model_permille = true;
+        progress.model_state = model_wire_state(model);
+        progress.model_permille = model->permille;
+        progress.model = model->name;
     }
     response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS;
     response.generate_progress = &progress;
@@ -105,7 +113,8 @@ static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__
     coordgen__v1__timings__init(timings);
     timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
     timings->has_decode_us = timings->has_total_us = true;
-    timings->load_us = request_since_us(request->received_ns, ready_ns);
+    /* A request begins before all weights are there: what its steps waited for them is a part of the load. */
+    timings->load_us = request_since_us(request->received_ns, ready_ns) + request->usage.load_ns / 1000;
     timings->queue_us = request_since_us(ready_ns, began_ns);
     timings->prefill_us = request->usage.prefill_ns / 1000;
     timings->decode_us = request->usage.decode_ns / 1000;

@@ -72,7 +72,7 @@ void request_on_model_change(Request *request) {
     if (request->job.kind == JOB_UNLOAD) {
         if (request->model->stage != MODEL_UNLOADING)
             finish_unload(request);
-    } else if (model_is_coming(request->model)) {
+    } else if (model_will_come(request->model)) {
         send_load_progress(request);
     } else if (request->model->stage == MODEL_READY) {
         finish_load(request);

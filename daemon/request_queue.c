@@ -36,7 +36,7 @@ void request_enter(Request *request) {
     Admission *admission = &request->table->admission;
 
     assert_on_loop(request->table->loop);
-    if (request->model->stage != MODEL_READY && !model_is_coming(request->model)) {
+    if (request->model->stage != MODEL_READY && !model_will_come(request->model)) {
         request_fail_by_model(request);
         return;
     }
@@ -83,6 +83,10 @@ bool request_wait_for_memory(Request *request) {
 
     if (!request->peer)
         return false;
+    if (model_make_room_for_kv(request->model->registry)) {
+        admission_wait_again(admission, request);
+        return true;
+    }
     holder = admission_find_holder(admission, request->user);
     if (holder)
         end_stalled(holder, "memory");
@@ -123,7 +127,7 @@ static void serve_waiting(Admission *admission, uint64_t now_ns) {
             request->model_ready_ns = now_ns;
         if (!request_is_generation(request) && admission_can_start(admission, request))
             start(request);
-        else if (!model_can_serve(request->model) && !model_is_coming(request->model))
+        else if (!model_can_serve(request->model) && !model_will_come(request->model))
             request_fail_by_model(request);
     }
     take_turns(admission, now_ns);

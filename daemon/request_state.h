@@ -54,6 +54,7 @@ typedef struct Request { /* all loop; the job as job.h says */
     uint32_t queue_position; /* while it waits, of the last admission_number() */
     uint32_t progress_position;
     uint32_t progress_prefilled;
+    uint32_t progress_permille; /* of the model that it waits for */
     bool progress_sent;
     uint64_t n_deltas;
     GenerationUsage usage;

@@ -251,6 +251,7 @@ static void reload(Server *server) {
             log_error(TOPIC_DAEMON, "out of memory: no-history or draft-model stays as it was");
         if (check_descriptors(server->service.config, &err))
             log_error(TOPIC_DAEMON, "%s", err.text);
+        service_warn_sections(&server->service);
         log_notice(TOPIC_DAEMON, "the configuration is reloaded");
     }
     status_text(server, status, sizeof(status));
@@ -364,9 +365,7 @@ Server *server_free(Server *server) {
 }
 
 int server_run(Server *server) {
-    Model *model = model_registry_default(&server->service.models);
     char status[512];
-    ErrText err;
     int r;
 
     assert_on_loop(&server->service.loop);
@@ -374,8 +373,7 @@ int server_run(Server *server) {
         log_notice(TOPIC_DAEMON, "serving %s on %s",
                    server->listeners.listeners[i].is_admin ? "administrators" : "apps",
                    server->listeners.listeners[i].path ? server->listeners.listeners[i].path : "a socket from systemd");
-    if (model)
-        (void)model_load(model, &err);
+    service_load_first(&server->service);
     status_text(server, status, sizeof(status));
     notify_ready(status);
     if (event_base_dispatch(server->service.loop.base) < 0)

@@ -3,6 +3,7 @@
 #include "daemon/service.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -47,6 +48,21 @@ static void on_model_change(void *arg, Model *model) {
 
     service->requests.models_changed = true;
     loop_pump(&service->loop);
+}
+
+/* Tells whether a session holds the model, whose next request is to find it there. */
+static bool is_held_by_session(void *arg, const Model *model) {
+    const Service *service = arg;
+    const User *user = NULL;
+    const Session *session;
+    const Peer *peer;
+
+    while ((user = user_next(&service->users, user)))
+        TAILQ_FOREACH(peer, &user->peers, user_link)
+    TAILQ_FOREACH(session, &peer->sessions, peer_link)
+    if (!strcmp(session->model_name, model->name))
+        return true;
+    return false;
 }
 
 static int make_engine_thread(Service *service, ErrText *err) {
@@ -124,13 +140,16 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     service->sessions.loop = &service->loop;
     model_registry_init(&service->models, &service->loop, service->config, &service->accounts, on_model_change,
                         service);
+    service->models.is_held = is_held_by_session;
     model_folder_init(&service->folder, &service->models);
     service->loop.base = event_base_new();
     if (!service->loop.base)
         return err_set(err, -ENOMEM, "cannot make an event loop");
     TAILQ_INIT(&service->draft_calls);
     service->models.pairs = &service->pairs;
-    if (model_pairs_init(&service->pairs, service->config->state_dir) || service_take_settings(service))
+    service->models.def = &service->def;
+    if (model_pairs_init(&service->pairs, service->config->state_dir) ||
+        model_default_init(&service->def, service->config->state_dir) || service_take_settings(service))
         return err_set(err, -ENOMEM, "out of memory");
     r = model_registry_read_chat_template(&service->models, err);
     if (!r)
@@ -140,21 +159,88 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     return r ? r : make_prefix_cache(service, err);
 }
 
-int service_add_models(Service *service, ErrText *err) {
-    Model *model;
-    int r;
+/* Adds a file that a setting names. 0 or -errno with a text. */
+static int add_file(Service *service, const char *path, Model **modelp, ErrText *err) {
+    int r = model_registry_add(&service->models, path, modelp, err);
 
-    if (*service->config->model) {
-        r = model_registry_add(&service->models, service->config->model, &model, err);
-        if (r)
-            return r < 0 ? r : -EINVAL;
-        model->is_default = true;
-        service->models.default_model = model;
-    }
+    if (r)
+        return r < 0 ? r : -EINVAL;
+    (*modelp)->is_named = true;
+    return 0;
+}
+
+static int add_preloaded(Service *service, ErrText *err) {
+    const char *rest = service->config->preload;
+    char name[PATH_MAX];
+    Model *model;
+    int r = 0;
+
+    while (!r && (rest = config_next_model(rest, name, sizeof(name))))
+        if (config_is_path(name)) {
+            r = add_file(service, name, &model, err);
+            if (r)
+                err_prefix(err, "preload");
+        }
+    return r;
+}
+
+void service_warn_sections(Service *service) {
+    const char *name = NULL;
+
+    while ((name = config_next_section(service->config, name)))
+        if (!model_registry_find(&service->models, name))
+            log_warn(TOPIC_DAEMON, "[model %s]: there is no model of this name at the moment (coordgenctl model list)",
+                     name);
+}
+
+int service_add_models(Service *service, ErrText *err) {
+    const char *wanted = service->config->model;
+    int r = 0;
+
+    if (config_is_path(wanted))
+        r = add_file(service, wanted, &service->models.default_model, err);
+    if (!r)
+        r = add_preloaded(service, err);
+    if (r)
+        return r;
     if (model_folder_want(&service->folder))
         while (model_folder_step(&service->folder))
             ;
+    r = model_default_take_setting(&service->def,
+                                   config_is_path(wanted) ? service->models.default_model->name : wanted);
+    if (r)
+        return err_set(err, r, "out of memory");
+    if (*wanted && !model_registry_default(&service->models))
+        log_error(TOPIC_DAEMON,
+                  "the setting model names %s, and there is no model of this name yet: no model is the default "
+                  "(coordgenctl model list)",
+                  wanted);
+    model_registry_note_default(&service->models);
+    service_warn_sections(service);
     return 0;
+}
+
+/* Loads one model of the start; without memory for it the others stay. */
+static void load_first(Model *model) {
+    ErrText err;
+
+    if (model)
+        (void)model_load(model, &err);
+}
+
+void service_load_first(Service *service) {
+    const char *rest = service->config->preload;
+    char name[PATH_MAX];
+    Model *model;
+
+    load_first(model_registry_default(&service->models));
+    while ((rest = config_next_model(rest, name, sizeof(name)))) {
+        model = config_is_path(name) ? model_registry_find_path(&service->models, name)
+                                     : model_registry_find(&service->models, name);
+        load_first(model);
+        if (!model)
+            log_error(TOPIC_DAEMON, "preload: there is no model '%s' (coordgenctl model list)", name);
+    }
 }
 
 static void free_peers(UserTable *users) {
@@ -175,6 +261,7 @@ void service_deinit(Service *service) {
     model_folder_deinit(&service->folder);
     model_registry_deinit(&service->models);
     model_pairs_deinit(&service->pairs);
+    model_default_deinit(&service->def);
     engine_thread_free(service->engine_thread);
     histories_free(service->histories);
     draft_store_free(service->draft_store);
@@ -194,6 +281,7 @@ void service_deinit(Service *service) {
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
 void service_settle(Service *service) {
+    model_registry_note_default(&service->models);
     if (!service->draining)
         model_drafts_settle(&service->models);
     request_table_settle(&service->requests);

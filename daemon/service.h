@@ -32,6 +32,7 @@ struct Service { /* all loop */
     DraftCallList draft_calls; /* of clients, with the draft store */
     PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
     ModelPairs pairs;
+    ModelDefault def;
     ModelRegistry models;
     ModelFolder folder;
     struct event *scan; /* of the models' folder, the next part of it */
@@ -50,6 +51,8 @@ void service_deinit(Service *service); /* stopped before; with loop.settle and s
 int service_take_settings(Service *service);
 /* The configuration's model, and those of the folder. 0 or -errno with a text. */
 int service_add_models(Service *service, ErrText *err);
+void service_load_first(Service *service);    /* what is to be loaded at the start */
+void service_warn_sections(Service *service); /* those of models that there are not */
 /* Opens the draft database behind everything else; news of it are on the loop from here on. */
 int service_start_draft_store(Service *service, ErrText *err);
 void service_settle(Service *service);           /* at the top of the loop, when something has ended or changed */

@@ -114,10 +114,36 @@ static void end_history(Turns *turns, Job *job, GenerationEnd end) {
         draft_store_submit(histories_store(turns->histories), &job->answer);
 }
 
+/* Tells a prompt that is too long which limit stops it, and what raises that. setting_tokens: context-tokens. */
+static int check_length(const Job *job, size_t n_prompt, uint32_t setting_tokens, ErrText *err) {
+    const uint32_t n_context = engine_info(job->engine)->n_context,
+                   usable = job->generation_options.context_tokens; /* the lesser of the two */
+
+    if (job->prompt_max_tokens && n_prompt > job->prompt_max_tokens)
+        return err_set(err, JOB_E_TOO_LONG,
+                       "the prompt has %zu tokens: at most %" PRIu32 " are accepted (prompt-max-tokens)", n_prompt,
+                       job->prompt_max_tokens);
+    if (n_prompt < usable)
+        return 0;
+    if (usable < n_context)
+        return err_set(err, JOB_E_TOO_LONG,
+                       "the prompt has %zu tokens, which leaves no room for an answer in a context of %" PRIu32
+                       ": shorten it, or let an administrator raise context-tokens = %" PRIu32
+                       " in coordgend.conf, for which this model allows up to %" PRIu32,
+                       n_prompt, usable, setting_tokens, n_context);
+    return err_set(
+        err, JOB_E_TOO_LONG,
+        "the prompt has %zu tokens, which leaves no room for an answer in a context of %" PRIu32
+        ", the model's own limit: shorten it, or use a model with a longer context (context-tokens = %" PRIu32
+        " does not stop it)",
+        n_prompt, usable, setting_tokens);
+}
+
 static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
     Generation *generation = NULL;
     uint32_t n_context = engine_info(job->engine)->n_context;
+    const uint32_t setting_tokens = job->generation_options.context_tokens;
     GenerationReport report;
     GenerationOptions options;
     int r;
@@ -134,9 +160,9 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     r = job_encode(job, &prompt, err);
     if (r)
         return r;
-    if (job->prompt_max_tokens && prompt.n > job->prompt_max_tokens)
-        return err_set(err, JOB_E_TOO_LONG, "the prompt has %zu tokens: at most %" PRIu32 " are accepted", prompt.n,
-                       job->prompt_max_tokens);
+    r = check_length(job, prompt.n, setting_tokens, err);
+    if (r)
+        return r;
     if (atomic_load(&job->cancelled))
         return JOB_E_CANCELLED;
     options = options_within_share(turns, job);
@@ -220,7 +246,10 @@ static bool took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         return false;
     }
     if (r) {
-        err_set(err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");
+        if (*err->text) /* the device has said why */
+            err_prefix(err, "the step failed");
+        else
+            err_set(err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");
         outbox_finish(turns->outbox, job, GENERATION_RUNNING, r < 0 ? r : err_fold(r), err);
         return false;
     }

@@ -17,13 +17,22 @@ DraftPair *draft_pair_free(DraftPair *pair) {
     return NULL;
 }
 
-/* The ids that both have: rows of the draft's embedding behind them are padding, which the target may have less of. */
+/* Chooses what the draft reads in place of a token that it does not have. Whatever it reads, the target decides. */
+static uint32_t stand_in_of(const DraftPair *pair) {
+    const uint32_t unknown = tokenizer_unknown(engine_tokenizer(pair->engine));
+
+    return unknown < pair->n_tokens ? unknown : 0;
+}
+
+/* Finds how many ids both have. Those behind them are padding, or one model's own. */
 static int compare(DraftPair *pair, const Engine *target, ErrText *err) {
     int r = tokenizer_compare(engine_tokenizer(pair->engine), "the draft", engine_tokenizer(target), "the target",
                               &pair->n_tokens, err);
 
-    if (!r)
+    if (!r) {
+        pair->stand_in = stand_in_of(pair);
         return 0;
+    }
     err_prefix(err, "'%.*s' cannot draft for '%.*s'", UTF8_PREFIX(engine_info(pair->engine)->name, NAME_BYTES_MAX),
                UTF8_PREFIX(engine_info(target)->name, NAME_BYTES_MAX));
     return DRAFT_PAIR_E_VOCAB;

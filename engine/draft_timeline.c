@@ -79,7 +79,19 @@ static int close_tree(DraftTimeline *timeline, const uint32_t *text, size_t n) {
     return sequence_close_tree(timeline->sequence, way, n_way);
 }
 
-/* Computes the text's tokens up to n of them, in chunks of the engine. */
+/* Says whether the draft has the token: a target with a longer table has tokens of its own. */
+static bool can_read(const DraftPair *pair, uint32_t token) {
+    return token < pair->n_tokens;
+}
+
+/* Writes n tokens as the draft reads them. */
+static void make_readable(const DraftPair *pair, const uint32_t *tokens, size_t n, uint32_t *readable) {
+    for (size_t i = 0; i < n; i++)
+        readable[i] = can_read(pair, tokens[i]) ? tokens[i] : pair->stand_in;
+}
+
+/* Computes the text's tokens up to n of them, in chunks of the engine. Behind a token that the draft does not have it
+ * goes on as behind the one that stands in for it. */
 static int append(DraftTimeline *timeline, const uint32_t *text, size_t n) {
     Engine *engine = timeline->pair->engine;
 
@@ -87,7 +99,8 @@ static int append(DraftTimeline *timeline, const uint32_t *text, size_t n) {
         int r;
 
         step = n - at < engine_chunk_tokens(engine) ? n - at : engine_chunk_tokens(engine);
-        r = engine_forward(engine, timeline->sequence, text + at, step, 0, NULL, NULL);
+        make_readable(timeline->pair, text + at, step, timeline->tokens + at);
+        r = engine_forward(engine, timeline->sequence, timeline->tokens + at, step, 0, NULL, NULL);
         if (r)
             return r;
         memcpy(timeline->tokens + at, text + at, step * sizeof(*text));
@@ -122,27 +135,30 @@ static int timeline_follow(void *self, const uint32_t *text, size_t n) {
 
 typedef struct Pass {
     const DraftPair *pair;
-    DraftModelTops *tops; /* of the pass's rows */
+    const uint32_t *tokens; /* of the pass's rows */
+    DraftModelTops *tops;   /* likewise */
 } Pass;
 
-/* The draft may have more rows in its vocabulary than there are tokens: none of those is proposed. */
+/* Takes what the draft holds for likely behind a row. No token is proposed that the two do not share, and none behind a
+ * token that the draft cannot read: drafting goes on when the text does. */
 static void take_tops(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     const Pass *pass = span->arg;
     DraftModelTops *out = &pass->tops[row];
 
     out->n = 0;
-    for (uint32_t i = 0; i < tops->n; i++)
-        if (tops->tops[i].token < pass->pair->n_tokens)
+    for (uint32_t i = 0; i < tops->n && can_read(pass->pair, pass->tokens[row]); i++)
+        if (can_read(pass->pair, tops->tops[i].token))
             out->tops[out->n++] = tops->tops[i];
 }
 
-/* Rows that fit a step of the engine. */
+/* Computes rows that fit a step of the engine. */
 static int run_pass(DraftTimeline *timeline, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
     DraftPair *pair = timeline->pair;
-    Pass pass = { .pair = pair, .tops = tops };
+    uint32_t readable[ENGINE_TREE_ROWS_MAX];
+    Pass pass = { .pair = pair, .tokens = timeline->tree_tokens + timeline->n_tree, .tops = tops };
     EngineSpan span = {
         .sequence = timeline->sequence,
-        .tokens = timeline->tree_tokens + timeline->n_tree,
+        .tokens = readable,
         .parents = timeline->tree_parents + timeline->n_tree,
         .grows_tree = true,
         .n = n,
@@ -160,6 +176,7 @@ static int run_pass(DraftTimeline *timeline, const DraftModelRow *rows, size_t n
         timeline->tree_tokens[timeline->n_tree + i] = rows[i].token;
         timeline->tree_parents[timeline->n_tree + i] = rows[i].parent;
     }
+    make_readable(pair, pass.tokens, n, readable);
     r = engine_forward_spans(pair->engine, &span, 1, NULL);
     if (r)
         return r;

@@ -190,8 +190,7 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
 
 /* Behind the load, for only then their size is known. */
 static int charge_tokenizer(Engine *engine, ErrText *err) {
-    const uint64_t len_bytes = tokenizer_memory_bytes(engine->tokenizer) +
-                               (engine->chat.jinja ? jinja_template_memory_bytes(engine->chat.jinja) : 0);
+    const uint64_t len_bytes = tokenizer_memory_bytes(engine->tokenizer) + chat_template_memory_bytes(&engine->chat);
 
     if (account_charge(engine->accounts, ACCOUNT_WEIGHTS, &engine->tokenizer_bill, len_bytes))
         return err_set(err, ENGINE_E_MEMORY,
@@ -421,6 +420,7 @@ int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, 
         return r;
     for (size_t i = 0; i < input->n_messages; i++)
         len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)input->messages[i].len_bytes;
+    len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)(input->tools_bytes + input->documents_bytes);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, len_bytes);
     return chat_template_encode(&engine->chat, engine->tokenizer, &charged, list, err);
 }

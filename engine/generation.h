@@ -109,8 +109,9 @@ typedef struct GenerationUsage {
     uint32_t n_steps;            /* that gave tokens, without the one that ends the prompt */
     uint32_t n_drafted_tokens;   /* that these steps computed beside the next one */
     uint32_t n_accepted_tokens;  /* of them, those that became output */
-    uint64_t prefill_ns;
+    uint64_t prefill_ns;         /* without load_ns, as decode_ns */
     uint64_t decode_ns;
+    uint64_t load_ns;      /* that its steps waited for weights of a load that was under way */
     uint64_t read_bytes;   /* of layers that are not in memory, for its steps, which others may have shared */
     uint64_t read_wait_ns; /* that these waited for weights */
 } GenerationUsage;
@@ -194,6 +195,9 @@ typedef struct GenerationStep {
     bool has_yielded;
     uint64_t start_ns;
     uint64_t n_makeshift; /* of the device's graphs, before it */
+    bool is_loading;      /* weights are on their way when it begins: it waits for none but these */
+    uint64_t left_ns;     /* when it made way until such weights come; 0: it did not, or runs again */
+    uint64_t load_ns;     /* that it was away for them */
 } GenerationStep;
 
 /* Who gets which rows; turns[].ran says so. 0, -EBUSY, -errno: fatal for all that ran. */

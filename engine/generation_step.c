@@ -346,6 +346,8 @@ int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n,
     step->step = NULL;
     step->has_yielded = false;
     step->n_makeshift = n_makeshift(engine);
+    step->is_loading = engine_is_arriving(engine);
+    step->left_ns = step->load_ns = 0;
     step->start_ns = clock_now_ns();
     for (size_t i = 0; i < n; i++) {
         turns[i].ran = false;
@@ -413,19 +415,28 @@ static uint64_t rows_ns_of(const GenerationStep *step, uint64_t ns) {
     return ns > other_ns ? ns - other_ns : 1;
 }
 
+/* Tells how long the step has waited for weights of a load that was under way, in it and away from it. */
+static uint64_t load_ns_of(const GenerationStep *step, uint64_t ns) {
+    const uint64_t load_ns = step->is_loading ? step->load_ns + step->spans[0].wait_ns : 0;
+
+    return load_ns < ns ? load_ns : ns;
+}
+
 /* Of all that ran, one at least; a generation with drafts learns from it what rows take. */
 static void count_time(const GenerationStep *step) {
     const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = rows_ns_of(step, ns);
     const uint64_t waited_ns = step->spans[0].wait_ns + models_ns(step); /* all spans of a step wait together */
     const bool says_nothing = step->has_yielded || has_pruned(step) || is_makeshift(step);
     const double idle = idle_rows_a_row(step);
+    const uint64_t load_ns = load_ns_of(step, ns);
 
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
 
         if (!step->prefill[i])
             generation->idle_rows += (double)step->spans[i].n * idle;
-        *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns;
+        *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns - load_ns;
+        generation->usage.load_ns += load_ns;
         generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;
         if (step->prefill[i] && generation->drafting && !step->decode_rows && !step->has_yielded && ns > waited_ns)
@@ -442,15 +453,21 @@ static void count_time(const GenerationStep *step) {
  * @yield: when it makes way before an operator; NULL: never
  *
  * Each generation is told the time of the whole step as its own, with the time in which it made way: that is how long
- * it waited. Thread: the one that computes.
+ * it waited. What it waited for a load is told apart. Thread: the one that computes.
  * Return: GENERATION_E_YIELDED, GENERATION_E_WAITING; else it is over: 0; GENERATION_E_READ with a text, or -errno:
  * fatal for all that ran.
  */
 int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err) {
-    int r = step->step ? engine_step_run(step->step, yield, err) : 0;
+    int r;
 
+    if (step->left_ns)
+        step->load_ns += clock_now_ns() - step->left_ns;
+    step->left_ns = 0;
+    r = step->step ? engine_step_run(step->step, yield, err) : 0;
     if (r == ENGINE_E_YIELDED || r == ENGINE_E_WAITING) {
         step->has_yielded = true;
+        if (r == ENGINE_E_WAITING && step->is_loading)
+            step->left_ns = clock_now_ns();
         return r == ENGINE_E_YIELDED ? GENERATION_E_YIELDED : GENERATION_E_WAITING;
     }
     step->step = NULL;

@@ -33,6 +33,16 @@ static size_t held_back(const Generation *generation) {
     return longest;
 }
 
+/* Says whether a stop string is the text of this control token, which the output never shows. */
+static bool is_stop_mark(const Generation *generation, uint32_t token) {
+    const Tokenizer *tokenizer = engine_tokenizer(generation->engine);
+
+    for (size_t i = 0; i < generation->options.n_stops; i++)
+        if (tokenizer_is_control_named(tokenizer, token, generation->options.stops[i]))
+            return true;
+    return false;
+}
+
 /* Gives out the first n bytes of the pending text, with the token of this step. */
 static void give_out(Generation *generation, size_t n, const uint32_t *token, GenerationDeltaFn *fn, void *arg) {
     StrBuf *pending = &generation->pending;
@@ -45,9 +55,9 @@ static void give_out(Generation *generation, size_t n, const uint32_t *token, Ge
     }
 }
 
-/* A character that the end cuts off is left out and counted: the next token could have completed it. Where the model
- * has ended its turn nothing could, and it is U+FFFD as anywhere else in the text. What follows a stop string is no
- * output. */
+/* Ends the output. A character that the end cuts off is left out and counted: the next token could have completed it.
+ * Where the model has ended its turn nothing could, and it is U+FFFD as anywhere else in the text. What follows a stop
+ * string is no output. */
 int generation_finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn,
                       void *arg) {
     int r = 0;
@@ -62,6 +72,14 @@ int generation_finish(Generation *generation, GenerationEnd end, const uint32_t 
     return r;
 }
 
+/* Ends the output before a control token that is a stop string: all text up to there is output. */
+static int finish_at_mark(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg) {
+    int r = detokenizer_finish(&generation->detokenizer, &generation->pending);
+
+    give_out(generation, generation->pending.len_bytes, &token, fn, arg);
+    return r ? r : generation_finish(generation, GENERATION_END_STOP, NULL, fn, arg);
+}
+
 int generation_take_token(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg) {
     const Tokenizer *tokenizer = engine_tokenizer(generation->engine);
     ssize_t stop;
@@ -71,6 +89,8 @@ int generation_take_token(Generation *generation, uint32_t token, GenerationDelt
         return generation_finish(generation, GENERATION_END_TOKEN, NULL, fn, arg);
     generation->tokens.ids[generation->tokens.n++] = token;
     generation->usage.n_output_tokens++;
+    if (is_stop_mark(generation, token))
+        return finish_at_mark(generation, token, fn, arg);
     if (token < tokenizer_n_tokens(tokenizer)) { /* an embedding may be padded past the tokenizer's table */
         r = detokenizer_push(&generation->detokenizer, token, &generation->pending);
         if (r)

@@ -13,10 +13,6 @@
 #include "base/clock.h"
 #include "engine/engine_private.h"
 
-enum {
-    SLOTS_MAX = 8,
-};
-
 /* A product that is under way. */
 typedef struct QueueSlot {
     bool is_busy;
@@ -26,7 +22,7 @@ typedef struct QueueSlot {
 
 typedef struct QueueRun {
     EngineStep *step;
-    QueueSlot slots[SLOTS_MAX];
+    QueueSlot slots[BACKEND_PRODUCT_SLOTS_MAX];
     size_t n_slots, oldest, n_busy; /* they are used in turns, and end so */
 } QueueRun;
 
@@ -210,7 +206,7 @@ int queue_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     const uint64_t start_ns = clock_now_ns();
     int r = engine_step_look_up(step, NULL);
 
-    assert(run.n_slots <= SLOTS_MAX);
+    assert(run.n_slots <= BACKEND_PRODUCT_SLOTS_MAX);
     while (!r && !op_queues_have_ended(&step->groups.queues)) {
         weights_turn(engine->weights);
         r = go_on(&run, err);

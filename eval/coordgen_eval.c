@@ -6,6 +6,7 @@
 
 #include "base/decimal.h"
 #include "base/log.h"
+#include "base/nearest_word.h"
 #include "base/options.h"
 #include "base/standard_io.h"
 #include "eval/eval.h"
@@ -380,6 +381,16 @@ static bool read_words(int argc, char **argv, EvalOptions *options, const char *
     return r == OPTIONS_E_END;
 }
 
+/* Says that there is no such verb, and which one may be meant. */
+static int unknown_verb(const char *name) {
+    const char *near = nearest_word_in(name, &verbs[0].name, sizeof(*verbs), ARRAY_LEN(verbs));
+
+    if (!near)
+        return usage("unknown verb '%.64s'", name);
+    fprintf(stderr, "coordgen-eval: unknown verb '%.64s': did you mean '%s'?\n", name, near);
+    return EVAL_USAGE;
+}
+
 int main(int argc, char **argv) {
     EvalOptions options = {
         .device = ENGINE_DEVICE_CPU,
@@ -408,7 +419,7 @@ int main(int argc, char **argv) {
     while (verb < ARRAY_LEN(verbs) && strcmp(verbs[verb].name, *arguments))
         verb++;
     if (verb == ARRAY_LEN(verbs))
-        return usage("unknown verb '%s'", *arguments);
+        return unknown_verb(*arguments);
     if (*rest && verbs[verb].needs_file && !options.file)
         options.file = *rest++;
     if (*rest)

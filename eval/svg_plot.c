@@ -23,6 +23,11 @@
 #define LOG_FROM 4.0
 #define TICKS 6
 #define X_TICKS_MAX 10
+#define LABELS_MAX 256
+#define LABEL_STEPS 12 /* places that are tried on either side of a point */
+#define LABEL_LINE 12
+#define LABEL_CHARACTER 6.2
+#define BARS_SHARE 0.8 /* of the room between two groups */
 #define FLOOR_NAME "what the machine could do"
 
 /* Okabe and Ito's colours, told apart with every kind of colour vision. */
@@ -42,7 +47,8 @@ static const struct {
 typedef struct Axis {
     double low, high; /* of the values that are shown */
     bool logarithmic;
-    double from, to; /* pixels of low and high */
+    bool starts_at_0; /* no room is left below */
+    double from, to;  /* pixels of low and high */
 } Axis;
 
 static void put_text(StrBuf *text, double x, double y, const char *anchor, const char *attributes, const char *what) {
@@ -99,7 +105,7 @@ static void axis_settle(Axis *axis, bool may_be_logarithmic) {
     margin = axis->high - axis->low > 1e-9 * fabs(axis->high) ? 0.05 * (axis->high - axis->low)
                                                               : 0.05 * fabs(axis->high) + 1e-6;
     step = axis_step(axis->high - axis->low + 2 * margin);
-    axis->low = floor((axis->low - margin) / step) * step;
+    axis->low = axis->low == 0 && axis->starts_at_0 ? 0 : floor((axis->low - margin) / step) * step;
     axis->high = ceil((axis->high + margin) / step) * step;
 }
 
@@ -170,7 +176,72 @@ static void put_x_ticks(StrBuf *text, const SvgPlot *plot, const Axis *x) {
         put_tick(text, x, true, shown[i]);
 }
 
-static void put_series(StrBuf *text, const SvgPlot *plot, size_t index, const Axis *x, const Axis *y) {
+/* The parts of the picture that labels of points have taken. */
+typedef struct Label {
+    double left, top, right, bottom;
+} Label;
+
+typedef struct Labels {
+    Label taken[LABELS_MAX];
+    size_t n;
+} Labels;
+
+static double overlap(const Labels *labels, const Label *label) {
+    double area = 0;
+
+    for (size_t i = 0; i < labels->n; i++) {
+        const Label *other = &labels->taken[i];
+        const double width = fmin(label->right, other->right) - fmax(label->left, other->left),
+                     height = fmin(label->bottom, other->bottom) - fmax(label->top, other->top);
+
+        area += width > 0 && height > 0 ? width * height : 0;
+    }
+    return area;
+}
+
+/* Puts a point's label where it lies least on earlier ones: right of it, left of it, then further up and down. */
+static void put_label(StrBuf *text, Labels *labels, double x, double y, const char *what) {
+    const double width = (double)strlen(what) * LABEL_CHARACTER;
+    Label best = { 0 };
+    double least = INFINITY;
+
+    for (size_t i = 0; i < 2 * LABEL_STEPS && least > 0; i++) {
+        const bool is_left = i % 2;
+        const double step = (double)(i / 2 + 1) / 2, up = (i / 2 % 2 ? 1 : -1) * floor(step) * LABEL_LINE;
+        const double left = is_left ? x - 6 - width : x + 6, base = y - 6 + up;
+        const Label label = { left, base - LABEL_LINE + 3, left + width, base + 3 };
+        const double area = overlap(labels, &label);
+
+        if (area < least) {
+            least = area;
+            best = label;
+        }
+    }
+    if (labels->n < LABELS_MAX)
+        labels->taken[labels->n++] = best;
+    put_text(text, best.left, best.bottom - 3, "start", " font-size=\"11\"", what);
+}
+
+/* Draws the bars of a series beside those of the others, each group around its place on the axis. */
+static void put_bars(StrBuf *text, const SvgPlot *plot, size_t index, const Axis *x, const Axis *y) {
+    const SvgSeries *series = &plot->series[index];
+    const double room = (place(x, 1) - place(x, 0)) * BARS_SHARE, width = room / (double)plot->n_series;
+
+    for (size_t i = 0; i < series->n; i++) {
+        const double left = place(x, series->points[i].x) - room / 2 + width * (double)index,
+                     top = place(y, series->points[i].y), bottom = place(y, 0);
+
+        str_buf_addf(text, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", left, top,
+                     width, bottom - top, colours[style_of(plot, index) % ARRAY_LEN(colours)]);
+    }
+}
+
+static void put_group_names(StrBuf *text, const SvgPlot *plot, const Axis *x) {
+    for (size_t i = 0; i < plot->n_groups; i++)
+        put_text(text, place(x, (double)i), HEIGHT - BOTTOM + 18, "middle", "", plot->groups[i]);
+}
+
+static void put_series(StrBuf *text, Labels *labels, const SvgPlot *plot, size_t index, const Axis *x, const Axis *y) {
     const SvgSeries *series = &plot->series[index];
     const size_t style = style_of(plot, index);
 
@@ -187,7 +258,7 @@ static void put_series(StrBuf *text, const SvgPlot *plot, size_t index, const Ax
 
         put_mark(text, at_x, at_y, style);
         if (series->points[i].label)
-            put_text(text, at_x + 6, at_y - 6, "start", " font-size=\"11\"", series->points[i].label);
+            put_label(text, labels, at_x, at_y, series->points[i].label);
     }
 }
 
@@ -263,6 +334,7 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
     Axis x = { .low = INFINITY, .high = -INFINITY, .from = LEFT, .to = RIGHT };
     Axis y = { .low = INFINITY, .high = -INFINITY, .from = HEIGHT - BOTTOM, .to = TOP };
     const int width = RIGHT + legend_width(plot);
+    Labels labels = { .n = 0 };
     char turned[96];
 
     for (size_t i = 0; i < plot->n_series; i++)
@@ -272,8 +344,15 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
         }
     if (plot->level_name)
         axis_take_in(&y, plot->level);
-    axis_settle(&x, plot->x_logarithmic);
-    axis_settle(&y, true);
+    if (plot->n_groups) {
+        x.low = -0.5;
+        x.high = (double)plot->n_groups - 0.5;
+        axis_take_in(&y, 0);
+        y.starts_at_0 = true;
+    } else {
+        axis_settle(&x, plot->x_logarithmic);
+    }
+    axis_settle(&y, !plot->n_groups);
 
     str_buf_addf(text,
                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
@@ -282,7 +361,9 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
                  "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
                  width, HEIGHT, width, HEIGHT, width, HEIGHT);
     put_title(text, plot->title, width);
-    if (x.logarithmic)
+    if (plot->n_groups)
+        put_group_names(text, plot, &x);
+    else if (x.logarithmic)
         put_x_ticks(text, plot, &x);
     else
         put_axis(text, &x, true);
@@ -301,7 +382,10 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
         put_text(text, RIGHT + 8, at + 4, "start", "", plot->level_name);
     }
     for (size_t i = 0; i < plot->n_series; i++)
-        put_series(text, plot, i, &x, &y);
+        if (plot->n_groups)
+            put_bars(text, plot, i, &x, &y);
+        else
+            put_series(text, &labels, plot, i, &x, &y);
     put_key(text, plot);
     str_buf_add(text, "</svg>\n");
 }

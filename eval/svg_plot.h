@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A scatter plot with lines as SVG 1.1: series of points over two linear or logarithmic axes. */
+/* Plots as SVG 1.1: series of points with lines over two linear or logarithmic axes, or groups of bars. */
 #ifndef COORDGEN_EVAL_SVG_PLOT_H
 #define COORDGEN_EVAL_SVG_PLOT_H
 
@@ -26,13 +26,17 @@ typedef struct SvgPlot {
     const SvgSeries *series; /* [n_series] */
     size_t n_series;
     bool x_logarithmic;
+    /* Names of groups, [n_groups], whose bars stand side by side, one a series; a point's x is the number of its group.
+     * 0 groups: points and lines. */
+    const char *const *groups;
+    size_t n_groups;
     /* A dashed line across the plot at this y, with its name; level_name NULL: none. */
     double level;
     const char *level_name;
 } SvgPlot;
 
-/* Appends the document. The y axis is logarithmic when its values span more than a factor of 4. Same plot, same
- * bytes. */
+/* Appends the document. Bars begin at 0; for points the y axis is logarithmic where its values span more than a factor of
+ * 4. Same plot, same bytes. */
 void svg_plot(StrBuf *text, const SvgPlot *plot);
 /* The document as a file, whole or not at all. 0, -errno with a text. */
 int svg_write(const StrBuf *text, const char *path, ErrText *err);

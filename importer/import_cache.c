@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file_note.h"
+#include "base/user_dirs.h"
 #include "importer/import_private.h"
 
 #define NAME_MAX_BYTES 100
@@ -19,15 +20,14 @@ static int path_format(char path[PATH_MAX], ErrText *err, const char *format, co
 }
 
 int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err) {
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int r;
 
     if (cache_dir)
         return path_format(path, err, "%s%s", cache_dir, "");
-    if (xdg && *xdg == '/') /* the XDG specification: a relative path is to be ignored */
-        return path_format(path, err, "%s%s", xdg, "/coordgen/models");
-    if (home && *home == '/')
-        return path_format(path, err, "%s%s", home, "/.cache/coordgen/models");
-    return err_set(err, -ENOENT, "no cache folder: set XDG_CACHE_HOME or HOME, or name the output file");
+    r = user_dir(USER_DIR_CACHE, "/models", path, PATH_MAX);
+    if (r == -ENAMETOOLONG)
+        return err_set(err, r, "the path of the cache folder is too long: name the output file");
+    return r ? err_set(err, r, "no cache folder: set XDG_CACHE_HOME or HOME, or name the output file") : 0;
 }
 
 /* The n characters without "-00001-of-00003", which the name of a part ends in. */

@@ -53,7 +53,7 @@ static int check_tokenizer(const ImportSource *source, ErrText *err) {
         return err_set(err, IMPORT_E_UNSUPPORTED,
                        "%s: tokenizer '%s' is not supported: gpt2 (byte-level BPE) and llama (SentencePiece) are",
                        source->path, printable(&shown, model.data, model.len_bytes));
-    r = gguf_get_array(source->file, "tokenizer.ggml.tokens", GGUF_STRING, &tokens, err);
+    r = gguf_get_strings(source->file, "tokenizer.ggml.tokens", &tokens, err);
     if (r)
         return r < 0 ? r : IMPORT_E_CORRUPT;
     if (tokens->n > source->hparams.n_vocab)

@@ -85,7 +85,8 @@ static void review_tokenizer_key(Review *review, const GgufString *name, const c
         { "tokenizer.ggml.add_bos_token", BOTH, "" },
         { "tokenizer.ggml.add_eos_token", BOTH, "" },
         { "tokenizer.chat_template", BOTH, "" },
-        { "tokenizer.chat_templates", NEITHER, "the template without a name is used" },
+        { TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, BOTH, "" },
+        { "tokenizer.chat_templates", NEITHER, "the templates themselves have their names" },
         { "tokenizer.ggml.add_sep_token", NEITHER, "it is for models that compare texts" },
         { "tokenizer.ggml.seperator_token_id", NEITHER, "it is for models that compare texts" },
         { "tokenizer.ggml.mask_token_id", NEITHER, "it is for models that fill gaps" },
@@ -106,8 +107,8 @@ static void review_tokenizer_key(Review *review, const GgufString *name, const c
                  keys[i].used_by & kind ? "" : keys[i].why);
             return;
         }
-    if (begins_with(name, "tokenizer.chat_template."))
-        tell(review, SOURCE_IGNORED, "key", shown, "the template without a name is used");
+    if (begins_with(name, TOKENIZER_KEY_CHAT_TEMPLATE_NAMED))
+        tell(review, SOURCE_IGNORED, "key", shown, "the template without a name is used, and tool_use with tools");
     else if (begins_with(name, "tokenizer.ggml.") && ends_with(name, "_token_id"))
         tell(review, SOURCE_IGNORED, "key", shown, "such a token is known by its text");
     else
@@ -200,6 +201,10 @@ static void review_template(Review *review) {
         tell(review, SOURCE_IGNORED, "chat template", "", chat.why.text);
     else
         tell(review, SOURCE_USED, "chat template", "", "");
+    if (chat.has_tool_template && !chat.tool_jinja)
+        tell(review, SOURCE_IGNORED, "chat template", "tool_use", chat.tool_why.text);
+    else if (chat.tool_jinja)
+        tell(review, SOURCE_USED, "chat template", "tool_use", "");
     chat_template_deinit(&chat);
 }
 

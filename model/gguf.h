@@ -15,7 +15,8 @@ enum {
     GGUF_E_CORRUPT = 1,     /* not a GGUF v3 file, or one that contradicts itself; the text names field and value */
     GGUF_E_UNSUPPORTED = 2, /* a valid file with something that this program refuses by name */
     GGUF_E_MISSING = 3,     /* no such key */
-    GGUF_E_TYPE = 4,        /* the key has another type, or its value is out of the caller's range */
+    GGUF_E_TYPE = 4,        /* the key has a type, or a value, that cannot be read as what the caller asks for */
+    GGUF_E_RANGE = 5,       /* the key is such a value, outside the caller's range */
 };
 
 typedef enum GgufValueType { /* the numbers are the file format's */
@@ -103,18 +104,26 @@ size_t gguf_n_tensors(const GgufFile *file);
 const GgufTensor *gguf_tensor_at(const GgufFile *file, size_t index);
 const GgufTensor *gguf_tensor(const GgufFile *file, const char *name); /* NULL when absent; O(1) */
 
-/* Typed getters: 0, GGUF_E_MISSING, or GGUF_E_TYPE; *valuep untouched on error. Text is set either way. */
-int gguf_get_u32(const GgufFile *file, const char *name, uint32_t *valuep,
-                 ErrText *err); /* any integer type that fits */
+/* Typed getters (gguf_value.c): every type of the format is taken whose value fits what is asked for. Each returns 0,
+ * GGUF_E_MISSING, GGUF_E_TYPE or GGUF_E_RANGE, with a text that names key, found type and what is wanted; *valuep is
+ * untouched on error. */
+int gguf_get_u32(const GgufFile *file, const char *name, uint32_t *valuep, ErrText *err);
 int gguf_get_u64(const GgufFile *file, const char *name, uint64_t *valuep, ErrText *err);
-int gguf_get_f32(const GgufFile *file, const char *name, float *valuep, ErrText *err); /* F32, F64 or an integer */
+int gguf_get_i64(const GgufFile *file, const char *name, int64_t *valuep, ErrText *err);
+int gguf_get_f32(const GgufFile *file, const char *name, float *valuep, ErrText *err);
 int gguf_get_bool(const GgufFile *file, const char *name, bool *valuep, ErrText *err);
 int gguf_get_string(const GgufFile *file, const char *name, GgufString *valuep, ErrText *err);
+/* Lists; an empty one is taken as a list of any type. Integers: each from min to max. Numbers: each an f32 or NaN. */
+int gguf_get_strings(const GgufFile *file, const char *name, const GgufArray **arrayp, ErrText *err);
+int gguf_get_integers(const GgufFile *file, const char *name, int64_t min, int64_t max, const GgufArray **arrayp,
+                      ErrText *err);
+int gguf_get_numbers(const GgufFile *file, const char *name, const GgufArray **arrayp, ErrText *err);
+/* A list of exactly this type, whose bytes in the file are used as they are. */
 int gguf_get_array(const GgufFile *file, const char *name, GgufValueType element_type, const GgufArray **arrayp,
                    ErrText *err);
 
-/* Element of an array of I32 / U32 / F32. */
-int32_t gguf_array_i32(const GgufArray *array, uint64_t index);
+/* Element of a list that gguf_get_integers() gave; of one that gguf_get_numbers() gave. */
+int64_t gguf_array_i64(const GgufArray *array, uint64_t index);
 float gguf_array_f32(const GgufArray *array, uint64_t index);
 
 const char *gguf_value_type_name(uint32_t type);

@@ -159,16 +159,11 @@ static int parse_header(Cursor *cursor, GgufFile *file, uint64_t *n_tensorsp, ui
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
-static int parse_scalar(Cursor *cursor, GgufKey *key) {
-    const uint8_t *data = NULL;
+void gguf_decode_scalar(GgufKey *key, const uint8_t *data) {
     uint64_t bits = 0;
     double f64;
     float f32;
-    int r;
 
-    r = take(cursor, value_types[key->type].bytes, "the value", &data);
-    if (r)
-        return r;
     memcpy(&bits, data, value_types[key->type].bytes);
     switch (key->type) {
     case GGUF_I8:
@@ -192,14 +187,24 @@ static int parse_scalar(Cursor *cursor, GgufKey *key) {
         key->value.f64 = f64;
         break;
     case GGUF_BOOL:
-        if (bits > 1)
-            return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: a bool of value %u, 0 or 1 is allowed" AGAIN,
-                           cursor->file->path, cursor->where, (unsigned int)bits);
         key->value.boolean = bits;
         break;
     default:
         key->value.u64 = bits;
     }
+}
+
+static int parse_scalar(Cursor *cursor, GgufKey *key) {
+    const uint8_t *data = NULL;
+    int r;
+
+    r = take(cursor, value_types[key->type].bytes, "the value", &data);
+    if (r)
+        return r;
+    if (key->type == GGUF_BOOL && *data > 1)
+        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: a bool of value %u, 0 or 1 is allowed" AGAIN,
+                       cursor->file->path, cursor->where, *data);
+    gguf_decode_scalar(key, data);
     return 0;
 }
 

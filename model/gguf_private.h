@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside of GgufFile, shared by gguf.c (object and look-up) and gguf_parse.c (the checks). */
+/* Inside of GgufFile, shared by gguf.c (object and look-up), gguf_parse.c (the checks) and gguf_value.c (getters). */
 #ifndef COORDGEN_MODEL_GGUF_PRIVATE_H
 #define COORDGEN_MODEL_GGUF_PRIVATE_H
 
@@ -44,6 +44,8 @@ uint32_t *gguf_tensor_slot(const GgufFile *file, const char *name, size_t len_by
 
 /* Bytes of a value of fixed size; 0 for strings, arrays and unknown types. */
 uint32_t gguf_value_bytes(uint32_t type);
+/* Sets key->value from the packed bytes of a value of key->type, which has a fixed size. */
+void gguf_decode_scalar(GgufKey *key, const uint8_t *data);
 
 /* Fills file from file->data; 0, GGUF_E_*, or -ENOMEM. What was allocated is the caller's to free (gguf_free). */
 int gguf_parse_into(GgufFile *file, ErrText *err);

@@ -23,6 +23,31 @@ const char *key_reader_name(const KeyReader *reader, const char *suffix, char na
     return name;
 }
 
+/* Checks a number that is a list of equal elements: for one value, or for one of each layer. */
+static int check_list(const KeyReader *reader, const char *name) {
+    const GgufKey *key = gguf_key(reader->file, name);
+    const uint64_t n = key && key->type == GGUF_ARRAY ? key->value.array.n : 1;
+
+    if (n == 1 || !reader->n_layers || n == reader->n_layers)
+        return 0;
+    return err_set(reader->err, HPARAMS_E_CORRUPT,
+                   "%s: key '%s' is an array of %" PRIu64 " elements for %" PRIu32
+                   " layers; they must be as many: convert the model again",
+                   gguf_path(reader->file), name, n, reader->n_layers);
+}
+
+/* What a getter of a number said, as a condition of this module. */
+static int number_error(const KeyReader *reader, const char *name, int r) {
+    const GgufKey *key = gguf_key(reader->file, name);
+
+    if (r < 0)
+        return r;
+    /* Layers that differ are a model of its own kind, not a damaged file. */
+    return key && key->type == GGUF_ARRAY && key->value.array.n > 1 && key->value.array.element_type != GGUF_STRING
+               ? HPARAMS_E_UNSUPPORTED
+               : HPARAMS_E_CORRUPT;
+}
+
 int key_reader_u32(const KeyReader *reader, const char *suffix, uint32_t min, uint32_t max, const uint32_t *fallback,
                    uint32_t *valuep) {
     uint32_t value;
@@ -35,7 +60,10 @@ int key_reader_u32(const KeyReader *reader, const char *suffix, uint32_t min, ui
         return 0;
     }
     if (r)
-        return r < 0 ? r : HPARAMS_E_CORRUPT;
+        return number_error(reader, name, r);
+    r = check_list(reader, name);
+    if (r)
+        return r;
     if (value < min || value > max)
         return err_set(reader->err, HPARAMS_E_CORRUPT,
                        "%s: key '%s' is %" PRIu32 ", which is outside %" PRIu32 "..%" PRIu32, gguf_path(reader->file),
@@ -56,7 +84,10 @@ int key_reader_f32(const KeyReader *reader, const char *suffix, double min, doub
         return 0;
     }
     if (r)
-        return r < 0 ? r : HPARAMS_E_CORRUPT;
+        return number_error(reader, name, r);
+    r = check_list(reader, name);
+    if (r)
+        return r;
     if (!(value >= min && value <= max))
         return err_set(reader->err, HPARAMS_E_CORRUPT, "%s: key '%s' is %g, which is outside %g..%g",
                        gguf_path(reader->file), name, (double)value, min, max);
@@ -107,37 +138,23 @@ static int check_no_window(const KeyReader *reader, const Hparams *hparams, uint
         gguf_path(reader->file), reader->arch, window, hparams->n_context, reader->arch);
 }
 
-/* One of a list of flags, which files have as booleans or numbers; -1: neither 0 nor 1. */
-static int flag_at(const GgufArray *array, uint64_t index) {
-    int32_t flag = array->element_type == GGUF_BOOL ? array->data[index] : gguf_array_i32(array, index);
-
-    return flag == 0 || flag == 1 ? flag : -1;
-}
-
-/* Which layers are local, each by a flag of its own. */
-static int read_window_list(const KeyReader *reader, const GgufKey *key, Hparams *hparams) {
-    const GgufArray *array = &key->value.array;
+/* Reads which layers are local, each by a flag of its own. */
+static int read_window_list(const KeyReader *reader, Hparams *hparams) {
+    const GgufArray *array;
     char name[HPARAMS_KEY_MAX];
+    int r;
 
-    (void)key_reader_name(reader, "attention.sliding_window_pattern", name);
-    if (array->element_type != GGUF_BOOL && array->element_type != GGUF_I32 && array->element_type != GGUF_U32)
-        return err_set(reader->err, HPARAMS_E_CORRUPT,
-                       "%s: key '%s' is a list of neither booleans nor 32-bit integers: convert the model again",
-                       gguf_path(reader->file), name);
+    r = gguf_get_integers(reader->file, key_reader_name(reader, "attention.sliding_window_pattern", name), 0, 1, &array,
+                          reader->err);
+    if (r)
+        return r < 0 ? r : HPARAMS_E_CORRUPT;
     if (array->n != hparams->n_layers)
         return err_set(reader->err, HPARAMS_E_CORRUPT,
                        "%s: key '%s' has %" PRIu64 " elements for %" PRIu32
                        " layers; they must be as many: convert the model again",
                        gguf_path(reader->file), name, array->n, hparams->n_layers);
-    for (uint32_t layer = 0; layer < hparams->n_layers; layer++) {
-        int flag = flag_at(array, layer);
-
-        if (flag < 0)
-            return err_set(reader->err, HPARAMS_E_CORRUPT,
-                           "%s: key '%s': element %" PRIu32 " is neither 0 nor 1: convert the model again",
-                           gguf_path(reader->file), name, layer);
-        hparams->window_list[layer / 64] |= (uint64_t)flag << layer % 64;
-    }
+    for (uint32_t layer = 0; layer < hparams->n_layers; layer++)
+        hparams->window_list[layer / 64] |= (uint64_t)gguf_array_i64(array, layer) << layer % 64;
     hparams->has_window_list = true;
     return 0;
 }
@@ -147,8 +164,8 @@ static int read_window_pattern(const KeyReader *reader, Hparams *hparams) {
     const GgufKey *key = gguf_key(reader->file, key_reader_name(reader, "attention.sliding_window_pattern", name));
 
     if (key && key->type == GGUF_ARRAY)
-        return read_window_list(reader, key, hparams);
-    return key_reader_u32(reader, "attention.sliding_window_pattern", 1, HPARAMS_LAYERS_MAX,
+        return read_window_list(reader, hparams);
+    return key_reader_u32(reader, "attention.sliding_window_pattern", 0, HPARAMS_LAYERS_MAX,
                           &hparams->arch->window_pattern, &hparams->window_pattern);
 }
 
@@ -240,8 +257,11 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
     if (r)
         return r;
     read.tied = !gguf_tensor(file, tensor_role_name(ROLE_OUTPUT));
-    if ((r = key_reader_u32(&reader, "block_count", 1, HPARAMS_LAYERS_MAX, NULL, &read.n_layers)) ||
-        (r = key_reader_u32(&reader, "context_length", 1, CONTEXT_MAX, NULL, &read.n_context)) ||
+    r = key_reader_u32(&reader, "block_count", 1, HPARAMS_LAYERS_MAX, NULL, &read.n_layers);
+    if (r)
+        return r;
+    reader.n_layers = read.n_layers;
+    if ((r = key_reader_u32(&reader, "context_length", 1, CONTEXT_MAX, NULL, &read.n_context)) ||
         (r = key_reader_u32(&reader, "embedding_length", 16, WIDTH_MAX, NULL, &read.n_embd)) ||
         (r = key_reader_u32(&reader, "feed_forward_length", 16, WIDTH_MAX, NULL, &read.n_ff)) ||
         (r = key_reader_f32(&reader,

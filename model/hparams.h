@@ -39,7 +39,7 @@ typedef struct Hparams {
     bool has_local_rope;                   /* sliding-window layers turn otherwise: by the next two, no divisors */
     double rope_base_local, rope_position_scale_local;
     uint32_t window;         /* positions a sliding-window layer sees, itself included; 0: no such layers */
-    uint32_t window_pattern; /* layer il is local when il % pattern < pattern - 1; 0: all are */
+    uint32_t window_pattern; /* layer il is local when il % pattern < pattern - 1; 0: all are, as in llama.cpp */
     bool has_window_list;    /* instead of the pattern: layer il is local when bit il % 64 of word il / 64 is set */
     uint64_t window_list[HPARAMS_LAYERS_MAX / 64];
     float attention_scale; /* on q.k */

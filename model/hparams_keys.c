@@ -10,14 +10,6 @@
 
 #define WARNINGS_MAX 16 /* lines of a file: it may have very many keys */
 
-typedef enum KeyKind {
-    KEY_INTEGER, /* from 0 */
-    KEY_NUMBER,
-    KEY_BOOL,
-    KEY_STRING,
-    KEY_ANY,
-} KeyKind;
-
 typedef struct KnownKey {
     const char *suffix; /* behind "ARCH." */
     KeyKind kind;
@@ -99,17 +91,24 @@ static const KnownKey known_keys[] = {
     NEUTRAL("rescale_every_n_layers", KEY_INTEGER, 0, "rescaled layers"),
 };
 
-/* The value as a number, where it is one. Return: 0, GGUF_E_MISSING, GGUF_E_TYPE with key and both types. */
+const char *hparams_key_at(size_t index, KeyKind *kindp) {
+    if (index >= ARRAY_LEN(known_keys))
+        return NULL;
+    *kindp = known_keys[index].kind;
+    return known_keys[index].suffix;
+}
+
+/* Gets the value as a number, where it is one. Return: 0, GGUF_E_* with key, found type and what is wanted. */
 static int get_value(const GgufFile *file, const char *name, KeyKind kind, double *valuep, ErrText *err) {
     GgufString string;
-    uint64_t integer = 0;
+    int64_t integer = 0;
     float number = 0;
     bool boolean = false;
     int r = 0;
 
     switch (kind) {
     case KEY_INTEGER:
-        r = gguf_get_u64(file, name, &integer, err);
+        r = gguf_get_i64(file, name, &integer, err);
         *valuep = (double)integer;
         break;
     case KEY_NUMBER:

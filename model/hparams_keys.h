@@ -7,6 +7,16 @@
 #include "model/arch.h"
 #include "model/gguf.h"
 
+typedef enum KeyKind {
+    KEY_INTEGER,
+    KEY_NUMBER,
+    KEY_BOOL,
+    KEY_STRING,
+    KEY_ANY,
+} KeyKind;
+
+/* Gives a key that is known, "ARCH.suffix", by its place in the table: the suffix; NULL behind the last. */
+const char *hparams_key_at(size_t index, KeyKind *kindp);
 /* Types, and values that ask for something the engine does not do. 0, HPARAMS_E_UNSUPPORTED, HPARAMS_E_CORRUPT. */
 int hparams_keys_check(const GgufFile *file, const Arch *arch, ErrText *err);
 /* What becomes of a key. */

@@ -11,12 +11,14 @@
 typedef struct KeyReader {
     const GgufFile *file;
     const char *arch;
+    uint32_t n_layers; /* 0: not known yet */
     ErrText *err;
 } KeyReader;
 
 /* The whole key. Returns name. */
 const char *key_reader_name(const KeyReader *reader, const char *suffix, char name[HPARAMS_KEY_MAX]);
-/* fallback: when there is no such key; NULL: it must be there. 0, HPARAMS_E_CORRUPT with key and value, -errno. */
+/* Gets a number, of any type and also as a list with an equal element for each layer. fallback: when there is no such
+ * key; NULL: it must be there. 0; HPARAMS_E_CORRUPT or HPARAMS_E_UNSUPPORTED with key and value; -errno. */
 int key_reader_u32(const KeyReader *reader, const char *suffix, uint32_t min, uint32_t max, const uint32_t *fallback,
                    uint32_t *valuep);
 int key_reader_f32(const KeyReader *reader, const char *suffix, double min, double max, const double *fallback,

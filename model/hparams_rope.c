@@ -79,6 +79,20 @@ static int read_type(const KeyReader *reader, Scaling *scalingp) {
                    gguf_path(reader->file), name, printable(&shown, type.data, type.len_bytes));
 }
 
+/* Reads a factor of the context's length; 0 is none. */
+static int read_stretch(const KeyReader *reader, const char *suffix, const double *fallback, double *factorp) {
+    double factor;
+    int r = key_reader_f32(reader, suffix, 0, FACTOR_MAX, fallback, &factor);
+
+    if (r)
+        return r;
+    if (factor > 0 && factor < 1)
+        return err_set(reader->err, HPARAMS_E_CORRUPT, "%s: key '%s.%s' is %g, which is outside 1..%g",
+                       gguf_path(reader->file), reader->arch, suffix, factor, FACTOR_MAX);
+    *factorp = factor > 0 ? factor : 1;
+    return 0;
+}
+
 static int read_factor(const KeyReader *reader, Scaling scaling, double *factorp) {
     static const double one = 1;
     double factor = 1;
@@ -87,8 +101,8 @@ static int read_factor(const KeyReader *reader, Scaling scaling, double *factorp
     *factorp = 1;
     if (scaling == SCALING_NONE)
         return 0;
-    r = key_reader_f32(reader, "rope.scale_linear", 1, FACTOR_MAX, &one, &factor); /* older files' name of it */
-    return r ? r : key_reader_f32(reader, "rope.scaling.factor", 1, FACTOR_MAX, &factor, factorp);
+    r = read_stretch(reader, "rope.scale_linear", &one, &factor); /* older files' name of it */
+    return r ? r : read_stretch(reader, "rope.scaling.factor", &factor, factorp);
 }
 
 /* How much longer queries and keys become. */

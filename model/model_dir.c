@@ -8,27 +8,25 @@
 #include <unistd.h>
 
 #include "base/paths.h"
+#include "base/user_dirs.h"
 
 /**
- * model_dir_default() - the folder of models where none is named
+ * model_dir_default() - write the folder of models that counts where none is named
+ * @of_user: whether it is a user's own, root's too; else root's is that of the system's service, which then has what
+ *           root imports
  *
- * $STATE_DIRECTORY is systemd's (StateDirectory=). Root's is that of the system's service, so that what root imports is
- * what the service has. A user's own daemon and imports have $XDG_DATA_HOME: models are data that the user has chosen,
- * neither state of a program nor a cache.
+ * $STATE_DIRECTORY is systemd's (StateDirectory=). A user's own models are in $XDG_DATA_HOME: the user has chosen
+ * them, so they are neither state of a program nor a cache.
  */
-int model_dir_default(char *path, size_t room_bytes) {
-    const char *state = getenv("STATE_DIRECTORY"), *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+int model_dir_default(bool of_user, char *path, size_t room_bytes) {
+    const char *state = getenv("STATE_DIRECTORY");
     int n;
 
     if (state && *state == '/') /* several are separated by colons */
         n = snprintf(path, room_bytes, "%.*s/models", (int)strcspn(state, ":"), state);
-    else if (geteuid() == 0)
+    else if (geteuid() == 0 && !of_user)
         n = snprintf(path, room_bytes, "%s", PATH_MODEL_DIR);
-    else if (xdg && *xdg == '/') /* the XDG specification: a relative path is to be ignored */
-        n = snprintf(path, room_bytes, "%s/coordgen/models", xdg);
-    else if (home && *home == '/')
-        n = snprintf(path, room_bytes, "%s/.local/share/coordgen/models", home);
     else
-        return -ENOENT;
+        return user_dir(USER_DIR_DATA, "/models", path, room_bytes);
     return n < 0 || (size_t)n >= room_bytes ? -ENAMETOOLONG : 0;
 }

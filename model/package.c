@@ -44,6 +44,24 @@ int package_key_error(int r) {
     return r < 0 ? r : PACKAGE_E_CORRUPT;
 }
 
+int package_get_list(const PackageCheck *check, const char *key, PackageList type, const GgufArray **arrayp) {
+    const GgufFile *file = check->package->file;
+    int r;
+
+    if (type == PACKAGE_LIST_STRINGS)
+        r = gguf_get_strings(file, key, arrayp, check->err);
+    else if (type == PACKAGE_LIST_COUNTS)
+        r = gguf_get_integers(file, key, 0, UINT32_MAX, arrayp, check->err);
+    else
+        r = gguf_get_numbers(file, key, arrayp, check->err);
+    if (r)
+        return package_key_error(r);
+    if ((*arrayp)->n != check->names->n)
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, '%s' has %" PRIu64,
+                       gguf_path(file), key, (*arrayp)->n, PACKAGE_KEY_LINEAR_NAMES, check->names->n);
+    return 0;
+}
+
 bool package_string_is(GgufString string, const char *text) {
     return string.len_bytes == strlen(text) && !memcmp(string.data, text, string.len_bytes);
 }
@@ -84,7 +102,7 @@ static int check_recipe(const PackageCheck *check) {
     int r;
 
     if ((r = gguf_get_string(file, PACKAGE_KEY_RECIPE, &recipe, check->err)) ||
-        (r = gguf_get_array(file, PACKAGE_KEY_STEPS, GGUF_STRING, &steps, check->err)) ||
+        (r = gguf_get_strings(file, PACKAGE_KEY_STEPS, &steps, check->err)) ||
         (r = gguf_get_bool(file, PACKAGE_KEY_ROTATED, &quant->rotated, check->err)) ||
         (r = gguf_get_u32(file, PACKAGE_KEY_EMBEDDING_BITS, &quant->embedding_bits, check->err)))
         return package_key_error(r);
@@ -145,24 +163,20 @@ static int check_keys(PackageCheck *check) {
 static int check_arrays(PackageCheck *check) {
     const struct {
         const char *key;
-        GgufValueType type;
+        PackageList type;
         const GgufArray **arrayp;
     } arrays[] = {
-        { PACKAGE_KEY_LINEAR_NAMES, GGUF_STRING, &check->names },
-        { PACKAGE_KEY_LINEAR_LAYOUTS, GGUF_STRING, &check->layouts },
-        { PACKAGE_KEY_LINEAR_ROTATIONS, GGUF_U32, &check->rotation_blocks },
-        { PACKAGE_KEY_LINEAR_ACTIVATIONS, GGUF_STRING, &check->activations },
+        { PACKAGE_KEY_LINEAR_NAMES, PACKAGE_LIST_STRINGS, &check->names },
+        { PACKAGE_KEY_LINEAR_LAYOUTS, PACKAGE_LIST_STRINGS, &check->layouts },
+        { PACKAGE_KEY_LINEAR_ROTATIONS, PACKAGE_LIST_COUNTS, &check->rotation_blocks },
+        { PACKAGE_KEY_LINEAR_ACTIVATIONS, PACKAGE_LIST_STRINGS, &check->activations },
     };
     int r;
 
     for (size_t i = 0; i < ARRAY_LEN(arrays); i++) {
-        r = gguf_get_array(check->package->file, arrays[i].key, arrays[i].type, arrays[i].arrayp, check->err);
+        r = package_get_list(check, arrays[i].key, arrays[i].type, arrays[i].arrayp);
         if (r)
-            return package_key_error(r);
-        if ((*arrays[i].arrayp)->n != check->names->n)
-            return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, '%s' has %" PRIu64,
-                           gguf_path(check->package->file), arrays[i].key, (*arrays[i].arrayp)->n,
-                           PACKAGE_KEY_LINEAR_NAMES, check->names->n);
+            return r;
     }
     if (check->names->n > gguf_n_tensors(check->package->file))
         return err_set(check->err, PACKAGE_E_CORRUPT,
@@ -200,7 +214,7 @@ static int find_packed(PackageCheck *check, const char *name, const GgufTensor *
 }
 
 static uint32_t rotation_block(const PackageCheck *check, size_t index) {
-    return (uint32_t)gguf_array_i32(check->rotation_blocks, index);
+    return (uint32_t)gguf_array_i64(check->rotation_blocks, index);
 }
 
 static int check_linear_settings(const PackageCheck *check, size_t index, const char *name, uint64_t k,

@@ -49,7 +49,7 @@ static int get_hot_channels(PackageCheck *check) {
     Package *package = check->package;
     int r;
 
-    r = gguf_get_array(package->file, PACKAGE_KEY_HOT_CHANNELS, GGUF_U32, &check->hot_channels, check->err);
+    r = gguf_get_integers(package->file, PACKAGE_KEY_HOT_CHANNELS, 0, UINT32_MAX, &check->hot_channels, check->err);
     if (r)
         return package_key_error(r);
     package->hot = calloc(check->hot_channels->n + 1, sizeof(*package->hot));
@@ -57,32 +57,27 @@ static int get_hot_channels(PackageCheck *check) {
         return err_set(check->err, -ENOMEM, "%s: out of memory for %" PRIu64 " hot channels", gguf_path(package->file),
                        check->hot_channels->n);
     for (uint64_t i = 0; i < check->hot_channels->n; i++)
-        package->hot[i] = (uint32_t)gguf_array_i32(check->hot_channels, i);
+        package->hot[i] = (uint32_t)gguf_array_i64(check->hot_channels, i);
     return 0;
 }
 
 int package_check_activation_arrays(PackageCheck *check) {
-    const GgufFile *file = check->package->file;
     const struct {
         const char *key;
-        GgufValueType type;
+        PackageList type;
         const GgufArray **arrayp;
     } arrays[] = {
-        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, GGUF_F32, &check->activation_scales },
-        { PACKAGE_KEY_LINEAR_OUTLIERS, GGUF_STRING, &check->outliers },
-        { PACKAGE_KEY_LINEAR_IMPORTANCE, GGUF_F32, &check->importance },
-        { PACKAGE_KEY_LINEAR_HOT_COUNTS, GGUF_U32, &check->hot_counts },
+        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, PACKAGE_LIST_NUMBERS, &check->activation_scales },
+        { PACKAGE_KEY_LINEAR_OUTLIERS, PACKAGE_LIST_STRINGS, &check->outliers },
+        { PACKAGE_KEY_LINEAR_IMPORTANCE, PACKAGE_LIST_NUMBERS, &check->importance },
+        { PACKAGE_KEY_LINEAR_HOT_COUNTS, PACKAGE_LIST_COUNTS, &check->hot_counts },
     };
     int r;
 
     for (size_t i = 0; i < ARRAY_LEN(arrays); i++) {
-        r = gguf_get_array(file, arrays[i].key, arrays[i].type, arrays[i].arrayp, check->err);
+        r = package_get_list(check, arrays[i].key, arrays[i].type, arrays[i].arrayp);
         if (r)
-            return package_key_error(r);
-        if ((*arrays[i].arrayp)->n != check->names->n)
-            return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, '%s' has %" PRIu64,
-                           gguf_path(file), arrays[i].key, (*arrays[i].arrayp)->n, PACKAGE_KEY_LINEAR_NAMES,
-                           check->names->n);
+            return r;
     }
     return get_hot_channels(check);
 }
@@ -90,7 +85,7 @@ int package_check_activation_arrays(PackageCheck *check) {
 /* The next hot_counts[index] of the hot channels are this linear's. */
 static int take_hot(PackageCheck *check, size_t index, PackageLinear *linear) {
     const char *path = gguf_path(check->package->file);
-    uint32_t n_hot = (uint32_t)gguf_array_i32(check->hot_counts, index);
+    uint32_t n_hot = (uint32_t)gguf_array_i64(check->hot_counts, index);
     const uint32_t *hot = check->package->hot + check->n_hot;
 
     if (n_hot > check->hot_channels->n - check->n_hot || (n_hot && !linear->activations.shadow))
@@ -151,7 +146,7 @@ static int check_static(PackageCheck *check, size_t index, PackageLinear *linear
 static bool is_blank(const PackageCheck *check, size_t index) {
     return !check->package->quant.static_activations ||
            (gguf_array_f32(check->activation_scales, index) == 0 && gguf_array_f32(check->importance, index) == 0 &&
-            gguf_array_i32(check->hot_counts, index) == 0 &&
+            gguf_array_i64(check->hot_counts, index) == 0 &&
             package_string_is(check->outliers->strings[index], PACKAGE_OUTLIERS_NONE));
 }
 

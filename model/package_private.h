@@ -35,6 +35,13 @@ typedef struct PackageCheck {
 
 /* GGUF_E_* of a key as this module's condition. */
 int package_key_error(int r);
+typedef enum PackageList {
+    PACKAGE_LIST_STRINGS,
+    PACKAGE_LIST_COUNTS,  /* 0 to UINT32_MAX */
+    PACKAGE_LIST_NUMBERS, /* f32 */
+} PackageList;
+/* Gets a list that has an element for each linear. 0, PACKAGE_E_CORRUPT. */
+int package_get_list(const PackageCheck *check, const char *key, PackageList type, const GgufArray **arrayp);
 bool package_string_is(GgufString string, const char *text);
 /* Counts the tensor as known. */
 int package_find_tensor(PackageCheck *check, const char *name, uint32_t type, uint64_t ne0, uint64_t ne1,

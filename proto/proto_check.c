@@ -58,8 +58,12 @@ static int model_name_check(const char *op, const char *name, bool needed, size_
 }
 
 static int model_load_check(const Coordgen__V1__ModelLoadRequest *load, FrameFault *fault) {
-    int r = model_name_check("model_load", load->model, true, PROTO_PATH_BYTES_MAX, fault);
+    int r = model_name_check("model_load", load->model, !load->on_demand, PROTO_PATH_BYTES_MAX, fault);
 
+    if (!r && load->on_demand && load->model && *load->model == '/')
+        return refuse(fault, "model_load.model", "'%.64s' is a path: on_demand takes the name of a model", load->model);
+    if (!r && load->on_demand && load->with_file)
+        return refuse(fault, "model_load.with_file", "on_demand takes the name of a model: leave one of the two out");
     if (!r && load->has_with_file && load->with_file && *load->model != '/')
         return refuse(fault, "model_load.with_file", "model is '%.64s': the absolute path of the file is needed",
                       load->model);
@@ -105,13 +109,14 @@ static int session_open_check(const Coordgen__V1__SessionOpenRequest *open, Fram
     return model_name_check("session_open", open->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
 }
 
-/* Tools and documents are the chat template's. */
-static int chat_only_check(const char *op, const char *tools, const char *documents, FrameFault *fault) {
+/* Refuses what only a chat template takes, where there are no messages. */
+static int chat_only_check(const char *op, const char *tools, const char *documents, bool has_generation_prompt,
+                           FrameFault *fault) {
     char path[64];
 
-    if (!tools && !documents)
+    if (!tools && !documents && !has_generation_prompt)
         return 0;
-    path_join(path, sizeof(path), op, tools ? "tools" : "documents");
+    path_join(path, sizeof(path), op, tools ? "tools" : documents ? "documents" : "add_generation_prompt");
     return refuse(fault, path, "only a chat template takes it: send messages with it, or leave it out");
 }
 
@@ -130,7 +135,8 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
     case COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT:
         if (!*generate->prompt)
             return refuse(fault, "generate.prompt", "the prompt is empty");
-        r = chat_only_check("generate", generate->tools, generate->documents, fault);
+        r = chat_only_check("generate", generate->tools, generate->documents, generate->has_add_generation_prompt,
+                            fault);
         if (r)
             return r;
         break;
@@ -170,7 +176,8 @@ static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFa
         return r;
     switch (tokenize->input_case) {
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT:
-        return chat_only_check("tokenize", tokenize->tools, tokenize->documents, fault);
+        return chat_only_check("tokenize", tokenize->tools, tokenize->documents, tokenize->has_add_generation_prompt,
+                               fault);
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES:
         if (tokenize->has_add_special || tokenize->has_parse_special)
             return refuse(fault, tokenize->has_add_special ? "tokenize.add_special" : "tokenize.parse_special",
@@ -242,6 +249,10 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
     case COORDGEN__V1__REQUEST__OP_MODEL_LIST:
     case COORDGEN__V1__REQUEST__OP_MODEL_PAIR_LIST:
         return 0;
+    case COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT:
+        return request->model_default->model ? model_name_check("model_default", request->model_default->model, true,
+                                                                PROTO_MODEL_NAME_BYTES_MAX, fault)
+                                             : 0;
     case COORDGEN__V1__REQUEST__OP_MODEL_PAIR:
         return model_pair_check(request->model_pair, fault);
     case COORDGEN__V1__REQUEST__OP_MODEL_SHOW:

@@ -64,7 +64,7 @@ typedef struct Sim {
     const OpPlacementCase *of;
     size_t first_group; /* of the case: those before are left out */
     OpQueues queues;
-    SimSlot slots[OP_PLACEMENT_SLOTS_MAX];
+    SimSlot slots[BACKEND_PRODUCT_SLOTS_MAX];
     size_t oldest, n_busy;
     double now_ns, npu_free_ns;
 } Sim;
@@ -124,7 +124,7 @@ double op_placement_predict(const OpPlacementCase *of, const uint64_t *on_npu) {
     OpQueuesSetup setup = *of->queues;
     Sim sim = { .of = of, .queues.times = *of->times };
 
-    assert(of->n_slots && of->n_slots <= OP_PLACEMENT_SLOTS_MAX);
+    assert(of->n_slots && of->n_slots <= BACKEND_PRODUCT_SLOTS_MAX);
     setup.layers = layers;
     setup.n_groups = simulated_groups(of->queues->n_groups);
     setup.n_layers = simulated_layers(of);

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/backend.h"
 #include "scheduler/op_queues.h"
 
 typedef enum OpPlacementKind {
@@ -29,14 +30,13 @@ bool op_placement_named(const char *name, OpPlacementKind *kindp);
 /* Of the simulation: what is more of layers and groups, of which the last ones count, is left out. */
 #define OP_PLACEMENT_LAYERS 3
 #define OP_PLACEMENT_GROUPS 6
-#define OP_PLACEMENT_SLOTS_MAX 8
 
 /* What is to be run, and how. */
 typedef struct OpPlacementCase {
     const OpQueuesSetup *queues; /* layers and on_npu are not looked at */
     const OpTimes *times;
     const double *shares; /* [n_groups] rows of a group, of those of a whole one: 0..1 */
-    size_t n_slots;       /* of the NPU's queue: 1..OP_PLACEMENT_SLOTS_MAX */
+    size_t n_slots;       /* of the NPU's queue: 1..BACKEND_PRODUCT_SLOTS_MAX */
 } OpPlacementCase;
 
 /* Nodes that the NPU runs of each simulated group, a bit each. A graph has one shape: a group of few rows takes the NPU

@@ -110,7 +110,7 @@ static int db_read(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t
         id = row.id;
         if (row.damaged) {
             read->n_dropped++;
-            r = db->file.reader ? 0 : row_drop(db, id, err);
+            r = row_drop(db, id, err);
             if (r)
                 return r;
             continue;
@@ -127,12 +127,12 @@ static int db_read(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t
 /**
  * draft_db_each() - a user's documents of one tokenizer, newest first
  * @n_tokens_max: tokens in all; the reading ends before the document that would be more
- * @readp:        out, whatever is returned: what was given to @visit, and how many damaged ones there were. The writer
- *                deletes those
+ * @readp:        out, whatever is returned: what was given to @visit, and how many damaged ones there were, which are
+ *                deleted
  *
  * Each document is a query of its own, so that no transaction is open while @visit works, and nothing but the user's
  * own rows is looked at: how long it takes tells of no other user. Memory: one document.
- * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_DAMAGED (a reader), DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, or -errno.
+ * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, or -errno.
  */
 int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t n_tokens_max, DraftDbVisit *visit,
                   void *arg, DraftDbRead *readp, ErrText *err) {
@@ -162,7 +162,8 @@ int draft_db_may_add(DraftDb *db, uint32_t uid, ErrText *err) {
     return r;
 }
 
-int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t *idp, ErrText *err) {
+/* Adds a row; ran_s: its age counts from there (DraftDbMoment.ran_s). */
+int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t ran_s, int64_t *idp, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     _cleanup_(freep) uint8_t *blob = NULL;
     uint8_t owner[DRAFT_DB_OWNER_BYTES];
@@ -184,8 +185,8 @@ int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t *idp, 
                        "a document of %" PRIu64 " bytes: the draft database may have %" PRIu64, row_bytes(blob_bytes),
                        db->limits.bytes_max);
     r = draft_db_file_prepare(&db->file, &query,
-                              "INSERT INTO document(uid, tokenizer, time, n_tokens, n_prompt, bytes, blob)"
-                              " VALUES(?, ?, ?, ?, ?, ?, ?)",
+                              "INSERT INTO document(uid, tokenizer, time, n_tokens, n_prompt, bytes, blob, ran)"
+                              " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
                               err);
     if (r)
         return r;
@@ -196,6 +197,7 @@ int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t *idp, 
     sqlite3_bind_int64(query, 5, (int64_t)document->n_prompt);
     sqlite3_bind_int64(query, 6, (int64_t)row_bytes(blob_bytes));
     sqlite3_bind_blob(query, 7, blob, (int)blob_bytes, SQLITE_STATIC);
+    sqlite3_bind_int64(query, 8, ran_s);
     r = draft_db_file_step(&db->file, query, NULL, err);
     if (!r)
         *idp = sqlite3_last_insert_rowid(db->file.sql);
@@ -247,24 +249,9 @@ static int limit_victim(DraftDb *db, const char *column, const uint32_t *adder, 
     return r;
 }
 
-static int trim_age(DraftDb *db, uint64_t now_s, ErrText *err) {
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    int r;
-
-    if (!db->limits.age_max_s || now_s <= db->limits.age_max_s)
-        return 0;
-    r = draft_db_file_prepare(&db->file, &query,
-                              "DELETE FROM document WHERE time < ? AND uid NOT IN (SELECT uid FROM app WHERE frozen)",
-                              err);
-    if (r)
-        return r;
-    sqlite3_bind_int64(query, 1, (int64_t)(now_s - db->limits.age_max_s));
-    return draft_db_file_step(&db->file, query, NULL, err);
-}
-
 /**
  * draft_db_trim() - within a transaction: what is too old goes, and then what is beyond the limits
- * @adder:     who has added to it; NULL: nobody
+ * @adder:     who has added to it, and then ages are looked at once in a while; NULL: nobody
  * @first_new: the first document that was added in this transaction; INT64_MAX: none
  *
  * Who has the most gives first, so that one app's many documents take nothing from another's few. What was just added
@@ -272,8 +259,8 @@ static int trim_age(DraftDb *db, uint64_t now_s, ErrText *err) {
  * documents stay, and count.
  * Return: 0, DRAFT_DB_E_FULL, or as draft_db_file_step().
  */
-int draft_db_trim(DraftDb *db, uint64_t now_s, const uint32_t *adder, int64_t first_new, ErrText *err) {
-    int r = trim_age(db, now_s, err);
+int draft_db_trim(DraftDb *db, const DraftDbMoment *moment, const uint32_t *adder, int64_t first_new, ErrText *err) {
+    int r = adder && !draft_db_age_is_due(db, moment) ? 0 : draft_db_age_trim(db, moment, err);
 
     while (!r) {
         const char *column;
@@ -293,55 +280,65 @@ int draft_db_trim(DraftDb *db, uint64_t now_s, const uint32_t *adder, int64_t fi
     return r ? r : draft_db_file_run(&db->file, "DELETE FROM app WHERE NOT documents AND NOT frozen", err);
 }
 
-static int db_add(DraftDb *db, const DraftDbDocument *document, ErrText *err) {
+static int db_add(DraftDb *db, DraftDbDocument document, const DraftClockReading *now, ErrText *err) {
     _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
+    DraftDbMoment moment;
     int64_t id;
     int r;
 
     r = draft_db_file_begin(&open, &db->file, err);
     if (!r)
-        r = draft_db_may_add(db, document->uid, err);
+        r = draft_db_may_add(db, document.uid, err);
     if (!r)
-        r = draft_db_insert(db, document, &id, err);
+        r = draft_db_age_advance(db, now, &moment, err);
+    if (!r) {
+        document.time_s = (uint64_t)moment.date_s;
+        r = draft_db_insert(db, &document, moment.ran_s, &id, err);
+    }
     if (!r)
-        r = draft_db_trim(db, document->time_s, &document->uid, id, err);
+        r = draft_db_trim(db, &moment, &document.uid, id, err);
     return r ? r : draft_db_file_commit(&db->file, err);
 }
 
 /**
  * draft_db_add() - store a document; others may be evicted for it
- * @document: its time is the present
+ * @document: its time is not looked at: it becomes that of @now
  *
  * All in one transaction, which is on the disk when this returns 0. With any other code nothing is stored; the database
  * may be used further.
  * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_FULL, DRAFT_DB_E_TOO_LARGE, DRAFT_DB_E_FROZEN, DRAFT_DB_E_BUSY or -errno.
  */
-int draft_db_add(DraftDb *db, const DraftDbDocument *document, ErrText *err) {
+int draft_db_add(DraftDb *db, const DraftDbDocument *document, const DraftClockReading *now, ErrText *err) {
     int r = draft_db_file_ready(&db->file, err);
 
     if (!r)
-        r = db_add(db, document, err);
+        r = db_add(db, *document, now, err);
     return draft_db_file_judge(&db->file, r, err);
 }
 
-static int db_expire(DraftDb *db, uint64_t now_s, ErrText *err) {
+static int db_expire(DraftDb *db, const DraftClockReading *now, DraftDbMoment *moment, ErrText *err) {
     _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
     int r;
 
     r = draft_db_file_begin(&open, &db->file, err);
     if (!r)
-        r = draft_db_trim(db, now_s, NULL, INT64_MAX, err);
+        r = draft_db_age_advance(db, now, moment, err);
+    if (!r)
+        r = draft_db_trim(db, moment, NULL, INT64_MAX, err);
     return r ? r : draft_db_file_commit(&db->file, err);
 }
 
-/* What is older than the limit goes, copies of damaged databases too, and what is beyond the other limits. */
-int draft_db_expire(DraftDb *db, uint64_t now_s, ErrText *err) {
+/* What is older than the limit goes, and what is beyond the other limits. Copies of damaged databases go by the date,
+ * from which pauses that are not believed yet are taken. */
+int draft_db_expire(DraftDb *db, const DraftClockReading *now, ErrText *err) {
+    DraftDbMoment moment = { 0 };
     int r = draft_db_file_ready(&db->file, err);
 
     if (!r)
-        r = db_expire(db, now_s, err);
-    if (!r && db->limits.age_max_s && now_s > db->limits.age_max_s)
-        r = draft_db_file_drop_set_aside(&db->file, now_s - db->limits.age_max_s, err);
+        r = db_expire(db, now, &moment, err);
+    if (!r && db->limits.age_max_s)
+        r = draft_db_file_expire_set_aside(&db->file, moment.date_s, moment.date_s - moment.doubted_s,
+                                           db->limits.age_max_s, err);
     return draft_db_file_judge(&db->file, r, err);
 }
 
@@ -430,73 +427,7 @@ int draft_db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_
     return draft_db_file_judge(&db->file, r, err);
 }
 
-/* --- forget, freeze ----------------------------------------------------------------------------------------------- */
-
-static int db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    uint64_t n_documents;
-    int r;
-
-    r = draft_db_file_begin(&open, &db->file, err);
-    if (!r)
-        r = draft_db_file_prepare(&db->file, &query,
-                                  "DELETE FROM document WHERE (?1 IS NULL OR uid = ?1) AND"
-                                  " (?2 IS NULL OR tokenizer = ?2) AND (?3 IS NULL OR time < ?3)",
-                                  err);
-    if (r)
-        return r;
-    if (what->uid)
-        sqlite3_bind_int64(query, 1, *what->uid);
-    if (what->tokenizer)
-        sqlite3_bind_blob(query, 2, what->tokenizer, DRAFT_DB_TOKENIZER_BYTES, SQLITE_STATIC);
-    if (what->before_s)
-        sqlite3_bind_int64(query, 3, *what->before_s > INT64_MAX ? INT64_MAX : (int64_t)*what->before_s);
-    r = draft_db_file_step(&db->file, query, NULL, err);
-    n_documents = (uint64_t)sqlite3_changes64(db->file.sql);
-    sqlite3_reset(query);
-    if (!r)
-        r = draft_db_file_run(&db->file, "DELETE FROM app WHERE NOT documents AND NOT frozen", err);
-    if (!r)
-        r = draft_db_file_commit(&db->file, err);
-    if (!r)
-        *n_documentsp = n_documents;
-    return r;
-}
-
-/* secure_delete is not enough: when SQLite balances its tree, copies of rows stay in the gaps of pages, and are no rows
- * any more when theirs is deleted. So the file is written anew, from the rows that are left; in memory first. */
-static int db_rewrite(DraftDb *db, ErrText *err) {
-    int r = draft_db_file_run(&db->file, "VACUUM", err);
-
-    return r ? r : draft_db_file_checkpoint(&db->file, err);
-}
-
-/**
- * draft_db_forget() - delete documents so that their bytes are no longer in the files
- * @n_documentsp: out: how many; 0 where the database was damaged and is gone as a whole
- *
- * Copies that were set aside go too, all of them: nobody can tell what is in a damaged one. Takes memory for the whole
- * file while it is written anew, and seconds on a slow disk: not for a thread that others wait for.
- * Return: 0, or DRAFT_DB_E_SET_ASIDE (and what was set aside is deleted), DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, -errno.
- * Where *@n_documentsp is not 0 with an error, they are deleted but the files may still hold bytes of them: try again.
- */
-int draft_db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {
-    ErrText dropped = { "" };
-    int r, r_drop;
-
-    *n_documentsp = 0;
-    r = draft_db_file_ready(&db->file, err);
-    if (!r)
-        r = db_forget(db, what, n_documentsp, err);
-    if (!r)
-        r = db_rewrite(db, err);
-    r = draft_db_file_judge(&db->file, r, err);
-    r_drop = draft_db_file_drop_set_aside(&db->file, UINT64_MAX, &dropped);
-    if (r_drop)
-        return err_set(err, r_drop, "%s", dropped.text);
-    return r;
-}
+/* --- freeze ------------------------------------------------------------------------------------------------------- */
 
 /* Frozen: nothing of the user's is added or evicted, whatever its age, until it is thawed; forgetting goes on. */
 int draft_db_freeze(DraftDb *db, uint32_t uid, bool frozen, ErrText *err) {
@@ -515,49 +446,46 @@ int draft_db_freeze(DraftDb *db, uint32_t uid, bool frozen, ErrText *err) {
 
 /* --- opened ------------------------------------------------------------------------------------------------------- */
 
-static int db_new(DraftDb **dbp, const char *path, bool reader, ErrText *err) {
+static int db_new(DraftDb **dbp, const char *path, ErrText *err) {
     _cleanup_(draft_db_freep) DraftDb *db = calloc(1, sizeof(*db));
     int r;
 
     if (!db)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
-    r = draft_db_file_init(&db->file, path, reader, err);
-    if (!r || r == DRAFT_DB_E_SET_ASIDE)
+    r = draft_db_file_init(&db->file, path, err);
+    if (!r || r == DRAFT_DB_E_SET_ASIDE || r == DRAFT_DB_E_FULL)
         *dbp = steal(&db);
     return r;
 }
 
 /**
- * draft_db_open() - the draft database at path, for its one writer; made where there is none
+ * draft_db_open() - open the draft database at path for this process alone; made where there is none
  * @path: in a folder of its own, which is made with mode 0700 (what is above it must be there)
  *
- * Every page is looked at, and what is beyond the limits goes. Waits DRAFT_DB_BUSY_MS at most for other connections.
- * Return: 0; DRAFT_DB_E_SET_ASIDE: open too, and empty, with a text for the log; DRAFT_DB_E_BUSY: it has a writer;
- * DRAFT_DB_E_FULL; or -errno.
+ * Every page is looked at, and what is beyond the limits goes. Nobody is waited for.
+ * Return: 0; DRAFT_DB_E_SET_ASIDE: open too, and empty, with a text for the log; DRAFT_DB_E_BUSY: another process has
+ * it; or -errno. DRAFT_DB_E_FULL: open as well, with a text for the log; nothing is there, and every call tries to
+ * make it. What is there already is read and forgotten on a full disk, too.
  */
-int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, uint64_t now_s, ErrText *err) {
+int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, const DraftClockReading *now,
+                  ErrText *err) {
     _cleanup_(draft_db_freep) DraftDb *db = NULL;
     ErrText expired = { "" };
     int r, r_expire;
 
-    r = db_new(&db, path, false, err);
+    r = db_new(&db, path, err);
     if (!db)
         return r;
     db->limits = *limits;
     /* On a full disk nothing can be deleted, and all can be read. */
-    r_expire = draft_db_expire(db, now_s, &expired);
+    r_expire = draft_db_expire(db, now, &expired);
     if (r_expire && r_expire != DRAFT_DB_E_FULL) {
         err_set(err, r_expire, "%s", expired.text);
         r = r_expire;
     }
-    if (!r || r == DRAFT_DB_E_SET_ASIDE)
+    if (!r || r == DRAFT_DB_E_SET_ASIDE || r == DRAFT_DB_E_FULL)
         *dbp = steal(&db);
     return r;
-}
-
-/* The same file for another thread or process that reads; the writer has made it. It never sets anything aside. */
-int draft_db_open_reader(DraftDb **dbp, const char *path, ErrText *err) {
-    return db_new(dbp, path, true, err);
 }
 
 DraftDb *draft_db_free(DraftDb *db) {

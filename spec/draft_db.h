@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The draft database: what finished generations said, kept for each user's apps, so that later requests can be drafted
  * from it. Token sequences in an SQLite file; what it tells is told of one uid alone. A connection belongs to one
- * thread; a file has one writer, whichever process it is in, and any number of readers. No token ever reaches an
- * error's text. */
+ * thread; a file has one connection, whichever process it is in. No token ever reaches an error's text. */
 #ifndef COORDGEN_SPEC_DRAFT_DB_H
 #define COORDGEN_SPEC_DRAFT_DB_H
 
@@ -12,24 +11,24 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "spec/draft_clock.h"
 
 enum {
     DRAFT_DB_E_SET_ASIDE =
         1,                /* it was damaged: it is set aside, an empty one is in its place; the text is for the log */
-    DRAFT_DB_E_DAMAGED,   /* a reader's: the writer sets it aside */
+    DRAFT_DB_E_DAMAGED,   /* inside the module alone: what then sets it aside */
     DRAFT_DB_E_FULL,      /* no room on the disk, or within the limits: nothing was stored */
     DRAFT_DB_E_TOO_LARGE, /* a document longer than any may be */
     DRAFT_DB_E_FROZEN,    /* the user's part takes nothing */
-    DRAFT_DB_E_BUSY,      /* another process has it, for longer than is waited */
+    DRAFT_DB_E_BUSY,      /* another process has it; the text names it where that is known */
     DRAFT_DB_E_FORMAT,    /* import: not a whole export */
 };
 
 #define DRAFT_DB_TOKENIZER_BYTES 32
-#define DRAFT_DB_BUSY_MS 2000    /* longest wait for another connection */
 #define DRAFT_DB_SET_ASIDE_MAX 2 /* damaged databases that are kept: PATH.corrupt-1 is the last one */
 #define DRAFT_DB_ROW_BYTES 128   /* that a document is charged beside its blob, before whole pages are counted */
 
-/* 0: none. Age counts from a document's time. */
+/* 0: none. Age counts as spec/draft_clock.h tells. */
 typedef struct DraftDbLimits {
     uint64_t bytes_max;
     uint64_t documents_max;
@@ -42,7 +41,7 @@ typedef struct DraftDbDocument {
     const uint32_t *tokens;   /* [n_tokens]: as much of the prompt as its caller gives, then the answer */
     size_t n_tokens;
     size_t n_prompt; /* <= n_tokens */
-    uint64_t time_s; /* since 1970 */
+    uint64_t time_s; /* the date when it was stored, since 1970: as the clock said */
 } DraftDbDocument;
 
 typedef struct DraftDbStats {
@@ -70,12 +69,12 @@ typedef struct DraftDb DraftDb;
 typedef int DraftDbVisit(void *arg, const DraftDbDocument *document);
 typedef int DraftDbVisitStats(void *arg, const DraftDbStats *stats);
 
-int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, uint64_t now_s, ErrText *err);
-int draft_db_open_reader(DraftDb **dbp, const char *path, ErrText *err);
+int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, const DraftClockReading *now,
+                  ErrText *err);
 DraftDb *draft_db_free(DraftDb *db);
 DEFINE_CLEANUP(DraftDb, draft_db_free)
 
-int draft_db_add(DraftDb *db, const DraftDbDocument *document, ErrText *err);
+int draft_db_add(DraftDb *db, const DraftDbDocument *document, const DraftClockReading *now, ErrText *err);
 int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t n_tokens_max, DraftDbVisit *visit,
                   void *arg, DraftDbRead *readp, ErrText *err);
 /* Who has documents of the tokenizer: up to max uids, who was given the newest one first. */
@@ -83,8 +82,8 @@ int draft_db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_
 int draft_db_stats(DraftDb *db, uint32_t uid, DraftDbStats *statsp, ErrText *err);
 int draft_db_stats_each(DraftDb *db, DraftDbVisitStats *visit, void *arg, ErrText *err);
 int draft_db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err);
-/* What is older than the limit goes, as it does with every addition: for a timer. */
-int draft_db_expire(DraftDb *db, uint64_t now_s, ErrText *err);
+/* What is older than the limit goes: for a timer. */
+int draft_db_expire(DraftDb *db, const DraftClockReading *now, ErrText *err);
 int draft_db_freeze(DraftDb *db, uint32_t uid, bool frozen, ErrText *err);
 
 #endif

@@ -6,35 +6,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "spec/draft_db.h"
-
-#define DRAFT_DB_APPLICATION 0x43474442 /* "CGDB": application_id */
-#define DRAFT_DB_FORM 1                 /* user_version: the tables below */
-
-/* What SQLite keeps of each is compared with this when the file is opened. Sums of a user stand in app, so that the
- * limits cost a look at the users and not one at all documents; triggers keep them true whatever adds and deletes. */
-static const char *const file_schema[] = {
-    "CREATE TABLE app(uid INTEGER PRIMARY KEY, frozen INTEGER NOT NULL DEFAULT 0, documents INTEGER NOT NULL DEFAULT 0,"
-    " bytes INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0)",
-    "CREATE TABLE document(id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, tokenizer BLOB NOT NULL,"
-    " time INTEGER NOT NULL, n_tokens INTEGER NOT NULL, n_prompt INTEGER NOT NULL, bytes INTEGER NOT NULL,"
-    " blob BLOB NOT NULL)",
-    "CREATE INDEX document_app ON document(uid)",
-    "CREATE INDEX document_tokenizer ON document(uid, tokenizer)",
-    "CREATE INDEX document_time ON document(time)",
-    "CREATE TRIGGER document_added AFTER INSERT ON document BEGIN"
-    " INSERT OR IGNORE INTO app(uid) VALUES(new.uid);"
-    " UPDATE app SET documents = documents + 1, bytes = bytes + new.bytes, tokens = tokens + new.n_tokens"
-    " WHERE uid = new.uid; END",
-    "CREATE TRIGGER document_deleted AFTER DELETE ON document BEGIN"
-    " UPDATE app SET documents = documents - 1, bytes = bytes - old.bytes, tokens = tokens - old.n_tokens"
-    " WHERE uid = old.uid; END",
-};
+#include "spec/draft_db_schema.h"
 
 static bool is_space(int number) {
     return number == ENOSPC || number == EDQUOT || number == EFBIG;
@@ -65,8 +44,9 @@ static int file_fault(const DraftDbFile *file, int code, ErrText *err) {
 
     if (code == SQLITE_IOERR_NOMEM)
         code = SQLITE_NOMEM;
-    if (code == SQLITE_IOERR_CORRUPTFS || ((code & 0xff) == SQLITE_READONLY && !access(file->path, W_OK)))
-        code = SQLITE_CORRUPT; /* read-only: by what its first page says, not by who may write */
+    if (code == SQLITE_IOERR_CORRUPTFS || code == SQLITE_IOERR_SHORT_READ ||
+        ((code & 0xff) == SQLITE_READONLY && !access(file->path, W_OK)))
+        code = SQLITE_CORRUPT; /* cut short by somebody; read-only by what its first page says, not by who may write */
     if (((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) && is_space(number))
         code = SQLITE_FULL;
     switch (code & 0xff) {
@@ -80,8 +60,7 @@ static int file_fault(const DraftDbFile *file, int code, ErrText *err) {
                        sqlite3_errstr(code));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return err_set(err, DRAFT_DB_E_BUSY, "%s: another process has been using it for %d ms", file->path,
-                       DRAFT_DB_BUSY_MS);
+        return err_set(err, DRAFT_DB_E_BUSY, "%s: another process uses this draft database", file->path);
     case SQLITE_NOMEM:
         return err_set(err, -ENOMEM, "%s: out of memory", file->path);
     case SQLITE_FULL:
@@ -93,10 +72,12 @@ static int file_fault(const DraftDbFile *file, int code, ErrText *err) {
     }
 }
 
-int draft_db_file_prepare(DraftDbFile *file, sqlite3_stmt **statementp, const char *statement, ErrText *err) {
-    int code = sqlite3_prepare_v2(file->sql, statement, -1, statementp, NULL);
-
+int draft_db_file_result(const DraftDbFile *file, int code, ErrText *err) {
     return code ? file_fault(file, code, err) : 0;
+}
+
+int draft_db_file_prepare(DraftDbFile *file, sqlite3_stmt **statementp, const char *statement, ErrText *err) {
+    return draft_db_file_result(file, sqlite3_prepare_v2(file->sql, statement, -1, statementp, NULL), err);
 }
 
 int draft_db_file_step(DraftDbFile *file, sqlite3_stmt *statement, bool *rowp, ErrText *err) {
@@ -116,8 +97,10 @@ int draft_db_file_run(DraftDbFile *file, const char *statement, ErrText *err) {
 }
 
 int draft_db_file_begin(DraftDbFile **openp, DraftDbFile *file, ErrText *err) {
-    int r = draft_db_file_run(file, "BEGIN IMMEDIATE", err);
+    int r = file->is_old ? draft_db_schema_upgrade(file, err) : 0;
 
+    if (!r)
+        r = draft_db_file_run(file, "BEGIN IMMEDIATE", err);
     if (!r)
         *openp = file;
     return r;
@@ -139,7 +122,7 @@ int draft_db_file_checkpoint(DraftDbFile *file, ErrText *err) {
     return code ? file_fault(file, code, err) : 0;
 }
 
-static int file_number(DraftDbFile *file, const char *statement, int64_t *valuep, ErrText *err) {
+int draft_db_file_number(DraftDbFile *file, const char *statement, int64_t *valuep, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     bool row = false;
     int r;
@@ -156,8 +139,11 @@ static int file_number(DraftDbFile *file, const char *statement, int64_t *valuep
 
 /* --- made and looked over --------------------------------------------------------------------------------------- */
 
+/* Sets what holds for the connection. The locking mode comes first, before anything looks at the file: SQLite then
+ * keeps the index of its log in memory of its own, and maps no file (PATH-shm) that others could cut short. A
+ * connection that finds the file locked does not wait: who wants something is told at once, and may come again. */
 static int file_configure(DraftDbFile *file, ErrText *err) {
-    sqlite3_busy_timeout(file->sql, DRAFT_DB_BUSY_MS);
+    sqlite3_busy_timeout(file->sql, 0);
     sqlite3_extended_result_codes(file->sql, 1);
     sqlite3_limit(file->sql, SQLITE_LIMIT_LENGTH, 16 << 20);
     sqlite3_limit(file->sql, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches the new file */
@@ -165,11 +151,12 @@ static int file_configure(DraftDbFile *file, ErrText *err) {
     /* No map: a disk's error is a result then, not a signal. secure_delete: what is evicted is overwritten with zeros.
      * synchronous = FULL: a commit of the log waits for the disk. What VACUUM needs beside the file is in memory, for
      * it would be history in a folder for all. */
-    return draft_db_file_run(file,
-                             "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;"
-                             "PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;"
-                             "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;",
-                             err);
+    return draft_db_file_run(
+        file,
+        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
+        "PRAGMA mmap_size = 0; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;"
+        "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;",
+        err);
 }
 
 /* The log that a commit goes to. A file that was damaged may say that it has none. */
@@ -187,43 +174,8 @@ static int file_want_log(DraftDbFile *file, ErrText *err) {
     text = row ? (const char *)sqlite3_column_text(query, 0) : NULL;
     return text && !strcmp(text, "wal")
                ? 0
-               : err_set(err, -ENOTSUP,
-                         "%s: this file system cannot hold a draft database (no shared memory for its log)",
+               : err_set(err, -ENOTSUP, "%s: this file system cannot hold a draft database (SQLite makes no log on it)",
                          file->path);
-}
-
-static int file_make_tables(DraftDbFile *file, ErrText *err) {
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
-    char ids[96];
-    int r;
-
-    r = draft_db_file_begin(&open, file, err);
-    for (size_t i = 0; !r && i < ARRAY_LEN(file_schema); i++)
-        r = draft_db_file_run(file, file_schema[i], err);
-    snprintf(ids, sizeof(ids), "PRAGMA application_id = %d; PRAGMA user_version = %d", DRAFT_DB_APPLICATION,
-             DRAFT_DB_FORM);
-    if (!r)
-        r = draft_db_file_run(file, ids, err);
-    return r ? r : draft_db_file_commit(file, err);
-}
-
-static int file_check_schema(DraftDbFile *file, ErrText *err) {
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    bool row = false;
-    int r;
-
-    r = draft_db_file_prepare(file, &query, "SELECT sql FROM sqlite_schema ORDER BY rowid", err);
-    for (size_t i = 0; !r; i++) {
-        const char *text;
-
-        r = draft_db_file_step(file, query, &row, err);
-        if (r || (!row && i == ARRAY_LEN(file_schema)))
-            break;
-        text = row ? (const char *)sqlite3_column_text(query, 0) : NULL;
-        if (i >= ARRAY_LEN(file_schema) || !text || strcmp(text, file_schema[i]))
-            r = err_set(err, DRAFT_DB_E_DAMAGED, "%s: other tables than the draft database has", file->path);
-    }
-    return r;
 }
 
 static int file_check_pages(DraftDbFile *file, ErrText *err) {
@@ -239,31 +191,6 @@ static int file_check_pages(DraftDbFile *file, ErrText *err) {
         return r;
     text = row ? (const char *)sqlite3_column_text(query, 0) : NULL;
     return text && !strcmp(text, "ok") ? 0 : file_fault(file, SQLITE_CORRUPT, err);
-}
-
-static int file_check(DraftDbFile *file, ErrText *err) {
-    int64_t application = 0, form = 0, same = 0;
-    int r;
-
-    r = file_number(file, "PRAGMA application_id", &application, err);
-    if (!r)
-        r = file_number(file, "PRAGMA user_version", &form, err);
-    if (r)
-        return r;
-    if (application != DRAFT_DB_APPLICATION || form != DRAFT_DB_FORM)
-        return err_set(err, DRAFT_DB_E_DAMAGED, "%s: not a draft database of this version of coordgen", file->path);
-    r = file_check_schema(file, err);
-    if (!r)
-        r = file_check_pages(file, err);
-    if (!r)
-        r = file_number(file,
-                        "SELECT (SELECT count(*) FROM document) = (SELECT total(documents) FROM app) AND"
-                        " (SELECT total(bytes) FROM document) = (SELECT total(bytes) FROM app) AND"
-                        " (SELECT total(n_tokens) FROM document) = (SELECT total(tokens) FROM app)",
-                        &same, err);
-    if (!r && !same)
-        r = err_set(err, DRAFT_DB_E_DAMAGED, "%s: the draft database's sums are not those of its rows", file->path);
-    return r;
 }
 
 /* --- names beside the file ---------------------------------------------------------------------------------------- */
@@ -296,24 +223,41 @@ static int file_move(const DraftDbFile *file, const char *suffix, unsigned int f
     return r;
 }
 
-int draft_db_file_drop_set_aside(DraftDbFile *file, uint64_t before_s, ErrText *err) {
+static int drop_set_aside(const DraftDbFile *file, unsigned int i, ErrText *err) {
+    int r = file_remove(file, "-wal", i, err);
+
+    return r ? r : file_remove(file, "", i, err);
+}
+
+int draft_db_file_drop_set_aside(DraftDbFile *file, ErrText *err) {
+    int r = 0;
+
+    for (unsigned int i = 1; !r && i <= DRAFT_DB_SET_ASIDE_MAX; i++)
+        r = drop_set_aside(file, i, err);
+    return r;
+}
+
+int draft_db_file_expire_set_aside(DraftDbFile *file, int64_t date_s, int64_t believed_s, uint64_t age_max_s,
+                                   ErrText *err) {
     int r = 0;
 
     for (unsigned int i = 1; !r && i <= DRAFT_DB_SET_ASIDE_MAX; i++) {
+        const struct timespec times[2] = { { .tv_sec = date_s }, { .tv_sec = date_s } };
         struct stat status;
         char name[PATH_MAX];
 
         r = file_name(file, name, "", i, err);
-        if (r || (before_s != UINT64_MAX && (lstat(name, &status) < 0 || (uint64_t)status.st_mtime >= before_s)))
+        if (r || lstat(name, &status) < 0)
             continue;
-        r = file_remove(file, "-wal", i, err);
-        if (!r)
-            r = file_remove(file, "", i, err);
+        if (status.st_mtime > date_s)
+            (void)utimensat(AT_FDCWD, name, times, AT_SYMLINK_NOFOLLOW);
+        else if (believed_s > status.st_mtime && (uint64_t)(believed_s - status.st_mtime) > age_max_s)
+            r = drop_set_aside(file, i, err);
     }
     return r;
 }
 
-static void file_close(DraftDbFile *file) {
+void draft_db_file_close(DraftDbFile *file) {
     (void)sqlite3_close_v2(file->sql);
     file->sql = NULL;
 }
@@ -325,7 +269,7 @@ static int file_set_aside(DraftDbFile *file, ErrText *err) {
 
     if (file->sql)
         (void)sqlite3_db_config(file->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    file_close(file);
+    draft_db_file_close(file);
     for (unsigned int to = DRAFT_DB_SET_ASIDE_MAX; !r && to; to--) {
         r = file_remove(file, "-wal", to, err);
         if (!r)
@@ -354,7 +298,7 @@ static int file_check_folder(const DraftDbFile *file, ErrText *err) {
     if (!slash || slash == folder)
         return err_set(err, -EINVAL, "%s: the draft database needs a folder of its own", file->path);
     *slash = 0;
-    if (!file->reader && mkdir(folder, 0700) < 0 && errno != EEXIST)
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         return err_set(err, -errno, "%s: cannot make the folder: %s", folder, strerror(errno));
     if (stat(folder, &status) < 0)
         return err_set(err, -errno, "%s: %s", folder, strerror(errno));
@@ -366,11 +310,50 @@ static int file_check_folder(const DraftDbFile *file, ErrText *err) {
     return 0;
 }
 
+/* Tells who uses the database; pid: 0 where that is not known. */
+static int file_busy(const DraftDbFile *file, pid_t pid, ErrText *err) {
+    char who[48] = "another process";
+
+    if (pid > 0)
+        snprintf(who, sizeof(who), "process %d", (int)pid);
+    return err_set(err, DRAFT_DB_E_BUSY, "%s: %s uses this draft database, and one at a time can", file->path, who);
+}
+
+/* Writes the process's number into the lock's file, for whoever finds it locked. A full disk may refuse it. */
+static void lock_sign(int fd) {
+    char pid[16];
+    int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+
+    if (ftruncate(fd, 0) || pwrite(fd, pid, (size_t)n, 0) != n)
+        (void)ftruncate(fd, 0);
+}
+
+/* Reads that number. 0: there is none, or none that can be one. */
+static pid_t lock_signature(int fd) {
+    char pid[16] = "";
+    uint64_t number = 0;
+
+    if (pread(fd, pid, sizeof(pid) - 1, 0) > 0)
+        number = strtoul(pid, NULL, 10);
+    return number <= INT_MAX ? (pid_t)number : 0;
+}
+
+/* Finds a process that holds SQLite's locks on the file; 0: none is found. No connection of this process may be open:
+ * closing any descriptor of a file drops all locks that the process has on it. */
+static pid_t file_holder(const DraftDbFile *file) {
+    _cleanup_(closep) int fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0x40000000, .l_len = 512 };
+
+    if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+        return 0;
+    return lock.l_pid;
+}
+
 static int file_lock(DraftDbFile *file, ErrText *err) {
     char name[PATH_MAX];
     int r;
 
-    if (file->reader || file->lock_fd >= 0)
+    if (file->lock_fd >= 0)
         return 0;
     r = file_name(file, name, ".lock", 0, err);
     if (r)
@@ -378,14 +361,28 @@ static int file_lock(DraftDbFile *file, ErrText *err) {
     file->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
     if (file->lock_fd < 0)
         return err_set(err, -errno, "%s: %s", name, strerror(errno));
-    if (!flock(file->lock_fd, LOCK_EX | LOCK_NB))
+    if (!flock(file->lock_fd, LOCK_EX | LOCK_NB)) {
+        lock_sign(file->lock_fd);
         return 0;
+    }
     r = errno;
+    if (r == EWOULDBLOCK)
+        r = file_busy(file, lock_signature(file->lock_fd), err);
+    else
+        r = err_set(err, -r, "%s: %s", name, strerror(r));
     closep(&file->lock_fd);
     file->lock_fd = -1;
-    if (r == EWOULDBLOCK)
-        return err_set(err, DRAFT_DB_E_BUSY, "%s: another process writes to this draft database", file->path);
-    return err_set(err, -r, "%s: %s", name, strerror(r));
+    return r;
+}
+
+/* SQLite's first page alone holds no table, and the tables none without a log. */
+bool draft_db_file_is_blank(const DraftDbFile *file) {
+    char log[PATH_MAX];
+    struct stat status;
+
+    if (file_name(file, log, "-wal", 0, NULL) || (!stat(log, &status) && status.st_size))
+        return false;
+    return stat(file->path, &status) < 0 ? errno == ENOENT : status.st_size <= 4096;
 }
 
 /* An empty file that only its owner may read; SQLite gives the log beside it the same permissions, and deletes one that
@@ -401,7 +398,7 @@ static int file_make(DraftDbFile *file, ErrText *err) {
             return err_set(err, -EPERM, "%s: others may read or write the draft database (chmod 600)", file->path);
         return 0;
     }
-    if (errno != ENOENT || file->reader)
+    if (errno != ENOENT)
         return err_set(err, -errno, "%s: %s", file->path, strerror(errno));
     fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || fsync(fd) < 0)
@@ -421,17 +418,23 @@ static int file_open(DraftDbFile *file, ErrText *err) {
     if (code)
         return file_fault(file, code, err);
     r = file_configure(file, err);
-    if (!r && file->reader)
-        return draft_db_file_run(file, "PRAGMA query_only = ON", err);
     if (!r)
         r = file_want_log(file, err);
     if (!r)
-        r = file_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
+        r = file_remove(file, "-shm", 0, err); /* earlier versions shared the log's index in it */
     if (!r)
-        r = file_number(file, "PRAGMA user_version", &ids, err);
+        r = draft_db_file_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
+    if (!r)
+        r = draft_db_file_number(file, "PRAGMA user_version", &ids, err);
     if (!r && !n_tables && !ids)
-        r = file_make_tables(file, err);
-    return r ? r : file_check(file, err);
+        r = draft_db_schema_make(file, err);
+    if (!r)
+        r = draft_db_schema_check(file, err);
+    if (!r)
+        r = file_check_pages(file, err);
+    if (!r && file->is_old)
+        r = draft_db_schema_upgrade(file, err);
+    return r == DRAFT_DB_E_FULL && file->is_old ? 0 : r; /* it is read as it is; who writes needs room anyway */
 }
 
 /* Opens it, and once more where the first was damaged and is out of the way. */
@@ -445,31 +448,37 @@ int draft_db_file_ready(DraftDbFile *file, ErrText *err) {
         r = file_lock(file, err);
     if (!r)
         r = file_open(file, err);
-    if (r == DRAFT_DB_E_DAMAGED && !file->reader)
+    if (r == DRAFT_DB_E_DAMAGED)
         return draft_db_file_judge(file, r, err);
-    if (r)
-        file_close(file);
-    return r;
+    if (!r)
+        return 0;
+    draft_db_file_close(file);
+    return r == DRAFT_DB_E_BUSY && file->lock_fd >= 0 ? file_busy(file, file_holder(file), err) : r;
 }
 
 int draft_db_file_judge(DraftDbFile *file, int r, ErrText *err) {
     ErrText why = { "" };
 
-    if (r != DRAFT_DB_E_DAMAGED || file->reader)
+    if (r != DRAFT_DB_E_DAMAGED)
         return r;
     r = file_set_aside(file, &why);
     if (!r)
         r = file_open(file, &why);
+    if (r == DRAFT_DB_E_FULL) {
+        draft_db_file_close(file);
+        return err_set(err, r, "%s; it is set aside as %s.corrupt-1, and the disk has no room for a new one",
+                       err ? err->text : "", file->path);
+    }
     if (r) { /* a new one that is damaged at once: the disk does not keep what is written to it */
-        file_close(file);
+        draft_db_file_close(file);
         return err_set(err, r < 0 ? r : -EIO, "%s; it cannot be set aside: %s", err ? err->text : "", why.text);
     }
     err_set(err, 0, "%s; it is set aside as %s.corrupt-1, and a new one begins", err ? err->text : "", file->path);
     return DRAFT_DB_E_SET_ASIDE;
 }
 
-int draft_db_file_init(DraftDbFile *file, const char *path, bool reader, ErrText *err) {
-    *file = (DraftDbFile){ .lock_fd = -1, .reader = reader };
+int draft_db_file_init(DraftDbFile *file, const char *path, ErrText *err) {
+    *file = (DraftDbFile){ .lock_fd = -1 };
     file->path = strdup(path);
     if (!file->path)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
@@ -477,7 +486,7 @@ int draft_db_file_init(DraftDbFile *file, const char *path, bool reader, ErrText
 }
 
 void draft_db_file_deinit(DraftDbFile *file) {
-    file_close(file);
+    draft_db_file_close(file);
     closep(&file->lock_fd);
     file->lock_fd = -1;
     free(file->path);

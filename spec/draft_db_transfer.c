@@ -209,15 +209,18 @@ static int import_document(const uint8_t **atp, const uint8_t *end, uint64_t num
     return 0;
 }
 
-/* Within a transaction. A time ahead of the clock would keep a document beyond its age: it is the present. */
-static int import_documents(DraftDb *db, uint32_t uid, const uint8_t *data, size_t len_bytes, uint64_t now_s,
-                            int64_t *first_newp, DraftDbImported *imported, ErrText *err) {
+/* Adds them, within a transaction. A time ahead of the clock would keep a document beyond its age: it is the present.
+ * Pauses that are not believed yet make no document older here, either. */
+static int import_documents(DraftDb *db, uint32_t uid, const uint8_t *data, size_t len_bytes,
+                            const DraftDbMoment *moment, int64_t *first_newp, DraftDbImported *imported, ErrText *err) {
     const uint8_t *at = data + sizeof(export_magic), *end = data + len_bytes - EXPORT_END_BYTES;
+    const uint64_t now_s = (uint64_t)moment->date_s, doubted_s = (uint64_t)moment->doubted_s;
     uint64_t number = 0;
 
     while (at < end) {
         _cleanup_(freep) uint32_t *tokens = NULL;
         DraftDbDocument document;
+        uint64_t age_s;
         int64_t id;
         int r;
 
@@ -227,11 +230,13 @@ static int import_documents(DraftDb *db, uint32_t uid, const uint8_t *data, size
         document.uid = uid;
         if (document.time_s > now_s)
             document.time_s = now_s;
-        if (db->limits.age_max_s && now_s - document.time_s > db->limits.age_max_s) {
+        age_s = now_s - document.time_s;
+        age_s = age_s > doubted_s ? age_s - doubted_s : 0;
+        if (db->limits.age_max_s && age_s > db->limits.age_max_s) {
             imported->n_expired++;
             continue;
         }
-        r = draft_db_insert(db, &document, &id, err);
+        r = draft_db_insert(db, &document, moment->ran_s - (int64_t)age_s, &id, err);
         if (r)
             return r;
         if (!imported->n_documents++)
@@ -242,9 +247,10 @@ static int import_documents(DraftDb *db, uint32_t uid, const uint8_t *data, size
     return 0;
 }
 
-static int import_data(DraftDb *db, uint32_t uid, const uint8_t *data, size_t len_bytes, uint64_t now_s,
+static int import_data(DraftDb *db, uint32_t uid, const uint8_t *data, size_t len_bytes, const DraftClockReading *now,
                        DraftDbImported *imported, ErrText *err) {
     _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
+    DraftDbMoment moment = { 0 };
     int64_t first_new = INT64_MAX;
     int r;
 
@@ -252,9 +258,11 @@ static int import_data(DraftDb *db, uint32_t uid, const uint8_t *data, size_t le
     if (!r)
         r = draft_db_may_add(db, uid, err);
     if (!r)
-        r = import_documents(db, uid, data, len_bytes, now_s, &first_new, imported, err);
+        r = draft_db_age_advance(db, now, &moment, err);
     if (!r)
-        r = draft_db_trim(db, now_s, &uid, first_new, err);
+        r = import_documents(db, uid, data, len_bytes, &moment, &first_new, imported, err);
+    if (!r)
+        r = draft_db_trim(db, &moment, &uid, first_new, err);
     return r ? r : draft_db_file_commit(&db->file, err);
 }
 
@@ -266,7 +274,8 @@ static int import_data(DraftDb *db, uint32_t uid, const uint8_t *data, size_t le
  * with that is refused. Nothing looks for documents that are there already.
  * Return: 0, DRAFT_DB_E_FORMAT, DRAFT_DB_E_FULL, DRAFT_DB_E_FROZEN, DRAFT_DB_E_TOO_LARGE, or as draft_db_add().
  */
-int draft_db_import(DraftDb *db, uint32_t uid, int fd, uint64_t now_s, DraftDbImported *importedp, ErrText *err) {
+int draft_db_import(DraftDb *db, uint32_t uid, int fd, const DraftClockReading *now, DraftDbImported *importedp,
+                    ErrText *err) {
     _cleanup_(freep) char *data = NULL;
     DraftDbImported imported = { 0 };
     size_t len_bytes, max_bytes = DRAFT_DB_EXPORT_BYTES_MAX;
@@ -284,7 +293,7 @@ int draft_db_import(DraftDb *db, uint32_t uid, int fd, uint64_t now_s, DraftDbIm
     if (!r)
         r = draft_db_file_ready(&db->file, err);
     if (!r)
-        r = import_data(db, uid, (const uint8_t *)data, len_bytes, now_s, &imported, err);
+        r = import_data(db, uid, (const uint8_t *)data, len_bytes, now, &imported, err);
     r = draft_db_file_judge(&db->file, r, err);
     if (!r)
         *importedp = imported;

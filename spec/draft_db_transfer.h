@@ -14,6 +14,7 @@ typedef struct DraftDbImported {
 
 /* Regular files, from where they stand: no reader or writer at their other end can hold anything up. */
 int draft_db_export(DraftDb *db, uint32_t uid, int fd, uint64_t *n_documentsp, ErrText *err);
-int draft_db_import(DraftDb *db, uint32_t uid, int fd, uint64_t now_s, DraftDbImported *importedp, ErrText *err);
+int draft_db_import(DraftDb *db, uint32_t uid, int fd, const DraftClockReading *now, DraftDbImported *importedp,
+                    ErrText *err);
 
 #endif

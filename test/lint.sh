@@ -51,6 +51,7 @@ fi
 pick() { printf '%s\n' "${files[@]}" | grep -E "$1"; }
 mapfile -t sources < <(pick '\.(c|h|inc)$')
 mapfile -t library < <(pick '^(base|quant|model|numeric|text|backends|scheduler|weights|spec|engine|importer|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
+mapfile -t programs < <(printf '%s\n' "${sources[@]}" | grep -v '^test/')
 mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/|test/fuzz/run-fuzz|test/run-check)' |
     grep -vE '^test/golden/|\.bin$')
 
@@ -152,6 +153,8 @@ search unbounded '\b(strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strncpy|strncat|
 search number '\b(atoi|atol|atoll|atof)\s*\(' 'cannot tell an error: strtoul and friends' "${sources[@]}"
 search thread-unsafe '\b(strtok|localtime|gmtime|ctime|asctime|rand|srand|readdir_r)\s*\(' \
     'not safe with threads, or not the same everywhere: strtok_r, localtime_r, sampler_uniform' "${library[@]}"
+search map '\bmmap(64)?\s*\(' 'maps of files are made by base/file_io, where they survive a cut of the file (docs/loading.md)' \
+    "${programs[@]}"
 search shell '\b(system|popen)\s*\(' 'no shell' "${library[@]}"
 mapfile -t quiet < <(printf '%s\n' "${library[@]}" | grep -vE "^client/ctl/|$mains")
 search print '(?<!format\()\b((printf|puts|putchar|perror)\s*\(|fprintf\s*\(\s*std(out|err))' 'library code logs, it does not print' "${quiet[@]}"

@@ -37,12 +37,14 @@ static bool is_closed(const Vocab *vocab, uint32_t id) {
     return vocab->types[id] == TOKEN_CONTROL || vocab->types[id] == TOKEN_UNKNOWN;
 }
 
-static int refuse_merge(const GgufFile *file, uint32_t rank, const GgufString *merge, const char *why, ErrText *err) {
-    Printable text;
+/* The second part is empty where the merge is in one piece. */
+static int refuse_merge(const GgufFile *file, uint32_t rank, const GgufString parts[2], const char *why, ErrText *err) {
+    Printable left, right;
 
     return err_set(err, VOCAB_E_CORRUPT,
-                   "%s: key \"tokenizer.ggml.merges\": merge %" PRIu32 " \"%s\" %s: convert the model again",
-                   gguf_path(file), rank, printable(&text, merge->data, merge->len_bytes), why);
+                   "%s: key \"tokenizer.ggml.merges\": merge %" PRIu32 " \"%s%s%s\" %s: convert the model again",
+                   gguf_path(file), rank, printable(&left, parts[0].data, parts[0].len_bytes),
+                   parts[1].len_bytes ? " " : "", printable(&right, parts[1].data, parts[1].len_bytes), why);
 }
 
 /* The token of a merged text. Tables list the results of the merges in their order, so it is mostly the one after the
@@ -58,36 +60,32 @@ static uint32_t find_merged(const Vocab *vocab, const char *bytes, size_t len_by
     return find_part(vocab, bytes, len_bytes);
 }
 
-/* *expectedp: the token that the merge may give; out: the same for the next merge. */
-static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString *merge, uint32_t rank, uint32_t *expectedp,
+/* Adds the merge of two texts. *expectedp: the token that the merge may give; out: the same for the next merge. */
+static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString parts[2], uint32_t rank, uint32_t *expectedp,
                      ErrText *err) {
     const Vocab *vocab = bpe->vocab;
     char bytes[MERGE_TEXT_MAX_BYTES];
     uint32_t left, right, id, n_probes = 0;
     size_t n_left, n_right;
-    const char *space;
     BpeMerge *slot;
 
-    if (merge->len_bytes > sizeof(bytes))
-        return refuse_merge(file, rank, merge, "is longer than 4096 bytes", err);
-    space = merge->len_bytes > 2 ? memchr(merge->data + 1, ' ', merge->len_bytes - 1) : NULL;
-    if (!space || space + 1 == merge->data + merge->len_bytes)
-        return refuse_merge(file, rank, merge, "is not two texts with a space between", err);
-    if (!byte_level_decode(merge->data, (size_t)(space - merge->data), bytes, &n_left) ||
-        !byte_level_decode(space + 1, merge->len_bytes - (size_t)(space + 1 - merge->data), bytes + n_left, &n_right))
-        return refuse_merge(file, rank, merge, "is not in the byte-level alphabet", err);
+    if (parts[0].len_bytes + parts[1].len_bytes > sizeof(bytes))
+        return refuse_merge(file, rank, parts, "is longer than 4096 bytes", err);
+    if (!byte_level_decode(parts[0].data, parts[0].len_bytes, bytes, &n_left) ||
+        !byte_level_decode(parts[1].data, parts[1].len_bytes, bytes + n_left, &n_right))
+        return refuse_merge(file, rank, parts, "is not in the byte-level alphabet", err);
     left = find_part(vocab, bytes, n_left);
     right = find_part(vocab, bytes + n_left, n_right);
     id = find_merged(vocab, bytes, n_left + n_right, *expectedp);
     if (left == UINT32_MAX || right == UINT32_MAX || id == UINT32_MAX)
-        return refuse_merge(file, rank, merge, "names a text that is no token", err);
+        return refuse_merge(file, rank, parts, "names a text that is no token", err);
     *expectedp = id + 1;
     /* Without this merge the parts stay apart: what a user types does not grow into a control token. */
     if (is_closed(vocab, left) || is_closed(vocab, right) || is_closed(vocab, id))
         return 0;
     slot = merge_slot(bpe, left, right, PROBES_MAX, &n_probes);
     if (!slot)
-        return refuse_merge(file, rank, merge, "and thousands before it were made to collide in a hash table", err);
+        return refuse_merge(file, rank, parts, "and thousands before it were made to collide in a hash table", err);
     if (slot->left != UINT32_MAX) /* the first of equal merges counts */
         return 0;
     *slot = (BpeMerge){ .left = left, .right = right, .rank = rank, .id = id };
@@ -96,32 +94,61 @@ static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString *merge, ui
     return 0;
 }
 
+/* Whether the list has the two texts of each merge as strings of their own, one behind the other. No such text has a
+ * space in it: the alphabet has a character for that. */
+static bool has_pairs(const GgufArray *merges) {
+    return merges->n && merges->n % 2 == 0 && !memchr(merges->strings[0].data, ' ', merges->strings[0].len_bytes) &&
+           !memchr(merges->strings[1].data, ' ', merges->strings[1].len_bytes);
+}
+
+/* Cuts a merge "LEFT RIGHT" at its space. */
+static int cut_merge(const GgufFile *file, const GgufString *merge, uint32_t rank, GgufString parts[2], ErrText *err) {
+    const char *space = merge->len_bytes > 2 ? memchr(merge->data + 1, ' ', merge->len_bytes - 1) : NULL;
+
+    if (!space || space + 1 == merge->data + merge->len_bytes)
+        return refuse_merge(file, rank, (GgufString[2]){ *merge }, "is not two texts with a space between", err);
+    parts[0] = (GgufString){ merge->data, (size_t)(space - merge->data) };
+    parts[1] = (GgufString){ space + 1, merge->len_bytes - parts[0].len_bytes - 1 };
+    return 0;
+}
+
 int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_words_first, ErrText *err) {
     const GgufArray *merges;
     uint32_t expected = 0;
     size_t n_slots = 16;
+    uint64_t n_merges;
+    bool pairs;
     int r;
 
     *bpe = (Bpe){ .vocab = vocab, .whole_words_first = whole_words_first };
     r = hash_key_init(&bpe->key);
     if (r)
         return err_trace(r);
-    r = gguf_get_array(file, "tokenizer.ggml.merges", GGUF_STRING, &merges, err);
+    r = gguf_get_strings(file, "tokenizer.ggml.merges", &merges, err);
     if (r)
         return r > 0 ? VOCAB_E_CORRUPT : err_trace(r);
-    if (merges->n > MERGES_MAX)
+    pairs = has_pairs(merges);
+    n_merges = pairs ? merges->n / 2 : merges->n;
+    if (n_merges > MERGES_MAX)
         return err_set(err, VOCAB_E_CORRUPT,
                        "%s: key \"tokenizer.ggml.merges\" has %" PRIu64 " merges; at most %u can be used",
-                       gguf_path(file), merges->n, MERGES_MAX);
-    while (n_slots < merges->n + merges->n / 2)
+                       gguf_path(file), n_merges, MERGES_MAX);
+    while (n_slots < n_merges + n_merges / 2)
         n_slots *= 2;
     bpe->mask = (uint32_t)(n_slots - 1);
     bpe->merges = malloc(n_slots * sizeof(*bpe->merges));
     if (!bpe->merges)
         return err_raise(-ENOMEM);
     memset(bpe->merges, 0xff, n_slots * sizeof(*bpe->merges));
-    for (uint32_t rank = 0; rank < merges->n; rank++) {
-        r = add_merge(bpe, file, &merges->strings[rank], rank, &expected, err);
+    for (uint32_t rank = 0; rank < n_merges; rank++) {
+        GgufString parts[2];
+
+        if (pairs)
+            memcpy(parts, &merges->strings[2 * (size_t)rank], sizeof(parts));
+        else
+            r = cut_merge(file, &merges->strings[rank], rank, parts, err);
+        if (!r)
+            r = add_merge(bpe, file, parts, rank, &expected, err);
         if (r)
             return r;
     }

@@ -124,17 +124,21 @@ static bool add_role_marks(ChatMarks *marks, const char *front, size_t front_byt
 }
 
 int chat_marks_init(ChatMarks *marks, const char *source, size_t len_bytes) {
+    int r;
+
+    *marks = (ChatMarks){ 0 };
+    jinja_arena_init(&marks->arena, MARKS_MEMORY_BYTES_MAX, NULL, ACCOUNT_WEIGHTS);
+    r = hash_key_init(&marks->key);
+    return r ? err_trace(r) : chat_marks_add(marks, source, len_bytes);
+}
+
+int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes) {
     const char *front = NULL;
     size_t front_bytes = 0;
     JinjaToken token;
     JinjaLexer lexer;
     int r;
 
-    *marks = (ChatMarks){ 0 };
-    jinja_arena_init(&marks->arena, MARKS_MEMORY_BYTES_MAX, NULL, ACCOUNT_WEIGHTS);
-    r = hash_key_init(&marks->key);
-    if (r)
-        return err_trace(r);
     r = jinja_lexer_init(&lexer, &marks->arena, source, len_bytes, NULL);
     while (!r && !(r = jinja_lexer_next(&lexer, &token)) && token.kind != JINJA_TOKEN_END) {
         const JinjaText *text = token.value.text;

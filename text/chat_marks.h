@@ -20,9 +20,11 @@ typedef struct ChatMarks {
     HashKey key;
 } ChatMarks;
 
-/* Of a template's text. What is behind a place where it does not parse has none. 0, -errno; chat_marks_deinit() is due
- * in any case. */
+/* Takes the marks of a template's text. What is behind a place where it does not parse has none. 0, -errno;
+ * chat_marks_deinit() is due in any case. */
 int chat_marks_init(ChatMarks *marks, const char *source, size_t len_bytes);
+/* Takes those of one more template of the same model. 0, -errno. */
+int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes);
 void chat_marks_deinit(ChatMarks *marks);
 bool chat_marks_has(const ChatMarks *marks, const char *text, size_t len_bytes);
 /* Whether a mark of a template is one whatever type its file gives it: "<|user|>", "[INST]"; not "<think>", which

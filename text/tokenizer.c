@@ -41,22 +41,26 @@ void token_list_deinit(TokenList *list) {
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the id of a special token; *idp keeps its default when the file has no such key. */
+/* Reads the id of a special token; *idp keeps its default when the file has no such key, or a number that is no token:
+ * converters write -1 for "none". Whoever needs the token refuses the file where there is none. */
 static int get_id(const Tokenizer *tokenizer, const GgufFile *file, const char *key, uint32_t *idp, ErrText *err) {
-    uint32_t id;
+    int64_t id = -1;
+    ErrText why = { "" };
     int r;
 
-    if (!gguf_key(file, key))
+    r = gguf_get_i64(file, key, &id, &why);
+    if (r == GGUF_E_MISSING)
         return 0;
-    r = gguf_get_u32(file, key, &id, err);
-    if (r)
-        return r > 0 ? TOKENIZER_E_CORRUPT : err_trace(r);
-    if (id >= tokenizer->vocab.n_tokens)
-        return err_set(err, TOKENIZER_E_CORRUPT,
-                       "%s: key \"%s\" is %" PRIu32 ", but the model has tokens 0 to %" PRIu32
-                       ": convert the model again",
-                       gguf_path(file), key, id, tokenizer->vocab.n_tokens - 1);
-    *idp = id;
+    if (r && r != GGUF_E_RANGE)
+        return err_set(err, r > 0 ? TOKENIZER_E_CORRUPT : r, "%s", why.text);
+    if (id < 0 || id >= tokenizer->vocab.n_tokens) {
+        if (!r)
+            (void)err_set(&why, 0, "%s: key '%s' is %" PRId64, gguf_path(file), key, id);
+        log_warn(TOPIC_ENGINE, "%s; the model has tokens 0 to %" PRIu32 ": the key is ignored", why.text,
+                 tokenizer->vocab.n_tokens - 1);
+        return 0;
+    }
+    *idp = (uint32_t)id;
     return 0;
 }
 
@@ -106,14 +110,14 @@ static int read_flags(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) 
     if (tokenizer->adds_bos && tokenizer->bos == TOKEN_NONE) {
         if (gguf_key(file, bos_key))
             return err_set(err, TOKENIZER_E_CORRUPT,
-                           "%s: key \"%s\" is true, but there is no \"tokenizer.ggml.bos_token_id\": "
+                           "%s: key \"%s\" is true, but no token is named by \"tokenizer.ggml.bos_token_id\": "
                            "convert the model again",
                            gguf_path(file), bos_key);
         tokenizer->adds_bos = false;
     }
     if (tokenizer->adds_eos && tokenizer->eos == TOKEN_NONE)
         return err_set(err, TOKENIZER_E_CORRUPT,
-                       "%s: key \"%s\" is true, but there is no \"tokenizer.ggml.eos_token_id\": "
+                       "%s: key \"%s\" is true, but no token is named by \"tokenizer.ggml.eos_token_id\": "
                        "convert the model again",
                        gguf_path(file), eos_key);
     return 0;
@@ -279,33 +283,49 @@ static void hash_tokens(const Vocab *vocab, uint8_t hash[TOKENIZER_HASH_BYTES]) 
     sha256_digest(&sum, TOKENIZER_HASH_BYTES, hash);
 }
 
-int tokenizer_new(Tokenizer **tokenizerp, const GgufFile *file, ErrText *err) {
+/* Reads a text of the file; empty where there is none. */
+static GgufString text_of_key(const GgufFile *file, const char *key) {
     GgufString text = { 0 };
 
-    if (gguf_key(file, TOKENIZER_KEY_CHAT_TEMPLATE))
-        (void)gguf_get_string(file, TOKENIZER_KEY_CHAT_TEMPLATE, &text, NULL);
-    return tokenizer_new_for_chat(tokenizerp, file, text.len_bytes ? text.data : "", text.len_bytes, err);
+    if (gguf_key(file, key))
+        (void)gguf_get_string(file, key, &text, NULL);
+    return text.len_bytes ? text : (GgufString){ .data = "" };
 }
 
-int tokenizer_new_for_chat(Tokenizer **tokenizerp, const GgufFile *file, const char *chat_template, size_t len_bytes,
-                           ErrText *err) {
+/* Makes a tokenizer whose control tokens are those of the file, and the marks. */
+static int new_with_marks(Tokenizer **tokenizerp, const GgufFile *file, const ChatMarks *marks, ErrText *err) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = calloc(1, sizeof(*tokenizer));
-    _cleanup_(chat_marks_deinit) ChatMarks marks = { 0 };
     int r;
 
     if (!tokenizer)
         return err_raise(-ENOMEM);
-    r = chat_marks_init(&marks, chat_template, len_bytes);
-    if (r)
-        return err_set(err, r, "out of memory");
     tokenizer->bos = tokenizer->eos = tokenizer->eot = tokenizer->eom = TOKEN_NONE;
     tokenizer->unknown = tokenizer->padding = TOKEN_NONE;
-    r = tokenizer_read(tokenizer, file, &marks, err);
+    r = tokenizer_read(tokenizer, file, marks, err);
     if (r)
         return r;
     hash_tokens(&tokenizer->vocab, tokenizer->hash);
     *tokenizerp = steal(&tokenizer);
     return 0;
+}
+
+int tokenizer_new(Tokenizer **tokenizerp, const GgufFile *file, ErrText *err) {
+    const GgufString text = text_of_key(file, TOKENIZER_KEY_CHAT_TEMPLATE),
+                     tools = text_of_key(file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS);
+    _cleanup_(chat_marks_deinit) ChatMarks marks = { 0 };
+    int r = chat_marks_init(&marks, text.data, text.len_bytes);
+
+    if (!r)
+        r = chat_marks_add(&marks, tools.data, tools.len_bytes);
+    return r ? err_set(err, r, "out of memory") : new_with_marks(tokenizerp, file, &marks, err);
+}
+
+int tokenizer_new_for_chat(Tokenizer **tokenizerp, const GgufFile *file, const char *chat_template, size_t len_bytes,
+                           ErrText *err) {
+    _cleanup_(chat_marks_deinit) ChatMarks marks = { 0 };
+    int r = chat_marks_init(&marks, chat_template, len_bytes);
+
+    return r ? err_set(err, r, "out of memory") : new_with_marks(tokenizerp, file, &marks, err);
 }
 
 Tokenizer *tokenizer_free(Tokenizer *tokenizer) {
@@ -497,6 +517,16 @@ bool tokenizer_is_end(const Tokenizer *tokenizer, uint32_t id) {
 bool tokenizer_is_control(const Tokenizer *tokenizer, uint32_t id) {
     return id < tokenizer->vocab.n_tokens &&
            (tokenizer->vocab.types[id] == TOKEN_CONTROL || tokenizer->vocab.types[id] == TOKEN_UNKNOWN);
+}
+
+bool tokenizer_is_control_named(const Tokenizer *tokenizer, uint32_t id, const char *text) {
+    uint32_t len_bytes;
+    const char *own;
+
+    if (!tokenizer_is_control(tokenizer, id))
+        return false;
+    own = vocab_text(&tokenizer->vocab, id, &len_bytes);
+    return strlen(text) == len_bytes && !memcmp(own, text, len_bytes);
 }
 
 bool tokenizer_is_mark(const Tokenizer *tokenizer, uint32_t id) {

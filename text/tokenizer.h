@@ -16,7 +16,7 @@ enum {
     TOKENIZER_E_UNSUPPORTED = 1, /* a tokenizer model or pre-tokenizer that is not known; the text names it */
     TOKENIZER_E_CORRUPT = 2,     /* tables that contradict themselves */
     TOKENIZER_E_TOO_LONG = 3,    /* a text of more than 64 MiB */
-    TOKENIZER_E_DIFFERENT = 4,   /* two tables that mean different things by an id; the text has it and both tokens */
+    TOKENIZER_E_DIFFERENT = 4,   /* two tables that mean different things by an id, which the text names */
 };
 
 #define TOKEN_NONE UINT32_MAX
@@ -34,8 +34,11 @@ void token_list_deinit(TokenList *list);
 typedef struct Tokenizer Tokenizer; /* immutable after tokenizer_new(): any number of threads may use it */
 
 #define TOKENIZER_KEY_CHAT_TEMPLATE "tokenizer.chat_template"
+/* Where a file has several templates: of another one, behind it the name. */
+#define TOKENIZER_KEY_CHAT_TEMPLATE_NAMED TOKENIZER_KEY_CHAT_TEMPLATE "."
+#define TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS TOKENIZER_KEY_CHAT_TEMPLATE_NAMED "tool_use"
 
-/* Copies what it keeps: the file may be closed afterwards. The marks of the file's chat template are control tokens,
+/* Copies what it keeps: the file may be closed afterwards. The marks of the file's chat templates are control tokens,
  * whatever type it gives them. */
 int tokenizer_new(Tokenizer **tokenizerp, const GgufFile *file, ErrText *err);
 /* The same with another chat template than the file's. */
@@ -72,6 +75,8 @@ uint32_t tokenizer_padding(const Tokenizer *tokenizer);
 bool tokenizer_adds_bos(const Tokenizer *tokenizer);
 bool tokenizer_is_end(const Tokenizer *tokenizer, uint32_t id);     /* ends a generation */
 bool tokenizer_is_control(const Tokenizer *tokenizer, uint32_t id); /* has no text of its own */
+/* Whether a control token has this text in the file. */
+bool tokenizer_is_control_named(const Tokenizer *tokenizer, uint32_t id, const char *text);
 bool tokenizer_is_mark(const Tokenizer *tokenizer, uint32_t id); /* recognised as a whole with TOKENIZE_PARSE_SPECIAL */
 /* Id of a token by its text as it stands in the file, or TOKEN_NONE. */
 uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text);
@@ -82,8 +87,8 @@ uint64_t tokenizer_memory_bytes(const Tokenizer *tokenizer);
 #define TOKENIZER_HASH_BYTES 32
 const uint8_t *tokenizer_hash(const Tokenizer *tokenizer);
 
-/* Whether both mean the same by the same ids, of which there are *n_tokensp; the names are for the text. 0,
- * TOKENIZER_E_DIFFERENT. */
+/* Compares the tokens that both tables begin with: ids below *n_tokensp mean the same in both. The names are for the
+ * text. 0, TOKENIZER_E_DIFFERENT. */
 int tokenizer_compare(const Tokenizer *a, const char *a_name, const Tokenizer *b, const char *b_name,
                       uint32_t *n_tokensp, ErrText *err);
 

@@ -6,7 +6,7 @@
 #include "base/printable.h"
 #include "text/tokenizer_private.h"
 
-/* Tokens up to the last one that is in use: files fill their tables up to a size that suits the matrices. */
+/* Counts tokens up to the last one that is in use: files fill their tables up to a size that suits the matrices. */
 static uint32_t n_used(const Tokenizer *tokenizer) {
     uint32_t n = tokenizer->vocab.n_tokens;
 
@@ -15,7 +15,18 @@ static uint32_t n_used(const Tokenizer *tokenizer) {
     return n;
 }
 
-/* What a token is beside its bytes. Other differences of types are the converters', and change no output. */
+/* Counts tokens up to the last one that chats are written with, or that ends an answer. */
+static uint32_t n_needed(const Tokenizer *tokenizer) {
+    const uint32_t ids[] = { tokenizer->bos, tokenizer->eos, tokenizer->eot, tokenizer->eom };
+    uint32_t n = tokenizer->vocab.n_chat;
+
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        if (ids[i] != TOKEN_NONE && ids[i] >= n)
+            n = ids[i] + 1;
+    return n;
+}
+
+/* Says what a token is beside its bytes. Other differences of types are the converters', and change no output. */
 static const char *kind_of(const Tokenizer *tokenizer, uint32_t id) {
     const bool is_control = tokenizer_is_control(tokenizer, id);
 
@@ -52,24 +63,30 @@ static int differ(const Tokenizer *a, const char *a_name, const Tokenizer *b, co
 }
 
 /**
- * tokenizer_compare() - look at every token of both
+ * tokenizer_compare() - compare the tokens that both tables begin with
  * @a_name, @b_name: for the text
- * @n_tokensp:       ids that both have, below it
+ * @n_tokensp:       out: how many tokens are shared; ids below it mean the same in both
  *
- * The bytes of every token, and whether it is text, a byte, a control token, or ends an answer. Merges, scores and
- * patterns do not matter: they say how a text becomes tokens, not what tokens mean. Tables that spell spaces
- * differently (byte-level, SentencePiece) differ in the first token that has one. Unused tokens behind all others are
- * padding, of which each may have as many as it likes.
+ * The shared beginning ends where the shorter table ends. Unused tokens behind all others are padding and count as
+ * none, so each table may have as many as it likes, or tokens of its own. Of each shared token the bytes are the same,
+ * and whether it is text, a byte, a control token, or ends an answer. Tokens that chats are written with, BOS and ends
+ * of answers are shared, for a table without them cannot read a chat at all.
  *
- * Return: 0; TOKENIZER_E_DIFFERENT with a text that has the first difference.
+ * Merges, scores and patterns do not matter: they say how a text becomes tokens, not what tokens mean. Tables that
+ * spell spaces differently (byte-level, SentencePiece) differ in the first token that has one.
+ *
+ * Return: 0; TOKENIZER_E_DIFFERENT with a text that names the first token that differs.
  */
 int tokenizer_compare(const Tokenizer *a, const char *a_name, const Tokenizer *b, const char *b_name,
                       uint32_t *n_tokensp, ErrText *err) {
-    const uint32_t a_used = n_used(a), b_used = n_used(b), n = a_used > b_used ? a_used : b_used;
+    const uint32_t a_used = n_used(a), b_used = n_used(b), n = a_used < b_used ? a_used : b_used;
+    const uint32_t a_needed = n_needed(a), b_needed = n_needed(b), needed = a_needed > b_needed ? a_needed : b_needed;
 
     for (uint32_t id = 0; id < n; id++)
-        if (id >= a->vocab.n_tokens || id >= b->vocab.n_tokens || !is_same(a, b, id))
+        if (!is_same(a, b, id))
             return differ(a, a_name, b, b_name, id, err);
+    if (!n || needed > n)
+        return differ(a, a_name, b, b_name, needed ? needed - 1 : 0, err);
     *n_tokensp = n;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 
 #define TOKENS_MAX (1u << 22)
 #define TEXTS_MAX_BYTES (1u << 28)
@@ -166,56 +167,66 @@ static int byte_of_text(const char *text, size_t len_bytes) {
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-/* An optional array of the table's length: NULL in *arrayp when the file has none. */
-static int get_parallel_array(const GgufFile *file, const char *key, GgufValueType type, uint32_t n_tokens,
-                              const GgufArray **arrayp, ErrText *err) {
-    const GgufArray *array;
-    int r;
-
-    *arrayp = NULL;
-    if (!gguf_key(file, key))
+/* Checks that a list beside the table has an element for each token. r: what its getter returned; *arrayp becomes NULL
+ * where the file has no such list. */
+static int check_parallel(const GgufFile *file, const char *key, uint32_t n_tokens, int r, const GgufArray **arrayp,
+                          ErrText *err) {
+    if (r == GGUF_E_MISSING) {
+        *arrayp = NULL;
         return 0;
-    r = gguf_get_array(file, key, type, &array, err);
+    }
     if (r)
         return r > 0 ? VOCAB_E_CORRUPT : err_trace(r);
-    if (array->n != n_tokens)
+    if ((*arrayp)->n != n_tokens)
         return err_set(err, VOCAB_E_CORRUPT,
                        "%s: key \"%s\" has %" PRIu64 " elements for %" PRIu32 " tokens; they must be as many: "
                        "convert the model again",
-                       gguf_path(file), key, array->n, n_tokens);
-    *arrayp = array;
+                       gguf_path(file), key, (*arrayp)->n, n_tokens);
     return 0;
 }
 
-/* BOS or EOS, which chats are written with too. What is no such number is refused by whoever uses it. */
+/* Gets the id of BOS or EOS, which chats are written with too. What is no such number is no token's. */
 static uint32_t get_id(const GgufFile *file, const char *key) {
     uint32_t id;
 
     return gguf_key(file, key) && !gguf_get_u32(file, key, &id, NULL) ? id : UINT32_MAX;
 }
 
+/* Tells of types that no token can have: such a token is as one without a type, as in llama.cpp. */
+static void warn_of_types(const GgufFile *file, const GgufArray *types, uint32_t first, uint32_t n) {
+    if (n)
+        log_warn(TOPIC_ENGINE,
+                 "%s: key \"tokenizer.ggml.token_type\": token %" PRIu32 " has type %" PRId64 ", and %" PRIu32
+                 " tokens in all have none of the types 0 to %d: they are taken as undefined (0)",
+                 gguf_path(file), first, gguf_array_i64(types, first), n, _TOKEN_TYPE_N - 1);
+}
+
 static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *tokens, const ChatMarks *marks,
                       ErrText *err) {
     static const char key[] = "tokenizer.ggml.token_type";
     uint32_t bos = get_id(file, "tokenizer.ggml.bos_token_id"), eos = get_id(file, "tokenizer.ggml.eos_token_id");
-    const GgufArray *types;
+    uint32_t first_unknown = 0, n_unknown = 0;
+    const GgufArray *types = NULL;
     int r;
 
-    r = get_parallel_array(file, key, GGUF_I32, vocab->n_tokens, &types, err);
+    r = check_parallel(file, key, vocab->n_tokens, gguf_get_integers(file, key, INT64_MIN, INT64_MAX, &types, err),
+                       &types, err);
     if (r)
         return r;
     for (uint32_t id = 0; id < vocab->n_tokens; id++) {
         const GgufString *text = &tokens->strings[id];
-        int32_t type = types ? gguf_array_i32(types, id) : TOKEN_NORMAL;
+        int64_t type = types ? gguf_array_i64(types, id) : TOKEN_NORMAL;
 
-        if (type < 0 || type >= _TOKEN_TYPE_N)
-            return err_set(err, VOCAB_E_CORRUPT,
-                           "%s: key \"%s\": token %" PRIu32 " has type %" PRId32
-                           "; types are 0 to %d: convert the model again",
-                           gguf_path(file), key, id, type, _TOKEN_TYPE_N - 1);
+        if (type < 0 || type >= _TOKEN_TYPE_N) {
+            if (!n_unknown++)
+                first_unknown = id;
+            type = TOKEN_UNDEFINED;
+        }
         if (!types && !vocab->byte_level && byte_of_text(text->data, text->len_bytes) >= 0)
             type = TOKEN_BYTE;
-        vocab->roles[id] = (uint8_t)role_of_text(text->data, text->len_bytes, type, marks);
+        vocab->roles[id] = (uint8_t)role_of_text(text->data, text->len_bytes, (int32_t)type, marks);
+        if (vocab->roles[id] != TOKEN_ROLE_NONE && chat_marks_has(marks, text->data, text->len_bytes))
+            vocab->n_chat = id + 1;
         /* Text that everyone takes for a mark must not be open to a user who types it: with the marks of the model's
          * own template a message could take another role. Converters write added tokens as user defined. */
         if (vocab->roles[id] == TOKEN_ROLE_MARK || vocab->roles[id] == TOKEN_ROLE_END ||
@@ -224,26 +235,29 @@ static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *token
             type = TOKEN_CONTROL;
         vocab->types[id] = (uint8_t)type;
     }
+    warn_of_types(file, types, first_unknown, n_unknown);
     return 0;
 }
 
+/* Reads the scores that a SentencePiece-style table merges by. Without the list all are 0, as in llama.cpp. */
 static int read_scores(Vocab *vocab, const GgufFile *file, ErrText *err) {
     static const char key[] = "tokenizer.ggml.scores";
-    const GgufArray *scores;
+    const GgufArray *scores = NULL;
     int r;
 
-    r = get_parallel_array(file, key, GGUF_F32, vocab->n_tokens, &scores, err);
-    if (r || vocab->byte_level)
+    if (vocab->byte_level)
+        return 0;
+    r = check_parallel(file, key, vocab->n_tokens, gguf_get_numbers(file, key, &scores, err), &scores, err);
+    if (r)
         return r;
-    if (!scores)
-        return err_set(err, VOCAB_E_CORRUPT,
-                       "%s: tokenizer model \"llama\" needs the key \"%s\", which is absent: "
-                       "convert the model again",
-                       gguf_path(file), key);
-    vocab->scores = malloc(vocab->n_tokens * sizeof(*vocab->scores));
+    vocab->scores = calloc(vocab->n_tokens, sizeof(*vocab->scores));
     if (!vocab->scores)
         return err_raise(-ENOMEM);
-    for (uint32_t id = 0; id < vocab->n_tokens; id++) {
+    if (!scores)
+        log_warn(TOPIC_ENGINE,
+                 "%s: no key \"%s\": all scores are 0, and texts may become other tokens than the model was trained on",
+                 gguf_path(file), key);
+    for (uint32_t id = 0; scores && id < vocab->n_tokens; id++) {
         vocab->scores[id] = gguf_array_f32(scores, id);
         if (!isfinite(vocab->scores[id]))
             return err_set(err, VOCAB_E_CORRUPT,
@@ -341,7 +355,7 @@ int vocab_init(Vocab *vocab, const GgufFile *file, bool byte_level, const ChatMa
     int r;
 
     *vocab = (Vocab){ .byte_level = byte_level };
-    r = gguf_get_array(file, key, GGUF_STRING, &tokens, err);
+    r = gguf_get_strings(file, key, &tokens, err);
     if (r)
         return r > 0 ? VOCAB_E_CORRUPT : err_trace(r);
     if (tokens->n < 1 || tokens->n > TOKENS_MAX)

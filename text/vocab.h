@@ -36,6 +36,7 @@ typedef enum TokenRole {
 
 typedef struct Vocab {
     uint32_t n_tokens;
+    uint32_t n_chat;         /* the chat template's control tokens and tags are below it */
     bool byte_level;         /* texts of ordinary tokens are kept as the bytes they stand for */
     char *texts;             /* one arena */
     uint32_t *offsets;       /* [n_tokens + 1] into texts */

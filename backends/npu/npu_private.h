@@ -13,6 +13,8 @@ enum {
     NPU_SLOTS = 2,          /* products under way: one that runs, and one that is made ready meanwhile */
 };
 
+_Static_assert(NPU_SLOTS <= BACKEND_PRODUCT_SLOTS_MAX && NPU_SLOTS < NPU_QUEUE_DEPTH, "nobody waits to submit");
+
 /* The product's own part of a call, on the queue's thread. */
 typedef struct GraphRun {
     CpuStaticCall call;

@@ -21,6 +21,7 @@ static const CtlVerb *const verbs[] = {
     &ctl_verb_model_show,
     &ctl_verb_model_load,
     &ctl_verb_model_unload,
+    &ctl_verb_model_default,
     &ctl_verb_model_pair,
     &ctl_verb_model_import,
     &ctl_verb_model_verify,

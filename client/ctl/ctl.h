@@ -60,6 +60,7 @@ struct Ctl {
     CtlJson json;
     bool quiet;
     bool out_tty, err_tty;
+    bool loading_told; /* that a model is waited for */
     bool progress_drawn;
     CoordgenClient *client;
     int signal_fd; /* SIGINT arrives here once ctl_interrupts_open() was called; -1 */
@@ -67,9 +68,9 @@ struct Ctl {
 
 extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_verb_status, ctl_verb_top,
     ctl_verb_explain, ctl_verb_ping, ctl_verb_wait_ready, ctl_verb_model_list, ctl_verb_model_show,
-    ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_pair, ctl_verb_model_verify,
-    ctl_verb_draftdb_stats, ctl_verb_draftdb_forget, ctl_verb_draftdb_export, ctl_verb_draftdb_import,
-    ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw;
+    ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_default, ctl_verb_model_pair,
+    ctl_verb_model_verify, ctl_verb_draftdb_stats, ctl_verb_draftdb_forget, ctl_verb_draftdb_export,
+    ctl_verb_draftdb_import, ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw;
 
 /* ctl_options.c */
 extern const Option ctl_common_options[];
@@ -98,6 +99,9 @@ void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes);    /* on o
 char *ctl_bytes_text(char *room, size_t room_bytes, uint64_t len_bytes); /* "1.2 GiB" */
 char *ctl_count_text(char *room, size_t room_bytes, uint64_t count);     /* "134.5 M" */
 char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us);
+unsigned ctl_columns(int fd); /* of a terminal: what COLUMNS says, else what the terminal does, else 80 */
+/* Lines, each cut to so many columns, so that a terminal does not wrap them. */
+void ctl_put_lines(FILE *out, const char *text, unsigned columns);
 /* Progress on standard error, on one line of a terminal; nothing elsewhere. */
 void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds); /* eta < 0: not known */
 void ctl_progress_line(Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -108,7 +112,8 @@ void ctl_progress_clear(Ctl *ctl);                     /* when one is drawn */
 int ctl_exit_status(int code, uint32_t retry_after_ms);
 
 /* ctl_service.c */
-int ctl_connect(Ctl *ctl); /* 0 or an exit status; says why. With Ctrl-C as after ctl_interrupts_open() */
+const char *ctl_socket(const Ctl *ctl); /* path of the socket that the options name; NULL: the library chooses */
+int ctl_connect(Ctl *ctl);              /* 0 or an exit status; says why. With Ctrl-C as after ctl_interrupts_open() */
 int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms);
 int ctl_failed_call(Ctl *ctl);     /* the last call on the client */
 int ctl_interrupts_open(Ctl *ctl); /* 0 or an exit status */
@@ -133,6 +138,14 @@ void ctl_wait_deinit(CtlWait *wait);
 void ctl_hint_connect(const Ctl *ctl, int code); /* the service cannot be reached for this CoordgenError */
 void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir); /* model_dir NULL: elsewhere */
 void ctl_hint_loaded(const Ctl *ctl, const char *name);
+
+/* ctl_loading.c */
+/* Shows how far the model is that a request waits for; false: the event is not about that. name: where the event has
+ * none. Where standard error is no terminal it is said once that there is something to wait for. */
+bool ctl_loading(Ctl *ctl, const CoordgenEvent *event, const char *name);
+/* Loads the model (NULL: the default) if it is not, and says on standard error how far that is, and, if asked, what it
+ * is. 0 or an exit status; it has been said why. */
+int ctl_load_for_use(Ctl *ctl, const char *name, bool says_what);
 
 /* ctl_prompt.c */
 /* Arguments, --file and standard input as one text; NULL: it has been said why. Owned by the caller. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,8 @@ static int chat_event(void *arg, const CoordgenEvent *event) {
     Chat *chat = arg;
 
     if (event->kind == COORDGEN_EVENT_PROGRESS) {
+        if (ctl_loading(chat->ctl, event, ""))
+            return 0;
         if (event->queue_position)
             ctl_progress_queued(chat->ctl, event->queue_position);
         else if (event->prompt_tokens && event->prompt_tokens > 256)
@@ -158,9 +161,12 @@ static int answer(Chat *chat) {
     if (result->end_reason == COORDGEN_END_CANCELLED)
         fputs("(cancelled)\n", stderr);
     if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
-        fputs("The context is full: the answer ends here. /reset begins a new conversation, /drop forgets the oldest "
-              "question and answer.\n",
-              stderr);
+        fprintf(stderr,
+                "The context is full: the answer ends here, at %" PRIu32
+                " tokens with all before it. /reset begins a new "
+                "conversation, /drop forgets the oldest question and answer; coordgenctl model show tells what raises "
+                "the limit.\n",
+                result->prompt_tokens + result->output_tokens);
     ctl_print_timings(chat->ctl, result);
     if (!result->text_bytes) {
         chat_drop_last(chat);
@@ -200,16 +206,29 @@ static void command_system(Chat *chat, const char *text) {
           stderr);
 }
 
-/* A line that begins with a slash. Return: whether the chat goes on. */
+static const char *const commands[] = { "/reset", "/exit", "/quit", "/system", "/drop", "/help" };
+
+/* Says whether a text is a command. Of several lines, such as a paste, only one that is known is. */
+static bool is_command(const char *text) {
+    const size_t len_bytes = strcspn(text, " \t\n");
+
+    if (*text != '/' || !strchr(text, '\n'))
+        return *text == '/';
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        if (strlen(commands[i]) == len_bytes && !memcmp(commands[i], text, len_bytes))
+            return true;
+    return false;
+}
+
+/* Does what a command says. Return: whether the chat goes on. */
 static bool command(Chat *chat, const char *line) {
-    static const char *const names[] = { "/reset", "/exit", "/quit", "/system", "/drop", "/help" };
-    size_t len_bytes = strcspn(line, " \t");
+    size_t len_bytes = strcspn(line, " \t\n");
     const char *near;
     char word[32];
 
     snprintf(word, sizeof(word), "%.*s", (int)(len_bytes < sizeof(word) ? len_bytes : sizeof(word) - 1), line);
     line += len_bytes;
-    line += strspn(line, " \t");
+    line += strspn(line, " \t\n");
     if (!strcmp(word, "/exit") || !strcmp(word, "/quit"))
         return false;
     if (!strcmp(word, "/reset")) {
@@ -225,53 +244,95 @@ static bool command(Chat *chat, const char *line) {
               "/reset        begin a new conversation\n"
               "/drop         forget the oldest question and answer\n"
               "/exit         end (Ctrl-D too)\n"
-              "A line that ends with \\ goes on in the next. A space before a slash makes it text.\n"
+              "A line that ends with \\ goes on in the next; Alt+Enter begins a new line in the same text.\n"
+              "\"\"\" at the beginning opens a text of several lines, and \"\"\" at the end of a line closes it.\n"
+              "What is pasted is one text; Enter sends it. A space before a slash makes it text.\n"
               "Ctrl-C cancels an answer; at the prompt it clears the line.\n",
               stderr);
     } else {
-        near = nearest_word(word, names, ARRAY_LEN(names));
-        fprintf(stderr, "%s is not known: %s%s?\n", word, near ? "did you mean " : "/help lists the commands",
-                near ? near : "");
+        near = nearest_word(word, commands, ARRAY_LEN(commands));
+        fprintf(stderr, "%s is not known: %s%s%s\n", word, near ? "did you mean " : "/help lists the commands",
+                near ? near : "", near ? "?" : ".");
     }
     return true;
 }
 
-/* One question: lines up to one that does not end with a backslash. */
-static int question_read(CtlLine *line, char **textp) {
-    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-    const char *prompt = "> ";
+#define BLOCK "\"\"\"" /* opens and closes a text of several lines */
 
-    for (;;) {
-        _cleanup_(freep) char *part = NULL;
-        size_t len_bytes;
-        int r;
+/* A text that is made of lines. */
+typedef struct Question {
+    StrBuf text;
+    bool is_block; /* it was opened by BLOCK */
+} Question;
 
-        r = ctl_line_read(line, prompt, &part);
-        if (r == CTL_LINE_END && text.len_bytes) { /* nothing follows the backslash: the question ends before it */
-            str_buf_truncate(&text, text.len_bytes - 1);
-            *textp = str_buf_steal(&text);
-            return *textp ? 0 : -ENOMEM;
-        }
-        if (r)
-            return r;
-        len_bytes = strlen(part);
-        if (!len_bytes || part[len_bytes - 1] != '\\') {
-            str_buf_add(&text, part);
-            *textp = str_buf_steal(&text);
-            return *textp ? 0 : -ENOMEM;
-        }
-        part[len_bytes - 1] = '\n';
-        str_buf_add(&text, part);
-        prompt = ". ";
+/* Takes one more line. Return: whether another one belongs to the question. */
+static bool take_line(Question *question, char *line) {
+    const size_t mark_bytes = strlen(BLOCK);
+    size_t len_bytes = strlen(line);
+    StrBuf *text = &question->text;
+
+    if (!question->is_block && !text->len_bytes && isatty(STDIN_FILENO) && !strchr(line, '\n') &&
+        !strncmp(line, BLOCK, mark_bytes)) {
+        question->is_block = true;
+        line += mark_bytes;
+        len_bytes -= mark_bytes;
+        if (!len_bytes)
+            return true;
     }
+    if (question->is_block) {
+        const bool is_closed = len_bytes >= mark_bytes && !strcmp(line + len_bytes - mark_bytes, BLOCK);
+
+        str_buf_append(text, line, len_bytes - (is_closed ? mark_bytes : 0));
+        if (is_closed && text->len_bytes && text->data[text->len_bytes - 1] == '\n')
+            str_buf_truncate(text, text->len_bytes - 1);
+        if (!is_closed)
+            str_buf_add(text, "\n");
+        return !is_closed;
+    }
+    if (!len_bytes || line[len_bytes - 1] != '\\') {
+        str_buf_add(text, line);
+        return false;
+    }
+    line[len_bytes - 1] = '\n';
+    str_buf_add(text, line);
+    return true;
+}
+
+/* Reads one question: lines up to one that does not end with a backslash, or that closes a block. */
+static int question_read(CtlLine *line, char **textp, bool *is_blockp) {
+    Question question = { .text = STR_BUF_NULL };
+    bool goes_on = false;
+    int r;
+
+    do {
+        _cleanup_(freep) char *part = NULL;
+
+        r = ctl_line_read(line, goes_on ? ". " : "> ", &part);
+        if (r == CTL_LINE_END && goes_on) { /* nothing follows: the question ends before the last line break */
+            if (question.text.len_bytes)
+                str_buf_truncate(&question.text, question.text.len_bytes - 1);
+            r = 0;
+            break;
+        }
+        if (!r)
+            goes_on = take_line(&question, part);
+    } while (!r && goes_on);
+    *is_blockp = question.is_block;
+    if (!r) {
+        *textp = str_buf_steal(&question.text);
+        r = *textp ? 0 : -ENOMEM;
+    }
+    str_buf_deinit(&question.text);
+    return r;
 }
 
 static int chat_loop(Chat *chat, CtlLine *line) {
     for (;;) {
         _cleanup_(freep) char *text = NULL;
+        bool is_block;
         int r;
 
-        r = question_read(line, &text);
+        r = question_read(line, &text, &is_block);
         if (r == CTL_LINE_CLEARED)
             continue;
         if (r == CTL_LINE_END)
@@ -285,7 +346,7 @@ static int chat_loop(Chat *chat, CtlLine *line) {
         }
         if (text[strspn(text, " \t\n")] == 0)
             continue;
-        if (text[0] == '/') {
+        if (!is_block && is_command(text)) {
             if (!command(chat, text))
                 return CTL_EXIT_OK;
             continue;
@@ -320,6 +381,8 @@ static int chat_run(Ctl *ctl) {
         return CTL_EXIT_FAILED;
     }
     r = ctl_connect(ctl);
+    if (!r)
+        r = ctl_load_for_use(ctl, chat.model, isatty(STDIN_FILENO) && !ctl->quiet);
     if (r)
         return r;
     if (ctl_line_new(&line, ctl)) {
@@ -340,9 +403,9 @@ const CtlVerb ctl_verb_chat = {
     .alias = "run",
     .arguments = "[MODEL]",
     .summary = "talk with the model",
-    .more = "Lines can be edited and called back on a terminal; elsewhere every line of standard\n"
-            "input is a question, and one that failed decides on the exit status. The conversation lives\n"
-            "in memory only. /help lists the commands.\n"
+    .more = "Lines can be edited and called back on a terminal, and a paste is one text; elsewhere every\n"
+            "line of standard input is a question, and one that failed decides on the exit status. The\n"
+            "conversation lives in memory only. /help lists the commands, and the ways to write several lines.\n"
             "Ctrl-C cancels an answer and keeps the conversation; while it waits for a line that does\n"
             "not come from a terminal it ends it (exit status 130).\n"
             "\nExamples\n"

@@ -18,6 +18,8 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
     json_t *line;
 
     if (event->kind == COORDGEN_EVENT_PROGRESS) {
+        if (ctl_loading(ctl, event, ""))
+            return 0;
         if (event->queue_position)
             ctl_progress_queued(ctl, event->queue_position);
         else if (event->prompt_tokens)
@@ -63,7 +65,11 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
     if (fflush(stdout) || ferror(stdout))
         return CTL_EXIT_FAILED; /* main() says why */
     if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
-        fputs("coordgenctl: the context is full: the text ends here\n", stderr);
+        fprintf(stderr,
+                "coordgenctl: the context is full: the text ends here, at %" PRIu32
+                " tokens with the prompt; coordgenctl "
+                "model show tells what raises that\n",
+                result->prompt_tokens + result->output_tokens);
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)
         ctl_print_explanation(stderr, explanation);
@@ -89,6 +95,8 @@ static int generate_run(Ctl *ctl) {
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
     if (ctl_has(ctl, "raw") && (ctl_has(ctl, "tools") || ctl_has(ctl, "documents")))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --tools and --documents have no place in it");
+    if (ctl_has(ctl, "raw") && ctl_has(ctl, "no-generation-prompt"))
+        return ctl_usage_error(ctl, "--raw takes the prompt as it is: --no-generation-prompt has no place in it");
     prompt = ctl_prompt(ctl);
     if (!prompt || !ctl_option_file(ctl, "tools", &tools) || !ctl_option_file(ctl, "documents", &documents))
         return CTL_EXIT_FAILED;
@@ -102,6 +110,7 @@ static int generate_run(Ctl *ctl) {
         messages[options.n_messages++] = (CoordgenMessage){ COORDGEN_ROLE_USER, prompt };
         options.messages = messages;
     }
+    options.no_generation_prompt = ctl_has(ctl, "no-generation-prompt");
     options.ignore_end = ctl_has(ctl, "ignore-end");
     options.explain = ctl_has(ctl, "explain");
     r = ctl_connect(ctl);
@@ -126,6 +135,7 @@ static const Option generate_options[] = {
     { "file", 'f', "PATH", "text of the prompt, after the arguments; -: standard input" },
     { "raw", 'r', NULL, "no chat template: the model goes on with this very text" },
     CTL_SAMPLING_OPTIONS,
+    { "no-generation-prompt", 0, NULL, "end the prompt behind the message, not where the answer begins" },
     { "ignore-end", 0, NULL, "go on past the model's end of the text (for measuring)" },
     { "explain", 0, NULL, "what drafts have brought, on standard error (in JSON: explanation)" },
 };

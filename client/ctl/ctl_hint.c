@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What to do next, as a command: on standard error, for people. */
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/paths.h"
+#include "base/user_dirs.h"
 #include "client/ctl/ctl.h"
+#include "client/service_socket.h"
 #include "model/model_dir.h"
 
 static const char *sudo(void) {
@@ -14,12 +17,16 @@ static const char *sudo(void) {
 void ctl_hint_connect(const Ctl *ctl, int code) {
     const char *path = coordgen_client_socket_path(ctl->client);
     const bool is_system = !strcmp(path, PATH_API_SOCKET) || !strcmp(path, PATH_ADMIN_SOCKET);
+    char own[PATH_MAX];
 
     if (ctl->quiet)
         return;
     if (code == COORDGEN_E_UNREACHABLE && is_system)
         fprintf(stderr, "To start it: %ssystemctl start coordgend.socket%s\n", sudo(),
-                geteuid() ? ", or one of your own: coordgend" : "");
+                geteuid() ? ", or one of your own: coordgend --user" : "");
+    else if (code == COORDGEN_E_UNREACHABLE && !user_dir(USER_DIR_RUNTIME, "/api.sock", own, sizeof(own)) &&
+             !strcmp(path, own))
+        fputs("To start it: coordgend --user, or systemctl --user start coordgend.socket\n", stderr);
     else if (code == COORDGEN_E_UNREACHABLE)
         fprintf(stderr, "To start it: coordgend --listen=%s\n", path);
     else if (code == COORDGEN_E_DENIED && is_system)
@@ -36,7 +43,8 @@ void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir) 
             (int)(strlen(name) - strlen(".cgm")), name);
     /* The system's service looks elsewhere, and its user may not read what is in a home. */
     if (geteuid() && strcmp(model_dir, PATH_MODEL_DIR) && !access(PATH_API_SOCKET, F_OK))
-        fputs("That is for a coordgend of your own. For the system's: sudo coordgenctl model import FILE.gguf\n",
+        fputs("That is for a service of your own: coordgend --user. For the system's: sudo coordgenctl model import "
+              "FILE.gguf\n",
               stderr);
 }
 

@@ -262,7 +262,7 @@ static int import_verb_run(Ctl *ctl) {
     options.progress = import_progress;
     options.progress_arg = &watch;
     options.cancelled = &watch.cancelled;
-    if (!ctl_has(ctl, "output") && !model_dir_default(model_dir, sizeof(model_dir)))
+    if (!ctl_has(ctl, "output") && !model_dir_default(false, model_dir, sizeof(model_dir)))
         options.model_dir = model_dir;
     if (ctl_has(ctl, "discard"))
         return discard(ctl, &options);

@@ -42,8 +42,13 @@ static json_t *text_of(const char *text) {
     return ctl_json_text(text, strlen(text));
 }
 
+/* Makes JSON of a number that is known of loaded models alone: null for the others. */
+static json_t *known(uint64_t number) {
+    return number ? json_integer((json_int_t)number) : json_null();
+}
+
 json_t *ctl_json_model(const CoordgenModel *model) {
-    json_t *object = json_object(), *draft_of = json_array();
+    json_t *object = json_object(), *draft_of = json_array(), *chat_takes = json_array();
 
     ctl_json_set(object, "name", text_of(model->name));
     ctl_json_set(object, "state", json_string(coordgen_model_state_name(model->state)));
@@ -52,9 +57,16 @@ json_t *ctl_json_model(const CoordgenModel *model) {
     ctl_json_set(object, "detail", text_of(model->detail));
     ctl_json_set(object, "architecture", text_of(model->architecture));
     ctl_json_set(object, "chat_format", text_of(model->chat_format));
-    ctl_json_set(object, "context_tokens", json_integer(model->context_tokens));
-    ctl_json_set(object, "vocabulary", json_integer(model->vocabulary));
-    ctl_json_set(object, "parameters", json_integer((json_int_t)model->parameters));
+    for (size_t i = 0; i < model->n_chat_takes; i++)
+        json_array_append_new(chat_takes, text_of(model->chat_takes[i]));
+    ctl_json_set(object, "chat_takes", chat_takes);
+    ctl_json_set(object, "default_by",
+                 model->default_by ? json_string(coordgen_model_default_by_name((int)model->default_by)) : json_null());
+    ctl_json_set(object, "context_tokens", known(model->context_tokens));
+    ctl_json_set(object, "usable_context_tokens", known(model->usable_context_tokens));
+    ctl_json_set(object, "setting_context_tokens", known(model->setting_context_tokens));
+    ctl_json_set(object, "vocabulary", known(model->vocabulary));
+    ctl_json_set(object, "parameters", known(model->parameters));
     ctl_json_set(object, "file_bytes", json_integer((json_int_t)model->file_bytes));
     ctl_json_set(object, "weights_bytes", json_integer((json_int_t)model->weights_bytes));
     ctl_json_set(object, "kv_bytes_per_token", json_integer((json_int_t)model->kv_bytes_per_token));

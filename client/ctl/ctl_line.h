@@ -16,8 +16,8 @@ typedef struct CtlLine CtlLine;
 int ctl_line_new(CtlLine **linep, Ctl *ctl);
 CtlLine *ctl_line_free(CtlLine *line);
 DEFINE_CLEANUP(CtlLine, ctl_line_free)
-/* One line without its newline, the caller's; 0, CTL_LINE_*, -EILSEQ (it has been said why) or -errno. Ctrl-C comes
- * by ctl_interrupts_open(). */
+/* Reads one line without its newline, the caller's. On a terminal it may have several: a paste, or what Alt+Enter made.
+ * 0, CTL_LINE_*, -EILSEQ (it has been said why) or -errno. Ctrl-C comes by ctl_interrupts_open(). */
 int ctl_line_read(CtlLine *line, const char *prompt, char **textp);
 
 #endif

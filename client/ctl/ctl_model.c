@@ -21,9 +21,15 @@ static void put_draft(const Ctl *ctl, const CoordgenModel *model) {
         printf("  %" PRIu32 " of %" PRIu32 " layers from the disk", model->streamed_layers, model->layers);
 }
 
+/* Writes a number; a dash stands for one that is known of loaded models alone. */
+static const char *number_or_dash(char *room, size_t room_bytes, uint32_t number) {
+    snprintf(room, room_bytes, "%" PRIu32, number);
+    return number ? room : "-";
+}
+
 static int list_print(Ctl *ctl, CoordgenReply *reply) {
     size_t n = coordgen_reply_n_models(reply), name_columns = 5;
-    char size[32], parameters[32];
+    char size[32], parameters[32], context[16], trained[16];
     json_t *object, *models;
 
     if (ctl->json) {
@@ -38,17 +44,19 @@ static int list_print(Ctl *ctl, CoordgenReply *reply) {
         if (strlen(coordgen_reply_model(reply, i)->name) > name_columns)
             name_columns = strlen(coordgen_reply_model(reply, i)->name);
     if (!ctl_has(ctl, "no-legend"))
-        printf("  %-*s %-10s %-10s %10s %10s %8s\n", (int)name_columns, "MODEL", "STATE", "ARCH", "PARAMETERS", "SIZE",
-               "CONTEXT");
+        printf("  %-*s %-10s %-10s %10s %10s %8s %8s\n", (int)name_columns, "MODEL", "STATE", "ARCH", "PARAMETERS",
+               "SIZE", "CONTEXT", "TRAINED");
     for (size_t i = 0; i < n; i++) {
         const CoordgenModel *model = coordgen_reply_model(reply, i);
 
         fputs(model->is_default ? "* " : "  ", stdout);
         ctl_put_text(stdout, model->name, ctl->out_tty);
-        printf("%*s %-10s %-10s %10s %10s %8" PRIu32, (int)(name_columns - strlen(model->name)), "",
+        printf("%*s %-10s %-10s %10s %10s %8s %8s", (int)(name_columns - strlen(model->name)), "",
                coordgen_model_state_name(model->state), *model->architecture ? model->architecture : "-",
                model->parameters ? ctl_count_text(parameters, sizeof(parameters), model->parameters) : "-",
-               model->file_bytes ? ctl_bytes_text(size, sizeof(size), model->file_bytes) : "-", model->context_tokens);
+               model->file_bytes ? ctl_bytes_text(size, sizeof(size), model->file_bytes) : "-",
+               number_or_dash(context, sizeof(context), model->usable_context_tokens),
+               number_or_dash(trained, sizeof(trained), model->context_tokens));
         if (*model->detail)
             fputs("  ", stdout);
         ctl_put_text(stdout, model->detail, ctl->out_tty);
@@ -108,6 +116,29 @@ static void show_streaming(Ctl *ctl, const CoordgenModel *model) {
     row(ctl, "Read at", text);
 }
 
+/* Shows what a request may use, what the model could, and what stands between them. */
+static void show_context(Ctl *ctl, const CoordgenModel *model) {
+    char text[160];
+
+    if (!model->context_tokens) {
+        if (!model->setting_context_tokens)
+            return;
+        snprintf(text, sizeof(text), "at most %" PRIu32 " tokens (context-tokens)", model->setting_context_tokens);
+        row(ctl, "Context", text);
+        return;
+    }
+    if (model->usable_context_tokens < model->context_tokens)
+        snprintf(text, sizeof(text),
+                 "%" PRIu32 " tokens: raise context-tokens = %" PRIu32 " in coordgend.conf for more",
+                 model->usable_context_tokens, model->setting_context_tokens);
+    else
+        snprintf(text, sizeof(text), "%" PRIu32 " tokens: all that the model has (context-tokens = %" PRIu32 ")",
+                 model->usable_context_tokens, model->setting_context_tokens);
+    row(ctl, "Context", text);
+    snprintf(text, sizeof(text), "%" PRIu32 " tokens", model->context_tokens);
+    row(ctl, "Trained for", text);
+}
+
 static int show_print(Ctl *ctl, CoordgenReply *reply) {
     const CoordgenModel *model = coordgen_reply_model(reply, 0);
     char text[32], number[40];
@@ -117,17 +148,15 @@ static int show_print(Ctl *ctl, CoordgenReply *reply) {
     row(ctl, "Model", model->name);
     row(ctl, "State", coordgen_model_state_name(model->state));
     row(ctl, "Detail", model->detail);
-    row(ctl, "Default", model->is_default ? "yes" : "no");
+    snprintf(text, sizeof(text), "yes (%s)", coordgen_model_default_by_name((int)model->default_by));
+    row(ctl, "Default", model->is_default ? text : "no");
     row(ctl, "Path", model->path);
     row(ctl, "Architecture", model->architecture);
     row(ctl, "Chat format", model->chat_format);
     row(ctl, "Image", model->image);
     if (model->parameters)
         row(ctl, "Parameters", ctl_count_text(text, sizeof(text), model->parameters));
-    if (model->context_tokens) {
-        snprintf(number, sizeof(number), "%" PRIu32, model->context_tokens);
-        row(ctl, "Context", number);
-    }
+    show_context(ctl, model);
     if (model->vocabulary) {
         snprintf(number, sizeof(number), "%" PRIu32, model->vocabulary);
         row(ctl, "Vocabulary", number);
@@ -236,7 +265,8 @@ const CtlVerb ctl_verb_model_list = {
     .alias = "ls",
     .arguments = "",
     .summary = "list the models that the service has",
-    .more = "* marks the default.\n"
+    .more = "* marks the default. CONTEXT is what prompt and answer of a request may have together in\n"
+            "tokens, TRAINED what the model was trained for.\n"
             "\nExamples\n"
             "  coordgenctl model list\n"
             "  coordgenctl model list --json=short | jq -r '.models[].name'\n",

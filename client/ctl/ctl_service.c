@@ -10,6 +10,7 @@
 #include "base/paths.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
+#include "client/service_socket.h"
 
 enum {
     CONNECT_TIMEOUT_MS = 10000
@@ -36,27 +37,25 @@ int ctl_failed_call(Ctl *ctl) {
                       coordgen_client_field(ctl->client), coordgen_client_retry_after_ms(ctl->client));
 }
 
-/* admin.sock in the folder of the socket that would be used. NULL: the library's choice. */
+/* Writes the path of admin.sock in the folder of the socket that would be used. Return: whether there is room. */
 static bool admin_path(const char *api_path, char *path, size_t room_bytes) {
     const char *given = api_path ? api_path : getenv("COORDGEN_SOCKET"), *slash;
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
 
-    if (given && *given) {
-        slash = strrchr(given, '/');
-        return (size_t)snprintf(path, room_bytes, "%.*sadmin.sock", slash ? (int)(slash - given + 1) : 0, given) <
-               room_bytes;
+    if (!given || !*given || !strcmp(given, PATH_API_SOCKET)) {
+        service_socket_path("admin.sock", path, room_bytes);
+        return true;
     }
-    snprintf(path, room_bytes, "%s", PATH_ADMIN_SOCKET);
-    if (access(path, F_OK) && runtime && *runtime) {
-        snprintf(path, room_bytes, "%s/coordgen/admin.sock", runtime);
-        if (access(path, F_OK))
-            snprintf(path, room_bytes, "%s", PATH_ADMIN_SOCKET);
-    }
-    return true;
+    slash = strrchr(given, '/');
+    return (size_t)snprintf(path, room_bytes, "%.*sadmin.sock", slash ? (int)(slash - given + 1) : 0, given) <
+           room_bytes;
+}
+
+const char *ctl_socket(const Ctl *ctl) {
+    return ctl_text(ctl, "socket", ctl_has(ctl, "system-socket") ? PATH_API_SOCKET : NULL);
 }
 
 int ctl_connect(Ctl *ctl) {
-    const char *path = ctl_text(ctl, "socket", NULL);
+    const char *path = ctl_socket(ctl);
     char admin[512];
     int r;
 

@@ -87,8 +87,8 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
             fputs(", ", stdout);
         ctl_put_text(stdout, model->detail, ctl->out_tty);
         if (model->state == COORDGEN_MODEL_READY)
-            printf(", %s, context %" PRIu32 ", %s", model->kernel, model->context_tokens,
-                   ctl_bytes_text(one, sizeof(one), model->weights_bytes));
+            printf(", %s, context %" PRIu32 " of %" PRIu32 ", %s", model->kernel, model->usable_context_tokens,
+                   model->context_tokens, ctl_bytes_text(one, sizeof(one), model->weights_bytes));
         if (model->streamed_layers)
             printf(", %" PRIu32 " of %" PRIu32 " layers from the disk (%s a step, %.0f MB/s)", model->streamed_layers,
                    model->layers, ctl_bytes_text(two, sizeof(two), model->sweep_bytes),
@@ -143,7 +143,7 @@ static int ping_run(Ctl *ctl) {
         fputs("coordgenctl: out of memory\n", stderr);
         return CTL_EXIT_FAILED;
     }
-    code = coordgen_client_connect(ctl->client, ctl_text(ctl, "socket", NULL), STATUS_TIMEOUT_MS);
+    code = coordgen_client_connect(ctl->client, ctl_socket(ctl), STATUS_TIMEOUT_MS);
     if (!code)
         code = coordgen_ping(ctl->client, STATUS_TIMEOUT_MS, &round_trip_us);
     if (code && code != COORDGEN_E_UNREACHABLE && code != COORDGEN_E_DISCONNECTED)
@@ -182,7 +182,7 @@ static int ready_look(Ctl *ctl, const char *name, char *state, size_t room_bytes
     int r = -1;
 
     if (coordgen_client_error(ctl->client) || !*coordgen_client_service_version(ctl->client))
-        (void)coordgen_client_connect(ctl->client, ctl_text(ctl, "socket", NULL), STATUS_TIMEOUT_MS);
+        (void)coordgen_client_connect(ctl->client, ctl_socket(ctl), STATUS_TIMEOUT_MS);
     if (coordgen_model_list(ctl->client, STATUS_TIMEOUT_MS, &reply)) {
         int code = coordgen_client_error(ctl->client);
         bool later = code == COORDGEN_E_UNREACHABLE || code == COORDGEN_E_DISCONNECTED || code == COORDGEN_E_BUSY ||

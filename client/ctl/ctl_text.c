@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <wchar.h>
 
+#include "base/decimal.h"
 #include "base/utf8.h"
 #include "client/ctl/ctl.h"
 
@@ -97,10 +101,44 @@ char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us) {
     return room;
 }
 
-static unsigned terminal_columns(void) {
+unsigned ctl_columns(int fd) {
+    const char *given = getenv("COLUMNS");
     struct winsize size = { 0 };
+    uint64_t columns;
 
-    return !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+    if (given && decimal_parse_u64(given, &columns) && columns && columns <= UINT16_MAX)
+        return (unsigned)columns;
+    return !ioctl(fd, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+}
+
+/* Tells how many bytes of a line fit into so many columns, by the widths of its characters. */
+static size_t fitting_bytes(const char *line, size_t len_bytes, unsigned columns) {
+    mbstate_t shift = { 0 };
+    size_t at = 0;
+
+    while (at < len_bytes) {
+        wchar_t c;
+        const size_t n = mbrtowc(&c, line + at, len_bytes - at, &shift);
+        const int width = n && n <= len_bytes - at ? wcwidth(c) : 1;
+
+        if (width > 0 && (unsigned)width > columns)
+            break;
+        columns -= width > 0 ? (unsigned)width : 0;
+        if (!n || n > len_bytes - at)
+            shift = (mbstate_t){ 0 };
+        at += n && n <= len_bytes - at ? n : 1;
+    }
+    return at;
+}
+
+void ctl_put_lines(FILE *out, const char *text, unsigned columns) {
+    while (*text) {
+        const size_t len_bytes = strcspn(text, "\n");
+
+        fwrite(text, 1, fitting_bytes(text, len_bytes, columns), out);
+        fputc('\n', out);
+        text += len_bytes + (text[len_bytes] == '\n');
+    }
 }
 
 static bool progress_wanted(const Ctl *ctl) {
@@ -123,7 +161,7 @@ void ctl_progress_line(Ctl *ctl, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    fprintf(stderr, "\r\033[K%.*s", UTF8_PREFIX(line, (size_t)terminal_columns() - 1));
+    fprintf(stderr, "\r\033[K%.*s", UTF8_PREFIX(line, (size_t)ctl_columns(STDERR_FILENO) - 1));
     fflush(stderr);
     ctl->progress_drawn = true;
 }

@@ -74,6 +74,7 @@ static int tokenize(Ctl *ctl) {
         message = (CoordgenMessage){ COORDGEN_ROLE_USER, text };
         options.messages = &message;
         options.n_messages = 1;
+        options.no_generation_prompt = ctl_has(ctl, "no-generation-prompt");
     } else {
         options.text = text;
     }
@@ -164,6 +165,8 @@ static int tokenize_run(Ctl *ctl) {
     if (ctl_has(ctl, "chat") && (ctl_has(ctl, "add-special") || ctl_has(ctl, "parse-special")))
         return ctl_usage_error(ctl, "--chat: the template decides on special tokens: leave --add-special and "
                                     "--parse-special out");
+    if (ctl_has(ctl, "no-generation-prompt") && !ctl_has(ctl, "chat"))
+        return ctl_usage_error(ctl, "--no-generation-prompt is for a chat template: give --chat too");
     if (!ctl_has(ctl, "detokenize"))
         return tokenize(ctl);
     for (size_t i = 0; i < ARRAY_LEN(only_text); i++)
@@ -178,6 +181,7 @@ static const Option tokenize_options[] = {
     { "ids", 0, NULL, "the numbers only, on one line" },
     { "count", 'c', NULL, "how many they are only" },
     { "chat", 0, NULL, "the text as a user's message through the chat template" },
+    { "no-generation-prompt", 0, NULL, "with --chat: nothing behind the message" },
     { "add-special", 0, NULL, "begin and end tokens as the model asks" },
     { "parse-special", 0, NULL, "read control tokens in the text by name" },
     { "detokenize", 'd', NULL, "the other way: numbers to text (with a special option: control tokens too)" },

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The generations that run or wait, live. */
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pwd.h>
@@ -56,15 +57,15 @@ static Pace pace_of(const CoordgenRequestInfo *now, const CoordgenRequestInfo *b
     return pace;
 }
 
-static void put_user(uint32_t uid) {
+static void put_user(FILE *out, uint32_t uid) {
     const struct passwd *user = getpwuid((uid_t)uid);
     char text[16];
 
     snprintf(text, sizeof(text), "%" PRIu32, uid);
-    printf(" %-12.12s", user && *user->pw_name ? user->pw_name : text);
+    fprintf(out, " %-12.12s", user && *user->pw_name ? user->pw_name : text);
 }
 
-static void put_state(const CoordgenRequestInfo *request) {
+static void put_state(FILE *out, const CoordgenRequestInfo *request) {
     const char *name = coordgen_request_state_name((int)request->state);
     char text[32];
 
@@ -75,58 +76,78 @@ static void put_state(const CoordgenRequestInfo *request) {
                  100.0 * (double)request->read_tokens / (double)request->prompt_tokens);
     else
         snprintf(text, sizeof(text), "%s", name);
-    printf(" %-13s", text);
+    fprintf(out, " %-13s", text);
 }
 
-static void put_sources(const CoordgenExplanation *explanation, const Pace *pace) {
+static void put_sources(FILE *out, const CoordgenExplanation *explanation, const Pace *pace) {
     bool any = false;
 
     if (explanation->off) {
-        printf("off (%s)", coordgen_speculation_off_name((int)explanation->off));
+        fprintf(out, "off (%s)", coordgen_speculation_off_name((int)explanation->off));
         return;
     }
     for (size_t i = 0; i < explanation->n_sources; i++) {
         if (!explanation->sources[i]->is_on)
             continue;
-        fputs(any ? "," : "", stdout);
-        ctl_put_text(stdout, explanation->sources[i]->name, true);
+        fputs(any ? "," : "", out);
+        ctl_put_text(out, explanation->sources[i]->name, true);
         any = true;
     }
-    fputs(!any ? "-" : pace->has_steps && pace->drafts_rest ? " (no drafts now)" : "", stdout);
+    fputs(!any ? "-" : pace->has_steps && pace->drafts_rest ? " (no drafts now)" : "", out);
 }
 
-static void put_request(const Ctl *ctl, const CoordgenRequestInfo *request, const CoordgenRequestInfo *before) {
+static void put_request(FILE *out, const Ctl *ctl, const CoordgenRequestInfo *request,
+                        const CoordgenRequestInfo *before) {
     const Pace pace = pace_of(request, before);
 
-    printf("%8" PRIu64, request->number);
-    put_user(request->uid);
-    printf(" %-11s", coordgen_priority_name((int)request->priority));
-    put_state(request);
-    printf(" %7" PRIu32 " %7" PRIu32 " %8.1f", request->prompt_tokens, request->output_tokens, pace.tokens_per_s);
+    fprintf(out, "%8" PRIu64, request->number);
+    put_user(out, request->uid);
+    fprintf(out, " %-11s", coordgen_priority_name((int)request->priority));
+    put_state(out, request);
+    fprintf(out, " %7" PRIu32 " %7" PRIu32 " %8.1f", request->prompt_tokens, request->output_tokens, pace.tokens_per_s);
     if (pace.has_steps)
-        printf(" %6.2f %6.1f  ", pace.accept_length, pace.rows_a_step);
+        fprintf(out, " %6.2f %6.1f  ", pace.accept_length, pace.rows_a_step);
     else
-        printf(" %6s %6s  ", "-", "-");
-    put_sources(request->explanation, &pace);
+        fprintf(out, " %6s %6s  ", "-", "-");
+    put_sources(out, request->explanation, &pace);
     if (pace.read_bytes_per_s > 0)
-        printf("  %.0f MB/s read", pace.read_bytes_per_s / 1e6);
-    fputs("  ", stdout);
-    ctl_put_text(stdout, request->model, ctl->out_tty);
-    putchar('\n');
+        fprintf(out, "  %.0f MB/s read", pace.read_bytes_per_s / 1e6);
+    fputs("  ", out);
+    ctl_put_text(out, request->model, ctl->out_tty);
+    fputc('\n', out);
 }
 
-/* "Home" and "erase below" of ECMA-48: on a terminal each look takes the place of the one before. */
-static void put_table(const Ctl *ctl, CoordgenReply *reply, CoordgenReply *before, bool first) {
-    if (ctl->out_tty)
-        fputs(first ? "\033[H\033[2J" : "\033[H\033[J", stdout);
-    else if (!first)
-        putchar('\n');
-    printf("%8s %-12s %-11s %-13s %7s %7s %8s %6s %6s  %s\n", "REQUEST", "USER", "CLASS", "STATE", "PROMPT", "OUTPUT",
-           "TOKENS/S", "ACCEPT", "ROWS", "SPECULATION, MODEL");
+static void put_table(FILE *out, const Ctl *ctl, CoordgenReply *reply, CoordgenReply *before) {
+    fprintf(out, "%8s %-12s %-11s %-13s %7s %7s %8s %6s %6s  %s\n", "REQUEST", "USER", "CLASS", "STATE", "PROMPT",
+            "OUTPUT", "TOKENS/S", "ACCEPT", "ROWS", "SPECULATION, MODEL");
     for (size_t i = 0; i < coordgen_reply_n_requests(reply); i++)
-        put_request(ctl, coordgen_reply_request(reply, i), find(before, coordgen_reply_request(reply, i)->number));
+        put_request(out, ctl, coordgen_reply_request(reply, i), find(before, coordgen_reply_request(reply, i)->number));
     if (coordgen_reply_more_requests(reply))
-        printf("and %" PRIu32 " more\n", coordgen_reply_more_requests(reply));
+        fprintf(out, "and %" PRIu32 " more\n", coordgen_reply_more_requests(reply));
+}
+
+/* Prints a look. "Home" and "erase below" of ECMA-48: on a terminal each look takes the place of the one before, with
+ * lines that are as wide as the terminal is now. 0 or -ENOMEM. */
+static int put_look(const Ctl *ctl, CoordgenReply *reply, CoordgenReply *before, bool first) {
+    _cleanup_(freep) char *text = NULL;
+    size_t len_bytes;
+    FILE *table;
+
+    if (!ctl->out_tty) {
+        if (!first)
+            putchar('\n');
+        put_table(stdout, ctl, reply, before);
+        return 0;
+    }
+    table = open_memstream(&text, &len_bytes);
+    if (!table)
+        return -ENOMEM;
+    put_table(table, ctl, reply, before);
+    if (fclose(table))
+        return -ENOMEM;
+    fputs(first ? "\033[H\033[2J" : "\033[H\033[J", stdout);
+    ctl_put_lines(stdout, text, ctl_columns(STDOUT_FILENO));
+    return 0;
 }
 
 static int put_json(const Ctl *ctl, CoordgenReply *reply) {
@@ -162,7 +183,7 @@ static int look(Ctl *ctl, CoordgenReply **beforep, bool first) {
     if (ctl->json)
         r = put_json(ctl, wait.reply);
     else
-        put_table(ctl, wait.reply, *beforep, first);
+        r = put_look(ctl, wait.reply, *beforep, first);
     if (r || fflush(stdout))
         return CTL_EXIT_FAILED; /* main() says what is wrong with the output */
     coordgen_reply_unref(*beforep);

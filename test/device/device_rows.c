@@ -51,7 +51,13 @@ void test_device_table(void **state) {
     assert_true(ops->thread_rows || !ops->thread_new);
     assert_true(!ops->linear_shape == !ops->prefill_rows && !ops->linear_shape == !ops->decode_rows);
     assert_true((ops->linear_at && ops->linear_expand) || !ops->linear_shape);
-    assert_true(!suite->dut->device.reads_packages || rig_takes(suite, DEVICE_TAKES_PACKAGES));
+    assert_true(ops->product_slots <= BACKEND_PRODUCT_SLOTS_MAX && (ops->linear_shape || !ops->product_slots));
+    assert_true(!ops->product_slots == !ops->linear_submit && !ops->product_slots == !ops->is_queued &&
+                !ops->product_slots == !ops->linear_is_over && !ops->product_slots == !ops->linear_end &&
+                !ops->product_slots == !ops->linear_here);
+    /* A package can be made without outliers beside its products, in no other way without a form. */
+    assert_true(!suite->dut->device.reads_packages ||
+                rig_takes(suite, DEVICE_TAKES_PACKAGES & ~(uint32_t)DEVICE_TAKES_SHADOW));
     ops->shadow_counts(rig.backend, &counts);
     assert_true(!counts.n_rows && !counts.n_outliers && !counts.n_hot && !counts.n_columns_read &&
                 !counts.n_columns_cached);

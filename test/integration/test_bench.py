@@ -113,9 +113,12 @@ class Bench(unittest.TestCase):
                          [("pp", "5", "1", "tokens/s"), ("pp", "6", "1", "tokens/s")])
         machine = self.report(*args)["machine"]["name"]
         self.assertEqual([row["machine"] for row in rows], [machine, machine])
-        table = run_bench(*args).stdout.splitlines()
+        table = run_bench(*args, "--markdown").stdout.splitlines()
         self.assertTrue(table[0].startswith(machine))
         self.assertIn("int8_product__scalar", table[0])
+        aligned = run_bench(*args).stdout.splitlines()
+        self.assertRegex(aligned[2], "^test +tokens +after +threads +median +least +most +unit")
+        self.assertEqual({line.index("tokens/s") for line in aligned[3:]}, {aligned[2].index("unit")}, aligned)
         self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["5", "6"])
 
     def events(self, path):
@@ -286,7 +289,7 @@ class Bench(unittest.TestCase):
         self.assertEqual([(row["task"], row["mode"]) for row in rows], [("echo", "plain"), ("echo", "pld")])
         self.assertIn("ffn_down.weight", run.stderr)
         self.assertEqual(max(steps[1:]), 3, "of the mode with drafts, not of plain decoding")
-        table = run_bench(*args).stdout.splitlines()
+        table = run_bench(*args, "--markdown").stdout.splitlines()
         self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["plain", "pld"])
 
     def test_spec_refusals(self):
@@ -343,7 +346,7 @@ class Bench(unittest.TestCase):
                           for policy in ("flash-ar", "ours")])
         self.assertIn("MB/s of the flash", plot.read_text())
         self.assertTrue(plot.read_text().endswith("</svg>\n"))
-        table = run_bench(*rates).stdout
+        table = run_bench(*rates, "--markdown").stdout
         self.assertIn("flash of 2000 MB/s:\n\n| workload | 0% |\n", table)
         self.assertIn("\n| ours / echo | ", table)
 
@@ -396,7 +399,8 @@ class Bench(unittest.TestCase):
             self.assertIn("standard output", run.stderr)
 
     def test_wrong_usage(self):
-        for args, text in (([], "a verb is missing"), (["fast"], "unknown verb 'fast'"), (["pp"], "--model is missing"),
+        for args, text in (([], "a verb is missing"), (["fast"], "unknown verb 'fast'"), (["mixd"], "did you mean 'mixed'?"),
+                           (["pp"], "--model is missing"),
                            (["pp", "-m", "x", "-p", "1,,2"], "'1,,2'"), (["pp", "-m", "x", "-p", "0"], "'0'"),
                            (["mixed", "-m", "x", "-c", "65"], "'65'"), (["tg", "-m", "x", "-n", "-1"], "'-1'"),
                            (["pp", "-m", "x", "-r", "0"], "'0'"), (["pp", "--json=yes", "-m", "x"], "'yes'"),
@@ -491,8 +495,8 @@ class BenchModels(unittest.TestCase):
                               capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60 * SLOW)
 
     def verbs_in(self, run, model="gemma3"):
-        rows = [line for line in run.stdout.splitlines() if line.startswith(f"| {model}")]
-        return [row.split("|")[3].split(",")[0].strip() for row in rows]
+        rows = [line.split() for line in run.stdout.splitlines() if line.startswith(model)]
+        return [row[2].rstrip(",") for row in rows]
 
     def test_unknown_model(self):
         run = self.run_tool("--models", "gemma3-270m,nosuch")

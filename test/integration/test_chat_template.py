@@ -64,6 +64,25 @@ class Given(DaemonCase):
         generated = self.connect().generate(chat("Hi", 4, tools=tools))
         self.assertGreater(generated.done.usage.prompt_tokens, len(plain))
 
+    def test_without_generation_prompt(self):
+        """The prompt ends behind the last message; nothing else of it changes."""
+        said = messages_of([("user", "Hi")])
+        start, whole = self.tokens_of(text="<|im_start|>", parse_special=True), self.tokens_of(messages=said)
+        self.assertEqual(self.tokens_of(messages=said, add_generation_prompt=True), whole)
+        self.assertEqual(self.tokens_of(messages=said, add_generation_prompt=False) + start, whole)
+        for wanted, n in ((True, len(whole)), (False, len(whole) - 1)):
+            generated = self.connect().generate(chat("Hi", 2, add_generation_prompt=wanted))
+            self.assertEqual(generated.done.usage.prompt_tokens, n)
+        refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().generate,
+                                     prompt("Hi", add_generation_prompt=False))
+        self.assertEqual(refused.field, "generate.add_generation_prompt")
+        run = run_ctl(self.daemon, "tokenize", "--chat", "--no-generation-prompt", "--ids", "Hi")
+        self.assertEqual([int(id) for id in run.stdout.split()], whole[:-1], run.stderr)
+        run = run_ctl(self.daemon, "generate", "Hi", "-n", 1, "--no-generation-prompt", "--json=short")
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["usage"]["prompt_tokens"], len(whole) - 1, run.stderr)
+        for args in (("tokenize", "Hi"), ("generate", "--raw", "Hi")):
+            self.assertEqual(run_ctl(self.daemon, *args, "--no-generation-prompt").returncode, 2)
+
     def test_no_json(self):
         refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().generate, chat("Hi", tools="[1,]"))
         self.assertEqual(refused.field, "generate.tools")
@@ -94,7 +113,27 @@ class Given(DaemonCase):
         run = run_ctl(self.daemon, "generate", "no")
         self.assertIn("This template says no", run.stderr)
         run = run_ctl(self.daemon, "model", "show")
-        self.assertRegex(run.stdout, r"(?m)^Chat format +template$")
+        self.assertRegex(run.stdout, r"(?m)^Chat format +template \(takes tools, documents\)$")
+        shown = json.loads(run_ctl(self.daemon, "model", "show", "--json=short").stdout)
+        self.assertEqual(shown["chat_takes"], ["tools", "documents"])
+
+
+class Own(DaemonCase):
+    """The model's own template, which takes neither tools nor documents: they are refused, never dropped in silence."""
+
+    def test_ignored(self):
+        for field in ("tools", "documents"):
+            given = {field: '[{"name": "f"}]'}
+            refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().generate, chat("Hi", 2, **given))
+            self.assertEqual(refused.field, f"generate.{field}")
+            self.assertRegex(refused.message, rf"^{field}: the model's chat template ignores them.*\(model smollm2-135m\)$")
+            refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().call,
+                                         tokenize=pb.TokenizeRequest(messages=messages_of([("user", "Hi")]), **given))
+            self.assertEqual(refused.field, f"tokenize.{field}")
+            self.assertTrue(self.connect().generate(chat("Hi", 2, **{field: "[]"})).done)
+        run = run_ctl(self.daemon, "generate", "Hi", "--tools", "-", input='[{"name": "f"}]')
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("ignores them", run.stderr)
 
 
 class Refused(unittest.TestCase):

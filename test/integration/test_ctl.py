@@ -20,9 +20,11 @@ import coordgen_pb2 as pb
 from completion import complete
 from daemon import SANITIZER, Daemon, DaemonCase
 from settings import BIN, MODEL, SLOW, TOP
-from wire import prompt
+from wire import messages_of, prompt
 
 CTL = str(BIN / "coordgenctl")
+PROMPT = r"(?m)^> $"
+PASTES_ON, PASTES_OFF, PASTE = "\x1b[?2004h", "\x1b[?2004l", "\x1b[200~{}\x1b[201~"
 
 
 class Terminal:
@@ -37,6 +39,7 @@ class Terminal:
             finally:
                 os._exit(127)  # never on into the tests
         self.text = ""
+        self.seen = ""  # all of it
 
     def read_until(self, pattern, timeout=30):
         """What came up to and with the pattern; it is taken away."""
@@ -55,6 +58,7 @@ class Terminal:
             if not data:
                 raise AssertionError(f"the program ended without {pattern!r}:\n{self.text!r}")
             self.text += data.decode(errors="replace")
+            self.seen += data.decode(errors="replace")
 
     def write(self, text):
         os.write(self.fd, text.encode())
@@ -194,6 +198,10 @@ class Ctl(DaemonCase):
                 (("generate", "--max-tokens=many", "Hello"), 2, "many"),
                 (("generate", "--no-such-option"), 2, "no-such-option"),
                 (("no-such-command",), 2, "no-such-command"), ((), 2, "coordgenctl"),
+                (("modle", "list"), 2, "unknown command 'modle': did you mean 'model'?"),
+                (("model", "lsit"), 2, "unknown command 'model lsit': did you mean 'list'?"),
+                (("generate", "-m", "smolm2", "Hello"), 1, "there is no model 'smolm2': did you mean 'smollm2-135m'?"),
+                (("model", "show", "gpt"), 1, "there is no model 'gpt': see coordgenctl model list"),
                 (("status", "--json=yaml"), 2, "yaml"), (("model",), 2, "model"),
                 (("model", "show", "/nonexistent.gguf"), 1, "/nonexistent.gguf"),
                 (("tokenize", "--detokenize", "12x"), 2, "12x")):
@@ -270,6 +278,94 @@ class Ctl(DaemonCase):
             terminal.write("/exit\n")  # the first line of another question
             self.assertEqual(terminal.wait(), 0)
             self.assertEqual(Path(folder, "out").read_text(), "")
+
+    def asked(self, terminal, text):
+        """What was sent is the text: the tokens of the prompt are counted, in a conversation that has begun anew."""
+        told = re.search(r"prompt (\d+) tokens", terminal.read_until(r"prompt \d+ tokens"))[1]
+        counted = self.connect().call(tokenize=pb.TokenizeRequest(messages=messages_of([("user", text)]), count_only=True))
+        self.assertEqual(int(told), counted.tokenize.count)
+        terminal.read_until(PROMPT)
+        terminal.write("/reset\r")
+        terminal.read_until(r"new conversation")
+        terminal.read_until(PROMPT)
+
+    def test_paste_in_chat_is_one_text(self):
+        terminal = Terminal([CTL, "chat", "-n2"], self.environment())
+        before = self.connect().status().requests_done
+        terminal.read_until(re.escape(PASTES_ON))
+        terminal.read_until(PROMPT)
+        terminal.write(PASTE.format("one\rtwo\r\nthree\nfour \\\r"))
+        terminal.read_until(r"four")
+        terminal.write(" and five\r")  # a paste can be edited, and Enter sends it
+        self.asked(terminal, "one\ntwo\nthree\nfour \\\n and five")
+        self.assertEqual(self.connect().status().requests_done, before + 1 + 1)  # the count is a request
+        terminal.write(PASTE.format("a \x1b[31mred\x07\x04 \u009b5n \x1b[200~end\x00\t."))
+        terminal.read_until(r"end")
+        self.assertNotIn("\x1b[31mred", terminal.seen)
+        self.assertNotIn("\u009b", terminal.seen)
+        terminal.write("\r")
+        self.asked(terminal, "a \x1b[31mred\x07\x04 \u009b5n \x1b[200~end\t.")
+        terminal.write(PASTE.format("/etc/fstab:\rUUID=1") + "\r")  # no command
+        self.asked(terminal, "/etc/fstab:\nUUID=1")
+        terminal.write(PASTE.format("\r\r") + "\r")  # nothing
+        terminal.read_until(PROMPT)
+        terminal.write("\x1b[200~half a paste")
+        terminal.write("\x03")
+        terminal.read_until(PROMPT)
+        terminal.write("whole\r")
+        self.asked(terminal, "whole")
+        terminal.write("/exit\r")
+        self.assertEqual(terminal.wait(), 0)
+
+    def test_texts_of_several_lines_in_chat(self):
+        terminal = Terminal([CTL, "chat", "-n2"], self.environment())
+        terminal.read_until(PROMPT)
+        for typed, text in (("one \\\rtwo\r", "one \ntwo"), ("one\x1b\rtwo\x1b\nthree\r", "one\ntwo\nthree"),
+                            ('"""\r/one\\\r\r"two\r"""\r', '/one\\\n\n"two'), ('"""one"""\r', "one"),
+                            ('"""one\rtwo"""\r', "one\ntwo")):
+            with self.subTest(typed=typed):
+                for line in re.findall(r".*?(?<!\x1b)\r", typed, re.S):
+                    terminal.write(line)
+                    if not typed.endswith(line):
+                        terminal.read_until(r"(?m)^\. $")
+                self.asked(terminal, text)
+        terminal.write('"""\r')
+        terminal.read_until(r"(?m)^\. $")
+        terminal.write("\x03")  # leaves it
+        terminal.read_until(PROMPT)
+        terminal.write("/quti\r")
+        terminal.read_until(r"/quti is not known: did you mean /quit\?\r")
+        terminal.read_until(PROMPT)
+        terminal.write("/zzzz\r")
+        terminal.read_until(r"/zzzz is not known: /help lists the commands\.\r")
+        terminal.read_until(PROMPT)
+        terminal.write("/exit\r")
+        self.assertEqual(terminal.wait(), 0)
+
+    def test_chat_leaves_the_terminal_as_it_was(self):
+        """However it ends, in a paste or not: no bracketed paste, and the modes of before."""
+        for end, status in (("/exit\r", 0), ("\x04", 0), ("\x1b[200~half", signal.SIGTERM), ("", signal.SIGHUP),
+                            ("half", signal.SIGQUIT)):
+            with self.subTest(end=end, status=status):
+                # The shell holds on to the terminal, and says that it is ready to be looked at.
+                terminal = Terminal(["/bin/sh", "-c", f"stty -a; {CTL} chat; echo ended $?; stty -a"], self.environment())
+                modes = terminal.read_until(r"-a?echoprt[^\n]*\n|extproc[^\n]*\n")
+                terminal.read_until(PROMPT)
+                terminal.write(end)
+                if status:
+                    child, = Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read_text().split()
+                    os.kill(int(child), status)
+                terminal.read_until(rf"ended {128 + status if status else 0}")
+                self.assertEqual(modes, terminal.read_until(r"-a?echoprt[^\n]*\n|extproc[^\n]*\n").lstrip("\r\n"))
+                self.assertGreater(terminal.seen.rfind(PASTES_OFF), terminal.seen.rfind(PASTES_ON))
+                self.assertEqual(terminal.wait(), 0)
+        before = self.connect().status().requests_done
+        terminal = Terminal([CTL, "chat"], self.environment())
+        terminal.read_until(PROMPT)
+        terminal.write("\x1b[200~half a paste\r")
+        os.close(terminal.fd)  # the terminal has gone
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]), -signal.SIGHUP)
+        self.assertEqual(self.connect().status().requests_done, before)
 
     def test_interrupt_in_chat_with_piped_input(self):
         for lines in (b"/help\n", b"Hello\n/help\n", b"/help\nhalf a line"):

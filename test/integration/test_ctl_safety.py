@@ -138,7 +138,7 @@ class WithService(DaemonCase):
         for words in (["generate", "-n4", "x"], ["tokenize", "x"], ["chat", "-n4"]):
             run = self.ctl(*words, text="Hello\n")
             self.assertEqual(run.returncode, 1, run.err)
-            self.assertIn("an administrator can load it", run.err)
+            self.assertIn("a request that names it loads it again", run.err)
         self.assertEqual(self.ctl("wait-ready", "--timeout=0").returncode, 75)
         self.assertEqual(self.ctl("--admin-socket", "model", "load", name).returncode, 0)
 

@@ -132,6 +132,28 @@ class CutInUse(Folder):
         self.assertEqual(app.generate(request).tokens, expected)
         daemon.stop()
 
+    def test_draft_database(self):
+        """Its files are in use while they are emptied: no map of them is there to fault, and what is left is set
+        aside."""
+        daemon = self.start("--threads=2")
+        app = daemon.connect()
+        for suffix in ("", "-wal", "-shm", ".lock"):
+            expected = app.generate(REQUEST).tokens
+            path = daemon.folder / "draftdb" / f"drafts.db{suffix}"
+            self.assertEqual(path.exists(), suffix != "-shm")
+            if suffix != "-shm":
+                os.truncate(path, 0)
+            for _ in range(3):
+                self.assertEqual(app.generate(REQUEST).tokens, expected)
+                app.call(draft_db_stats=pb.DraftDbStatsRequest())
+                app.call(draft_db_export=pb.DraftDbExportRequest())  # reads every page
+                app.call(draft_db_forget=pb.DraftDbForgetRequest(before_s=1))
+        app.generate(REQUEST)
+        self.assertGreater(app.call(draft_db_stats=pb.DraftDbStatsRequest()).draft_db_stats.users[0].documents, 0)
+        maps = Path(f"/proc/{daemon.process.pid}/maps").read_text()
+        self.assertNotIn("drafts.db", maps)
+        daemon.stop()
+
     def test_image(self):
         """The weights' image is cut while they are used: the model is loaded again from its package, by itself."""
         cache = self.make_folder()

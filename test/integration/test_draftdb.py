@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -451,15 +452,85 @@ class Settings(unittest.TestCase):
         daemon.stop()  # stores what it has answered
         daemon = self.start(f"--draftdb-dir={folder}/state/draftdb")
         self.assertEqual(stats(daemon.connect()).documents, 1)
-        # Another daemon on the same folder goes on without.
+        # Another daemon on the same folder goes on without, and takes it when the first one has gone.
         second = self.start(f"--draftdb-dir={folder}/state/draftdb")
         connection = second.connect()
         connection.generate(ask())
-        with self.assertRaises(Refused):
-            stats(connection)
-        self.assertRegex(second.log(), "nothing is stored for later drafts: .*another process writes")
-        second.stop()
+        self.assert_held(second, connection, daemon.process.pid)
         daemon.stop()
+        second.wait_until(lambda status: "it could not be opened before" in second.log(), "the second one takes it by itself")
+        connection.generate(ask())
+        self.assertEqual(stats(connection).documents, 2)
+        second.stop()
+
+    def assert_held(self, daemon, connection, pid):
+        """Whoever asks is told at once who has it, and the log has said it once."""
+        start = time.monotonic()
+        for call in (stats, forget, export):
+            with self.assertRaises(Refused) as caught:
+                call(connection)
+            self.assertEqual(caught.exception.code, pb.ERROR_CODE_BUSY)
+            self.assertIn(f"process {pid} uses this draft database", caught.exception.error.message)
+            self.assertGreater(caught.exception.error.retry_after_ms, 0)
+        self.assertLess(time.monotonic() - start, 5 * SLOW)
+        self.assertEqual(daemon.log().count("nothing is stored for later drafts: draft database"), 1)
+
+    def test_held_by_sqlite(self):
+        """Somebody looks into the file with another program: no call and no end of the service waits for that."""
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        daemon = self.start(f"--draftdb-dir={folder}/draftdb")
+        daemon.connect().generate(ask())
+        daemon.stop()
+        other = sqlite3.connect(folder / "draftdb/drafts.db")
+        self.addCleanup(other.close)
+        other.execute("BEGIN EXCLUSIVE")
+        daemon = self.start(f"--draftdb-dir={folder}/draftdb")
+        connection = daemon.connect()
+        for _ in range(3):
+            connection.generate(ask())
+        self.assert_held(daemon, connection, os.getpid())
+        other.close()
+        self.assertEqual(stats(connection).documents, 1)
+        daemon.stop()
+        other = sqlite3.connect(folder / "draftdb/drafts.db")
+        other.execute("BEGIN EXCLUSIVE")
+        daemon = self.start(f"--draftdb-dir={folder}/draftdb")
+        connection = daemon.connect()
+        for _ in range(3):
+            connection.generate(ask())
+        start = time.monotonic()
+        daemon.stop()
+        self.assertLess(time.monotonic() - start, 4 * SLOW)
+        other.close()
+
+    def test_a_wrong_date(self):
+        """For one start the date is 200 days ahead of what the file has: nothing goes. Time that has run does count."""
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        flags = (f"--draftdb-dir={folder}/draftdb", "--draftdb-age=90d")
+
+        def documents(change=None, model=None):
+            """After a start of the machine, as the file has it, with a change to its clock."""
+            if change:
+                database = sqlite3.connect(folder / "draftdb/drafts.db")
+                with database:
+                    database.execute(f"UPDATE clock SET boot = zeroblob(16), {change}")
+                database.close()
+            daemon = self.start(*flags, **({} if model else {"model": None}))
+            connection = daemon.connect()
+            if model:
+                connection.generate(ask())
+            n = stats(connection).documents
+            daemon.stop()
+            return n
+
+        self.assertEqual(documents(model=True), 1)
+        self.assertEqual(documents(f"wall = wall - {200 * 86400}", model=True), 2)  # now is ahead of that
+        self.assertEqual(documents(f"wall = wall + {200 * 86400}"), 2)              # and right again
+        self.assertEqual(documents(f"wall = {3 * 365 * 86400}"), 2)                 # a clock that was not set before
+        self.assertEqual(documents(f"ran = ran + {89 * 86400}"), 2)
+        self.assertEqual(documents(f"ran = ran + {2 * 86400}"), 0)
 
     def test_damaged(self):
         folder = Path(tempfile.mkdtemp(prefix="coordgen-"))
@@ -501,6 +572,7 @@ class Settings(unittest.TestCase):
         connection = daemon.connect()
         connection.generate(ask())
         self.assertEqual(stats(connection).documents, 1)
+        nobody(daemon).generate(ask())
         filler = disk / "filler"
         with open(filler, "wb", buffering=0) as file:
             try:
@@ -514,11 +586,28 @@ class Settings(unittest.TestCase):
             n += 1
         self.assertLess(n, 200)
         self.assertRegex(daemon.log(), "no room for the draft database")
-        self.assertGreater(stats(connection).documents, 0)
+        other = nobody(daemon)
+        n, of_other = stats(connection).documents, stats(other).documents
+        self.assertGreater(n, 0)
+        daemon.stop()
+
+        # It starts with the disk full, and what is forgotten needs no room.
+        daemon = self.start(f"--draftdb-dir={disk}/draftdb")
+        connection, other = daemon.connect(), nobody(daemon)
+        self.assertEqual((stats(connection).documents, stats(other).documents), (n, of_other))
+        with open(filler, "ab", buffering=0) as file:
+            try:
+                while file.write(b"\0" * 4096):
+                    pass
+            except OSError:
+                pass
+        self.assertEqual(forget(other), of_other)
+        self.assertEqual((stats(connection).documents, stats(other).documents), (n, 0))
+        self.assertEqual(forget(connection), n)
+        self.assertEqual(stats(connection).documents, 0)
         filler.unlink()
-        before = stats(connection).documents
         connection.generate(ask())
-        self.assertEqual(stats(connection).documents, before + 1)
+        self.assertEqual(stats(connection).documents, 1)
         daemon.stop()
 
 

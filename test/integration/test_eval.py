@@ -87,7 +87,7 @@ class Choices(unittest.TestCase):
 
     def test_usage(self):
         for words, expected in ((("mcq",), "mcq needs a file"), (("cloze", "x", "--limit=0"), "--limit"),
-                                (("mcq", "x", "--normalise=tokens"), "tokens"), (("mcqs", "x"), "unknown verb"),
+                                (("mcq", "x", "--normalise=tokens"), "tokens"), (("mcqs", "x"), "unknown verb 'mcqs': did you mean 'mcq'?"), (("none", "x"), "unknown verb 'none'; see"),
                                 *((("logits", "x", f"{option}={value}"), value) for value in ("nan", "0x1", "1e999", "-1", "")
                                   for option in ("--tolerance", "--greedy-margin"))):
             run = run_eval(*words, "--model", MODEL)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What generations are at, and what drafts have brought them: in the last message, by number, and as top shows it."""
 
+import fcntl
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
@@ -288,6 +291,24 @@ class Explain(ExplainCase):
         top.read_until("\x1b\\[H\x1b\\[J *REQUEST .*\n")
         top.write("\x03")
         self.assertEqual(top.wait(), 0)
+
+
+    def test_top_on_a_narrow_terminal(self):
+        """No line is wider than the terminal is, however that changes, or than COLUMNS says."""
+        generation = self.connect().start(drafting(2000)).until("generate_delta")
+        for columns, environment in ((60, {}), (50, {"COLUMNS": "50"})):
+            top = Terminal(["/bin/sh", "-c", f"stty cols 60; exec {CTL} top"],
+                           {"COORDGEN_SOCKET": str(self.daemon.api), **environment})
+            look = top.read_until("\x1b\\[H\x1b\\[2J *REQUEST[^\\n]*\\n[^\\n]* normal [^\\n]*\\n")
+            widths = [len(line) for line in look.rpartition("\x1b[2J")[2].splitlines()]
+            self.assertEqual(widths, [columns] * 2)
+            fcntl.ioctl(top.fd, termios.TIOCSWINSZ, struct.pack("4H", 24, 30, 0, 0))
+            width = 30 if columns == 60 else columns
+            top.read_until(rf"\x1b\[H\x1b\[J REQUEST[^\n]{{{width - 8}}}\r\n")
+            top.write("\x03")
+            self.assertEqual(top.wait(), 0)
+        generation.connection.cancel(generation.id)
+        generation.finish()
 
 
 class States(ExplainCase):

@@ -3,6 +3,7 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -69,8 +70,8 @@ class FirstUse(unittest.TestCase):
         subprocess.run(["make", "-s", "-C", TOP, f"BUILD={os.path.relpath(BUILD, TOP)}", "install", f"DESTDIR={self.root}",
                         "PREFIX=/usr"], check=True, env=environment, capture_output=True, stdin=subprocess.DEVNULL)
         # What packages of the distribution would bring.
-        for program in ("sbin/coordgend", "bin/coordgenctl"):
-            run = subprocess.run(["ldd", self.root / "usr" / program], check=True, capture_output=True, text=True)
+        for program in ("coordgend", "coordgenctl"):
+            run = subprocess.run(["ldd", self.root / "usr/bin" / program], check=True, capture_output=True, text=True)
             for library in re.findall(r"(/\S+) \(0x", run.stdout):
                 copy = self.root / library.lstrip("/")
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +123,7 @@ class FirstUse(unittest.TestCase):
             folder = self.root / parent / service[kind]
             folder.chmod(int(service[f"{kind}Mode"], 8))
             os.chown(folder, self.uid, self.gid)
-        self.daemon(service["ExecStart"], self.uid, self.gid, service["UMask"], fds=fds, LISTEN_FDS="2",
+        self.daemon([service["ExecStart"]], self.uid, self.gid, service["UMask"], fds=fds, LISTEN_FDS="2",
                     LISTEN_FDNAMES="api:admin", STATE_DIRECTORY=f"/var/lib/{service['StateDirectory']}",
                     CACHE_DIRECTORY=f"/var/cache/{service['CacheDirectory']}")
 
@@ -132,8 +133,8 @@ class FirstUse(unittest.TestCase):
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", IN_ROOT, "sh", self.root, f"{uid}:{gid}", groups,
                 *words]
 
-    def daemon(self, program, uid, gid, mask, fds=(), **environment):
-        command = self.command([program, "--log-target=stderr"], uid, gid, "")
+    def daemon(self, words, uid, gid, mask, fds=(), **environment):
+        command = self.command([*words, "--log-target=stderr"], uid, gid, "")
         if fds:
             command = [sys.executable, "-c", ACTIVATED, *map(str, fds), *command]
         log = open(self.root / "tmp" / f"log-{uid}", "wb")
@@ -182,29 +183,62 @@ class FirstUse(unittest.TestCase):
         self.assertEqual(code, 0, err)
         self.assertTrue(out.strip())
         self.assertRegex(self.ctl(["model", "list"], BOB, group)[1], r"(?m)^\* smollm2-135m +ready")
-        # Of several none is the default; a file in a home is handed over.
+        # The first stays the default. What the import says to do next works for everybody.
         code, out, err = self.ctl(["model", "import", "--bits", "6", "/srv/smollm2-135m.gguf"])
         self.assertEqual((code, out), (0, "/var/lib/coordgen/models/smollm2-135m-int8-6.cgm\n"), err)
         self.assertIn("coordgenctl chat smollm2-135m-int8-6\n", err)
-        code, _, err = self.ctl(["chat", "smollm2-135m-int8-6"], ADA, group, "Name three rivers.\n")
-        self.assertIn("coordgenctl model load smollm2-135m-int8-6", err)
-        self.assertEqual(self.ctl(["model", "load", "smollm2-135m-int8-6"])[0], 0)
         code, out, err = self.ctl(["chat", "--max-tokens", "4", "smollm2-135m-int8-6"], ADA, group, "Name three rivers.\n")
         self.assertEqual((code, bool(out.strip())), (0, True), err)
-        code, _, err = self.ctl(["generate", "Name three rivers."], ADA, group)
-        self.assertEqual(code, 1)
-        self.assertIn("2 models and no default: name one (coordgenctl model list)", err)
-        # Her own, without systemd: `coordgenctl model import FILE.gguf && coordgend`.
-        (self.root / "run/ada").mkdir(mode=0o700)
-        os.chown(self.root / "run/ada", ADA, ADA)
-        self.daemon("/usr/sbin/coordgend", ADA, ADA, "0022", HOME="/home/ada", XDG_RUNTIME_DIR="/run/ada")
-        own = {"COORDGEN_SOCKET": "/run/ada/coordgen/api.sock"}
-        self.wait_for_service(own)
-        code, out, err = self.ctl(question, ADA, **own)
-        self.assertEqual((code, bool(out.strip())), (0, True), err + self.log(ADA))
+        self.assertIn("loading smollm2-135m-int8-6\n", err)
+        code, out, err = self.ctl([*question, "--json=short"], ADA, group)
+        self.assertEqual(code, 0, err)
+        self.assertIn('"model":"smollm2-135m"', out)
+        code, _, err = self.ctl(["model", "default", "smollm2-135m-int8-6"], ADA, group)
+        self.assertEqual(code, 77, err)
+        self.assertEqual(self.ctl(["model", "default", "smollm2-135m-int8-6"])[0], 0)
+        code, out, err = self.ctl([*question, "--json=short"], ADA, group)
+        self.assertIn('"model":"smollm2-135m-int8-6"', out)
+        self.check_service_of_a_user(question)
         for process in self.daemons:
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(60 * SLOW), 0, self.log(self.uid) + self.log(ADA))
+
+    def check_service_of_a_user(self, question):
+        """README's `coordgend --user` beside the system's service: it has her settings, and she talks to it first."""
+        (self.root / "run/ada").mkdir(mode=0o700)
+        os.chown(self.root / "run/ada", ADA, ADA)
+        own = {"XDG_RUNTIME_DIR": "/run/ada"}
+        (self.root / "etc/coordgen").mkdir()
+        (self.root / "etc/coordgen/coordgend.conf").write_text("of the system = and no setting at all\n")
+        config = self.root / "home/ada/.config/coordgen"
+        config.mkdir(parents=True)
+        (config / "coordgend.conf").write_text("max-queue = 17\n")
+        # She is not in the group: what answers her is not the system's.
+        self.assertEqual(self.ctl(question, ADA, **own)[0], 77)
+        self.daemon(["coordgend", "--user"], ADA, ADA, "0022", HOME="/home/ada", **own)
+        self.wait_for_service(own)
+        code, out, err = self.ctl(question, ADA, **own)
+        self.assertEqual((code, bool(out.strip())), (0, True), err + self.log(ADA))
+        status = json.loads(self.ctl(["status", "--json=short"], ADA, **own)[1])
+        self.assertEqual(status["queue_max"], 17)
+        self.assertTrue(status["memory"], "whoever runs a service is its administrator")
+        self.assertEqual(self.ctl(["ping", "--system-socket"], ADA, **own)[0], 77)
+        # Another user's runtime directory, as a shell of su has it, is not followed.
+        self.assertNotEqual(json.loads(self.ctl(["status", "--json=short"], 0, **own)[1])["queue_max"], 17)
+        # A service that was killed leaves its socket, which hides nothing.
+        self.daemons[-1].kill()
+        self.end_of_namespace(ADA)
+        self.assertEqual(self.ctl(["ping"], ADA, str(self.gid), **own)[0], 0)
+        code, _, err = self.ctl(["ping"], ADA, **own)
+        self.assertEqual(code, 77, err)
+
+    def end_of_namespace(self, uid):
+        """Ends what runs as a user: the shell before the program may have gone without it."""
+        for path in Path("/proc").glob("[0-9]*/status"):
+            with contextlib.suppress(OSError):
+                if re.search(rf"(?m)^Uid:\t{uid}\t", path.read_text()):
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+        self.daemons.pop().wait(60 * SLOW)
 
     def wait_for_service(self, environment):
         for _ in range(int(600 * SLOW)):

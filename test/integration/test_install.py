@@ -48,14 +48,15 @@ class Install(DaemonCase):
         return found[0]
 
     def test_everything_is_there(self):
-        for pattern in (r"usr/sbin/coordgend", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
+        for pattern in (r"usr/bin/coordgend", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
                         r"usr/bin/coordgen-train-exit", r"usr/share/man/man1/coordgen-train-exit\.1",
                         r"usr/share/bash-completion/completions/coordgen-train-exit",
                         r"usr/include/coordgen-client\.h",
                         r"usr/lib/.*/libcoordgen-client\.so\.0", r"usr/lib/.*/libcoordgen-client\.so",
                         r"usr/lib/.*/libcoordgen-client\.a", r"usr/lib/.*/pkgconfig/libcoordgen-client\.pc",
                         r"usr/lib/systemd/system/coordgend\.service", r"usr/lib/systemd/system/coordgend\.socket",
-                        r"usr/lib/systemd/system/coordgend-admin\.socket", r"usr/lib/sysusers\.d/coordgen\.conf",
+                        r"usr/lib/systemd/user/coordgend\.service", r"usr/lib/systemd/user/coordgend\.socket",
+                        r"usr/lib/systemd/user/coordgend-admin\.socket", r"usr/lib/systemd/system/coordgend-admin\.socket", r"usr/lib/sysusers\.d/coordgen\.conf",
                         r"usr/lib/tmpfiles\.d/coordgen\.conf", r"usr/share/man/man1/coordgenctl\.1",
                         r"usr/share/man/man1/coordgen-eval\.1", r"usr/share/man/man1/coordgen-bench\.1",
                         r"usr/share/man/man8/coordgend\.8", r"usr/share/bash-completion/completions/coordgenctl",
@@ -63,6 +64,21 @@ class Install(DaemonCase):
                         r"usr/share/bash-completion/completions/coordgen-bench", r"usr/share/coordgen/coordgen\.proto",
                         r"usr/share/doc/coordgen/protocol\.md", r"usr/share/doc/coordgen/LICENSE"):
             self.path(pattern)
+
+    def test_documents_that_are_named_are_there(self):
+        """Each document that an installed page, header or configuration names, and each that a document shows."""
+        documents = {path.name for path in (self.root / "usr/share/doc/coordgen").iterdir()}
+        named = set()
+        for name in self.files():
+            path = self.root / name
+            if path.suffix in (".1", ".3", ".5", ".8", ".h", ".conf", ".proto"):
+                text = path.read_text().replace("\\-", "-")
+                self.assertNotRegex(text, r"\bdocs/\w", f"{name}: the documents are in share/doc/coordgen")
+                named |= set(re.findall(r"[\w.-]+\.md\b", text))
+            elif path.parent.name == "coordgen" and path.suffix == ".md":
+                named |= set(re.findall(r"\]\(([\w.-]+\.(?:md|svg|csv))[#)]", path.read_text()))
+        self.assertLessEqual({"privacy.md", "speculation.md", "protocol.md", "performance.md", "prefill.svg"}, named)
+        self.assertEqual(named - documents, set())
 
     def test_wire_contract_is_where_pkg_config_says(self):
         [found] = self.pkg_config("--variable=protofile")
@@ -114,9 +130,9 @@ class Install(DaemonCase):
 
     def test_units(self):
         service = self.path(r"usr/lib/systemd/system/coordgend\.service")
-        self.assertIn("ExecStart=/usr/sbin/coordgend", service.read_text())
+        self.assertIn("ExecStart=/usr/bin/coordgend", service.read_text())
         # A reload with a wrong file fails before the service hears of it; nothing that goes wrong takes the sockets down.
-        self.assertRegex(service.read_text(), r"(?m)^ExecReload=/usr/sbin/coordgend --check-config\nExecReload=/bin/kill -HUP")
+        self.assertRegex(service.read_text(), r"(?m)^ExecReload=/usr/bin/coordgend --check-config\nExecReload=/bin/sh -c 'kill")
         for line in ("StartLimitIntervalSec=0", "RestartSec=3s", "RestartPreventExitStatus=2 4 78", "LimitCORE=0"):
             self.assertRegex(service.read_text(), f"(?m)^{line}$")
         # Of @resources, which is taken out as a whole, what the service is to do comes back.
@@ -128,7 +144,20 @@ class Install(DaemonCase):
             folder = Path(tempfile.mkdtemp(prefix="coordgen-units-"))
             self.addCleanup(shutil.rmtree, folder)
             for unit in service.parent.iterdir():
-                (folder / unit.name).write_text(unit.read_text().replace("/usr/sbin/coordgend", str(self.root / "usr/sbin/coordgend")))
+                (folder / unit.name).write_text(unit.read_text().replace("/usr/bin/coordgend", str(self.root / "usr/bin/coordgend")))
+            # The drop-in for devices is one that the service manager understands.
+            drop_in = self.path(r"usr/share/doc/coordgen/examples/coordgend-device\.conf").read_text()
+            self.assertIn("\nPrivateDevices=no\n", drop_in)
+            with_devices = folder / "with-devices"
+            with_devices.mkdir()
+            (with_devices / "coordgend.service").write_text((folder / "coordgend.service").read_text())
+            (with_devices / "coordgend.service.d").mkdir()
+            for name, text in (("all.conf", re.sub(r"(?m)^#(\w+=)", r"\1", drop_in)), ("device.conf", drop_in)):
+                (with_devices / "coordgend.service.d" / name).write_text(text)
+                run = subprocess.run(["systemd-analyze", "verify", "--man=no", str(with_devices / "coordgend.service")],
+                                     capture_output=True, text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
+                self.assertEqual([line for line in run.stderr.splitlines() if "device" in line], [], run.stderr)
+            shutil.rmtree(with_devices)
             run = subprocess.run(["systemd-analyze", "verify", "--man=no", *map(str, folder.iterdir())], capture_output=True,
                                  text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
             ours = [line for line in run.stderr.splitlines() if "coordgen" in line]
@@ -208,9 +237,18 @@ class Install(DaemonCase):
         try:
             self.make("install")
             self.assertTrue(self.files())
-            self.make("uninstall")
-            self.assertEqual(self.files(), set())
+            run = self.make("uninstall")
+            self.assertEqual((self.files(), run.stdout), (set(), ""))
             self.assertFalse((self.root / "usr/share/coordgen").exists())
+            # What a service has made stays, and is named with the command that removes it.
+            for name in ("etc/coordgen/coordgend.conf", "var/lib/coordgen/models/a.cgm"):
+                (second / name).parent.mkdir(parents=True)
+                (second / name).write_text("x" * 5000)
+            run = self.make("uninstall")
+            self.assertEqual(self.files(), {"etc/coordgen/coordgend.conf", "var/lib/coordgen/models/a.cgm"})
+            for name in ("/etc/coordgen", "/var/lib/coordgen"):
+                self.assertRegex(run.stdout, rf"(?m)^Left: {re.escape(str(second))}{name} \(\d+K\)\. To remove it: rm -r ")
+            self.assertNotIn("/var/cache", run.stdout)
         finally:
             type(self).root = first
 

@@ -35,7 +35,8 @@ class Models(DaemonCase):
         self.assertEqual(default.state, pb.MODEL_STATE_READY)
         self.assertEqual(default.architecture, "llama")
         self.assertEqual(default.vocabulary, 49152)
-        self.assertEqual(default.chat_format, "template")
+        self.assertEqual(default.chat_format, "template (takes no tools)")
+        self.assertEqual(list(default.chat_takes), [])
         self.assertGreater(default.parameters, 130e6)
         self.assertGreater(default.kv_bytes_per_token, 0)
         shown = connection.call(model_show=pb.ModelShowRequest(model=default.name)).model_show.model
@@ -158,16 +159,16 @@ class Paths(unittest.TestCase):
         self.assertEqual(user.generate(once).done.model, "only")
         [model] = self.admin.call(model_list=pb.ModelListRequest()).model_list.models
         self.assertTrue(model.is_default)
-        # Who has unloaded it wants its memory back.
+        # Who has unloaded it wants its memory back: only who names it has it loaded again.
         self.admin.call(model_unload=pb.ModelUnloadRequest(model="only"))
         with self.assertRaisesRegex(Refused, "MODEL_NOT_READY.*coordgenctl model load only"):
             user.generate(once)
-        self.admin.load("only")
+        self.assertEqual(user.generate(prompt("Once", 2, model="only")).done.model, "only")
         self.assertEqual(user.generate(once).done.model, "only")
-        shutil.copyfile(self.package, self.models / "second.cgm")
+        # It stays the default when others come.
+        shutil.copyfile(self.package, self.models / "a-second.cgm")
         self.assertEqual(len(self.states()), 2)
-        with self.assertRaisesRegex(Refused, "MODEL_NOT_FOUND.*2 models and no default"):
-            user.generate(once)
+        self.assertEqual(user.generate(once).done.model, "only")
         self.daemon.stop()
 
     def test_link_in_the_folder(self):

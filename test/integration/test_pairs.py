@@ -238,7 +238,7 @@ class Said(Case):
         self.assertEqual((run.returncode, run.stdout), (0, "big: small drafts for it, idle: it is loaded with it\n"), run.stderr)
         self.assertRegex(ctl("model", "pair").stdout, r"(?m)^big +small +idle +command$")
         self.assertIn('"draft":"small"', ctl("--json=short", "model", "pair").stdout)
-        self.assertRegex(ctl("model", "list").stdout, r"(?m)^ +big .*drafted for by small \(idle\)$")
+        self.assertRegex(ctl("model", "list").stdout, r"(?m)^\* big .*drafted for by small \(idle\)$")
         self.assertRegex(ctl("model", "show", "big").stdout, r"(?m)^Draft model +small \(idle\)$")
         self.assertRegex(ctl("model", "show", "small").stdout, r"(?m)^Drafts for +big$")
         self.assertEqual(ctl("model", "pair", "big").returncode, 2)

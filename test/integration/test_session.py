@@ -164,8 +164,6 @@ class Sessions(DaemonCase):
         _, said = self.turn(connection, session, [SYSTEM], "How many on day 5?")
         with self.daemon.connect(admin=True) as admin:
             admin.call(model_unload=pb.ModelUnloadRequest(model=MODEL.stem))
-            self.assertRefused(pb.ERROR_CODE_MODEL_NOT_READY, connection.generate, chat("Hello", 2, session=session))
-            admin.load(MODEL.stem)
         generation, _ = self.turn(connection, session, said, "And on day 6?")
         self.assertEqual(usage(generation).reuse, pb.REUSE_FIRST_USE)
 

@@ -6,7 +6,7 @@ import unittest
 import coordgen_pb2 as pb
 
 from daemon import DaemonCase
-from wire import prompt
+from wire import chat, prompt
 
 TEXT = ("The keeper wrote: ship, lamp, rope, sail, tide, wind. The keeper wrote: ship, lamp, rope, sail, tide, wind. "
         "The keeper wrote: ship, lamp,")
@@ -59,6 +59,18 @@ class Speculation(DaemonCase):
         for generation, wanted in zip(begun, expected):
             generation.finish()
             self.assertEqual(outcome(generation), outcome(wanted))
+
+    def test_the_same_up_to_a_mark(self):
+        """A control token as a stop string ends an answer that goes on past the model's own end."""
+        request = ("Answer with one word: what colour is the sky on a clear day?", 120)
+        natural = self.connect().generate(chat(*request, speculation="off"))
+        self.assertEqual(natural.done.end_reason, pb.END_REASON_END_TOKEN)
+        options = dict(ignore_end=True, stop=["never said", "<|im_end|>"])
+        expected = self.connect().generate(chat(*request, speculation="off", **options))
+        self.assertEqual(expected.done.end_reason, pb.END_REASON_STOP_STRING)
+        self.assertEqual(expected.text, natural.text)
+        self.assertEqual(expected.tokens[:-1], natural.tokens)
+        self.assertEqual(outcome(self.connect().generate(chat(*request, **options))), outcome(expected))
 
     def test_what_is_kept_is_what_was_said(self):
         """A stop string inside accepted drafts: the next prompt that goes on from there is the same as without."""

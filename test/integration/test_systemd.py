@@ -157,6 +157,41 @@ class Systemd(unittest.TestCase):
         self.assertIn("usermod -aG coordgen", run.stderr)
         self.assertIn("Serving, model smollm2-135m: ready", self.administrate("systemctl", "status", "coordgend"))
 
+    def test_service_of_a_user(self):
+        """The user's units under a manager of that user: sockets, an answer, a reload, beside the system's service."""
+        self.administrate("systemd-run", "--quiet", "--unit=ada", "--uid=ada", "--property=Delegate=yes",
+                          "--property=RuntimeDirectory=ada", "--setenv=XDG_RUNTIME_DIR=/run/ada", "--setenv=HOME=/home/ada",
+                          "--property=ExecStartPre=+/bin/install -d -o ada /home/ada", SYSTEMD, "--user", "--unit=basic.target")
+
+        def own(*command, code=0):
+            run = self.run_inside("env", "XDG_RUNTIME_DIR=/run/ada", "HOME=/home/ada", *command, user="ada")
+            self.assertEqual(run.returncode, code, f"{command}: {run.stdout}{run.stderr}")
+            return run.stdout
+
+        self.wait(lambda: self.run_inside("env", "XDG_RUNTIME_DIR=/run/ada", "systemctl", "--user", "is-active", "basic.target",
+                                          user="ada").stdout.strip() == "active", "manager of the user")
+        own("coordgenctl", "model", "import", "/srv/smollm2-135m.gguf")
+        own("systemctl", "--user", "enable", "--now", "coordgend.socket", "coordgend-admin.socket")
+        self.assertTrue(own("coordgenctl", "generate", "Name three rivers.", "--max-tokens", "8").strip())
+        self.assertEqual(own("systemctl", "--user", "is-active", "coordgend.service").strip(), "active")
+        self.assertIn("/home/ada/.local/share/coordgen/models/", own("coordgenctl", "model", "show", "smollm2-135m"))
+        own("systemctl", "--user", "reload", "coordgend.service")
+        own("coordgenctl", "ping")
+        # The system's has not been started by any of this, and answers when it is asked for.
+        self.administrate("systemctl", "is-active", "coordgend.service", code=3)
+        own("coordgenctl", "ping", "--system-socket")
+
+    def test_uninstall(self):
+        """The service ends, its units are gone, and what is left is named."""
+        self.assertAnswers()
+        run = self.run_inside("make", "-s", "-C", str(TOP), f"BUILD={os.path.relpath(BUILD, TOP)}", "uninstall", "PREFIX=/usr")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stdout, r"(?m)^Left: /var/lib/coordgen \(\S+\)\. To remove it: rm -r /var/lib/coordgen$")
+        self.assertIn("To remove them: userdel coordgen", run.stdout)
+        self.administrate("systemctl", "is-active", "coordgend.service", "coordgend.socket", code=3)
+        self.administrate("test", "-e", "/usr/bin/coordgend", code=1)
+        self.administrate("test", "-e", "/var/lib/coordgen/models")
+
     def test_wrong_setting(self):
         """Refused by a reload, the old ones stay; a start fails, the sockets stay and say so, and the journal why."""
         self.assertAnswers()

@@ -5,12 +5,18 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file_io.h"
+#include "spec/draft_db_blob.h"
+#include "spec/draft_db_private.h"
 
 const uint8_t draft_db_fixture_tokenizer[DRAFT_DB_TOKENIZER_BYTES] = "one table of tokens, its sha256";
 
@@ -44,6 +50,7 @@ static void remove_file(void *arg, const char *path) {
 void draft_db_fixture_deinit(DraftDbFixture *fixture) {
     draft_db_fixture_close(fixture);
     each_file(fixture, remove_file, NULL);
+    (void)umount(fixture->folder); /* of a test that has failed */
     (void)rmdir(fixture->folder);
     assert(!rmdir(fixture->top));
 }
@@ -52,10 +59,19 @@ void draft_db_fixture_close(DraftDbFixture *fixture) {
     fixture->db = draft_db_free(fixture->db);
 }
 
+DraftClockReading draft_db_fixture_now(const DraftDbFixture *fixture) {
+    return (DraftClockReading){ .wall_s = (uint64_t)((int64_t)fixture->now_s + fixture->jump_s),
+                                .boot_s = fixture->now_s,
+                                .awake_s = fixture->now_s,
+                                .boot = { 1, fixture->boot } };
+}
+
 int draft_db_fixture_open(DraftDbFixture *fixture) {
+    const DraftClockReading now = draft_db_fixture_now(fixture);
+
     draft_db_fixture_close(fixture);
     fixture->err.text[0] = 0;
-    return draft_db_open(&fixture->db, fixture->path, &fixture->limits, fixture->now_s, &fixture->err);
+    return draft_db_open(&fixture->db, fixture->path, &fixture->limits, &now, &fixture->err);
 }
 
 uint32_t *draft_db_fixture_tokens(uint32_t seed, size_t n) {
@@ -72,15 +88,30 @@ uint32_t *draft_db_fixture_tokens(uint32_t seed, size_t n) {
 
 int draft_db_fixture_add(DraftDbFixture *fixture, uint32_t uid, uint32_t seed, size_t n) {
     _cleanup_(freep) uint32_t *tokens = draft_db_fixture_tokens(seed, n);
-    const DraftDbDocument document = { .uid = uid,
-                                       .tokenizer = draft_db_fixture_tokenizer,
-                                       .tokens = tokens,
-                                       .n_tokens = n,
-                                       .n_prompt = n / 2,
-                                       .time_s = fixture->now_s };
+    const DraftDbDocument document = {
+        .uid = uid, .tokenizer = draft_db_fixture_tokenizer, .tokens = tokens, .n_tokens = n, .n_prompt = n / 2
+    };
+    const DraftClockReading now = draft_db_fixture_now(fixture);
 
     fixture->err.text[0] = 0;
-    return draft_db_add(fixture->db, &document, &fixture->err);
+    return draft_db_add(fixture->db, &document, &now, &fixture->err);
+}
+
+void draft_db_fixture_mark(const DraftDbFixture *fixture, uint32_t uid, uint32_t seed, size_t n,
+                           uint8_t mark[DRAFT_DB_FIXTURE_MARK_BYTES]) {
+    _cleanup_(freep) uint32_t *tokens = draft_db_fixture_tokens(seed, n);
+    const DraftDbDocument document = {
+        .uid = uid, .tokenizer = draft_db_fixture_tokenizer, .n_prompt = n / 2, .time_s = fixture->now_s
+    };
+    _cleanup_(freep) uint8_t *blob = NULL;
+    uint8_t owner[DRAFT_DB_OWNER_BYTES];
+    size_t blob_bytes;
+    int r;
+
+    draft_db_owner(&document, owner);
+    r = draft_db_blob_encode(tokens, n, owner, sizeof(owner), &blob, &blob_bytes);
+    assert(!r);
+    memcpy(mark, blob + 10, DRAFT_DB_FIXTURE_MARK_BYTES);
 }
 
 typedef struct Seeds {
@@ -142,4 +173,32 @@ bool draft_db_fixture_holds(const DraftDbFixture *fixture, const void *bytes, si
 
     each_file(fixture, search_file, &search);
     return search.found;
+}
+
+bool draft_db_fixture_mount(const DraftDbFixture *fixture, unsigned int kib, const char *options) {
+    char text[128];
+
+    snprintf(text, sizeof(text), "mode=0700,size=%uk%s", kib, options);
+    return (!mkdir(fixture->folder, 0700) || errno == EEXIST) && !mount("none", fixture->folder, "tmpfs", 0, text);
+}
+
+void draft_db_fixture_unmount(const DraftDbFixture *fixture) {
+    int r = umount(fixture->folder);
+
+    assert(!r);
+}
+
+void draft_db_fixture_fill_disk(const DraftDbFixture *fixture) {
+    static const char zeros[4096];
+    char path[160];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/filler", fixture->folder);
+    (void)mkdir(path, 0700); /* where draft_db_fixture_holds() does not look */
+    snprintf(path, sizeof(path), "%s/filler/zeros", fixture->folder);
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    while (fd >= 0 && write(fd, zeros, sizeof(zeros)) > 0)
+        ;
+    if (fd >= 0)
+        close(fd);
 }

@@ -6,13 +6,16 @@
 #include "spec/draft_db.h"
 
 #define DRAFT_DB_FIXTURE_NOW 1700000000u
+#define DRAFT_DB_FIXTURE_MARK_BYTES 16
 
 typedef struct DraftDbFixture {
     char top[64];    /* /tmp/... */
     char folder[96]; /* TOP/draftdb */
     char path[128];  /* FOLDER/drafts.db */
     DraftDbLimits limits;
-    uint64_t now_s;
+    uint64_t now_s; /* the date, and how long the machine runs; jump_s and boot apart */
+    int64_t jump_s; /* by which the date is another one */
+    uint8_t boot;   /* which start of the machine it is */
     DraftDb *db;
     ErrText err;
 } DraftDbFixture;
@@ -24,14 +27,25 @@ void draft_db_fixture_deinit(DraftDbFixture *fixture);
 int draft_db_fixture_open(DraftDbFixture *fixture); /* closes what is open */
 void draft_db_fixture_close(DraftDbFixture *fixture);
 
+DraftClockReading draft_db_fixture_now(const DraftDbFixture *fixture);
+
 /* u32[n] that no compression makes shorter; the first is seed. The caller's. */
 uint32_t *draft_db_fixture_tokens(uint32_t seed, size_t n);
 int draft_db_fixture_add(DraftDbFixture *fixture, uint32_t uid, uint32_t seed, size_t n);
+/* Bytes of a document of draft_db_fixture_add() as it is in the file that no other one has: its sum. */
+void draft_db_fixture_mark(const DraftDbFixture *fixture, uint32_t uid, uint32_t seed, size_t n,
+                           uint8_t mark[DRAFT_DB_FIXTURE_MARK_BYTES]);
 /* The seeds of the user's documents, newest first, each checked to be whole; how many there are. */
 size_t draft_db_fixture_seeds(DraftDbFixture *fixture, uint32_t uid, uint32_t *seeds, size_t max);
 /* A DraftDbVisit whose arg is the uid: the document is whole, and that user's. */
 int draft_db_fixture_whole(void *uidp, const DraftDbDocument *document);
 /* Whether the bytes are anywhere in the files of the folder. */
 bool draft_db_fixture_holds(const DraftDbFixture *fixture, const void *bytes, size_t len_bytes);
+
+/* A file system of so many KiB in place of the folder; false: this process may not. "" of options: none. */
+bool draft_db_fixture_mount(const DraftDbFixture *fixture, unsigned int kib, const char *options);
+void draft_db_fixture_unmount(const DraftDbFixture *fixture);
+/* Takes all the room that is left on it, to the last byte. */
+void draft_db_fixture_fill_disk(const DraftDbFixture *fixture);
 
 #endif

@@ -54,6 +54,8 @@ static void fill_tensor(char *data, const PackageEdit *edit, const GgufTensor *t
 }
 
 static void copy_keys(GgufWriter *writer, const PackageEdit *edit, const GgufFile *file) {
+    if (edit->key && !gguf_key(file, edit->key))
+        edit->put(writer, edit->key);
     for (size_t i = 0; i < gguf_n_keys(file); i++) {
         const GgufKey *key = gguf_key_at(file, i);
         char name[128];

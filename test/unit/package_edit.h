@@ -31,7 +31,7 @@ typedef struct PackageEdit {
     const char *spoil_tensor;   /* these bytes at its start */
     uint32_t spoil_bits;
     size_t spoil_bytes;
-    const char *key; /* replaced by what put() writes */
+    const char *key; /* replaced by what put() writes, or added */
     void (*put)(GgufWriter *writer, const char *name);
     uint32_t alignment;
 } PackageEdit;

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "engine/generation.h"
 #include "model/package.h"
 #include "test/unit/loaded_engine.h"
@@ -174,6 +175,48 @@ static void test_arrival_little_memory(void **state) {
     loaded_deinit(&loaded);
 }
 
+static void one_token(Engine *engine, bool makes_way, GenerationUsage *usage) {
+    const GenerationOptions greedy = { .max_tokens = 1, .no_reuse = true, .sampler = SAMPLER_OPTIONS_GREEDY };
+    const EngineYield no_waiting = { .no_waiting = true };
+    const uint32_t prompt[] = { 1, 2, 3 };
+    _cleanup_(generation_freep) Generation *generation = NULL;
+    GenerationTurn turn = { .priority = PRIORITY_NORMAL, .rank = PRIORITY_NORMAL };
+    GenerationStep step;
+    ErrText err = { "" };
+    int r;
+
+    assert_int_equal(generation_new(&generation, engine, prompt, ARRAY_LEN(prompt), &greedy, &err), 0);
+    turn.generation = generation;
+    assert_int_equal(generation_step_begin(&step, &turn, 1, &err), 0);
+    while ((r = generation_step_run(&step, makes_way ? &no_waiting : NULL, &err)) == GENERATION_E_WAITING) {
+        (void)usleep(5000);
+        assert_int_equal(engine_arrive(engine, &err), 0);
+    }
+    assert_int_equal(r, 0);
+    *usage = *generation_usage(generation);
+}
+
+/* What a prompt waits for weights on their way is time of the load, in the step and away from it. */
+static void test_arrival_is_load(void **state) {
+    char path[PATH_MAX];
+
+    loaded_make_package(*state, 8, false, false, path);
+    for (int makes_way = 0; makes_way < 2; makes_way++) {
+        const uint64_t start_ns = clock_now_ns();
+        GenerationUsage usage;
+        Loaded loaded = { 0 };
+
+        loaded_init(&loaded, path, LOADED_ARRIVING);
+        one_token(loaded.engine, makes_way, &usage);
+        assert_true(usage.prefill_ns > 0 && usage.load_ns > (makes_way ? 5000000u : 0u));
+        assert_true(usage.prefill_ns + usage.load_ns <= clock_now_ns() - start_ns);
+        one_token(loaded.engine, makes_way, &usage);
+        assert_int_equal(usage.load_ns, 0);
+        assert_true(usage.prefill_ns > 0);
+        loaded_deinit(&loaded);
+    }
+}
+
 static void test_arrival_cut_short(void **state) {
     ErrText err = { "" }, again = { "" };
     float logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
@@ -316,6 +359,7 @@ int main(void) {
         WITH_FOLDER(test_arrival_given_up),
         WITH_FOLDER(test_arrival_memory),
         WITH_FOLDER(test_arrival_little_memory),
+        WITH_FOLDER(test_arrival_is_load),
         WITH_FOLDER(test_arrival_cut_short),
         WITH_FOLDER(test_arrival_takes_no_memory),
         WITH_FOLDER(test_arrival_columns_cut_short),

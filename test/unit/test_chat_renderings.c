@@ -100,7 +100,22 @@ static void read_conversation(const json_t *from, ChatInput *input, ChatMessage 
     input->tools_bytes = *toolsp ? strlen(*toolsp) : 0;
 }
 
+static size_t n_ignored, n_tooled; /* conversations with tools */
+
 /* --- renderings --------------------------------------------------------------------------------------------------- */
+
+/* Says whether the template writes the same without the tools of the conversation. */
+static bool ignores_tools(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input,
+                          const StrBuf *text) {
+    _cleanup_(str_buf_deinit) StrBuf other = STR_BUF_NULL;
+    ChatInput without = *input;
+    ErrText err;
+
+    without.tools = NULL;
+    without.tools_bytes = 0;
+    return input->tools && !chat_template_render(chat, tokenizer, &without, &other, &err) &&
+           other.len_bytes == text->len_bytes && (!text->len_bytes || !memcmp(other.data, text->data, text->len_bytes));
+}
 
 static void check_rendering(const TemplateFile *template, const ChatTemplate *chat, const Tokenizer *tokenizer,
                             const ChatInput *input, const json_t *golden, size_t at) {
@@ -123,8 +138,16 @@ static void check_rendering(const TemplateFile *template, const ChatTemplate *ch
         (text.len_bytes && memcmp(text.data, json_string_value(out), text.len_bytes) != 0))
         fail_msg("%s, conversation %zu: \"%s\"\ninstead of \"%s\"", template->name, at, text.data,
                  json_string_value(out));
+    r = chat_template_encode(chat, tokenizer, input, &list, &err);
+    if (ignores_tools(chat, tokenizer, input, &text)) {
+        assert_int_equal(r, CHAT_E_UNUSED);
+        assert_ptr_equal(strstr(err.text, "tools: the model's chat template ignores them"), err.text);
+        n_ignored++;
+        return;
+    }
     /* The tokens say the same. */
-    assert_int_equal(chat_template_encode(chat, tokenizer, input, &list, &err), 0);
+    assert_int_equal(r, 0);
+    n_tooled += input->tools != NULL;
     for (size_t i = 0; i < list.n; i++)
         assert_int_equal(tokenizer_piece(tokenizer, list.ids[i], true, &shown), 0);
     assert_int_equal(shown.len_bytes, text.len_bytes);
@@ -168,6 +191,7 @@ static void test_chat_renderings_as_the_reference(void **state) {
     assert_in_range(n_templates, 40, TEMPLATES_MAX);
     for (size_t i = 0; i < n_templates; i++)
         check_template(&templates[i], conversations);
+    assert_true(n_ignored && n_tooled); /* templates of both kinds */
     json_decref(conversations);
 }
 

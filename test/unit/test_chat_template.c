@@ -352,7 +352,7 @@ static void test_chat_template_that_does_not_parse(void **state) {
     assert_non_null(strstr(err.text, "--raw"));
     small_chat_init(&small, "x");
     chat_template_describe(&small.chat, kind, sizeof(kind));
-    assert_string_equal(kind, "template");
+    assert_string_equal(kind, "template (takes no tools)");
     small_chat_deinit(&small);
 }
 

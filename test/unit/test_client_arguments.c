@@ -77,6 +77,10 @@ static void test_client_arguments_no_client(void **state) {
     assert_int_equal(coordgen_model_pair(NULL, NULL, NULL, 1, NULL), INVALID);
     assert_int_equal(coordgen_model_pair_list_start(NULL, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_model_pair_list(NULL, 1, NULL), INVALID);
+    assert_int_equal(coordgen_model_default_start(NULL, NULL, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_model_default(NULL, NULL, 1, NULL), INVALID);
+    assert_int_equal(coordgen_model_want_start(NULL, NULL, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_model_want(NULL, NULL, 1, NULL), INVALID);
 }
 
 static void test_client_arguments_no_reply(void **state) {

@@ -157,6 +157,94 @@ static void test_client_pair_of_models(void **state) {
     peer_end(&peer, client);
 }
 
+/* The default model asked for, chosen, and refused; a load that goes by the rule for requests; and a generation that
+ * waits for its model. */
+static void script_default(Peer *peer) {
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *ask = NULL;
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *choose = NULL;
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *want = NULL;
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *generate = NULL;
+    Coordgen__V1__ModelDefaultReply reply = COORDGEN__V1__MODEL_DEFAULT_REPLY__INIT;
+    Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
+    Coordgen__V1__GenerateDone done = COORDGEN__V1__GENERATE_DONE__INIT;
+    Coordgen__V1__ModelLoadReply load = COORDGEN__V1__MODEL_LOAD_REPLY__INIT;
+    Coordgen__V1__Model model = COORDGEN__V1__MODEL__INIT;
+
+    model.name = big;
+    model.has_default_by = model.has_usable_context_tokens = model.has_setting_context_tokens = true;
+    model.default_by = COORDGEN__V1__MODEL_DEFAULT_BY__MODEL_DEFAULT_BY_COMMAND;
+    model.usable_context_tokens = 64;
+    model.setting_context_tokens = 65;
+    reply.model = &model;
+    if (!peer_hello(peer) || !(ask = peer_next(peer)) || ask->op_case != COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT ||
+        ask->model_default->model)
+        return;
+    RESPONSE(one, MODEL_DEFAULT, model_default, &reply);
+    peer_send(peer, &one, ask->request_id);
+    if (!(choose = peer_next(peer)) || choose->op_case != COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT ||
+        !choose->model_default->model || strcmp(choose->model_default->model, small))
+        return;
+    peer_error(peer, choose->request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, why, "", 0);
+    if (!(want = peer_next(peer)) || want->op_case != COORDGEN__V1__REQUEST__OP_MODEL_LOAD ||
+        !want->model_load->on_demand || *want->model_load->model)
+        return;
+    load.model = &model;
+    RESPONSE(two, MODEL_LOAD, model_load, &load);
+    peer_send(peer, &two, want->request_id);
+    if (!(generate = peer_next(peer)) || generate->op_case != COORDGEN__V1__REQUEST__OP_GENERATE)
+        return;
+    progress.has_queue_position = progress.has_model_state = progress.has_model_permille = true;
+    progress.queue_position = 1;
+    progress.model_state = COORDGEN__V1__MODEL_STATE__MODEL_STATE_LOADING;
+    progress.model_permille = 250;
+    progress.model = big;
+    RESPONSE(three, GENERATE_PROGRESS, generate_progress, &progress);
+    peer_send(peer, &three, generate->request_id);
+    RESPONSE(four, GENERATE_DONE, generate_done, &done);
+    peer_send(peer, &four, generate->request_id);
+    frame_request_free(peer_next(peer));
+}
+
+static int on_waiting(void *arg, const CoordgenEvent *event) {
+    unsigned int *np = arg;
+
+    assert_int_equal(event->kind, COORDGEN_EVENT_PROGRESS);
+    assert_int_equal(event->model_state, COORDGEN_MODEL_LOADING);
+    assert_int_equal(event->permille, 250);
+    assert_string_equal(event->model, "big");
+    ++*np;
+    return 0;
+}
+
+static void test_client_pair_default(void **state) {
+    CoordgenGenerateOptions options;
+    const CoordgenModel *model;
+    CoordgenReply *reply = NULL;
+    unsigned int n = 0;
+    Peer peer;
+    CoordgenClient *client = peer_connect(&peer, script_default);
+
+    assert_int_equal(coordgen_model_default(client, NULL, 5000, &reply), 0);
+    model = coordgen_reply_model(reply, 0);
+    assert_string_equal(model->name, "big");
+    assert_int_equal(model->state, 0);
+    assert_int_equal(model->default_by, COORDGEN_MODEL_DEFAULT_BY_COMMAND);
+    assert_string_equal(coordgen_model_default_by_name((int)model->default_by), "command");
+    assert_int_equal(model->usable_context_tokens, 64);
+    assert_int_equal(model->setting_context_tokens, 65);
+    coordgen_reply_unref(reply);
+    assert_int_equal(coordgen_model_default(client, "small", 5000, NULL), COORDGEN_E_DENIED);
+    assert_int_equal(coordgen_model_want(client, NULL, 5000, &reply), 0);
+    assert_string_equal(coordgen_reply_model(reply, 0)->name, "big");
+    coordgen_reply_unref(reply);
+    coordgen_generate_options_init(&options);
+    options.prompt = "Once";
+    assert_int_equal(coordgen_generate(client, &options, on_waiting, &n, NULL), 0);
+    assert_int_equal(n, 1);
+    assert_string_equal(coordgen_model_default_by_name(99), "unknown");
+    peer_end(&peer, client);
+}
+
 static void test_client_pair_state_names(void **state) {
     assert_string_equal(coordgen_model_pair_state_name(COORDGEN_MODEL_PAIR_READY), "ready");
     assert_string_equal(coordgen_model_pair_state_name(COORDGEN_MODEL_PAIR_FAILED), "failed");
@@ -168,6 +256,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_client_pair_replies),
         cmocka_unit_test(test_client_pair_of_models),
+        cmocka_unit_test(test_client_pair_default),
         cmocka_unit_test(test_client_pair_state_names),
     };
 

@@ -156,6 +156,15 @@ static void test_config_wrong_lines(void **state) {
         { "max-active = 0", { "max-active", "1 to 64" } },
         { "max-queue", { "max-queue", "name = value" } },
         { "no-such-setting = 1", { "no-such-setting", "--help" } },
+        { "context-token = 1", { "context-token'", "did you mean 'context-tokens'?" } },
+        { "load-on-demand = some", { "load-on-demand", "all, admins, default-only, no" } },
+        { "model = a.gguf", { "model", "nor the name of a model" } },
+        { "preload = a, b.cgm", { "preload", "'b.cgm' is not an absolute path" } },
+        { "[models x]", { "[models x]", "[model NAME]" } },
+        { "[model x", { "[model x", "[model NAME]" } },
+        { "[model]", { "[model]", "[model NAME]" } },
+        { "[model ]", { "[model NAME]", "''" } },
+        { "[model /a/x.cgm]", { "/a/x.cgm", "not by a path" } },
         { "device = toaster", { "toaster", "reference, cpu" } },
         { "api-may-load = maybe", { "api-may-load", "maybe" } },
         { "frame-max = 1K", { "frame-max", "4K to 4M" } },
@@ -196,7 +205,7 @@ static void test_config_file_with_nul(void **state) {
         assert_int_equal(fwrite("max-queue = 1\0\n", 1, 15, file), 15);
         assert_int_equal(fclose(file), 0);
     }
-    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config_read_file(config, path, true, &err), CONFIG_E_FILE);
     assert_non_null(strstr(err.text, "NUL"));
     config_free(config);
@@ -212,7 +221,7 @@ static void test_config_file_with_byte_order_mark(void **state) {
     write_file(root, "/mark.conf",
                "\xef\xbb\xbf"
                "max-queue = 7\r\n# end\r\n");
-    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config_read_file(config, path, true, &err), 0);
     assert_int_equal(config->max_queue, 7);
     config_free(config);
@@ -266,6 +275,49 @@ static void test_config_actions(void **state) {
         assert_int_equal(config_load(&config, root->path, 2, argv, &action, &err), 0);
         assert_int_equal(action, cases[i].action);
         config_free(config);
+    }
+}
+
+/* A user's own service reads the user's files and has the user's folders, for root too, and nothing of the system's. */
+static void test_config_of_a_user(void **state) {
+    static const char *const names[] = { "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
+                                         "XDG_CACHE_HOME" };
+    const Root *root = *state;
+    char *before[ARRAY_LEN(names)], home[sizeof(root->path) + 16], expected[sizeof(root->path) + 64];
+    Config *config;
+    ErrText err;
+
+    write_file(root, "/etc/coordgen/coordgend.conf", "no such line\n");
+    write_file(root, "/ada/.config/coordgen/coordgend.conf", "max-active = 3\nmax-queue = 7\n");
+    write_file(root, "/ada/.config/coordgen/coordgend.conf.d/50-a.conf", "max-queue = 9\n");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        before[i] = getenv(names[i]) ? strdup(getenv(names[i])) : NULL;
+        unsetenv(names[i]);
+    }
+    snprintf(home, sizeof(home), "%s/ada", root->path);
+    setenv("HOME", home, 1);
+    assert_null(LOAD(root, CONFIG_E_FILE, &err));
+    config = LOAD(root, 0, &err, "--user", "--threads=2");
+    assert_true(config->is_users);
+    assert_int_equal(config->max_active, 3);
+    assert_int_equal(config->max_queue, 9);
+    assert_int_equal(config->threads, 2);
+    snprintf(expected, sizeof(expected), "%s/.local/share/coordgen/models", home);
+    assert_string_equal(config->model_dir, expected);
+    snprintf(expected, sizeof(expected), "%s/.local/state/coordgen/draftdb", home);
+    assert_string_equal(config->draft_db_dir, expected);
+    snprintf(expected, sizeof(expected), "%s/.cache/coordgen", home);
+    assert_string_equal(config->cache_dir, expected);
+    config_free(config);
+    write_file(root, "/ada/.config/coordgen/coordgend.conf", "max-activ = 3\n");
+    assert_null(LOAD(root, CONFIG_E_FILE, &err, "--user"));
+    assert_non_null(strstr(err.text, "/ada/.config/coordgen/coordgend.conf:1: unknown setting 'max-activ'"));
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (before[i])
+            setenv(names[i], before[i], 1);
+        else
+            unsetenv(names[i]);
+        free(before[i]);
     }
 }
 
@@ -346,6 +398,123 @@ static void count_change(void *arg, const char *name, const char *from, const ch
         changes->n_live++;
     else
         changes->n_restart++;
+}
+
+/* How models stand in settings: names, and paths. */
+static void test_config_names_of_models(void **state) {
+    ErrText err;
+    Config *config = LOAD(*state, 0, &err, "--model=small", "--preload= a ,/m/b.cgm,,größe");
+    char model[64];
+    const char *rest = config->preload;
+
+    assert_string_equal(config->model, "small");
+    assert_int_equal(config->load_on_demand, CONFIG_DEMAND_ALL);
+    rest = config_next_model(rest, model, sizeof(model));
+    assert_string_equal(model, "a");
+    rest = config_next_model(rest, model, sizeof(model));
+    assert_string_equal(model, "/m/b.cgm");
+    rest = config_next_model(rest, model, sizeof(model));
+    assert_string_equal(model, "größe");
+    assert_null(config_next_model(rest, model, sizeof(model)));
+    assert_null(config_next_model("", model, sizeof(model)));
+    assert_true(config_is_path("a/b") && config_is_path("b.cgm") && config_is_path("b.gguf"));
+    assert_false(config_is_path("b") || config_is_path("qwen2.5-coder") || config_is_path(""));
+    config_free(config);
+}
+
+/* Sections of models: what they say goes before what holds for all, and the next one or the file's end is theirs. */
+static void test_config_sections(void **state) {
+    const Root *root = *state;
+    char path[128], flag[160], *text;
+    size_t len_bytes;
+    ErrText err;
+    Config *config, *again;
+    FILE *file;
+
+    write_file(root, "/etc/coordgen/coordgend.conf",
+               "context-tokens = 100\n[model a b]\ncontext-tokens = 200 # more\n[model c]\ndevice = reference\n");
+    write_file(root, "/etc/coordgen/coordgend.conf.d/50-a.conf",
+               "max-queue = 7\n[model  a b ]\nweights-memory = 50%\n");
+    config = LOAD(root, 0, &err, "--context-tokens=300");
+    assert_int_equal(config->max_queue, 7); /* the section of the file before has ended */
+    assert_int_equal(config_context_tokens(config, "a b"), 200);
+    assert_int_equal(config_context_tokens(config, "c"), 300);
+    assert_int_equal(config_context_tokens(config, "other"), 300);
+    assert_int_equal(config_device(config, "c"), ENGINE_DEVICE_REFERENCE);
+    assert_int_equal(config_device(config, "a b"), ENGINE_DEVICE_CPU);
+    assert_int_equal(config_weights_memory(config, "a b").percent, 50);
+    assert_false(config_weights_memory(config, "c").is_set);
+    assert_string_equal(config_next_section(config, NULL), "a b");
+    assert_string_equal(config_next_section(config, "a b"), "c");
+    assert_null(config_next_section(config, "c"));
+
+    /* What is shown can be read back. */
+    snprintf(path, sizeof(path), "%s/printed.conf", root->path);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    config_print(config, file);
+    assert_int_equal(fclose(file), 0);
+    snprintf(flag, sizeof(flag), "--config=%s", path);
+    again = LOAD(root, 0, &err, flag);
+    assert_int_equal(config_context_tokens(again, "a b"), 200);
+    assert_int_equal(config_weights_memory(again, "a b").percent, 50);
+    assert_int_equal(config_device(again, "c"), ENGINE_DEVICE_REFERENCE);
+    assert_int_equal(file_slurp(path, 1 << 20, &text, &len_bytes, &err), 0);
+    assert_non_null(
+        strstr(text, "\n\n[model a b]\ncontext-tokens = 200\nweights-memory = 50%\n\n[model c]\ndevice = ref"));
+    free(text);
+    config_free(config);
+    config_free(again);
+}
+
+static void test_config_wrong_sections(void **state) {
+    static const struct {
+        const char *line, *words;
+    } cases[] = {
+        { "context-token = 9", "unknown setting 'context-token' of [model x]: did you mean 'context-tokens'?" },
+        { "threads = 9", "threads holds for all models: it stands before the sections" },
+        { "nothing = 9", "it may have context-tokens, weights-memory and device" },
+        { "context-tokens = 9", "context-tokens: '9' is out of range" },
+        { "device = toaster", "reference" },
+    };
+    char text[128];
+    ErrText err;
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        snprintf(text, sizeof(text), "[model x]\n%s\n", cases[i].line);
+        write_file(*state, "/etc/coordgen/coordgend.conf", text);
+        LOAD(*state, CONFIG_E_FILE, &err);
+        assert_non_null(strstr(err.text, "coordgend.conf:2: "));
+        if (!strstr(err.text, cases[i].words))
+            fail_msg("%s: %s", cases[i].line, err.text);
+    }
+}
+
+/* A reload takes over what holds live, of sections that were there, have come and have gone. */
+static void test_config_reload_of_sections(void **state) {
+    Changes changes = { 0 };
+    Config *from, *to;
+    ErrText err;
+
+    write_file(*state, "/etc/coordgen/coordgend.conf",
+               "[model a]\ncontext-tokens = 100\nweights-memory = 10%\n[model gone]\ncontext-tokens = 50\n");
+    from = LOAD(*state, 0, &err);
+    write_file(*state, "/etc/coordgen/coordgend.conf",
+               "[model a]\ncontext-tokens = 200\nweights-memory = 20%\n[model new]\ncontext-tokens = 70\n");
+    to = LOAD(*state, 0, &err);
+    config_compare(from, to, count_change, &changes);
+    assert_int_equal(changes.n_live, 3);
+    assert_int_equal(changes.n_restart, 1);
+    assert_int_equal(config_take_live(from, to), 0);
+    assert_int_equal(config_context_tokens(from, "a"), 200);
+    assert_int_equal(config_context_tokens(from, "new"), 70);
+    assert_int_equal(config_context_tokens(from, "gone"), 4096);
+    assert_int_equal(config_weights_memory(from, "a").percent, 10);
+    changes = (Changes){ 0 };
+    config_compare(from, to, count_change, &changes);
+    assert_int_equal(changes.n_live, 0);
+    config_free(from);
+    config_free(to);
 }
 
 static void test_config_reload(void **state) {
@@ -502,7 +671,7 @@ static void test_config_weights_image(void **state) {
     ErrText err = { "" };
     char text[32];
 
-    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config->weights_image, CONFIG_IMAGE_AUTO);
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         assert_int_equal(config_set(config, "weights-image", words[i].value, &err), 0);
@@ -633,9 +802,24 @@ static void test_config_isa_of_environment(void **state) {
     assert_int_equal(unsetenv("COORDGEN_ISA"), 0);
 }
 
+/* A setting that there is not is told with the one that may be meant. */
+static void test_config_unknown_settings(void **state) {
+    _cleanup_(config_freep) Config *config = NULL;
+    ErrText err = { "" };
+
+    assert_int_equal(config_new(&config, false, &err), 0);
+    assert_int_equal(config_set(config, "thread", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "unknown setting 'thread': did you mean 'threads'?");
+    assert_int_equal(config_set(config, "max-qeue", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "unknown setting 'max-qeue': did you mean 'max-queue'?");
+    assert_int_equal(config_set(config, "nonsense", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "unknown setting 'nonsense': see coordgend --help");
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_root, teardown_root)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config_unknown_settings),
         TEST(test_config_defaults),
         TEST(test_config_order),
         TEST(test_config_file_replaces_defaults),
@@ -645,9 +829,14 @@ int main(void) {
         TEST(test_config_wrong_flags),
         TEST(test_config_flags),
         TEST(test_config_actions),
+        TEST(test_config_of_a_user),
         TEST(test_config_no_cache_folder),
         TEST(test_config_print_round_trip),
         TEST(test_config_reload),
+        TEST(test_config_names_of_models),
+        TEST(test_config_sections),
+        TEST(test_config_wrong_sections),
+        TEST(test_config_reload_of_sections),
         TEST(test_config_sources_of_drafts),
         TEST(test_config_table),
         TEST(test_config_isa_of_environment),

@@ -3,11 +3,14 @@
 #define _GNU_SOURCE
 #include "client/ctl/ctl.h"
 
+#include <fcntl.h>
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -226,6 +229,43 @@ static void test_ctl_put_keeps_a_terminal_safe(void **state) {
     check_put("\033[0m", 4, false, "\033[0m", 4); /* a file gets every byte */
 }
 
+/* Characters count as they are wide; what is no text takes a column a byte. */
+static void test_ctl_put_lines(void **state) {
+    static const char text[] = "Gr\xc3\xbc\xc3\x9f"
+                               "e!\n\n\xe4\xb8\x96\xe7\x95\x8c"
+                               "x\n\xff\xfe\xff\xfe\xff"
+                               "end\ne\xcc\x81\xcc\x81"
+                               "abcd";
+    _cleanup_(freep) char *out = NULL;
+    size_t len_bytes;
+    FILE *file = open_memstream(&out, &len_bytes);
+
+    assert_non_null(setlocale(LC_CTYPE, "C.UTF-8"));
+    ctl_put_lines(file, text, 4);
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(out, "Gr\xc3\xbc\xc3\x9f\n\n\xe4\xb8\x96\xe7\x95\x8c\n\xff\xfe\xff\xfe\n"
+                             "e\xcc\x81\xcc\x81"
+                             "abc\n");
+}
+
+static void test_ctl_columns(void **state) {
+    static const struct {
+        const char *given;
+        unsigned columns;
+    } cases[] = { { "50", 50 }, { "0", 80 }, { "many", 80 }, { "99999999", 80 }, { NULL, 80 } };
+    int fd = open("/dev/null", O_RDONLY);
+
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        if (cases[i].given)
+            setenv("COLUMNS", cases[i].given, 1);
+        else
+            unsetenv("COLUMNS");
+        assert_int_equal(ctl_columns(fd), cases[i].columns);
+    }
+    close(fd);
+}
+
 static void test_ctl_put_escaped(void **state) {
     static const char in[] = "a\n\\\xe2\x82\xac\x1b\xff";
     char *text = NULL;
@@ -339,6 +379,8 @@ int main(void) {
         cmocka_unit_test(test_ctl_reals),
         cmocka_unit_test(test_ctl_progress_queued),
         cmocka_unit_test(test_ctl_put_keeps_a_terminal_safe),
+        cmocka_unit_test(test_ctl_put_lines),
+        cmocka_unit_test(test_ctl_columns),
         cmocka_unit_test(test_ctl_put_escaped),
         cmocka_unit_test(test_ctl_json_text_is_always_text),
         cmocka_unit_test(test_ctl_amounts),

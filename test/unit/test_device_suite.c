@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "test/device/allocation_wrap.h"
 #include "test/device/toy_device.h"
+#include "test/device/toy_graphs.h"
 #include "test/device/toy_npu.h"
 #include "test/unit/patience.h"
 
@@ -155,6 +156,7 @@ static void run_subsets(void) {
 int main(void) {
     run(&toy_device, DEVICE_SCOPE_ALL);
     run(&toy_npu_device, DEVICE_SCOPE_ALL);
+    run(&toy_graphs_device, DEVICE_SCOPE_ALL);
     run_levels(reference_device, "reference");
     run_levels(cpu_device, "cpu");
     run_npu();

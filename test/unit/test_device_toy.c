@@ -3,6 +3,8 @@
  * the tokens that the reference device gives, on a small model and on the real one, and whatever shares a step or is
  * drafted in it changes no bit. */
 #undef NDEBUG
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +16,12 @@
 
 #include <cmocka.h>
 
+#include "engine/engine_private.h"
 #include "test/device/toy_device.h"
+#include "test/device/toy_graphs.h"
 #include "test/device/toy_npu.h"
+#include "test/unit/drafted_run.h"
+#include "test/unit/npu_engine.h"
 #include "test/unit/patience.h"
 #include "test/unit/real_model.h"
 #include "test/unit/tiny_engine.h"
@@ -241,6 +247,131 @@ static void test_device_toy_threads(void **state) {
     assert_memory_equal(logits[0], logits[1], sizeof(logits[0]));
 }
 
+/* --- static graphs ------------------------------------------------------------------------------------------------ */
+
+enum {
+    GRAPHS_PROMPT = 150, /* rows for more than one graph of prompts */
+};
+
+/* A package of static activations none of which has outliers beside it. */
+static const char *make_clipped(ImportFixture *fixture) {
+    static ImportReport report;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    ImportMethod method = import_method_plain;
+    ErrText err = { "" };
+
+    import_fixture_source(fixture, &maker);
+    method.profile = import_fixture_profile;
+    fixture->options.method = &method;
+    fixture->options.recipe.static_activations = true;
+    fixture->options.recipe.prune_percent = 100;
+    if (import_run(fixture->source, NULL, &fixture->options, &report, &err))
+        fail_msg("%s", err.text);
+    fixture->options.method = NULL;
+    return report.path;
+}
+
+/* own: NULL: the cpu device. */
+static void load_graphs(NpuEngine *loaded, const char *package, const BackendDevice *own, GraphForm form) {
+    static char image[PATH_MAX];
+
+    snprintf(image, sizeof(image), "%s.image", package);
+    npu_engine_load(loaded,
+                    &(EngineOptions){ .path = package,
+                                      .device = ENGINE_DEVICE_CPU,
+                                      .own_device = own,
+                                      .isa = ISA_BEST,
+                                      .chunk_tokens = 256,
+                                      .image_path = own ? image : NULL,
+                                      .graphs = { .form = form } },
+                    2);
+}
+
+/* Its products are those of the cpu device and its operators are that device's: so is every bit of an answer, with
+ * graphs from the package and from an image, and with prompts that go through the queue. */
+static void test_device_toy_graphs(void **state) {
+    static const GraphForm forms[] = { GRAPH_FORM_MATERIALISED, GRAPH_FORM_PACKED };
+    const GenerationSpeculation none = { 0 };
+    const char *package = make_clipped(*state);
+    Given expected;
+
+    for (size_t i = 0; i <= ARRAY_LEN(forms); i++) {
+        NpuEngine loaded;
+        Given given;
+        GenerationOptions options;
+
+        load_graphs(&loaded, package, i ? &toy_graphs_device.device : NULL, i ? forms[i - 1] : GRAPH_FORM_AUTO);
+        options = given_options(&given, loaded.engine, ANSWER, false, &none);
+        given_run(&given, given_begin(loaded.engine, GRAPHS_PROMPT, &options));
+        assert_int_equal(given.n, ANSWER);
+        if (i)
+            given_check_same(&given, &expected);
+        else
+            expected = given;
+        npu_engine_unload(&loaded);
+    }
+}
+
+/* A device that is lost for a moment: some call of its products fails. */
+static BackendOps failing_ops;
+static const BackendOps *real_ops;
+static size_t fails_at, n_calls;
+
+static int failing_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                          size_t rows, const LinearOutput *out, ErrText *err) {
+    if (++n_calls == fails_at)
+        return err_set(err, -EIO, "toy-graphs: the NPU does not answer: it was reset");
+    return real_ops->linear(backend, linears, n, in, rows, out, err);
+}
+
+static int failing_end(Backend *backend, size_t slot, BackendTime *time, ErrText *err) {
+    int r = real_ops->linear_end(backend, slot, time, err);
+
+    if (++n_calls == fails_at)
+        return err_set(err, -EIO, "toy-graphs: the NPU does not answer: it was reset");
+    return r;
+}
+
+/* What a device says of a failure ends the step, with its words; the sequence is as it was, and the next step is as if
+ * nothing had been. By the queue and without. */
+static void test_device_toy_graphs_fail(void **state) {
+    const char *package = make_clipped(*state);
+    NpuEngine loaded;
+    uint32_t tokens[GRAPHS_PROMPT];
+    float logits[2][TINY_VOCAB];
+
+    load_graphs(&loaded, package, &toy_graphs_device.device, GRAPH_FORM_PACKED);
+    given_prompt(tokens, GRAPHS_PROMPT, TINY_VOCAB);
+    real_ops = loaded.engine->backend->ops;
+    failing_ops = *real_ops;
+    failing_ops.linear = failing_linear;
+    failing_ops.linear_end = failing_end;
+    loaded.engine->backend->ops = &failing_ops;
+    for (size_t n = 20; n <= GRAPHS_PROMPT; n += GRAPHS_PROMPT - 20) {
+        Sequence *sequence;
+
+        assert_int_equal(sequence_new(&sequence, loaded.engine, GRAPHS_PROMPT, NULL), 0);
+        fails_at = n_calls = 0;
+        forward(loaded.engine, sequence, tokens, n, logits[0]);
+        assert_true(n_calls > 3);
+        for (fails_at = 1; fails_at <= 3; fails_at++) {
+            ErrText err = { "" };
+
+            sequence_rewind(sequence, 0);
+            n_calls = 0;
+            assert_int_equal(engine_forward(loaded.engine, sequence, tokens, n, 1, logits[1], &err), -EIO);
+            assert_non_null(strstr(err.text, "the NPU does not answer"));
+            assert_int_equal(sequence_n_tokens(sequence), 0);
+            forward(loaded.engine, sequence, tokens, n, logits[1]);
+            assert_memory_equal(logits[1], logits[0], sizeof(logits[0]));
+        }
+        sequence_free(sequence);
+    }
+    assert_true(loaded.engine->queue_counts.n_products > 0);
+    loaded.engine->backend->ops = real_ops;
+    npu_engine_unload(&loaded);
+}
+
 /* A package is nothing for a device that reads sources, and it is the one that says so. */
 static void test_device_toy_is_named(void **state) {
     const ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -301,6 +432,7 @@ int main(void) {
         cmocka_unit_test(test_device_toy_tokens),     cmocka_unit_test(test_device_toy_trees),
         cmocka_unit_test(test_device_toy_threads),    WITH_FOLDER(test_device_toy_is_named),
         cmocka_unit_test(test_device_toy_real_model), cmocka_unit_test(test_device_toy_npu_tokens),
+        WITH_FOLDER(test_device_toy_graphs),          WITH_FOLDER(test_device_toy_graphs_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,8 @@ static mode_t mode_of(const char *path) {
 
 static void test_draft_db_files(void **state) {
     DraftDbFixture *fixture = *state;
-    char log[256], other[256];
+    char log[256], other[256], holder[64];
+    const DraftClockReading now = draft_db_fixture_now(fixture);
     DraftDb *second = NULL;
     ErrText err;
 
@@ -62,9 +63,12 @@ static void test_draft_db_files(void **state) {
     assert_int_equal(mode_of(fixture->path), 0600);
     assert_int_equal(mode_of(log), 0600);
 
-    assert_int_equal(draft_db_open(&second, fixture->path, &fixture->limits, fixture->now_s, &err), DRAFT_DB_E_BUSY);
+    assert_int_equal(draft_db_open(&second, fixture->path, &fixture->limits, &now, &err), DRAFT_DB_E_BUSY);
     assert_null(second);
-    assert_non_null(strstr(err.text, "another process writes"));
+    snprintf(holder, sizeof(holder), "process %d uses this draft database", (int)getpid());
+    assert_non_null(strstr(err.text, holder));
+    snprintf(other, sizeof(other), "%s-shm", fixture->path); /* a file that SQLite would map */
+    assert_int_equal(access(other, F_OK), -1);
 
     assert_int_equal(chmod(fixture->folder, 0750), 0);
     assert_int_equal(draft_db_fixture_open(fixture), -EPERM);
@@ -100,8 +104,9 @@ static int one_document(void *arg, const DraftDbDocument *document) {
 
 static void test_draft_db_round_trips(void **state) {
     static const uint8_t other[DRAFT_DB_TOKENIZER_BYTES] = "another";
-    const DraftDbDocument empty = { .uid = 9, .tokenizer = other, .time_s = 1 };
+    const DraftDbDocument empty = { .uid = 9, .tokenizer = other };
     DraftDbFixture *fixture = *state;
+    const DraftClockReading now = draft_db_fixture_now(fixture);
     DraftDbRead read;
     int n = 0;
 
@@ -109,7 +114,7 @@ static void test_draft_db_round_trips(void **state) {
     assert_int_equal(draft_db_fixture_add(fixture, 7, 100, 1), 0);
     assert_int_equal(draft_db_fixture_add(fixture, 7, 101, 65536), 0);
     assert_int_equal(draft_db_fixture_add(fixture, 7, 102, 600), 0);
-    assert_int_equal(draft_db_add(fixture->db, &empty, &fixture->err), 0);
+    assert_int_equal(draft_db_add(fixture->db, &empty, &now, &fixture->err), 0);
     for (int i = 0; i < 2; i++) {
         ASSERT_SEEDS(fixture, 7, 102, 101, 100);
         n = 0;
@@ -136,16 +141,17 @@ static void test_draft_db_round_trips(void **state) {
 static void test_draft_db_refuses(void **state) {
     DraftDbFixture *fixture = *state;
     _cleanup_(freep) uint32_t *tokens = calloc(DRAFT_DB_TOKENS_MAX + 1, sizeof(*tokens));
-    DraftDbDocument document = { .uid = 1, .tokenizer = draft_db_fixture_tokenizer, .tokens = tokens, .time_s = 1 };
+    DraftDbDocument document = { .uid = 1, .tokenizer = draft_db_fixture_tokenizer, .tokens = tokens };
+    const DraftClockReading now = draft_db_fixture_now(fixture);
 
     assert_non_null(tokens);
     fixture->limits.bytes_max = 20000;
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     document.n_tokens = DRAFT_DB_TOKENS_MAX + 1;
-    assert_int_equal(draft_db_add(fixture->db, &document, &fixture->err), DRAFT_DB_E_TOO_LARGE);
+    assert_int_equal(draft_db_add(fixture->db, &document, &now, &fixture->err), DRAFT_DB_E_TOO_LARGE);
     document.n_tokens = 3;
     document.n_prompt = 4;
-    assert_int_equal(draft_db_add(fixture->db, &document, &fixture->err), -EINVAL);
+    assert_int_equal(draft_db_add(fixture->db, &document, &now, &fixture->err), -EINVAL);
     assert_int_equal(draft_db_fixture_add(fixture, 1, 5, 5000), DRAFT_DB_E_TOO_LARGE);
     assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 0);
 }
@@ -226,6 +232,7 @@ static void test_draft_db_bytes(void **state) {
 
 static void test_draft_db_age(void **state) {
     DraftDbFixture *fixture = *state;
+    DraftClockReading now;
 
     fixture->limits.age_max_s = 100;
     assert_int_equal(draft_db_fixture_open(fixture), 0);
@@ -237,7 +244,9 @@ static void test_draft_db_age(void **state) {
     assert_int_equal(draft_db_fixture_add(fixture, 2, 21, 5), 0);
     assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 0);
     ASSERT_SEEDS(fixture, 2, 21, 20);
-    assert_int_equal(draft_db_expire(fixture->db, fixture->now_s + 100, &fixture->err), 0);
+    fixture->now_s += 100;
+    now = draft_db_fixture_now(fixture);
+    assert_int_equal(draft_db_expire(fixture->db, &now, &fixture->err), 0);
     ASSERT_SEEDS(fixture, 2, 21);
     fixture->now_s += 1000;
     assert_int_equal(draft_db_fixture_open(fixture), 0);
@@ -315,21 +324,6 @@ static void test_draft_db_forget_which(void **state) {
     assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 0);
 }
 
-/* Bytes of a document as it is in the file that no other one has: its sum. */
-static void mark_of(const DraftDbFixture *fixture, uint32_t uid, uint32_t seed, size_t n, uint8_t mark[16]) {
-    _cleanup_(freep) uint32_t *tokens = draft_db_fixture_tokens(seed, n);
-    const DraftDbDocument document = {
-        .uid = uid, .tokenizer = draft_db_fixture_tokenizer, .n_prompt = n / 2, .time_s = fixture->now_s
-    };
-    _cleanup_(freep) uint8_t *blob = NULL;
-    uint8_t owner[DRAFT_DB_OWNER_BYTES];
-    size_t blob_bytes;
-
-    draft_db_owner(&document, owner);
-    assert_int_equal(draft_db_blob_encode(tokens, n, owner, sizeof(owner), &blob, &blob_bytes), 0);
-    memcpy(mark, blob + 10, 16);
-}
-
 /* A number of the test's own, the same in every run. */
 static uint32_t draw(uint64_t *random, uint32_t n) {
     *random = *random * 6364136223846793005u + 1442695040888963407u;
@@ -346,7 +340,7 @@ static void test_draft_db_forget_bytes(void **state) {
     };
     static const uint32_t n_tokens[] = { 20, 60, 140, 300, 1200 };
     static uint32_t sizes[N];
-    static uint8_t marks[N][16];
+    static uint8_t marks[N][DRAFT_DB_FIXTURE_MARK_BYTES];
     DraftDbFixture *fixture = *state;
     const DraftDbForget what = { .uid = (const uint32_t[]){ 1 } };
     uint64_t n, random = 1;
@@ -358,7 +352,7 @@ static void test_draft_db_forget_bytes(void **state) {
     assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
     for (uint32_t i = 0; i < N; i++) {
         sizes[i] = n_tokens[draw(&random, ARRAY_LEN(n_tokens))];
-        mark_of(fixture, 1 + i % 3 % 2, i, sizes[i], marks[i]);
+        draft_db_fixture_mark(fixture, 1 + i % 3 % 2, i, sizes[i], marks[i]);
         assert_int_equal(draft_db_fixture_add(fixture, 1 + i % 3 % 2, i, sizes[i]), 0);
     }
     for (uint32_t i = 0; i < N; i += 100)

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/file_io.h"
 #include "spec/draft_db_private.h"
 #include "test/unit/draft_db_fixture.h"
@@ -221,60 +222,100 @@ static void test_draft_db_damage_rows(void **state) {
     assert_int_equal(seeds[1], 0);
 }
 
-/* --- readers ------------------------------------------------------------------------------------------------------ */
+/* --- others who have it ------------------------------------------------------------------------------------------- */
 
-static void test_draft_db_damage_reader(void **state) {
-    DraftDbFixture *fixture = *state, reader = { 0 };
+/* A process of its own that opens the file with SQLite, does what the statement says, and keeps it so until its end of
+ * the pipe is closed. */
+static pid_t start_holder(const DraftDbFixture *fixture, const char *statement, int *endp) {
+    int ready[2], end[2];
+    char byte = 0;
+    pid_t child;
 
-    assert_int_equal(draft_db_open_reader(&reader.db, fixture->path, &reader.err), -ENOENT);
-    assert_int_equal(draft_db_fixture_open(fixture), 0);
-    assert_int_equal(draft_db_fixture_add(fixture, 1, 10, 5), 0);
-    assert_int_equal(draft_db_open_reader(&reader.db, fixture->path, &reader.err), 0);
-    assert_int_equal(draft_db_fixture_add(fixture, 1, 11, 5), 0);
-    assert_int_equal(draft_db_fixture_seeds(&reader, 1, NULL, 0), 2);
-    assert_int_equal(draft_db_fixture_add(&reader, 1, 12, 5) != 0, 1);
-    assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 2);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(end, O_CLOEXEC), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        sqlite3 *other = NULL;
 
-    /* It never renames what the writer has open. */
-    draft_db_fixture_close(fixture);
-    draft_db_fixture_close(&reader);
-    write_file(fixture->path, "no database", 11);
-    assert_int_equal(draft_db_open_reader(&reader.db, fixture->path, &reader.err), DRAFT_DB_E_DAMAGED);
-    assert_null(reader.db);
-    assert_false(there(fixture, ".corrupt-1"));
+        close(end[1]);
+        if (sqlite3_open(fixture->path, &other) || sqlite3_exec(other, statement, NULL, NULL, NULL) ||
+            write(ready[1], &byte, 1) != 1 || read(end[0], &byte, 1) < 0)
+            _exit(1);
+        sqlite3_close(other);
+        _exit(0);
+    }
+    close(ready[1]);
+    close(end[0]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    *endp = end[1];
+    return child;
 }
 
-/* Who holds the database for long is waited for, but not for ever. */
-static void test_draft_db_damage_busy(void **state) {
-    DraftDbFixture *fixture = *state;
-    sqlite3 *other = NULL;
+static void end_holder(pid_t child, int end) {
+    int status;
 
-    assert_int_equal(draft_db_fixture_open(fixture), 0);
-    assert_int_equal(sqlite3_open(fixture->path, &other), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(draft_db_fixture_add(fixture, 1, 10, 5), DRAFT_DB_E_BUSY);
-    assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(draft_db_fixture_add(fixture, 1, 10, 5), 0);
-    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+    close(end);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
-/* While another connection reads the log, that cannot be emptied: what is forgotten is said to be in it still. */
-static void test_draft_db_damage_forget_again(void **state) {
+/* Whoever has the file, with whatever lock, is named at once; it is opened as soon as that one has gone. */
+static void test_draft_db_damage_held(void **state) {
+    static const char *const statements[] = { "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "BEGIN; SELECT * FROM document",
+                                              "PRAGMA locking_mode = EXCLUSIVE; SELECT * FROM document" };
     DraftDbFixture *fixture = *state;
-    const DraftDbForget what = { .uid = (const uint32_t[]){ 1 } };
-    sqlite3 *other = NULL;
-    uint64_t n = 0;
 
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     assert_int_equal(draft_db_fixture_add(fixture, 1, 10, 5), 0);
-    assert_int_equal(sqlite3_open(fixture->path, &other), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(other, "BEGIN; SELECT count(*) FROM document", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(draft_db_forget(fixture->db, &what, &n, &fixture->err), DRAFT_DB_E_BUSY);
-    assert_int_equal(n, 1);
-    assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 0);
-    assert_int_equal(sqlite3_close(other), SQLITE_OK);
-    assert_int_equal(draft_db_forget(fixture->db, &what, &n, &fixture->err), 0);
-    assert_int_equal(n, 0);
+    for (size_t i = 0; i < ARRAY_LEN(statements); i++) {
+        const uint64_t start_ns = clock_now_ns();
+        char name[64];
+        pid_t child;
+        int end;
+
+        draft_db_fixture_close(fixture);
+        child = start_holder(fixture, statements[i], &end);
+        assert_int_equal(draft_db_fixture_open(fixture), DRAFT_DB_E_BUSY);
+        assert_null(fixture->db);
+        snprintf(name, sizeof(name), "process %d uses this draft database", (int)child);
+        assert_non_null(strstr(fixture->err.text, name));
+        assert_true(clock_now_ns() - start_ns < UINT64_C(20) * 1000 * 1000 * 1000); /* SQLite's waits were 2 s each */
+        end_holder(child, end);
+        assert_int_equal(draft_db_fixture_open(fixture), 0);
+        assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 1);
+    }
+}
+
+/* Files that another process empties or overwrites while they are in use: no map of them is there to fault. */
+static void test_draft_db_damage_cut_in_use(void **state) {
+    static const char *const suffixes[] = { "", "-wal", "-shm" };
+    DraftDbFixture *fixture = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
+        char path[256];
+        int r = 0;
+
+        assert_int_equal(draft_db_fixture_open(fixture) & ~DRAFT_DB_E_SET_ASIDE, 0);
+        for (uint32_t k = 0; k < 50; k++)
+            assert_int_equal(draft_db_fixture_add(fixture, 1, k, 500), 0);
+        snprintf(path, sizeof(path), "%s%s", fixture->path, suffixes[i]);
+        assert_int_equal(there(fixture, suffixes[i]), i < 2);
+        if (i < 2)
+            assert_int_equal(truncate(path, 0), 0);
+        assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA shrink_memory", &fixture->err), 0);
+        for (uint32_t k = 0; k < 50; k++) {
+            DraftDbRead read;
+            uint32_t uid = 1;
+
+            r = draft_db_each(fixture->db, 1, draft_db_fixture_tokenizer, UINT64_MAX, draft_db_fixture_whole, &uid,
+                              &read, &fixture->err);
+            assert_int_equal(r & ~DRAFT_DB_E_SET_ASIDE, 0);
+            assert_int_equal(draft_db_fixture_add(fixture, 1, 100 + k, 500) & ~DRAFT_DB_E_SET_ASIDE, 0);
+        }
+        assert_int_equal(draft_db_fixture_add(fixture, 1, 1000, 500), 0);
+    }
 }
 
 /* --- a full disk -------------------------------------------------------------------------------------------------- */
@@ -315,8 +356,7 @@ static void test_draft_db_damage_full_disk(void **state) {
     DraftDbFixture *fixture = *state;
     uint32_t n = 0;
 
-    assert_int_equal(mkdir(fixture->folder, 0700), 0);
-    if (mount("none", fixture->folder, "tmpfs", 0, "size=1m,mode=0700")) {
+    if (!draft_db_fixture_mount(fixture, 1024, "")) {
         print_message("no tmpfs can be mounted here: %s\n", strerror(errno));
         skip();
     }
@@ -327,7 +367,7 @@ static void test_draft_db_damage_full_disk(void **state) {
     assert_int_equal(mount("none", fixture->folder, "tmpfs", MS_REMOUNT, "size=8m"), 0);
     assert_int_equal(draft_db_fixture_add(fixture, 1, n, 2000), 0);
     draft_db_fixture_close(fixture);
-    assert_int_equal(umount(fixture->folder), 0);
+    draft_db_fixture_unmount(fixture);
 }
 
 /* --- kill -9 ------------------------------------------------------------------------------------------------------ */
@@ -407,11 +447,11 @@ static void test_draft_db_damage_killed(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     static const struct CMUnitTest tests[] = {
-        TEST(test_draft_db_damage_pages),        TEST(test_draft_db_damage_set_aside),
-        TEST(test_draft_db_damage_log_alone),    TEST(test_draft_db_damage_rows),
-        TEST(test_draft_db_damage_reader),       TEST(test_draft_db_damage_busy),
-        TEST(test_draft_db_damage_forget_again), TEST(test_draft_db_damage_file_limit),
-        TEST(test_draft_db_damage_full_disk),    TEST(test_draft_db_damage_killed),
+        TEST(test_draft_db_damage_pages),      TEST(test_draft_db_damage_set_aside),
+        TEST(test_draft_db_damage_log_alone),  TEST(test_draft_db_damage_rows),
+        TEST(test_draft_db_damage_held),       TEST(test_draft_db_damage_cut_in_use),
+        TEST(test_draft_db_damage_file_limit), TEST(test_draft_db_damage_full_disk),
+        TEST(test_draft_db_damage_killed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,9 +57,10 @@ static uint8_t *export_of(DraftDbFixture *fixture, uint32_t uid, size_t *len_byt
 static int import(DraftDbFixture *fixture, uint32_t uid, const void *data, size_t len_bytes,
                   DraftDbImported *imported) {
     _cleanup_(closep) int fd = file_of(data, len_bytes);
+    const DraftClockReading now = draft_db_fixture_now(fixture);
 
     fixture->err.text[0] = 0;
-    return draft_db_import(fixture->db, uid, fd, fixture->now_s, imported, &fixture->err);
+    return draft_db_import(fixture->db, uid, fd, &now, imported, &fixture->err);
 }
 
 static void refused(DraftDbFixture *fixture, const void *data, size_t len_bytes) {
@@ -170,6 +171,7 @@ static void test_draft_db_transfer_hostile(void **state) {
 
 static void test_draft_db_transfer_all_or_nothing(void **state) {
     DraftDbFixture *fixture = *state;
+    DraftClockReading now;
     _cleanup_(freep) uint8_t *data = NULL;
     DraftDbImported imported;
     size_t len_bytes;
@@ -209,18 +211,19 @@ static void test_draft_db_transfer_all_or_nothing(void **state) {
     assert_int_equal(imported.n_expired, 3);
 
     /* From a clock that was ahead: they are not kept for longer. */
-    fixture->now_s -= 1101;
+    fixture->jump_s -= 1101;
     assert_int_equal(import(fixture, 6, data, len_bytes, &imported), DRAFT_DB_E_FULL); /* 5 is frozen, and has 4 */
     assert_int_equal(draft_db_forget(fixture->db, &(DraftDbForget){ 0 }, &n, &fixture->err), 0);
     assert_int_equal(import(fixture, 6, data, len_bytes, &imported), 0);
     assert_int_equal(imported.n_documents, 3);
     fixture->now_s += 101;
-    assert_int_equal(draft_db_expire(fixture->db, fixture->now_s, &fixture->err), 0);
+    now = draft_db_fixture_now(fixture);
+    assert_int_equal(draft_db_expire(fixture->db, &now, &fixture->err), 0);
     assert_int_equal(draft_db_fixture_seeds(fixture, 6, NULL, 0), 0);
 
     /* Nobody's pipe holds the service up. */
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    assert_int_equal(draft_db_import(fixture->db, 6, ends[0], fixture->now_s, &imported, &fixture->err), -EINVAL);
+    assert_int_equal(draft_db_import(fixture->db, 6, ends[0], &now, &imported, &fixture->err), -EINVAL);
     assert_int_equal(draft_db_export(fixture->db, 6, ends[1], &n, &fixture->err), -EINVAL);
     close(ends[0]);
     close(ends[1]);
@@ -229,6 +232,7 @@ static void test_draft_db_transfer_all_or_nothing(void **state) {
 /* More than the database may have is not read into memory. */
 static void test_draft_db_transfer_too_long(void **state) {
     DraftDbFixture *fixture = *state;
+    const DraftClockReading now = draft_db_fixture_now(fixture);
     _cleanup_(closep) int fd = memfd_create("export", MFD_CLOEXEC);
     DraftDbImported imported;
 
@@ -236,7 +240,7 @@ static void test_draft_db_transfer_too_long(void **state) {
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, 1 << 30), 0);
-    assert_int_equal(draft_db_import(fixture->db, 1, fd, fixture->now_s, &imported, &fixture->err), -EFBIG);
+    assert_int_equal(draft_db_import(fixture->db, 1, fd, &now, &imported, &fixture->err), -EFBIG);
     fixture->limits.bytes_max = 0;
 }
 

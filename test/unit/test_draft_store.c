@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -220,6 +221,26 @@ static void test_draft_store_unusable(void **state) {
     settle(fixture, 1);
 }
 
+/* While another has the database its users are told who, at once; the first use afterwards takes it over. */
+static void test_draft_store_takes_over(void **state) {
+    Fixture *fixture = *state;
+    DraftErrand *errand;
+    char name[64];
+
+    assert_int_equal(draft_db_fixture_open(&fixture->files), 0);
+    start(fixture);
+    snprintf(name, sizeof(name), "process %d uses this draft database", (int)getpid());
+    for (int i = 0; i < 3; i++) {
+        errand = call(fixture, draft_errand_new(i ? DRAFT_STATS : DRAFT_FORGET, ADA, NULL));
+        assert_int_equal(errand->r, DRAFT_DB_E_BUSY);
+        assert_non_null(strstr(errand->err.text, name));
+        draft_errand_free(errand);
+    }
+    draft_db_fixture_close(&fixture->files);
+    submit_text(fixture, ADA, 1, TEXT);
+    assert_int_equal(stored(fixture, ADA), 1);
+}
+
 /* ---- histories --------------------------------------------------------------------------------------------------- */
 
 static void test_histories_have_what_is_stored(void **state) {
@@ -383,6 +404,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_draft_store_without_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_draft_store_stops, setup, teardown),
         cmocka_unit_test_setup_teardown(test_draft_store_unusable, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_draft_store_takes_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_have_what_is_stored, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_have_each_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_warm, setup, teardown),

@@ -17,6 +17,7 @@
 #include "engine/engine_private.h"
 #include "importer/importer.h"
 #include "test/unit/draft_walk.h"
+#include "test/unit/drafted_run.h"
 #include "test/unit/loaded_engine.h"
 #include "test/unit/patience.h"
 #include "test/unit/real_model.h"
@@ -308,7 +309,7 @@ static void test_draft_timeline_busy(void **state) {
 
 /* As many rows as there may be, and one more; rows that are none. */
 static void test_draft_timeline_rows(void **state) {
-    for (size_t what = 0; what < 5; what++) {
+    for (size_t what = 0; what < 3; what++) {
         Draft draft;
 
         draft_init(&draft, tiny.engine, CAPACITY);
@@ -326,12 +327,7 @@ static void test_draft_timeline_rows(void **state) {
         } else {
             if (what == 1)
                 draft.walk.rows[CHUNK].parent = CHUNK;
-            if (what == 2)
-                draft.walk.rows[CHUNK].token = TINY_VOCAB;
-            if (what == 3)
-                draft.walk.text[4] = TINY_VOCAB;
-            assert_int_equal(what == 3 ? walk_follow(&draft.walk) : walk_expand(&draft.walk, what == 4 ? 0 : 1),
-                             -EINVAL);
+            assert_int_equal(walk_expand(&draft.walk, what == 2 ? 0 : 1), -EINVAL);
         }
         assert_int_equal(walk_follow(&draft.walk), -EINVAL); /* off from now on */
         assert_int_equal(walk_expand(&draft.walk, 1), -EINVAL);
@@ -392,6 +388,120 @@ static void test_draft_timeline_padding(void **state) {
     engine_free(engine);
     worker_pool_free(pool);
     loaded_accounts_are_empty(&accounts);
+}
+
+/* --- a target with tokens of its own ------------------------------------------------------------------------------ */
+
+enum {
+    LONGER = 8, /* tokens more than the draft has */
+};
+
+/* As the draft reads it. */
+static uint32_t read_as(uint32_t token) {
+    return token < TINY_VOCAB ? token : 0;
+}
+
+/* The draft reads another token in place of one that it does not have: nothing is proposed behind that, and behind what
+ * follows it what the draft holds for likely there. */
+static void test_draft_timeline_longer_target(void **state) {
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    TinyEngine longer = { .maker = &maker };
+    uint32_t text[] = { 5, TINY_VOCAB + 3, 7, 9, TINY_VOCAB }, read[ARRAY_LEN(text)], way[] = { 0, 0, 11 };
+    const DraftModelRow rows[] = { { -1, TINY_VOCAB }, { 0, 11 }, { 0, TINY_VOCAB + 1 }, { 2, 11 } };
+    DraftModelTops tops[ARRAY_LEN(rows)];
+    EngineTops expected;
+    DraftPair *pair;
+    DraftModel model;
+    Sequence *plain;
+    ErrText err = { "" };
+
+    maker.n_vocab = TINY_VOCAB + LONGER;
+    tiny_engine_open(&longer, ENGINE_DEVICE_CPU, CHUNK);
+    if (draft_pair_new(&pair, tiny.engine, longer.engine, &err) || draft_timeline_new(&model, pair, CAPACITY, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(pair->n_tokens, TINY_VOCAB);
+    for (size_t i = 0; i < ARRAY_LEN(text); i++)
+        read[i] = read_as(text[i]);
+    assert_int_equal(sequence_new(&plain, tiny.engine, CAPACITY, NULL), 0);
+    assert_int_equal(engine_forward(tiny.engine, plain, read, ARRAY_LEN(read) - 1, 0, NULL, NULL), 0);
+    count_begin(tiny.engine);
+    assert_int_equal(model.ops->follow(model.self, text, ARRAY_LEN(text)), 0);
+    check_computed(ARRAY_LEN(text) - 1);
+    assert_int_equal(model.ops->expand(model.self, rows, ARRAY_LEN(rows), tops), 0);
+    assert_int_equal(tops[0].n, 0);
+    assert_int_equal(tops[2].n, 0);
+    count_end(tiny.engine);
+    for (size_t row = 1; row < ARRAY_LEN(rows); row += 2) {
+        expected = plain_tops(tiny.engine, plain, row == 1 ? way + 1 : way, row == 1 ? 2 : 3);
+        assert_true(expected.n && tops[row].n == expected.n);
+        assert_int_equal(tops[row].tops[0].token, expected.tops[0].token);
+        assert_true(tops[row].tops[0].probability == expected.tops[0].probability);
+    }
+    /* The text takes a way of the tree: through the other token of the target's own, nothing is computed again. */
+    count_begin(tiny.engine);
+    {
+        uint32_t further[] = { 5, TINY_VOCAB + 3, 7, 9, TINY_VOCAB, TINY_VOCAB + 1, 11, 12 };
+
+        assert_int_equal(model.ops->follow(model.self, further, ARRAY_LEN(further)), 0);
+        check_computed(0);
+        further[4] = TINY_VOCAB + 2; /* read alike, but not the same text */
+        assert_int_equal(model.ops->follow(model.self, further, ARRAY_LEN(further)), 0);
+        check_computed(3);
+    }
+    count_end(tiny.engine);
+    sequence_free(plain);
+    draft_timeline_free(&model);
+    draft_pair_free(pair);
+    /* The other way round the draft has more: none of those is proposed (test_draft_timeline_padding). */
+    assert_int_equal(draft_pair_new(&pair, longer.engine, tiny.engine, &err), 0);
+    assert_int_equal(pair->n_tokens, TINY_VOCAB);
+    draft_pair_free(pair);
+    tiny_engine_close(&longer);
+}
+
+/* Answers of such a target are what they are without drafts, token for token and logit for logit. */
+static void test_draft_timeline_longer_answers(void **state) {
+    enum {
+        N_PROMPT = 60,
+        OUTPUT = 60,
+    };
+    const GenerationSpeculation none = { 0 };
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    TinyEngine longer = { .maker = &maker };
+    size_t n_own = 0, n_drafted = 0;
+    DraftPair *pair;
+    ErrText err = { "" };
+
+    maker.n_vocab = TINY_VOCAB + LONGER;
+    tiny_engine_open(&longer, ENGINE_DEVICE_CPU, CHUNK);
+    if (draft_pair_new(&pair, tiny.engine, longer.engine, &err))
+        fail_msg("%s", err.text);
+    for (int sampled = 0; sampled < 2; sampled++) {
+        GenerationOptions options;
+        Given plain, given;
+
+        options = given_options(&plain, longer.engine, OUTPUT, sampled, &none);
+        given_run(&plain, given_begin(longer.engine, N_PROMPT, &options));
+        for (size_t i = 0; i < plain.n; i++)
+            n_own += plain.ids[i] >= TINY_VOCAB;
+        for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
+            GenerationSpeculation speculation = { .always = true };
+            SpeculationChoice choice;
+
+            assert_int_equal(speculation_parse(speculation_policy_name(policy), &choice, &err), 0);
+            speculation.sources = choice.sources;
+            speculation.policy = choice.policy;
+            assert_int_equal(draft_timeline_new(&speculation.model, pair, N_PROMPT + OUTPUT, &err), 0);
+            options = given_options(&given, longer.engine, OUTPUT, sampled, &speculation);
+            given_run(&given, given_begin(longer.engine, N_PROMPT, &options));
+            given_check_same(&given, &plain);
+            n_drafted += given.report.counts.drafted[SPECULATION_MODEL];
+            draft_timeline_free(&speculation.model);
+        }
+    }
+    assert_true(n_own && n_drafted);
+    draft_pair_free(pair);
+    tiny_engine_close(&longer);
 }
 
 /* --- limits ------------------------------------------------------------------------------------------------------- */
@@ -571,11 +681,18 @@ static void test_draft_timeline_other_tokens(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_draft_timeline_generation),   cmocka_unit_test(test_draft_timeline_small_chunk),
-        cmocka_unit_test(test_draft_timeline_busy),         cmocka_unit_test(test_draft_timeline_rows),
-        WITH_FOLDER(test_draft_timeline_padding),           cmocka_unit_test(test_draft_timeline_memory),
-        cmocka_unit_test(test_draft_timeline_context),      cmocka_unit_test(test_draft_timeline_cancel),
-        cmocka_unit_test(test_draft_timeline_cost),         cmocka_unit_test(test_draft_timeline_real_model),
+        cmocka_unit_test(test_draft_timeline_generation),
+        cmocka_unit_test(test_draft_timeline_small_chunk),
+        cmocka_unit_test(test_draft_timeline_busy),
+        cmocka_unit_test(test_draft_timeline_rows),
+        WITH_FOLDER(test_draft_timeline_padding),
+        cmocka_unit_test(test_draft_timeline_longer_target),
+        cmocka_unit_test(test_draft_timeline_longer_answers),
+        cmocka_unit_test(test_draft_timeline_memory),
+        cmocka_unit_test(test_draft_timeline_context),
+        cmocka_unit_test(test_draft_timeline_cancel),
+        cmocka_unit_test(test_draft_timeline_cost),
+        cmocka_unit_test(test_draft_timeline_real_model),
         cmocka_unit_test(test_draft_timeline_other_tokens),
     };
 

@@ -96,7 +96,7 @@ static void test_flash_report_table(void **state) {
     expect(text, "\n| 0 | 250 | a??\"b\" | ours | 21 | 4.000 | 2.00 | | 4.00 | 10.0 | 250 | 62.5 | 0.100 | 0.850 |\n");
     expect(text, "\n| 0 | the disk's | code | ours | 21 | 32.000 | 2.00 |");
     expect(text, "\n| 100 | in memory | code | flash-ar | 21 | 32.000 | 1.00 | | 1.00 | 1.0 | | | 0.000 | 0.950 |\n");
-    expect(text, "\n| 0 | 250 | ours | 8.000 | 2.00 | 4.00 |\n"); /* sqrt(4 x 16) */
+    expect(text, "\n| 0 | 250 | ours | 8.000 | 2.00 | 2.00 | 2.00 | 4.00 |\n"); /* sqrt(4 x 16) */
     expect(text, "flash of 250 MB/s:\n\n| workload | 0% | 50% | 100% |\n| --- | --- | --- | --- |\n"
                  "| flash-ar / a??\"b\" | 2.000 | 6.000 | 8.000 |\n| ours / a??\"b\" | 4.000 | 12.000 | 16.000 |\n"
                  "| flash-ar / code | 8.000 | 24.000 | 32.000 |\n");
@@ -114,6 +114,21 @@ static void test_flash_report_gaps(void **state) {
     expect(text, "the disk's own speed:\n\n| workload | 0% | 50% | 100% |\n| --- | --- | --- | --- |\n"
                  "| flash-ar / a??\"b\" | 4.000 | | 8.000 |\n");
     free(text);
+    flash_report_deinit(&report);
+}
+
+static void test_flash_report_spread(void **state) {
+    FlashReport report;
+    SpecScore *score;
+    FlashMeans means;
+
+    make_report(&report);
+    score = &flash_report_scores(&report, 0, 1)[1];
+    score->decode_ns /= 4;
+    means = flash_report_means(&report, 0, 1);
+    assert_float_equal(means.ratio, 4, 1e-6);
+    assert_float_equal(means.least_ratio, 2, 1e-6);
+    assert_float_equal(means.most_ratio, 8, 1e-6);
     flash_report_deinit(&report);
 }
 
@@ -209,9 +224,8 @@ static void test_flash_report_plot(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flash_report_table),
-        cmocka_unit_test(test_flash_report_gaps),
-        cmocka_unit_test(test_flash_report_forms),
+        cmocka_unit_test(test_flash_report_table),  cmocka_unit_test(test_flash_report_gaps),
+        cmocka_unit_test(test_flash_report_spread), cmocka_unit_test(test_flash_report_forms),
         cmocka_unit_test(test_flash_report_plot),
     };
 

@@ -113,6 +113,37 @@ static void test_generation_stop_strings(void **state) {
     str_buf_deinit(&whole.text);
 }
 
+/* Ends an answer at a control token, which no output shows. All of the text before it comes, with drafts and
+ * without. */
+static void test_generation_stops_at_marks(void **state) {
+    static const char short_question[] = "Answer with one word: what colour is the sky on a clear day?";
+    GenerationOptions options = { .max_tokens = 120, .sampler = SAMPLER_OPTIONS_GREEDY };
+    GenerationUsage usage, whole_usage;
+    Answer whole, stopped;
+
+    assert_int_equal(run(short_question, &options, &whole, &whole_usage), GENERATION_END_TOKEN);
+    assert_true(whole.text.len_bytes > 0);
+    options.stops[0] = "no mark";
+    options.stops[1] = "<|im_end|>";
+    options.n_stops = 2;
+    assert_int_equal(run(short_question, &options, &stopped, NULL), GENERATION_END_TOKEN); /* the model's own end */
+    str_buf_deinit(&stopped.text);
+    options.ignore_end = true;
+    for (int drafts = 0; drafts < 2; drafts++) {
+        options.speculation.sources = drafts ? SPECULATION_AUTO : 0;
+        options.speculation.always = drafts;
+        assert_int_equal(run(short_question, &options, &stopped, &usage), GENERATION_END_STOP);
+        assert_string_equal(stopped.text.data, whole.text.data);
+        assert_int_equal(usage.n_output_tokens, whole_usage.n_output_tokens + 1);
+        assert_int_equal(stopped.n_tokens, usage.n_output_tokens);
+        str_buf_deinit(&stopped.text);
+    }
+    options.stops[1] = "<|im_end|"; /* not the whole mark */
+    assert_int_equal(run(short_question, &options, &stopped, NULL), GENERATION_END_MAX);
+    str_buf_deinit(&stopped.text);
+    str_buf_deinit(&whole.text);
+}
+
 /* A stop string that only seems to begin at the end of the answer must not swallow text. */
 static void test_generation_gives_out_what_was_held_back(void **state) {
     GenerationOptions options = { .max_tokens = 6, .sampler = SAMPLER_OPTIONS_GREEDY };
@@ -261,6 +292,7 @@ int main(void) {
         cmocka_unit_test(test_generation_answers),
         cmocka_unit_test(test_generation_max_tokens),
         cmocka_unit_test(test_generation_stop_strings),
+        cmocka_unit_test(test_generation_stops_at_marks),
         cmocka_unit_test(test_generation_gives_out_what_was_held_back),
         cmocka_unit_test(test_generation_context_borders),
         cmocka_unit_test(test_generation_refuses),

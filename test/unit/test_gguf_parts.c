@@ -39,9 +39,11 @@ static void write_part(const ImportFixture *fixture, const GgufFile *whole, cons
     assert_int_equal(gguf_writer_new(&writer, 32, NULL), 0);
     for (size_t i = 0; has_model_keys && i < gguf_n_keys(whole); i++)
         gguf_writer_copy(writer, gguf_key_at(whole, i));
-    gguf_writer_u32(writer, "split.no", keys->no);
-    gguf_writer_u32(writer, "split.count", keys->count);
-    gguf_writer_u32(writer, "split.tensors.count", keys->n_tensors);
+    /* Types as gguf-split writes them. */
+    gguf_writer_copy(writer, &(GgufKey){ .name = { "split.no", 8 }, .type = GGUF_U16, .value.u64 = keys->no });
+    gguf_writer_copy(writer, &(GgufKey){ .name = { "split.count", 11 }, .type = GGUF_U16, .value.u64 = keys->count });
+    gguf_writer_copy(
+        writer, &(GgufKey){ .name = { "split.tensors.count", 19 }, .type = GGUF_I32, .value.i64 = keys->n_tensors });
     for (size_t i = keys->begin; i < keys->end; i++) {
         const GgufTensor *tensor = gguf_tensor_at(whole, i);
 

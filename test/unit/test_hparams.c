@@ -167,7 +167,7 @@ static void test_hparams_refuses_by_name(void **state) {
         { { .key = "llama.logit_scale", .text = "2" }, HPARAMS_E_CORRUPT, "expected a number" },
         { { .key = "llama.logit_scale", .number = 8, .as_float = true }, HPARAMS_E_UNSUPPORTED, "logit_scale' = 8" },
         { { .key = "llama.attention.causal", .as_bool = true }, HPARAMS_E_UNSUPPORTED, "causal' = false" },
-        { { .key = "llama.attention.causal", .number = 1 }, HPARAMS_E_CORRUPT, "expected a bool" },
+        { { .key = "llama.attention.causal", .number = 2 }, HPARAMS_E_CORRUPT, "expected a bool, or 0 or 1" },
         { { .key = "llama.attention.clamp_kqv", .number = 8, .as_float = true }, HPARAMS_E_UNSUPPORTED, "clamp_kqv" },
         { { .key = "llama.rope.scaling.attn_factor", .number = -1, .as_float = true },
           HPARAMS_E_CORRUPT,
@@ -225,6 +225,8 @@ static void test_hparams_takes_neutral_keys(void **state) {
         { .key = "llama.rope.scaling.attn_factor", .number = 1, .as_float = true },
         { .key = "llama.rope.global.freq_base", .number = 10000, .as_float = true },
         { .key = "llama.logit_scale", .number = 1, .as_float = true },
+        { .key = "llama.attention.causal", .number = 1 },
+        { .key = "llama.rope.scaling.factor", .as_float = true }, /* 0: none */
         { .key = "llama.tensor_data_layout", .text = "Meta AI original pth" },
         { .key = "llamas.expert_count", .number = 8 },
         { .key = "general.quality", .text = "fine" },
@@ -266,15 +268,38 @@ static void test_hparams_window_list(void **state) {
     }
     list.list = bad;
     assert_int_equal(read_changed("gemma2", &list, &hparams, &err, false), HPARAMS_E_CORRUPT);
-    assert_non_null(strstr(err.text, "'gemma2.attention.sliding_window_pattern': element 2 is neither 0 nor 1"));
+    assert_non_null(
+        strstr(err.text,
+               "'gemma2.attention.sliding_window_pattern': element 2 is 2 of type u32, expected integers from 0 to 1"));
     list.list = numbers;
     list.n_list = 4;
     assert_int_equal(read_changed("gemma2", &list, &hparams, &err, false), HPARAMS_E_CORRUPT);
     assert_non_null(strstr(err.text, "has 4 elements for 5 layers"));
-    list.list_type = GGUF_F32;
+    list.list_type = GGUF_F32; /* the bits of 1 are a tiny number */
     list.n_list = 5;
     assert_int_equal(read_changed("gemma2", &list, &hparams, &err, false), HPARAMS_E_CORRUPT);
-    assert_non_null(strstr(err.text, "neither booleans nor 32-bit integers"));
+    assert_non_null(strstr(err.text, "of type f32, expected integers from 0 to 1"));
+}
+
+/* A number may be a list with an element for each layer, all of which are the same. */
+static void test_hparams_takes_lists_of_equal_numbers(void **state) {
+    static const uint32_t equal[] = { 2, 2, 2, 2, 2 }, different[] = { 2, 2, 4, 2, 2 };
+    Change list = {
+        .key = "llama.attention.head_count_kv", .list_type = GGUF_U32, .list = equal, .n_list = 5, .n_layers = 5
+    };
+    Hparams hparams;
+    ErrText err;
+
+    assert_int_equal(read_changed("llama", &list, &hparams, &err, false), 0);
+    assert_int_equal(hparams.n_kv_heads, 2);
+    list.n_list = 4;
+    assert_int_equal(read_changed("llama", &list, &hparams, &err, false), HPARAMS_E_CORRUPT);
+    assert_non_null(strstr(err.text, "'llama.attention.head_count_kv' is an array of 4 elements for 5 layers"));
+    list.list = different;
+    list.n_list = 5;
+    assert_int_equal(read_changed("llama", &list, &hparams, &err, false), HPARAMS_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "'llama.attention.head_count_kv' is an array of u32 that differ (element 0 is 2, "
+                                     "element 2 is 4)"));
 }
 
 /* Of llama and phi3 all layers have the window; qwen3 has none, and one that is less than the context is refused. */
@@ -359,6 +384,7 @@ int main(void) {
         cmocka_unit_test(test_hparams_refuses_by_name),
         cmocka_unit_test(test_hparams_takes_neutral_keys),
         cmocka_unit_test(test_hparams_window_list),
+        cmocka_unit_test(test_hparams_takes_lists_of_equal_numbers),
         cmocka_unit_test(test_hparams_windows),
         cmocka_unit_test(test_hparams_yarn),
         cmocka_unit_test(test_hparams_applies_the_older_name_of_the_factor),

@@ -19,9 +19,9 @@ static void test_model_dir_of_a_service(void **state) {
     char path[128];
 
     setenv("STATE_DIRECTORY", "/var/lib/a:/var/lib/b", 1);
-    assert_int_equal(model_dir_default(path, sizeof(path)), 0);
+    assert_int_equal(model_dir_default(false, path, sizeof(path)), 0);
     assert_string_equal(path, "/var/lib/a/models");
-    assert_int_equal(model_dir_default(path, 17), -ENAMETOOLONG);
+    assert_int_equal(model_dir_default(false, path, 17), -ENAMETOOLONG);
     unsetenv("STATE_DIRECTORY");
 }
 
@@ -30,8 +30,12 @@ static void test_model_dir_of_root(void **state) {
 
     if (geteuid())
         skip();
-    assert_int_equal(model_dir_default(path, sizeof(path)), 0);
+    assert_int_equal(model_dir_default(false, path, sizeof(path)), 0);
     assert_string_equal(path, PATH_MODEL_DIR);
+    setenv("XDG_DATA_HOME", "/xdg", 1); /* root's own service, coordgend --user */
+    assert_int_equal(model_dir_default(true, path, sizeof(path)), 0);
+    assert_string_equal(path, "/xdg/coordgen/models");
+    unsetenv("XDG_DATA_HOME");
 }
 
 static void test_model_dir_of_a_user(void **state) {
@@ -42,14 +46,14 @@ static void test_model_dir_of_a_user(void **state) {
         assert_int_equal(seteuid(65534), 0);
     setenv("HOME", "/home/someone", 1);
     setenv("XDG_DATA_HOME", "/xdg", 1);
-    assert_int_equal(model_dir_default(path, sizeof(path)), 0);
+    assert_int_equal(model_dir_default(false, path, sizeof(path)), 0);
     assert_string_equal(path, "/xdg/coordgen/models");
     setenv("XDG_DATA_HOME", "relative", 1);
-    assert_int_equal(model_dir_default(path, sizeof(path)), 0);
+    assert_int_equal(model_dir_default(false, path, sizeof(path)), 0);
     assert_string_equal(path, "/home/someone/.local/share/coordgen/models");
     unsetenv("XDG_DATA_HOME");
     unsetenv("HOME");
-    assert_int_equal(model_dir_default(path, sizeof(path)), -ENOENT);
+    assert_int_equal(model_dir_default(false, path, sizeof(path)), -ENOENT);
     if (!uid)
         assert_int_equal(seteuid(0), 0);
 }

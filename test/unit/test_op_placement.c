@@ -36,7 +36,7 @@ static void sim_end(Sim *sim, const OpPlacementCase *of, const Flight *flight, d
  * waited for. */
 static double simulate(const OpPlacementCase *of, const OpQueuesSetup *setup) {
     static Sim sim;
-    Flight flights[OP_PLACEMENT_SLOTS_MAX];
+    Flight flights[BACKEND_PRODUCT_SLOTS_MAX];
     double now = 0, npu_free = 0;
     size_t n_flights = 0;
 

@@ -195,6 +195,12 @@ static void test_proto_check_tools(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "generate.tools");
     good.generate.tools = NULL;
     expect(&good, PROTO_CHECK_E_VALUE, "generate.documents");
+    good.generate.documents = NULL;
+    good.generate.has_add_generation_prompt = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.add_generation_prompt");
+    good_init(&good);
+    good.generate.has_add_generation_prompt = true;
+    expect(&good, 0, "");
     good_init(&good);
     good.request.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
     good.request.tokenize = &tokenize;
@@ -203,6 +209,9 @@ static void test_proto_check_tools(void **state) {
     expect(&good, 0, "");
     tokenize.documents = (char *)(uintptr_t) "[]";
     expect(&good, PROTO_CHECK_E_VALUE, "tokenize.documents");
+    tokenize.documents = NULL;
+    tokenize.has_add_generation_prompt = tokenize.add_generation_prompt = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.add_generation_prompt");
 }
 
 static void test_proto_check_lengths(void **state) {
@@ -292,6 +301,37 @@ static void test_proto_check_pairs(void **state) {
     expect(&good, 0, "");
 }
 
+static void test_proto_check_default(void **state) {
+    Coordgen__V1__ModelDefaultRequest choice = COORDGEN__V1__MODEL_DEFAULT_REQUEST__INIT;
+    Coordgen__V1__ModelLoadRequest load = COORDGEN__V1__MODEL_LOAD_REQUEST__INIT;
+    char name[PROTO_MODEL_NAME_BYTES_MAX + 2] = "";
+    Good good;
+
+    good_init(&good);
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT;
+    good.request.model_default = &choice;
+    expect(&good, 0, ""); /* it asks */
+    choice.model = (char *)"";
+    expect(&good, PROTO_CHECK_E_VALUE, "model_default.model");
+    memset(name, 'x', PROTO_MODEL_NAME_BYTES_MAX);
+    choice.model = name;
+    expect(&good, 0, "");
+    name[PROTO_MODEL_NAME_BYTES_MAX] = 'x';
+    expect(&good, PROTO_CHECK_E_VALUE, "model_default.model");
+
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LOAD;
+    good.request.model_load = &load;
+    expect(&good, PROTO_CHECK_E_VALUE, "model_load.model");
+    load.has_on_demand = load.on_demand = true;
+    expect(&good, 0, ""); /* the default model */
+    load.model = (char *)"/a/b.cgm";
+    expect(&good, PROTO_CHECK_E_VALUE, "model_load.model");
+    load.model = (char *)"b";
+    expect(&good, 0, "");
+    load.has_with_file = load.with_file = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "model_load.with_file");
+}
+
 static void test_proto_check_sessions(void **state) {
     Coordgen__V1__SessionOpenRequest open = COORDGEN__V1__SESSION_OPEN_REQUEST__INIT;
     Coordgen__V1__SessionForkRequest fork = COORDGEN__V1__SESSION_FORK_REQUEST__INIT;
@@ -367,6 +407,7 @@ int main(void) {
         cmocka_unit_test(test_proto_check_sampling_ranges),
         cmocka_unit_test(test_proto_check_speculation_and_explain),
         cmocka_unit_test(test_proto_check_priority),
+        cmocka_unit_test(test_proto_check_default),
         cmocka_unit_test(test_proto_check_sessions),
         cmocka_unit_test(test_proto_check_pairs),
         cmocka_unit_test(test_proto_check_input),

@@ -92,7 +92,7 @@ static int setup(void **state) {
     snprintf(fixture->folder, sizeof(fixture->folder), "/tmp/coordgen-server-XXXXXX");
     assert_non_null(mkdtemp(fixture->folder));
     snprintf(fixture->path, sizeof(fixture->path), "%s/api", fixture->folder);
-    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config_set(config, "threads", "1", &err), 0);
     assert_int_equal(config_set(config, "listen", fixture->path, &err), 0);
     assert_int_equal(config_set(config, "model-dir", fixture->folder, &err), 0);

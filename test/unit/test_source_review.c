@@ -84,7 +84,8 @@ static void test_source_review_of_tokenizer_keys(void **state) {
         { { "tokenizer.ggml.remove_extra_whitespaces", GGUF_BOOL, 1, NULL }, "spaces of a text stay", "spaces" },
         { { "tokenizer.ggml.add_sep_token", GGUF_BOOL, 0, NULL }, "compare texts", "compare texts" },
         { { "tokenizer.ggml.fim_pre_token_id", GGUF_U32, 3, NULL }, "by its text", "by its text" },
-        { { "tokenizer.chat_template.tool_use", GGUF_STRING, 0, "x" }, "without a name", "without a name" },
+        { { "tokenizer.chat_template.tool_use", GGUF_STRING, 0, "x" }, NULL, NULL },
+        { { "tokenizer.chat_template.rag", GGUF_STRING, 0, "x" }, "without a name", "without a name" },
         { { "tokenizer.new_thing", GGUF_U32, 3, NULL }, "has no effect here", "has no effect here" },
     };
     ImportFixture *fixture = *state;

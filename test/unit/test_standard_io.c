@@ -84,10 +84,37 @@ static void test_standard_output_flush(void **state) {
     assert_int_equal(in_child(flushed, 1), 0);
 }
 
+/* A reader that has gone is told by the status alone, also when the write that failed is long past. */
+static int unread(int is_past) {
+    int ends[2];
+
+    if (standard_io_secure() || pipe(ends) || dup2(ends[1], STDOUT_FILENO) < 0)
+        return 1;
+    close(ends[0]);
+    close(ends[1]);
+    close(STDERR_FILENO); /* a message would fail, and so be seen */
+    if (open("/dev/null", O_RDONLY) != STDERR_FILENO)
+        return 2;
+    if (standard_output_end("test", 3, 7) != 3) /* nothing was printed */
+        return 3;
+    fputs("text", stdout);
+    if (is_past && !fflush(stdout))
+        return 4;
+    if (standard_output_end("test", 0, 7) != STANDARD_OUTPUT_EXIT_UNREAD)
+        return 5;
+    return ferror(stderr) ? 6 : 0;
+}
+
+static void test_standard_output_unread(void **state) {
+    assert_int_equal(in_child(unread, 0), 0);
+    assert_int_equal(in_child(unread, 1), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_standard_io_secure),
         cmocka_unit_test(test_standard_output_flush),
+        cmocka_unit_test(test_standard_output_unread),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

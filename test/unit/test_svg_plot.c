@@ -92,6 +92,51 @@ static void test_svg_plot_logarithmic(void **state) {
     assert_true(fabs((y[0] - y[1]) - (y[1] - y[2])) < 0.2);
 }
 
+/* Bars of a group stand side by side, from 0 up, as high as their values. */
+static void test_svg_plot_bars(void **state) {
+    static const char *const groups[] = { "code", "chat" };
+    static const SvgPoint slow[] = { { 0, 1, NULL }, { 1, 2, NULL } }, fast[] = { { 1, 40, NULL } };
+    static const SvgSeries series[] = { { "slow", slow, 2, false }, { "fast", fast, 1, false } };
+    const SvgPlot plot = {
+        .title = "t", .x_title = "", .y_title = "y", .series = series, .n_series = 2, .groups = groups, .n_groups = 2
+    };
+    StrBuf text = STR_BUF_NULL;
+    double x[3], width[4], height[4];
+
+    svg_plot(&text, &plot);
+    assert_false(str_buf_failed(&text));
+    assert_int_equal(numbers(text.data, "<rect x=\"", x, 3), 3);
+    assert_int_equal(numbers(text.data, " width=\"", width, 4), 4); /* first the picture and its ground */
+    assert_int_equal(numbers(strstr(text.data, "<rect x"), " height=\"", height, 4), 3);
+    assert_float_equal(x[1] + width[2], x[2], 0.11);
+    assert_true(x[0] + width[2] < x[1]);
+    assert_float_equal(height[1], 2 * height[0], 0.2);
+    assert_float_equal(height[2], 40 * height[0], 4);
+    assert_int_equal(count(text.data, ">code<") + count(text.data, ">chat<"), 2);
+    str_buf_deinit(&text);
+}
+
+/* Labels of points that lie on one another are all to be read. */
+static void test_svg_plot_labels(void **state) {
+    static const SvgPoint near[] = { { 1, 1, "aaaa" }, { 1.001, 1, "bbbb" }, { 1, 1.001, "cccc" }, { 2, 2, "dddd" } };
+    static const SvgSeries series[] = { { "s", near, 4, false } };
+    _cleanup_(freep) char *text = draw(series, 1, 0, NULL);
+    static const char *const names[] = { ">aaaa<", ">bbbb<", ">cccc<", ">dddd<" };
+    double x[4], y[4];
+
+    for (size_t i = 0; i < 4; i++) {
+        const char *at = strstr(text, names[i]);
+
+        assert_non_null(at);
+        while (strncmp(at, "<text", 5) != 0)
+            at--;
+        assert_int_equal(numbers(at, "x=\"", &x[i], 1), 1);
+        assert_int_equal(numbers(at, "y=\"", &y[i], 1), 1);
+        for (size_t j = 0; j < i; j++)
+            assert_true(fabs(x[i] - x[j]) > 4 * 6 || fabs(y[i] - y[j]) > 9);
+    }
+}
+
 /* What is wider than the picture goes on in a second line, from a word's beginning on. */
 static void test_svg_plot_title(void **state) {
     const char wide[] =
@@ -198,7 +243,8 @@ int main(void) {
         cmocka_unit_test(test_svg_plot_points),      cmocka_unit_test(test_svg_plot_escapes),
         cmocka_unit_test(test_svg_plot_logarithmic), cmocka_unit_test(test_svg_plot_empty),
         cmocka_unit_test(test_svg_plot_title),       cmocka_unit_test(test_svg_plot_legend),
-        cmocka_unit_test(test_svg_plot_floors),
+        cmocka_unit_test(test_svg_plot_floors),      cmocka_unit_test(test_svg_plot_bars),
+        cmocka_unit_test(test_svg_plot_labels),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "test/unit/tokenizer_fixture.h"
 #include "test/unit/tokenizer_golden.h"
 
@@ -524,24 +525,16 @@ static void test_tokenizer_unknown_names(void **state) {
 
 static void test_tokenizer_bad_arrays(void **state) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
-    int32_t types[FIXTURE_BPE_N];
 
     spec.n_types--;
     check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.token_type\" has 268 elements for 269 tokens");
-    spec.n_types++;
-    memcpy(types, spec.types, sizeof(types));
-    types[7] = 7;
-    spec.types = types;
-    check_refused(&spec, TOKENIZER_E_CORRUPT, "token 7 has type 7");
-    types[7] = -1;
-    check_refused(&spec, TOKENIZER_E_CORRUPT, "token 7 has type -1");
     spec = fixture_bpe_spec("qwen2");
     spec.tokens = NULL;
     check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.tokens");
     spec = fixture_bpe_spec("qwen2");
     spec.n_tokens = spec.n_types = 0;
     check_refused(&spec, TOKENIZER_E_CORRUPT, "has 0 tokens");
-    spec = fixture_bpe_spec("qwen2");
+    spec = fixture_spm_spec();
     spec.scores = (const float[]){ 1 };
     spec.n_scores = 1;
     check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.scores\" has 1 elements");
@@ -552,8 +545,6 @@ static void test_tokenizer_bad_scores(void **state) {
     float scores[FIXTURE_SPM_N];
 
     memcpy(scores, spec.scores, sizeof(scores));
-    spec.scores = NULL;
-    check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.scores");
     spec.scores = scores;
     scores[3] = 0.0f / 0.0f;
     check_refused(&spec, TOKENIZER_E_CORRUPT, "the score of token 3 is not a finite number");
@@ -592,22 +583,114 @@ static void test_tokenizer_bad_merges(void **state) {
     check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.merges");
 }
 
+/* Whoever needs a special token refuses a file that names none. */
 static void test_tokenizer_bad_ids(void **state) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
 
+    spec.add_bos = 1;
     spec.bos = FIXTURE_BPE_N;
-    check_refused(&spec, TOKENIZER_E_CORRUPT,
-                  "\"tokenizer.ggml.bos_token_id\" is 269, but the model has tokens 0 to 268");
-    spec.bos = 0;
-    spec.eos = UINT32_MAX;
-    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.eos_token_id\" is 4294967295");
-    spec.has_eos = false;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_bos_token\" is true, but no token is named by");
+    spec.add_bos = 0;
     spec.add_eos = 1;
+    spec.eos = UINT32_MAX;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_eos_token\" is true, but no token is named by");
+    spec.has_eos = false;
     check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_eos_token\" is true");
     spec.add_eos = 0;
     spec.has_bos = false;
     spec.add_bos = 1;
     check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_bos_token\" is true");
+}
+
+static char logged[1024];
+static size_t n_logged;
+
+static void keep_line(LogLevel level, const char *topic, const char *line) {
+    (void)topic;
+    snprintf(logged, sizeof(logged), "%s", line);
+    n_logged += level == LOG_LEVEL_WARN;
+}
+
+/* Makes the tokenizer of a file that says something odd; words: the one warning that is logged. */
+static Tokenizer *take_odd(const TokenizerSpec *spec, const char *words) {
+    TokenizerFixture fixture;
+    Tokenizer *tokenizer = NULL;
+    ErrText err = { 0 };
+
+    if (fixture_init(&fixture, spec))
+        fail_msg("fixture: %s", fixture.err.text);
+    n_logged = 0;
+    log_set_sink(keep_line);
+    if (tokenizer_new(&tokenizer, fixture.file, &err))
+        fail_msg("%s", err.text);
+    log_set_sink(NULL);
+    if (n_logged != 1 || !strstr(logged, words) || !strstr(logged, "fixture.gguf"))
+        fail_msg("%zu warnings; \"%s\" is not in \"%s\"", n_logged, words, logged);
+    fixture_deinit(&fixture);
+    return tokenizer;
+}
+
+/* Files of many converters say such things; llama.cpp takes them. */
+static void test_tokenizer_takes_odd_files(void **state) {
+    TokenizerSpec bpe = fixture_bpe_spec("qwen2"), spm = fixture_spm_spec();
+    int32_t types[FIXTURE_BPE_N];
+    Tokenizer *tokenizer;
+
+    memcpy(types, bpe.types, sizeof(types));
+    types[7] = 7;
+    types[9] = -1;
+    bpe.types = types;
+    tokenizer = take_odd(&bpe, "token 7 has type 7, and 2 tokens in all have none of the types 0 to 6");
+    assert_false(tokenizer_is_control(tokenizer, 7));
+    tokenizer_free(tokenizer);
+
+    bpe = fixture_bpe_spec("qwen2");
+    bpe.bos = FIXTURE_BPE_N;
+    tokenizer = take_odd(&bpe, "'tokenizer.ggml.bos_token_id' is 269; the model has tokens 0 to 268: the key is ign");
+    assert_int_equal(tokenizer_bos(tokenizer), TOKEN_NONE);
+    tokenizer_free(tokenizer);
+
+    spm.eos = UINT32_MAX;
+    tokenizer = take_odd(&spm, "'tokenizer.ggml.eos_token_id' is 4294967295; the model has tokens 0 to");
+    assert_int_equal(tokenizer_eos(tokenizer), FIXTURE_SPM_EOS); /* the default */
+    tokenizer_free(tokenizer);
+
+    spm = fixture_spm_spec();
+    spm.scores = NULL;
+    tokenizer = take_odd(&spm, "no key \"tokenizer.ggml.scores\": all scores are 0");
+    tokenizer_free(tokenizer);
+}
+
+/* The two texts of a merge are one string, or two. */
+static void test_tokenizer_takes_merges_in_pairs(void **state) {
+    static const char text[] = "hello hello aaaaa 3333";
+    TokenizerSpec joined = fixture_bpe_spec("qwen2"), pairs = joined;
+    _cleanup_(token_list_deinit) TokenList a = { 0 }, b = { 0 };
+    TokenizerFixture fixture;
+    char texts[64][16];
+    const char *merges[64];
+    ErrText err = { 0 };
+
+    for (size_t i = 0; i < joined.n_merges; i++) {
+        const char *space = strchr(joined.merges[i], ' ');
+
+        snprintf(texts[2 * i], sizeof(texts[0]), "%.*s", (int)(space - joined.merges[i]), joined.merges[i]);
+        snprintf(texts[2 * i + 1], sizeof(texts[0]), "%s", space + 1);
+        merges[2 * i] = texts[2 * i];
+        merges[2 * i + 1] = texts[2 * i + 1];
+    }
+    pairs.merges = merges;
+    pairs.n_merges = 2 * joined.n_merges;
+    for (int as_pairs = 0; as_pairs < 2; as_pairs++) {
+        _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+
+        assert_int_equal(fixture_init(&fixture, as_pairs ? &pairs : &joined), 0);
+        assert_int_equal(tokenizer_new(&tokenizer, fixture.file, &err), 0);
+        assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), 0, as_pairs ? &b : &a, &err), 0);
+        fixture_deinit(&fixture);
+    }
+    assert_true(a.n > 3 && a.n < strlen(text) && a.n == b.n);
+    assert_memory_equal(a.ids, b.ids, a.n * sizeof(*a.ids));
 }
 
 int main(void) {
@@ -635,6 +718,8 @@ int main(void) {
         cmocka_unit_test(test_tokenizer_bad_byte_tokens),
         cmocka_unit_test(test_tokenizer_bad_merges),
         cmocka_unit_test(test_tokenizer_bad_ids),
+        cmocka_unit_test(test_tokenizer_takes_odd_files),
+        cmocka_unit_test(test_tokenizer_takes_merges_in_pairs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether two token tables mean the same by the same ids: every token counts, merges and padding do not, and the text
- * names the first difference. */
+/* Whether two token tables mean the same by the same ids: every token of the shared beginning counts, merges and
+ * padding do not, and the text names the first difference. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,10 +81,10 @@ static void test_tokenizer_compare_same(void **state) {
     check(&spm, &other_scores, NULL, FIXTURE_SPM_N);
 }
 
-/* Unused tokens behind all others, of which one has more; but not those in the midst. */
+/* Unused tokens behind all others, of which one has more, and tokens that one alone has: the beginning is shared. */
 static void test_tokenizer_compare_padding(void **state) {
     const TokenizerSpec bpe = fixture_bpe_spec("smollm");
-    Table padded, other, used;
+    Table padded, other, used, differs;
 
     table_init(&padded, &bpe);
     table_init(&other, &bpe);
@@ -95,10 +95,36 @@ static void test_tokenizer_compare_padding(void **state) {
     check(&other.spec, &padded.spec, NULL, FIXTURE_BPE_N);
     table_init(&used, &bpe);
     table_add(&used, "more", 1);
-    check(&bpe, &used.spec, "token 269 is 'more' in B, and A has 269 tokens", 0);
-    check(&padded.spec, &used.spec, "token 269 is '[PAD1]' (text) in A, and 'more' (text) in B", 0);
+    check(&bpe, &used.spec, NULL, FIXTURE_BPE_N);
+    check(&padded.spec, &used.spec, NULL, FIXTURE_BPE_N);
     table_add(&padded, "last", 1);
-    check(&bpe, &padded.spec, "token 269 is '[PAD1]' in B, and A has 269 tokens", 0);
+    check(&bpe, &padded.spec, NULL, FIXTURE_BPE_N);
+    table_init(&differs, &bpe);
+    table_add(&differs, "less", 1);
+    check(&used.spec, &differs.spec, "token 269 is 'more' (text) in A, and 'less' (text) in B", 0);
+    table_add(&differs, "least", 1);
+    check(&used.spec, &differs.spec, "token 269 is 'more' (text) in A, and 'less' (text) in B", 0);
+}
+
+/* A table that has more tokens, of which chats need one, is no longer form of the other. */
+static void test_tokenizer_compare_chats(void **state) {
+    TokenizerSpec bpe = fixture_bpe_spec("smollm");
+    Table longer;
+
+    table_init(&longer, &bpe);
+    table_add(&longer, "<|user|>", 3);
+    check(&bpe, &longer.spec, NULL, FIXTURE_BPE_N);
+    longer.spec.chat_template = "{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}";
+    check(&bpe, &longer.spec, "token 269 is '<|user|>' in B, and A has 269 tokens", 0);
+    longer.spec.chat_template = NULL;
+    longer.spec.eos = FIXTURE_BPE_N;
+    check(&bpe, &longer.spec, "token 269 is '<|user|>' in B, and A has 269 tokens", 0);
+    bpe.has_eos = false;
+    table_init(&longer, &bpe);
+    table_add(&longer, "[unused]", 5);
+    longer.spec.has_bos = true;
+    longer.spec.bos = FIXTURE_BPE_N;
+    check(&bpe, &longer.spec, "token 269 is '[unused]' in B, and A has 269 tokens", 0);
 }
 
 /* Each token alone, by its text and by its kind. */
@@ -192,7 +218,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokenizer_compare_same),        cmocka_unit_test(test_tokenizer_compare_padding),
         cmocka_unit_test(test_tokenizer_compare_every_token), cmocka_unit_test(test_tokenizer_compare_text),
-        cmocka_unit_test(test_tokenizer_compare_models),
+        cmocka_unit_test(test_tokenizer_compare_models),      cmocka_unit_test(test_tokenizer_compare_chats),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* Whose turn it is, one turn at a time: steps that make way at a known operator, what becomes of them while interactive
  * generations run, and that all answers have the tokens that they have alone. */
 #undef NDEBUG
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 
 #include "base/clock.h"
 #include "daemon/turns.h"
+#include "engine/engine_private.h"
 #include "test/unit/draft_db_fixture.h"
 #include "test/unit/real_model.h"
 
@@ -466,6 +468,48 @@ static void test_turns_store_nothing_of_what_is_cancelled(void **state) {
     }
 }
 
+/* --- a device that fails ------------------------------------------------------------------------------------------ */
+
+static BackendOps lost_ops;
+
+static int lost_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                       size_t rows, const LinearOutput *out, ErrText *err) {
+    return err_set(err, -EIO, "the device does not answer");
+}
+
+/* Both requests of the step end with the device's own words. The next request is answered as ever. */
+static void test_turns_end_with_what_a_device_says(void **state) {
+    Fixture *fixture = *state;
+    const BackendOps *ops = model.engine->backend->ops;
+    Got *before = add(fixture, model.engine, PRIORITY_NORMAL, brief_text, 4), *after;
+    size_t n_ended = 0;
+    JobNews news;
+
+    run_all(fixture);
+    add(fixture, model.engine, PRIORITY_NORMAL, long_text, 4);
+    add(fixture, model.engine, PRIORITY_NORMAL, brief_text, 4);
+    lost_ops = *ops;
+    lost_ops.linear = lost_linear;
+    model.engine->backend->ops = &lost_ops;
+    for (size_t i = 0; turns_have_work(fixture->turns) && i < TURNS_MAX; i++)
+        turns_take(fixture->turns);
+    model.engine->backend->ops = ops;
+    outbox_quiet(fixture->outbox);
+    for (Job *job; (job = outbox_take(fixture->outbox, &news));) {
+        if (news.done) {
+            n_ended++;
+            assert_int_equal(news.result, -EIO);
+            assert_string_equal(news.err.text, "the step failed: the device does not answer");
+            ((Got *)job->owner)->is_done = true;
+        }
+        job_news_deinit(&news);
+    }
+    assert_int_equal(n_ended, 2);
+    after = add(fixture, model.engine, PRIORITY_NORMAL, brief_text, 4);
+    run_all(fixture);
+    same_tokens(after, before);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -480,6 +524,7 @@ int main(void) {
         TEST(test_turns_forget_while_it_runs),
         TEST(test_turns_earlier_answers_make_way),
         TEST(test_turns_store_nothing_of_what_is_cancelled),
+        TEST(test_turns_end_with_what_a_device_says),
     };
 
     return cmocka_run_group_tests_name("turns", tests, open_model, close_model);

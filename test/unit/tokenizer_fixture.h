@@ -17,6 +17,7 @@ typedef struct TokenizerSpec {
     const char *pre;
     const char *name; /* general.name */
     const char *chat_template;
+    const char *tool_template; /* of the name "tool_use" */
     const char *const *tokens;
     uint64_t n_tokens;
     const int32_t *types;
@@ -59,6 +60,8 @@ static inline int fixture_init(TokenizerFixture *fixture, const TokenizerSpec *s
         gguf_writer_string(writer, "tokenizer.ggml.pre", spec->pre);
     if (spec->chat_template)
         gguf_writer_string(writer, "tokenizer.chat_template", spec->chat_template);
+    if (spec->tool_template)
+        gguf_writer_string(writer, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, spec->tool_template);
     if (spec->tokens)
         gguf_writer_strings(writer, "tokenizer.ggml.tokens", spec->tokens, spec->n_tokens);
     if (spec->types)

@@ -41,10 +41,12 @@ int ctl_failed_call(Ctl *ctl) {
 static bool admin_path(const char *api_path, char *path, size_t room_bytes) {
     const char *given = api_path ? api_path : getenv("COORDGEN_SOCKET"), *slash;
 
-    if (!given || !*given || !strcmp(given, PATH_API_SOCKET)) {
+    if (!given || !*given) {
         service_socket_path("admin.sock", path, room_bytes);
         return true;
     }
+    if (!strcmp(given, PATH_API_SOCKET))
+        return (size_t)snprintf(path, room_bytes, "%s", PATH_ADMIN_SOCKET) < room_bytes;
     slash = strrchr(given, '/');
     return (size_t)snprintf(path, room_bytes, "%.*sadmin.sock", slash ? (int)(slash - given + 1) : 0, given) <
            room_bytes;

@@ -41,6 +41,10 @@ typedef enum RequestKind {
     REQUEST_SESSION_CLOSE,
     REQUEST_LIST,
     REQUEST_EXPLAIN,
+    REQUEST_CANCEL_NUMBER,
+    REQUEST_MODEL_REMOVE,
+    REQUEST_DISK,
+    REQUEST_PRUNE,
     REQUEST_DRAFT_DB_STATS,
     REQUEST_DRAFT_DB_FORGET,
     REQUEST_DRAFT_DB_FREEZE,
@@ -106,6 +110,7 @@ struct CoordgenReply {
     Coordgen__V1__Response *response; /* NULL: the request ended without one */
     StrBuf text;
     CoordgenGenerateResult generate;
+    CoordgenSamplingOrigins sampling_origins; /* of it */
     CoordgenStatus status;
     CoordgenModel *models;
     size_t n_models;
@@ -117,6 +122,10 @@ struct CoordgenReply {
     size_t n_requests;
     ClientExplanation *explanations; /* of the requests, or of the generation */
     size_t n_explanations;
+    CoordgenFile *files;
+    size_t n_files;
+    CoordgenFileSystem *file_systems;
+    size_t n_file_systems;
     CoordgenDraftDb draft_db;
     CoordgenDraftDbUser *draft_db_users;
     size_t n_draft_db_users;
@@ -155,6 +164,9 @@ int client_options_copy(CoordgenClient *client, void *to, size_t to_bytes, const
 /* client_pair.c: what it holds of a pair; from NULL: nothing. false: no memory. */
 void client_pair_fill(CoordgenModelPair *to, const Coordgen__V1__ModelPair *from);
 bool client_pairs_fill(CoordgenReply *reply, Coordgen__V1__ModelPair *const *pairs, size_t n);
+
+/* client_files.c: what a reply that tells of files holds; false: no memory. */
+bool client_files_fill(CoordgenReply *reply, const Coordgen__V1__FilesReply *files);
 
 /* client_draftdb.c: what a reply of the draft database holds; false: no memory. */
 bool client_draft_db_fill(CoordgenReply *reply);

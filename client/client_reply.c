@@ -21,7 +21,26 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
-static void generate_fill(CoordgenGenerateResult *result, const Coordgen__V1__GenerateDone *done) {
+static void origins_fill(CoordgenSamplingOrigins *origins, const Coordgen__V1__GenerateDone *done) {
+    const Coordgen__V1__SamplingOrigins *from = done->sampling_origins;
+
+    *origins = (CoordgenSamplingOrigins){ .struct_bytes = sizeof(*origins), .family = or_empty(done->sampling_family) };
+    if (!from)
+        return;
+    origins->temperature = (CoordgenSamplingOrigin)from->temperature;
+    origins->top_k = (CoordgenSamplingOrigin)from->top_k;
+    origins->top_p = (CoordgenSamplingOrigin)from->top_p;
+    origins->min_p = (CoordgenSamplingOrigin)from->min_p;
+    origins->repetition_penalty = (CoordgenSamplingOrigin)from->repetition_penalty;
+    origins->repetition_window = (CoordgenSamplingOrigin)from->repetition_window;
+}
+
+/* origins: room for those of the result */
+static void generate_fill(CoordgenGenerateResult *result, CoordgenSamplingOrigins *origins,
+                          const Coordgen__V1__GenerateDone *done) {
+    origins_fill(origins, done);
+    result->sampling_origins = origins;
+    result->ends_repetition = done->end_repetition;
     result->end_reason = (CoordgenEndReason)done->end_reason;
     result->model = or_empty(done->model);
     result->seed = done->seed;
@@ -158,7 +177,7 @@ static bool reply_fill(CoordgenReply *reply) {
 
     switch (response->op_case) {
     case COORDGEN__V1__RESPONSE__OP_GENERATE_DONE:
-        generate_fill(&reply->generate, response->generate_done);
+        generate_fill(&reply->generate, &reply->sampling_origins, response->generate_done);
         return !response->generate_done->explanation ||
                client_explanation_fill(reply, response->generate_done->explanation);
     case COORDGEN__V1__RESPONSE__OP_REQUEST_LIST:
@@ -179,6 +198,12 @@ static bool reply_fill(CoordgenReply *reply) {
         return client_pairs_fill(reply, &response->model_pair->pair, response->model_pair->pair ? 1 : 0);
     case COORDGEN__V1__RESPONSE__OP_MODEL_PAIR_LIST:
         return client_pairs_fill(reply, response->model_pair_list->pairs, response->model_pair_list->n_pairs);
+    case COORDGEN__V1__RESPONSE__OP_MODEL_REMOVE:
+        return client_files_fill(reply, response->model_remove);
+    case COORDGEN__V1__RESPONSE__OP_DISK:
+        return client_files_fill(reply, response->disk);
+    case COORDGEN__V1__RESPONSE__OP_PRUNE:
+        return client_files_fill(reply, response->prune);
     case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_STATS:
     case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FORGET:
     case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FREEZE:
@@ -226,6 +251,8 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
     str_buf_deinit(&reply->text);
     free(reply->models);
     free(reply->model_pairs);
+    free(reply->files);
+    free(reply->file_systems);
     free(reply->memory);
     client_requests_deinit(reply);
     free(reply->draft_db_users);
@@ -334,9 +361,20 @@ const char *coordgen_end_reason_name(int reason) {
         [COORDGEN_END_MAX_TOKENS] = "max-tokens",
         [COORDGEN_END_CONTEXT_FULL] = "context-full",
         [COORDGEN_END_CANCELLED] = "cancelled",
+        [COORDGEN_END_REPETITION] = "repetition",
     };
 
     return reason >= 0 && (size_t)reason < ARRAY_LEN(names) ? names[reason] : "unknown";
+}
+
+const char *coordgen_sampling_origin_name(int origin) {
+    static const char *const names[] = {
+        [COORDGEN_SAMPLING_UNKNOWN] = "unknown", [COORDGEN_SAMPLING_REQUEST] = "request",
+        [COORDGEN_SAMPLING_FILE] = "file",       [COORDGEN_SAMPLING_FAMILY] = "family",
+        [COORDGEN_SAMPLING_SERVICE] = "service",
+    };
+
+    return origin >= 0 && (size_t)origin < ARRAY_LEN(names) ? names[origin] : "unknown";
 }
 
 const char *coordgen_reuse_name(int reuse) {

@@ -13,9 +13,12 @@ void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size
     CoordgenGenerateOptions defaults = {
         .struct_bytes = struct_bytes,
         .timeout_ms = -1,
-        .top_p = 1,
-        .repetition_penalty = 1,
-        .repetition_window = 64,
+        .temperature = COORDGEN_UNSET,
+        .top_k = COORDGEN_UNSET_COUNT,
+        .top_p = COORDGEN_UNSET,
+        .min_p = COORDGEN_UNSET,
+        .repetition_penalty = COORDGEN_UNSET,
+        .repetition_window = COORDGEN_UNSET_COUNT,
     };
 
     if (!options)
@@ -228,8 +231,12 @@ static int messages_fill(CoordgenClient *client, MessageRoom *room, const Coordg
 }
 
 static void sampling_fill(Coordgen__V1__SamplingOptions *sampling, const CoordgenGenerateOptions *options) {
-    sampling->has_temperature = sampling->has_top_k = sampling->has_top_p = sampling->has_min_p = true;
-    sampling->has_repetition_penalty = sampling->has_repetition_window = true;
+    sampling->has_temperature = options->temperature != COORDGEN_UNSET;
+    sampling->has_top_k = options->top_k != COORDGEN_UNSET_COUNT;
+    sampling->has_top_p = options->top_p != COORDGEN_UNSET;
+    sampling->has_min_p = options->min_p != COORDGEN_UNSET;
+    sampling->has_repetition_penalty = options->repetition_penalty != COORDGEN_UNSET;
+    sampling->has_repetition_window = options->repetition_window != COORDGEN_UNSET_COUNT;
     sampling->temperature = options->temperature;
     sampling->top_k = options->top_k;
     sampling->top_p = options->top_p;
@@ -258,6 +265,9 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     if (options.prompt && options.n_messages)
         return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.prompt", 0,
                            "messages and a raw prompt are given: one of them");
+    if (options.repetition < COORDGEN_REPETITION_DEFAULT || options.repetition > COORDGEN_REPETITION_ALLOW)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.end_repetition", 0,
+                           "repetition is %d: none of the CoordgenRepetition values", (int)options.repetition);
     for (size_t i = 0; i < options.n_stops; i++)
         if (!options.stops || !options.stops[i])
             return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.stop", 0, "stop string %zu is NULL", i);
@@ -290,6 +300,8 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.no_history = options.no_history;
     generate.tools = unconst(options.tools);
     generate.documents = unconst(options.documents);
+    generate.has_end_repetition = options.repetition != COORDGEN_REPETITION_DEFAULT;
+    generate.end_repetition = options.repetition == COORDGEN_REPETITION_END;
     generate.has_add_generation_prompt = options.no_generation_prompt;
     generate.add_generation_prompt = !options.no_generation_prompt;
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
@@ -437,6 +449,18 @@ int coordgen_request_list_start(CoordgenClient *client, int timeout_ms, Coordgen
     message.op_case = COORDGEN__V1__REQUEST__OP_REQUEST_LIST;
     message.request_list = &list;
     return client_start(client, REQUEST_LIST, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_request_cancel_start(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenEventFn *fn,
+                                  void *arg, uint64_t *request_idp) {
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    Coordgen__V1__RequestCancelRequest cancel = COORDGEN__V1__REQUEST_CANCEL_REQUEST__INIT;
+
+    cancel.has_number = true;
+    cancel.number = number;
+    message.op_case = COORDGEN__V1__REQUEST__OP_REQUEST_CANCEL;
+    message.request_cancel = &cancel;
+    return client_start(client, REQUEST_CANCEL_NUMBER, &message, timeout_ms, fn, arg, request_idp);
 }
 
 int coordgen_explain_start(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenEventFn *fn, void *arg,

@@ -247,3 +247,40 @@ int coordgen_model_pair_list(CoordgenClient *client, int timeout_ms, CoordgenRep
              : wait_for(client, &waiter,
                         coordgen_model_pair_list_start(client, timeout_ms, waiter_event, &waiter, NULL), replyp);
 }
+
+int coordgen_request_cancel(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_request_cancel_start(client, number, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}
+
+int coordgen_model_remove(CoordgenClient *client, const char *model, bool dry_run, int timeout_ms,
+                          CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_model_remove_start(client, model, dry_run, timeout_ms, waiter_event, &waiter, NULL),
+                        replyp);
+}
+
+int coordgen_disk(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter, coordgen_disk_start(client, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}
+
+int coordgen_prune(CoordgenClient *client, unsigned int flags, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter, coordgen_prune_start(client, flags, timeout_ms, waiter_event, &waiter, NULL),
+                        replyp);
+}

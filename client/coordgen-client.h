@@ -191,6 +191,17 @@ typedef enum CoordgenPriority {
 /* "interactive", "normal", "background". */
 COORDGEN_PUBLIC const char *coordgen_priority_name(int priority);
 
+/* Of a sampling option: not set. It is the model's own then; where that says nothing, or temperature is 0, the
+ * service's. */
+#define COORDGEN_UNSET (-1.0f)
+#define COORDGEN_UNSET_COUNT UINT32_MAX
+
+typedef enum CoordgenRepetition {
+    COORDGEN_REPETITION_DEFAULT = 0, /* ended with messages, allowed with a raw prompt or ignore_end */
+    COORDGEN_REPETITION_END = 1,     /* an answer that repeats itself over and over ends: COORDGEN_END_REPETITION */
+    COORDGEN_REPETITION_ALLOW = 2,
+} CoordgenRepetition;
+
 /* Fill with coordgen_generate_options_init(), then change what you need. Nothing is kept after the call. */
 typedef struct CoordgenGenerateOptions {
     size_t struct_bytes; /* set by the init function: tells the library which fields the caller knows */
@@ -204,12 +215,13 @@ typedef struct CoordgenGenerateOptions {
     uint32_t max_tokens;      /* 0: as many as fit */
     const char *const *stops; /* at most 8 of at most 256 bytes, control tokens by name too; no part of the output */
     size_t n_stops;
-    float temperature;          /* 0: greedy (the default); up to 100 */
+    /* Each is COORDGEN_UNSET or COORDGEN_UNSET_COUNT until you set it. */
+    float temperature;          /* 0: greedy; up to 100 */
     uint32_t top_k;             /* 0: off */
     float top_p;                /* 1: off */
     float min_p;                /* 0: off */
     float repetition_penalty;   /* 1: off */
-    uint32_t repetition_window; /* tokens; default 64; 0: all */
+    uint32_t repetition_window; /* tokens; 0: all */
     bool has_seed;              /* else the service draws one and tells it */
     bool want_tokens;           /* token ids in the events */
     bool ignore_end;            /* go on past end-of-generation tokens */
@@ -227,6 +239,7 @@ typedef struct CoordgenGenerateOptions {
     const char *tools;
     const char *documents;
     bool no_generation_prompt; /* with messages: the prompt ends behind the last one, not where the answer begins */
+    CoordgenRepetition repetition;
 } CoordgenGenerateOptions;
 
 /* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
@@ -314,6 +327,10 @@ COORDGEN_PUBLIC int coordgen_request_list_start(CoordgenClient *client, int time
                                                 uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_explain_start(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenEventFn *fn,
                                            void *arg, uint64_t *request_idp);
+/* Ends a generation by its request_number: one of this user, for an administrator's client anybody's.
+ * COORDGEN_E_NOT_FOUND: there is none. */
+COORDGEN_PUBLIC int coordgen_request_cancel_start(CoordgenClient *client, uint64_t number, int timeout_ms,
+                                                  CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_status_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
                                           uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
@@ -343,6 +360,21 @@ COORDGEN_PUBLIC int coordgen_model_pair_list_start(CoordgenClient *client, int t
  * now. */
 COORDGEN_PUBLIC int coordgen_model_default_start(CoordgenClient *client, const char *model, int timeout_ms,
                                                  CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* Removes a model of the service's folder that is not loaded, with all that was made of it, or says what that would
+ * be. Administrators. The reply of these three has coordgen_reply_file(). */
+COORDGEN_PUBLIC int coordgen_model_remove_start(CoordgenClient *client, const char *model, bool dry_run, int timeout_ms,
+                                                CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* What the service has on disks. Administrators. */
+COORDGEN_PUBLIC int coordgen_disk_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                                        uint64_t *request_idp);
+enum {
+    COORDGEN_PRUNE_IMPORTS = 1, /* also what imports that were broken off could go on with */
+    COORDGEN_PRUNE_CORRUPT = 2, /* also damaged databases that were set aside */
+    COORDGEN_PRUNE_DRY_RUN = 4,
+};
+/* Removes what nothing needs any more. Administrators. */
+COORDGEN_PUBLIC int coordgen_prune_start(CoordgenClient *client, unsigned int flags, int timeout_ms,
+                                         CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 /* The reply has coordgen_reply_draft_db_user(), of whom it is about, and coordgen_reply_draft_db(). */
 COORDGEN_PUBLIC int coordgen_draft_db_stats_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
                                                   CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
@@ -384,6 +416,13 @@ COORDGEN_PUBLIC int coordgen_request_list(CoordgenClient *client, int timeout_ms
 /* What drafts have brought a generation, by its request_number: one that runs or waits, or one of this user's last 64;
  * for an administrator anybody's. COORDGEN_E_NOT_FOUND: none of those. */
 COORDGEN_PUBLIC int coordgen_explain(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenReply **replyp);
+/* Ends a generation by its request_number; its own client's call returns with COORDGEN_END_CANCELLED. */
+COORDGEN_PUBLIC int coordgen_request_cancel(CoordgenClient *client, uint64_t number, int timeout_ms,
+                                            CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_remove(CoordgenClient *client, const char *model, bool dry_run, int timeout_ms,
+                                          CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_disk(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_prune(CoordgenClient *client, unsigned int flags, int timeout_ms, CoordgenReply **replyp);
 /* A status request whose answer is only measured. round_trip_usp may be NULL. */
 COORDGEN_PUBLIC int coordgen_ping(CoordgenClient *client, int timeout_ms, uint64_t *round_trip_usp);
 COORDGEN_PUBLIC int coordgen_model_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
@@ -420,6 +459,7 @@ typedef enum CoordgenEndReason {
     COORDGEN_END_MAX_TOKENS = 3,
     COORDGEN_END_CONTEXT_FULL = 4,
     COORDGEN_END_CANCELLED = 5,
+    COORDGEN_END_REPETITION = 6, /* the answer repeats itself over and over */
 } CoordgenEndReason;
 
 /* "end-token", "stop-string", ... */
@@ -440,6 +480,29 @@ typedef enum CoordgenReuse {
 
 /* "whole", "new-text", ... */
 COORDGEN_PUBLIC const char *coordgen_reuse_name(int reuse);
+
+/* Who said what a sampling option is. */
+typedef enum CoordgenSamplingOrigin {
+    COORDGEN_SAMPLING_UNKNOWN = 0,
+    COORDGEN_SAMPLING_REQUEST = 1,
+    COORDGEN_SAMPLING_FILE = 2,    /* the model's file */
+    COORDGEN_SAMPLING_FAMILY = 3,  /* the service's table of model families */
+    COORDGEN_SAMPLING_SERVICE = 4, /* nobody else */
+} CoordgenSamplingOrigin;
+
+/* "request", "file", "family", "service", "unknown". */
+COORDGEN_PUBLIC const char *coordgen_sampling_origin_name(int origin);
+
+typedef struct CoordgenSamplingOrigins {
+    size_t struct_bytes;
+    CoordgenSamplingOrigin temperature;
+    CoordgenSamplingOrigin top_k;
+    CoordgenSamplingOrigin top_p;
+    CoordgenSamplingOrigin min_p;
+    CoordgenSamplingOrigin repetition_penalty;
+    CoordgenSamplingOrigin repetition_window;
+    const char *family; /* whose row of the table was used; "": none */
+} CoordgenSamplingOrigins;
 
 typedef struct CoordgenGenerateResult {
     size_t struct_bytes;
@@ -471,6 +534,8 @@ typedef struct CoordgenGenerateResult {
     uint32_t drafted_tokens;   /* that these computed beside the next token (speculation) */
     uint32_t accepted_tokens;  /* of them, those that became output */
     uint64_t request_number;   /* the service's, for coordgen_explain(); 0: the request failed */
+    const CoordgenSamplingOrigins *sampling_origins; /* of the options above; NULL: the request failed */
+    bool ends_repetition;                            /* whether COORDGEN_END_REPETITION was possible */
 } CoordgenGenerateResult;
 
 /* Why a request goes without drafts. */
@@ -635,7 +700,7 @@ typedef struct CoordgenModel { /* texts are never NULL */
     uint64_t read_bytes_per_s; /* of the reads so far, while there were any */
     const char *image; /* what became of the image of its weights: "mapped, 1704 MB", "none: " and why; for people */
     size_t n_chat_takes;
-    const char *const *chat_takes; /* of "tools" and "documents": what its chat template reads beside messages */
+    const char *const *chat_takes;     /* of "tools" and "documents": what its chat template reads beside messages */
     CoordgenModelDefaultBy default_by; /* 0: it is not the default */
     uint32_t usable_context_tokens;    /* that prompt and output of a request may have together; 0: not loaded */
     uint32_t setting_context_tokens;   /* the service's setting context-tokens, for this model */
@@ -724,6 +789,43 @@ COORDGEN_PUBLIC size_t coordgen_reply_n_models(const CoordgenReply *reply); /* l
 COORDGEN_PUBLIC const CoordgenModel *coordgen_reply_model(const CoordgenReply *reply, size_t index);
 COORDGEN_PUBLIC size_t coordgen_reply_n_model_pairs(const CoordgenReply *reply); /* pair (1, undone 0), pair list */
 COORDGEN_PUBLIC const CoordgenModelPair *coordgen_reply_model_pair(const CoordgenReply *reply, size_t index);
+
+typedef enum CoordgenFileKind {
+    COORDGEN_FILE_PACKAGE = 1,
+    COORDGEN_FILE_SOURCE = 2,
+    COORDGEN_FILE_PREDICTOR = 3,
+    COORDGEN_FILE_IMPORTED = 4,
+    COORDGEN_FILE_IMAGE = 5,
+    COORDGEN_FILE_IMPORT_WORK = 6,
+    COORDGEN_FILE_DRAFT_DB = 7,
+    COORDGEN_FILE_SET_ASIDE = 8,
+    COORDGEN_FILE_OTHER = 9,
+} CoordgenFileKind;
+
+/* "package", "image", ... */
+COORDGEN_PUBLIC const char *coordgen_file_kind_name(int kind);
+
+typedef struct CoordgenFile { /* texts are never NULL */
+    size_t struct_bytes;
+    CoordgenFileKind kind;
+    const char *path;
+    const char *model; /* that it belongs to; "": none that is known */
+    uint64_t bytes;    /* of the disk */
+    const char *note;  /* "": nothing is to be said of it */
+} CoordgenFile;
+
+typedef struct CoordgenFileSystem {
+    size_t struct_bytes;
+    const char *path; /* of the folder that is on it */
+    uint64_t free_bytes, size_bytes;
+} CoordgenFileSystem;
+
+COORDGEN_PUBLIC size_t coordgen_reply_n_files(const CoordgenReply *reply); /* model remove, disk, prune */
+COORDGEN_PUBLIC const CoordgenFile *coordgen_reply_file(const CoordgenReply *reply, size_t index);
+/* Bytes of all files, also those that the reply had no room for, which *n_morep counts (may be NULL). */
+COORDGEN_PUBLIC uint64_t coordgen_reply_files_bytes(const CoordgenReply *reply, uint32_t *n_morep);
+COORDGEN_PUBLIC size_t coordgen_reply_n_file_systems(const CoordgenReply *reply); /* disk */
+COORDGEN_PUBLIC const CoordgenFileSystem *coordgen_reply_file_system(const CoordgenReply *reply, size_t index);
 /* Pair: what will hardly be wanted of it; "": nothing, and of other replies. Never NULL. */
 COORDGEN_PUBLIC const char *coordgen_reply_warning(const CoordgenReply *reply);
 

@@ -49,8 +49,9 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t chunk_tokens;
     bool pipeline;
     uint32_t context_tokens;
-    char *speculation; /* as speculation_parse() has it */
-    char *draft_model; /* as pair_list_parse() has it */
+    uint32_t sampling_defaults; /* ConfigSampling */
+    char *speculation;          /* as speculation_parse() has it */
+    char *draft_model;          /* as pair_list_parse() has it */
     ConfigMemory weights_memory;
     uint32_t flash_rate_mb;    /* 10^6 bytes a second; 0: as fast as it is */
     uint32_t flash_latency_us; /* of each read; 0: none beside its own */
@@ -96,6 +97,11 @@ typedef enum ConfigImage { /* of the weights */
     CONFIG_IMAGE_ON,
     CONFIG_IMAGE_OFF,
 } ConfigImage;
+
+typedef enum ConfigSampling { /* what a request does not say is */
+    CONFIG_SAMPLING_MODEL,    /* the model's own */
+    CONFIG_SAMPLING_GREEDY,   /* the likeliest token */
+} ConfigSampling;
 
 typedef enum ConfigDemand { /* whose requests load the model that they name */
     CONFIG_DEMAND_ALL,

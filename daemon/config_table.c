@@ -73,6 +73,12 @@ static const SettingChoice image_choices[] = {
     { NULL, 0 },
 };
 
+static const SettingChoice sampling_choices[] = {
+    { "model", CONFIG_SAMPLING_MODEL },
+    { "greedy", CONFIG_SAMPLING_GREEDY },
+    { NULL, 0 },
+};
+
 static const SettingChoice demand_choices[] = {
     { "all", CONFIG_DEMAND_ALL },
     { "admins", CONFIG_DEMAND_ADMINS },
@@ -206,6 +212,9 @@ const Setting config_settings[] = {
            "thread"),
     NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",
            "cap on prompt and output of one request"),
+    CHOICE("sampling-defaults", sampling_defaults, LIVE, "model", sampling_choices,
+           "how tokens are chosen where a request does not say: model (as the model's file or its family asks for), or "
+           "greedy (the likeliest one)"),
     SOURCES(
         "speculation", speculation, LIVE, "auto",
         "several tokens a step, from drafts that are verified; where they come from: auto, off, some of lookup, sam, "

@@ -281,8 +281,11 @@ static int serve_forget(DraftStore *store, DraftErrand *errand) {
         .tokenizer = errand->has_tokenizer ? errand->tokenizer : NULL,
         .before_s = errand->has_before ? &errand->before_s : NULL,
     };
+    const int r = taken_as_empty(draft_db_forget(store->db, &what, &errand->n_documents, &errand->err), &errand->err);
 
-    return taken_as_empty(draft_db_forget(store->db, &what, &errand->n_documents, &errand->err), &errand->err);
+    if (r) /* the service's log says what a user is not told */
+        log_error(TOPIC_DAEMON, "draft database %s", errand->err.text);
+    return r;
 }
 
 /* Into a file in memory, which is paid for before it is written: documents take less there than they are charged in the

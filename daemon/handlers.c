@@ -126,6 +126,9 @@ static void serve(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes
     case COORDGEN__V1__REQUEST__OP_EXPLAIN:
         handle_explain(peer, message->request_id, message->explain);
         return;
+    case COORDGEN__V1__REQUEST__OP_REQUEST_CANCEL:
+        handle_request_cancel(peer, message->request_id, message->request_cancel);
+        return;
     case COORDGEN__V1__REQUEST__OP_SESSION_OPEN:
         handle_session_open(peer, message->request_id, message->session_open);
         return;
@@ -146,6 +149,15 @@ static void serve(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes
         return;
     case COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD:
         handle_model_unload(peer, messagep, len_bytes);
+        return;
+    case COORDGEN__V1__REQUEST__OP_MODEL_REMOVE:
+        handle_model_remove(peer, message->request_id, message->model_remove);
+        return;
+    case COORDGEN__V1__REQUEST__OP_DISK:
+        handle_disk(peer, message->request_id);
+        return;
+    case COORDGEN__V1__REQUEST__OP_PRUNE:
+        handle_prune(peer, message->request_id, message->prune);
         return;
     case COORDGEN__V1__REQUEST__OP_MODEL_PAIR:
         handle_model_pair(peer, message->request_id, message->model_pair);

@@ -39,6 +39,11 @@ void handle_status(Peer *peer, uint64_t request_id);
 /* handlers_explain.c */
 void handle_request_list(Peer *peer, uint64_t request_id);
 void handle_explain(Peer *peer, uint64_t request_id, const Coordgen__V1__ExplainRequest *explain);
+void handle_request_cancel(Peer *peer, uint64_t request_id, const Coordgen__V1__RequestCancelRequest *cancel);
+/* handlers_files.c */
+void handle_model_remove(Peer *peer, uint64_t request_id, const Coordgen__V1__ModelRemoveRequest *remove);
+void handle_disk(Peer *peer, uint64_t request_id);
+void handle_prune(Peer *peer, uint64_t request_id, const Coordgen__V1__PruneRequest *prune);
 /* handlers_draftdb.c */
 void handle_draft_db(Peer *peer, const Coordgen__V1__Request *message);   /* all five */
 void handler_on_draft_answers(evutil_socket_t fd, short what, void *arg); /* of the draft store; arg: the service */

@@ -152,23 +152,29 @@ static uint64_t random_seed(void) {
     return seed;
 }
 
-static SamplerOptions sampler_options(const Coordgen__V1__SamplingOptions *sampling) {
-    SamplerOptions options = SAMPLER_OPTIONS_GREEDY;
+/* Takes the sampling options that the message sets; the others are the service's until the engine thread knows the
+ * model. */
+static void take_sampling(Job *job, const Coordgen__V1__SamplingOptions *sampling, const Config *config) {
+    static const Coordgen__V1__SamplingOptions nothing = COORDGEN__V1__SAMPLING_OPTIONS__INIT;
+    const Coordgen__V1__SamplingOptions *from = sampling ? sampling : &nothing;
+    const SamplerOptions asked = {
+        .temperature = from->temperature,
+        .top_k = from->top_k,
+        .top_p = from->top_p,
+        .min_p = from->min_p,
+        .repetition_penalty = from->repetition_penalty,
+        .repetition_window = from->repetition_window,
+        .seed = from->has_seed ? from->seed : random_seed(),
+    };
 
-    if (sampling && sampling->has_temperature)
-        options.temperature = sampling->temperature;
-    if (sampling && sampling->has_top_k)
-        options.top_k = sampling->top_k;
-    if (sampling && sampling->has_top_p)
-        options.top_p = sampling->top_p;
-    if (sampling && sampling->has_min_p)
-        options.min_p = sampling->min_p;
-    if (sampling && sampling->has_repetition_penalty)
-        options.repetition_penalty = sampling->repetition_penalty;
-    if (sampling && sampling->has_repetition_window)
-        options.repetition_window = sampling->repetition_window;
-    options.seed = sampling && sampling->has_seed ? sampling->seed : random_seed();
-    return options;
+    job->sampling_fields =
+        (uint32_t)(!!from->has_temperature << SAMPLING_TEMPERATURE | !!from->has_top_k << SAMPLING_TOP_K |
+                   !!from->has_top_p << SAMPLING_TOP_P | !!from->has_min_p << SAMPLING_MIN_P |
+                   !!from->has_repetition_penalty << SAMPLING_REPETITION_PENALTY |
+                   !!from->has_repetition_window << SAMPLING_REPETITION_WINDOW);
+    job->samples_as_model = config->sampling_defaults == CONFIG_SAMPLING_MODEL;
+    sampling_choose(&job->sampling, NULL, &asked, job->sampling_fields);
+    job->generation_options.sampler = job->sampling.options;
 }
 
 /* One user's apps leave others a part of the memory for keys and values. 0: as much as there is. */
@@ -292,12 +298,13 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
                          .pruning = GENERATION_PRUNING_CONTROLLED }, /* where the model has a predictor */
         .ignore_end = generate->ignore_end,
         .is_answer = is_chat,
+        .ends_repetition = generate->has_end_repetition ? generate->end_repetition : is_chat && !generate->ignore_end,
         .user = peer->user->uid,
         .no_reuse = generate->no_reuse,
         .kv_max_bytes = kv_share_bytes(peer),
-        .sampler = sampler_options(generate->sampling),
         .n_stops = generate->n_stop,
     };
+    take_sampling(job, generate->sampling, config);
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generation_options.stops[i] = generate->stop[i];
     take_tools(job, generate->tools, generate->documents);

@@ -2,6 +2,7 @@
 /* What generations are at, and what drafts have brought them: those of the asking user, for administrators all. */
 #include <inttypes.h>
 
+#include "base/log.h"
 #include "daemon/explanation.h"
 #include "daemon/handlers.h"
 #include "daemon/reply.h"
@@ -19,9 +20,9 @@ typedef struct Listed {
 
 /* The next one behind `at` (NULL: the first) that the client may see: administrators go through the lists of all, those
  * with the engine thread first, others through their user's. */
-static const Request *next_request(const Peer *peer, const Request *at) {
+static Request *next_request(const Peer *peer, const Request *at) {
     const Admission *admission = &peer->service->requests.admission;
-    const Request *next;
+    Request *next;
 
     do {
         if (!peer->may_administer)
@@ -71,21 +72,53 @@ void handle_request_list(Peer *peer, uint64_t request_id) {
     connection_send(peer->connection, &response);
 }
 
+/* One that runs or waits; NULL: there is none that this client may see. */
+static Request *find_request(const Peer *peer, uint64_t number) {
+    Request *request = next_request(peer, NULL);
+
+    while (request && request->serial != number)
+        request = next_request(peer, request);
+    return request;
+}
+
+void handle_request_cancel(Peer *peer, uint64_t request_id, const Coordgen__V1__RequestCancelRequest *cancel) {
+    Coordgen__V1__RequestCancelReply reply = COORDGEN__V1__REQUEST_CANCEL_REPLY__INIT;
+    Request *target = find_request(peer, cancel->number);
+    Coordgen__V1__Response response;
+
+    connection_spend(peer->connection, EXPLANATIONS_A_USER / REQUESTS_A_UNIT);
+    if (!target) {
+        connection_send_error(
+            peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_NOT_FOUND, 0, "request_cancel.number",
+            "request_cancel.number: no generation %" PRIu64 " of this user runs or waits: coordgenctl "
+            "top shows those that do",
+            cancel->number);
+        return;
+    }
+    if (peer->user->uid != target->user->uid)
+        log_notice(TOPIC_DAEMON, "request %" PRIu64 " of uid %u is cancelled by uid %u, an administrator",
+                   cancel->number, (unsigned int)target->user->uid, (unsigned int)peer->user->uid);
+    reply_init(&response, request_id);
+    response.op_case = COORDGEN__V1__RESPONSE__OP_REQUEST_CANCEL;
+    response.request_cancel = &reply;
+    connection_send(peer->connection, &response);
+    request_cancel(target);
+}
+
 /* One that runs or waits, or that is kept. false: there is none that this client may see. */
 static bool find(const Peer *peer, uint64_t number, Explanation *explanation) {
     const Explanation *kept =
         explanation_find(&peer->service->requests.explanations, number, peer->may_administer ? NULL : &peer->user->uid);
+    const Request *request;
 
     if (kept) {
         *explanation = *kept;
         return true;
     }
-    for (const Request *request = next_request(peer, NULL); request; request = next_request(peer, request))
-        if (request->serial == number) {
-            explanation_of(explanation, request, NULL);
-            return true;
-        }
-    return false;
+    request = find_request(peer, number);
+    if (request)
+        explanation_of(explanation, request, NULL);
+    return request;
 }
 
 void handle_explain(Peer *peer, uint64_t request_id, const Coordgen__V1__ExplainRequest *explain) {

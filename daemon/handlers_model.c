@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Models: list, show, load, unload. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -69,48 +70,79 @@ static const char *near_model(const ModelRegistry *registry, const char *name) {
     return nearest_word(name, names, n);
 }
 
-/* Says that there is no model of this name. */
-static void refuse_model(Peer *peer, uint64_t request_id, const char *name, const char *field) {
+/* Tells whether a model's file was removed and nothing of the model is left in memory either. */
+static bool is_gone(const Model *model) {
+    return (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED) && !model->engine && model->fd < 0 &&
+           access(model->path, F_OK) < 0 && errno == ENOENT;
+}
+
+static void send_not_found(Peer *peer, uint64_t request_id, const char *field, const ErrText *text) {
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
+                          "%s", text->text);
+}
+
+/* Says why there is no model of this name: what its file is, or which name may be meant. */
+static void refuse_name(Peer *peer, uint64_t request_id, const char *name, const char *field) {
     const ModelRegistry *registry = &peer->service->models;
-    const char *near = near_model(registry, name);
+    const char *why = model_folder_why_not(&peer->service->folder, name),
+               *near = why ? NULL : near_model(registry, name);
+    ErrText text;
 
     connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT + 1);
-    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-                          near ? "there is no model '%.*s': did you mean '%s'?"
-                               : "there is no model '%.*s': see coordgenctl model list%.0s",
-                          UTF8_PREFIX(name, 255), near ? near : "");
+    if (why)
+        err_set(&text, 0, "there is no model '%.*s': %s", UTF8_PREFIX(name, 255), why);
+    else if (near)
+        err_set(&text, 0, "there is no model '%.*s': did you mean '%s'?", UTF8_PREFIX(name, 255), near);
+    else
+        err_set(&text, 0, "there is no model '%.*s': see coordgenctl model list", UTF8_PREFIX(name, 255));
+    send_not_found(peer, request_id, field, &text);
+}
+
+/* Says why there is no default model. */
+static void refuse_default(Peer *peer, uint64_t request_id, const char *field) {
+    const ModelRegistry *registry = &peer->service->models;
+    const bool is_setting = model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING;
+    ErrText text;
+
+    if (registry->n_models)
+        err_set(&text, 0,
+                "the default model %.*s%s is not there any more, and %zu other models are: name one (coordgenctl model "
+                "list), or %s",
+                UTF8_PREFIX(model_default_name(registry->def), 255), is_setting ? " (the setting model)" : "",
+                registry->n_models,
+                is_setting ? "change the setting model in coordgend.conf"
+                           : "make one the default (coordgenctl model default NAME)");
+    else
+        err_set(
+            &text, 0, "the service has no model, none is in %.*s: coordgenctl model import FILE.gguf",
+            UTF8_PREFIX(*registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)",
+                        512));
+    send_not_found(peer, request_id, field, &text);
 }
 
 Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, const char *field) {
     ModelRegistry *registry = &peer->service->models;
-    Model *model = model_registry_find(registry, name ? name : "");
+    const bool is_named = name && *name;
+    Model *model = model_registry_find(registry, is_named ? name : "");
+    ErrText text;
 
     /* An import that has just ended may have put it into the folder: the message is looked at again then. */
-    if (model || await_folder(peer))
+    if (model && !is_gone(model))
         return model;
-    if (!name || !*name)
-        model = model_registry_choose_default(registry);
+    if (await_folder(peer))
+        return NULL;
+    if (model) {
+        err_set(&text, 0, "there is no model '%.*s' any more: its file was removed", UTF8_PREFIX(model->name, 255));
+        send_not_found(peer, request_id, field, &text);
+        return NULL;
+    }
+    model = is_named ? NULL : model_registry_choose_default(registry);
     if (model)
         return model;
-    if ((!name || !*name) && registry->n_models)
-        connection_send_error(
-            peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-            "the default model %.*s%s is not there any more, and %zu other models are: name one (coordgenctl model "
-            "list), or %s",
-            UTF8_PREFIX(model_default_name(registry->def), 255),
-            model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING ? " (the setting model)" : "",
-            registry->n_models,
-            model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING
-                ? "change the setting model in coordgend.conf"
-                : "make one the default (coordgenctl model default NAME)");
-    else if (!name || !*name)
-        connection_send_error(
-            peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-            "the service has no model, none is in %.*s: coordgenctl model import FILE.gguf",
-            UTF8_PREFIX(*registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)",
-                        512));
+    if (is_named)
+        refuse_name(peer, request_id, name, field);
     else
-        refuse_model(peer, request_id, name, field);
+        refuse_default(peer, request_id, field);
     return NULL;
 }
 

@@ -85,7 +85,10 @@ struct Job {
     const uint32_t *tokens;
     size_t n_tokens;
     bool with_special;
-    GenerationOptions generation_options; /* stops point into the owner's memory */
+    GenerationOptions generation_options; /* stops point into the owner's memory; the engine thread settles sampler */
+    SamplingChoice sampling;              /* of the request; then the engine thread's, with the model's defaults */
+    uint32_t sampling_fields;             /* bits 1 << SamplingField: those that the request sets */
+    bool samples_as_model;                /* the others are the model's */
     uint32_t prompt_max_tokens;           /* 0: no limit but the context */
     bool want_tokens;
     bool keeps_history; /* JOB_GENERATE: drafts may come from the user's earlier answers, and this one is stored */

@@ -9,18 +9,27 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "model/gguf_parts.h"
 
 #define MAX_AGE_NS (UINT64_C(1000) * 1000 * 1000) /* files that links lead to change without the folder */
 #define TICK_NS (UINT64_C(50) * 1000 * 1000)      /* longer than the step of a file system's clock */
 
 void model_folder_init(ModelFolder *folder, ModelRegistry *registry) {
     *folder = (ModelFolder){ .registry = registry };
+    model_files_init(&folder->files);
 }
 
-void model_folder_deinit(ModelFolder *folder) {
+static void close_stream(ModelFolder *folder) {
     if (folder->stream)
         closedir(folder->stream);
     folder->stream = NULL;
+}
+
+void model_folder_deinit(ModelFolder *folder) {
+    close_stream(folder);
+    free(folder->pending);
+    folder->pending = NULL;
+    model_files_deinit(&folder->files);
 }
 
 static const char *path_of(const ModelFolder *folder) {
@@ -99,58 +108,140 @@ uint64_t model_folder_want(ModelFolder *folder) {
     return folder->n_begun;
 }
 
-/* What the scan leaves of a model: no file is opened. */
-static void take_entry(ModelFolder *folder, const char *name) {
+/* Notes why a file is not listed, and tells it once. */
+static void leave_out(ModelFolder *folder, ModelFile *file, const char *why) {
+    model_file_explain(file, why);
+    if (folder->has_news && file->info.kind == GGUF_KIND_PART)
+        log_debug(TOPIC_DAEMON, "not listed: %s", why);
+    else if (folder->has_news)
+        log_info(TOPIC_DAEMON, "not listed: %s", *why ? why : "out of memory");
+}
+
+/* Whether a file is what it should be in a whole model. If not, err says so. */
+static bool is_kind(const ModelFile *file, const char *path, GgufKind kind, ErrText *err) {
+    GgufKindInfo info = file->info;
+
+    if (kind == GGUF_KIND_MODEL && info.kind != kind && gguf_kind_of_name(&info, file->name)) {
+        gguf_kind_tell(&info, file->name, err);
+        return false;
+    }
+    info = file->info;
+    if (info.kind == kind && gguf_kind_is_fetched(path))
+        info.kind = GGUF_KIND_DOWNLOAD;
+    if (info.kind == kind)
+        return true;
+    gguf_kind_tell(&info, file->name, err);
+    return false;
+}
+
+/* Looks at the files behind the first one at path, and sums their bytes. False: some are not whole, as err says, or one
+ * must be read first. */
+static bool look_at_parts(ModelFolder *folder, const char *path, uint32_t n, uint64_t *bytesp, bool *pendingp,
+                          ErrText *err) {
+    for (uint32_t part = 1; part < n; part++) {
+        _cleanup_(freep) char *other_path = gguf_parts_path(path, part, n);
+        const ModelFile *other;
+
+        if (!other_path) /* named otherwise: its load says so */
+            return true;
+        other = model_files_look(&folder->files, folder->n_begun, other_path, pendingp);
+        if (!other) {
+            err_set(err, 0, "%.300s: shard %u of %u of the model is missing: fetch it too",
+                    strrchr(other_path, '/') + 1, part + 1, n);
+            return false;
+        }
+        if (!is_kind(other, other_path, GGUF_KIND_PART, err))
+            return false;
+        *bytesp += (uint64_t)other->seen.st_size;
+    }
+    return true;
+}
+
+/* Takes what the scan leaves of a model. Whether a file must be read before. */
+static bool take_entry(ModelFolder *folder, const char *name) {
     ModelRegistry *registry = folder->registry;
     const char *slash = path_of(folder)[strlen(path_of(folder)) - 1] == '/' ? "" : "/";
     char path[PATH_MAX + NAME_MAX + 2];
     ErrText err = { "" };
-    struct stat info;
+    bool is_pending;
+    ModelFile *file;
+    uint64_t bytes;
     Model *model;
-    int r;
 
     if (*name == '.' || !model_is_file_name(name))
-        return;
+        return false;
     snprintf(path, sizeof(path), "%s%s%s", path_of(folder), slash, name);
-    if (stat(path, &info) < 0)
-        return; /* gone meanwhile, or a link to nothing */
-    r = model_registry_add(registry, path, &model, &err);
-    if (r) {
-        if (folder->has_news)
-            log_info(TOPIC_DAEMON, "not listed: %s", *err.text ? err.text : "out of memory");
-        return;
+    file = model_files_look(&folder->files, folder->n_begun, path, &is_pending);
+    if (!file)
+        return is_pending;
+    bytes = (uint64_t)file->seen.st_size;
+    if (!is_kind(file, path, GGUF_KIND_MODEL, &err) ||
+        !look_at_parts(folder, path, file->info.n_parts, &bytes, &is_pending, &err)) {
+        if (!is_pending)
+            leave_out(folder, file, err.text);
+        return is_pending;
     }
+    if (model_registry_add(registry, path, &model, &err)) {
+        leave_out(folder, file, err.text);
+        return false;
+    }
+    model_file_explain(file, NULL);
     if (strcmp(model->path, path))
-        return; /* another name of a file that is known */
-    model->file_bytes = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+        return false; /* another name of a file that is known */
+    model->file_bytes = bytes;
     model->scan = folder->n_begun;
     model->from_folder |= model != registry->default_model;
+    return false;
+}
+
+const char *model_folder_why_not(const ModelFolder *folder, const char *name) {
+    return model_files_why_not(&folder->files, name);
 }
 
 static void model_folder_finish(ModelFolder *folder) {
-    model_folder_deinit(folder);
+    close_stream(folder);
     /* A folder that cannot be read at the moment says nothing about its files. */
-    if (!folder->error || folder->error == ENOENT)
+    if (!folder->error || folder->error == ENOENT) {
         model_registry_forget_gone(folder->registry, folder->n_begun);
+        model_files_forget_gone(&folder->files, folder->n_begun);
+    }
     folder->n_done = folder->n_begun;
     folder->has_news = false;
     if (folder->n_wanted > folder->n_done)
         model_folder_begin(folder);
 }
 
+/* Reads on in the files of an entry. Whether it is still pending. */
+static bool go_on_with_pending(ModelFolder *folder) {
+    if (!folder->pending || model_files_step(&folder->files) || take_entry(folder, folder->pending))
+        return folder->pending;
+    free(folder->pending);
+    folder->pending = NULL;
+    return false;
+}
+
+/* Takes the next entry. False: there is none. */
+static bool next_entry(ModelFolder *folder) {
+    const struct dirent *entry = folder->stream ? readdir(folder->stream) : NULL;
+
+    if (!entry)
+        return false;
+    if (take_entry(folder, entry->d_name))
+        folder->pending = strdup(entry->d_name);
+    return true;
+}
+
 bool model_folder_step(ModelFolder *folder) {
-    const struct dirent *entry = NULL;
+    bool has_more = true;
 
     assert_on_loop(folder->registry->loop);
     if (folder->n_begun == folder->n_done)
         return false;
-    for (unsigned int i = 0; folder->stream && i < MODEL_FOLDER_STEP_ENTRIES; i++) {
-        entry = readdir(folder->stream);
-        if (!entry)
-            break;
-        take_entry(folder, entry->d_name);
-    }
-    if (!entry)
+    if (go_on_with_pending(folder))
+        return true;
+    for (unsigned int i = 0; has_more && !folder->pending && i < MODEL_FOLDER_STEP_ENTRIES; i++)
+        has_more = next_entry(folder);
+    if (!has_more)
         model_folder_finish(folder);
     return folder->n_begun > folder->n_done;
 }

@@ -7,12 +7,15 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "daemon/model_files.h"
 #include "daemon/model_registry.h"
 
 #define MODEL_FOLDER_STEP_ENTRIES 64 /* of the folder, in one step */
 
 typedef struct ModelFolder { /* all loop */
     ModelRegistry *registry;
+    ModelFiles files;
+    char *pending;     /* the entry whose files are read before the next one is looked at; NULL: none */
     DIR *stream;       /* of the scan that runs; NULL: none does */
     uint64_t n_begun;  /* scans; the last one is the one that runs */
     uint64_t n_done;   /* of those */
@@ -31,5 +34,7 @@ void model_folder_deinit(ModelFolder *folder);
 uint64_t model_folder_want(ModelFolder *folder);
 bool model_folder_step(ModelFolder *folder); /* a part of a scan; whether there is more to do */
 bool model_folder_has(const ModelFolder *folder, uint64_t scan);
+/* Why no model has this name though the folder has a file of it; NULL: it has none. */
+const char *model_folder_why_not(const ModelFolder *folder, const char *name);
 
 #endif

@@ -150,9 +150,36 @@ static int changed_list(const ModelPairs *pairs, const char *target, const char 
     return 0;
 }
 
+/* Writes a list, which takes the place of the stored one; of before it has what that was. 0, MODEL_PAIRS_E_STORE,
+ * -ENOMEM. */
+static int store(ModelPairs *pairs, PairList *list, ErrText *err) {
+    const PairList before = pairs->stored;
+    int r = write_file(pairs, list, err);
+
+    if (r)
+        return r == -ENOMEM ? r : MODEL_PAIRS_E_STORE;
+    pairs->stored = *list;
+    *list = before;
+    return 0;
+}
+
+int model_pairs_forget(ModelPairs *pairs, const char *model, ErrText *err) {
+    _cleanup_(pair_list_deinit) PairList list = { 0 };
+    int r = 0;
+
+    for (size_t i = 0; !r && i < pairs->stored.n; i++) {
+        const NamePair *pair = &pairs->stored.pairs[i];
+
+        if (strcmp(pair->target, model) && strcmp(pair->draft, model))
+            r = pair_list_set(&list, pair->target, pair->draft);
+    }
+    if (r || list.n == pairs->stored.n)
+        return r ? err_fold(r) : 0;
+    return store(pairs, &list, err);
+}
+
 int model_pairs_set(ModelPairs *pairs, const char *target, const char *draft, ErrText *err) {
     _cleanup_(pair_list_deinit) PairList list = { 0 };
-    PairList before;
     int r;
 
     if (model_pairs_are_circle(pairs, target, draft))
@@ -161,13 +188,7 @@ int model_pairs_set(ModelPairs *pairs, const char *target, const char *draft, Er
     r = changed_list(pairs, target, draft, &list);
     if (r)
         return r < 0 ? r : err_set(err, MODEL_PAIRS_E_FULL, "more than %d pairs: undo some", PAIRS_MAX);
-    r = write_file(pairs, &list, err);
-    if (r)
-        return r == -ENOMEM ? r : MODEL_PAIRS_E_STORE;
-    before = pairs->stored;
-    pairs->stored = list;
-    list = before;
-    return 0;
+    return store(pairs, &list, err);
 }
 
 bool model_pairs_find(const ModelPairs *pairs, const char *target, ModelPairEntry *entry) {

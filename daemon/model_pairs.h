@@ -31,6 +31,9 @@ int model_pairs_take_setting(ModelPairs *pairs, const char *text);
 /* Stores that draft ("": none) drafts for the target from now on, before it returns: waits for the disk. 0;
  * MODEL_PAIRS_E_*, with a text, -ENOMEM: it is as it was. */
 int model_pairs_set(ModelPairs *pairs, const char *target, const char *draft, ErrText *err);
+/* Forgets all that was stored of a model, as target and as draft. 0; MODEL_PAIRS_E_STORE, with a text, -ENOMEM: the
+ * pairs are as they were. */
+int model_pairs_forget(ModelPairs *pairs, const char *model, ErrText *err);
 const char *model_pairs_draft_of(const ModelPairs *pairs, const char *target); /* NULL: nothing drafts for it */
 bool model_pairs_are_circle(const ModelPairs *pairs, const char *target, const char *draft);
 

@@ -11,6 +11,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "model/gguf_kind.h"
+#include "model/gguf_parts.h"
 #include "proto/proto_check.h"
 #include "weights/weights_image.h"
 
@@ -109,7 +111,9 @@ static void forget(ModelRegistry *registry, Model *model) {
 }
 
 void model_forget_unused(Model *model) {
-    if (model->stage == MODEL_AVAILABLE && !model->from_folder && !model->is_named && !model->n_users)
+    const bool is_idle = model->stage == MODEL_AVAILABLE || (model->stage == MODEL_FAILED && !model->engine);
+
+    if (is_idle && !model->from_folder && !model->is_named && !model->n_users)
         forget(model->registry, model);
 }
 
@@ -157,16 +161,23 @@ bool model_can_serve(const Model *model) {
 /* Makes a model's name of a path: a file's name may be any bytes, a model's is text, which is sent and typed. NULL: no
  * memory. */
 static char *name_of_path(const char *path) {
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path, *dot = strrchr(file, '.');
-    _cleanup_(freep) char *stem = strndup(file, dot ? (size_t)(dot - file) : strlen(file));
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    _cleanup_(freep) char *stem = strndup(file, gguf_parts_stem_bytes(file));
 
     return stem ? printable_dup(stem, PROTO_MODEL_NAME_BYTES_MAX) : NULL;
 }
 
 bool model_suits_device(const Config *config, const char *path, ErrText *err) {
-    _cleanup_(freep) char *name = name_of_path(path);
-    const BackendDevice *device = engine_device((EngineDevice)config_device(config, name ? name : ""));
+    const BackendDevice *device;
+    _cleanup_(freep) char *name = NULL;
+    GgufKindInfo info;
 
+    if (gguf_kind_of_name(&info, path)) {
+        gguf_kind_tell(&info, path, err);
+        return false;
+    }
+    name = name_of_path(path);
+    device = engine_device((EngineDevice)config_device(config, name ? name : ""));
     if (ends_with(path, EXTENSION_GGUF))
         return true;
     if (!ends_with(path, EXTENSION_PACKAGE)) {
@@ -186,12 +197,24 @@ bool model_is_file_name(const char *name) {
     return ends_with(name, EXTENSION_GGUF) || ends_with(name, EXTENSION_PACKAGE);
 }
 
-void model_measure(Model *model) {
+/* Bytes of a regular file; 0: it is none. */
+static uint64_t regular_bytes(const char *path, int fd) {
     struct stat info;
 
-    model->file_bytes = !(model->fd >= 0 ? fstat(model->fd, &info) : stat(model->path, &info)) && S_ISREG(info.st_mode)
-                            ? (uint64_t)info.st_size
-                            : 0;
+    return !(fd >= 0 ? fstat(fd, &info) : stat(path, &info)) && S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+}
+
+void model_measure(Model *model) {
+    uint32_t first, n = 1;
+
+    model->file_bytes = regular_bytes(model->path, model->fd);
+    if (gguf_parts_of_name(model->path, &first, &n) && n > GGUF_PARTS_MAX)
+        return;
+    for (uint32_t part = 1; part < n; part++) {
+        _cleanup_(freep) char *path = gguf_parts_sibling(model->path, part);
+
+        model->file_bytes += path ? regular_bytes(path, -1) : 0;
+    }
 }
 
 static bool is_file_of(const Model *model, const struct stat *file) {

@@ -84,6 +84,8 @@ static Coordgen__V1__EndReason end_reason(GenerationEnd end) {
         return COORDGEN__V1__END_REASON__END_REASON_CONTEXT_FULL;
     case GENERATION_END_CANCELLED:
         return COORDGEN__V1__END_REASON__END_REASON_CANCELLED;
+    case GENERATION_END_REPETITION:
+        return COORDGEN__V1__END_REASON__END_REASON_REPETITION;
     case GENERATION_RUNNING:
         break;
     }
@@ -132,6 +134,29 @@ static void fill_sampling(const SamplerOptions *from, Coordgen__V1__SamplingOpti
     sampling->repetition_penalty = from->repetition_penalty;
     sampling->repetition_window = from->repetition_window;
     sampling->seed = from->seed;
+}
+
+static Coordgen__V1__SamplingOrigin origin_of(const SamplingChoice *choice, SamplingField field) {
+    static const Coordgen__V1__SamplingOrigin origins[] = {
+        [SAMPLING_FROM_SERVICE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_SERVICE,
+        [SAMPLING_FROM_REQUEST] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_REQUEST,
+        [SAMPLING_FROM_FILE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FILE,
+        [SAMPLING_FROM_FAMILY] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FAMILY,
+    };
+
+    return origins[choice->origins[field]];
+}
+
+static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigins *origins) {
+    coordgen__v1__sampling_origins__init(origins);
+    origins->has_temperature = origins->has_top_k = origins->has_top_p = origins->has_min_p = true;
+    origins->has_repetition_penalty = origins->has_repetition_window = true;
+    origins->temperature = origin_of(from, SAMPLING_TEMPERATURE);
+    origins->top_k = origin_of(from, SAMPLING_TOP_K);
+    origins->top_p = origin_of(from, SAMPLING_TOP_P);
+    origins->min_p = origin_of(from, SAMPLING_MIN_P);
+    origins->repetition_penalty = origin_of(from, SAMPLING_REPETITION_PENALTY);
+    origins->repetition_window = origin_of(from, SAMPLING_REPETITION_WINDOW);
 }
 
 /* The cap that took effect: what was asked for, or what the context left. */
@@ -187,6 +212,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     Coordgen__V1__Usage usage = COORDGEN__V1__USAGE__INIT;
     Coordgen__V1__Timings timings;
     Coordgen__V1__SamplingOptions sampling;
+    Coordgen__V1__SamplingOrigins origins;
     ExplanationMessage message;
     Explanation explanation;
     uint64_t now_ns = clock_now_ns();
@@ -202,7 +228,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     if (request->peer) {
         reply_init(&response, request->id);
         fill_timings(request, now_ns, &timings);
-        fill_sampling(&request->job.generation_options.sampler, &sampling);
+        fill_sampling(&request->job.sampling.options, &sampling);
+        fill_origins(&request->job.sampling, &origins);
         usage.has_prompt_tokens = usage.has_cached_tokens = usage.has_output_tokens = true;
         usage.prompt_tokens = request->usage.n_prompt_tokens;
         usage.cached_tokens = request->usage.n_cached_tokens;
@@ -221,6 +248,10 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         done.timings = &timings;
         done.seed = sampling.seed;
         done.sampling = &sampling;
+        done.sampling_origins = &origins;
+        done.sampling_family = (char *)(uintptr_t)request->job.sampling.family; /* only read */
+        done.has_end_repetition = true;
+        done.end_repetition = request->job.generation_options.ends_repetition;
         done.max_tokens = effective_max_tokens(request);
         done.model = request->model->name;
         done.deltas = request->n_deltas;

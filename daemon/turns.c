@@ -99,6 +99,15 @@ static void begin_history(Turns *turns, Job *job, GenerationOptions *options) {
     job->answer = draft_errand_new(DRAFT_ADD, uid, tokenizer);
 }
 
+/* Takes from the model what the request does not say of sampling. */
+static void settle_sampling(Job *job) {
+    if (!job->samples_as_model)
+        return;
+    sampling_choose(&job->sampling, engine_sampling_defaults(job->engine), &job->sampling.options,
+                    job->sampling_fields);
+    job->generation_options.sampler = job->sampling.options;
+}
+
 /* Earlier answers never keep a request out; where the limit on keys and values does, they are not to blame. */
 static bool histories_make_way(Turns *turns, const Job *job) {
     const AccountTable *accounts = engine_accounts(job->engine);
@@ -150,6 +159,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
 
     if (!job->generation_options.context_tokens || job->generation_options.context_tokens > n_context)
         job->generation_options.context_tokens = n_context;
+    settle_sampling(job);
     outbox_lock(turns->outbox);
     job->news.started = true;
     job->news.started_ns = clock_now_ns();

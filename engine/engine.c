@@ -227,6 +227,7 @@ static int engine_load(Engine *engine, const EngineOptions *options, const GgufF
     if (r)
         return r;
     fill_info(engine, file);
+    sampling_defaults_read(&engine->sampling, file);
     return 0;
 }
 
@@ -396,6 +397,10 @@ const Tokenizer *engine_tokenizer(const Engine *engine) {
 
 const ChatTemplate *engine_chat_template(const Engine *engine) {
     return &engine->chat;
+}
+
+const SamplingDefaults *engine_sampling_defaults(const Engine *engine) {
+    return &engine->sampling;
 }
 
 int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err) {

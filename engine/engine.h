@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/worker_pool.h"
 #include "engine/prefix_cache.h"
+#include "engine/sampling_defaults.h"
 #include "spec/context_map.h"
 #include "spec/tree_pruning.h"
 #include "scheduler/op_placement.h"
@@ -153,6 +154,7 @@ const EngineInfo *engine_info(const Engine *engine);
 AccountTable *engine_accounts(const Engine *engine);
 const Tokenizer *engine_tokenizer(const Engine *engine);
 const ChatTemplate *engine_chat_template(const Engine *engine);
+const SamplingDefaults *engine_sampling_defaults(const Engine *engine);
 /* Room for turning a text into tokens, on the account of activations; kept prompts make way for it. 0, or
  * ENGINE_E_MEMORY with nothing charged. */
 int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err);

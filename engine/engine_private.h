@@ -50,6 +50,7 @@ struct Engine {
     Tokenizer *tokenizer;
     Bill tokenizer_bill; /* of its tables */
     ChatTemplate chat;
+    SamplingDefaults sampling;
     AccountTable *accounts;
     GgufFile *file;                       /* reference device: its weights are read from the map */
     Package *package;                     /* cpu device: until all weights are there */

@@ -228,9 +228,10 @@ void generation_report(const Generation *generation, GenerationReport *report) {
 
 const char *generation_end_name(GenerationEnd end) {
     static const char *const names[] = {
-        [GENERATION_RUNNING] = "running",          [GENERATION_END_TOKEN] = "end-token",
-        [GENERATION_END_STOP] = "stop-string",     [GENERATION_END_MAX] = "max-tokens",
-        [GENERATION_END_CONTEXT] = "context-full", [GENERATION_END_CANCELLED] = "cancelled",
+        [GENERATION_RUNNING] = "running",           [GENERATION_END_TOKEN] = "end-token",
+        [GENERATION_END_STOP] = "stop-string",      [GENERATION_END_MAX] = "max-tokens",
+        [GENERATION_END_CONTEXT] = "context-full",  [GENERATION_END_CANCELLED] = "cancelled",
+        [GENERATION_END_REPETITION] = "repetition",
     };
 
     return names[end];

@@ -28,6 +28,7 @@ typedef enum GenerationEnd {
     GENERATION_END_MAX,     /* max_tokens */
     GENERATION_END_CONTEXT, /* the context is full */
     GENERATION_END_CANCELLED,
+    GENERATION_END_REPETITION, /* the output repeats itself over and over (engine/repetition_check) */
 } GenerationEnd;
 
 /* Whether rows of a tree that the engine's predictor (engine_set_lens(), engine_load_exit()) holds for wrong end at a
@@ -87,6 +88,7 @@ typedef struct GenerationOptions {
     uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
     bool ignore_end;         /* go on past end-of-generation tokens (benchmarks, tests) */
     bool is_answer;          /* in a chat: the space that the tokenizer puts before a text is no part of it */
+    bool ends_repetition;    /* GENERATION_END_REPETITION where the output loops */
     uint64_t user;           /* uid: what is kept of prompts is kept for this user, and taken from what was kept so */
     bool no_reuse;           /* neither */
     uint64_t kv_max_bytes;   /* that its keys and values may take, trees among them; 0: what the kv account has */

@@ -6,6 +6,7 @@
 
 #include "engine/drafting.h"
 #include "engine/engine_private.h"
+#include "engine/repetition_check.h"
 #include "engine/self_draft.h"
 
 struct Generation {
@@ -25,7 +26,8 @@ struct Generation {
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;
-    double idle_rows; /* of its decoding steps, its share of what the device computed beside their rows */
+    double idle_rows;           /* of its decoding steps, its share of what the device computed beside their rows */
+    RepetitionCheck repetition; /* of the output, where the options want that */
     GenerationEnd end;
     Bill bill;
     _Atomic bool cancelled;

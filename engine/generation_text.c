@@ -105,6 +105,10 @@ int generation_take_token(Generation *generation, uint32_t token, GenerationDelt
         return generation_finish(generation, GENERATION_END_MAX, &token, fn, arg);
     if (generation->tokens.n == generation->capacity_tokens)
         return generation_finish(generation, GENERATION_END_CONTEXT, &token, fn, arg);
+    if (generation->options.ends_repetition &&
+        repetition_check_push(&generation->repetition, generation->tokens.ids + generation->n_prompt,
+                              generation->tokens.n - generation->n_prompt))
+        return generation_finish(generation, GENERATION_END_REPETITION, &token, fn, arg);
     give_out(generation, generation->pending.len_bytes - held_back(generation), &token, fn, arg);
     return 0;
 }

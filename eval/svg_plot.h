@@ -35,8 +35,8 @@ typedef struct SvgPlot {
     const char *level_name;
 } SvgPlot;
 
-/* Appends the document. Bars begin at 0; for points the y axis is logarithmic where its values span more than a factor of
- * 4. Same plot, same bytes. */
+/* Appends the document. Bars begin at 0; for points the y axis is logarithmic where its values span more than a factor
+ * of 4. Same plot, same bytes. */
 void svg_plot(StrBuf *text, const SvgPlot *plot);
 /* The document as a file, whole or not at all. 0, -errno with a text. */
 int svg_write(const StrBuf *text, const char *path, ErrText *err);

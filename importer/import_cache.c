@@ -9,6 +9,7 @@
 #include "base/file_note.h"
 #include "base/user_dirs.h"
 #include "importer/import_private.h"
+#include "model/gguf_parts.h"
 
 #define NAME_MAX_BYTES 100
 #define SETTINGS_BYTES 120 /* with the rest, and the journal's suffix, a name that file systems take */
@@ -30,20 +31,6 @@ int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err) {
     return r ? err_set(err, r, "no cache folder: set XDG_CACHE_HOME or HOME, or name the output file") : 0;
 }
 
-/* The n characters without "-00001-of-00003", which the name of a part ends in. */
-static size_t without_part(const char *name, size_t n) {
-    static const char pattern[] = "-00000-of-00000"; /* 0: a digit */
-    const size_t part = strlen(pattern);
-
-    for (size_t i = 0; n > part && i < part; i++) {
-        const char c = name[n - part + i];
-
-        if (pattern[i] == '0' ? !isdigit((unsigned char)c) : c != pattern[i])
-            return n;
-    }
-    return n > part ? n - part : n;
-}
-
 /* FOLDER/NAME[-first 12 of sha256][SETTINGS].cgm; sha256 NULL: none. */
 static int package_path(char path[PATH_MAX], const char *folder, const char *source_path, const char *sha256,
                         const QuantRecipe *recipe, const char *calibration_sha256, ErrText *err) {
@@ -54,7 +41,7 @@ static int package_path(char path[PATH_MAX], const char *folder, const char *sou
     base = base ? base + 1 : source_path;
     n = strlen(base);
     if (n > 5 && !strcasecmp(base + n - 5, ".gguf"))
-        n = without_part(base, n - 5);
+        n = gguf_parts_stem_bytes(base);
     if (n > NAME_MAX_BYTES)
         n = NAME_MAX_BYTES;
     for (size_t i = 0; i < n; i++) {

@@ -187,6 +187,26 @@ int import_part_discard(const char *out_path, bool *foundp, ErrText *err) {
     return 0;
 }
 
+ImportLeft import_left(const char *package_path) {
+    _cleanup_(import_part_deinit) ImportPart part = { .fd = -1 };
+    struct stat st, journal;
+    int r;
+
+    if (part_paths(&part, package_path, NULL))
+        return IMPORT_LEFT_BUSY;
+    r = try_lock(&part, 0, NULL);
+    if (r == -ENOENT)
+        return IMPORT_LEFT_USELESS;
+    if (r || fstat(part.fd, &st) < 0)
+        return IMPORT_LEFT_BUSY;
+    return st.st_size && !stat(part.journal_path, &journal) && journal.st_size ? IMPORT_LEFT_RESUMABLE
+                                                                               : IMPORT_LEFT_USELESS;
+}
+
+int import_left_discard(const char *package_path, bool *foundp, ErrText *err) {
+    return import_part_discard(package_path, foundp, err);
+}
+
 /* --- space -------------------------------------------------------------------------------------------------------- */
 
 /* Whether so many bytes would fit, those that the file has already counted in. */

@@ -10,6 +10,7 @@
 
 #include "base/printable.h"
 #include "importer/import_private.h"
+#include "model/gguf_kind.h"
 #include "model/gguf_parts.h"
 #include "model/hparams_keys.h"
 
@@ -101,6 +102,32 @@ int import_source_unchanged(const ImportSource *source, ErrText *err) {
     return 0;
 }
 
+/* Refuses what is no language model, or not all of one. What else is wrong with a file its reader says. */
+static int check_kind(const ImportSource *source, const char *path, ErrText *err) {
+    GgufKindInfo info;
+
+    gguf_kind_find(&info, path, source->fds[source->n_parts - 1]);
+    switch (info.kind) {
+    case GGUF_KIND_MODEL:
+    case GGUF_KIND_OTHER:
+    case GGUF_KIND_LOST:
+        return 0;
+    case GGUF_KIND_PART:
+        if (source->n_parts > 1)
+            return 0;
+        break;
+    case GGUF_KIND_CUT:
+        if (!info.whole_bytes)
+            return 0;
+        break;
+    default:
+        break;
+    }
+    gguf_kind_tell(&info, path, err);
+    return info.kind == GGUF_KIND_CUT || info.kind == GGUF_KIND_DOWNLOAD ? GGUF_E_CORRUPT : GGUF_E_UNSUPPORTED;
+}
+
+/* The file at path, or the one that is open already, as the next part of the source. */
 static int open_part(ImportSource *source, const char *path, const int *fd, ErrText *err) {
     const size_t i = source->n_parts;
 
@@ -110,7 +137,7 @@ static int open_part(ImportSource *source, const char *path, const int *fd, ErrT
     source->n_parts++;
     if (fstat(source->fds[i], &source->sts[i]) < 0)
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
-    return 0;
+    return check_kind(source, path, err);
 }
 
 /* The others lie beside the first one, which must be known by its path. */

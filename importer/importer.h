@@ -98,6 +98,16 @@ int import_run(const char *source_path, const char *out_path, const ImportOption
 int import_discard(const char *source_path, const char *out_path, const ImportOptions *options, char path[PATH_MAX],
                    bool *foundp, ErrText *err);
 
+/* What an import has left beside the path of its package. */
+typedef enum ImportLeft {
+    IMPORT_LEFT_USELESS,   /* nothing to go on with */
+    IMPORT_LEFT_RESUMABLE, /* import_run() would go on with it, where its settings are the same */
+    IMPORT_LEFT_BUSY,      /* a process works on it, or it is another user's */
+} ImportLeft;
+ImportLeft import_left(const char *package_path);
+/* Removes that, as import_discard() does. */
+int import_left_discard(const char *package_path, bool *foundp, ErrText *err);
+
 /* The hash by which packages know their source; remembered in the cache folder. As import_run(), which reads no more
  * than this of a source that was imported before. */
 int import_source_sha256(const char *source_path, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],

@@ -117,11 +117,25 @@ static void review_tokenizer_key(Review *review, const GgufString *name, const c
 
 static void review_other_key(Review *review, const GgufString *name, const char *shown) {
     static const char *const used[] = {
-        "general.architecture", "general.alignment", "general.name", "split.count", "split.no", "split.tensors.count",
+        "general.architecture",
+        "general.alignment",
+        "general.basename",
+        "general.name",
+        "general.sampling.temp",
+        "general.sampling.top_k",
+        "general.sampling.top_p",
+        "general.sampling.min_p",
+        "general.sampling.penalty_repeat",
+        "general.sampling.penalty_last_n",
+        "split.count",
+        "split.no",
+        "split.tensors.count",
     };
 
     if (is_one_of(name, used, ARRAY_LEN(used)))
         tell(review, SOURCE_USED, "key", shown, "");
+    else if (begins_with(name, "general.sampling."))
+        tell(review, SOURCE_IGNORED, "key", shown, "this service's sampler has no such step");
     else if (begins_with(name, "general.") || begins_with(name, "quantize."))
         tell(review, SOURCE_IGNORED, "key", shown, "describes the file; the model is the same without it");
     else if (begins_with(name, "tokenizer."))

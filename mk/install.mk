@@ -44,6 +44,8 @@ INSTALL_ITEMS = \
     $(call items,644,$(wildcard packaging/conf/*) packaging/copyright $(wildcard docs/*) LICENSE,$(DOCDIR)) \
     $(call items,644,proto/coordgen.proto,$(DATADIR)/coordgen) \
     $(call items,644,$(wildcard packaging/examples/* client/example/*.c),$(DOCDIR)/examples) \
+    $(call items,755,tools/fetch-model,$(PREFIX)/lib/coordgen) \
+    $(call items,644,tools/models.json,$(PREFIX)/lib/coordgen) \
     $(man_items)
 
 .PHONY: install uninstall
@@ -58,7 +60,7 @@ install: all $(FILLED)
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@[ -n "$(DESTDIR)" ] || printf '%s\n' 'Next: sudo systemd-sysusers && sudo systemd-tmpfiles --create' \
 	    '      sudo systemctl daemon-reload && sudo systemctl enable --now coordgend.socket coordgend-admin.socket' \
-	    '      sudo coordgenctl model import FILE.gguf' >&2
+	    '      sudo coordgenctl model import FILE.gguf, or model pull NAME' >&2
 
 # Without DESTDIR, root's uninstall ends the service first. Settings, models and state of the system and of users stay.
 UNITS := coordgend.socket coordgend-admin.socket coordgend.service
@@ -68,7 +70,8 @@ uninstall:
 	 fi
 	@for item in $(INSTALL_ITEMS); do rest=$${item#*:}; rm -f "$(DESTDIR)$${rest#*:}"; done
 	@for link in $(notdir $(filter $(CLIENT_LINKS),$(LIBRARIES))); do rm -f "$(DESTDIR)$(LIBDIR)/$$link"; done
-	@rmdir "$(DESTDIR)$(DOCDIR)/examples" "$(DESTDIR)$(DOCDIR)" "$(DESTDIR)$(DATADIR)/coordgen" 2>/dev/null || :
+	@rmdir "$(DESTDIR)$(DOCDIR)/examples" "$(DESTDIR)$(DOCDIR)" "$(DESTDIR)$(DATADIR)/coordgen" \
+	     "$(DESTDIR)$(PREFIX)/lib/coordgen" 2>/dev/null || :
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then \
 	     ldconfig; [ ! -d /run/systemd/system ] || systemctl daemon-reload || :; \
 	 fi

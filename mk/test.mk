@@ -104,7 +104,8 @@ install-aarch64: install-deps
 	@tools/install-deps --aarch64 || :
 install-musl: install-deps
 	@tools/install-deps --musl || :
-demo: install-deps
+demo:
+	@tools/install-deps --build
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 
 # The machine's floors, kernels beside them, the fetched models, the service end to end, the layouts of weights; see

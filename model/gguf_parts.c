@@ -29,17 +29,59 @@ int gguf_parts_count(const GgufFile *file, size_t *np, ErrText *err) {
     return 0;
 }
 
-char *gguf_parts_path(const char *path, size_t part, size_t n) {
-    const size_t len_bytes = strlen(path);
-    char suffix[64], *made;
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
-    snprintf(suffix, sizeof(suffix), SUFFIX, (size_t)1, n);
-    if (len_bytes <= SUFFIX_BYTES || strcmp(path + len_bytes - SUFFIX_BYTES, suffix))
-        return NULL;
-    snprintf(suffix, sizeof(suffix), SUFFIX, part + 1, n);
-    if (asprintf(&made, "%.*s%s", (int)(len_bytes - SUFFIX_BYTES), path, suffix) < 0)
+/* Five digits as a number; -1: they are none. */
+static int five_digits(const char *text) {
+    int value = 0;
+
+    for (size_t i = 0; i < 5; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -1;
+        value = value * 10 + (text[i] - '0');
+    }
+    return value;
+}
+
+bool gguf_parts_of_name(const char *name, uint32_t *partp, uint32_t *np) {
+    const size_t len_bytes = strlen(name);
+    const char *suffix = name + len_bytes - SUFFIX_BYTES;
+    int part, n;
+
+    if (len_bytes <= SUFFIX_BYTES || suffix[0] != '-' || strncmp(suffix + 6, "-of-", 4) || strcmp(suffix + 15, ".gguf"))
+        return false;
+    part = five_digits(suffix + 1);
+    n = five_digits(suffix + 10);
+    if (part < 1 || part > n)
+        return false;
+    *partp = (uint32_t)part;
+    *np = (uint32_t)n;
+    return true;
+}
+
+size_t gguf_parts_stem_bytes(const char *name) {
+    const char *dot = strrchr(name, '.');
+    uint32_t part, n;
+
+    if (gguf_parts_of_name(name, &part, &n))
+        return strlen(name) - SUFFIX_BYTES;
+    return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+char *gguf_parts_sibling(const char *path, size_t part) {
+    uint32_t own, n;
+    char *made;
+
+    if (!gguf_parts_of_name(path, &own, &n) ||
+        asprintf(&made, "%.*s" SUFFIX, (int)(strlen(path) - SUFFIX_BYTES), path, part + 1, (size_t)n) < 0)
         return NULL;
     return made;
+}
+
+char *gguf_parts_path(const char *path, size_t part, size_t n) {
+    uint32_t own, of;
+
+    return gguf_parts_of_name(path, &own, &of) && own == 1 && of == n ? gguf_parts_sibling(path, part) : NULL;
 }
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */

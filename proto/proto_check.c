@@ -248,6 +248,8 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
     case COORDGEN__V1__REQUEST__OP_REQUEST_LIST:
     case COORDGEN__V1__REQUEST__OP_MODEL_LIST:
     case COORDGEN__V1__REQUEST__OP_MODEL_PAIR_LIST:
+    case COORDGEN__V1__REQUEST__OP_DISK:
+    case COORDGEN__V1__REQUEST__OP_PRUNE:
         return 0;
     case COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT:
         return request->model_default->model ? model_name_check("model_default", request->model_default->model, true,
@@ -263,6 +265,12 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
         if (!request->explain->has_number || !request->explain->number)
             return refuse(fault, "explain.number", "missing or 0: the request_number of a usage");
         return 0;
+    case COORDGEN__V1__REQUEST__OP_REQUEST_CANCEL:
+        if (!request->request_cancel->has_number || !request->request_cancel->number)
+            return refuse(fault, "request_cancel.number", "missing or 0: the request_number of a usage");
+        return 0;
+    case COORDGEN__V1__REQUEST__OP_MODEL_REMOVE:
+        return model_name_check("model_remove", request->model_remove->model, true, PROTO_MODEL_NAME_BYTES_MAX, fault);
     case COORDGEN__V1__REQUEST__OP_SESSION_OPEN:
         return session_open_check(request->session_open, fault);
     case COORDGEN__V1__REQUEST__OP_SESSION_FORK:

@@ -319,13 +319,13 @@ static int file_busy(const DraftDbFile *file, pid_t pid, ErrText *err) {
     return err_set(err, DRAFT_DB_E_BUSY, "%s: %s uses this draft database, and one at a time can", file->path, who);
 }
 
-/* Writes the process's number into the lock's file, for whoever finds it locked. A full disk may refuse it. */
+/* Writes the process's number into the lock's file, for whoever finds it locked: over the one of before, which takes no
+ * room. A full disk may refuse it in a new file, which then stays empty. */
 static void lock_sign(int fd) {
     char pid[16];
-    int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+    int n = snprintf(pid, sizeof(pid), "%-11d\n", (int)getpid());
 
-    if (ftruncate(fd, 0) || pwrite(fd, pid, (size_t)n, 0) != n)
-        (void)ftruncate(fd, 0);
+    (void)!pwrite(fd, pid, (size_t)n, 0);
 }
 
 /* Reads that number. 0: there is none, or none that can be one. */

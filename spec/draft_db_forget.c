@@ -97,8 +97,8 @@ static int image_pack(Image *image, ErrText *err) {
     image->data = sqlite3_serialize(image->db.file.sql, "main", &image->len_bytes, 0);
     if (!image->data)
         return err_set(err, -ENOMEM, "%s: out of memory", image->db.file.path);
-    image->data[18] = image->data[19] =
-        2; /* a file with a log: a database in memory has none, and to change it takes room */
+    /* A file with a log: a database in memory has none, and to make it one takes room. */
+    image->data[18] = image->data[19] = 2;
     return 0;
 }
 

@@ -83,6 +83,16 @@ uint64_t weights_image_read_bytes(const WeightsImage *image);
 /* The name of a package's image in a cache folder. 0, -ENAMETOOLONG. */
 int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, const char *package_path);
 
+/* What a file in the folder of images is, for whoever tidies it. */
+typedef enum WeightsImageUse {
+    WEIGHTS_IMAGE_IS_NONE,      /* no image */
+    WEIGHTS_IMAGE_IS_CURRENT,   /* of a package as it is, or still being written */
+    WEIGHTS_IMAGE_IS_OUTDATED,  /* its package is gone or has changed, or it is another version's */
+    WEIGHTS_IMAGE_IS_LEFT_OVER, /* of a writer that was killed */
+} WeightsImageUse;
+/* package_path: room of PATH_MAX + 1 bytes, "" where it does not tell. */
+WeightsImageUse weights_image_use(int folder_fd, const char *name, char *package_path);
+
 typedef struct WeightsImageWriter WeightsImageWriter;
 
 typedef enum WeightsImageHow {

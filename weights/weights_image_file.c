@@ -21,21 +21,41 @@ enum {
 
 /* --- the folder --------------------------------------------------------------------------------------------------- */
 
+/* Reads the head of an image, and the path of its package where it is of this version, else "". Whether it is one. */
+static bool read_head(int folder_fd, const char *name, ImageHead *head, char path[PATH_MAX + 1]) {
+    _cleanup_(closep) int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    *path = 0;
+    if (fd < 0 || file_read_exact(fd, head, sizeof(*head), 0) || memcmp(head->magic, IMAGE_MAGIC, sizeof(head->magic)))
+        return false;
+    if (head->version != IMAGE_VERSION || strncmp(head->program, COORDGEN_VERSION, sizeof(head->program)))
+        return true;
+    if (!head->path_bytes || head->path_bytes > PATH_MAX || head->head_bytes < sizeof(*head) + head->path_bytes ||
+        file_read_exact(fd, path, head->path_bytes, head->head_bytes - head->path_bytes))
+        return false;
+    path[head->path_bytes] = 0;
+    return true;
+}
+
 /* Whether an image is of no use to anybody: its package is gone, or it is another version's. What is no image is left
  * alone. */
 static bool is_orphan(int folder_fd, const char *name) {
-    _cleanup_(closep) int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    char path[PATH_MAX + 1];
     ImageHead head;
-    char path[PATH_MAX + 1] = "";
 
-    if (fd < 0 || file_read_exact(fd, &head, sizeof(head), 0) || memcmp(head.magic, IMAGE_MAGIC, sizeof(head.magic)))
-        return false;
-    if (head.version != IMAGE_VERSION || strncmp(head.program, COORDGEN_VERSION, sizeof(head.program)))
-        return true;
-    if (!head.path_bytes || head.path_bytes > PATH_MAX || head.head_bytes < sizeof(head) + head.path_bytes ||
-        file_read_exact(fd, path, head.path_bytes, head.head_bytes - head.path_bytes))
-        return false;
-    return access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
+    return read_head(folder_fd, name, &head, path) &&
+           (!*path || (access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR)));
+}
+
+/* Whether the package is in the state that the image is of. */
+static bool is_current(const ImageHead *head, const char *package_path) {
+    _cleanup_(closep) int fd = open(package_path, O_PATH | O_CLOEXEC);
+    WeightsImageKey key;
+
+    if (fd < 0 || weights_image_key(&key, fd, package_path, ""))
+        return errno != ENOENT && errno != ENOTDIR;
+    return key.inode == head->package_inode && key.len_bytes == head->package_bytes &&
+           key.mtime_ns == head->package_mtime_ns && key.ctime_ns == head->package_ctime_ns;
 }
 
 /* Whether a temporary file is one of a writer that was killed: who writes holds a lock on it. */
@@ -53,6 +73,19 @@ static bool is_left_over(int folder_fd, const char *name) {
         return false;
     r = file_read_exact(fd, magic, sizeof(magic), 0); /* short: its writer may not have the lock yet */
     return !r && !memcmp(magic, IMAGE_MAGIC, sizeof(magic));
+}
+
+WeightsImageUse weights_image_use(int folder_fd, const char *name, char *package_path) {
+    ImageHead head;
+
+    *package_path = 0;
+    if (is_left_over(folder_fd, name))
+        return WEIGHTS_IMAGE_IS_LEFT_OVER;
+    if (!strstr(name, IMAGE_SUFFIX) || !read_head(folder_fd, name, &head, package_path))
+        return WEIGHTS_IMAGE_IS_NONE;
+    if (strstr(name, IMAGE_SUFFIX ATOMIC_FILE_INFIX))
+        return WEIGHTS_IMAGE_IS_CURRENT;
+    return *package_path && is_current(&head, package_path) ? WEIGHTS_IMAGE_IS_CURRENT : WEIGHTS_IMAGE_IS_OUTDATED;
 }
 
 static bool ends_with(const char *text, const char *end) {

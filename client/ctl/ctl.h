@@ -70,7 +70,8 @@ extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_ve
     ctl_verb_explain, ctl_verb_ping, ctl_verb_wait_ready, ctl_verb_model_list, ctl_verb_model_show,
     ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_default, ctl_verb_model_pair,
     ctl_verb_model_verify, ctl_verb_draftdb_stats, ctl_verb_draftdb_forget, ctl_verb_draftdb_export,
-    ctl_verb_draftdb_import, ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw;
+    ctl_verb_draftdb_import, ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw, ctl_verb_cancel, ctl_verb_model_rm,
+    ctl_verb_disk, ctl_verb_prune, ctl_verb_model_pull;
 
 /* ctl_options.c */
 extern const Option ctl_common_options[];
@@ -158,18 +159,20 @@ bool ctl_option_file(Ctl *ctl, const char *name, char **textp);
 bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
                   size_t n_stops_max);
 void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
+void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, const char *end);
 
 #define CTL_STOPS_MAX 8
 #define CTL_SAMPLING_OPTIONS                                                                                           \
     { "model", 'm', "NAME", "the model (default: the service's default)" },                                            \
         { "system", 's', "TEXT", "instructions for the model, before the prompt" },                                    \
-        { "max-tokens", 'n', "N", "end after N tokens (default: as many as fit)" },                                    \
-        { "temperature", 't', "X", "0: always the likeliest token (default); up to 100" },                             \
-        { "top-k", 0, "N", "sample from the N likeliest; 0: off (default)" },                                          \
-        { "top-p", 0, "P", "sample from the likeliest that make up P; 1: off (default)" },                             \
-        { "min-p", 0, "P", "drop tokens below P times the likeliest; 0: off (default)" },                              \
-        { "repetition-penalty", 0, "X", "make tokens of the last text less likely; 1: off (default)" },                \
-        { "repetition-window", 0, "N", "how many tokens back that looks; default 64; 0: all" },                        \
+        { "max-tokens", 'n', "N", "end after N tokens; 0: as many as fit (default; of chat: 1024)" },                  \
+        { "temperature", 't', "X", "0: always the likeliest token; up to 100 (default: the model's)" },                \
+        { "top-k", 0, "N", "sample from the N likeliest; 0: off (default: the model's)" },                             \
+        { "top-p", 0, "P", "sample from the likeliest that make up P; 1: off (likewise)" },                            \
+        { "min-p", 0, "P", "drop tokens below P times the likeliest; 0: off (likewise)" },                             \
+        { "repetition-penalty", 0, "X", "make tokens of the last text less likely; 1: off (likewise)" },               \
+        { "repetition-window", 0, "N", "how many tokens back that looks; 0: all (likewise)" },                         \
+        { "allow-repetition", 0, NULL, "go on when the answer repeats itself over and over" },                         \
         { "seed", 0, "N", "the same seed gives the same text (default: drawn, and told)" },                            \
         { "stop", 0, "TEXT", "end before this text; up to 8 times" },                                                  \
         { "no-reuse", 0, NULL, "compute all of the prompt, keep nothing of it for later" },                            \
@@ -185,6 +188,9 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
 /* ctl_explain.c */
 double ctl_accept_length(const CoordgenExplanation *explanation); /* tokens a decoding step; 0: there was none */
 void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation);
+
+/* ctl_import.c: the file that the first argument names, with the verb's options. An exit status. */
+int ctl_import_file(Ctl *ctl);
 
 /* ctl_gguf.c: the files themselves, without the service */
 int ctl_show_file(Ctl *ctl, const char *path);

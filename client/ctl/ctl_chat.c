@@ -10,6 +10,7 @@
 #include "client/ctl/ctl_line.h"
 
 #define SESSION_TIMEOUT_MS 10000
+#define ANSWER_TOKENS_MAX 1024 /* of one answer, where --max-tokens does not say */
 
 /* A conversation, in a session of the service: only the new question is sent. When it was changed here, or the service
  * has no place for a session, everything in it is sent. */
@@ -167,6 +168,7 @@ static int answer(Chat *chat) {
                 "conversation, /drop forgets the oldest question and answer; coordgenctl model show tells what raises "
                 "the limit.\n",
                 result->prompt_tokens + result->output_tokens);
+    ctl_print_cut(result, "(", ")\n");
     ctl_print_timings(chat->ctl, result);
     if (!result->text_bytes) {
         chat_drop_last(chat);
@@ -371,6 +373,8 @@ static int chat_run(Ctl *ctl) {
         return ctl_usage_error(ctl, "chat is for people: use generate with --json");
     if (!ctl_sampling(ctl, &chat.options, COORDGEN_PRIORITY_INTERACTIVE, stops, ARRAY_LEN(stops)))
         return CTL_EXIT_USAGE;
+    if (!ctl_has(ctl, "max-tokens"))
+        chat.options.max_tokens = ANSWER_TOKENS_MAX;
     if (!ctl_option_file(ctl, "tools", &chat.tools) || !ctl_option_file(ctl, "documents", &chat.documents))
         return CTL_EXIT_FAILED;
     chat.options.tools = chat.tools;

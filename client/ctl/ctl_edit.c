@@ -75,10 +75,11 @@ static int getc_interruptible(EditLine *libedit, wchar_t *charp) {
 
 static const int ends[] = { SIGHUP, SIGQUIT, SIGTERM };
 static struct termios found_modes; /* of the terminal, before this program changed it */
+static bool has_pastes;            /* it is one that knows sequences at all */
 
 /* Leaves the terminal as it was found, then ends as the signal would have. Only calls that a handler may make. */
 static void end_by_signal(int number) {
-    const ssize_t n = write(STDOUT_FILENO, PASTES_OFF, sizeof(PASTES_OFF) - 1);
+    const ssize_t n = has_pastes ? write(STDOUT_FILENO, PASTES_OFF, sizeof(PASTES_OFF) - 1) : 0;
 
     (void)n;
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &found_modes);
@@ -87,19 +88,21 @@ static void end_by_signal(int number) {
 
 static void terminal_begin(void) {
     struct sigaction action = { .sa_handler = end_by_signal, .sa_flags = (int)SA_RESETHAND };
+    const char *kind = getenv("TERM");
     struct sigaction old;
 
     if (tcgetattr(STDIN_FILENO, &found_modes))
         return;
+    has_pastes = kind && *kind && strcmp(kind, "dumb");
     for (size_t i = 0; i < ARRAY_LEN(ends); i++)
         if (!sigaction(ends[i], NULL, &old) && old.sa_handler == SIG_DFL) /* nohup(1) */
             (void)sigaction(ends[i], &action, NULL);
-    fputs(PASTES_ON, stdout);
+    fputs(has_pastes ? PASTES_ON : "", stdout);
     fflush(stdout);
 }
 
 static void terminal_end(void) {
-    fputs(PASTES_OFF, stdout);
+    fputs(has_pastes ? PASTES_OFF : "", stdout);
     fflush(stdout);
     for (size_t i = 0; i < ARRAY_LEN(ends); i++)
         (void)signal(ends[i], SIG_DFL);
@@ -172,7 +175,7 @@ static unsigned char take_newline(EditLine *libedit, int key) {
     return el_winsertstr(libedit, L"\n") ? CC_ERROR : CC_REFRESH;
 }
 
-/* Behind the user's own bindings. In vi's keys the escape ends the insert mode, and the rest is a command. */
+/* Adds keys to the user's own bindings. In vi's keys the escape ends the insert mode, and the rest is a command. */
 static void bind_keys(EditLine *libedit) {
     const char *editor = NULL;
 

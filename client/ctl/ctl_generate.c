@@ -70,6 +70,8 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
                 " tokens with the prompt; coordgenctl "
                 "model show tells what raises that\n",
                 result->prompt_tokens + result->output_tokens);
+    if (result->end_reason == COORDGEN_END_REPETITION) /* a limit that was asked for is no news */
+        ctl_print_cut(result, "coordgenctl: ", "\n");
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)
         ctl_print_explanation(stderr, explanation);

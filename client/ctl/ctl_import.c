@@ -241,7 +241,7 @@ static int discard(Ctl *ctl, const ImportOptions *options) {
     return CTL_EXIT_OK;
 }
 
-static int import_verb_run(Ctl *ctl) {
+int ctl_import_file(Ctl *ctl) {
     ImportWatch watch = { .ctl = ctl };
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     ImportReport report = { 0 };
@@ -311,5 +311,5 @@ const CtlVerb ctl_verb_model_import = {
     .n_options = ARRAY_LEN(import_options),
     .n_args_min = 1,
     .n_args_max = 1,
-    .run = import_verb_run,
+    .run = ctl_import_file,
 };

@@ -86,6 +86,22 @@ json_t *ctl_json_model(const CoordgenModel *model) {
     return object;
 }
 
+static void set_origin(json_t *object, const char *name, CoordgenSamplingOrigin origin) {
+    ctl_json_set(object, name, json_string(coordgen_sampling_origin_name((int)origin)));
+}
+
+static json_t *sampling_origins(const CoordgenSamplingOrigins *origins) {
+    json_t *object = json_object();
+
+    set_origin(object, "temperature", origins->temperature);
+    set_origin(object, "top_k", origins->top_k);
+    set_origin(object, "top_p", origins->top_p);
+    set_origin(object, "min_p", origins->min_p);
+    set_origin(object, "repetition_penalty", origins->repetition_penalty);
+    set_origin(object, "repetition_window", origins->repetition_window);
+    return object;
+}
+
 json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     json_t *object = json_object(), *usage = json_object(), *timings = json_object(), *sampling = json_object();
     char seed[24];
@@ -112,6 +128,11 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     /* As text: 64 bits do not survive a reader that keeps numbers as doubles. */
     snprintf(seed, sizeof(seed), "%" PRIu64, result->seed);
     ctl_json_set(sampling, "seed", json_string(seed));
+    if (result->sampling_origins) {
+        ctl_json_set(sampling, "from", sampling_origins(result->sampling_origins));
+        ctl_json_set(sampling, "family", text_of(result->sampling_origins->family));
+    }
+    ctl_json_set(object, "ends_repetition", json_boolean(result->ends_repetition));
     ctl_json_set(object, "model", text_of(result->model));
     ctl_json_set(object, "text", ctl_json_text(result->text, result->text_bytes));
     ctl_json_set(object, "end_reason", json_string(coordgen_end_reason_name(result->end_reason)));

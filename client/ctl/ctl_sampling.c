@@ -18,19 +18,30 @@ static bool take_priority(const Ctl *ctl, CoordgenPriority *priorityp) {
     return false;
 }
 
+/* Takes a number of 0 or more; the service knows the range of each. COORDGEN_UNSET is below that. */
+static bool take_float(const Ctl *ctl, const char *option, float *valuep) {
+    if (!ctl_float(ctl, option, valuep))
+        return false;
+    if (!ctl_has(ctl, option) || *valuep >= 0)
+        return true;
+    ctl_usage_error(ctl, "--%s=%.32s: a number from 0 on is needed", option, ctl_text(ctl, option, ""));
+    return false;
+}
+
 /* Options of generate and chat into the library's. priority: where none is given; stops: room for the texts' addresses,
  * which are argv's. */
 bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
                   size_t n_stops_max) {
-    uint64_t max_tokens = 0, top_k = 0, window = 64, seed = 0;
+    uint64_t max_tokens = 0, top_k = COORDGEN_UNSET_COUNT, window = COORDGEN_UNSET_COUNT, seed = 0;
 
     coordgen_generate_options_init(options);
     options->priority = priority;
-    if (!ctl_number(ctl, "max-tokens", UINT32_MAX, &max_tokens) || !ctl_number(ctl, "top-k", UINT32_MAX, &top_k) ||
-        !ctl_number(ctl, "repetition-window", UINT32_MAX, &window) || !ctl_number(ctl, "seed", UINT64_MAX, &seed) ||
-        !ctl_float(ctl, "temperature", &options->temperature) || !ctl_float(ctl, "top-p", &options->top_p) ||
-        !ctl_float(ctl, "min-p", &options->min_p) ||
-        !ctl_float(ctl, "repetition-penalty", &options->repetition_penalty) || !take_priority(ctl, &options->priority))
+    if (!ctl_number(ctl, "max-tokens", UINT32_MAX, &max_tokens) ||
+        !ctl_number(ctl, "top-k", COORDGEN_UNSET_COUNT - 1, &top_k) ||
+        !ctl_number(ctl, "repetition-window", COORDGEN_UNSET_COUNT - 1, &window) ||
+        !ctl_number(ctl, "seed", UINT64_MAX, &seed) || !take_float(ctl, "temperature", &options->temperature) ||
+        !take_float(ctl, "top-p", &options->top_p) || !take_float(ctl, "min-p", &options->min_p) ||
+        !take_float(ctl, "repetition-penalty", &options->repetition_penalty) || !take_priority(ctl, &options->priority))
         return false;
     for (size_t i = 0; i < ctl->n_values; i++) {
         if (strcmp(ctl->values[i].option->name, "stop"))
@@ -48,6 +59,8 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
     options->has_seed = ctl_has(ctl, "seed");
     options->seed = seed;
     options->stops = stops;
+    if (ctl_has(ctl, "allow-repetition"))
+        options->repetition = COORDGEN_REPETITION_ALLOW;
     options->no_reuse = ctl_has(ctl, "no-reuse");
     options->speculation = ctl_text(ctl, "speculation", NULL);
     options->no_history = ctl_has(ctl, "no-history");
@@ -56,6 +69,40 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
 
 static double per_second(uint64_t n, uint64_t us) {
     return us ? (double)n * 1e6 / (double)us : 0;
+}
+
+/* Writes "name value (who said so)", unless the value is the one that turns the option off. */
+static void print_option(const char *name, float value, float off, CoordgenSamplingOrigin origin, const char *family) {
+    const bool is_family = origin == COORDGEN_SAMPLING_FAMILY && *family;
+
+    if (value != off)
+        fprintf(stderr, "%s %g (%s%s%s), ", name, (double)value, coordgen_sampling_origin_name((int)origin),
+                is_family ? " " : "", is_family ? family : "");
+}
+
+/* Tells how the answer was sampled. */
+static void print_sampling(const CoordgenGenerateResult *result) {
+    const CoordgenSamplingOrigins *from = result->sampling_origins;
+
+    if (!from)
+        return;
+    fputs("sampling: ", stderr);
+    print_option("temperature", result->temperature, -1, from->temperature, from->family);
+    print_option("top-k", (float)result->top_k, 0, from->top_k, from->family);
+    print_option("top-p", result->top_p, 1, from->top_p, from->family);
+    print_option("min-p", result->min_p, 0, from->min_p, from->family);
+    print_option("repetition-penalty", result->repetition_penalty, 1, from->repetition_penalty, from->family);
+    fprintf(stderr, "seed %" PRIu64 "; at most %u tokens; repetition %s\n", result->seed, result->max_tokens,
+            result->ends_repetition ? "ends it" : "is allowed");
+}
+
+/* Says why an answer that is not whole ends. begin, end: around the sentence. */
+void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, const char *end) {
+    if (result->end_reason == COORDGEN_END_MAX_TOKENS)
+        fprintf(stderr, "%sthe answer is cut here: --max-tokens is %u, 0 lets it go on%s", begin, result->max_tokens,
+                end);
+    if (result->end_reason == COORDGEN_END_REPETITION)
+        fprintf(stderr, "%sthe answer repeats itself and ends here: --allow-repetition lets it go on%s", begin, end);
 }
 
 /* The first output token comes with the prompt's last step: decode time is that of the others. */
@@ -78,4 +125,6 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result) {
             ctl_duration_text(queue, sizeof(queue), result->queue_us),
             ctl_duration_text(load, sizeof(load), result->load_us), coordgen_end_reason_name(result->end_reason),
             result->request_number);
+    if (ctl_has(ctl, "timings"))
+        print_sampling(result);
 }

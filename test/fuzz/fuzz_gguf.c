@@ -3,8 +3,11 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "model/gguf.h"
+#include "model/gguf_kind.h"
 #include "model/gguf_text.h"
 #include "model/hparams.h"
 #include "model/package.h"
@@ -55,6 +58,21 @@ static void check_printed(const GgufFile *file) {
             abort(); /* a name moved the terminal's cursor */
 }
 
+/* What a scan of the models' folder says of the file must fit what the reader says. */
+static void check_kind(const uint8_t *data, size_t len_bytes, bool is_read) {
+    const int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    GgufKindInfo info;
+
+    if (fd < 0)
+        return;
+    if (write(fd, data, len_bytes) == (ssize_t)len_bytes) {
+        gguf_kind_find(&info, "fuzz", fd);
+        if (info.kind > GGUF_KIND_LOST || (is_read && (info.kind == GGUF_KIND_CUT || info.kind == GGUF_KIND_LOST)))
+            abort();
+    }
+    close(fd);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     _cleanup_(package_freep) Package *package = NULL;
@@ -64,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
     int r;
 
     r = gguf_parse(&file, data, len_bytes, "fuzz", &err);
+    check_kind(data, len_bytes, !r);
     if (r) {
         if ((r != GGUF_E_CORRUPT && r != GGUF_E_UNSUPPORTED) || strncmp(err.text, "fuzz: ", 6))
             abort();

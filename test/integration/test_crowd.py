@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 
 import coordgen_pb2 as pb
+import gguf
 
 from daemon import Daemon
 from wire import Refused
@@ -34,7 +35,7 @@ class Folder(unittest.TestCase):
         self.models = Path(tempfile.mkdtemp(prefix="coordgen-crowd-"))
         self.addCleanup(shutil.rmtree, self.models)
         for number in range(N_FILES):
-            (self.models / f"m{number:03}.gguf").write_bytes(b"GGUF")
+            (self.models / f"m{number:03}.gguf").write_bytes(gguf.TINY)
         self.daemon = Daemon(f"--model-dir={self.models}", "--output-buffer=64M", "--session-memory-limit=0", model=None)
         self.addCleanup(self.daemon.kill)
 
@@ -88,9 +89,9 @@ class Folder(unittest.TestCase):
         before = names()
         self.assertEqual(len(before), N_FILES)
         for number in range(5):
-            (self.models / f"new{number}.gguf").write_bytes(b"GGUF")
+            (self.models / f"new{number}.gguf").write_bytes(gguf.TINY)
             self.assertEqual(names() - before, {f"new{i}" for i in range(number + 1)})
-            (self.models / f"later{number}.gguf").write_bytes(b"GGUF")
+            (self.models / f"later{number}.gguf").write_bytes(gguf.TINY)
             with self.assertRaises(Refused) as caught:
                 admin.load(f"later{number}")
             self.assertEqual(caught.exception.code, pb.ERROR_CODE_MODEL_CORRUPT, caught.exception)

@@ -69,9 +69,11 @@ class Terminal:
             # What it writes must be read, or it never ends.
             if select.select([self.fd], [], [], 0.05)[0]:
                 try:
-                    self.text += os.read(self.fd, 65536).decode(errors="replace")
+                    data = os.read(self.fd, 65536).decode(errors="replace")
                 except OSError:
-                    pass
+                    data = ""
+                self.text += data
+                self.seen += data
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 os.close(self.fd)
@@ -99,12 +101,12 @@ class Ctl(DaemonCase):
     def test_sources_of_the_prompt(self):
         text = "Once upon a time there was a"
         expected = self.connect().generate(prompt(text, 8)).text.decode()
-        self.assertEqual(self.ctl("generate", "--raw", "-n", 8, text).stdout.rstrip("\n"), expected)
-        self.assertEqual(self.ctl("generate", "--raw", "-n", 8, stdin=text).stdout.rstrip("\n"), expected)
+        self.assertEqual(self.ctl("generate", "--raw", "-t", 0, "-n", 8, text).stdout.rstrip("\n"), expected)
+        self.assertEqual(self.ctl("generate", "--raw", "-t", 0, "-n", 8, stdin=text).stdout.rstrip("\n"), expected)
         with tempfile.NamedTemporaryFile("w") as file:
             file.write(text)
             file.flush()
-            self.assertEqual(self.ctl("generate", "--raw", "-n", 8, "--file", file.name).stdout.rstrip("\n"), expected)
+            self.assertEqual(self.ctl("generate", "--raw", "-t", 0, "-n", 8, "--file", file.name).stdout.rstrip("\n"), expected)
 
     def test_json_is_the_stream(self):
         run = self.ctl("generate", "--raw", "-n", 8, "--ignore-end", "--json=short", "Once upon a time")
@@ -117,9 +119,9 @@ class Ctl(DaemonCase):
         self.assertEqual(end["end_reason"], "max-tokens")
 
     def test_timings_go_to_standard_error(self):
-        run = self.ctl("generate", "-n", 4, "--timings", "Hello")
+        run = self.ctl("generate", "-t", 0, "-n", 4, "--timings", "Hello")
         self.assertRegex(run.stderr, r"prompt \d+ tokens.*output 4 tokens")
-        self.assertEqual(self.ctl("generate", "-n", 4, "Hello").stderr, "")
+        self.assertEqual(self.ctl("generate", "-t", 0, "-n", 4, "Hello").stderr, "")
 
     def test_seed(self):
         args = ("generate", "--raw", "-n", 16, "-t", "1", "--seed", "42", "Once upon a time")
@@ -237,7 +239,7 @@ class Ctl(DaemonCase):
     # --- chat
 
     def test_chat_on_a_terminal(self):
-        terminal = Terminal([CTL, "chat", "-n", "24"], self.environment())
+        terminal = Terminal([CTL, "chat", "-t", "0", "-n", "24"], self.environment())
         terminal.read_until(r"> ?$|>")
         terminal.write("Say hello.\n")
         terminal.read_until(r"Say hello\.")
@@ -250,13 +252,13 @@ class Ctl(DaemonCase):
         connection, read = self.connect(), [0]
         for lines in ("My name is Ada.\n", "My name is Ada.\nAnd again.\n"):
             before = connection.status().prompt_tokens
-            self.ctl("chat", "-n", 8, stdin=lines)
+            self.ctl("chat", "-t", 0, "-n", 8, stdin=lines)
             read.append(connection.status().prompt_tokens - before)
         # The second question comes with the first one and its answer before it.
         self.assertGreater(read[2], 2 * read[1] + 8)
 
     def test_interrupt_in_chat_cancels_the_answer_only(self):
-        terminal = Terminal([CTL, "chat"], self.environment())
+        terminal = Terminal([CTL, "chat", "-t", "0", "-n", "0"], self.environment())
         terminal.read_until(r">")
         terminal.write("Write a very long story about a river, a mill and a town by the sea, with many details.\n")
         # Not by what the terminal shows: the line may be echoed, and drawn anew, before it is read.
@@ -359,6 +361,11 @@ class Ctl(DaemonCase):
                 self.assertEqual(modes, terminal.read_until(r"-a?echoprt[^\n]*\n|extproc[^\n]*\n").lstrip("\r\n"))
                 self.assertGreater(terminal.seen.rfind(PASTES_OFF), terminal.seen.rfind(PASTES_ON))
                 self.assertEqual(terminal.wait(), 0)
+        terminal = Terminal(["/bin/sh", "-c", f"TERM=dumb {CTL} chat"], self.environment())
+        terminal.read_until(PROMPT)
+        terminal.write("\x04")
+        self.assertEqual(terminal.wait(), 0)
+        self.assertNotIn("\x1b[?2004", terminal.seen)
         before = self.connect().status().requests_done
         terminal = Terminal([CTL, "chat"], self.environment())
         terminal.read_until(PROMPT)
@@ -445,7 +452,7 @@ class Help(unittest.TestCase):
         page = page.split(".SH OPTIONS")[1].split("\n.SH ")[0]
         sections = {}  # those of a verb
         for section in page.split("\n.SS ")[1:]:
-            heads = re.findall(r"^\.TP\n(.*)$", section, re.M)
+            heads = re.findall(r"^\.T[PQ]\n(.*)$", section, re.M)
             options = {option for head in heads for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", head)}
             for name in re.split(", | and ", section.split("\n")[0]):
                 sections.setdefault(name, set()).update(options)

@@ -95,6 +95,7 @@ class WithService(DaemonCase):
 
     def test_refusals(self):
         for words, text, code, hint in ((["generate", "--top-p=2", "x"], "", 2, "top_p"),
+                                        (["generate", "-t-1", "x"], "", 2, "--temperature=-1: a number from 0 on"),
                                         (["generate"], "a\0b", 1, "NUL"),
                                         (["generate"], b"\xff\xfe", 2, "UTF-8"),
                                         (["generate"], "", 1, "empty"),
@@ -151,7 +152,7 @@ class WithService(DaemonCase):
         self.assertEqual(terminal.wait(), 0)
 
     def test_the_last_line_of_an_answer_stays(self):
-        terminal = self.terminal("generate", "--raw", "--ignore-end", "-n6", "The sea is")
+        terminal = self.terminal("generate", "--raw", "--ignore-end", "-t0", "-n6", "The sea is")
         said = terminal.read_until(r"output 6 tokens")
         self.assertEqual(terminal.wait(), 0)
         answer = said.rpartition("\x1b[K")[2]  # after the progress line
@@ -159,7 +160,7 @@ class WithService(DaemonCase):
 
     def questions(self, text):
         """How many tokens each prompt of a chat on a pipe had."""
-        run = self.ctl("chat", "-n1", "--timings", "--no-reuse", text=text)
+        run = self.ctl("chat", "-t0", "-n1", "--timings", "--no-reuse", text=text)
         self.assertEqual(run.returncode, 0, run.err)
         return re.findall(r"prompt (\d+) tokens", run.err)
 
@@ -213,7 +214,7 @@ class WithService(DaemonCase):
         self.assertEqual(counts, counts[:1] * 3)
 
     def test_lines_of_chat(self):
-        terminal = self.terminal("chat", "-n8")
+        terminal = self.terminal("chat", "-t0", "-n8")
         prompt = r"(?m)^> $"
         terminal.read_until(prompt)
         terminal.write("this line is dropped\x03")

@@ -124,10 +124,13 @@ class Default(Case):
     def test_only_one_stays(self):
         """One that the service has seen alone stays the default, whatever came to the folder when."""
         for name in ("last", "a"):
-            (self.models / f"{name}.cgm").unlink()
+            (self.models / f"{name}.cgm").rename(self.folder / f"{name}.cgm")
         daemon = self.start()
         daemon.wait_model()
-        self.add("a")
+        (self.folder / "a.cgm").rename(self.models / "a.cgm")  # older than b
+        user = self.user(daemon)
+        self.assertEqual(len(states(user)), 2)
+        self.assertEqual(answered_by(user), "b")
         self.assertEqual(answered_by(self.user(daemon)), "b")
         daemon.stop()
 
@@ -446,7 +449,7 @@ class Sections(Case):
         for text, words in (("model = c\n", r"model: there is no model 'c' in model-dir \(.*models\)"),
                             ("preload = a, c\n", "preload: there is no model 'c'"),
                             ("preload = a, x/c.cgm\n", "preload: 'x/c.cgm' is not an absolute path"),
-                            ("[model a]\ncontext-token = 9\n", "c.conf:4: unknown setting.*mean context-tokens"),
+                            ("[model a]\ncontext-token = 9\n", "c.conf:4: unknown setting.*mean 'context-tokens'"),
                             ("[model a]\ndevice = reference\nweights-memory = 50%\n", r"\[model a\]: weights-memory: only")):
             with self.subTest(text=text):
                 run = check(text)

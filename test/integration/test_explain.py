@@ -231,9 +231,42 @@ class Explain(ExplainCase):
         self.assertEqual(self.explain(root, own).uid, 65534)  # an administrator
         self.assertRefused(pb.ERROR_CODE_NOT_FOUND, self.explain, nobody, ended)
 
+    def test_cancel_by_number(self):
+        """What top and the log show is enough to end a generation, of the own user's or for administrators anybody's."""
+        generation = self.connect().start(drafting(2000)).until("generate_delta")
+        number = self.running(self.connect()).number
+        self.assertEqual(self.ctl("cancel", number).stdout, f"Request {number} is cancelled.\n")
+        self.assertEqual(generation.finish().done.end_reason, pb.END_REASON_CANCELLED)
+        self.assertIn(f"no generation {number} of this user runs or waits", self.ctl("cancel", number, expect=1).stderr)
+        self.assertIn("is no request", self.ctl("cancel", "all", expect=2).stderr)
+        connection = self.connect()
+        generation = connection.start(drafting(2000)).until("generate_delta")
+        number = self.running(connection).number
+        connection.call(request_cancel=pb.RequestCancelRequest(number=number))
+        self.assertEqual(generation.finish().done.end_reason, pb.END_REASON_CANCELLED)
+        self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, connection.call, request_cancel=pb.RequestCancelRequest())
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
+    def test_cancel_of_another_user(self):
+        root, nobody = self.connect(), Connection.as_nobody(self.daemon.api)
+        self.opened.append(nobody)
+        generation = root.start(drafting(2000)).until("generate_delta")
+        number = self.running(root).number
+        cancel = lambda connection: connection.call(request_cancel=pb.RequestCancelRequest(number=number))
+        hidden = self.assertRefused(pb.ERROR_CODE_NOT_FOUND, cancel, nobody)
+        self.assertEqual(hidden.field, "request_cancel.number")
+        self.assertEqual(self.explain(root, number).state, pb.REQUEST_STATE_DECODE)
+        root.cancel(generation.id)
+        generation.finish()
+        generation = nobody.start(drafting(2000)).until("generate_delta")
+        number = self.running(root).number
+        cancel(root)
+        self.assertEqual(generation.finish().done.end_reason, pb.END_REASON_CANCELLED)
+        self.assertIn(f"request {number} of uid 65534 is cancelled by uid 0, an administrator", self.daemon.log())
+
     def test_generate_explains_behind_the_answer(self):
-        plain = self.ctl("generate", "--raw", "-n", N, "--ignore-end", "--speculation=off", TEXT)
-        words = ("--raw", "-n", N, "--ignore-end", "--speculation=lookup", "--explain", "--timings", TEXT)
+        plain = self.ctl("generate", "--raw", "-t", 0, "-n", N, "--ignore-end", "--speculation=off", TEXT)
+        words = ("--raw", "-t", 0, "-n", N, "--ignore-end", "--speculation=lookup", "--explain", "--timings", TEXT)
         run = self.until(lambda: self.ctl("generate", *words), lambda run: "Accepted" in run.stderr)
         self.assertEqual(run.stdout, plain.stdout)
         self.assertEqual(plain.stderr, "")

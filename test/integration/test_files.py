@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 import coordgen_pb2 as pb
+import gguf
 
 from daemon import Daemon
 from wire import Refused, prompt
@@ -32,7 +33,7 @@ class Texts(unittest.TestCase):
     def test_names_of_files(self):
         names = (b"caf\xe9", b"line\nbreak\x1b[2J", "\u00e9".encode() * 125, b"\xff" * 100)
         for name in names:
-            Path(os.fsdecode(os.fsencode(self.folder) + b"/" + name + b".gguf")).write_bytes(b"GGUF")
+            Path(os.fsdecode(os.fsencode(self.folder) + b"/" + name + b".gguf")).write_bytes(gguf.TINY)
         daemon = Daemon(f"--model-dir={self.folder}")
         self.addCleanup(daemon.kill)
         admin = daemon.connect(admin=True)

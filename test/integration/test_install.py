@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 from daemon import SANITIZER, DaemonCase
-from settings import BUILD, SANITIZED, SLOW, TOP
+from settings import BUILD, MODEL, SANITIZED, SLOW, TOP
 
 COMPILERS = [name for name in ("gcc", "clang", "g++") if shutil.which(name)]
 
@@ -48,7 +48,8 @@ class Install(DaemonCase):
         return found[0]
 
     def test_everything_is_there(self):
-        for pattern in (r"usr/bin/coordgend", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
+        for pattern in (r"usr/bin/coordgend", r"usr/lib/coordgen/fetch-model",
+                        r"usr/lib/coordgen/models\.json", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
                         r"usr/bin/coordgen-train-exit", r"usr/share/man/man1/coordgen-train-exit\.1",
                         r"usr/share/bash-completion/completions/coordgen-train-exit",
                         r"usr/include/coordgen-client\.h",
@@ -207,6 +208,25 @@ class Install(DaemonCase):
         self.assertFalse(SANITIZER.search(run.stderr), run.stderr)
         self.assertGreater(len(run.stdout.strip()), 20, run.stdout)
 
+    def test_the_readmes_example(self):
+        """Built as it stands; it fails with a word where there is no service, and answers where there is one."""
+        [code] = re.findall(r"(?s)```c\n(.*?)```", (TOP / "README.md").read_text())
+        source, program = self.root / "app.c", self.root / "app"
+        source.write_text(code)
+        subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", str(source), *self.pkg_config("--cflags", "--libs"),
+                        "-o", str(program)], check=True)
+        library = self.path(r"usr/lib/.*/libcoordgen-client\.so").parent
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(library), "COORDGEN_SOCKET": "/nonexistent/api.sock"}
+        run = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60 * SLOW)
+        self.assertEqual((run.returncode, run.stdout), (1, ""))
+        self.assertIn("/nonexistent/api.sock", run.stderr)
+        environment["COORDGEN_SOCKET"] = str(self.daemon.api)
+        run = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=300 * SLOW)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertTrue(run.stdout.strip())
+        source.unlink()
+        program.unlink()
+
     @unittest.skipUnless("g++" in COMPILERS, "no C++ compiler")
     def test_header_is_good_cpp(self):
         source = self.root / "h.cpp"
@@ -251,6 +271,36 @@ class Install(DaemonCase):
             self.assertNotIn("/var/cache", run.stdout)
         finally:
             type(self).root = first
+
+
+class Scripts(unittest.TestCase):
+    def packages(self, *words):
+        return subprocess.run([TOP / "tools/install-deps", "--list", *words], capture_output=True, text=True, check=True,
+                              stdin=subprocess.DEVNULL).stdout.split()
+
+    def test_packages_to_build_with(self):
+        """What the demonstration installs: no tool of the tests."""
+        few, all_of_them = self.packages("--build"), self.packages()
+        self.assertLess(set(few), set(all_of_them))
+        self.assertEqual({name for name in few if re.match("clang|lld|libclang|libcmocka|systemd$|protobuf-compiler", name)}, set())
+        self.assertLessEqual({"build-essential", "libevent-dev", "protobuf-c-compiler", "python3-pip"}, set(few))
+        said = subprocess.run(["make", "-n", "-C", TOP, "demo"], capture_output=True, text=True, check=True,
+                              env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""}, stdin=subprocess.DEVNULL).stdout
+        self.assertEqual(re.findall(r"tools/(?:install-deps --build|install-deps|demo)", said), ["tools/install-deps --build", "tools/demo"])
+
+    @unittest.skipIf(BUILD != TOP / "build", "the demonstration is of the build that make makes")
+    def test_demo(self):
+        with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
+            prompt = Path(folder, "question.txt")
+            prompt.write_text("Name a river.")
+            run = subprocess.run([TOP / "tools/demo", "--model", MODEL, "--prompt", prompt], capture_output=True, text=True,
+                                 timeout=300 * SLOW, stdin=subprocess.DEVNULL,
+                                 env={**os.environ, "XDG_CACHE_HOME": folder, "XDG_RUNTIME_DIR": folder})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertTrue(run.stdout.strip())
+        for step in ("== building", "== asking: Name a river. (3 words)", "sampling: temperature 0 (request)",
+                     "== coordgend has stopped"):
+            self.assertIn(step, run.stderr)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import unittest
 from pathlib import Path
 
 import coordgen_pb2 as pb
+import gguf
 
 from daemon import SANITIZER, Daemon, DaemonCase
 from settings import BIN, LONG, MODEL, SANITIZED, SLOW
@@ -102,8 +103,24 @@ class EndToken(DaemonCase):
         admin.call(model_unload=pb.ModelUnloadRequest(model=name))
 
 
+    def test_time_of_a_load(self):
+        """A request that comes with the load is told what it waited for it, once."""
+        admin = self.connect(admin=True)
+        name = admin.call(model_show=pb.ModelShowRequest()).model_show.model.name
+        admin.call(model_unload=pb.ModelUnloadRequest(model=name))
+        load = admin.send(model_load=pb.ModelLoadRequest(model=name))
+        for is_loading in (True, False):
+            timings = admin.generate(prompt("The lighthouse stood on a", 4, no_reuse=True)).done.timings
+            self.assertEqual(timings.load_us > 0, is_loading, timings)
+            self.assertGreater(timings.prefill_us, 0)
+            parts = timings.queue_us + timings.load_us + timings.prefill_us + timings.decode_us
+            self.assertLessEqual(parts, timings.total_us * 1.02 + 1000, timings)
+            while is_loading and admin.next(load).WhichOneof("op") != "model_load":
+                pass
+
+
 class UnknownKey(DaemonCase):
-    """A key of the architecture that nobody here knows is named wherever the file is taken in."""
+    """A key of the architecture that nobody here knows is named wherever the file is taken in, and so is an id of no token."""
 
     def test_import_and_load_name_it(self):
         folder = Path(tempfile.mkdtemp(prefix="coordgen-key-"))
@@ -111,11 +128,16 @@ class UnknownKey(DaemonCase):
         data = MODEL.read_bytes()
         self.assertEqual(data.count(b"llama.vocab_size"), 1)
         path, package = folder / "novel.gguf", folder / "novel.cgm"
-        path.write_bytes(data.replace(b"llama.vocab_size", b"llama.vocab_tint"))
+        data = data.replace(b"llama.vocab_size", b"llama.vocab_tint")
+        padding = b"tokenizer.ggml.padding_token_id"
+        value = data.index(padding) + len(padding)
+        self.assertEqual(data[value : value + 4], b"\x04\0\0\0")  # u32
+        path.write_bytes(data[:value] + b"\x05\0\0\0" + b"\xff" * 4 + data[value + 8 :])  # i32, -1
         del data
         run = run_ctl("model", "import", path, "-o", package)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(run.stderr.count("'llama.vocab_tint' is not known"), 1, run.stderr)
+        self.assertIn(f"'{padding.decode()}' is -1; the model has tokens 0 to", run.stderr)
         admin = self.connect(admin=True)
         name = admin.load(package).name
         self.assertEqual(self.daemon.log().count("'llama.vocab_tint' is not known"), 1)
@@ -198,6 +220,75 @@ class Paths(unittest.TestCase):
             leaver.send(model_unload=pb.ModelUnloadRequest(model="other"))
         self.daemon.wait_until(lambda _: "other" not in self.states(), "it is forgotten")
         self.assertRefused(pb.ERROR_CODE_MODEL_NOT_FOUND, "other")
+        self.daemon.stop()
+
+    def test_removed_file(self):
+        """Neither loaded nor on the disk: there is no such model, for whoever asks for it."""
+        shutil.copyfile(self.package, self.models / "gone.cgm")
+        self.admin.load("gone")
+        (self.models / "gone.cgm").unlink()
+        self.assertEqual(self.states(), {"gone": pb.MODEL_STATE_READY})
+        self.assertTrue(self.admin.generate(prompt("Once", 2, model="gone")).tokens)
+        self.admin.call(model_unload=pb.ModelUnloadRequest(model="gone"))
+        for ask in (lambda: self.admin.load("gone"), lambda: self.admin.generate(prompt("Once", 2, model="gone")),
+                    lambda: self.admin.call(model_show=pb.ModelShowRequest(model="gone")),
+                    lambda: self.admin.call(model_unload=pb.ModelUnloadRequest(model="gone"))):
+            with self.assertRaisesRegex(Refused, "MODEL_NOT_FOUND.*'gone'"):
+                ask()
+        self.assertEqual(self.states(), {})
+        # A link whose file goes: the folder itself does not change.
+        target = self.folder / "target.cgm"
+        shutil.copyfile(self.package, target)
+        (self.models / "link.cgm").symlink_to(target)
+        self.assertEqual(self.states(), {"link": pb.MODEL_STATE_AVAILABLE})
+        target.unlink()
+        with self.assertRaisesRegex(Refused, "MODEL_NOT_FOUND.*'link'"):
+            self.admin.load("link")
+        self.daemon.stop()
+
+    def test_what_is_no_model(self):
+        """It neither is listed nor takes the default away; who names it is told what it is, here and by an import."""
+        shutil.copyfile(self.package, self.models / "only.cgm")
+        data = MODEL.read_bytes()
+        files = {"mmproj-eye": (gguf.with_type(b"mmproj"), "is a vision projector.*not a language model"),
+                 "eye": (gguf.with_type(b"mmproj"), "is a vision projector.*not a language model"),
+                 "lora": (gguf.with_type(b"adapter"), "is an adapter.*not a language model"),
+                 "imatrix": (gguf.with_type(b"imatrix"), "is an importance matrix"),
+                 "big-00002-of-00003": (data[:5000], "is shard 2 of 3 of a model: load big-00001-of-00003.gguf"),
+                 "half": (data[:81_000_000], "is cut short: 81 of 98 MB are there; fetch it again"),
+                 "begun": (b"", "is cut short")}
+        for name, (content, text) in files.items():
+            path = self.models / f"{name}.gguf"
+            path.write_bytes(content)
+            self.assertEqual(self.states(), {"only": pb.MODEL_STATE_AVAILABLE}, name)
+            with self.assertRaisesRegex(Refused, f"MODEL_NOT_FOUND.*there is no model '{name}': {name}.gguf: {text}"):
+                self.admin.load(name)
+            with self.assertRaisesRegex(Refused, text if content else "empty"):
+                self.admin.load(path)
+            run = run_ctl("model", "import", path, "-o", self.folder / "out.cgm")
+            self.assertNotEqual(run.returncode, 0)
+            self.assertRegex(run.stderr, f"{name}.gguf: {text}" if content else "empty")
+        self.assertTrue(Connection.as_nobody(self.daemon.api).generate(prompt("Once", 2)).tokens)
+        # A download that goes on.
+        with open(self.models / "half.gguf", "ab") as file:
+            file.write(data[81_000_000:])
+        self.daemon.wait_until(lambda _: "half" in self.states(), "it is whole")
+        self.daemon.stop()
+
+    def test_model_in_several_files(self):
+        parts = gguf.split(MODEL, self.models, "big", 3)
+        aside = parts[1].rename(self.folder / "aside")
+        self.assertEqual(self.states(), {})
+        with self.assertRaisesRegex(Refused, "MODEL_NOT_FOUND.*shard 2 of 3 of the model is missing: fetch it too"):
+            self.admin.load("big")
+        aside.rename(parts[1])
+        [model] = self.admin.call(model_list=pb.ModelListRequest()).model_list.models
+        self.assertEqual((model.name, model.file_bytes, model.is_default),
+                         ("big", sum(path.stat().st_size for path in parts), True))
+        self.assertEqual(self.admin.load("big").state, pb.MODEL_STATE_READY)
+        shutil.copyfile(self.package, self.models / "whole.cgm")
+        whole, big = (self.admin.generate(prompt("Once", 8, model=name)).tokens for name in ("whole", "big"))
+        self.assertEqual(whole, big)
         self.daemon.stop()
 
     def assertRefused(self, code, name):

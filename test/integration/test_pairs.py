@@ -19,6 +19,7 @@ import unittest
 from pathlib import Path
 
 import coordgen_pb2 as pb
+import gguf
 
 from daemon import Daemon
 from settings import BIN, CACHE, MODEL, SLOW
@@ -221,6 +222,7 @@ class Said(Case):
 
     def test_larger_draft_model(self):
         with open(self.models / "huge.gguf", "wb") as file:
+            file.write(gguf.TINY)
             file.truncate(1 << 34)
         daemon = self.start()
         admin = daemon.connect(admin=True)

@@ -7,7 +7,7 @@ import coordgen_pb2 as pb
 
 from daemon import Daemon, DaemonCase
 from settings import LONG, SANITIZED
-from wire import chat, messages_of, prompt, talk
+from wire import GREEDY, chat, messages_of, prompt, talk
 
 STORY = "Once upon a time there was a lighthouse keeper who counted the ships that passed at night."
 SAMPLED = dict(temperature=0.8, top_k=40, top_p=0.95, min_p=0.02, repetition_penalty=1.1, seed=20240607)
@@ -151,10 +151,10 @@ class SameBits(DaemonCase):
     flags = ("--stall-timeout=1h",)  # one of the tests reads its other clients late
     N_TOKENS = 24 if SANITIZED else 64
 
-    def request(self, sampling=None):
+    def request(self, sampling=GREEDY):
         return prompt(STORY * 12, self.N_TOKENS, ignore_end=True, sampling=sampling)
 
-    def tokens(self, sampling=None):
+    def tokens(self, sampling=GREEDY):
         return self.connect().generate(self.request(sampling)).tokens
 
     def test_alone_and_again(self):
@@ -171,7 +171,7 @@ class SameBits(DaemonCase):
         self.assertEqual(drawn.tokens, again.tokens)
 
     def test_among_eight_others(self):
-        for sampling in (None, SAMPLED):
+        for sampling in (GREEDY, SAMPLED):
             alone = self.tokens(sampling)
             others = self.connect()
             running = [others.start(prompt(f"Story number {i}: " + STORY * (i + 1), 40, ignore_end=True,

@@ -217,11 +217,21 @@ class Generation:
         return self
 
 
+# Requests of tests are greedy and say so: what a request leaves out is the model's, and draws.
+GREEDY = {"temperature": 0}
+
+
+def sampling_of(options):
+    """Takes `sampling` out of the options: a dict, GREEDY where there is none; None: the request says nothing."""
+    sampling = options.pop("sampling", GREEDY)
+    return None if sampling is None else pb.SamplingOptions(**sampling)
+
+
 def prompt(text, max_tokens=16, **options):
     """A raw generate request."""
-    sampling = options.pop("sampling", None)
-    return pb.GenerateRequest(prompt=text, max_tokens=max_tokens, want_tokens=True, **options,
-                              sampling=pb.SamplingOptions(**sampling) if sampling else None)
+    sampling = sampling_of(options)
+    return pb.GenerateRequest(prompt=text, max_tokens=max_tokens, want_tokens=True, sampling=sampling,
+                              **options)
 
 
 def messages_of(said):
@@ -232,9 +242,9 @@ def messages_of(said):
 
 def talk(said, max_tokens=16, **options):
     """A generate request of several messages."""
-    sampling = options.pop("sampling", None)
-    return pb.GenerateRequest(messages=messages_of(said), max_tokens=max_tokens, want_tokens=True, **options,
-                              sampling=pb.SamplingOptions(**sampling) if sampling else None)
+    sampling = sampling_of(options)
+    return pb.GenerateRequest(messages=messages_of(said), max_tokens=max_tokens, want_tokens=True, sampling=sampling,
+                              **options)
 
 
 def chat(text, max_tokens=16, **options):

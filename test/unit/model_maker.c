@@ -53,7 +53,7 @@ static void own_keys(const ModelMaker *maker, GgufWriter *writer) {
     for (size_t i = 0; i < maker->n_keys; i++) {
         const ModelMakerKey *key = &maker->keys[i];
 
-        if (!strncmp(key->suffix, "tokenizer.", 10))
+        if (!strncmp(key->suffix, "tokenizer.", 10) || !strncmp(key->suffix, "general.", 8))
             snprintf(name, sizeof(name), "%s", key->suffix);
         else
             snprintf(name, sizeof(name), "%s.%s", maker->arch, key->suffix);

@@ -12,7 +12,7 @@
 
 /* A key of the model's own, "ARCH.suffix". */
 typedef struct ModelMakerKey {
-    const char *suffix; /* behind the architecture's name; all of it if it begins with "tokenizer." */
+    const char *suffix; /* behind the architecture's name; all of it if it begins with "tokenizer." or "general." */
     GgufValueType type; /* U32, F32, BOOL, STRING */
     double number;
     const char *text;

@@ -18,6 +18,16 @@
 #include "base/clock.h"
 #include "test/unit/client_peer.h"
 
+/* Temperature 0 and a window are there, for they were set, and nothing else. */
+static bool sends_what_is_set(const Coordgen__V1__GenerateRequest *generate) {
+    const Coordgen__V1__SamplingOptions *sampling = generate->sampling;
+
+    return sampling->has_temperature && sampling->temperature == 0 && sampling->has_repetition_window &&
+           sampling->repetition_window == 32 && !sampling->has_top_k && !sampling->has_top_p && !sampling->has_min_p &&
+           !sampling->has_repetition_penalty && !sampling->has_seed && generate->has_end_repetition &&
+           !generate->end_repetition;
+}
+
 static void script_stream(Peer *peer) {
     Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
     _cleanup_(frame_request_freep) Coordgen__V1__Request *request = NULL;
@@ -25,7 +35,7 @@ static void script_stream(Peer *peer) {
     if (!peer_hello(peer) || !(request = peer_next(peer)) || request->op_case != COORDGEN__V1__REQUEST__OP_GENERATE)
         return;
     if (!request->generate->prompt || strcmp(request->generate->prompt, "Gr\xc3\xbc\xc3\x9f") ||
-        request->generate->sampling->repetition_window != 64 || request->generate->n_stop != 1)
+        !sends_what_is_set(request->generate) || request->generate->n_stop != 1)
         return;
     progress.has_prompt_tokens = true;
     progress.prompt_tokens = 11;
@@ -49,6 +59,9 @@ static void test_client_generate_streams(void **state) {
     peer_options(&options, "Gr\xc3\xbc\xc3\x9f");
     options.stops = stops;
     options.n_stops = 1;
+    options.temperature = 0;
+    options.repetition_window = 32;
+    options.repetition = COORDGEN_REPETITION_ALLOW;
     assert_int_equal(coordgen_generate(client, &options, seen_add, &seen, &reply), 0);
     assert_int_equal(seen.n_progress, 1);
     assert_int_equal(seen.n_deltas, 3);
@@ -308,6 +321,10 @@ static void test_client_checks_arguments(void **state) {
     assert_string_equal(coordgen_client_field(client), "generate.sampling.temperature");
     options.temperature = (float)(0.0 / 0.0 * -1);
     assert_int_equal(coordgen_generate(client, &options, NULL, NULL, NULL), COORDGEN_E_INVALID_ARGUMENT);
+    peer_options(&options, "x");
+    options.repetition = (CoordgenRepetition)3;
+    assert_int_equal(coordgen_generate(client, &options, NULL, NULL, NULL), COORDGEN_E_INVALID_ARGUMENT);
+    assert_string_equal(coordgen_client_field(client), "generate.end_repetition");
     peer_options(&options, "\xff");
     assert_int_equal(coordgen_generate(client, &options, NULL, NULL, NULL), COORDGEN_E_INVALID_ARGUMENT);
     assert_string_equal(coordgen_client_field(client), "generate.prompt");

@@ -62,6 +62,14 @@ static void test_client_arguments_no_client(void **state) {
     assert_int_equal(coordgen_request_list(NULL, 1, NULL), INVALID);
     assert_int_equal(coordgen_explain_start(NULL, 1, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_explain(NULL, 1, 1, NULL), INVALID);
+    assert_int_equal(coordgen_request_cancel_start(NULL, 1, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_request_cancel(NULL, 1, 1, NULL), INVALID);
+    assert_int_equal(coordgen_model_remove_start(NULL, NULL, false, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_model_remove(NULL, NULL, false, 1, NULL), INVALID);
+    assert_int_equal(coordgen_disk_start(NULL, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_disk(NULL, 1, NULL), INVALID);
+    assert_int_equal(coordgen_prune_start(NULL, 0, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_prune(NULL, 0, 1, NULL), INVALID);
     assert_int_equal(coordgen_ping(NULL, 1, NULL), INVALID);
     assert_int_equal(coordgen_model_list_start(NULL, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_model_list(NULL, 1, NULL), INVALID);
@@ -101,6 +109,11 @@ static void test_client_arguments_no_reply(void **state) {
     assert_null(coordgen_reply_piece(NULL, 0, NULL));
     assert_null(coordgen_reply_text(NULL, NULL));
     assert_null(coordgen_reply_status(NULL));
+    assert_int_equal(coordgen_reply_n_files(NULL), 0);
+    assert_null(coordgen_reply_file(NULL, 0));
+    assert_int_equal(coordgen_reply_files_bytes(NULL, NULL), 0);
+    assert_int_equal(coordgen_reply_n_file_systems(NULL), 0);
+    assert_null(coordgen_reply_file_system(NULL, 0));
     assert_int_equal(coordgen_reply_n_memory(NULL), 0);
     assert_null(coordgen_reply_memory(NULL, 0));
     assert_null(coordgen_reply_explanation(NULL));

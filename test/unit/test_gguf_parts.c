@@ -270,7 +270,7 @@ static void test_gguf_parts_refuses_by_name(void **state) {
     keys.count = N_PARTS;
     keys.no = 1;
     rewrite(fixture, whole, 0, &keys);
-    expect_refusal(fixture, GGUF_E_UNSUPPORTED, "part 2 of a model in 3 files", "name the first one");
+    expect_refusal(fixture, GGUF_E_UNSUPPORTED, " of a model", "the first one, ");
     keys.no = 0;
     rewrite(fixture, whole, 0, &keys);
     part_path(fixture, path, 0);
@@ -313,6 +313,12 @@ static void test_gguf_parts_path(void **state) {
     assert_string_equal(path, "x/m-00003-of-00003.gguf");
     for (size_t i = 0; i < ARRAY_LEN(others); i++)
         assert_null(gguf_parts_path(others[i], 1, 3));
+    free(path);
+    path = gguf_parts_sibling("x/m-00003-of-00003.gguf", 0);
+    assert_string_equal(path, "x/m-00001-of-00003.gguf");
+    assert_int_equal(gguf_parts_stem_bytes("m-00003-of-00003.gguf"), 1);
+    assert_int_equal(gguf_parts_stem_bytes("m-00004-of-00003.gguf"), 16);
+    assert_int_equal(gguf_parts_stem_bytes("m.v2.cgm"), 4);
 }
 
 int main(void) {

@@ -58,15 +58,30 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void make_file(const Fixture *fixture, const char *name, const char *text) {
+enum {
+    MODEL_BYTES = 68,
+};
+
+/* The smallest file that counts as a model: one number, behind its description. */
+static const char whole_model[MODEL_BYTES] = "GGUF\3\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                                             "\1\0\0\0\0\0\0\0t\1\0\0\0\1\0\0\0\0\0\0\0";
+
+/* A file of the first n bytes of a model, then zeros. */
+static void make_part_of_file(const Fixture *fixture, const char *name, size_t n, size_t len_bytes) {
+    static const char zeros[MODEL_BYTES];
     char path[PATH_MAX];
     FILE *file;
 
     snprintf(path, sizeof(path), "%s/%s", fixture->path, name);
     file = fopen(path, "w");
     assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fwrite(whole_model, 1, n, file), n);
+    assert_int_equal(fwrite(zeros, 1, len_bytes - n, file), len_bytes - n);
     assert_int_equal(fclose(file), 0);
+}
+
+static void make_file(const Fixture *fixture, const char *name) {
+    make_part_of_file(fixture, name, MODEL_BYTES, MODEL_BYTES);
 }
 
 static void remove_file(const Fixture *fixture, const char *name) {
@@ -99,7 +114,7 @@ static void make_many(const Fixture *fixture) {
         char name[32];
 
         snprintf(name, sizeof(name), "m%03d.gguf", i);
-        make_file(fixture, name, "GGUF");
+        make_file(fixture, name);
     }
     age(fixture, 3600);
 }
@@ -108,21 +123,21 @@ static void test_model_folder_finds_and_forgets(void **state) {
     Fixture *fixture = *state;
     Model *model;
 
-    make_file(fixture, "a.gguf", "12345");
-    make_file(fixture, "b.cgm", "");
-    make_file(fixture, "notes.txt", "");
-    make_file(fixture, ".hidden.gguf", "");
+    make_file(fixture, "a.gguf");
+    make_file(fixture, "b.cgm");
+    make_file(fixture, "notes.txt");
+    make_file(fixture, ".hidden.gguf");
     scan(fixture);
     assert_int_equal(fixture->registry.n_models, 2);
     model = model_registry_find(&fixture->registry, "a");
     assert_non_null(model);
     assert_true(model->from_folder);
-    assert_int_equal(model->file_bytes, 5);
+    assert_int_equal(model->file_bytes, MODEL_BYTES);
     assert_ptr_equal(model_registry_find_path(&fixture->registry, model->path), model);
     assert_null(model_registry_find(&fixture->registry, "notes"));
 
     remove_file(fixture, "a.gguf");
-    make_file(fixture, "c.gguf", "");
+    make_file(fixture, "c.gguf");
     scan(fixture);
     assert_null(model_registry_find(&fixture->registry, "a"));
     assert_non_null(model_registry_find(&fixture->registry, "b"));
@@ -134,7 +149,7 @@ static void test_model_folder_keeps_what_is_used(void **state) {
     Fixture *fixture = *state;
     Model *model;
 
-    make_file(fixture, "a.gguf", "");
+    make_file(fixture, "a.gguf");
     scan(fixture);
     model = model_registry_find(&fixture->registry, "a");
     model->n_users = 1;
@@ -187,7 +202,7 @@ static void test_model_folder_changed_meanwhile(void **state) {
     make_many(fixture);
     assert_int_equal(model_folder_want(&fixture->folder), 1);
     assert_true(model_folder_step(&fixture->folder));
-    make_file(fixture, "new.gguf", "");
+    make_file(fixture, "new.gguf");
     remove_file(fixture, "m000.gguf");
     assert_int_equal(model_folder_want(&fixture->folder), 2);
     while (!model_folder_has(&fixture->folder, 1))
@@ -204,14 +219,14 @@ static void test_model_folder_changed_meanwhile(void **state) {
 static void test_model_folder_two_changes_at_once(void **state) {
     Fixture *fixture = *state;
 
-    make_file(fixture, "a.gguf", "");
+    make_file(fixture, "a.gguf");
     age(fixture, -5); /* as by a clock that is ahead: not "just changed" */
     scan(fixture);
     assert_int_equal(model_folder_want(&fixture->folder), 0);
     age(fixture, 0);
     scan(fixture);
     fixture->folder.too_soon = true; /* it was, unless this process was held up */
-    make_file(fixture, "b.gguf", "");
+    make_file(fixture, "b.gguf");
     scan(fixture);
     assert_non_null(model_registry_find(&fixture->registry, "b"));
 }
@@ -220,7 +235,7 @@ static void test_model_folder_that_is_not_there(void **state) {
     Fixture *fixture = *state;
     char command[160];
 
-    make_file(fixture, "a.gguf", "");
+    make_file(fixture, "a.gguf");
     scan(fixture);
     snprintf(command, sizeof(command), "mv %s %s-away", fixture->path, fixture->path);
     assert_int_equal(system(command), 0);
@@ -233,6 +248,98 @@ static void test_model_folder_that_is_not_there(void **state) {
     assert_int_equal(system(command), 0);
     scan(fixture);
     assert_non_null(model_registry_find(&fixture->registry, "a"));
+}
+
+/* What is no model does not take the default away, and whoever names it is told what it is. */
+static void test_model_folder_lists_models_only(void **state) {
+    Fixture *fixture = *state;
+    const char *why;
+
+    make_file(fixture, "only.gguf");
+    make_file(fixture, "mmproj-only.gguf");
+    make_file(fixture, "imatrix.gguf");
+    make_file(fixture, "aria.gguf");
+    make_file(fixture, "aria.gguf.aria2");
+    make_part_of_file(fixture, "cut.gguf", MODEL_BYTES - 1, MODEL_BYTES - 1);
+    make_part_of_file(fixture, "begun.gguf", 0, 0);
+    make_part_of_file(fixture, "reserved.gguf", 0, MODEL_BYTES);
+    scan(fixture);
+    assert_int_equal(fixture->registry.n_models, 1);
+    assert_non_null(model_registry_find(&fixture->registry, "only"));
+    assert_null(model_folder_why_not(&fixture->folder, "only"));
+    assert_null(model_folder_why_not(&fixture->folder, "none"));
+    why = model_folder_why_not(&fixture->folder, "mmproj-only");
+    assert_non_null(strstr(why, "mmproj-only.gguf: is a vision projector"));
+    assert_non_null(strstr(model_folder_why_not(&fixture->folder, "cut"), "cut short: 67 of 68 bytes"));
+    assert_non_null(strstr(model_folder_why_not(&fixture->folder, "aria.gguf"), "being downloaded"));
+    assert_non_null(strstr(model_folder_why_not(&fixture->folder, "begun"), "cut short"));
+    assert_non_null(strstr(model_folder_why_not(&fixture->folder, "reserved"), "not a GGUF file"));
+}
+
+/* A download becomes a model when it is whole, and a file that loses its end is none any more. */
+static void test_model_folder_follows_a_file(void **state) {
+    Fixture *fixture = *state;
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/a.gguf", fixture->path);
+    make_part_of_file(fixture, "a.gguf", MODEL_BYTES - 2, MODEL_BYTES - 2);
+    scan(fixture);
+    assert_null(model_registry_find(&fixture->registry, "a"));
+    assert_int_equal(truncate(path, MODEL_BYTES), 0);
+    fixture->folder.began_ns = 0; /* a second has passed: the folder itself is as it was */
+    scan(fixture);
+    assert_non_null(model_registry_find(&fixture->registry, "a"));
+    assert_null(model_folder_why_not(&fixture->folder, "a"));
+    assert_int_equal(truncate(path, MODEL_BYTES - 1), 0);
+    fixture->folder.began_ns = 0;
+    scan(fixture);
+    assert_null(model_registry_find(&fixture->registry, "a"));
+    assert_non_null(model_folder_why_not(&fixture->folder, "a"));
+}
+
+/* Keys of a part before its tensor, as whole_model has it. */
+static void make_part(const Fixture *fixture, const char *name, char no, char count) {
+    const char keys[] = { 8, 0, 0, 0, 0, 0, 0,   0,   's', 'p', 'l', 'i', 't', '.', 'n', 'o', 0,   0, 0, 0, no, 11,   0,
+                          0, 0, 0, 0, 0, 0, 's', 'p', 'l', 'i', 't', '.', 'c', 'o', 'u', 'n', 't', 0, 0, 0, 0,  count };
+    char path[PATH_MAX], data[128 + 4] = { 0 };
+    FILE *file;
+
+    memcpy(data, whole_model, 24);
+    data[16] = 2;
+    memcpy(data + 24, keys, sizeof(keys));
+    memcpy(data + 24 + sizeof(keys), whole_model + 24, 33);
+    snprintf(path, sizeof(path), "%s/%s", fixture->path, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, sizeof(data), file), sizeof(data));
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_model_folder_joins_parts(void **state) {
+    Fixture *fixture = *state;
+    Model *model;
+
+    make_part(fixture, "big-00001-of-00003.gguf", 0, 3);
+    make_part(fixture, "big-00003-of-00003.gguf", 2, 3);
+    scan(fixture);
+    assert_int_equal(fixture->registry.n_models, 0);
+    assert_non_null(strstr(model_folder_why_not(&fixture->folder, "big"),
+                           "big-00002-of-00003.gguf: shard 2 of 3 of the model is missing: fetch it too"));
+    make_part(fixture, "big-00002-of-00003.gguf", 1, 3);
+    scan(fixture);
+    assert_int_equal(fixture->registry.n_models, 1);
+    model = model_registry_find(&fixture->registry, "big");
+    assert_non_null(model);
+    assert_int_equal(model->file_bytes, 3 * 132);
+    model_measure(model);
+    assert_int_equal(model->file_bytes, 3 * 132);
+    assert_non_null(strstr(model_folder_why_not(&fixture->folder, "big-00002-of-00003"),
+                           "is shard 2 of 3 of a model: load big-00001-of-00003.gguf"));
+    make_part_of_file(fixture, "big-00003-of-00003.gguf", 40, 40);
+    fixture->folder.began_ns = 0;
+    scan(fixture);
+    assert_int_equal(fixture->registry.n_models, 0);
+    assert_non_null(strstr(model_folder_why_not(&fixture->folder, "big"), "big-00003-of-00003.gguf: is cut short"));
 }
 
 static void test_model_folder_none(void **state) {
@@ -253,6 +360,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_model_folder_changed_meanwhile, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_folder_two_changes_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_folder_that_is_not_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_lists_models_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_follows_a_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_joins_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_folder_none, setup, teardown),
     };
 

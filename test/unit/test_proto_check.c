@@ -119,6 +119,8 @@ static void test_proto_check_sampling_ranges(void **state) {
 
 static void test_proto_check_speculation_and_explain(void **state) {
     Coordgen__V1__ExplainRequest explain = COORDGEN__V1__EXPLAIN_REQUEST__INIT;
+    Coordgen__V1__RequestCancelRequest cancel = COORDGEN__V1__REQUEST_CANCEL_REQUEST__INIT;
+    Coordgen__V1__ModelRemoveRequest remove = COORDGEN__V1__MODEL_REMOVE_REQUEST__INIT;
     Coordgen__V1__RequestListRequest list = COORDGEN__V1__REQUEST_LIST_REQUEST__INIT;
     char longest[PROTO_SPECULATION_BYTES_MAX + 2];
     Good good;
@@ -138,6 +140,16 @@ static void test_proto_check_speculation_and_explain(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "explain.number");
     explain.number = 1;
     expect(&good, 0, "");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_REQUEST_CANCEL;
+    good.request.request_cancel = &cancel;
+    expect(&good, PROTO_CHECK_E_VALUE, "request_cancel.number");
+    cancel.has_number = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "request_cancel.number");
+    cancel.number = 1;
+    expect(&good, 0, "");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_MODEL_REMOVE;
+    good.request.model_remove = &remove;
+    expect(&good, PROTO_CHECK_E_VALUE, "model_remove.model");
     good.request.op_case = COORDGEN__V1__REQUEST__OP_REQUEST_LIST;
     good.request.request_list = &list;
     expect(&good, 0, "");

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the service has on disks: requests about that, and what replies tell of files. */
+#include <stdlib.h>
+
+#include "client/client_internal.h"
+
+int coordgen_model_remove_start(CoordgenClient *client, const char *model, bool dry_run, int timeout_ms,
+                                CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
+    Coordgen__V1__ModelRemoveRequest remove = COORDGEN__V1__MODEL_REMOVE_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    remove.model = (char *)(uintptr_t)model;
+    remove.has_dry_run = true;
+    remove.dry_run = dry_run;
+    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_REMOVE;
+    message.model_remove = &remove;
+    return client_start(client, REQUEST_MODEL_REMOVE, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_disk_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
+    Coordgen__V1__DiskRequest disk = COORDGEN__V1__DISK_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    message.op_case = COORDGEN__V1__REQUEST__OP_DISK;
+    message.disk = &disk;
+    return client_start(client, REQUEST_DISK, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_prune_start(CoordgenClient *client, unsigned int flags, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                         uint64_t *request_idp) {
+    Coordgen__V1__PruneRequest prune = COORDGEN__V1__PRUNE_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    prune.has_imports = prune.has_corrupt = prune.has_dry_run = true;
+    prune.imports = flags & COORDGEN_PRUNE_IMPORTS;
+    prune.corrupt = flags & COORDGEN_PRUNE_CORRUPT;
+    prune.dry_run = flags & COORDGEN_PRUNE_DRY_RUN;
+    message.op_case = COORDGEN__V1__REQUEST__OP_PRUNE;
+    message.prune = &prune;
+    return client_start(client, REQUEST_PRUNE, &message, timeout_ms, fn, arg, request_idp);
+}
+
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
+
+static const char *or_empty(const char *text) {
+    return text ? text : "";
+}
+
+bool client_files_fill(CoordgenReply *reply, const Coordgen__V1__FilesReply *files) {
+    reply->files = calloc(files->n_files + 1, sizeof(*reply->files));
+    reply->file_systems = calloc(files->n_file_systems + 1, sizeof(*reply->file_systems));
+    if (!reply->files || !reply->file_systems)
+        return false;
+    for (size_t i = 0; i < files->n_files; i++) {
+        const Coordgen__V1__StoredFile *from = files->files[i];
+
+        reply->files[i] = (CoordgenFile){
+            .struct_bytes = sizeof(reply->files[i]),
+            .kind = (CoordgenFileKind)from->kind,
+            .path = or_empty(from->path),
+            .model = or_empty(from->model),
+            .bytes = from->bytes,
+            .note = or_empty(from->note),
+        };
+    }
+    for (size_t i = 0; i < files->n_file_systems; i++)
+        reply->file_systems[i] = (CoordgenFileSystem){
+            .struct_bytes = sizeof(reply->file_systems[i]),
+            .path = or_empty(files->file_systems[i]->path),
+            .free_bytes = files->file_systems[i]->free_bytes,
+            .size_bytes = files->file_systems[i]->size_bytes,
+        };
+    reply->n_files = files->n_files;
+    reply->n_file_systems = files->n_file_systems;
+    return true;
+}
+
+size_t coordgen_reply_n_files(const CoordgenReply *reply) {
+    return reply ? reply->n_files : 0;
+}
+
+const CoordgenFile *coordgen_reply_file(const CoordgenReply *reply, size_t index) {
+    return reply && index < reply->n_files ? &reply->files[index] : NULL;
+}
+
+uint64_t coordgen_reply_files_bytes(const CoordgenReply *reply, uint32_t *n_morep) {
+    const Coordgen__V1__FilesReply *files = NULL;
+
+    if (client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_MODEL_REMOVE))
+        files = reply->response->model_remove;
+    else if (client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_DISK))
+        files = reply->response->disk;
+    else if (client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_PRUNE))
+        files = reply->response->prune;
+    if (n_morep)
+        *n_morep = files ? files->more : 0;
+    return files ? files->total_bytes : 0;
+}
+
+size_t coordgen_reply_n_file_systems(const CoordgenReply *reply) {
+    return reply ? reply->n_file_systems : 0;
+}
+
+const CoordgenFileSystem *coordgen_reply_file_system(const CoordgenReply *reply, size_t index) {
+    return reply && index < reply->n_file_systems ? &reply->file_systems[index] : NULL;
+}
+
+const char *coordgen_file_kind_name(int kind) {
+    static const char *const names[] = {
+        [0] = "other",
+        [COORDGEN_FILE_PACKAGE] = "package",
+        [COORDGEN_FILE_SOURCE] = "source",
+        [COORDGEN_FILE_PREDICTOR] = "predictor",
+        [COORDGEN_FILE_IMPORTED] = "imported",
+        [COORDGEN_FILE_IMAGE] = "image",
+        [COORDGEN_FILE_IMPORT_WORK] = "import-work",
+        [COORDGEN_FILE_DRAFT_DB] = "draft-database",
+        [COORDGEN_FILE_SET_ASIDE] = "set-aside",
+        [COORDGEN_FILE_OTHER] = "other",
+    };
+
+    return kind >= 0 && (size_t)kind < ARRAY_LEN(names) ? names[kind] : "other";
+}

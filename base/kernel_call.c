@@ -22,6 +22,17 @@ int kernel_direct_alignment(int fd, DirectAlignment *alignmentp) {
     return 0;
 }
 
+int kernel_birth_ns(const char *path, uint64_t *nsp) {
+    struct statx file = { 0 };
+    const struct statx_timestamp *at;
+
+    if (syscall(SYS_statx, AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME, &file) < 0)
+        return -errno;
+    at = file.stx_mask & STATX_BTIME ? &file.stx_btime : &file.stx_mtime;
+    *nsp = (uint64_t)at->tv_sec * 1000000000 + at->tv_nsec;
+    return 0;
+}
+
 ssize_t kernel_read_cached(int fd, void *data, size_t len_bytes, uint64_t offset_bytes) {
     struct iovec target = { .iov_base = data, .iov_len = len_bytes };
     /* The kernel takes an offset in two halves, and on 64 bits the first one whole. */

@@ -24,6 +24,9 @@ typedef struct DirectAlignment {
 
 /* 0; -EOPNOTSUPP: the kernel does not say (before Linux 6.1, some file systems); -errno. */
 int kernel_direct_alignment(int fd, DirectAlignment *alignmentp);
+/* Writes when a name's file was made, or where the file system does not know, last changed; of a link its own. 0 or
+ * -errno. */
+int kernel_birth_ns(const char *path, uint64_t *nsp);
 /* Reads from the page cache without asking the disk: bytes, or -errno (-EAGAIN: not there; -EOPNOTSUPP: no file system
  * or kernel for it). */
 ssize_t kernel_read_cached(int fd, void *data, size_t len_bytes, uint64_t offset_bytes);

@@ -1,25 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-# coordgen: `make help` lists the targets. Variants are variables: CC=clang, CC=aarch64-linux-gnu-gcc,
-# SAN=address,undefined, SAN=thread, OPT=.
-# Every compiler and sanitizer has a build directory of its own; a change of other flags rebuilds what is there.
+# coordgen: `make help` lists the targets. Variants are variables: CC=clang, CC=aarch64-linux-gnu-gcc, PLATFORM=musl,
+# SAN=address,undefined, SAN=thread, WITH_SYSTEMD=no, OPT=.
+# Every platform, compiler, sanitizer and set of libraries has a build directory of its own; a change of other flags
+# rebuilds what is there.
 comma := ,
 empty :=
 space := $(empty) $(empty)
 VERSION := 0.1.0
 SONAME_MAJOR := 0
 
+# --- platforms, and libraries that may be left out ----------------------------------------------------------------------
+# glibc; musl, with static programs and the libraries of tools/musl-libs; android, with the NDK's CC (docs/android.md).
+PLATFORM ?= glibc
+ifeq ($(filter glibc musl android,$(PLATFORM)),)
+$(error PLATFORM=$(PLATFORM) is not known: say glibc, musl or android)
+endif
+ifeq ($(PLATFORM)$(origin CC),musldefault)
+CC := musl-gcc
+endif
+# WITH_NAME=yes or no, the package and the file that needs it. With no, FILE_none.c is compiled in the place of FILE.c.
+OPTIONAL := SYSTEMD OPENBLAS LIBEDIT URING
+OFF_musl := SYSTEMD OPENBLAS LIBEDIT
+OFF_android := $(OPTIONAL)
+package_SYSTEMD := libsystemd
+package_OPENBLAS := openblas
+package_LIBEDIT := libedit
+package_URING := liburing
+file_SYSTEMD := daemon/journal_sink
+file_OPENBLAS := quant/blas
+file_LIBEDIT := client/ctl/ctl_edit
+file_URING := base/extent_uring
+default_of = $(if $(filter $(1),$(OFF_$(PLATFORM))),no,yes)
+$(foreach name,$(OPTIONAL),$(eval WITH_$(name) ?= $(call default_of,$(name))))
+$(foreach name,$(OPTIONAL),$(if $(filter yes no,$(WITH_$(name))),,$(error WITH_$(name)=$(WITH_$(name)): say yes or no)))
+PRESENT := $(foreach name,$(OPTIONAL),$(if $(filter yes,$(WITH_$(name))),$(name)))
+ABSENT := $(filter-out $(PRESENT),$(OPTIONAL))
+# Of a choice that is not the platform's own the build directory tells.
+CHOSEN := $(foreach name,$(OPTIONAL),$(if $(filter $(WITH_$(name)),$(call default_of,$(name))),,$(if \
+          $(filter yes,$(WITH_$(name))),with,without)-$(patsubst lib%,%,$(package_$(name)))))
+
+# --- folders of the system's service (base/paths.h, packaging/) ---------------------------------------------------------
+PATH_VARS := SYSCONFDIR VENDORDIR STATEDIR CACHEDIR RUNTIMEDIR MODELDIR API_SOCKET ADMIN_SOCKET
+ifeq ($(PLATFORM),android)
+SYSCONFDIR ?= /system/etc
+VENDORDIR ?= /vendor/etc
+STATEDIR ?= /data/misc
+CACHEDIR ?= /data/misc/coordgen/cache
+RUNTIMEDIR ?= /data/misc/coordgen/run
+API_SOCKET ?= /dev/socket/coordgend
+ADMIN_SOCKET ?= /dev/socket/coordgend_admin
+endif
+SYSCONFDIR ?= /etc
+VENDORDIR ?= /usr/lib
+STATEDIR ?= /var/lib
+CACHEDIR ?= /var/cache
+RUNTIMEDIR ?= /run
+MODELDIR ?= $(STATEDIR)/coordgen/models
+API_SOCKET ?= $(RUNTIMEDIR)/coordgen/api.sock
+ADMIN_SOCKET ?= $(RUNTIMEDIR)/coordgen/admin.sock
+$(foreach name,$(PATH_VARS),$(if $(filter /%,$($(name))),,$(error $(name)=$($(name)): say an absolute path)))
+
 CLANG := $(if $(findstring clang,$(notdir $(CC))),clang)
 # A compiler for another machine, by its name: aarch64-linux-gnu-gcc, clang --target=aarch64-linux-gnu. Libraries then
 # come from SYSROOT (tools/aarch64-sysroot makes one), or from wherever the environment points pkg-config and CC.
 TARGET := $(or $(patsubst --target=%,%,$(filter --target=%,$(CC))),$(if $(findstring -gcc,$(notdir \
-          $(firstword $(CC)))),$(firstword $(subst -gcc, ,$(notdir $(firstword $(CC)))))))
+          $(firstword $(CC)))),$(filter-out musl,$(firstword $(subst -gcc, ,$(notdir $(firstword $(CC))))))))
+TARGET := $(or $(TARGET),$(if $(findstring -linux-android,$(notdir $(CC))),$(firstword $(subst -clang, ,$(notdir $(firstword $(CC)))))))
 CROSS := $(if $(TARGET),$(filter-out $(shell uname -m),$(firstword $(subst -, ,$(TARGET)))))
-TOOL := $(if $(CROSS),$(TARGET)-)
-SYSROOT ?= $(if $(CROSS),$(abspath $(wildcard build/$(CROSS)/sysroot)))
+TOOL := $(if $(filter android,$(PLATFORM)),llvm-,$(if $(CROSS),$(TARGET)-))
+SYSROOT ?= $(if $(filter android,$(PLATFORM)),,$(if $(CROSS),$(abspath $(wildcard build/$(CROSS)/sysroot))))
 EMULATOR ?= $(if $(CROSS),qemu-$(CROSS) $(if $(SYSROOT),-L $(SYSROOT)))
-VARIANT := $(subst $(space),-,$(strip $(CROSS) $(CLANG) $(if $(SAN),san-$(subst $(comma),-,$(SAN)))))
+VARIANT := $(subst $(space),-,$(strip $(CROSS) $(filter-out glibc,$(PLATFORM)) $(CLANG) $(CHOSEN) $(if $(SAN),san-$(subst $(comma),-,$(SAN)))))
 BUILD := build$(if $(VARIANT),/$(VARIANT))
 OBJ := $(BUILD)/obj
+# Libraries of a platform that are no packages of this system: include/, lib/, lib/pkgconfig/. For Android they are the
+# builder's own.
+LIBRARIES_DIR ?= $(if $(filter musl,$(PLATFORM)),$(abspath build/musl/sysroot))
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -27,32 +83,37 @@ OBJ := $(BUILD)/obj
 .SECONDARY:
 
 # Goals that compile nothing themselves, so that they work before the packages are there.
-PLAIN_GOALS := help clean dist lint format check check-long demo install-deps install-aarch64 uninstall
+PLAIN_GOALS := help clean dist lint format check check-long demo install-deps install-aarch64 install-musl uninstall
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------
 PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit openblas liburing sqlite3 libzstd
+PKGS := $(filter-out $(foreach name,$(ABSENT),$(package_$(name))),$(PKGS))
 ifneq ($(BUILDING),)
 ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
 $(error One of pkg-config, protoc-c, $(firstword $(CC)) is missing: run tools/install-deps (as root, or with sudo) and then make again)
 endif
-PKG_CONFIG ?= $(if $(SYSROOT),env PKG_CONFIG_PATH= PKG_CONFIG_SYSROOT_DIR=$(SYSROOT) \
-              PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TARGET)/pkgconfig:$(SYSROOT)/usr/share/pkgconfig) pkg-config
+PKG_CONFIG ?= $(if $(LIBRARIES_DIR),env PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=$(LIBRARIES_DIR)/lib/pkgconfig,$(if \
+              $(SYSROOT),env PKG_CONFIG_PATH= PKG_CONFIG_SYSROOT_DIR=$(SYSROOT) \
+              PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TARGET)/pkgconfig:$(SYSROOT)/usr/share/pkgconfig)) pkg-config
+HOW_TO_GET_THEM := $(if $(filter musl,$(PLATFORM)),Run tools/musl-libs,$(if $(filter android,$(PLATFORM)),Compile \
+                   them into LIBRARIES_DIR= (docs/android.md),Run $(if $(CROSS),tools/$(CROSS)-sysroot,tools/install-deps \
+                   (as root, or with sudo))))
 PKGS_MISSING := $(strip $(foreach pkg,$(PKGS),$(shell $(PKG_CONFIG) --exists $(pkg) || echo $(pkg))))
 ifneq ($(PKGS_MISSING),)
-$(error The development files of these libraries are missing: $(PKGS_MISSING). Run $(if $(CROSS),tools/$(CROSS)-sysroot,tools/install-deps (as root, or with sudo)) and then make again)
+$(error The development files of these libraries are missing: $(PKGS_MISSING). $(HOW_TO_GET_THEM) and then make again$(foreach name,$(PRESENT),$(if $(filter $(package_$(name)),$(PKGS_MISSING)),; WITH_$(name)=no builds without $(package_$(name))))))
 endif
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS))
-BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle liburing) -lm
+BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle $(filter liburing,$(PKGS))) -lm
 # What the programs need of the makers of devices: make DEVICE_LIBS='-L/opt/vendor/lib -lvendor' (docs/porting.md).
 DEVICE_LIBS ?=
 CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8) $(DEVICE_LIBS)
 PROTO_LIBS := $(shell $(PKG_CONFIG) --libs libprotobuf-c)
-DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent libsystemd)
+DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent $(filter libsystemd,$(PKGS)))
 # For programs that use the draft database; the others take nothing of it from libcore.a.
 DRAFT_DB_LIBS := $(shell $(PKG_CONFIG) --libs sqlite3 libzstd)
 JANSSON_LIBS := $(shell $(PKG_CONFIG) --libs jansson)
-EDIT_LIBS := $(shell $(PKG_CONFIG) --libs libedit)
+EDIT_LIBS := $(if $(filter libedit,$(PKGS)),$(shell $(PKG_CONFIG) --libs libedit))
 MACHINE := $(shell $(CC) -dumpmachine)
 endif
 
@@ -64,10 +125,13 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-
 OPT ?= $(if $(SAN),-O1 -g1,-O3 -g)
 # No contraction of a * b + c and no -ffast-math: the bits of a float operator are the source's.
 FLAGS = -std=gnu11 $(OPT) $(WARN) -fno-common -fvisibility=hidden -ffp-contract=off -fPIC -pthread -MMD -MP -I. \
-        -I$(OBJ)/gen -DCOORDGEN_VERSION='"$(VERSION)"' \
+        -I$(OBJ)/gen -DCOORDGEN_VERSION='"$(VERSION)"' $(foreach name,$(PATH_VARS),-DCOORDGEN_$(name)='"$($(name))"') \
         $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer -fno-var-tracking) \
-        $(if $(SYSROOT),--sysroot=$(SYSROOT)) $(PKG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
-LINK = $(CC) -pthread $(if $(SYSROOT),--sysroot=$(SYSROOT)) -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+        $(if $(SYSROOT),--sysroot=$(SYSROOT)) $(if $(LIBRARIES_DIR),-isystem $(LIBRARIES_DIR)/include) $(PKG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
+LINK = $(CC) -pthread $(if $(SYSROOT),--sysroot=$(SYSROOT)) -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) \
+       $(if $(LIBRARIES_DIR),-L$(LIBRARIES_DIR)/lib) $(LDFLAGS)
+# musl's own way: a program that needs nothing of the system but its kernel.
+STATIC := $(if $(filter musl,$(PLATFORM)),-static)
 
 ifneq ($(BUILDING),)
 FLAGS_NOW := $(CC) $(shell $(CC) -dumpfullversion -dumpversion) $(filter-out -Werror,$(FLAGS)) $(LINK)
@@ -82,7 +146,9 @@ endif
 X86_KERNELS := %__avx2.c %__avx512.c %__avx512vbmi.c %__avx512vnni.c %__avx512vnnivbmi.c %__amx.c
 ARM_KERNELS := %__neon.c %__neondot.c %__i8mm.c
 OTHER_MACHINE := $(if $(filter x86_64-% amd64-%,$(MACHINE)),,$(X86_KERNELS)) $(if $(filter aarch64-%,$(MACHINE)),,$(ARM_KERNELS))
-src = $(filter-out $(OTHER_MACHINE),$(sort $(wildcard $(addsuffix /*.c,$(1)))))
+LEFT_OUT := $(foreach name,$(ABSENT),$(file_$(name)).c) $(foreach name,$(PRESENT),$(file_$(name))_none.c) \
+            $(if $(filter android,$(PLATFORM)),base/c_library.c,base/c_library_android.c)
+src = $(filter-out $(OTHER_MACHINE) $(LEFT_OUT),$(sort $(wildcard $(addsuffix /*.c,$(1)))))
 objs = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
 BASE_SRC := $(call src,base)
@@ -166,7 +232,7 @@ $(LIB_BENCH): $(call objs,$(BENCH_SRC)) ; $(archive)
 define link
 	@mkdir -p $(@D)
 	$(call say,LINK  $@)
-	$(Q)$(LINK) $(filter %.o %.a,$^) $(1) -o $@
+	$(Q)$(LINK) $(STATIC) $(filter %.o %.a,$^) $(1) -o $@
 endef
 
 $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
@@ -192,7 +258,7 @@ CLIENT_SONAME := libcoordgen-client.so.$(SONAME_MAJOR)
 CLIENT_SO := $(BUILD)/lib/libcoordgen-client.so.$(VERSION)
 CLIENT_LINKS := $(BUILD)/lib/$(CLIENT_SONAME) $(BUILD)/lib/libcoordgen-client.so
 CLIENT_A := $(BUILD)/lib/libcoordgen-client.a
-LIBRARIES := $(if $(CLIENT_SRC),$(CLIENT_SO) $(CLIENT_LINKS) $(CLIENT_A))
+LIBRARIES := $(if $(CLIENT_SRC),$(if $(STATIC),,$(CLIENT_SO) $(CLIENT_LINKS)) $(CLIENT_A))
 
 $(CLIENT_SO): $(call objs,$(CLIENT_SRC)) $(LIB_PROTO) $(LIB_BASE) client/libcoordgen-client.map
 	@mkdir -p $(@D)
@@ -230,6 +296,8 @@ help:
 	@echo 'make install-deps     the Debian packages that all of this needs'
 	@echo 'make clean, make dist'
 	@echo 'Variables: CC=clang  CC=aarch64-linux-gnu-gcc (after tools/aarch64-sysroot)  SAN=address,undefined  SAN=thread  OPT="-O0 -g"  WERROR=  CFLAGS=  LDFLAGS=  V=1'
+	@echo 'Folders, absolute: $(foreach name,$(PATH_VARS),$(name)=$($(name)))'
+	@echo 'PLATFORM=musl (after tools/musl-libs)  PLATFORM=android (docs/android.md)  $(foreach name,$(OPTIONAL),WITH_$(name)=no)'
 
 .PHONY: install-deps
 install-deps:

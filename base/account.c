@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/page_size.h"
 
 static const char *const account_names[_ACCOUNT_N] = {
     [ACCOUNT_WEIGHTS] = "weights",   [ACCOUNT_GRAPHS] = "graphs",           [ACCOUNT_KV] = "kv",
@@ -156,7 +157,7 @@ int accounted_block_init(AccountedBlock *block, AccountTable *table, AccountId i
         return 0;
     if (len_bytes > SIZE_MAX / 2)
         return err_raise(-ENOMEM);
-    map_bytes = (len_bytes + 4095) & ~(size_t)4095;
+    map_bytes = page_round_up(len_bytes);
     r = account_charge(table, id, &block->bill, map_bytes);
     if (r)
         return r;

@@ -6,15 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/kernel_call.h"
 #include "base/page_populator.h"
+#include "base/page_size.h"
 
 enum {
     ALIGNMENT = 64,
-    PAGE = 4096,
     TRIES = 2,                 /* one may have been interrupted */
     ASK_AGAIN_NS = 1000000000, /* what a load takes is asked for in far less */
 };
@@ -91,17 +91,14 @@ void arena_set_pages(Arena *arena, ArenaPages pages) {
  * that are in use, which was not taken back, as long as there is some; behind that they take no longer than huge ones.
  */
 static bool huge_pages_are_dear(uint8_t *data, size_t len_bytes) {
-    bool are_dear = false;
+    bool are_dear = len_bytes >= TRIES * huge_bytes;
 
-#ifdef MADV_POPULATE_WRITE
-    are_dear = len_bytes >= TRIES * huge_bytes;
     for (size_t i = 0; i < TRIES && are_dear; i++) {
         const uint64_t start_ns = clock_now_ns();
 
         are_dear = !madvise(data + i * huge_bytes, huge_bytes, MADV_POPULATE_WRITE) &&
                    page_populator_is_dear(clock_now_ns() - start_ns);
     }
-#endif
     return are_dear;
 }
 
@@ -205,7 +202,7 @@ void arena_populate(Arena *arena) {
     at = n;
     for (const ArenaRegion *region = arena->regions; region; region = region->next)
         ranges[--at] = (PageRange){ .data = region->data,
-                                    .len_bytes = align_up(region->used_bytes, PAGE),
+                                    .len_bytes = page_round_up(region->used_bytes),
                                     .is_huge = region->is_huge && arena->pages == ARENA_PAGES_CHEAP };
     (void)page_populator_new(&arena->populator, ranges, n);
 }
@@ -218,8 +215,9 @@ void arena_give(ArenaBlock *block) {
     if (region && !--region->n_blocks) {
         region_drop(region);
     } else if (region) { /* whole pages go back now: others may keep the region for long */
-        uintptr_t begin = align_up((uintptr_t)block->data, PAGE),
-                  end = ((uintptr_t)block->data + block->len_bytes) / PAGE * PAGE;
+        /* The kernel rounds an end up to its own pages: a smaller page than those would take a neighbour's bytes. */
+        uintptr_t begin = page_round_up((uintptr_t)block->data),
+                  end = page_round_down((uintptr_t)block->data + block->len_bytes);
 
         if (begin < end)
             (void)madvise((void *)begin, end - begin, MADV_DONTNEED);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/file_io.h"
+#include "base/kernel_call.h"
 
 enum {
     DEPTH_DEFAULT = 8,
@@ -113,12 +114,12 @@ int extent_finish_piece(ExtentReader *reader, const ExtentPiece *piece, ssize_t 
 /* Whether O_DIRECT can read what is aligned to EXTENT_ALIGNMENT. Where nothing is said (Linux before 6.1, some file
  * systems) the first read will tell. */
 static bool alignment_suffices(int fd) {
-    struct statx file;
+    DirectAlignment needed;
 
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &file) < 0 || !(file.stx_mask & STATX_DIOALIGN))
+    if (kernel_direct_alignment(fd, &needed))
         return true;
-    return file.stx_dio_mem_align && EXTENT_ALIGNMENT % file.stx_dio_mem_align == 0 && file.stx_dio_offset_align &&
-           EXTENT_ALIGNMENT % file.stx_dio_offset_align == 0;
+    return needed.memory_bytes && EXTENT_ALIGNMENT % needed.memory_bytes == 0 && needed.offset_bytes &&
+           EXTENT_ALIGNMENT % needed.offset_bytes == 0;
 }
 
 /* Another open file of the same inode: O_DIRECT is a property of the open file, and others use the caller's. */

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/page_size.h"
 
 struct MapGuard {
     _Atomic bool is_taken;
@@ -30,10 +31,6 @@ struct MapGuard {
 
 static MapGuard guards[MAP_GUARD_MAPS_MAX];
 static struct sigaction before; /* written before the handler can run */
-
-static uintptr_t page_bytes(void) {
-    return (uintptr_t)sysconf(_SC_PAGESIZE); /* no system call in glibc */
-}
 
 /* --- the signal --------------------------------------------------------------------------------------------------- */
 
@@ -51,7 +48,7 @@ static MapGuard *find(uintptr_t address) {
 /* The mark first: another thread may read the zeros as soon as they are there. The system call itself: for a sanitizer
  * mmap() is a write to all of it, which races with the other readers. */
 static bool cover(MapGuard *guard, uintptr_t address) {
-    const uintptr_t page = address & ~(page_bytes() - 1);
+    const uintptr_t page = (uintptr_t)page_round_down(address);
 
     atomic_store(&guard->is_lost, true);
     return syscall(SYS_mmap, page, atomic_load(&guard->end) - page, PROT_READ,
@@ -94,7 +91,7 @@ void map_guard_install(void) {
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 int map_guard_add(MapGuard **guardp, const void *data, size_t len_bytes) {
-    const uintptr_t begin = (uintptr_t)data, page = page_bytes();
+    const uintptr_t begin = (uintptr_t)data;
 
     for (size_t i = 0; i < ARRAY_LEN(guards); i++) {
         MapGuard *guard = &guards[i];
@@ -102,7 +99,7 @@ int map_guard_add(MapGuard **guardp, const void *data, size_t len_bytes) {
         if (atomic_load(&guard->is_taken) || atomic_exchange(&guard->is_taken, true))
             continue;
         atomic_store(&guard->is_lost, false);
-        atomic_store(&guard->end, (begin + len_bytes + page - 1) & ~(page - 1));
+        atomic_store(&guard->end, page_round_up(begin + len_bytes));
         atomic_store(&guard->begin, begin);
         *guardp = guard;
         return 0;

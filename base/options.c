@@ -93,7 +93,8 @@ static int refuse_name(const OptionReader *reader, const char *word, ErrText *er
 
 static int refuse(const OptionReader *reader, bool is_value_missing, ErrText *err) {
     const Option *option = optopt ? option_of(reader, optopt) : NULL;
-    const char *word = reader->argv[optind - 1];
+    /* musl counts a value that is missing behind a letter, too. */
+    const char *word = reader->argv[(optind <= reader->argc ? optind : reader->argc) - 1];
     char text[96];
 
     if (is_value_missing) {

@@ -8,24 +8,28 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 
 #include "base/account.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/extent_reader.h"
+#include "base/kernel_call.h"
+#include "base/page_size.h"
 
 enum {
-    PAGE_BYTES = 4096,
     PROBES = 4,
     WINDOW_BYTES = 64 << 20, /* that is mapped at a time to be counted */
     SPEED_BYTES = 4 << 20,   /* of an extent while the disk is measured */
     SPEED_EXTENTS = 8,
 };
 
-/* Pages of a part of the file, and how many of them are in memory, as mincore() says. */
+static size_t pages_of(size_t len_bytes) {
+    return (len_bytes + page_size() - 1) / page_size();
+}
+
+/* Counts the pages of a part of the file, and how many of them are in memory, as mincore() says. */
 static int count_window(int fd, uint64_t first_bytes, size_t len_bytes, unsigned char *flags, size_t *residentp) {
-    const size_t n = (len_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+    const size_t n = pages_of(len_bytes);
     void *window = mmap(NULL, len_bytes, PROT_READ, MAP_PRIVATE, fd, (off_t)first_bytes);
     size_t resident = 0;
     int r = 0;
@@ -47,10 +51,9 @@ static bool can_be_read(int fd, uint64_t offset_bytes, size_t len_bytes, bool un
     for (size_t i = 0; i < PROBES; i++) {
         const uint64_t at = offset_bytes + (len_bytes - 1) * i / (PROBES - 1);
         char byte;
-        struct iovec target = { .iov_base = &byte, .iov_len = 1 };
-        ssize_t n = preadv2(fd, &target, 1, (off_t)at, RWF_NOWAIT);
+        ssize_t n = kernel_read_cached(fd, &byte, 1, at);
 
-        if (n < 0 && errno == EOPNOTSUPP)
+        if (n == -EOPNOTSUPP)
             return unknown;
         if (n != 1)
             return false;
@@ -67,9 +70,9 @@ static bool can_be_read(int fd, uint64_t offset_bytes, size_t len_bytes, bool un
  * random access (POSIX_FADV_RANDOM), else many. A wrong answer costs time, not bytes.
  */
 bool page_cache_holds(int fd, uint64_t offset_bytes, size_t len_bytes) {
-    const uint64_t first_bytes = offset_bytes / PAGE_BYTES * PAGE_BYTES;
+    const uint64_t first_bytes = page_round_down(offset_bytes);
     const size_t span_bytes = len_bytes + (size_t)(offset_bytes - first_bytes);
-    const size_t n = (span_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+    const size_t n = pages_of(span_bytes);
     _cleanup_(freep) unsigned char *flags = NULL;
     size_t resident;
     int r;
@@ -86,7 +89,7 @@ bool page_cache_holds(int fd, uint64_t offset_bytes, size_t len_bytes) {
 }
 
 int page_cache_count(int fd, const char *path, uint64_t *residentp, uint64_t *pagesp, ErrText *err) {
-    static const size_t window_pages = WINDOW_BYTES / PAGE_BYTES;
+    const size_t window_pages = pages_of(WINDOW_BYTES);
     _cleanup_(freep) unsigned char *flags = malloc(window_pages);
     uint64_t resident = 0, pages = 0;
     struct stat st;
@@ -103,7 +106,7 @@ int page_cache_count(int fd, const char *path, uint64_t *residentp, uint64_t *pa
         if (r)
             return err_set(err, r, "%s: cannot ask which pages are in memory: %s", path, strerror(-r));
         resident += in_window;
-        pages += (len_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+        pages += pages_of(len_bytes);
     }
     *residentp = resident;
     *pagesp = pages;

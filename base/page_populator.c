@@ -19,19 +19,16 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/kernel_call.h"
 #include "base/thread.h"
 
 enum {
     DEAR_NS = 1500000, /* a huge page: 0.75 s a GB. Zeroing alone takes a tenth of that */
     DEAR_LIMIT = 2,    /* of them, one behind the other: one may have been interrupted */
 };
-
-static const size_t huge_bytes = (size_t)2 << 20;
-static const size_t small_bytes = (size_t)64 << 10; /* at a time, of small pages */
 
 struct PagePopulator {
     PageRange *ranges;
@@ -49,7 +46,8 @@ bool page_populator_is_dear(uint64_t huge_page_ns) {
     return huge_page_ns > DEAR_NS;
 }
 
-#ifdef MADV_POPULATE_WRITE
+static const size_t huge_bytes = (size_t)2 << 20;
+static const size_t small_bytes = (size_t)64 << 10; /* at a time, of small pages */
 
 /* From here on, in this range. */
 static void give_huge_up(PagePopulator *populator, const PageRange *range, size_t at_bytes) {
@@ -121,14 +119,6 @@ int page_populator_new(PagePopulator **populatorp, const PageRange *ranges, size
     *populatorp = populator;
     return 0;
 }
-
-#else
-
-int page_populator_new(PagePopulator **populatorp, const PageRange *ranges, size_t n) {
-    return -EOPNOTSUPP;
-}
-
-#endif
 
 size_t page_populator_wait(PagePopulator *populator) {
     if (!populator->has_joined)

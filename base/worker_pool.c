@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "base/c_library.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/err.h"
@@ -211,9 +212,9 @@ int worker_pool_pin(WorkerPool *pool) {
     cpu_set_t all, one;
     int processor = -1, r;
 
-    r = pthread_getaffinity_np(pthread_self(), sizeof(all), &all);
+    r = c_library_get_affinity(&all);
     if (r)
-        return err_raise(-r);
+        return err_raise(r);
     if ((unsigned int)CPU_COUNT(&all) != pool->n_threads)
         return 0;
     for (unsigned int i = 0; i < pool->n_threads; i++) {
@@ -224,11 +225,11 @@ int worker_pool_pin(WorkerPool *pool) {
             continue;
         CPU_ZERO(&one);
         CPU_SET(processor, &one);
-        r = pthread_setaffinity_np(pool->workers[i - 1].thread, sizeof(one), &one);
+        r = c_library_set_affinity(pool->workers[i - 1].thread, &one);
         for (unsigned int done = 0; r && done < i - 1; done++)
-            (void)pthread_setaffinity_np(pool->workers[done].thread, sizeof(all), &all);
+            (void)c_library_set_affinity(pool->workers[done].thread, &all);
         if (r)
-            return err_raise(-r);
+            return err_raise(r);
     }
     return 0;
 }

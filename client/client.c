@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "base/c_library.h"
 #include "base/clock.h"
 #include "client/client_internal.h"
 #include "proto/proto_check.h"
@@ -90,7 +91,7 @@ int coordgen_client_new(CoordgenClient **clientp) {
     client->next_id = 1;
     client->pid = getpid();
     pthread_mutex_init(&client->lock, NULL);
-    for (const char *c = program_invocation_short_name; *c && n < sizeof(client->name) - 1; c++)
+    for (const char *c = c_library_program_name(); *c && n < sizeof(client->name) - 1; c++)
         client->name[n++] = *c >= ' ' && *c <= '~' ? *c : '?';
     *clientp = client;
     return 0;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/c_library.h"
 #include "base/clock.h"
 #include "client/client_internal.h"
 #include "client/service_socket.h"
@@ -17,7 +18,7 @@
 
 /* Writes the path that counts where the program names none. A set-user-id program does not believe the environment. */
 static void socket_path_default(char *path, size_t room_bytes) {
-    const char *given = secure_getenv("COORDGEN_SOCKET");
+    const char *given = c_library_secure_getenv("COORDGEN_SOCKET");
 
     if (given && *given)
         snprintf(path, room_bytes, "%s", given);

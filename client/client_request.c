@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/c_library.h"
 #include "base/clock.h"
 #include "base/printable.h"
 #include "client/client_internal.h"
@@ -560,7 +561,7 @@ int coordgen_model_load_file_start(CoordgenClient *client, const char *path, int
     if (r)
         return r;
     /* Of a link the name that people know it by, not that of what it leads to. */
-    if (*path != '/' && (!(cwd = get_current_dir_name()) || asprintf(&absolute, "%s/%s", cwd, path) < 0)) {
+    if (*path != '/' && (!(cwd = c_library_current_folder()) || asprintf(&absolute, "%s/%s", cwd, path) < 0)) {
         absolute = NULL;
         return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "%.*s: cannot find the current folder",
                            UTF8_PREFIX(path, 512));

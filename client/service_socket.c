@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/paths.h"
 #include "base/user_dirs.h"
 
 /* Tells whether somebody listens at @path. A socket file outlives a service that was killed. */
@@ -40,7 +41,7 @@ void service_socket_path(const char *name, char *path, size_t room_bytes) {
 
     snprintf(rest, sizeof(rest), "/%s", name);
     has_own = !user_dir(USER_DIR_RUNTIME, rest, own, sizeof(own)) && !access(own, F_OK);
-    snprintf(path, room_bytes, "%s%s", SERVICE_SOCKETS_SYSTEM, name);
+    snprintf(path, room_bytes, "%s", strcmp(name, "admin.sock") ? PATH_API_SOCKET : PATH_ADMIN_SOCKET);
     if (has_own && (access(path, F_OK) || is_served(own)))
         snprintf(path, room_bytes, "%s", own);
 }

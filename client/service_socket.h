@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-#define SERVICE_SOCKETS_SYSTEM "/run/coordgen/" /* the folder of the system's service, with its slash */
-
 /* Writes the path of socket @name ("api.sock", "admin.sock"): the user's own where a service listens, else the
  * system's. */
 void service_socket_path(const char *name, char *path, size_t room_bytes);

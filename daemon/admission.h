@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
+#include "base/queue.h"
 #include "daemon/user.h"
 
 typedef struct Request Request;

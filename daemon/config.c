@@ -12,6 +12,7 @@
 
 #include "base/file_io.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "base/machine_limits.h"
 #include "base/nearest_word.h"
 #include "base/options.h"
@@ -57,7 +58,7 @@ static void default_cache_dir(bool is_users, char *path, size_t room_bytes) {
         return;
     }
     if (geteuid() == 0 && !is_users)
-        snprintf(path, room_bytes, "/var/cache/coordgen");
+        snprintf(path, room_bytes, PATH_CACHE_DIR);
     else if (user_dir(USER_DIR_CACHE, "", path, room_bytes))
         *path = 0; /* none: a place that everybody can write to may be somebody else's already */
 }
@@ -69,7 +70,7 @@ static void default_state_dir(bool is_users, char *path, size_t room_bytes) {
     if (given && *given == '/')
         snprintf(path, room_bytes, "%.*s", (int)strcspn(given, ":"), given);
     else if (geteuid() == 0 && !is_users)
-        snprintf(path, room_bytes, "/var/lib/coordgen");
+        snprintf(path, room_bytes, PATH_STATE_DIR);
     else if (user_dir(USER_DIR_STATE, "", path, room_bytes))
         *path = 0;
 }
@@ -331,7 +332,7 @@ static int read_places(Config *config, const ConfigPlace *places, size_t n_place
  * away). A user's own service reads the same names in $XDG_CONFIG_HOME/coordgen, and nothing of the system's.
  */
 int config_read_files(Config *config, const char *root, ErrText *err) {
-    static const char *const roots[] = { "/usr/lib", "/run", "/etc" }; /* a later one wins */
+    static const char *const roots[] = { PATH_CONFIG_VENDOR, PATH_CONFIG_RUNTIME, PATH_CONFIG_SYSTEM };
     ConfigPlace places[ARRAY_LEN(roots)];
     int r;
 
@@ -343,7 +344,7 @@ int config_read_files(Config *config, const char *root, ErrText *err) {
                                   : read_places(config, places, 1, err);
     }
     for (size_t i = 0; i < ARRAY_LEN(roots); i++) {
-        places[i].has_file = strcmp(roots[i], "/run") != 0;
+        places[i].has_file = i != 1; /* drop-ins alone at run time */
         snprintf(places[i].path, sizeof(places[i].path), "%s%s/coordgen", root, roots[i]);
     }
     return read_places(config, places, ARRAY_LEN(roots), err);

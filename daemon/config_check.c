@@ -13,6 +13,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "daemon/journal.h"
 #include "daemon/listener.h"
 #include "daemon/model_registry.h"
 #include "daemon/server.h"
@@ -176,6 +177,8 @@ int config_check(Config *config, ErrText *err) {
         return CONFIG_E_SETTING;
     if (isa_select((Isa)config->isa, &features, err))
         return named(err, "isa");
+    if (journal_check((LogTarget)config->log_target, err))
+        return named(err, "log-target");
     if (server_check_descriptors(config, err))
         return named(err, "max-connections");
     r = config_check_settings(config, err);

@@ -5,9 +5,9 @@
 #define COORDGEN_DAEMON_CONNECTION_H
 
 #include <event2/bufferevent.h>
-#include <sys/queue.h>
 #include <sys/types.h>
 
+#include "base/queue.h"
 #include "base/account.h"
 #include "daemon/inlet.h"
 #include "daemon/user.h"

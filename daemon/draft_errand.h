@@ -5,8 +5,8 @@
 #define COORDGEN_DAEMON_DRAFT_ERRAND_H
 
 #include <stdbool.h>
-#include <sys/queue.h>
 
+#include "base/queue.h"
 #include "base/account.h"
 #include "spec/draft_db.h"
 #include "spec/draft_db_transfer.h"

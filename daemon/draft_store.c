@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/c_library.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -176,7 +177,6 @@ int draft_store_start(DraftStore *store, void (*on_news)(void *arg), void *arg) 
 }
 
 int draft_store_stop(DraftStore *store, uint64_t timeout_ms) {
-    struct timespec until;
     int r;
 
     if (!store->is_started || store->is_joined)
@@ -186,16 +186,9 @@ int draft_store_stop(DraftStore *store, uint64_t timeout_ms) {
     atomic_store(&store->is_stopping, true);
     pthread_cond_signal(&store->wake);
     pthread_mutex_unlock(&store->lock);
-    clock_gettime(CLOCK_REALTIME, &until); /* of the join that the thread sanitizer knows */
-    until.tv_sec += (time_t)(timeout_ms / 1000);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    r = pthread_timedjoin_np(store->thread, NULL, &until);
+    r = c_library_join_within(store->thread, timeout_ms);
     if (r)
-        return -r;
+        return r;
     store->is_joined = true;
     return 0;
 }

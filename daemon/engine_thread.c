@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/c_library.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -390,7 +391,6 @@ void engine_thread_wake(EngineThread *thread) {
 }
 
 int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms) {
-    struct timespec until;
     Job *job;
     int r;
 
@@ -403,16 +403,9 @@ int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms) {
     atomic_store(&job->cancelled, true);
     pthread_cond_signal(&thread->wake);
     pthread_mutex_unlock(&thread->lock);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(timeout_ms / 1000);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    r = pthread_timedjoin_np(thread->thread, NULL, &until);
+    r = c_library_join_within(thread->thread, timeout_ms);
     if (r)
-        return -r;
+        return r;
     thread->is_joined = true;
     return 0;
 }

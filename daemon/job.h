@@ -4,8 +4,8 @@
 #define COORDGEN_DAEMON_JOB_H
 
 #include <stdatomic.h>
-#include <sys/queue.h>
 
+#include "base/queue.h"
 #include "daemon/draft_errand.h"
 #include "engine/draft_timeline.h"
 #include "engine/engine.h"

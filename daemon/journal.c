@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#define SD_JOURNAL_SUPPRESS_LOCATION
 #include "daemon/journal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,18 +10,16 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <systemd/sd-journal.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log_rate.h"
 #include "base/printable.h"
+#include "daemon/journal_sink.h"
 
-#define MESSAGE_ID_REQUEST "6f1d3a0c5f0b4b7f9f5f2c1de8a7b3c4"
-
-static bool to_journal;    /* const after journal_open() */
-static bool with_priority; /* const after journal_open() */
+static const JournalSink *to_journal; /* NULL: stderr; const after journal_open() */
+static bool with_priority;            /* const after journal_open() */
 
 /* JOURNAL_STREAM says which stream is the journal's; stderr may have been redirected since. */
 static bool stderr_is_journal(void) {
@@ -43,11 +41,6 @@ static bool run_by_systemd(void) {
     return pid && strtol(pid, NULL, 10) == (long)getpid();
 }
 
-static void sink_journal(LogLevel level, const char *topic, const char *line) {
-    (void)sd_journal_send("MESSAGE=%s", line, "PRIORITY=%d", (int)level, "SYSLOG_IDENTIFIER=coordgend",
-                          "COORDGEN_TOPIC=%s", topic, NULL);
-}
-
 static void sink_stderr(LogLevel level, const char *topic, const char *line) {
     char text[1280];
     int n;
@@ -61,10 +54,22 @@ static void sink_stderr(LogLevel level, const char *topic, const char *line) {
         (void)!write(STDERR_FILENO, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
+int journal_check(LogTarget target, ErrText *err) {
+    if (target != LOG_TARGET_JOURNAL || journal_sink())
+        return 0;
+    return err_set(err, -EINVAL,
+                   "journal: this coordgend was built without libsystemd: set auto or stderr, or build it with "
+                   "WITH_SYSTEMD=yes");
+}
+
+/* Without libsystemd the journal gets what goes to stderr, with levels and without fields. */
 void journal_open(LogTarget target) {
-    to_journal = target == LOG_TARGET_JOURNAL || (target == LOG_TARGET_AUTO && stderr_is_journal());
+    const JournalSink *sink = journal_sink();
+
+    to_journal =
+        sink && (target == LOG_TARGET_JOURNAL || (target == LOG_TARGET_AUTO && stderr_is_journal())) ? sink : NULL;
     with_priority = run_by_systemd() && !isatty(STDERR_FILENO);
-    log_set_sink(to_journal ? sink_journal : sink_stderr);
+    log_set_sink(to_journal ? to_journal->line : sink_stderr);
 }
 
 bool journal_takes_priorities(void) {
@@ -89,10 +94,5 @@ void journal_request(LogLevel level, const RequestRecord *record) {
         log_emit(level, TOPIC_DAEMON, line);
         return;
     }
-    (void)sd_journal_send("MESSAGE=%s", line, "MESSAGE_ID=" MESSAGE_ID_REQUEST, "PRIORITY=%d", (int)level,
-                          "SYSLOG_IDENTIFIER=coordgend", "COORDGEN_TOPIC=daemon", "COORDGEN_UID=%u",
-                          (unsigned int)record->uid, "COORDGEN_REQUEST=%" PRIu64, record->serial, "COORDGEN_MODEL=%s",
-                          record->model, "COORDGEN_CODE=%s", record->outcome, "COORDGEN_TTFT_USEC=%" PRIu64,
-                          record->first_token_us, record->priority ? "COORDGEN_PRIORITY=%s" : NULL, record->priority,
-                          NULL);
+    to_journal->request(level, line, record);
 }

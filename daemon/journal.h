@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/err.h"
 #include "base/log.h"
 
 typedef enum LogTarget {
@@ -15,7 +16,9 @@ typedef enum LogTarget {
     LOG_TARGET_STDERR,
 } LogTarget;
 
-/* Before the first thread starts. */
+/* 0; -EINVAL with a text: the target cannot be had in this build. */
+int journal_check(LogTarget target, ErrText *err);
+/* Opens a target that journal_check() takes. Before the first thread starts. */
 void journal_open(LogTarget target);
 bool journal_takes_priorities(void); /* the lines of the log reach the journal; not those of a terminal or a pipe */
 

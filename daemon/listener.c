@@ -11,15 +11,16 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <systemd/sd-daemon.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file_io.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "base/printable.h"
 #include "base/user_dirs.h"
+#include "daemon/activation.h"
 
 #define BACKLOG 128
 #define RETRY_S 1
@@ -197,54 +198,20 @@ void listener_close(Listener *listener) {
     *listener = (Listener){ .fd = -1 };
 }
 
-/* ---- systemd ----------------------------------------------------------------------------------------------------- */
+/* ---- sockets that were handed over ------------------------------------------------------------------------------- */
 
-static int take_over(ListenerSet *set, int fd, const char *name, size_t n_fds, ErrText *err) {
-    static const struct {
-        const char *name;
-        bool is_admin;
-    } names[] = {
-        { "api", false }, { "coordgend.socket", false }, { "admin", true }, { "coordgend-admin.socket", true }
-    };
+static int open_handed_over(ListenerSet *set, ErrText *err) {
+    ActivationSet given;
+    int r = activation_look(&given, err);
 
-    if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) <= 0)
-        return err_set(err, -EINVAL, "descriptor %d ('%.*s') from systemd is not a listening Unix stream socket", fd,
-                       UTF8_PREFIX(name, 64));
-    for (size_t i = 0; i <= ARRAY_LEN(names); i++) {
-        if (i == ARRAY_LEN(names) && n_fds > 1)
-            return err_set(err, -EINVAL,
-                           "descriptor %d from systemd is named '%.*s': set FileDescriptorName= to api "
-                           "or admin",
-                           fd, UTF8_PREFIX(name, 64));
-        if (i < ARRAY_LEN(names) && strcmp(names[i].name, name))
-            continue;
-        evutil_make_socket_nonblocking(fd);
-        set->listeners[set->n++] = (Listener){ .fd = fd, .is_admin = i < ARRAY_LEN(names) && names[i].is_admin };
-        return 0;
+    activation_forget();
+    if (r)
+        return r;
+    for (size_t i = 0; i < given.n; i++) {
+        evutil_make_socket_nonblocking(given.sockets[i].fd);
+        set->listeners[set->n++] = (Listener){ .fd = given.sockets[i].fd, .is_admin = given.sockets[i].is_admin };
     }
-    return 0;
-}
-
-static void free_names(char ***namesp) {
-    for (char **name = *namesp; name && *name; name++)
-        free(*name);
-    free(*namesp);
-}
-
-static int open_from_systemd(ListenerSet *set, ErrText *err) {
-    _cleanup_(free_names) char **names = NULL;
-    int n = sd_listen_fds_with_names(1, &names), r;
-
-    if (n < 0)
-        return err_set(err, n, "cannot take the sockets from systemd: %s", strerror(-n));
-    if (n > LISTENERS_MAX)
-        return err_set(err, -E2BIG, "%d sockets from systemd: at most %d", n, LISTENERS_MAX);
-    for (int i = 0; i < n; i++) {
-        r = take_over(set, SD_LISTEN_FDS_START + i, names && names[i] ? names[i] : "", (size_t)n, err);
-        if (r)
-            return r;
-    }
-    set->from_systemd = n > 0;
+    set->handed_over = given.n > 0;
     return 0;
 }
 
@@ -276,15 +243,15 @@ enum { /* indices of what is wanted */
     SOCKETS
 };
 
-/* Writes the folder of the sockets that nobody has named. */
-static int default_folder(const Config *config, char *folder, size_t room_bytes, ErrText *err) {
+/* Writes the path of a socket that nobody has named. */
+static int default_path(const Config *config, bool is_admin, char *path, size_t room_bytes, ErrText *err) {
     int r;
 
     if (geteuid() == 0 && !config->is_users) {
-        snprintf(folder, room_bytes, "/run/coordgen");
+        snprintf(path, room_bytes, "%s", is_admin ? PATH_ADMIN_SOCKET : PATH_API_SOCKET);
         return 0;
     }
-    r = user_dir(USER_DIR_RUNTIME, "", folder, room_bytes);
+    r = user_dir(USER_DIR_RUNTIME, is_admin ? "/admin.sock" : "/api.sock", path, room_bytes);
     if (r == -EPERM)
         return err_set(err, LISTENER_E_PATH,
                        "XDG_RUNTIME_DIR is another user's folder: log in as this user, or name a socket with "
@@ -295,26 +262,24 @@ static int default_folder(const Config *config, char *folder, size_t room_bytes,
 
 /* LISTENER_E_PATH: the environment names no folder for default sockets. */
 static int name_default(SocketPlace *place, const Config *config, ErrText *err) {
-    char folder[PATH_MAX - 16];
-    int r = default_folder(config, folder, sizeof(folder), err);
+    int r = default_path(config, place->is_admin, place->path, sizeof(place->path), err);
 
     if (r)
         return r;
-    snprintf(place->path, sizeof(place->path), "%s/%s.sock", folder, place->is_admin ? "admin" : "api");
     place->is_default = true;
     place->address = place->path;
     return 0;
 }
 
 /* Where sockets are to be, of a start with or without those of systemd. */
-static int find_places(SocketPlace places[SOCKETS], const Config *config, bool from_systemd, ErrText *err) {
+static int find_places(SocketPlace places[SOCKETS], const Config *config, bool handed_over, ErrText *err) {
     int r = 0;
 
     places[SOCKET_API] = (SocketPlace){ .setting = "listen", .address = *config->listen ? config->listen : NULL };
     places[SOCKET_ADMIN] = (SocketPlace){ .setting = "admin-listen",
                                           .address = *config->admin_listen ? config->admin_listen : NULL,
                                           .is_admin = true };
-    if (from_systemd)
+    if (handed_over)
         return 0;
     if (!places[SOCKET_API].address)
         r = name_default(&places[SOCKET_API], config, err);
@@ -378,10 +343,10 @@ int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
     int r;
 
     *set = (ListenerSet){ 0 };
-    r = open_from_systemd(set, err);
+    r = open_handed_over(set, err);
     if (r)
         return r;
-    r = find_places(places, config, set->from_systemd, err);
+    r = find_places(places, config, set->handed_over, err);
     if (!r)
         r = check_addresses(places, to, err);
     for (size_t i = 0; !r && i < SOCKETS; i++)

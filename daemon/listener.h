@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listening sockets: handed over by systemd, or made at a path, where one that a dead daemon left is replaced. */
+/* Listening sockets: handed over by whoever started the service, or made at a path, where one that a dead daemon left
+ * is replaced. */
 #ifndef COORDGEN_DAEMON_LISTENER_H
 #define COORDGEN_DAEMON_LISTENER_H
 
@@ -21,7 +22,7 @@ typedef struct Listener {
     Loop *loop;
     int fd; /* -1: none */
     bool is_admin;
-    char *path; /* NULL: systemd's, which unlinks it itself */
+    char *path; /* NULL: handed over; who made it removes it */
     uint64_t device;
     uint64_t inode;
     struct event *event;
@@ -33,10 +34,11 @@ typedef struct Listener {
 typedef struct ListenerSet {
     Listener listeners[LISTENERS_MAX];
     size_t n;
-    bool from_systemd;
+    bool handed_over; /* by systemd or by init */
 } ListenerSet;
 
-/* What systemd handed over, or the paths that the configuration gives. 0, LISTENER_E_*, -errno, with a text. */
+/* Takes what was handed over (daemon/activation.h), or opens the paths that the configuration gives. 0, LISTENER_E_*,
+ * -errno, with a text. */
 int listener_set_open(ListenerSet *set, const Config *config, ErrText *err);
 int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg);
 void listener_set_close(ListenerSet *set); /* accepts no more, and unlinks the ones that are ours */

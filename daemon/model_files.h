@@ -5,9 +5,9 @@
 #define COORDGEN_DAEMON_MODEL_FILES_H
 
 #include <stdbool.h>
-#include <sys/queue.h>
 #include <sys/stat.h>
 
+#include "base/queue.h"
 #include "model/gguf_kind.h"
 
 enum {

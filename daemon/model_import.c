@@ -8,9 +8,9 @@
 #include <spawn.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 
+#include "base/kernel_call.h"
 #include "base/log.h"
 
 extern char **environ;
@@ -243,9 +243,9 @@ int model_import_new(ModelImport **importp, Loop *loop, const char *source, int 
     r = spawn(import, write_fd, source, source_fd, cache_dir, checks_package);
     if (r)
         return err_set(err, r, "cannot start the import process: %s", strerror(-r));
-    import->pid_fd = pidfd_open(import->pid, 0);
+    import->pid_fd = kernel_pidfd_open(import->pid);
     if (import->pid_fd < 0)
-        return err_set(err, -errno, "cannot watch the import process: %s", strerror(errno));
+        return err_set(err, import->pid_fd, "cannot watch the import process: %s", strerror(-import->pid_fd));
     import->exit_event = event_new(loop->base, import->pid_fd, EV_READ, on_exit_of_child, import);
     import->report_event = event_new(loop->base, import->report_fd, EV_READ | EV_PERSIST, on_report, import);
     if (!import->exit_event || !import->report_event || event_add(import->exit_event, NULL) ||

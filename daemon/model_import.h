@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
+#include "base/queue.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "daemon/loop.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/kernel_call.h"
 #include "base/log.h"
 #include "daemon/model_registry.h"
 
@@ -58,13 +59,9 @@ void model_registry_note_default(ModelRegistry *registry) {
 
 /* Finds out when a file's name came into its folder, as far as the file system tells. */
 static uint64_t arrival_ns(const Model *model) {
-    struct statx info;
-    const struct statx_timestamp *at;
+    uint64_t at_ns;
 
-    if (statx(AT_FDCWD, model->path, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME, &info) < 0)
-        return UINT64_MAX;
-    at = info.stx_mask & STATX_BTIME ? &info.stx_btime : &info.stx_mtime;
-    return (uint64_t)at->tv_sec * 1000000000 + at->tv_nsec;
+    return kernel_birth_ns(model->path, &at_ns) ? UINT64_MAX : at_ns;
 }
 
 Model *model_registry_choose_default(ModelRegistry *registry) {

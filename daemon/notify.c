@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
-#include <systemd/sd-daemon.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/decimal.h"
 #include "base/log.h"
 
 /* A manager that is slow to read must not hold the loop up: sd_notify() itself would wait for it without end. */
@@ -97,10 +98,14 @@ void notify_stopping(const char *status, uint64_t timeout_us) {
     (void)send_state(state, true);
 }
 
+/* sd_watchdog_enabled(3): a period for another process, or none that is a number, is no watchdog. */
 uint64_t notify_watchdog_us(void) {
-    uint64_t usec = 0;
+    const char *period = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    uint64_t usec = 0, owner;
 
-    return sd_watchdog_enabled(0, &usec) > 0 ? usec : 0;
+    if (pid && (!decimal_parse_u64(pid, &owner) || owner != (uint64_t)getpid()))
+        return 0;
+    return period && decimal_parse_u64(period, &usec) ? usec : 0;
 }
 
 void notify_watchdog_ping(void) {

@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <systemd/sd-daemon.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "daemon/activation.h"
 #include "daemon/connection.h"
 #include "daemon/notify.h"
 
@@ -18,13 +18,12 @@
 #define RETRY_MS 60000
 
 void refusal_prepare(ListenerSet *spare) {
-    const int n = sd_listen_fds(0);
+    ActivationSet given;
 
     *spare = (ListenerSet){ 0 };
-    for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + n && spare->n < LISTENERS_MAX; fd++) {
-        int copy = sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0
-                       ? fcntl(fd, F_DUPFD_CLOEXEC, SD_LISTEN_FDS_START + n)
-                       : -1;
+    (void)activation_look(&given, NULL); /* listener_set_open() says what is wrong */
+    for (size_t i = 0; i < given.n; i++) {
+        int copy = fcntl(given.sockets[i].fd, F_DUPFD_CLOEXEC, given.fds_end);
 
         if (copy < 0)
             continue;

@@ -5,8 +5,8 @@
 
 #include "daemon/listener.h"
 
-/* The sockets that systemd has handed over, once more, until it is clear that they are served. Before they are
- * taken. */
+/* Holds the sockets that were handed over (daemon/activation.h) once more, until it is clear that they are served. Call
+ * this before they are taken. */
 void refusal_prepare(ListenerSet *spare);
 /* Answers everybody who comes within some seconds with an error, and closes the sockets. With none it returns at
  * once. */

@@ -7,9 +7,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 #include <sys/types.h>
 
+#include "base/queue.h"
 #include "base/account.h"
 #include "base/cleanup.h"
 #include "daemon/config.h"

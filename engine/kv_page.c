@@ -7,13 +7,14 @@
 #include <sys/mman.h>
 
 #include "base/err.h"
+#include "base/page_size.h"
 
 /* From here on a page asks for huge pages: maps of one kind lie beside each other and become one, so that those of a
  * sequence share huge pages even where each alone is smaller than one. */
 #define HUGE_FROM_BYTES ((size_t)256 << 10)
 
 size_t kv_page_charge_bytes(size_t len_bytes) {
-    return (len_bytes + 4095) & ~(size_t)4095; /* as accounted_block_init() maps it */
+    return page_round_up(len_bytes); /* as accounted_block_init() maps it */
 }
 
 /**

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
+#include "base/queue.h"
 #include "base/cleanup.h"
 #include "engine/kv_page.h"
 

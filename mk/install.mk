@@ -15,7 +15,7 @@ TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
 DOCDIR ?= $(DATADIR)/doc/coordgen
 
 # Templates (*.in) hold @NAME@ for these directories; they are filled in anew at every install.
-TEMPLATE_VARS := PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR DOCDIR VERSION
+TEMPLATE_VARS := PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR DOCDIR VERSION $(PATH_VARS)
 templated = $(patsubst %.in,$(BUILD)/%,$(1))
 FILLED := $(call templated,$(wildcard packaging/*/*.in))
 $(BUILD)/packaging/%: packaging/%.in FORCE
@@ -30,7 +30,7 @@ items = $(foreach file,$(2),$(1):$(file):$(3)/$(notdir $(file)))
 man_items = $(foreach page,$(wildcard packaging/man/*.[1-8]),644:$(page):$(MANDIR)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page)))
 INSTALL_ITEMS = \
     $(call items,755,$(PROGRAMS),$(BINDIR)) \
-    $(call items,755,$(if $(CLIENT_SRC),$(CLIENT_SO)),$(LIBDIR)) \
+    $(call items,755,$(filter $(CLIENT_SO),$(LIBRARIES)),$(LIBDIR)) \
     $(call items,644,$(if $(CLIENT_SRC),$(CLIENT_A)),$(LIBDIR)) \
     $(call items,644,$(wildcard client/coordgen-client.h),$(INCLUDEDIR)) \
     $(call items,644,$(call packaged,pkgconfig/*.pc),$(LIBDIR)/pkgconfig) \
@@ -54,7 +54,7 @@ install: all $(FILLED)
 	     mode=$${item%%:*} rest=$${item#*:}; source=$${rest%%:*} dest=$${rest#*:}; \
 	     install -D -m $$mode "$$source" "$(DESTDIR)$$dest"; echo "$(DESTDIR)$$dest"; \
 	 done
-	@set -e; for link in $(notdir $(CLIENT_LINKS)); do \
+	@set -e; for link in $(notdir $(filter $(CLIENT_LINKS),$(LIBRARIES))); do \
 	     ln -sf $(notdir $(CLIENT_SO)) "$(DESTDIR)$(LIBDIR)/$$link"; echo "$(DESTDIR)$(LIBDIR)/$$link"; \
 	 done
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
@@ -69,7 +69,7 @@ uninstall:
 	     systemctl disable --now $(UNITS) 2>/dev/null || :; systemctl --global disable $(UNITS) 2>/dev/null || :; \
 	 fi
 	@for item in $(INSTALL_ITEMS); do rest=$${item#*:}; rm -f "$(DESTDIR)$${rest#*:}"; done
-	@for link in $(notdir $(CLIENT_LINKS)); do rm -f "$(DESTDIR)$(LIBDIR)/$$link"; done
+	@for link in $(notdir $(filter $(CLIENT_LINKS),$(LIBRARIES))); do rm -f "$(DESTDIR)$(LIBDIR)/$$link"; done
 	@rmdir "$(DESTDIR)$(DOCDIR)/examples" "$(DESTDIR)$(DOCDIR)" "$(DESTDIR)$(DATADIR)/coordgen" \
 	     "$(DESTDIR)$(PREFIX)/lib/coordgen" 2>/dev/null || :
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then \
@@ -83,4 +83,4 @@ uninstall:
 	     echo 'Left: the user and the group coordgen. To remove them: userdel coordgen'; \
 	 fi
 # What the service and its administrators have made: settings, models and the draft database, imports and images.
-LEFT_BEHIND := /etc/coordgen /var/lib/coordgen /var/cache/coordgen
+LEFT_BEHIND := $(SYSCONFDIR)/coordgen $(STATEDIR)/coordgen $(CACHEDIR)/coordgen

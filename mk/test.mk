@@ -19,8 +19,8 @@ $(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_LAYOUTS) $(LIB_BENCH) $(
 
 $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
 # Some 250 programs, each with the whole library: lld, where it is there, takes half as long as ld for each. (A compiler
-# for another machine looks for one under that machine's name.)
-UNIT_LINKER := $(if $(BUILDING),$(if $(CROSS),,$(if $(shell command -v ld.lld),-fuse-ld=lld)))
+# for another machine looks for one under that machine's name; a static program of musl's ends at once with it.)
+UNIT_LINKER := $(if $(BUILDING),$(if $(CROSS)$(STATIC),,$(if $(shell command -v ld.lld),-fuse-ld=lld)))
 $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_LAYOUTS) $(ALL_LIBS)
 	$(call link,$(UNIT_LINKER) -lcmocka $(ALL_SYS))
 # It counts what our code allocates; calls inside of libraries do not come by, and the sanitizers' do not mind.
@@ -35,6 +35,14 @@ $(BUILD)/test/test_cut_file: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,m
 $(BUILD)/test/test_layer_reader $(BUILD)/test/test_layer_reader_faults: private LDFLAGS += -Wl,--wrap=extent_finish_piece
 # Its allocations fail one by one, libevent's too, which it is told of.
 $(BUILD)/test/test_server: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc strdup)
+
+# Larger pages than this machine's, pretended: see there.
+LARGE_PAGES := $(BUILD)/test/large_pages.so
+$(LARGE_PAGES): test/pages/large_pages.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -O1 -fPIC -shared $< -ldl -o $@
+.PHONY: large-pages
+large-pages: $(LARGE_PAGES)
 
 .PHONY: unit unit-programs bench-programs
 unit-programs: $(UNIT_BIN)
@@ -88,12 +96,14 @@ format:
 # The packages come first; what needs pkg-config is parsed by the makes that these scripts start.
 check: install-deps install-aarch64
 	@test/run-check
-check-long: install-deps install-aarch64
+check-long: install-deps install-aarch64 install-musl
 	@test/run-check --long
 # Without them, the phase that needs them is skipped.
-.PHONY: install-aarch64
+.PHONY: install-aarch64 install-musl
 install-aarch64: install-deps
 	@tools/install-deps --aarch64 || :
+install-musl: install-deps
+	@tools/install-deps --musl || :
 demo:
 	@tools/install-deps --build
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/paths.h"
 #include "base/user_dirs.h"
 
 /**
@@ -24,7 +25,7 @@ int model_dir_default(bool of_user, char *path, size_t room_bytes) {
     if (state && *state == '/') /* several are separated by colons */
         n = snprintf(path, room_bytes, "%.*s/models", (int)strcspn(state, ":"), state);
     else if (geteuid() == 0 && !of_user)
-        n = snprintf(path, room_bytes, "%s", MODEL_DIR_SYSTEM);
+        n = snprintf(path, room_bytes, "%s", PATH_MODEL_DIR);
     else
         return user_dir(USER_DIR_DATA, "/models", path, room_bytes);
     return n < 0 || (size_t)n >= room_bytes ? -ENAMETOOLONG : 0;

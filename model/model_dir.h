@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MODEL_DIR_SYSTEM "/var/lib/coordgen/models" /* packaging/tmpfiles.d makes it */
-
 /* 0, -ENAMETOOLONG, or -ENOENT: neither XDG_DATA_HOME nor HOME is set. */
 int model_dir_default(bool of_user, char *path, size_t room_bytes);
 

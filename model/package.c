@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/page_size.h"
 #include "base/printable.h"
 #include "quant/grid.h"
 #include "quant/pack.h"
@@ -443,7 +444,7 @@ static void ask_for_small_tensors(const Package *package) {
     for (size_t i = 0; i < n; i++)
         if (gguf_tensor_at(file, i)->offset_bytes < data_begin)
             data_begin = gguf_tensor_at(file, i)->offset_bytes;
-    data_begin = data_begin / PACKAGE_ALIGNMENT * PACKAGE_ALIGNMENT;
+    data_begin = page_round_down(data_begin);
     if (data_begin < gguf_len_bytes(file))
         (void)madvise((uint8_t *)gguf_data(file) + data_begin, (size_t)(gguf_len_bytes(file) - data_begin),
                       MADV_RANDOM);

@@ -24,7 +24,9 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/kernel_call.h"
 #include "base/page_cache.h"
+#include "base/page_size.h"
 #include "base/thread.h"
 #include "weights/image_compare.h"
 #include "weights/weights_image_private.h"
@@ -306,16 +308,12 @@ int weights_image_check(WeightsImage *image, ErrText *err) {
  * copied. A page that cannot be had is an error here and no signal. 0, or -errno: older kernels know no such thing, and
  * what fails says more where it is read. */
 static int populate(const WeightsImage *image, uint64_t at_bytes, size_t len_bytes) {
-#ifdef MADV_POPULATE_READ
-    const uint64_t begin = at_bytes / IMAGE_PAGE * IMAGE_PAGE; /* a map begins on a page of any size */
+    const uint64_t begin = page_round_down(at_bytes); /* a map begins on a page of any size */
 
     if (!madvise((uint8_t *)(uintptr_t)image->map.data + begin, (size_t)(at_bytes + len_bytes - begin),
                  MADV_POPULATE_READ))
         return 0;
     return -errno;
-#else
-    return -EINVAL;
-#endif
 }
 
 /* Where pages cannot be had as pages, bytes go through a buffer that stays in the processor's cache: what counts is

@@ -7,9 +7,9 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "backends/cpu/cpu_private.h"
+#include "base/page_size.h"
 #include "quant/grid.h"
 #include "quant/pack.h"
 
@@ -549,12 +549,10 @@ static const void *block_at(const BackendLinear *linear, size_t block, size_t *l
 }
 
 void cpu_embed_ahead(const BackendLinear *embedding, const uint32_t *tokens, size_t rows) {
-    const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-
     for (size_t r = 0; r < rows; r++) {
         const size_t block = position_of(embedding, tokens[r]) / INT8_TILE_OUTPUTS;
         size_t len_bytes;
-        const uintptr_t at = (uintptr_t)block_at(embedding, block, &len_bytes), begin = at / page_bytes * page_bytes;
+        const uintptr_t at = (uintptr_t)block_at(embedding, block, &len_bytes), begin = page_round_down(at);
 
         (void)madvise((void *)begin, len_bytes + (at - begin), MADV_WILLNEED);
     }

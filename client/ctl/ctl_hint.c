@@ -4,9 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/paths.h"
+#include "base/user_dirs.h"
 #include "client/ctl/ctl.h"
 #include "client/service_socket.h"
-#include "base/user_dirs.h"
 #include "model/model_dir.h"
 
 static const char *sudo(void) {
@@ -15,7 +16,7 @@ static const char *sudo(void) {
 
 void ctl_hint_connect(const Ctl *ctl, int code) {
     const char *path = coordgen_client_socket_path(ctl->client);
-    const bool is_system = !strncmp(path, SERVICE_SOCKETS_SYSTEM, strlen(SERVICE_SOCKETS_SYSTEM));
+    const bool is_system = !strcmp(path, PATH_API_SOCKET) || !strcmp(path, PATH_ADMIN_SOCKET);
     char own[PATH_MAX];
 
     if (ctl->quiet)
@@ -41,7 +42,7 @@ void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir) 
     fprintf(stderr, "Imported as %.*s: coordgenctl chat %.*s\n", (int)(strlen(name) - strlen(".cgm")), name,
             (int)(strlen(name) - strlen(".cgm")), name);
     /* The system's service looks elsewhere, and its user may not read what is in a home. */
-    if (geteuid() && strcmp(model_dir, MODEL_DIR_SYSTEM) && !access(SERVICE_SOCKETS_SYSTEM "api.sock", F_OK))
+    if (geteuid() && strcmp(model_dir, PATH_MODEL_DIR) && !access(PATH_API_SOCKET, F_OK))
         fputs("That is for a service of your own: coordgend --user. For the system's: sudo coordgenctl model import "
               "FILE.gguf\n",
               stderr);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/map_guard.h"
+#include "base/paths.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 #include "importer/import_method.h"
@@ -111,7 +112,7 @@ static void share_with_service(const char *path, const char *model_dir) {
     char parent[PATH_MAX];
     const char *const paths[] = { path, model_dir, parent };
 
-    if (geteuid() || strcmp(model_dir, MODEL_DIR_SYSTEM))
+    if (geteuid() || strcmp(model_dir, PATH_MODEL_DIR))
         return;
     snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(model_dir, '/') - model_dir), model_dir);
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
@@ -292,7 +293,7 @@ const CtlVerb ctl_verb_model_import = {
     .arguments = "FILE.gguf",
     .summary = "make a model package of a GGUF file",
     .more = "Works without the service; prints the path of the package. Without --output it goes to\n"
-            "where the service looks for models: root's to /var/lib/coordgen/models, a user's to\n"
+            "where the service looks for models: root's to " PATH_MODEL_DIR ", a user's to\n"
             "coordgen/models in XDG_DATA_HOME or ~/.local/share. A file that was imported before is\n"
             "recognised. Ctrl-C cancels and keeps the layers that are finished: the same\n"
             "command goes on after them, also when the import was killed.\n"

@@ -7,6 +7,7 @@
 
 #include "base/decimal.h"
 #include "base/nearest_word.h"
+#include "base/paths.h"
 #include "client/ctl/ctl.h"
 
 const Option ctl_common_options[] = {

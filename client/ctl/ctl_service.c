@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "base/paths.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 #include "client/service_socket.h"
@@ -44,13 +45,15 @@ static bool admin_path(const char *api_path, char *path, size_t room_bytes) {
         service_socket_path("admin.sock", path, room_bytes);
         return true;
     }
+    if (!strcmp(given, PATH_API_SOCKET))
+        return (size_t)snprintf(path, room_bytes, "%s", PATH_ADMIN_SOCKET) < room_bytes;
     slash = strrchr(given, '/');
     return (size_t)snprintf(path, room_bytes, "%.*sadmin.sock", slash ? (int)(slash - given + 1) : 0, given) <
            room_bytes;
 }
 
 const char *ctl_socket(const Ctl *ctl) {
-    return ctl_text(ctl, "socket", ctl_has(ctl, "system-socket") ? SERVICE_SOCKETS_SYSTEM "api.sock" : NULL);
+    return ctl_text(ctl, "socket", ctl_has(ctl, "system-socket") ? PATH_API_SOCKET : NULL);
 }
 
 int ctl_connect(Ctl *ctl) {

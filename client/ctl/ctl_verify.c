@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map_guard.h"
+#include "base/paths.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 #include "eval/quantization_check.h"
@@ -216,7 +217,7 @@ const CtlVerb ctl_verb_model_verify = {
             "imported first, a short text is computed by the package and by the source in float32, and\n"
             "it is said whether quantization did harm; the exit status is 1 if it did.\n"
             "\nExamples\n"
-            "  coordgenctl model verify /var/lib/coordgen/models/smollm2-135m.cgm\n"
+            "  coordgenctl model verify " PATH_MODEL_DIR "/smollm2-135m.cgm\n"
             "  coordgenctl model verify ./smollm2-135m.gguf\n",
     .options = verify_options,
     .n_options = ARRAY_LEN(verify_options),

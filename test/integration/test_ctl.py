@@ -19,7 +19,7 @@ import coordgen_pb2 as pb
 
 from completion import complete
 from daemon import SANITIZER, Daemon, DaemonCase
-from settings import BIN, MODEL, SLOW, TOP
+from settings import BIN, BUILD, MODEL, SLOW, TOP
 from wire import messages_of, prompt
 
 CTL = str(BIN / "coordgenctl")
@@ -320,6 +320,8 @@ class Ctl(DaemonCase):
         self.assertEqual(terminal.wait(), 0)
 
     def test_texts_of_several_lines_in_chat(self):
+        if (BUILD / "obj/client/ctl/ctl_edit_none.o").exists():
+            self.skipTest("a build without libedit: a paste ends a line there")
         terminal = Terminal([CTL, "chat", "-n2"], self.environment())
         terminal.read_until(PROMPT)
         for typed, text in (("one \\\rtwo\r", "one \ntwo"), ("one\x1b\rtwo\x1b\nthree\r", "one\ntwo\nthree"),

@@ -106,6 +106,29 @@ class Install(DaemonCase):
                 self.assertNotIn(str(self.root), text, name)
                 self.assertNotIn(str(TOP), text, name)
 
+    def test_folders_are_chosen(self):
+        """Of programs and of packaging, by the same variables."""
+        build = tempfile.mkdtemp(prefix="coordgen-folders-")
+        self.addCleanup(shutil.rmtree, build)
+        chosen = ["RUNTIMEDIR=/srv/run", "STATEDIR=/srv/state", "CACHEDIR=/srv/cache", "SYSCONFDIR=/srv/etc"]
+        units = ["systemd/coordgend.socket", "systemd/coordgend-admin.socket", "tmpfiles.d/coordgen.conf"]
+        objects = ["client/service_socket", "model/model_dir", "daemon/config"]
+        goals = [f"{build}/packaging/{unit}" for unit in units] + [f"{build}/obj/{name}.o" for name in objects]
+        run = subprocess.run(["make", "-s", "-C", str(TOP), f"BUILD={build}", "OPT=-O0", *chosen, *goals], capture_output=True,
+                             text=True, env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        for name, words in zip(units + objects, (
+                ["ListenStream=/srv/run/coordgen/api.sock"], ["ListenStream=/srv/run/coordgen/admin.sock"],
+                ["/srv/run/coordgen ", "/srv/state/coordgen/models ", "/srv/cache/coordgen "],
+                ["/srv/run/coordgen/api.sock"], ["/srv/state/coordgen/models"], ["/srv/cache/coordgen", "/srv/etc"])):
+            folder, suffix = ("packaging", "") if name in units else ("obj", ".o")
+            content = Path(build, folder, name + suffix).read_bytes()
+            for word in words:
+                self.assertTrue(word.encode() in content, f"{word} in {name}")
+        run = subprocess.run(["make", "-s", "-C", str(TOP), f"BUILD={build}", "STATEDIR=state", "help"], capture_output=True,
+                             text=True)
+        self.assertIn("STATEDIR=state: say an absolute path", run.stderr)
+
     def test_units(self):
         service = self.path(r"usr/lib/systemd/system/coordgend\.service")
         self.assertIn("ExecStart=/usr/bin/coordgend", service.read_text())

@@ -266,6 +266,39 @@ class SocketActivation(unittest.TestCase):
         daemon.kill()
 
 
+class AndroidInit(unittest.TestCase):
+    """Sockets as Android's init hands them over: bound, and named by the environment."""
+
+    def hand_over(self, *names):
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-init-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        sockets = [socket.socket(socket.AF_UNIX) for _ in names]
+        for name, handed in zip(names, sockets):
+            self.addCleanup(handed.close)
+            handed.bind(str(folder / name))
+        variables = [f"ANDROID_SOCKET_{name}={handed.fileno()}" for name, handed in zip(names, sockets)]
+        daemon = Daemon(wait=False, command=["env", *variables], pass_fds=[handed.fileno() for handed in sockets])
+        self.addCleanup(daemon.kill)
+        return daemon, folder
+
+    def test_api_and_admin(self):
+        daemon, folder = self.hand_over("coordgend", "coordgend_admin")
+        daemon.wait_notice("READY=1")
+        with Connection(folder / "coordgend") as connection, Connection(folder / "coordgend_admin") as admin:
+            with self.assertRaises(Refused):
+                connection.call(model_unload=pb.ModelUnloadRequest(model="x"))
+            self.assertTrue(admin.call(model_list=pb.ModelListRequest()).model_list.models)
+        daemon.signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait_exit(), 0)
+        self.assertTrue((folder / "coordgend").exists())  # init's
+
+    def test_no_socket_is_an_error(self):
+        daemon = Daemon(wait=False, command=["env", "ANDROID_SOCKET_coordgend=0"])
+        self.addCleanup(daemon.kill)
+        self.assertEqual(daemon.wait_exit(), 78)
+        self.assertIn("ANDROID_SOCKET_coordgend=0 is not the descriptor", daemon.log())
+
+
 class Config(unittest.TestCase):
     """A wrong setting ends the start with a text that names the place and the value."""
 

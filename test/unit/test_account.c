@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include <cmocka.h>
 
@@ -95,7 +96,7 @@ static size_t mapped_bytes(void) {
     assert_non_null(file);
     assert_int_equal(fscanf(file, "%lu", &pages), 1);
     fclose(file);
-    return (size_t)pages * 4096;
+    return (size_t)pages * getauxval(AT_PAGESZ); /* the kernel\'s own pages */
 }
 
 /* Small ones and such as are mapped: what a block had is the system's again. */

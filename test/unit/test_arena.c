@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include <cmocka.h>
 
@@ -66,6 +67,27 @@ static void test_arena_blocks_are_apart(void **state) {
     assert_null(arena_free(arena));
 }
 
+/* A page that two blocks share stays when one of them goes, whatever a page is. */
+static void test_arena_neighbours_keep_their_bytes(void **state) {
+    AccountTable accounts = { 0 };
+    ArenaBlock blocks[5];
+    Arena *arena;
+
+    account_table_init(&accounts);
+    assert_int_equal(arena_new(&arena, &accounts, ACCOUNT_WEIGHTS), 0);
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++) {
+        assert_int_equal(arena_take(arena, &blocks[i], 300 * 1024 + 64 * i), 0);
+        memset(blocks[i].data, (int)i + 1, blocks[i].len_bytes);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i += 2)
+        arena_give(&blocks[i]);
+    for (size_t i = 1; i < ARRAY_LEN(blocks); i += 2) {
+        assert_true(is_filled(&blocks[i], (uint8_t)(i + 1)));
+        arena_give(&blocks[i]);
+    }
+    assert_null(arena_free(arena));
+}
+
 /* Resident pages of this process. */
 static size_t resident_bytes(void) {
     FILE *file = fopen("/proc/self/statm", "re");
@@ -74,7 +96,7 @@ static size_t resident_bytes(void) {
     assert_non_null(file);
     assert_int_equal(fscanf(file, "%lu %lu", &size, &resident), 2);
     fclose(file);
-    return (size_t)resident * 4096;
+    return (size_t)resident * getauxval(AT_PAGESZ); /* the kernel\'s own pages */
 }
 
 static void test_arena_gives_memory_back(void **state) {
@@ -207,6 +229,7 @@ static void test_arena_pages(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arena_blocks_are_apart),
+        cmocka_unit_test(test_arena_neighbours_keep_their_bytes),
         cmocka_unit_test(test_arena_gives_memory_back),
         cmocka_unit_test(test_arena_end_of_a_region),
         cmocka_unit_test(test_arena_limit),

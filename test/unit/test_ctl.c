@@ -16,24 +16,23 @@
 
 #include "base/file_io.h"
 #include "client/ctl/ctl_json.h"
+#include "test/unit/diverted.h"
 
 static const CtlVerb *const verbs[] = { &ctl_verb_generate, &ctl_verb_status, &ctl_verb_model_list,
                                         &ctl_verb_model_load };
 
 /* Parses words (a NULL ends them); what went to standard error is dropped. */
 static int parse(Ctl *ctl, bool *helpp, char **words) {
-    FILE *real = stderr;
+    Diverted errors;
     bool version;
     int argc = 0, r;
 
     while (words[argc])
         argc++;
     *ctl = (Ctl){ .signal_fd = -1 };
-    stderr = fopen("/dev/null", "w");
-    assert_non_null(stderr);
+    divert(&errors, stderr);
     r = ctl_parse(ctl, argc, words, verbs, ARRAY_LEN(verbs), helpp, &version);
-    fclose(stderr);
-    stderr = real;
+    free(divert_end(&errors));
     return r;
 }
 
@@ -138,13 +137,12 @@ static void test_ctl_numbers(void **state) {
         CtlValue value = { &seed, cases[i].text };
         Ctl ctl = { .values = &value, .n_values = 1 };
         uint64_t n = 7;
-        FILE *real = stderr;
+        Diverted errors;
         bool good;
 
-        stderr = fopen("/dev/null", "w");
+        divert(&errors, stderr);
         good = ctl_number(&ctl, "seed", UINT64_MAX, &n);
-        fclose(stderr);
-        stderr = real;
+        free(divert_end(&errors));
         if (good != cases[i].good || (!good && n != 7))
             fail_msg("'%s'", cases[i].text);
     }
@@ -165,15 +163,14 @@ static void test_ctl_reals(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         CtlValue value = { &bits, cases[i].text };
         Ctl ctl = { .values = &value, .n_values = 1 };
-        FILE *real = stderr;
+        Diverted errors;
         double wide = 7;
         float narrow = 7;
         bool good;
 
-        stderr = fopen("/dev/null", "w");
+        divert(&errors, stderr);
         good = ctl_real(&ctl, "bits", &wide) && ctl_float(&ctl, "bits", &narrow);
-        fclose(stderr);
-        stderr = real;
+        free(divert_end(&errors));
         if (good != cases[i].good || wide != cases[i].value || narrow != (float)cases[i].value)
             fail_msg("'%s'", cases[i].text);
     }
@@ -181,15 +178,12 @@ static void test_ctl_reals(void **state) {
 
 static void check_queued(uint32_t position, const char *expected) {
     Ctl ctl = { .err_tty = true };
-    FILE *real = stderr;
-    char *text = NULL;
-    size_t text_bytes;
+    Diverted errors;
+    char *text;
 
-    stderr = open_memstream(&text, &text_bytes);
-    assert_non_null(stderr);
+    divert(&errors, stderr);
     ctl_progress_queued(&ctl, position);
-    fclose(stderr);
-    stderr = real;
+    text = divert_end(&errors);
     if (!strstr(text, expected))
         fail_msg("'%s', expected '%s'", text, expected);
     free(text);

@@ -18,22 +18,19 @@
 #include "client/ctl/ctl_json.h"
 #include "importer/calibration_text.h"
 #include "model/package.h"
+#include "test/unit/diverted.h"
 #include "test/unit/import_fixture.h"
 
 /* Runs the verb with its output in memory, and puts the streams back. */
 static int run_captured(Ctl *ctl, char **textp) {
-    FILE *out = stdout, *errors = stderr;
-    size_t len_bytes;
+    Diverted out, errors;
     int r;
 
-    stdout = open_memstream(textp, &len_bytes);
-    stderr = fopen("/dev/null", "we");
-    assert_true(stdout && stderr);
+    divert(&out, stdout);
+    divert(&errors, stderr);
     r = ctl_verb_model_import.run(ctl);
-    fclose(stdout);
-    fclose(stderr);
-    stdout = out;
-    stderr = errors;
+    free(divert_end(&errors));
+    *textp = divert_end(&out);
     return r;
 }
 

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/page_size.h"
 #include "weights/graph_arena.h"
 
 enum {
@@ -59,7 +60,7 @@ static void test_graph_arena_limits(void **state) {
 }
 
 static size_t pages_there(const GraphArena *arena, unsigned char *flags) {
-    const size_t n = arena->memory.len_bytes / 4096;
+    const size_t n = arena->memory.len_bytes / page_size();
     size_t there = 0;
 
     assert_int_equal(mincore(arena->memory.data, arena->memory.len_bytes, flags), 0);
@@ -86,8 +87,8 @@ static void test_graph_arena_comes_ahead(void **state) {
         print_message("left out: this system cannot bring memory ahead of its use\n");
         skip();
     }
-    assert_int_equal(pages_there(&arena, flags), arena.memory.len_bytes / 4096);
-    for (size_t i = 0; i < SLOTS * slot_bytes; i += 4096)
+    assert_int_equal(pages_there(&arena, flags), arena.memory.len_bytes / page_size());
+    for (size_t i = 0; i < SLOTS * slot_bytes; i += page_size())
         assert_int_equal(arena.slots[i], 0);
     graph_arena_deinit(&arena);
     assert_int_equal(atomic_load(&accounts.used_bytes[ACCOUNT_GRAPHS]), 0);

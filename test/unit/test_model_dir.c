@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/paths.h"
+
 #include "model/model_dir.h"
 
 static void test_model_dir_of_a_service(void **state) {
@@ -29,7 +31,7 @@ static void test_model_dir_of_root(void **state) {
     if (geteuid())
         skip();
     assert_int_equal(model_dir_default(false, path, sizeof(path)), 0);
-    assert_string_equal(path, MODEL_DIR_SYSTEM);
+    assert_string_equal(path, PATH_MODEL_DIR);
     setenv("XDG_DATA_HOME", "/xdg", 1); /* root's own service, coordgend --user */
     assert_int_equal(model_dir_default(true, path, sizeof(path)), 0);
     assert_string_equal(path, "/xdg/coordgen/models");

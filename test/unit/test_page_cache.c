@@ -20,13 +20,17 @@
 #include "base/extent_reader.h"
 #include "base/file_io.h"
 #include "base/page_cache.h"
+#include "base/page_size.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/sandbox.h"
 
 enum {
     FILE_BYTES = (3 << 20) + 17,
-    N_PAGES = FILE_BYTES / 4096 + 1
 };
+
+static uint64_t n_pages(void) {
+    return FILE_BYTES / page_size() + 1;
+}
 
 static char folder[256], path[300];
 static int fd;
@@ -61,7 +65,7 @@ static bool drops(void) {
     }
     assert_int_equal(page_cache_count(fd, path, &resident, &pages, NULL), 0);
     assert_int_equal(resident, 0);
-    assert_int_equal(pages, N_PAGES);
+    assert_int_equal(pages, n_pages());
     return true;
 }
 
@@ -78,10 +82,10 @@ static void test_page_cache_drop_and_read(void **state) {
     assert_true(page_cache_holds(fd, 5, 0));
     assert_int_equal(file_read_exact(fd, bytes, FILE_BYTES, 0), 0);
     assert_true(page_cache_holds(fd, 0, FILE_BYTES));
-    assert_false(page_cache_holds(fd, 0, FILE_BYTES + 4096)); /* past the end */
+    assert_false(page_cache_holds(fd, 0, FILE_BYTES + page_size())); /* past the end */
     assert_int_equal(page_cache_count(fd, path, &resident, &pages, NULL), 0);
-    assert_int_equal(resident, N_PAGES);
-    assert_int_equal(pages, N_PAGES);
+    assert_int_equal(resident, n_pages());
+    assert_int_equal(pages, n_pages());
 }
 
 /* In a process of its own: mincore() is refused, as systemd's @system-service does. */

@@ -19,8 +19,9 @@
 
 #include "base/arena.h"
 #include "base/page_populator.h"
+#include "base/page_size.h"
 
-#define PAGE ((size_t)4096)
+#define PAGE page_size()
 #define MIB ((size_t)1 << 20)
 
 static uint8_t *map(size_t len_bytes) {

@@ -11,12 +11,14 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/page_size.h"
 #include "engine/prefix_cache.h"
 #include "test/unit/model_maker.h"
 
+#define PAGE_BYTES page_size()
+
 enum {
     PAGE = 12, /* positions */
-    PAGE_BYTES = 4096,
     TEXT_MAX = 7 * PAGE,
     TEXTS = 300,
     PAGES_MAX = TEXT_MAX / PAGE + 1,

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Listening sockets that whoever started this process has made: systemd (LISTEN_FDS) or Android's init
+ * (ANDROID_SOCKET_*). Both speak by environment variables, so no library of theirs is needed. */
+#ifndef COORDGEN_DAEMON_ACTIVATION_H
+#define COORDGEN_DAEMON_ACTIVATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define ACTIVATION_SOCKETS_MAX 8
+
+typedef struct ActivationSocket {
+    int fd; /* a listening Unix stream socket, closed when another program is executed */
+    bool is_admin;
+} ActivationSocket;
+
+typedef struct ActivationSet {
+    ActivationSocket sockets[ACTIVATION_SOCKETS_MAX];
+    size_t n;
+    int fds_end; /* above every descriptor that was handed over; 0: there is none */
+} ActivationSet;
+
+/* Reads the environment and changes nothing but the descriptors' state. 0; -EINVAL, -E2BIG or -errno with a text that
+ * names the variable, or the descriptor and its name; what was good before is in the set then. */
+int activation_look(ActivationSet *set, ErrText *err);
+/* Removes the variables, so that no child takes the descriptors for its own. */
+void activation_forget(void);
+
+#endif

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The journal of systemd with fields of its own; of the library that sends to it nothing else is used. */
+#ifndef COORDGEN_DAEMON_JOURNAL_SINK_H
+#define COORDGEN_DAEMON_JOURNAL_SINK_H
+
+#include "daemon/journal.h"
+
+typedef struct JournalSink {
+    void (*line)(LogLevel level, const char *topic, const char *line);
+    void (*request)(LogLevel level, const char *line, const RequestRecord *record);
+} JournalSink;
+
+/* NULL: this program was built without libsystemd (WITH_SYSTEMD=no). */
+const JournalSink *journal_sink(void);
+
+#endif

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which log targets a build has. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/journal.h"
+#include "daemon/journal_sink.h"
+
+static void test_journal_check(void **state) {
+    const JournalSink *sink = journal_sink();
+    ErrText err = { "" };
+
+    assert_int_equal(journal_check(LOG_TARGET_AUTO, &err), 0);
+    assert_int_equal(journal_check(LOG_TARGET_STDERR, &err), 0);
+    assert_int_equal(journal_check(LOG_TARGET_JOURNAL, &err), sink ? 0 : -EINVAL);
+    assert_int_equal(!strstr(err.text, "auto or stderr"), !!sink); /* the remedy */
+}
+
+/* "auto" goes to stderr in a build without the journal, whatever stderr is. */
+static void test_journal_open(void **state) {
+    journal_open(LOG_TARGET_STDERR);
+    assert_false(journal_takes_priorities());
+    journal_open(LOG_TARGET_AUTO);
+    log_write(LOG_LEVEL_INFO, TOPIC_DAEMON, "a line");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_journal_check),
+        cmocka_unit_test(test_journal_open),
+    };
+
+    return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
+}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE
 #include "base/user_dirs.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/c_library.h"
 
 static const struct {
     const char *variable;
@@ -36,7 +36,7 @@ static int check_owner(const char *path) {
  * -ENAMETOOLONG.
  */
 int user_dir(UserDir kind, const char *rest, char *path, size_t room_bytes) {
-    const char *given = secure_getenv(places[kind].variable), *home = secure_getenv("HOME");
+    const char *given = c_library_secure_getenv(places[kind].variable), *home = c_library_secure_getenv("HOME");
     int n, r;
 
     if (given && *given == '/') {

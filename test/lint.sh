@@ -163,8 +163,13 @@ search print '(?<!format\()\b((printf|puts|putchar|perror)\s*\(|fprintf\s*\(\s*s
 # Whoever can repeat a line of the log is counted by user: what knows its client says whose line it is.
 mapfile -t clients < <(pick '^daemon/(connection|handlers|inlet|job|peer|places|refusal|reply|request|admission|session|user)[a-z_]*\.c$')
 search log-user '\blog_(error|warn|notice|info)\s*\(' 'a client can repeat it: log_info_of(uid, ...) and friends' "${clients[@]}"
-mapfile -t unlimited < <(printf '%s\n' "${library[@]}" | grep -vE '^(base/log(_rate)?|daemon/journal)\.[ch]$')
+mapfile -t unlimited < <(printf '%s\n' "${library[@]}" | grep -vE '^(base/log(_rate)?|daemon/journal(_sink)?)\.[ch]$')
 search log-rate '\b(log_emit|sd_journal_\w+|v?syslog)\s*\(' 'past the count of lines that are the same (base/log_rate.h)' "${unlimited[@]}"
+
+# What C libraries have in different ways has one place; else a build for musl or bionic breaks unseen.
+mapfile -t plain < <(printf '%s\n' "${library[@]}" | grep -vE '^base/(queue|kernel_call|c_library(_android)?)\.[ch]$')
+search c-library '#include <sys/queue\.h>|\b(statx|preadv2|secure_getenv|get_current_dir_name|pthread_\w+affinity_np|pthread_timedjoin_np)\s*\(' \
+    'call base/queue.h, base/kernel_call.h or base/c_library.h' "${plain[@]}"
 
 # --- text -----------------------------------------------------------------------------------------------------------
 for rule in $'tab:\t:a tab; the sources are indented by 4 spaces' 'trailing: $:white space at the end of the line'; do

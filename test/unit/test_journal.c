@@ -28,7 +28,7 @@ static void test_journal_open(void **state) {
     journal_open(LOG_TARGET_STDERR);
     assert_false(journal_takes_priorities());
     journal_open(LOG_TARGET_AUTO);
-    log_write(LOG_LEVEL_INFO, TOPIC_DAEMON, "a line");
+    log_info(TOPIC_DAEMON, "a line");
 }
 
 int main(void) {

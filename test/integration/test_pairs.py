@@ -441,7 +441,9 @@ class Loaded(Case):
         daemon.stop()
 
     def test_draft_model_that_fails(self):
-        (self.models / "bad.cgm").write_bytes((self.packages / "same.cgm").read_bytes()[:5000000])
+        damaged = bytearray((self.packages / "same.cgm").read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        (self.models / "bad.cgm").write_bytes(damaged)
         daemon = self.start()
         admin = daemon.connect(admin=True)
         pair(admin, "big", "bad")

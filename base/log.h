@@ -34,12 +34,12 @@ void log_set_sink(LogSink *sink); /* NULL: stderr */
 
 #define LOG_NO_USER UINT32_MAX
 
-/* One line, and of many that are the same a count (base/log_rate.h). What a client can cause names its user's uid.
+/* Logs a line; repeats of a line are counted instead (base/log_rate.h). A line that a client can cause names its uid.
  * Debug lines are told one by one. kind: a constant text, whose address says which lines are the same; NULL: the
  * format. */
 void log_write(LogLevel level, LogTopic topic, uint32_t uid, const char *kind, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* One line, however many there are: for who counts them. */
+/* Writes a line, however many there are: for log_rate, which counts them. */
 void log_emit(LogLevel level, LogTopic topic, const char *line);
 
 #define log_error(topic, ...) log_write(LOG_LEVEL_ERROR, (topic), LOG_NO_USER, NULL, __VA_ARGS__)

@@ -17,7 +17,7 @@ enum {
 
 #define INTERVAL_NS (UINT64_C(1000000000) * LOG_RATE_INTERVAL_S)
 
-/* One kind of lines in its interval; n = 0: the row is free. */
+/* Counts one kind of lines in its interval; n = 0: the row is free. */
 typedef struct Row {
     LogKind kind;
     uint64_t since_ns;

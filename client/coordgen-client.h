@@ -191,8 +191,8 @@ typedef enum CoordgenPriority {
 /* "interactive", "normal", "background". */
 COORDGEN_PUBLIC const char *coordgen_priority_name(int priority);
 
-/* Of a sampling option: not set. It is the model's own then; where that says nothing, or temperature is 0, the
- * service's. */
+/* Stand for a sampling option that is not set: the model's own value counts, or the service's where the model says
+ * nothing or temperature is 0. */
 #define COORDGEN_UNSET (-1.0f)
 #define COORDGEN_UNSET_COUNT UINT32_MAX
 

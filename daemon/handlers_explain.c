@@ -72,7 +72,7 @@ void handle_request_list(Peer *peer, uint64_t request_id) {
     connection_send(peer->connection, &response);
 }
 
-/* One that runs or waits; NULL: there is none that this client may see. */
+/* Finds a generation that runs or waits; NULL: there is none that this client may see. */
 static Request *find_request(const Peer *peer, uint64_t number) {
     Request *request = next_request(peer, NULL);
 

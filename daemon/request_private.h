@@ -22,8 +22,8 @@ void request_fail_by_result(Request *request, const JobNews *news);
 void request_fail_by_shutdown(Request *request); /* of one that was cut short */
 void request_fail_by_model(Request *request);    /* of a model that is not on its way */
 
-/* One that the engine thread had no memory for waits again. false: each loaded model is in use, and nobody of another
- * user holds memory without reading; nothing changes. */
+/* Lets a request wait again that the engine thread had no memory for. false: each loaded model is in use, and nobody of
+ * another user holds memory without reading; nothing changes. */
 bool request_wait_for_memory(Request *request);
 void request_tick(Request *request, uint64_t now_ns); /* progress of a waiting generation */
 void request_on_model_change(Request *request);       /* progress and end of a load or unload */

@@ -46,7 +46,7 @@ void stored_files_deinit(StoredFiles *files) {
     *files = (StoredFiles){ 0 };
 }
 
-/* One more entry. NULL: no room, or no memory. */
+/* Adds an entry. NULL: no room, or no memory. */
 static StoredFile *add(StoredFiles *files, const char *folder, const char *name, Coordgen__V1__FileKind kind) {
     const size_t room = files->room ? 2 * files->room : 64;
     StoredFile *grown, *file;

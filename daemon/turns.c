@@ -171,8 +171,8 @@ static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns
     return next;
 }
 
-/* Of a class above the parked step's, which may run: the highest, then the order of the turns. NULL: none, or it does
- * not matter, because the parked step waits for weights. */
+/* Finds the next job of a class above the parked step's: the highest class first, then the order of the turns. NULL:
+ * there is none, or it does not matter, because the parked step waits for weights. */
 static Job *next_above(const Turns *turns) {
     Job *job, *next = NULL;
 

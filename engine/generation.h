@@ -179,7 +179,7 @@ typedef struct GenerationTurn {
 #define GENERATION_DRAFT_ROWS 64
 /* Rows of prompts that a step takes of lower classes while somebody reads an answer of a higher one. */
 #define GENERATION_LOWER_ROWS 16
-/* Of so many steps beside an answer of a higher class one has such rows of background prompts. */
+/* Background prompts have rows in one of so many steps, beside an answer of a higher class. */
 #define GENERATION_BACKGROUND_STEPS 8
 
 /* A step of n (1..GENERATION_TURNS_MAX) generations of one engine in one pass over the weights: those that have their

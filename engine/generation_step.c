@@ -198,7 +198,7 @@ static size_t prompt_rows(const GenerationTurn *turn, const RowsLeft *left) {
     return left->lower < left->all ? left->lower : left->all;
 }
 
-/* Whose steps have had background rows, and whose not. */
+/* Counts, for each generation, the steps since one had rows of background prompts. */
 static void count_undivided(const GenerationStep *step) {
     bool has_background = false;
 

@@ -27,7 +27,8 @@ void draft_db_file_close(DraftDbFile *file); /* draft_db_file_ready() opens it a
 int draft_db_file_judge(DraftDbFile *file, int r, ErrText *err);
 /* Copies of damaged ones are deleted. */
 int draft_db_file_drop_set_aside(DraftDbFile *file, ErrText *err);
-/* Those that were last written longer ago than age_max_s before believed_s; what is from behind date_s gets that. */
+/* Removes set-aside files last written more than age_max_s before believed_s. A file that is later than date_s gets
+ * date_s as its time. */
 int draft_db_file_expire_set_aside(DraftDbFile *file, int64_t date_s, int64_t believed_s, uint64_t age_max_s,
                                    ErrText *err);
 

@@ -118,8 +118,8 @@ static void test_draft_clock_while_it_runs(void **state) {
     assert_int_equal(draft_clock_doubted_s(&world.clock), 0);
 }
 
-/* One start with a wrong date, of less than a day: nothing is older for it, and what was stored then grows old as if
- * the date had been right. */
+/* A start with a wrong date, of less than a day, makes nothing older; what was stored then grows old as if the date had
+ * been right. */
 static void test_draft_clock_one_wrong_start(void **state) {
     static const int64_t wrong[] = { 200 * DAY, 40000 * DAY, -200 * DAY, -NOW };
 
@@ -238,7 +238,7 @@ static void test_draft_clock_begins_unset(void **state) {
     assert_int_equal(age_of(&world, id, ran_s), world.true_s);
 }
 
-/* The same with what the network sets late, and with a machine that is stopped from outside while it runs: its first
+/* A date that the network sets late, and a machine that is stopped from outside while it runs, do no harm: its first
  * jump is of the time before its start, which ages nothing that was stored since, the later ones age all. */
 static void test_draft_clock_late_jumps(void **state) {
     for (int unset = 0; unset < 2; unset++) {
@@ -315,7 +315,7 @@ static void test_draft_clock_many_pauses(void **state) {
     assert_int_equal(age_of(&world, id, ran_s), (3 * DRAFT_CLOCK_PAUSES_MAX - 1) * INT64_C(3600));
 }
 
-/* Of too many the short ones go into one another; those before the first document go. */
+/* Short pauses go into one another where there are too many; pauses before the first document go. */
 static void test_draft_clock_long_pauses_stay(void **state) {
     World world = begin();
     int64_t ran_s = 0, id = 0, ignored_s;
@@ -334,7 +334,7 @@ static void test_draft_clock_long_pauses_stay(void **state) {
     assert_in_range(age_of(&world, id, ran_s), 46 * DAY, 46 * DAY + 421 * 120);
 }
 
-/* The same start with an earlier CLOCK_BOOTTIME (a machine set back to a snapshot), readings that cannot be. */
+/* An earlier CLOCK_BOOTTIME of one start (a machine set back to a snapshot), and readings that cannot be, are taken. */
 static void test_draft_clock_strange_readings(void **state) {
     World world = begin();
     DraftClockReading now;

@@ -76,7 +76,8 @@ static uint32_t documents_of(uint32_t n, uint32_t uid) {
     return n / 3 + (n % 3 >= uid);
 }
 
-/* One user's, then another's, with the files closed for the search: what is left is whole, and is so after a start. */
+/* Forgets one user's answers, then another's: what is left is whole, also after a start. The files are closed for the
+ * search. */
 static void forget_in_turns(DraftDbFixture *fixture, uint32_t n) {
     unsigned int left = 2 | 4 | 8;
 
@@ -207,7 +208,7 @@ static void test_draft_db_forget_full_disk_set_aside(void **state) {
     unmounted(fixture);
 }
 
-/* The same by a limit of the process, which no mount needs. */
+/* A limit of the process stands for a full disk: no mount is needed. */
 static void test_draft_db_forget_file_limit(void **state) {
     DraftDbFixture *fixture = *state;
     struct rlimit limit, small;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whose requests load models: the setting, and what an unload means. A real load is in test_demand.py. */
+/* The setting load-on-demand, and what an unload means. A real load is in test_demand.py. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>

@@ -59,7 +59,7 @@ static void test_state_file(void **state) {
     assert_int_equal(state_file_read(&file, 100, keep, &kept, "all is lost"), 0);
     assert_string_equal(kept, "");
 
-    /* One of another kind, too long, cut, with a NUL, and one that its owner refuses: each is set aside. */
+    /* A file of another kind, too long, cut, with a NUL, or refused by its owner is set aside. */
     assert_int_equal(state_file_write(&file, "a\nb\n", "it", &err), 0);
     assert_int_equal(file_slurp(path, 4096, &text, &len_bytes, &err), 0);
     for (int i = 1; i <= 5; i++) {

@@ -97,7 +97,7 @@ static void encode(const char *source, size_t source_bytes, const ChatInput *inp
     if (!render(chat.jinja, input, !has_escapes(source, source_bytes)))
         return;
     r = chat_template_encode(&chat, tokenizer, input, &list, NULL);
-    assert(!r || r == CHAT_E_REFUSED || r == CHAT_E_TOOLS);
+    assert(!r || r == CHAT_E_REFUSED || r == CHAT_E_TOOLS || (r == CHAT_E_UNUSED && input->tools));
     assert(!r || !list.n);
     for (size_t i = 0; i < list.n; i++)
         assert(list.ids[i] < tokenizer_n_tokens(tokenizer));

@@ -180,8 +180,9 @@ static void bind_keys(EditLine *libedit) {
     const char *editor = NULL;
 
     el_set(libedit, EL_SETTY, "-d", "-inlcr", "-icrnl", NULL); /* or CR LF in a paste were two line ends */
-    el_set(libedit, EL_ADDFN, "coordgen-paste", "Insert what is pasted", take_paste);
-    el_set(libedit, EL_ADDFN, "coordgen-newline", "Insert a line break", take_newline);
+    /* Not el_set(), which makes copies of such names that nothing frees. */
+    el_wset(libedit, EL_ADDFN, L"coordgen-paste", L"Insert what is pasted", take_paste);
+    el_wset(libedit, EL_ADDFN, L"coordgen-newline", L"Insert a line break", take_newline);
     if (!el_get(libedit, EL_EDITOR, &editor) && editor && !strcmp(editor, "vi")) {
         el_set(libedit, EL_BIND, "-a", "[200~", "coordgen-paste", NULL);
         return;

@@ -32,15 +32,27 @@ search() {
 # file:line of the code that matches a pattern; what stands in comments and string literals does not count
 code() {
     PATTERN=$1 perl -e '
-        my $pattern = $ENV{PATTERN};
+        my $pattern = qr/$ENV{PATTERN}/;
+        for my $file (@ARGV) {
+            open my $in, "<", "$ENV{STRIPPED}/$file" or next;
+            while (<$in>) { print "$file:$.\n" if /$pattern/; }
+        }' "${@:2}"
+}
+# Copies of the sources without comments and string literals, line for line.
+export STRIPPED
+STRIPPED=$(mktemp -d) || exit 2
+trap 'rm -rf "$STRIPPED"' EXIT
+strip_sources() {
+    perl -MFile::Basename -MFile::Path -e '
         for my $file (@ARGV) {
             open my $in, "<", $file or next;
             my $text = do { local $/; <$in> };
             $text =~ s{(/\*.*?\*/)|(//[^\n]*)|("(?:[^"\\\n]|\\.)*")|(\x27(?:[^\x27\\\n]|\\.)*\x27)}
                       {my $out = defined $3 ? "\"\"" : ""; my $all = $&; $out . ("\n" x ($all =~ tr/\n//))}gse;
-            my $line = 0;
-            for (split /\n/, $text) { $line++; print "$file:$line\n" if /$pattern/; }
-        }' "${@:2}"
+            File::Path::make_path("$ENV{STRIPPED}/" . dirname($file));
+            open my $out, ">", "$ENV{STRIPPED}/$file" or die "$file: $!\n";
+            print $out $text;
+        }' "$@"
 }
 
 if git rev-parse --git-dir >/dev/null 2>&1; then
@@ -50,6 +62,7 @@ else # a tarball
 fi
 pick() { printf '%s\n' "${files[@]}" | grep -E "$1"; }
 mapfile -t sources < <(pick '\.(c|h|inc)$')
+strip_sources "${sources[@]}"
 mapfile -t library < <(pick '^(base|quant|model|numeric|text|backends|scheduler|weights|spec|engine|importer|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
 mapfile -t programs < <(printf '%s\n' "${sources[@]}" | grep -v '^test/')
 mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/|test/fuzz/run-fuzz|test/run-check)' |
@@ -76,26 +89,25 @@ declare -A sees=(
     [eval]="base quant model numeric text backends scheduler weights spec engine importer eval"
     [bench]="base quant model numeric text backends scheduler weights spec engine importer eval bench"
 )
+# folder_of NAME PATH: sets the variable, for a process an include takes most of the time otherwise
 folder_of() {
-    case $1 in
-    client/ctl/*) echo client/ctl ;;
-    */*) echo "${1%%/*}" ;;
-    *) echo "" ;;
+    case $2 in
+    client/ctl/*) printf -v "$1" client/ctl ;;
+    */*) printf -v "$1" %s "${2%%/*}" ;;
+    *) printf -v "$1" '' ;;
     esac
 }
-for file in "${sources[@]}"; do
-    from=$(folder_of "$file")
+while IFS=: read -r file line include; do
+    folder_of from "$file"
     [ -n "${sees[$from]-}" ] || continue
-    while IFS=: read -r line include; do
-        to=$(folder_of "$include")
-        # A name without a folder is the public header, which programs outside include the same way.
-        [ -n "$to" ] || continue
-        case " ${sees[$from]} " in
-        *" $to "*) ;;
-        *) report include "$file" "$line" "$from must not see $to ($include)" ;;
-        esac
-    done < <(awk -F'"' '/^[ \t]*#[ \t]*include "/ { print NR ":" $2 }' "$file")
-done
+    folder_of to "$include"
+    # A name without a folder is the public header, which programs outside include the same way.
+    [ -n "$to" ] || continue
+    case " ${sees[$from]} " in
+    *" $to "*) ;;
+    *) report include "$file" "$line" "$from must not see $to ($include)" ;;
+    esac
+done < <(awk -F'"' '/^[ \t]*#[ \t]*include "/ { print FILENAME ":" FNR ":" $2 }' "${sources[@]}")
 
 # --- the layers of the daemon ---------------------------------------------------------------------------------------
 # A file of daemon/ sees its own module and those that ARCHITECTURE.md names before it: so there is no circle.
@@ -131,18 +143,20 @@ done < <(printf '%s\n' "${sources[@]}" | sed 's|.*/||' | sort | uniq -d)
 
 for file in "${sources[@]}"; do
     [[ $file == *.h ]] || continue
-    guard=COORDGEN_$(basename "$(dirname "$file")" | tr 'a-z-' 'A-Z_')_$(basename "$file" .h | tr 'a-z.-' 'A-Z__')_H
-    grep -qE '^#ifndef COORDGEN_[A-Z0-9_]+_H$' "$file" || report guard "$file" 1 "no include guard like $guard"
+    while IFS= read -r line; do
+        [[ $line =~ ^#ifndef\ COORDGEN_[A-Z0-9_]+_H$ ]] && continue 2
+    done <"$file"
+    report guard "$file" 1 "no include guard like COORDGEN_FOLDER_NAME_H"
 done
 
 # --- licence --------------------------------------------------------------------------------------------------------
 # Within the first two lines, behind a "#!" perhaps.
 mapfile -t licensed < <(pick '\.(c|h|inc|proto|py|sh|mk|map|conf|socket|in|1|catalog)$|^(Makefile|\.ci/run|tools/[^/.]*|packaging/completions/.*|test/(run-check|integration/run|fuzz/(run-fuzz|make-frame-seeds|make-jinja-seeds)))$' |
     grep -vE '^test/(golden|fuzz/corpus)/')
-for file in "${licensed[@]}"; do
-    head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0$' ||
-        report licence "$file" 1 "no line 'SPDX-License-Identifier: Apache-2.0' at the beginning"
-done
+while read -r file; do
+    report licence "$file" 1 "no line 'SPDX-License-Identifier: Apache-2.0' at the beginning"
+done < <(awk 'FNR <= 2 && /SPDX-License-Identifier: Apache-2.0$/ { has[FILENAME] = 1 }
+    END { for (i = 1; i < ARGC; i++) if (!has[ARGV[i]]) print ARGV[i] }' "${licensed[@]}")
 
 # --- calls ----------------------------------------------------------------------------------------------------------
 mains='^(daemon/coordgend|client/ctl/coordgenctl|eval/coordgen_eval|bench/coordgen_bench|train/coordgen_train_exit)\.c$'
@@ -241,10 +255,7 @@ while read -r rule file _; do
 done <test/lint.allow
 
 # --- told, not enforced ---------------------------------------------------------------------------------------------
-for file in "${sources[@]}"; do
-    n=$(wc -l <"$file")
-    [ "$n" -le 700 ] || echo "note: $file has $n lines: is it two modules?"
-done
+wc -l "${sources[@]}" | awk '$1 > 700 && $2 != "total" { print "note: " $2 " has " $1 " lines: is it two modules?" }'
 
 if [ "$broken" -gt 0 ]; then
     echo "lint: $broken broken rules"

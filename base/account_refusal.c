@@ -38,7 +38,7 @@ static void describe_system(char *text, size_t room_bytes) {
     ByteText size;
 
     for (size_t i = 0; i < ARRAY_LEN(resources); i++)
-        if (!getrlimit((__rlimit_resource_t)resources[i].resource, &limit) && limit.rlim_cur != RLIM_INFINITY) {
+        if (!getrlimit(resources[i].resource, &limit) && limit.rlim_cur != RLIM_INFINITY) {
             snprintf(text, room_bytes, "%s of %s is reached: raise it", resources[i].name,
                      byte_text(&size, limit.rlim_cur));
             return;

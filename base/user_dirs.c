@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
 #include "base/user_dirs.h"
 
 #include <errno.h>

@@ -182,7 +182,7 @@ search log-rate '\b(log_emit|sd_journal_\w+|v?syslog)\s*\(' 'past the count of l
 
 # What C libraries have in different ways has one place; else a build for musl or bionic breaks unseen.
 mapfile -t plain < <(printf '%s\n' "${library[@]}" | grep -vE '^base/(queue|kernel_call|c_library(_android)?)\.[ch]$')
-search c-library '#include <sys/queue\.h>|\b(statx|preadv2|secure_getenv|get_current_dir_name|pthread_\w+affinity_np|pthread_timedjoin_np)\s*\(' \
+search c-library '#include <sys/queue\.h>|__rlimit_resource_t|\b(statx|preadv2|secure_getenv|get_current_dir_name|pthread_\w+affinity_np|pthread_timedjoin_np)\s*\(' \
     'call base/queue.h, base/kernel_call.h or base/c_library.h' "${plain[@]}"
 
 # --- text -----------------------------------------------------------------------------------------------------------

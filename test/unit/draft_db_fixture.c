@@ -55,6 +55,19 @@ void draft_db_fixture_deinit(DraftDbFixture *fixture) {
     assert(!rmdir(fixture->top));
 }
 
+int draft_db_fixture_setup(void **state) {
+    static DraftDbFixture fixture;
+
+    draft_db_fixture_init(&fixture);
+    *state = &fixture;
+    return 0;
+}
+
+int draft_db_fixture_teardown(void **state) {
+    draft_db_fixture_deinit(*state);
+    return 0;
+}
+
 void draft_db_fixture_close(DraftDbFixture *fixture) {
     fixture->db = draft_db_free(fixture->db);
 }

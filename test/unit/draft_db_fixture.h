@@ -24,6 +24,9 @@ extern const uint8_t draft_db_fixture_tokenizer[DRAFT_DB_TOKENIZER_BYTES];
 
 void draft_db_fixture_init(DraftDbFixture *fixture);
 void draft_db_fixture_deinit(DraftDbFixture *fixture);
+/* Do both around a test of cmocka, whose state is the fixture. */
+int draft_db_fixture_setup(void **state);
+int draft_db_fixture_teardown(void **state);
 int draft_db_fixture_open(DraftDbFixture *fixture); /* closes what is open */
 void draft_db_fixture_close(DraftDbFixture *fixture);
 

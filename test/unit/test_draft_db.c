@@ -17,19 +17,6 @@
 #include "spec/draft_db_private.h"
 #include "test/unit/draft_db_fixture.h"
 
-static int setup(void **state) {
-    static DraftDbFixture fixture;
-
-    draft_db_fixture_init(&fixture);
-    *state = &fixture;
-    return 0;
-}
-
-static int teardown(void **state) {
-    draft_db_fixture_deinit(*state);
-    return 0;
-}
-
 static void assert_seeds(DraftDbFixture *fixture, uint32_t uid, const uint32_t *expected, size_t n) {
     uint32_t seeds[64];
 
@@ -377,7 +364,7 @@ static void test_draft_db_forget_bytes(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, draft_db_fixture_setup, draft_db_fixture_teardown)
     static const struct CMUnitTest tests[] = {
         TEST(test_draft_db_files),        TEST(test_draft_db_round_trips), TEST(test_draft_db_refuses),
         TEST(test_draft_db_stats),        TEST(test_draft_db_count),       TEST(test_draft_db_bytes),

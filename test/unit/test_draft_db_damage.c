@@ -24,19 +24,6 @@
 #include "spec/draft_db_private.h"
 #include "test/unit/draft_db_fixture.h"
 
-static int setup(void **state) {
-    static DraftDbFixture fixture;
-
-    draft_db_fixture_init(&fixture);
-    *state = &fixture;
-    return 0;
-}
-
-static int teardown(void **state) {
-    draft_db_fixture_deinit(*state);
-    return 0;
-}
-
 static bool there(const DraftDbFixture *fixture, const char *suffix) {
     char path[256];
 
@@ -445,7 +432,7 @@ static void test_draft_db_damage_killed(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, draft_db_fixture_setup, draft_db_fixture_teardown)
     static const struct CMUnitTest tests[] = {
         TEST(test_draft_db_damage_pages),      TEST(test_draft_db_damage_set_aside),
         TEST(test_draft_db_damage_log_alone),  TEST(test_draft_db_damage_rows),

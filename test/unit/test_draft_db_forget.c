@@ -25,19 +25,6 @@ enum {
     N = 120 /* documents at most */
 };
 
-static int setup(void **state) {
-    static DraftDbFixture fixture;
-
-    draft_db_fixture_init(&fixture);
-    *state = &fixture;
-    return 0;
-}
-
-static int teardown(void **state) {
-    draft_db_fixture_deinit(*state);
-    return 0;
-}
-
 static bool mounted(DraftDbFixture *fixture, unsigned int kib, const char *options) {
     bool is_mounted = draft_db_fixture_mount(fixture, kib, options);
 
@@ -235,7 +222,7 @@ static void test_draft_db_forget_file_limit(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, draft_db_fixture_setup, draft_db_fixture_teardown)
     static const struct CMUnitTest tests[] = {
         TEST(test_draft_db_forget_full_disk),          TEST(test_draft_db_forget_full_disk_which),
         TEST(test_draft_db_forget_full_disk_old_form), TEST(test_draft_db_forget_full_disk_set_aside),

@@ -20,19 +20,6 @@
 #include "spec/draft_db_transfer.h"
 #include "test/unit/draft_db_fixture.h"
 
-static int setup(void **state) {
-    static DraftDbFixture fixture;
-
-    draft_db_fixture_init(&fixture);
-    *state = &fixture;
-    return 0;
-}
-
-static int teardown(void **state) {
-    draft_db_fixture_deinit(*state);
-    return 0;
-}
-
 static int file_of(const void *data, size_t len_bytes) {
     int fd = memfd_create("export", MFD_CLOEXEC);
 
@@ -245,7 +232,7 @@ static void test_draft_db_transfer_too_long(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, draft_db_fixture_setup, draft_db_fixture_teardown)
     static const struct CMUnitTest tests[] = {
         TEST(test_draft_db_transfer_round_trip), TEST(test_draft_db_transfer_damaged),
         TEST(test_draft_db_transfer_hostile),    TEST(test_draft_db_transfer_all_or_nothing),

@@ -27,9 +27,9 @@ package_OPENBLAS := openblas
 package_LIBEDIT := libedit
 package_URING := liburing
 file_SYSTEMD := daemon/journal_sink
-file_OPENBLAS := quant/blas
+file_OPENBLAS := quant/rounding/blas
 file_LIBEDIT := client/ctl/ctl_edit
-file_URING := base/extent_uring
+file_URING := base/files/extent_uring
 default_of = $(if $(filter $(1),$(OFF_$(PLATFORM))),no,yes)
 $(foreach name,$(OPTIONAL),$(eval WITH_$(name) ?= $(call default_of,$(name))))
 $(foreach name,$(OPTIONAL),$(if $(filter yes no,$(WITH_$(name))),,$(error WITH_$(name)=$(WITH_$(name)): say yes or no)))
@@ -39,7 +39,7 @@ ABSENT := $(filter-out $(PRESENT),$(OPTIONAL))
 CHOSEN := $(foreach name,$(OPTIONAL),$(if $(filter $(WITH_$(name)),$(call default_of,$(name))),,$(if \
           $(filter yes,$(WITH_$(name))),with,without)-$(patsubst lib%,%,$(package_$(name)))))
 
-# --- folders of the system's service (base/paths.h, packaging/) ---------------------------------------------------------
+# --- folders of the system's service (base/files/paths.h, packaging/) ---------------------------------------------------------
 PATH_VARS := SYSCONFDIR VENDORDIR STATEDIR CACHEDIR RUNTIMEDIR MODELDIR API_SOCKET ADMIN_SOCKET
 ifeq ($(PLATFORM),android)
 SYSCONFDIR ?= /system/etc
@@ -147,16 +147,18 @@ X86_KERNELS := %__avx2.c %__avx512.c %__avx512vbmi.c %__avx512vnni.c %__avx512vn
 ARM_KERNELS := %__neon.c %__neondot.c %__i8mm.c
 OTHER_MACHINE := $(if $(filter x86_64-% amd64-%,$(MACHINE)),,$(X86_KERNELS)) $(if $(filter aarch64-%,$(MACHINE)),,$(ARM_KERNELS))
 LEFT_OUT := $(foreach name,$(ABSENT),$(file_$(name)).c) $(foreach name,$(PRESENT),$(file_$(name))_none.c) \
-            $(if $(filter android,$(PLATFORM)),base/c_library.c,base/c_library_android.c)
+            $(if $(filter android,$(PLATFORM)),base/system/c_library.c,base/system/c_library_android.c)
+# A folder, and its rooms down to the second floor.
+rooms = $(1) $(patsubst %/,%,$(wildcard $(addsuffix /*/,$(1)) $(addsuffix /*/*/,$(1))))
 src = $(filter-out $(OTHER_MACHINE) $(LEFT_OUT),$(sort $(wildcard $(addsuffix /*.c,$(1)))))
 objs = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
-BASE_SRC := $(call src,base)
-CORE_SRC := $(call src,quant model numeric text spec backends $(patsubst %/,%,$(wildcard backends/*/)) scheduler weights engine importer)
+BASE_SRC := $(call src,$(call rooms,base))
+CORE_SRC := $(call src,$(call rooms,quant model text spec backends scheduler weights engine importer))
 PROTO_SRC := $(call src,proto)
 CLIENT_SRC := $(call src,client)
-CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,client/ctl))
-DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,daemon))
+CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,$(call rooms,client/ctl)))
+DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,$(call rooms,daemon)))
 TRAIN_SRC := $(filter-out train/coordgen_train_exit.c,$(call src,train))
 EVAL_SRC := $(filter-out eval/coordgen_eval.c,$(call src,eval))
 BENCH_SRC := $(filter-out bench/coordgen_bench.c,$(call src,bench))

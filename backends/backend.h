@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A device: a table of operators on rows, behind which weights live in the device's own layout. The forward pass
- * (engine/forward.c) knows no device; a new one is a new folder with such a table. test/device holds any device against
+ * (engine/step/forward.c) knows no device; a new one is a new folder with such a table. test/device holds any device against
  * all that is said here; docs/porting.md is the way to a new one.
  *
  * Every operator works row by row: what it gives for a row must not depend on the other rows of the call, on their
@@ -19,10 +19,10 @@
 #include <stdint.h>
 
 #include "backends/batch.h"
-#include "base/account.h"
+#include "base/memory/account.h"
 #include "base/err.h"
-#include "base/worker_pool.h"
-#include "quant/grid.h"
+#include "base/system/worker_pool.h"
+#include "quant/format/grid.h"
 
 enum {
     BACKEND_E_MEMORY = 1,  /* a memory account's limit */
@@ -70,7 +70,7 @@ typedef struct LinearSource {
     uint32_t type;         /* GgmlType; GGML_I8: int8 rows with scales */
     const void *data;      /* row-major, n rows of k values; NULL with `packed` */
     const float *scales;   /* [n], GGML_I8 only */
-    const uint8_t *packed; /* GGML_I8: the matrix in the packed layout (quant/pack.h), or NULL; aligned to 64 */
+    const uint8_t *packed; /* GGML_I8: the matrix in the packed layout (quant/format/pack.h), or NULL; aligned to 64 */
     const int8_t *bits;    /* [n], with `packed`: width of every channel, 1..8 */
     Grid grid;             /* with `packed`: what the codes mean */
     uint32_t

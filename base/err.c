@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 int err_set(ErrText *err, int code, const char *format, ...) {
     va_list args;

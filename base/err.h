@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* Text of an error that the caller can show to a user: what, where, which value, what to do. Whole UTF-8 without
- * control characters, whatever the values are: it goes into replies (base/printable.h). */
+ * control characters, whatever the values are: it goes into replies (base/strings/printable.h). */
 typedef struct ErrText {
     char text[768];
 } ErrText;

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log_rate.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 static const char *const topic_names[_TOPIC_N] = {
     [TOPIC_BASE] = "base",     [TOPIC_MODEL] = "model",   [TOPIC_BACKEND] = "backend", [TOPIC_SCHED] = "sched",

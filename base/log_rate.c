@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 enum {
     ROWS = 256,

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 #define REDRAW_NS 100000000u     /* ten times a second */
 #define PLAIN_NS 10000000000u    /* not on a terminal */

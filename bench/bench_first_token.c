@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file_io.h"
-#include "base/page_cache.h"
+#include "base/files/file_io.h"
+#include "base/files/page_cache.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
 

@@ -10,9 +10,9 @@
 #include "bench/bench.h"
 #include "bench/machine.h"
 #include "bench/spec_answer.h"
-#include "engine/draft_timeline.h"
-#include "engine/self_draft.h"
-#include "spec/history.h"
+#include "engine/draft/draft_timeline.h"
+#include "engine/draft/self_draft.h"
+#include "spec/sources/history.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 

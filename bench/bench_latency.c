@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
 #include "engine/generation.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "spec/history.h"
+#include "spec/sources/history.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 #define WARM_TOKENS 8

@@ -8,7 +8,7 @@
 #include "bench/machine.h"
 #include "bench/spec_answer.h"
 #include "bench/spec_data.h"
-#include "spec/history.h"
+#include "spec/sources/history.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 

@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/nearest_word.h"
-#include "base/options.h"
-#include "base/standard_io.h"
+#include "base/strings/nearest_word.h"
+#include "base/strings/options.h"
+#include "base/files/standard_io.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
 #include "bench/spec_options.h"
 #include "engine/generation.h"
 #include "eval/eval.h"
-#include "quant/recipe_spec.h"
+#include "quant/format/recipe_spec.h"
 
 static const char help_head[] =
     "coordgen-bench VERB --model MODEL [OPTION...]\n"

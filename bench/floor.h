@@ -4,7 +4,7 @@
 #define COORDGEN_BENCH_FLOOR_H
 
 #include "base/err.h"
-#include "base/worker_pool.h"
+#include "base/system/worker_pool.h"
 #include "bench/peak.h"
 #include "bench/report.h"
 

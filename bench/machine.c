@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 
 uint64_t machine_ns(void) {
     struct timespec now;

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/page_cache.h"
+#include "base/files/page_cache.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
-#include "weights/weights_image.h"
+#include "weights/image/weights_image.h"
 
 enum {
     COLD_EVENTS = 1 << 17, /* of a turn's trace */

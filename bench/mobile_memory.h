@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "base/account.h"
+#include "base/memory/account.h"
 
 /* Memory that no account has, beside what the process began with: small allocations of its own and of libraries,
  * stacks, pages of mapped files. */

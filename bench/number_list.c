@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/number_list.h"
 
-#include "base/decimal.h"
+#include "base/strings/decimal.h"
 
 /* Where the number ends; NULL: it is none in the range. */
 static const char *take(const char *text, size_t least, size_t most, size_t *valuep) {

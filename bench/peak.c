@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 
 enum {
     ROUNDS = 12500, /* of a piece of work */

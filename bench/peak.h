@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/worker_pool.h"
+#include "base/system/worker_pool.h"
 
 #define PEAK_TRIES 16
 

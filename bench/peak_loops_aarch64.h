@@ -5,7 +5,7 @@
 #define COORDGEN_BENCH_PEAK_LOOPS_AARCH64_H
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "bench/peak.h"
 
 #define EIGHT(text) text("0") text("1") text("2") text("3") text("4") text("5") text("6") text("7")

@@ -4,7 +4,7 @@
 #define COORDGEN_BENCH_PEAK_LOOPS_X86_64_H
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "bench/peak.h"
 
 #define SIX(text) text("0") text("1") text("2") text("3") text("4") text("5")

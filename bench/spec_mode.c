@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/str_buf.h"
+#include "base/strings/str_buf.h"
 
 #define SOURCE(name) (1u << SPECULATION_##name)
 

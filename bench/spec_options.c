@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/spec_options.h"
 
-#include "base/decimal.h"
+#include "base/strings/decimal.h"
 
 const Option spec_options[SPEC_OPTIONS] = {
     [SPEC_OPT_DATA] = { "data", 'd', "FILE",

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_BENCH_SPEC_OPTIONS_H
 #define COORDGEN_BENCH_SPEC_OPTIONS_H
 
-#include "base/options.h"
+#include "base/strings/options.h"
 #include "bench/bench.h"
 
 enum { /* indices into the table */

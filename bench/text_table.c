@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/decimal.h"
-#include "base/utf8.h"
+#include "base/strings/decimal.h"
+#include "base/strings/utf8.h"
 
 enum {
     GAP = 2,               /* spaces between columns */

@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "base/err.h"
-#include "base/str_buf.h"
+#include "base/strings/str_buf.h"
 #include "scheduler/trace.h"
 
 /* Of the picture. */

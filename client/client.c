@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "base/c_library.h"
+#include "base/system/c_library.h"
 #include "base/clock.h"
 #include "client/client_internal.h"
 #include "proto/proto_check.h"

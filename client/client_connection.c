@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/c_library.h"
+#include "base/system/c_library.h"
 #include "base/clock.h"
 #include "client/client_internal.h"
 #include "client/service_socket.h"

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "client/client_internal.h"
 
 enum {

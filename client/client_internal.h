@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "base/str_buf.h"
+#include "base/strings/str_buf.h"
 #include "client/coordgen-client.h"
 #include "proto/frame.h"
 

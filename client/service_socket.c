@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/paths.h"
-#include "base/user_dirs.h"
+#include "base/files/paths.h"
+#include "base/files/user_dirs.h"
 
 /* Tells whether somebody listens at @path. A socket file outlives a service that was killed. */
 static bool is_served(const char *path) {

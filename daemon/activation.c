@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/decimal.h"
-#include "base/printable.h"
+#include "base/strings/decimal.h"
+#include "base/strings/printable.h"
 
 /* sd_listen_fds(3): descriptors follow each other from here. */
 #define SYSTEMD_FDS_START 3

@@ -10,15 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/log.h"
-#include "base/paths.h"
-#include "base/machine_limits.h"
-#include "base/nearest_word.h"
-#include "base/options.h"
-#include "base/printable.h"
-#include "base/str_buf.h"
-#include "base/user_dirs.h"
+#include "base/files/paths.h"
+#include "base/system/machine_limits.h"
+#include "base/strings/nearest_word.h"
+#include "base/strings/options.h"
+#include "base/strings/printable.h"
+#include "base/strings/str_buf.h"
+#include "base/files/user_dirs.h"
 #include "daemon/config_table.h"
 #include "model/model_dir.h"
 

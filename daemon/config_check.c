@@ -10,16 +10,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "daemon/journal.h"
-#include "daemon/listener.h"
-#include "daemon/model_registry.h"
+#include "daemon/net/listener.h"
+#include "daemon/models/model_registry.h"
 #include "daemon/server.h"
 #include "daemon/service.h"
 #include "model/model_dir.h"
-#include "spec/draft_db.h"
+#include "spec/db/draft_db.h"
 
 /* Texts of modules begin with the value; the setting's name comes before. */
 static int named(ErrText *err, const char *name) {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/nearest_word.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/nearest_word.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 #include "daemon/config_table.h"
 
 #define SECTIONS_MAX 1024

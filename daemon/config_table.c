@@ -6,13 +6,13 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/cpu.h"
-#include "base/decimal.h"
+#include "base/system/cpu.h"
+#include "base/strings/decimal.h"
 #include "base/log.h"
-#include "base/nearest_word.h"
-#include "base/printable.h"
+#include "base/strings/nearest_word.h"
+#include "base/strings/printable.h"
 #include "daemon/journal.h"
-#include "daemon/pair_list.h"
+#include "daemon/models/pair_list.h"
 #include "engine/generation.h"
 #include "proto/frame.h"
 #include "spec/speculator.h"

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log_rate.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "daemon/journal_sink.h"
 
 static const JournalSink *to_journal; /* NULL: stderr; const after journal_open() */

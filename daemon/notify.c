@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/decimal.h"
+#include "base/strings/decimal.h"
 #include "base/log.h"
 
 /* A manager that is slow to read must not hold the loop up: sd_notify() itself would wait for it without end. */

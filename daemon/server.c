@@ -8,14 +8,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/account_refusal.h"
+#include "base/memory/account_refusal.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_rate.h"
-#include "base/printable.h"
-#include "daemon/handlers.h"
+#include "base/strings/printable.h"
+#include "daemon/handlers/handlers.h"
 #include "daemon/notify.h"
-#include "daemon/places.h"
+#include "daemon/net/places.h"
 
 enum {
     TICK_MS = 250,

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_DAEMON_SERVER_H
 #define COORDGEN_DAEMON_SERVER_H
 
-#include "daemon/listener.h"
+#include "daemon/net/listener.h"
 #include "daemon/service.h"
 
 typedef struct Server { /* all loop */

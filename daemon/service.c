@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/model_drafts.h"
+#include "daemon/models/model_drafts.h"
 
 enum {
     NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/log.h"
-#include "base/str_buf.h"
-#include "base/utf8.h"
+#include "base/strings/str_buf.h"
+#include "base/strings/utf8.h"
 
 static const char seal[] = "sha256 ";
 

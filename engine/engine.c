@@ -7,15 +7,15 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/account_refusal.h"
+#include "base/memory/account_refusal.h"
 #include "base/clock.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "engine/engine_private.h"
-#include "model/hparams_keys.h"
-#include "model/package_checksum.h"
-#include "text/tokenizer_load.h"
+#include "model/hparams/hparams_keys.h"
+#include "model/package/package_checksum.h"
+#include "text/tokenizer/tokenizer_load.h"
 
 /* They grow while weights arrive. */
 static void fill_weight_bytes(Engine *engine) {

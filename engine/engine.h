@@ -8,26 +8,26 @@
 #include <stdint.h>
 
 #include "backends/backend.h"
-#include "base/account.h"
+#include "base/memory/account.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "base/err.h"
-#include "base/worker_pool.h"
-#include "engine/prefix_cache.h"
+#include "base/system/worker_pool.h"
+#include "engine/kv/prefix_cache.h"
 #include "engine/sampling_defaults.h"
-#include "spec/context_map.h"
-#include "spec/tree_pruning.h"
+#include "spec/sources/context_map.h"
+#include "spec/tree/tree_pruning.h"
 #include "scheduler/op_placement.h"
 #include "scheduler/op_queues.h"
 #include "scheduler/trace.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
-#include "weights/image_report.h"
-#include "weights/layer_reader.h"
-#include "weights/weight_stream.h"
-#include "weights/weights_check.h"
-#include "weights/weights_graphs.h"
-#include "weights/weights_memory.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
+#include "weights/image/image_report.h"
+#include "weights/ring/layer_reader.h"
+#include "weights/residency/weight_stream.h"
+#include "weights/residency/weights_check.h"
+#include "weights/graphs/weights_graphs.h"
+#include "weights/residency/weights_memory.h"
 
 enum {
     ENGINE_E_MODEL = 1,     /* the file is corrupt or holds something not supported; the text says what */
@@ -66,7 +66,7 @@ typedef struct EngineOptions {
     const BackendDevice *own_device; /* one that is not among those; NULL: `device` */
     Isa isa;                         /* ISA_BEST, or the level to stay within (cpu device) */
     uint32_t chunk_tokens;           /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: as the device does best with */
-    bool no_pipeline;                /* every operator of a step is split over all threads (engine/row_groups) */
+    bool no_pipeline;                /* every operator of a step is split over all threads (engine/step/row_groups) */
     uint32_t group_rows;             /* of the pipeline, at least so many; 0: as the device does best with */
     bool preemption;                 /* memory for a second step, while one has made way */
     WorkerPool *pool;                /* outlives the engine; used by the thread that computes */
@@ -79,13 +79,13 @@ typedef struct EngineOptions {
     const char *cache_dir;  /* with WEIGHTS_CHECKING_NEW: where packages that were compared are noted; NULL: nowhere */
     bool arriving;          /* the engine is there before its weights: see engine_arrive() */
     const char *image_path; /* of a package: where the image of its weights is, or is made behind the load; NULL:
-                                  * neither (weights/weights_image) */
+                                  * neither (weights/image/weights_image) */
     /* Of a package: how much of the weights is in memory; zero: all. The rest is read from an image, layer by layer, in
      * every step, and image_path must not be NULL. new_image: one that is there is not used but made anew. flash_limit:
      * how fast it is read at most, to behave like a slower disk. */
     WeightsMemory weights_memory;
     bool new_image;
-    bool optional_image; /* one that is not needed is only made where the disk has room (weights/image_room) */
+    bool optional_image; /* one that is not needed is only made where the disk has room (weights/image/image_room) */
     ReadLimit flash_limit;
     bool limits_all;              /* all that is read of a package is as slow, together with them */
     GraphsOptions graphs;         /* on a device of static graphs, which wants image_path too */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/thread.h"
+#include "base/system/thread.h"
 
 static const BackendDevice engine_devices[] = {
 #define DEVICE(enumerator, name, reads_packages, has_graphs, make) { name, reads_packages, make, has_graphs },

@@ -4,15 +4,15 @@
 #define COORDGEN_ENGINE_ENGINE_PRIVATE_H
 
 #include "backends/backend.h"
-#include "engine/early_exit.h"
+#include "engine/draft/early_exit.h"
 #include "engine/engine.h"
-#include "engine/kv_page.h"
-#include "engine/layer_ops.h"
-#include "engine/prefix_cache.h"
-#include "engine/queue_profile.h"
-#include "engine/row_groups.h"
-#include "model/hparams.h"
-#include "model/package.h"
+#include "engine/kv/kv_page.h"
+#include "engine/step/layer_ops.h"
+#include "engine/kv/prefix_cache.h"
+#include "engine/step/queue_profile.h"
+#include "engine/step/row_groups.h"
+#include "model/hparams/hparams.h"
+#include "model/package/package.h"
 #include "spec/speculation_memory.h"
 #include "weights/weights.h"
 

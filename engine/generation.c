@@ -7,8 +7,8 @@
 
 #include "engine/generation_private.h"
 
-#include "base/account_refusal.h"
-#include "base/byte_text.h"
+#include "base/memory/account_refusal.h"
+#include "base/strings/byte_text.h"
 
 void generation_keep(Generation *generation, bool grows) {
     const GenerationOptions *options = &generation->options;

@@ -6,8 +6,8 @@
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "scheduler/priority.h"
-#include "spec/history.h"
-#include "spec/prompt_rule.h"
+#include "spec/sources/history.h"
+#include "spec/control/prompt_rule.h"
 #include "spec/speculator.h"
 
 enum {
@@ -65,7 +65,7 @@ typedef struct GenerationSpeculation {
     bool head_on_demand; /* the head runs at rows where the text goes, one after the other, not at all drafts, unless a
                           * source wants to know what is likely at all of them */
     GenerationPruning pruning;
-    float pruning_threshold; /* of GENERATION_PRUNING_ALWAYS (spec/tree_pruning.h), below 0; 0: the highest that the
+    float pruning_threshold; /* of GENERATION_PRUNING_ALWAYS (spec/tree/tree_pruning.h), below 0; 0: the highest that the
                               * control tries */
     GenerationWatchFn *on_watched; /* of GENERATION_PRUNING_WATCHED */
     void *on_watched_arg;
@@ -74,7 +74,7 @@ typedef struct GenerationSpeculation {
     DraftModel model; /* for the source of that name, of this generation alone: outlives it. Without ops: none. Thread:
                         * likewise */
     uint32_t self_layers; /* where there is no such model: the first layers of the model itself draft, so many; 0: none
-                           * (engine/self_draft.h) */
+                           * (engine/draft/self_draft.h) */
 } GenerationSpeculation;
 
 #define GENERATION_STOPS_MAX 8

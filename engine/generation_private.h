@@ -4,10 +4,10 @@
 #ifndef COORDGEN_ENGINE_GENERATION_PRIVATE_H
 #define COORDGEN_ENGINE_GENERATION_PRIVATE_H
 
-#include "engine/drafting.h"
+#include "engine/draft/drafting.h"
 #include "engine/engine_private.h"
 #include "engine/repetition_check.h"
-#include "engine/self_draft.h"
+#include "engine/draft/self_draft.h"
 
 struct Generation {
     Engine *engine;

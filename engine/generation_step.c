@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/generation_private.h"
-#include "spec/draft_share.h"
+#include "spec/tree/draft_share.h"
 
 static bool in_prefill(const Generation *generation) {
     return sequence_n_tokens(generation->sequence) < generation->n_prompt;

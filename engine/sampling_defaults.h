@@ -4,7 +4,7 @@
 #define COORDGEN_ENGINE_SAMPLING_DEFAULTS_H
 
 #include "engine/sampler.h"
-#include "model/gguf.h"
+#include "model/gguf/gguf.h"
 
 typedef enum SamplingField {
     SAMPLING_TEMPERATURE,

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/decimal.h"
+#include "base/strings/decimal.h"
 #include "base/log.h"
-#include "base/nearest_word.h"
-#include "base/options.h"
-#include "base/standard_io.h"
+#include "base/strings/nearest_word.h"
+#include "base/strings/options.h"
+#include "base/files/standard_io.h"
 #include "eval/eval.h"
-#include "quant/recipe_spec.h"
+#include "quant/format/recipe_spec.h"
 
 static const char help_head[] =
     "coordgen-eval VERB [FILE] --model MODEL [OPTION...]\n"

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "eval/eval.h"
 #include "model/json_text.h"
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "engine/draft_timeline.h"
+#include "engine/draft/draft_timeline.h"
 #include "engine/generation.h"
 #include "eval/eval.h"
 #include "eval/matrix_company.h"

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/progress.h"
 #include "eval/eval.h"
-#include "importer/import_method.h"
-#include "model/package.h"
-#include "weights/weights_image.h"
+#include "importer/methods/import_method.h"
+#include "model/package/package.h"
+#include "weights/image/weights_image.h"
 
 /* Whether the file is a package already. */
 static int is_package(const char *path, bool *yesp, ErrText *err) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "eval/eval.h"
 #include "eval/svg_plot.h"
 

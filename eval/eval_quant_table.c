@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "eval/quant_table.h"
 #include "eval/svg_plot.h"
 #include "model/json_text.h"

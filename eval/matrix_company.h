@@ -5,7 +5,7 @@
 
 #include "engine/generation.h"
 #include "eval/matrix_output.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 typedef struct Company {
     Generation *others[2];

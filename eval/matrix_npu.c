@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "eval/matrix_way.h"
-#include "model/package.h"
+#include "model/package/package.h"
 
 /* Of the short ones each policy, order and placement is in one, with a tree or a chain. Unit tests have more pairs of
  * them, on small models. */

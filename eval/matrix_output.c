@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 int matrix_output_init(MatrixOutput *output, size_t room, size_t n_vocab) {
     *output = (MatrixOutput){ .room = room, .n_vocab = n_vocab };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eval/matrix_way.h"
 
-#include "engine/self_draft.h"
+#include "engine/draft/self_draft.h"
 
 #define ALL_SOURCES ((1u << _SPECULATION_N) - 1)
 #define MODEL (1u << SPECULATION_MODEL)

@@ -4,7 +4,7 @@
 #define COORDGEN_EVAL_QUANT_TABLE_H
 
 #include "eval/eval.h"
-#include "quant/recipe_spec.h"
+#include "quant/format/recipe_spec.h"
 #include "eval/table_store.h"
 
 #define QUANT_TABLE_ROWS_MAX 64

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 #define HEIGHT 480
 #define LEFT 80

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/str_buf.h"
+#include "base/strings/str_buf.h"
 
 typedef struct SvgPoint {
     double x, y;       /* finite; above 0 on a logarithmic axis */

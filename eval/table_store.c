@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "model/json_text.h"
 
 #define FORMAT 1

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
 

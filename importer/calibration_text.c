@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 /* Generated from importer/calibration.txt by the Makefile: an array needs no assembler of the target, and its text is
  * in the dependencies, which an .incbin is not. */

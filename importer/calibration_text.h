@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/file_io.h"
-#include "text/tokenizer.h"
+#include "base/files/file_io.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum {
     CALIBRATION_E_UNUSABLE = 1, /* not a regular file, empty, too long, or not UTF-8 text; the text says which */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of packages in the cache folder, and the memory of which source file has which hash (base/file_note). */
+/* Names of packages in the cache folder, and the memory of which source file has which hash (base/files/file_note). */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file_note.h"
-#include "base/user_dirs.h"
+#include "base/files/file_note.h"
+#include "base/files/user_dirs.h"
 #include "importer/import_private.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/gguf_parts.h"
 
 #define NAME_MAX_BYTES 100
 #define SETTINGS_BYTES 120 /* with the rest, and the journal's suffix, a name that file systems take */

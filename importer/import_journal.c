@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 #define JOURNAL_VERSION 1
 #define JOURNAL_MAX_BYTES (256u << 20)

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "importer/import_private.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 
 #define PANEL_BYTES (8u << 20)
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "importer/import_private.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 #include "quant/rotate.h"
 
 void import_plan_deinit(ImportPlan *plan) {

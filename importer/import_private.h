@@ -8,13 +8,13 @@
 
 #include <sys/stat.h>
 
-#include "base/worker_pool.h"
+#include "base/system/worker_pool.h"
 #include "importer/import_journal.h"
-#include "importer/import_method.h"
+#include "importer/methods/import_method.h"
 #include "importer/importer.h"
-#include "model/gguf_writer.h"
-#include "model/package.h"
-#include "model/package_checksum.h"
+#include "model/gguf/gguf_writer.h"
+#include "model/package/package.h"
+#include "model/package/package_checksum.h"
 
 /* --- import_source.c ---------------------------------------------------------------------------------------------- */
 

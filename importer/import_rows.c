@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "importer/import_private.h"
-#include "quant/recipe_spec.h"
+#include "quant/format/recipe_spec.h"
 #include "quant/rotate.h"
 
 #define BATCH_BYTES (256u << 10)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str_buf.h"
+#include "base/strings/str_buf.h"
 #include "importer/import_private.h"
 
 size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MAX]) {

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "importer/import_private.h"
-#include "model/gguf_kind.h"
-#include "model/gguf_parts.h"
-#include "model/hparams_keys.h"
+#include "model/gguf/gguf_kind.h"
+#include "model/gguf/gguf_parts.h"
+#include "model/hparams/hparams_keys.h"
 
 #define HASH_BLOCK_BYTES (1u << 20)
 
@@ -39,7 +39,7 @@ uint64_t import_source_len_bytes(const ImportSource *source) {
     return len_bytes;
 }
 
-/* The families that text/tokenizer.h builds; quick. Whether it can build this one shows in make_package(). */
+/* The families that text/tokenizer/tokenizer.h builds; quick. Whether it can build this one shows in make_package(). */
 static int check_tokenizer(const ImportSource *source, ErrText *err) {
     const GgufArray *tokens;
     GgufString model;

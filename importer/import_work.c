@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 #include "importer/import_private.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 
 #define THREADS_MAX 64
 #define BITS_STEPS 128 /* a budget of bytes is met to 1/128 bit */

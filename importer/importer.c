@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/account_refusal.h"
+#include "base/memory/account_refusal.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "importer/import_private.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 const char *import_stage_name(ImportStage stage) {
     static const char *const names[] = { "hashing", "waiting", "measuring", "resuming", "converting", "writing" };

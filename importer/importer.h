@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/file_io.h"
-#include "quant/recipe.h"
+#include "base/files/file_io.h"
+#include "quant/format/recipe.h"
 
 enum {
     IMPORT_E_UNSUPPORTED = 1, /* an architecture, tensor type, tokenizer or kind of file that is refused by name */

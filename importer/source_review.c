@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-#include "base/printable.h"
-#include "model/hparams.h"
-#include "model/hparams_keys.h"
-#include "model/package.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "base/strings/printable.h"
+#include "model/hparams/hparams.h"
+#include "model/hparams/hparams_keys.h"
+#include "model/package/package.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 typedef struct Review {
     const GgufFile *file;

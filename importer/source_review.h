@@ -5,7 +5,7 @@
 #define COORDGEN_IMPORTER_SOURCE_REVIEW_H
 
 #include "base/err.h"
-#include "model/gguf.h"
+#include "model/gguf/gguf.h"
 
 typedef enum SourceFate {
     SOURCE_USED,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/printable.h"
-#include "base/str_buf.h"
+#include "base/strings/printable.h"
+#include "base/strings/str_buf.h"
 
 json_t *json_text_n(const char *data, size_t len_bytes) {
     _cleanup_(str_buf_deinit) StrBuf clean = STR_BUF_NULL;

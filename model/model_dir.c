@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/paths.h"
-#include "base/user_dirs.h"
+#include "base/files/paths.h"
+#include "base/files/user_dirs.h"
 
 /**
  * model_dir_default() - write the folder of models that counts where none is named

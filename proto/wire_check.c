@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 /* Bytes that are left of a message, and the way down to it. */
 typedef struct Walk {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "quant/grid.h"
+#include "quant/format/grid.h"
 
 /* Weights that get one width: a tensor, a block of 16 channels, a channel. */
 typedef struct BitGroup {

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
-#include "quant/grid.h"
-#include "quant/scale_search.h"
+#include "quant/format/grid.h"
+#include "quant/rounding/scale_search.h"
 
 enum {
     N_LANES = 16

@@ -10,10 +10,10 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "quant/bit_allocation.h"
-#include "quant/grid.h"
+#include "quant/format/grid.h"
 #include "quant/relative_error.h"
-#include "quant/round.h"
-#include "quant/scale_search.h"
+#include "quant/rounding/round.h"
+#include "quant/rounding/scale_search.h"
 
 /* --- factors ------------------------------------------------------------------------------------------------------ */
 

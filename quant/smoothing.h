@@ -23,8 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/worker_pool.h"
-#include "quant/grid.h"
+#include "base/system/worker_pool.h"
+#include "quant/format/grid.h"
 
 enum {
     SMOOTHING_E_NOT_FINITE = 1, /* a weight or an input is not finite */

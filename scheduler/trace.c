@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file_io.h"
-#include "base/str_buf.h"
+#include "base/files/file_io.h"
+#include "base/strings/str_buf.h"
 
 /* Text that is gathered before it is written. */
 #define PART_BYTES 65536

@@ -15,7 +15,7 @@
 #include <assert.h>
 #include <time.h>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 
 #define SPINS 2000   /* before a thread that waits takes a nap; 30 to 100 us, and most waits are shorter */
 #define NAP_NS 50000 /* the first one, and the system adds about as much; operators of 64 rows take 0.2 to 10 ms */

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/worker_pool.h"
+#include "base/system/worker_pool.h"
 #include "scheduler/op_graph.h"
 
 #define WAVEFRONT_GROUPS_MAX 64

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 static const char *const source_names[_SPECULATION_N] = {
     [SPECULATION_LOOKUP] = "lookup",   [SPECULATION_SAM] = "sam",

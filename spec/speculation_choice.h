@@ -21,7 +21,7 @@ typedef enum SpeculationSource {
 
 /* How trees are grown. All but the first are baselines: they grow from the draft model's own probabilities alone. */
 typedef enum SpeculationPolicy {
-    POLICY_OURS,     /* all sources in one tree, by learned chances (spec/draft_rounds.h); zero, so that it is the
+    POLICY_OURS,     /* all sources in one tree, by learned chances (spec/tree/draft_rounds.h); zero, so that it is the
                       * default */
     POLICY_FLASH_AR, /* no drafts */
     POLICY_CHAIN_SD, /* a chain of fixed length */

@@ -4,11 +4,11 @@
 #ifndef COORDGEN_SPEC_SPECULATION_MEMORY_H
 #define COORDGEN_SPEC_SPECULATION_MEMORY_H
 
-#include "base/account.h"
-#include "spec/prompt_rule.h"
-#include "spec/row_times.h"
-#include "spec/source_stats.h"
-#include "spec/speculation_control.h"
+#include "base/memory/account.h"
+#include "spec/control/prompt_rule.h"
+#include "spec/control/row_times.h"
+#include "spec/tree/source_stats.h"
+#include "spec/control/speculation_control.h"
 
 enum {
     SPECULATION_USERS_MAX = 64 /* whoever was longest away makes way */

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <math.h>
 
-#include "spec/calibration.h"
-#include "spec/continuation_table.h"
-#include "spec/draft_reuse.h"
-#include "spec/drafter_lookup.h"
-#include "spec/drafter_sam.h"
+#include "spec/sources/calibration.h"
+#include "spec/sources/continuation_table.h"
+#include "spec/sources/draft_reuse.h"
+#include "spec/sources/drafter_lookup.h"
+#include "spec/sources/drafter_sam.h"
 
 static_assert((int)_SPECULATION_N <= (int)DRAFT_SOURCES_MAX, "a source has a number in the tree");
 

@@ -63,7 +63,7 @@ fi
 pick() { printf '%s\n' "${files[@]}" | grep -E "$1"; }
 mapfile -t sources < <(pick '\.(c|h|inc)$')
 strip_sources "${sources[@]}"
-mapfile -t library < <(pick '^(base|quant|model|numeric|text|backends|scheduler|weights|spec|engine|importer|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
+mapfile -t library < <(pick '^(base|quant|model|text|backends|scheduler|weights|spec|engine|importer|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
 mapfile -t programs < <(printf '%s\n' "${sources[@]}" | grep -v '^test/')
 mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/|test/fuzz/run-fuzz|test/run-check)' |
     grep -vE '^test/golden/|\.bin$')
@@ -71,28 +71,31 @@ mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket
 # --- the direction of includes ------------------------------------------------------------------------------------
 declare -A sees=(
     [base]="base"
-    [numeric]="base numeric"
+    [backends/numeric]="base backends/numeric"
     [quant]="base quant"
     [model]="base quant model"
     [text]="base quant model text"
-    [backends]="base quant numeric backends"
-    [scheduler]="base quant numeric backends scheduler"
-    [weights]="base quant model numeric backends scheduler weights"
+    [backends]="base quant backends/numeric backends"
+    [scheduler]="base quant backends/numeric backends scheduler"
+    [weights]="base quant model backends/numeric backends scheduler weights"
     [spec]="base spec"
-    [engine]="base quant model numeric text backends scheduler weights spec engine"
+    [engine]="base quant model backends/numeric text backends scheduler weights spec engine"
     [proto]="base proto"
     [client]="base proto client"
-    [importer]="base quant model numeric text backends scheduler weights engine importer"
+    [importer]="base quant model backends/numeric text backends scheduler weights engine importer"
     [client/ctl]="base proto client client/ctl quant model importer eval"
-    [daemon]="base quant model numeric text backends scheduler weights spec engine importer proto daemon"
-    [train]="base quant model numeric text backends scheduler weights spec engine importer train"
-    [eval]="base quant model numeric text backends scheduler weights spec engine importer eval"
-    [bench]="base quant model numeric text backends scheduler weights spec engine importer eval bench"
+    [daemon]="base quant model backends/numeric text backends scheduler weights spec engine importer proto daemon"
+    [train]="base quant model backends/numeric text backends scheduler weights spec engine importer train"
+    [eval]="base quant model backends/numeric text backends scheduler weights spec engine importer eval"
+    [bench]="base quant model backends/numeric text backends scheduler weights spec engine importer eval bench"
 )
 # folder_of NAME PATH: sets the variable, for a process an include takes most of the time otherwise
 folder_of() {
     case $2 in
-    client/ctl/*) printf -v "$1" client/ctl ;;
+    client/ctl/* | backends/numeric/*)
+        local room=${2#*/}
+        printf -v "$1" %s "${2%%/*}/${room%%/*}"
+        ;;
     */*) printf -v "$1" %s "${2%%/*}" ;;
     *) printf -v "$1" '' ;;
     esac
@@ -167,7 +170,7 @@ search unbounded '\b(strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strncpy|strncat|
 search number '\b(atoi|atol|atoll|atof)\s*\(' 'cannot tell an error: strtoul and friends' "${sources[@]}"
 search thread-unsafe '\b(strtok|localtime|gmtime|ctime|asctime|rand|srand|readdir_r)\s*\(' \
     'not safe with threads, or not the same everywhere: strtok_r, localtime_r, sampler_uniform' "${library[@]}"
-search map '\bmmap(64)?\s*\(' 'maps of files are made by base/file_io, where they survive a cut of the file (docs/loading.md)' \
+search map '\bmmap(64)?\s*\(' 'maps of files are made by base/files/file_io, where they survive a cut of the file (docs/loading.md)' \
     "${programs[@]}"
 search shell '\b(system|popen)\s*\(' 'no shell' "${library[@]}"
 mapfile -t quiet < <(printf '%s\n' "${library[@]}" | grep -vE "^client/ctl/|$mains")
@@ -175,15 +178,15 @@ search print '(?<!format\()\b((printf|puts|putchar|perror)\s*\(|fprintf\s*\(\s*s
 
 # --- the log --------------------------------------------------------------------------------------------------------
 # Whoever can repeat a line of the log is counted by user: what knows its client says whose line it is.
-mapfile -t clients < <(pick '^daemon/(connection|handlers|inlet|job|peer|places|refusal|reply|request|admission|session|user)[a-z_]*\.c$')
+mapfile -t clients < <(pick '^daemon/(net|users|requests|handlers)/|^daemon/engine/job\.c$' | grep '\.c$')
 search log-user '\blog_(error|warn|notice|info)\s*\(' 'a client can repeat it: log_info_of(uid, ...) and friends' "${clients[@]}"
 mapfile -t unlimited < <(printf '%s\n' "${library[@]}" | grep -vE '^(base/log(_rate)?|daemon/journal(_sink)?)\.[ch]$')
 search log-rate '\b(log_emit|sd_journal_\w+|v?syslog)\s*\(' 'past the count of lines that are the same (base/log_rate.h)' "${unlimited[@]}"
 
 # What C libraries have in different ways has one place; else a build for musl or bionic breaks unseen.
-mapfile -t plain < <(printf '%s\n' "${library[@]}" | grep -vE '^base/(queue|kernel_call|c_library(_android)?)\.[ch]$')
+mapfile -t plain < <(printf '%s\n' "${library[@]}" | grep -vE '^base/(queue|system/kernel_call|system/c_library(_android)?)\.[ch]$')
 search c-library '#include <sys/queue\.h>|__rlimit_resource_t|\b(statx|preadv2|secure_getenv|get_current_dir_name|pthread_\w+affinity_np|pthread_timedjoin_np)\s*\(' \
-    'call base/queue.h, base/kernel_call.h or base/c_library.h' "${plain[@]}"
+    'call base/queue.h, base/system/kernel_call.h or base/system/c_library.h' "${plain[@]}"
 
 # --- text -----------------------------------------------------------------------------------------------------------
 for rule in $'tab:\t:a tab; the sources are indented by 4 spaces' 'trailing: $:white space at the end of the line'; do

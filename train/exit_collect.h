@@ -3,7 +3,7 @@
 #ifndef COORDGEN_TRAIN_EXIT_COLLECT_H
 #define COORDGEN_TRAIN_EXIT_COLLECT_H
 
-#include "engine/draft_pair.h"
+#include "engine/draft/draft_pair.h"
 #include "engine/engine.h"
 #include "train/exit_set.h"
 

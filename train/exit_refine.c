@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/engine_private.h"
-#include "quant/blas.h"
+#include "quant/rounding/blas.h"
 #include "train/exit_ridge.h"
 
 enum {

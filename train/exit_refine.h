@@ -4,7 +4,7 @@
 #ifndef COORDGEN_TRAIN_EXIT_REFINE_H
 #define COORDGEN_TRAIN_EXIT_REFINE_H
 
-#include "base/worker_pool.h"
+#include "base/system/worker_pool.h"
 #include "engine/engine.h"
 #include "train/exit_loss.h"
 

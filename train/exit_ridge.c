@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/blas.h"
+#include "quant/rounding/blas.h"
 
 #define PIECE 64 /* rows of a matrix that one call of the library computes */
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/worker_pool.h"
+#include "base/system/worker_pool.h"
 
 /* Embedded; of states u and targets t: sums of u u^T, (t - u) u^T, u and t - u. */
 typedef struct ExitRidge {

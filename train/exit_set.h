@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 enum {
     EXIT_CHOICES = 8,    /* of the draft, behind a position */

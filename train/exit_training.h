@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "base/err.h"
-#include "model/exit_map.h"
+#include "model/package/exit_map.h"
 #include "train/exit_set.h"
 #include "train/exit_trees.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/draft_timeline.h"
+#include "engine/draft/draft_timeline.h"
 
 const char *const exit_trees_ways[_EXIT_TREES_WAYS] = {
     [EXIT_TREES_MIXTURE] = "draft and map",

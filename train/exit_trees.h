@@ -4,7 +4,7 @@
 #ifndef COORDGEN_TRAIN_EXIT_TREES_H
 #define COORDGEN_TRAIN_EXIT_TREES_H
 
-#include "engine/draft_pair.h"
+#include "engine/draft/draft_pair.h"
 #include "engine/generation.h"
 #include "train/exit_watch.h"
 

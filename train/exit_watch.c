@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/draft_pruning.h"
+#include "engine/draft/draft_pruning.h"
 
 static const float highest = -0.01F, lowest = -64;
 

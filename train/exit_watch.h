@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "engine/generation.h"
-#include "spec/tree_pruning.h"
+#include "spec/tree/tree_pruning.h"
 
 enum {
     EXIT_TILE_ROWS = 16 /* that a matrix unit computes in the time of one */

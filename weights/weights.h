@@ -4,14 +4,14 @@
 #define COORDGEN_WEIGHTS_WEIGHTS_H
 
 #include "backends/backend.h"
-#include "base/account.h"
-#include "model/hparams.h"
-#include "model/package.h"
-#include "weights/weights_arrival.h"
-#include "weights/weights_check.h"
-#include "weights/weights_graphs.h"
-#include "weights/weights_memory.h"
-#include "weights/weights_ring.h"
+#include "base/memory/account.h"
+#include "model/hparams/hparams.h"
+#include "model/package/package.h"
+#include "weights/residency/weights_arrival.h"
+#include "weights/residency/weights_check.h"
+#include "weights/graphs/weights_graphs.h"
+#include "weights/residency/weights_memory.h"
+#include "weights/ring/weights_ring.h"
 
 /* Tensors of one layer, or of the parts outside the layers, by role; NULL where there is none. */
 typedef struct WeightsLayer {
@@ -70,8 +70,8 @@ typedef struct WeightsOptions {
     WeightReading reading;       /* of a package */
     _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
     const WeightsCheck *check;   /* of a package; until its weights have arrived; NULL: nothing is compared */
-    const char *image_path;      /* of a package: its image, used and made (weights/weights_image); NULL: none */
-    bool optional_image;         /* one that is not needed is only made where the disk has room (weights/image_room) */
+    const char *image_path;      /* of a package: its image, used and made (weights/image/weights_image); NULL: none */
+    bool optional_image;         /* one that is not needed is only made where the disk has room (weights/image/image_room) */
     bool new_image;              /* one that is there is not used, but made anew */
     WeightsMemory memory;        /* of a package; where that is not all, image_path must say where an image may be */
     ReadLimit flash_limit;       /* how fast layers that are not in memory are read at most, and graphs */

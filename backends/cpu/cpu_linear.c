@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 
 #include "backends/cpu/cpu_private.h"
-#include "base/page_size.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "base/memory/page_size.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 
 /* Where a channel is among the positions. */
 static size_t position_of(const BackendLinear *linear, uint32_t channel) {

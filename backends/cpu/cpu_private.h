@@ -8,11 +8,11 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/cpu_shadow.h"
-#include "backends/cpu/packed_kernels.h"
-#include "backends/cpu/row_ops.h"
-#include "base/arena.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "backends/cpu/packed/packed_kernels.h"
+#include "backends/cpu/rows/row_ops.h"
+#include "base/memory/arena.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 
 typedef struct CpuBackend {
     Backend backend;

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/account_refusal.h"
-#include "base/file_io.h"
-#include "base/printable.h"
+#include "base/memory/account_refusal.h"
+#include "base/files/file_io.h"
+#include "base/strings/printable.h"
 
 enum {
     SHADOWS_MAX = 4,                        /* matrices of one call */

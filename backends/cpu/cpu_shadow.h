@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "backends/backend.h"
-#include "backends/cpu/row_ops.h"
+#include "backends/cpu/rows/row_ops.h"
 
 /* Of one matrix: its columns. */
 typedef struct Shadow Shadow;

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/account_refusal.h"
+#include "base/memory/account_refusal.h"
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/kernel_rates.h"
 #include "base/cleanup.h"
-#include "quant/ggml_type.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "quant/format/ggml_type.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 
 /* What only the time between begin and finish needs. */
 struct LinearFilling {

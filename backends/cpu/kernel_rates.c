@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backends/cpu/packed_coding.h"
+#include "backends/cpu/packed/packed_coding.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "quant/pack.h"
+#include "quant/format/pack.h"
 
 enum {
     K_TILES = 16,

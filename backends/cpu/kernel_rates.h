@@ -7,9 +7,9 @@
 
 #include <stddef.h>
 
-#include "backends/cpu/packed_kernels.h"
-#include "base/account.h"
-#include "base/worker_pool.h"
+#include "backends/cpu/packed/packed_kernels.h"
+#include "base/memory/account.h"
+#include "base/system/worker_pool.h"
 
 /* Up to how many rows the kernel for few of them is faster on a coding than panels that are expanded: 0, or up to
  * SIZE_MAX. Memory for the measurement comes from the account activations; where there is none, and with the portable

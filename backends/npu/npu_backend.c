@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/account_refusal.h"
+#include "base/memory/account_refusal.h"
 #include "backends/borrowed_ops.h"
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "base/err.h"
-#include "base/thread.h"
+#include "base/system/thread.h"
 
 #define SPIN_NS 40000 /* a wake-up takes about half of that */
 #define SPINS_A_LOOK 32

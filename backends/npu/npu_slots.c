@@ -6,7 +6,7 @@
  */
 #include <assert.h>
 
-#include "base/account_refusal.h"
+#include "base/memory/account_refusal.h"
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
 

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/account_refusal.h"
+#include "base/memory/account_refusal.h"
 #include "backends/backend.h"
 #include "backends/reference/float_loops.h"
 #include "base/cleanup.h"
-#include "quant/ggml_type.h"
+#include "quant/format/ggml_type.h"
 
 #define PANEL 16         /* weight rows that are dequantized at a time: they stay in the second-level cache */
 #define KV_POSITIONS 64  /* of a block of the cache */

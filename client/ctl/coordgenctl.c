@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/standard_io.h"
+#include "base/files/standard_io.h"
 #include "client/ctl/ctl.h"
 
 static const CtlVerb *const verbs[] = {

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/options.h"
+#include "base/strings/options.h"
 #include "client/coordgen-client.h"
 
 /* Exit statuses; sysexits(3) where it has one. */

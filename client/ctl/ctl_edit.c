@@ -11,7 +11,7 @@
 #include <termios.h>
 #include <wchar.h>
 
-#include "base/str_buf.h"
+#include "base/strings/str_buf.h"
 #include "client/ctl/ctl_line.h"
 
 struct CtlEdit {

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/paths.h"
-#include "base/user_dirs.h"
+#include "base/files/paths.h"
+#include "base/files/user_dirs.h"
 #include "client/ctl/ctl.h"
 #include "client/service_socket.h"
 #include "model/model_dir.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file_io.h"
-#include "base/str_buf.h"
+#include "base/files/file_io.h"
+#include "base/strings/str_buf.h"
 #include "client/ctl/ctl_edit.h"
 
 struct CtlLine {

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file_io.h"
-#include "base/str_buf.h"
+#include "base/files/file_io.h"
+#include "base/strings/str_buf.h"
 #include "client/ctl/ctl.h"
 
 /* A little less than a frame, for what surrounds it. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#include "base/paths.h"
+#include "base/files/paths.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 #include "client/service_socket.h"

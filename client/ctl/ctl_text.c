@@ -7,9 +7,9 @@
 #include <sys/ioctl.h>
 #include <wchar.h>
 
-#include "base/byte_text.h"
-#include "base/decimal.h"
-#include "base/utf8.h"
+#include "base/strings/byte_text.h"
+#include "base/strings/decimal.h"
+#include "base/strings/utf8.h"
 #include "client/ctl/ctl.h"
 
 /* Of a sequence that a terminal must not see, how many bytes go: C0 but newline and tab, DEL, C1 (U+0080 to U+009F, two

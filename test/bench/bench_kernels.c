@@ -17,14 +17,14 @@
 
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/kernel_rates.h"
-#include "backends/cpu/packed_kernels.h"
-#include "backends/cpu/row_ops.h"
+#include "backends/cpu/packed/packed_kernels.h"
+#include "backends/cpu/rows/row_ops.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "bench/machine.h"
 #include "bench/peak.h"
-#include "numeric/exp_row.h"
-#include "quant/pack.h"
+#include "backends/numeric/exp_row.h"
+#include "quant/format/pack.h"
 
 enum {
     K = 1536,

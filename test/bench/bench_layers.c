@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/page_cache.h"
+#include "base/files/page_cache.h"
 #include "bench/machine.h"
-#include "weights/layer_reader.h"
+#include "weights/ring/layer_reader.h"
 
 enum {
     ROUNDS_MAX = 101,

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "test/bench/instruction_count.h"
 #include "test/bench/layout.h"
 #include "test/bench/layout_report.h"

@@ -20,10 +20,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/log.h"
-#include "base/page_cache.h"
-#include "base/thread.h"
+#include "base/files/page_cache.h"
+#include "base/system/thread.h"
 #include "bench/machine.h"
 #include "engine/engine.h"
 #include "engine/generation.h"

@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "engine/repetition_check.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum {
     TEXT_BYTES_MIN = 256

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "quant/grid.h"
+#include "quant/format/grid.h"
 
 #define INT4_INT8_OPS(name) extern const Int4Int8Ops name;
 #include "test/bench/int4_int8.inc"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
 
-#include "base/cpu.h"
-#include "numeric/unroll.h"
-#include "quant/grid.h"
+#include "base/system/cpu.h"
+#include "backends/numeric/unroll.h"
+#include "quant/format/grid.h"
 #include "test/bench/int4_int8.h"
 
 /* 16 bytes of nibble pairs as 32 codes in order. Each byte becomes 16 bits, and what is shifted up by 4 brings its high

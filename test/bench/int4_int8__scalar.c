@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "quant/grid.h"
+#include "quant/format/grid.h"
 #include "test/bench/int4_int8.h"
 
 static void product(const Int4Int8Matrix *matrix, const Int4Int8Input *input, size_t begin, size_t end, float *y) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A baseline of the layout bench: K-quants as llama.cpp has them, in code of our own. Rows are super-blocks of 256
  * weights with 8 sub-blocks of 32, each with a 6-bit scale and a 6-bit minimum under two float16 of the super-block;
- * byte for byte GGUF's Q4_K and Q5_K (quant/ggml_type.h), so that what dequantizes those checks this.
+ * byte for byte GGUF's Q4_K and Q5_K (quant/format/ggml_type.h), so that what dequantizes those checks this.
  *
  * A weight is d * scale * code - dmin * minimum, so that codes of a channel do not share one scale: an int8 matrix unit
  * with one scale a channel cannot take them, and products with them go sub-block by sub-block. */

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cpu/int8_product.h"
-#include "backends/cpu/packed_product.h"
-#include "backends/cpu/unpack_tile.h"
+#include "backends/cpu/int8/int8_product.h"
+#include "backends/cpu/packed/packed_product.h"
+#include "backends/cpu/packed/unpack_tile.h"
 #include "base/cleanup.h"
-#include "quant/ggml_type.h"
-#include "quant/pack.h"
+#include "quant/format/ggml_type.h"
+#include "quant/format/pack.h"
 #include "test/bench/int4_int8.h"
 #include "test/bench/kquant.h"
 #include "bench/machine.h"
@@ -103,7 +103,7 @@ static void tiles_product(const Layout *layout, const void *kernel, const uint8_
 
 static const LayoutOps tiles_ops = { 4, tiles_make, tiles_kernels, tiles_product, NULL };
 
-/* --- packed (quant/pack.h) ---------------------------------------------------------------------------------------- */
+/* --- packed (quant/format/pack.h) ---------------------------------------------------------------------------------------- */
 
 static uint8_t *packed_make(Layout *layout) {
     uint8_t *packed;

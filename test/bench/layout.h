@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "quant/grid.h"
+#include "quant/format/grid.h"
 
 /* One matrix: 5 blocks of 16 channels, so that a mix of 5 widths has a block of each. */
 #define LAYOUT_N 80

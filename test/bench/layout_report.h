@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <time.h>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "test/bench/layout.h"
 
 /* Instructions are a weight each, times nanoseconds a weight. */

@@ -5,7 +5,7 @@
 #include <float.h>
 
 #include "base/f16.h"
-#include "quant/grid.h"
+#include "quant/format/grid.h"
 
 enum {
     Q8_BLOCK = 32

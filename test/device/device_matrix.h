@@ -3,8 +3,8 @@
 #ifndef COORDGEN_TEST_DEVICE_DEVICE_MATRIX_H
 #define COORDGEN_TEST_DEVICE_DEVICE_MATRIX_H
 
-#include "quant/ggml_type.h"
-#include "quant/pack.h"
+#include "quant/format/ggml_type.h"
+#include "quant/format/pack.h"
 #include "test/device/device_rig.h"
 
 typedef enum MatrixForm {

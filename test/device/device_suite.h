@@ -15,7 +15,7 @@
 enum {
     DEVICE_TAKES_SOURCE = 1 << 0,  /* float types and blocks of a source GGUF */
     DEVICE_TAKES_INT8 = 1 << 1,    /* int8 rows with scales */
-    DEVICE_TAKES_PACKED = 1 << 2,  /* quant/pack.h */
+    DEVICE_TAKES_PACKED = 1 << 2,  /* quant/format/pack.h */
     DEVICE_TAKES_ROTATED = 1 << 3, /* int8 or packed whose inputs are rotated */
     DEVICE_TAKES_STATIC = 1 << 4,  /* static-tensor activations, clipped */
     DEVICE_TAKES_SHADOW = 1 << 5,  /* and with shadow outliers */

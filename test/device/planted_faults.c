@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "quant/ggml_type.h"
+#include "quant/format/ggml_type.h"
 
 /* The table without the fault, for those functions that have one. */
 static const BackendOps *real;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/ggml_type.h"
+#include "quant/format/ggml_type.h"
 
 #define POSITIONS 64 /* of a block of the cache */
 

@@ -10,8 +10,8 @@
 
 #include "backends/borrowed_ops.h"
 #include "base/clock.h"
-#include "quant/ggml_type.h"
-#include "quant/pack.h"
+#include "quant/format/ggml_type.h"
+#include "quant/format/pack.h"
 #include "quant/rotate.h"
 
 enum {

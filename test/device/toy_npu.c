@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backends/borrowed_ops.h"
-#include "quant/ggml_type.h"
+#include "quant/format/ggml_type.h"
 
 struct BackendLinear {
     size_t n, k;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "spec/draft_db_blob.h"
+#include "spec/db/draft_db_blob.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 

@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "spec/calibration.h"
-#include "spec/continuation_table.h"
-#include "spec/draft_reuse.h"
-#include "spec/draft_share.h"
-#include "spec/drafter_lookup.h"
-#include "spec/drafter_sam.h"
-#include "spec/history.h"
-#include "spec/speculation_control.h"
+#include "spec/sources/calibration.h"
+#include "spec/sources/continuation_table.h"
+#include "spec/sources/draft_reuse.h"
+#include "spec/tree/draft_share.h"
+#include "spec/sources/drafter_lookup.h"
+#include "spec/sources/drafter_sam.h"
+#include "spec/sources/history.h"
+#include "spec/control/speculation_control.h"
 #include "spec/speculator.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);

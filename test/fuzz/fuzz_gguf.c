@@ -6,11 +6,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "model/gguf.h"
-#include "model/gguf_kind.h"
-#include "model/gguf_text.h"
-#include "model/hparams.h"
-#include "model/package.h"
+#include "model/gguf/gguf.h"
+#include "model/gguf/gguf_kind.h"
+#include "model/gguf/gguf_text.h"
+#include "model/hparams/hparams.h"
+#include "model/package/package.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 

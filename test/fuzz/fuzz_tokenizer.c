@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "test/unit/tokenizer_fixture.h"
-#include "text/pretokenizer_table.h"
+#include "text/tokenizer/pretokenizer_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 #define INPUT_MAX_BYTES (64u << 20)
 

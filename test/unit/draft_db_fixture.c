@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_io.h"
-#include "spec/draft_db_blob.h"
-#include "spec/draft_db_private.h"
+#include "base/files/file_io.h"
+#include "spec/db/draft_db_blob.h"
+#include "spec/db/draft_db_private.h"
 
 const uint8_t draft_db_fixture_tokenizer[DRAFT_DB_TOKENIZER_BYTES] = "one table of tokens, its sha256";
 

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_TEST_DRAFT_DB_FIXTURE_H
 #define COORDGEN_TEST_DRAFT_DB_FIXTURE_H
 
-#include "spec/draft_db.h"
+#include "spec/db/draft_db.h"
 
 #define DRAFT_DB_FIXTURE_NOW 1700000000u
 #define DRAFT_DB_FIXTURE_MARK_BYTES 16

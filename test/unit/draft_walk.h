@@ -4,7 +4,7 @@
 #define COORDGEN_TEST_UNIT_DRAFT_WALK_H
 
 #include "engine/engine.h"
-#include "spec/draft_model.h"
+#include "spec/sources/draft_model.h"
 
 enum {
     WALK_TEXT_MAX = 400,

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "test/unit/model_maker.h"
-#include "text/spm.h"
+#include "text/tokenizer/spm.h"
 
 /* --- vocabularies ------------------------------------------------------------------------------------------------- */
 

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model/package.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "model/package/package.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 #include "quant/rotate.h"
 
 void import_fixture_source(ImportFixture *fixture, const ModelMaker *maker) {

@@ -3,8 +3,8 @@
 #ifndef COORDGEN_TEST_IMPORT_FIXTURE_H
 #define COORDGEN_TEST_IMPORT_FIXTURE_H
 
-#include "base/cpu.h"
-#include "importer/import_method.h"
+#include "base/system/cpu.h"
+#include "importer/methods/import_method.h"
 #include "test/unit/model_maker.h"
 
 typedef struct ImportFixture {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "numeric/lanes.h" /* its immintrin.h comes before the model */
+#include "backends/numeric/lanes.h" /* its immintrin.h comes before the model */
 
 #include "test/unit/amx_tile_model.h"
 
-#include "backends/cpu/int8_product_amx_impl.h"
+#include "backends/cpu/int8/int8_product_amx_impl.h"
 #include "test/unit/int8_product_amx_model.h"
 
 #ifdef __x86_64__

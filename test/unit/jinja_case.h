@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 
 #define JINJA_GOLDEN_NOW_S 1753531200 /* NOW of test/golden/templates/reference.py */
 

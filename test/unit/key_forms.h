@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "model/gguf.h"
+#include "model/gguf/gguf.h"
 
 typedef enum KeyWant {
     WANT_INTEGER,

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/extent_reader_private.h"
+#include "base/files/extent_reader_private.h"
 #include "test/unit/model_maker.h"
 
 LayerFixture layer_fixture;

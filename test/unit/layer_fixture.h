@@ -4,7 +4,7 @@
 #ifndef COORDGEN_TEST_UNIT_LAYER_FIXTURE_H
 #define COORDGEN_TEST_UNIT_LAYER_FIXTURE_H
 
-#include "weights/layer_reader.h"
+#include "weights/ring/layer_reader.h"
 
 #define NOT_SOON UINT64_C(3600000000000) /* longer than any test */
 

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "base/f16.h"
-#include "base/file_io.h"
-#include "model/arch.h"
-#include "model/hparams.h"
-#include "text/spm.h"
+#include "base/files/file_io.h"
+#include "model/hparams/arch.h"
+#include "model/hparams/hparams.h"
+#include "text/tokenizer/spm.h"
 
 uint64_t test_random(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/str_buf.h"
-#include "model/arch.h"
-#include "model/gguf_writer.h"
+#include "base/strings/str_buf.h"
+#include "model/hparams/arch.h"
+#include "model/gguf/gguf_writer.h"
 
 /* A key of the model's own, "ARCH.suffix". */
 typedef struct ModelMakerKey {

@@ -3,9 +3,9 @@
 #ifndef COORDGEN_TEST_PACKAGE_EDIT_H
 #define COORDGEN_TEST_PACKAGE_EDIT_H
 
-#include "base/file_io.h"
-#include "importer/import_method.h"
-#include "model/package.h"
+#include "base/files/file_io.h"
+#include "importer/methods/import_method.h"
+#include "model/package/package.h"
 #include "test/unit/model_maker.h"
 
 /* A test program has one group of tests a package; this is its state. */

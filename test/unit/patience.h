@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 
 /* COORDGEN_LONG has patience with everything. */
 static inline bool patience_is_long(void) {

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_TEST_POOL_ALONE_H
 #define COORDGEN_TEST_POOL_ALONE_H
 
-#include "base/worker_pool.h"
+#include "base/system/worker_pool.h"
 
 /* Workers hold the caller up until the pool has done without them four loops in a row: for a while it goes on so. */
 void pool_alone_teach(WorkerPool *pool);

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/worker_pool.h"
-#include "quant/compensate.h"
+#include "base/system/worker_pool.h"
+#include "quant/rounding/compensate.h"
 
 typedef struct Case {
     Grid grid;

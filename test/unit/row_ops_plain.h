@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/row_ops.h"
+#include "backends/cpu/rows/row_ops.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "base/f16.h"
 
 enum {

@@ -4,8 +4,8 @@
 #ifndef COORDGEN_TEST_SIM_MODEL_H
 #define COORDGEN_TEST_SIM_MODEL_H
 
-#include "spec/draft_model.h"
-#include "spec/draft_tree.h"
+#include "spec/sources/draft_model.h"
+#include "spec/tree/draft_tree.h"
 
 enum {
     SIM_KINDS = 24, /* of tokens */

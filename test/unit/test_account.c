@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/account.h"
+#include "base/memory/account.h"
 
 static AccountTable table;
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/account_refusal.h"
+#include "base/memory/account_refusal.h"
 
 #define MIB (UINT64_C(1) << 20)
 

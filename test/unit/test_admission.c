@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/admission.h"
+#include "daemon/requests/admission.h"
 
 enum {
     DRAWS = 1000,

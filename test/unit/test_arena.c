@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
+#include "base/memory/arena.h"
 #include "base/cleanup.h"
 
 enum {

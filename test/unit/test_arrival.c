@@ -15,9 +15,9 @@
 
 #include "base/clock.h"
 #include "engine/generation.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "test/unit/loaded_engine.h"
-#include "weights/weights_image.h"
+#include "weights/image/weights_image.h"
 
 /* The first step makes way before every operator, and there a part of the weights is taken in from outside of it. */
 static int forward_making_way(Loaded *loaded, float *logits, ErrText *err) {

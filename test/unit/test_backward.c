@@ -13,9 +13,9 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "importer/answer_gradient.h"
-#include "importer/backward.h"
-#include "quant/blas.h"
+#include "importer/sensitivity/answer_gradient.h"
+#include "importer/sensitivity/backward.h"
+#include "quant/rounding/blas.h"
 #include "test/unit/model_maker.h"
 
 #define MOST 4096

@@ -19,9 +19,9 @@
 
 #include <cmocka.h>
 
-#include "base/behind_writer.h"
-#include "base/file_io.h"
-#include "base/page_cache.h"
+#include "base/files/behind_writer.h"
+#include "base/files/file_io.h"
+#include "base/files/page_cache.h"
 
 #define MIB ((size_t)1 << 20)
 

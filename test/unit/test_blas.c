@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/blas.h"
+#include "quant/rounding/blas.h"
 
 enum {
     M = 19,

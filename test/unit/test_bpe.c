@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "test/unit/tokenizer_fixture.h"
-#include "text/bpe.h"
+#include "text/tokenizer/bpe.h"
 
 #define N_SLOTS 8192u
 #define N_MERGES (N_SLOTS / 3 * 2) /* as full as its table gets */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/byte_text.h"
+#include "base/strings/byte_text.h"
 #include "base/cleanup.h"
 
 static void test_byte_text(void **state) {

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/c_library.h"
+#include "base/system/c_library.h"
 
 static void test_c_library_names(void **state) {
     char *folder = c_library_current_folder();

@@ -14,9 +14,9 @@
 
 #include "base/cleanup.h"
 #include "engine/engine.h"
-#include "importer/calibrated.h"
-#include "model/package.h"
-#include "quant/grid.h"
+#include "importer/methods/calibrated.h"
+#include "model/package/package.h"
+#include "quant/format/grid.h"
 #include "quant/rotate.h"
 #include "test/unit/import_fixture.h"
 #include "test/unit/patience.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "spec/calibration.h"
+#include "spec/sources/calibration.h"
 
 enum {
     KINDS = 6, /* fewer than a context keeps: sums are exact */

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "importer/calibration_text.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/tokenizer_fixture.h"

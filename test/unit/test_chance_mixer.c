@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "spec/chance_mixer.h"
+#include "spec/tree/chance_mixer.h"
 
 static uint32_t seed = 1;
 

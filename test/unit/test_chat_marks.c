@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/str_buf.h"
-#include "text/chat_marks.h"
+#include "base/strings/str_buf.h"
+#include "text/chat/chat_marks.h"
 
 static bool has(const char *source, const char *mark) {
     ChatMarks marks;

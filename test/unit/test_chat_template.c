@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "test/unit/tokenizer_fixture.h"
 #include "test/unit/tokenizer_golden.h"
-#include "text/vocab.h"
+#include "text/tokenizer/vocab.h"
 
 #define SYSTEM(s)                                                                                                      \
     { CHAT_ROLE_SYSTEM, s, sizeof(s) - 1 }

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "test/unit/import_fixture.h"
 #include "test/unit/tokenizer_fixture.h"
-#include "text/vocab.h"
+#include "text/tokenizer/vocab.h"
 
 #define TOOLS "[{\"name\": \"f\"}]"
 #define WITH(field, json) .field = (json), .field##_bytes = sizeof(json) - 1

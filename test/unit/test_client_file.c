@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/inlet.h"
+#include "daemon/net/inlet.h"
 #include "test/unit/client_peer.h"
 
 enum {

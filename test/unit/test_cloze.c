@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "eval/cloze.h"
 #include "eval/scorer.h"
 #include "test/unit/direct_score.h"

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "quant/blas.h"
-#include "quant/compensate.h"
+#include "quant/rounding/blas.h"
+#include "quant/rounding/compensate.h"
 #include "test/unit/rounding_case.h"
 
 static Grid grid; /* of the tests that run now */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "daemon/config.h"
 #include "daemon/config_table.h"
 #include "engine/engine.h"

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/connection.h"
-#include "daemon/reply.h"
+#include "daemon/net/connection.h"
+#include "daemon/net/reply.h"
 #include "proto/frame.h"
 
 enum {

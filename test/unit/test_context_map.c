@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "spec/context_map.h"
+#include "spec/sources/context_map.h"
 
 enum {
     LIMIT = 128,

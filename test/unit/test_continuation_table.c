@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "spec/continuation_table.h"
+#include "spec/sources/continuation_table.h"
 
 enum {
     KINDS = 12,

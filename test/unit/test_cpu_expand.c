@@ -13,11 +13,11 @@
 #include <cmocka.h>
 
 #include "backends/backend.h"
-#include "backends/cpu/int8_product.h"
+#include "backends/cpu/int8/int8_product.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
-#include "quant/ggml_type.h"
-#include "quant/pack.h"
+#include "base/system/cpu.h"
+#include "quant/format/ggml_type.h"
+#include "quant/format/pack.h"
 #include "test/unit/model_maker.h"
 
 enum {

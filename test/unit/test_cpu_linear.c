@@ -14,10 +14,10 @@
 
 #include "backends/backend.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
-#include "quant/ggml_type.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "base/system/cpu.h"
+#include "quant/format/ggml_type.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 #include "test/unit/model_maker.h"
 
 enum {

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "client/ctl/ctl_json.h"
 #include "test/unit/diverted.h"
 

@@ -17,7 +17,7 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 #include "importer/calibration_text.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "test/unit/diverted.h"
 #include "test/unit/import_fixture.h"
 

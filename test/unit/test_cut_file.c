@@ -18,10 +18,10 @@
 
 #include <cmocka.h>
 
-#include "base/map_guard.h"
+#include "base/memory/map_guard.h"
 #include "engine/engine_private.h"
 #include "engine/generation.h"
-#include "weights/weights_image.h"
+#include "weights/image/weights_image.h"
 #include "test/unit/loaded_engine.h"
 
 typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];

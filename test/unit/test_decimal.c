@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/decimal.h"
+#include "base/strings/decimal.h"
 #include "base/cleanup.h"
 
 static void test_decimal_numbers(void **state) {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "test/unit/tokenizer_fixture.h"
 
 #define FFFD "\xef\xbf\xbd"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "engine/engine.h"
 #include "test/device/allocation_wrap.h"
 #include "test/device/planted_faults.h"

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/packed_kernels.h"
-#include "backends/cpu/row_ops.h"
-#include "base/cpu.h"
+#include "backends/cpu/packed/packed_kernels.h"
+#include "backends/cpu/rows/row_ops.h"
+#include "base/system/cpu.h"
 #include "engine/engine.h"
 #include "test/device/allocation_wrap.h"
 #include "test/device/toy_device.h"

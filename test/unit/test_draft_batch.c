@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "spec/draft_batch.h"
+#include "spec/tree/draft_batch.h"
 #include "test/unit/sim_model.h"
 
 enum {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "spec/draft_clock.h"
+#include "spec/db/draft_clock.h"
 
 #define DAY INT64_C(86400)
 #define AGE (64 * DAY) /* a look a day, which ages by 8 days at most */

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "spec/draft_db_blob.h"
-#include "spec/draft_db_private.h"
+#include "spec/db/draft_db_blob.h"
+#include "spec/db/draft_db_private.h"
 #include "test/unit/draft_db_fixture.h"
 
 static void assert_seeds(DraftDbFixture *fixture, uint32_t uid, const uint32_t *expected, size_t n) {

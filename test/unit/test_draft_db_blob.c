@@ -11,7 +11,7 @@
 #include <nettle/sha2.h>
 
 #include "base/cleanup.h"
-#include "spec/draft_db_blob.h"
+#include "spec/db/draft_db_blob.h"
 
 #define OWNER "whose they are"
 

@@ -20,8 +20,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/file_io.h"
-#include "spec/draft_db_private.h"
+#include "base/files/file_io.h"
+#include "spec/db/draft_db_private.h"
 #include "test/unit/draft_db_fixture.h"
 
 static bool there(const DraftDbFixture *fixture, const char *suffix) {

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
-#include "spec/draft_db_private.h"
+#include "base/files/file_io.h"
+#include "spec/db/draft_db_private.h"
 #include "test/unit/draft_db_fixture.h"
 
 enum {

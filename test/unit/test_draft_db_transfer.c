@@ -16,8 +16,8 @@
 #include <cmocka.h>
 #include <nettle/sha2.h>
 
-#include "base/file_io.h"
-#include "spec/draft_db_transfer.h"
+#include "base/files/file_io.h"
+#include "spec/db/draft_db_transfer.h"
 #include "test/unit/draft_db_fixture.h"
 
 static int file_of(const void *data, size_t len_bytes) {

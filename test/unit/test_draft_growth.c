@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "spec/draft_growth.h"
+#include "spec/tree/draft_growth.h"
 
 enum {
     N_SEEDS = 300,

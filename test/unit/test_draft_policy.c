@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "spec/draft_policy.h"
+#include "spec/tree/draft_policy.h"
 #include "test/unit/sim_model.h"
 
 enum {

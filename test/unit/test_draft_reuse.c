@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "spec/draft_reuse.h"
+#include "spec/sources/draft_reuse.h"
 
 static uint32_t seed = 1;
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "spec/draft_rounds.h"
+#include "spec/tree/draft_rounds.h"
 #include "spec/speculation_choice.h"
 #include "test/unit/sim_model.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "spec/draft_share.h"
+#include "spec/tree/draft_share.h"
 
 enum {
     N_ROUNDS = 400,

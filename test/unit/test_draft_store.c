@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
-#include "daemon/histories.h"
+#include "daemon/history/histories.h"
 #include "test/unit/draft_db_fixture.h"
 
 enum {

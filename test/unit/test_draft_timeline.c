@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "engine/draft_timeline.h"
+#include "engine/draft/draft_timeline.h"
 #include "engine/engine_private.h"
 #include "importer/importer.h"
 #include "test/unit/draft_walk.h"

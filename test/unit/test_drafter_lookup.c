@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "spec/drafter_lookup.h"
+#include "spec/sources/drafter_lookup.h"
 
 enum {
     N = 2000

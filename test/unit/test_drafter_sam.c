@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "spec/drafter_sam.h"
+#include "spec/sources/drafter_sam.h"
 
 enum {
     N = 300

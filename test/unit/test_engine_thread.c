@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "daemon/engine_thread.h"
+#include "daemon/engine/engine_thread.h"
 #include "proto/frame.h"
 #include "test/unit/loaded_engine.h"
 #include "test/unit/real_model.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "spec/exit_control.h"
+#include "spec/control/exit_control.h"
 
 /* A step of 60 ms with two tokens: threshold i saves 6 - i ms, and loses a token in one trial of `lose_each` below
  * `loses_up_to`. */

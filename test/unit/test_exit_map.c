@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "base/f16.h"
-#include "model/exit_map.h"
+#include "model/package/exit_map.h"
 
 enum {
     N_EMBD = 12,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exp of a row: its error against double, and every build that this machine can run against a plain loop, to the
  * bit. */
-#include "numeric/exp_row.h"
+#include "backends/numeric/exp_row.h"
 #include "test/unit/row_ops_plain.h"
 
 #define EACH_BUILD_OF_EXP(build)                                                                                       \

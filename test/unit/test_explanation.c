@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/explanation.h"
+#include "daemon/requests/explanation.h"
 
 static void keep(ExplanationTable *table, uid_t uid, uint64_t number) {
     explanation_keep(table, &(Explanation){ .number = number, .uid = uid });

@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "base/extent_reader.h"
-#include "base/file_io.h"
+#include "base/files/extent_reader.h"
+#include "base/files/file_io.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/sandbox.h"
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 static char folder[64];
 

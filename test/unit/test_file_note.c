@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/file_note.h"
+#include "base/files/file_note.h"
 #include "test/unit/model_maker.h"
 
 static char folder[256], notes[300];

@@ -15,7 +15,7 @@
 
 #include "backends/reference/float_loops.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "test/unit/real_model.h"
 
 enum {

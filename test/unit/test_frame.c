@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/str_buf.h"
+#include "base/strings/str_buf.h"
 #include "proto/proto_allocator.h"
 #include "proto/proto_check.h"
 #include "proto/wire_check.h"

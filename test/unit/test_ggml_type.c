@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/f16.h"
-#include "quant/ggml_type.h"
+#include "quant/format/ggml_type.h"
 
 #define N 4096
 

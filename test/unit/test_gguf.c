@@ -14,10 +14,10 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/file_io.h"
-#include "model/gguf.h"
-#include "model/gguf_text.h"
-#include "model/gguf_writer.h"
+#include "base/files/file_io.h"
+#include "model/gguf/gguf.h"
+#include "model/gguf/gguf_text.h"
+#include "model/gguf/gguf_writer.h"
 #include "test/unit/model_maker.h"
 
 /* --- reading all of a file, as its users do ----------------------------------------------------------------------- */

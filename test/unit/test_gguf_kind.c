@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "model/gguf_kind.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/gguf_kind.h"
+#include "model/gguf/gguf_parts.h"
 #include "test/unit/model_maker.h"
 
 typedef struct Fixture {

@@ -13,9 +13,9 @@
 
 #include "base/cleanup.h"
 #include "engine/engine.h"
-#include "model/gguf_parts.h"
-#include "model/gguf_text.h"
-#include "model/package.h"
+#include "model/gguf/gguf_parts.h"
+#include "model/gguf/gguf_text.h"
+#include "model/package/package.h"
 #include "test/unit/import_fixture.h"
 
 enum {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "engine/engine.h"
 #include "importer/calibration_text.h"
 #include "test/unit/golden_arch.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/draft_timeline.h"
+#include "engine/draft/draft_timeline.h"
 #include "engine/generation.h"
 #include "test/unit/drafted_run.h"
 #include "test/unit/golden_arch.h"

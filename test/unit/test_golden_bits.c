@@ -4,15 +4,15 @@
  * A hash changes only together with the contract itself, and then packages and sessions of before are others, too. */
 #include "test/unit/row_ops_plain.h"
 
-#include "backends/cpu/int8_product.h"
+#include "backends/cpu/int8/int8_product.h"
 #include "engine/sampler.h"
-#include "numeric/exp_row.h"
-#include "numeric/rope_table.h"
+#include "backends/numeric/exp_row.h"
+#include "backends/numeric/rope_table.h"
 #include "quant/bit_allocation.h"
 #include "quant/relative_error.h"
 #include "quant/rotate.h"
-#include "quant/round.h"
-#include "quant/scale_search.h"
+#include "quant/rounding/round.h"
+#include "quant/rounding/scale_search.h"
 #include "quant/smoothing.h"
 #include "test/unit/golden_hash.h"
 

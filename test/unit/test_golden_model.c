@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
-#include "base/file_io.h"
+#include "base/system/cpu.h"
+#include "base/files/file_io.h"
 #include "engine/engine.h"
 #include "importer/calibration_text.h"
 #include "test/unit/golden_hash.h"

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "test/unit/golden_vocab.h"
-#include "text/pretokenizer_table.h"
-#include "text/spm.h"
+#include "text/tokenizer/pretokenizer_table.h"
+#include "text/tokenizer/spm.h"
 
 static Tokenizer *new_tokenizer(const GoldenVocab *vocab) {
     TokenizerSpec spec = golden_vocab_spec(vocab);

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "base/page_size.h"
-#include "weights/graph_arena.h"
+#include "base/memory/page_size.h"
+#include "weights/graphs/graph_arena.h"
 
 enum {
     SLOTS = 5,

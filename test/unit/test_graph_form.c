@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "weights/graph_form.h"
+#include "weights/graphs/graph_form.h"
 
 static void test_graph_form_rule(void **state) {
     static const struct {

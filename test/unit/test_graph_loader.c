@@ -15,9 +15,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/extent_reader.h"
+#include "base/files/extent_reader.h"
 #include "test/unit/model_maker.h"
-#include "weights/graph_loader.h"
+#include "weights/graphs/graph_loader.h"
 
 enum {
     FILE_BYTES = 5000000,

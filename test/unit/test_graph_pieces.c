@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "quant/pack.h"
+#include "quant/format/pack.h"
 #include "test/unit/model_maker.h"
-#include "weights/graph_pieces.h"
+#include "weights/graphs/graph_pieces.h"
 
 enum {
     N_MATRICES = 5,

@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "test/unit/model_maker.h"
-#include "weights/graph_times.h"
+#include "weights/graphs/graph_times.h"
 
 static bool is_near(double a, double b) {
     return fabs(a - b) <= 1e-6 * fabs(b);

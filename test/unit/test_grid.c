@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "quant/grid.h"
+#include "quant/format/grid.h"
 
 #define TOP 127
 

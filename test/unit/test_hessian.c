@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "quant/blas.h"
-#include "quant/hessian.h"
-#include "quant/hessian_product.h"
+#include "quant/rounding/blas.h"
+#include "quant/rounding/hessian.h"
+#include "quant/rounding/hessian_product.h"
 #include "quant/rotate.h"
 #include "test/unit/rounding_case.h"
 

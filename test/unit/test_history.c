@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "hard_text.h"
-#include "spec/history.h"
+#include "spec/sources/history.h"
 #include "spec/speculator.h"
-#include "spec/suffix_automaton.h"
+#include "spec/sources/suffix_automaton.h"
 
 enum {
     N_TEXTS = 6,

@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "base/str_buf.h"
-#include "model/gguf_writer.h"
-#include "model/hparams.h"
-#include "model/hparams_keys.h"
+#include "base/strings/str_buf.h"
+#include "model/gguf/gguf_writer.h"
+#include "model/hparams/hparams.h"
+#include "model/hparams/hparams_keys.h"
 #include "test/unit/model_maker.h"
 
 /* A llama of one layer without weights worth the name; one key or tensor may be changed by the test. */

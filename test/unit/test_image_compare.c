@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "engine/engine_private.h"
 #include "test/unit/loaded_engine.h"
-#include "weights/image_compare.h"
+#include "weights/image/image_compare.h"
 
 typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
 

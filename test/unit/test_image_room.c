@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "weights/image_report.h"
-#include "weights/weights_image_private.h"
+#include "weights/image/image_report.h"
+#include "weights/image/weights_image_private.h"
 
 #define GB UINT64_C(1000000000)
 

@@ -22,7 +22,7 @@
 
 #include "engine/engine_private.h"
 #include "test/unit/image_loads.h"
-#include "weights/weights_image.h"
+#include "weights/image/weights_image.h"
 
 /* A load that has gone well does not fail by its image, and nothing is left of one that was not finished. */
 static void test_image_writing_not_written(void **state) {

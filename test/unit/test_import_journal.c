@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "importer/import_journal.h"
 #include "test/unit/model_maker.h"
 

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/file_io.h"
-#include "model/package.h"
+#include "base/files/file_io.h"
+#include "model/package/package.h"
 #include "test/unit/import_fixture.h"
 
 enum {

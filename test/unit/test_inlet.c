@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/inlet.h"
+#include "daemon/net/inlet.h"
 
 typedef struct Fixture {
     Inlet inlet;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "test/bench/instruction_count.h"
 
 /* LOOP(body): as many turns as the argument says, each of them the body and two instructions on general registers. */

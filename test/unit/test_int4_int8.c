@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
-#include "quant/grid.h"
+#include "base/system/cpu.h"
+#include "quant/format/grid.h"
 #include "test/bench/int4_int8.h"
 
 enum {

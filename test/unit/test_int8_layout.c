@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/int8_product.h"
+#include "backends/cpu/int8/int8_product.h"
 #include "base/cleanup.h"
 #include "test/unit/model_maker.h"
 

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/int8_product.h"
-#include "backends/cpu/row_ops.h"
+#include "backends/cpu/int8/int8_product.h"
+#include "backends/cpu/rows/row_ops.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "test/unit/int8_product_amx_model.h"
 
 enum {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/str_buf.h"
+#include "base/strings/str_buf.h"
 #include "test/unit/jinja_case.h"
 
 /* --- golden ------------------------------------------------------------------------------------------------------- */

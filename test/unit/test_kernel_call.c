@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/kernel_call.h"
+#include "base/system/kernel_call.h"
 
 #define FAR ((uint64_t)5 << 30) /* beyond what 32 bits hold */
 

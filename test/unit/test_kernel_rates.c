@@ -11,7 +11,7 @@
 
 #include "backends/cpu/kernel_rates.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 
 static void expect_settled(const AccountTable *accounts, bool was_used) {
     for (int id = 0; id < _ACCOUNT_N; id++)

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
-#include "quant/ggml_type.h"
+#include "base/system/cpu.h"
+#include "quant/format/ggml_type.h"
 #include "test/bench/kquant.h"
 
 enum {

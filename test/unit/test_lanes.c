@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The lanes of a build without instructions for fused multiply-add (this file is compiled without any): against the C
  * library's fmaf, on numbers whose sums are hard to round. */
-#include "numeric/lanes.h"
+#include "backends/numeric/lanes.h"
 #include "test/unit/row_ops_plain.h"
 
 static void check_fma(const float *a, const float *b, const float *c) {

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/extent_reader.h"
-#include "base/page_cache.h"
+#include "base/files/extent_reader.h"
+#include "base/files/page_cache.h"
 #include "test/unit/layer_fixture.h"
 #include "test/unit/model_maker.h"
 

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "base/extent_reader.h"
+#include "base/files/extent_reader.h"
 #include "test/unit/layer_fixture.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/patience.h"

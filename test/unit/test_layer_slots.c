@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "test/unit/model_maker.h"
-#include "weights/layer_slots.h"
+#include "weights/ring/layer_slots.h"
 
 enum {
     STALE_ASKS = LAYER_SLOTS_STALE_ASKS,

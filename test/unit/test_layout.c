@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "test/bench/layout.h"
 #include "test/bench/layout_report.h"
 

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/listener.h"
+#include "daemon/net/listener.h"
 
 typedef struct Folder {
     char path[64];

@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/machine_limits.h"
-#include "base/thread.h"
+#include "base/system/machine_limits.h"
+#include "base/system/thread.h"
 
 #define MACHINE_BYTES (UINT64_C(1) << 40)
 #define MACHINE_PROCESSORS 64

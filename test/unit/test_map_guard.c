@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
-#include "base/thread.h"
+#include "base/files/file_io.h"
+#include "base/system/thread.h"
 #include "test/unit/model_maker.h"
 
 enum {

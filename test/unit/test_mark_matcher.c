@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "test/unit/tokenizer_fixture.h"
-#include "text/mark_matcher.h"
+#include "text/chat/mark_matcher.h"
 
 #define TEXT_MAX 80
 #define MARKS_MAX 12

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "spec/model_control.h"
+#include "spec/control/model_control.h"
 
 static const float plain_ms = 60;
 static uint32_t seed = 1;

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file_io.h"
-#include "daemon/model_default.h"
+#include "base/files/file_io.h"
+#include "daemon/models/model_default.h"
 
 typedef struct Place {
     char dir[64]; /* not made yet */

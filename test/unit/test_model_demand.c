@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "daemon/model_demand.h"
+#include "daemon/models/model_demand.h"
 
 typedef struct Fixture {
     Config config;

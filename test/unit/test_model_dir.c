@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/paths.h"
+#include "base/files/paths.h"
 
 #include "model/model_dir.h"
 

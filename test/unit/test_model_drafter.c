@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "spec/model_drafter.h"
-#include "spec/source_stats.h"
+#include "spec/sources/model_drafter.h"
+#include "spec/tree/source_stats.h"
 #include "test/unit/sim_model.h"
 
 static AccountTable accounts;

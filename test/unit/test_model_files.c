@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/model_files.h"
+#include "daemon/models/model_files.h"
 #include "test/unit/model_maker.h"
 
 typedef struct Fixture {

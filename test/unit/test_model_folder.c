@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/model_folder.h"
+#include "daemon/models/model_folder.h"
 
 enum {
     MANY = 1000,

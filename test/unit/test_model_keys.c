@@ -12,13 +12,13 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "model/gguf_parts.h"
-#include "model/hparams_keys.h"
-#include "model/package_checksum.h"
+#include "model/gguf/gguf_parts.h"
+#include "model/hparams/hparams_keys.h"
+#include "model/package/package_checksum.h"
 #include "test/unit/import_fixture.h"
 #include "test/unit/key_forms.h"
 #include "test/unit/package_edit.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define N_LAYERS 2
 #define LIST_MAX 256

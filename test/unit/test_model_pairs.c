@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/log.h"
-#include "daemon/model_pairs.h"
+#include "daemon/models/model_pairs.h"
 
 typedef struct Place {
     char dir[64]; /* not made yet */

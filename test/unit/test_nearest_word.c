@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/nearest_word.h"
+#include "base/strings/nearest_word.h"
 
 static void test_nearest_word(void **state) {
     static const char *const names[] = { "generate", "chat", "status", "ping", "model" };

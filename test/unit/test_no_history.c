@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/no_history.h"
+#include "daemon/users/no_history.h"
 
 static void test_no_history_nobody(void **state) {
     NoHistory list = { 0 };

@@ -18,7 +18,7 @@
 #include "test/unit/import_fixture.h"
 #include "test/unit/npu_engine.h"
 #include "test/unit/patience.h"
-#include "weights/weights_image.h"
+#include "weights/image/weights_image.h"
 
 enum {
     N_PROMPT = 70, /* of more rows than decoding's graphs have */

@@ -19,7 +19,7 @@
 #include "engine/engine.h"
 #include "test/unit/import_fixture.h"
 #include "test/unit/npu_engine.h"
-#include "weights/weights_image.h"
+#include "weights/image/weights_image.h"
 
 enum {
     N_VOCAB = 40,

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/options.h"
-#include "base/str_buf.h"
+#include "base/strings/options.h"
+#include "base/strings/str_buf.h"
 
 static const Option common[] = {
     { "output", 'o', "FILE", "where it goes" },

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 #include "test/unit/model_maker.h"
 
 #define GUARD 0x5a

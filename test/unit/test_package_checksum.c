@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
-#include "model/package.h"
-#include "model/package_checksum.h"
+#include "base/files/file_io.h"
+#include "model/package/package.h"
+#include "model/package/package_checksum.h"
 #include "test/unit/import_fixture.h"
 
 static int verify(const char *path, ErrText *err) {

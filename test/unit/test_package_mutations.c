@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/log.h"
 #include "engine/generation.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "test/unit/loaded_engine.h"
 
 enum {

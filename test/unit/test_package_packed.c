@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 #include "test/unit/package_edit.h"
 
 static size_t uniform_bytes; /* of the package on the uniform grid, which comes first */

@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/packed_kernels.h"
-#include "backends/cpu/row_ops.h"
+#include "backends/cpu/packed/packed_kernels.h"
+#include "backends/cpu/rows/row_ops.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "base/system/cpu.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 #include "test/unit/int8_product_amx_model.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/patience.h"

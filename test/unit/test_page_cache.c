@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#include "base/extent_reader.h"
-#include "base/file_io.h"
-#include "base/page_cache.h"
-#include "base/page_size.h"
+#include "base/files/extent_reader.h"
+#include "base/files/file_io.h"
+#include "base/files/page_cache.h"
+#include "base/memory/page_size.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/sandbox.h"
 

@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
-#include "base/page_populator.h"
-#include "base/page_size.h"
+#include "base/memory/arena.h"
+#include "base/memory/page_populator.h"
+#include "base/memory/page_size.h"
 
 #define PAGE page_size()
 #define MIB ((size_t)1 << 20)

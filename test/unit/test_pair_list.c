@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/str_buf.h"
-#include "daemon/pair_list.h"
+#include "base/strings/str_buf.h"
+#include "daemon/models/pair_list.h"
 
 static void test_pair_list_parse(void **state) {
     PairList list = { 0 };

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/int8_product.h"
-#include "backends/cpu/row_ops.h"
-#include "base/cpu.h"
+#include "backends/cpu/int8/int8_product.h"
+#include "backends/cpu/rows/row_ops.h"
+#include "base/system/cpu.h"
 #include "bench/peak.h"
 
 /* What the portable kernels are compiled to is the compiler's: they may have none. */

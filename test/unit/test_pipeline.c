@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Steps whose rows go through the layers in groups, each at its own pace (engine/row_groups): all logits have the bytes
+/* Steps whose rows go through the layers in groups, each at its own pace (engine/step/row_groups): all logits have the bytes
  * of steps that go through them as a whole, wherever the groups' borders are and wherever the step stops. */
 #undef NDEBUG
 #include <setjmp.h>

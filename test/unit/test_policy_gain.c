@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "spec/model_control.h"
-#include "spec/speculation_control.h"
+#include "spec/control/model_control.h"
+#include "spec/control/speculation_control.h"
 #include "spec/speculator.h"
 #include "test/unit/sim_model.h"
 
@@ -73,7 +73,7 @@ static uint32_t verify(Run *run, Speculator *speculator, const DraftTree *tree, 
     return n_accepted;
 }
 
-/* A step as engine/drafting makes it, with times as the world has them. */
+/* A step as engine/draft/drafting makes it, with times as the world has them. */
 static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *control, ModelControl *model, uint32_t n) {
     static const ModelBudget everything = { .ms = INFINITY };
     float all_ms[DRAFT_ROWS_MAX], model_ms, ms;

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/page_size.h"
-#include "engine/prefix_cache.h"
+#include "base/memory/page_size.h"
+#include "engine/kv/prefix_cache.h"
 #include "test/unit/model_maker.h"
 
 #define PAGE_BYTES page_size()

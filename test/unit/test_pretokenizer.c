@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
-#include "text/pretokenizer.h"
-#include "text/pretokenizer_table.h"
+#include "base/files/file_io.h"
+#include "text/tokenizer/pretokenizer.h"
+#include "text/tokenizer/pretokenizer_table.h"
 
 static Pretokenizer *new_pretokenizer(const char *name) {
     Pretokenizer *pretokenizer = NULL;

@@ -16,7 +16,7 @@
 #include <pcre2.h>
 
 #include "base/cleanup.h"
-#include "text/pretokenizer_table.h"
+#include "text/tokenizer/pretokenizer_table.h"
 
 #define ACUTE "\xcc\x81"
 #define HAN "\xe4\xb8\xad"

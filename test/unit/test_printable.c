@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 static void test_printable_escapes(void **state) {
     static const struct {

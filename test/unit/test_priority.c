@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "daemon/admission.h"
-#include "daemon/admission_order.h"
+#include "daemon/requests/admission.h"
+#include "daemon/requests/admission_order.h"
 #include "scheduler/priority.h"
 
 #define AGEING_NS UINT64_C(1000)

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/read_limiter.h"
+#include "base/files/read_limiter.h"
 #include "test/unit/model_maker.h"
 
 #define SECOND_NS UINT64_C(1000000000)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "quant/recipe.h"
+#include "quant/format/recipe.h"
 
 static void test_recipe_names(void **state) {
     QuantRecipe recipe, untouched;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "quant/recipe_spec.h"
+#include "quant/format/recipe_spec.h"
 
 static QuantRecipe parse(const char *spec) {
     QuantRecipe recipe;

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "quant/grid.h"
+#include "quant/format/grid.h"
 #include "quant/relative_error.h"
-#include "quant/round.h"
-#include "quant/scale_search.h"
+#include "quant/rounding/round.h"
+#include "quant/rounding/scale_search.h"
 #include "test/unit/model_maker.h"
 
 /* --- what the estimate is held against ---------------------------------------------------------------------------- */

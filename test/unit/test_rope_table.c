@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "numeric/rope_table.h"
+#include "backends/numeric/rope_table.h"
 
 enum {
     PAIRS_MAX = 128

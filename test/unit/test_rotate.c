@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "quant/rotate.h"
-#include "quant/round.h"
+#include "quant/rounding/round.h"
 #include "test/unit/model_maker.h"
 
 static void test_rotate_block_size(void **state) {

@@ -3,7 +3,7 @@
  * length around 16 and with the floats after the row untouched; the loops are compared with double. */
 #include "test/unit/row_ops_plain.h"
 
-#include "backends/cpu/int8_product.h"
+#include "backends/cpu/int8/int8_product.h"
 #include "quant/rotate.h"
 
 static const size_t lengths[] = { 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 251, 576, 1000 };

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "spec/row_times.h"
+#include "spec/control/row_times.h"
 
 static uint32_t seed = 1;
 

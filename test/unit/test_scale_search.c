@@ -13,11 +13,11 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/cpu.h"
-#include "quant/grid.h"
-#include "quant/round.h"
-#include "quant/rounding_error.h"
-#include "quant/scale_search.h"
+#include "base/system/cpu.h"
+#include "quant/format/grid.h"
+#include "quant/rounding/round.h"
+#include "quant/rounding/rounding_error.h"
+#include "quant/rounding/scale_search.h"
 #include "test/unit/model_maker.h"
 
 #define N_MAX 9000

@@ -16,11 +16,11 @@
 
 #include "engine/engine_private.h"
 #include "engine/generation.h"
-#include "engine/self_draft.h"
+#include "engine/draft/self_draft.h"
 #include "test/unit/draft_walk.h"
 #include "test/unit/drafted_run.h"
 #include "test/unit/loaded_engine.h"
-#include "weights/weights_image.h"
+#include "weights/image/weights_image.h"
 
 enum {
     N_LAYERS = 20,

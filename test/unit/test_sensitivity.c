@@ -14,10 +14,10 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "importer/answer_gradient.h"
-#include "importer/calibrated.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "importer/sensitivity/answer_gradient.h"
+#include "importer/methods/calibrated.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 #include "test/unit/import_fixture.h"
 #include "test/unit/patience.h"
 

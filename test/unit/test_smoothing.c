@@ -15,7 +15,7 @@
 
 #include "base/cleanup.h"
 #include "engine/engine.h"
-#include "model/arch.h"
+#include "model/hparams/arch.h"
 #include "quant/smoothing.h"
 #include "test/unit/model_maker.h"
 

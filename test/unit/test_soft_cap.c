@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Soft caps, of logits and of attention's scores: beside float64, and with every build that this machine can run the
  * same bits. */
-#include "numeric/exp_row.h"
+#include "backends/numeric/exp_row.h"
 #include "test/unit/row_ops_plain.h"
 
 static void test_soft_cap_row(void **state) {

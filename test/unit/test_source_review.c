@@ -13,7 +13,7 @@
 
 #include "importer/importer.h"
 #include "importer/source_review.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "test/unit/golden_arch.h"
 #include "test/unit/import_fixture.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "spec/source_stats.h"
+#include "spec/tree/source_stats.h"
 
 static float prior(uint16_t bucket, uint16_t rank) {
     return bucket == 15 ? 1.0F : 0.5F / (float)(1 + rank);

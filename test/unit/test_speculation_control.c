@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "spec/speculation_control.h"
+#include "spec/control/speculation_control.h"
 
 enum {
     N_MACHINES = 5,

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "spec/history.h"
+#include "spec/sources/history.h"
 #include "spec/speculator.h"
 #include "test/unit/sim_model.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/account.h"
+#include "base/memory/account.h"
 #include "base/cleanup.h"
 #include "spec/speculator.h"
 

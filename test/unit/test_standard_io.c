@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "base/standard_io.h"
+#include "base/files/standard_io.h"
 
 /* Runs fn in a process of its own, whose descriptors it may close; its exit status. */
 static int in_child(int (*fn)(int), int arg) {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "daemon/state_file.h"
 
 static const char head[] = "test 1\n";

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "test/unit/import_fixture.h"
 
 enum {

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/stored_files.h"
+#include "daemon/models/stored_files.h"
 #include "test/unit/model_maker.h"
 
 typedef struct Fixture {

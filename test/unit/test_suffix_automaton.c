@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "hard_text.h"
-#include "spec/drafter.h"
-#include "spec/suffix_automaton.h"
+#include "spec/sources/drafter.h"
+#include "spec/sources/suffix_automaton.h"
 
 enum {
     N_SHORT = 120,

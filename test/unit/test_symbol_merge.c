@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "text/symbol_merge.h"
+#include "text/tokenizer/symbol_merge.h"
 
 #define N_IDS 40
 

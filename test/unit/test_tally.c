@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/tally.h"
+#include "daemon/users/tally.h"
 
 static void test_tally_of_each_user(void **state) {
     TallyTable table = { 0 };

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/thread.h"
+#include "base/system/thread.h"
 
 static void *signals_of(void *arg) {
     pthread_sigmask(SIG_BLOCK, NULL, arg);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "test/unit/tokenizer_fixture.h"
-#include "text/tokenizer_load.h"
+#include "text/tokenizer/tokenizer_load.h"
 
 static void test_tokenizer_load_as_made_at_once(void **state) {
     const TokenizerSpec spec = fixture_bpe_spec("qwen2");

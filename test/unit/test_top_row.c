@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The greatest values of a row: every build that this machine can run against a plain loop. */
-#include "numeric/top_row.h"
-#include "numeric/exp_row.h"
+#include "backends/numeric/top_row.h"
+#include "backends/numeric/exp_row.h"
 #include "test/unit/row_ops_plain.h"
 
 enum {

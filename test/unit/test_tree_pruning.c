@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "spec/tree_pruning.h"
+#include "spec/tree/tree_pruning.h"
 #include "test/unit/model_maker.h"
 
 enum {

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "daemon/turns.h"
+#include "daemon/engine/turns.h"
 #include "engine/engine_private.h"
 #include "test/unit/draft_db_fixture.h"
 #include "test/unit/real_model.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every unpack kernel that this machine can run gives the levels of quant/pack.c's codes, at every width, on both
+/* Every unpack kernel that this machine can run gives the levels of quant/format/pack.c's codes, at every width, on both
  * grids. */
 #undef NDEBUG
 #include <setjmp.h>
@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/unpack_tile.h"
+#include "backends/cpu/packed/unpack_tile.h"
 #include "base/cleanup.h"
-#include "base/cpu.h"
-#include "quant/grid.h"
-#include "quant/pack.h"
+#include "base/system/cpu.h"
+#include "quant/format/grid.h"
+#include "quant/format/pack.h"
 #include "test/unit/model_maker.h"
 
 enum {

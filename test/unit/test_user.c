@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/user.h"
+#include "daemon/users/user.h"
 
 static void test_user_one_a_uid(void **state) {
     UserTable table;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/user_dirs.h"
+#include "base/files/user_dirs.h"
 
 static const struct {
     UserDir kind;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 static void test_utf8_step_every_pair(void **state) {
     for (unsigned int lead = 0; lead < 256; lead++)

@@ -17,15 +17,15 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
-#include "base/page_cache.h"
+#include "base/files/file_io.h"
+#include "base/files/page_cache.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
 #include "importer/importer.h"
-#include "quant/pack.h"
+#include "quant/format/pack.h"
 #include "test/unit/import_fixture.h"
 #include "test/unit/model_maker.h"
-#include "weights/weight_stream.h"
+#include "weights/residency/weight_stream.h"
 
 enum {
     N_MATRICES = 6,

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "engine/engine_private.h"
-#include "weights/weights_image.h"
+#include "weights/image/weights_image.h"
 #include "test/unit/loaded_engine.h"
 #include "test/unit/patience.h"
 

@@ -21,10 +21,10 @@
 
 #include <cmocka.h>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "engine/engine_private.h"
 #include "test/unit/image_loads.h"
-#include "weights/weights_image_private.h"
+#include "weights/image/weights_image_private.h"
 
 typedef struct PackageCase {
     double bits;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "weights/weights_memory.h"
+#include "weights/residency/weights_memory.h"
 
 static const uint64_t even[] = { 100, 100, 100, 100, 100, 100, 100, 100, 100, 100 },
                       uneven[] = { 50, 150, 10, 400, 90, 100, 100, 50, 25, 25 };

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/worker_pool.h"
+#include "base/system/worker_pool.h"
 #include "test/unit/pool_alone.h"
 
 #define N_MAX 5000

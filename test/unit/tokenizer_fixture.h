@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/gguf_writer.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "model/gguf/gguf_writer.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* What goes into the file; NULL and 0 leave a key out. */
 typedef struct TokenizerSpec {

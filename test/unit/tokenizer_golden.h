@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define GOLDEN_DEFAULT_MODEL "smollm2-135m"
 

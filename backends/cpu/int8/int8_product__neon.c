@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+#define INT8_PRODUCT_NAME int8_product__neon
+#include "backends/cpu/int8/int8_product_neon_impl.h"

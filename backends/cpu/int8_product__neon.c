@@ -1,3 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#define INT8_PRODUCT_NAME int8_product__neon
-#include "backends/cpu/int8_product_neon_impl.h"

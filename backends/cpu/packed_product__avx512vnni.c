@@ -1,3 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#define PACKED_PRODUCT_NAME packed_product__avx512vnni
-#include "backends/cpu/packed_product_avx512_impl.h"

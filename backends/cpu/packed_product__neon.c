@@ -1,3 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#define PACKED_PRODUCT_NAME packed_product__neon
-#include "backends/cpu/packed_product_neon_impl.h"

@@ -1,3 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#define UNPACK_TILE_NAME unpack_tile__avx512
-#include "backends/cpu/unpack_tile_avx512_impl.h"

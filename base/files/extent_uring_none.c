@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A build without liburing (WITH_URING=no): io_uring is refused as in a sandbox, and reads go to threads. */
+#include "base/files/extent_reader_private.h"
+
+static int uring_init(ExtentReader *reader, ErrText *err) {
+    return err_set(err, EXTENT_E_REFUSED,
+                   "io_uring cannot be had here: this program was built without liburing (WITH_URING=no)");
+}
+
+const ExtentWayOps extent_uring_ops = { .name = "io_uring", .init = uring_init };

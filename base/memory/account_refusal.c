@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/memory/account_refusal.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/strings/byte_text.h"
+#include "base/cleanup.h"
+#include "base/system/machine_limits.h"
+#include "base/strings/printable.h"
+
+enum {
+    HOLDERS_MAX = 4, /* then a text is a list that nobody reads */
+};
+
+/* The setting that limits an account by itself. */
+static const char *const own_limits[_ACCOUNT_N] = {
+    [ACCOUNT_GRAPHS] = "graphs-memory",
+    [ACCOUNT_KV] = "kv-memory-limit",
+    [ACCOUNT_CACHE] = "prefix-cache-max",
+    [ACCOUNT_SESSIONS] = "session-memory-limit",
+};
+
+/* What the process may not have more of, by its resource limits; else the machine, or its cgroup. */
+static void describe_system(char *text, size_t room_bytes) {
+    static const struct {
+        int resource;
+        const char *name;
+    } resources[] = {
+        { RLIMIT_AS, "RLIMIT_AS (ulimit -v, LimitAS=)" },
+        { RLIMIT_DATA, "RLIMIT_DATA (ulimit -d, LimitDATA=)" },
+    };
+    MachineLimits limits;
+    struct rlimit limit;
+    ByteText size;
+
+    for (size_t i = 0; i < ARRAY_LEN(resources); i++)
+        if (!getrlimit(resources[i].resource, &limit) && limit.rlim_cur != RLIM_INFINITY) {
+            snprintf(text, room_bytes, "%s of %s is reached: raise it", resources[i].name,
+                     byte_text(&size, limit.rlim_cur));
+            return;
+        }
+    machine_limits_read(&limits);
+    if (limits.memory_bytes == UINT64_MAX)
+        snprintf(text, room_bytes, "the machine gives no more");
+    else
+        snprintf(text, room_bytes, "the machine gives no more of its %s (%.*s): end other programs, or use less",
+                 byte_text(&size, limits.memory_bytes), 128,
+                 *limits.memory_file ? limits.memory_file : "vm.overcommit_memory may forbid it");
+}
+
+/* The narrower of the limits that a charge can meet. */
+static void describe_limit(const AccountTable *table, AccountId id, uint64_t len_bytes, char *text, size_t room_bytes) {
+    const uint64_t own_bytes = account_own_room_bytes(table, id), shared_bytes = account_shared_room_bytes(table, id);
+    const bool is_own = own_bytes < len_bytes && own_bytes <= shared_bytes && table->limit_bytes[id] != UINT64_MAX;
+    const uint64_t limit_bytes = is_own ? table->limit_bytes[id] : table->total_limit_bytes;
+    ByteText limit;
+
+    snprintf(text, room_bytes, "%s (%s) is reached",
+             is_own && own_limits[id]  ? own_limits[id]
+             : is_own                  ? "the limit of its account"
+             : table->total_limit_name ? table->total_limit_name
+                                       : "the limit on all memory",
+             limit_bytes == UINT64_MAX ? "none" : byte_text(&limit, limit_bytes));
+}
+
+/**
+ * account_refused() - the error of memory that was not there
+ *
+ * What it was for comes from the caller, as "the KV cache of 4096 tokens". Nothing is told of what others hold: an app
+ * may read the text. Return: r if negative, else code.
+ */
+int account_refused(ErrText *err, int code, int r, const AccountTable *table, AccountId id, uint64_t len_bytes,
+                    const char *format, ...) {
+    char what[256], why[256];
+    ByteText size;
+    va_list args;
+
+    va_start(args, format);
+    printable_format(what, sizeof(what), format, args);
+    va_end(args);
+    if (r < 0)
+        describe_system(why, sizeof(why));
+    else
+        describe_limit(table, id, len_bytes, why, sizeof(why));
+    return err_set(err, r < 0 ? r : code, "no memory for %s (%s): %s", what, byte_text(&size, len_bytes), why);
+}
+
+int account_refused_by_system(ErrText *err) {
+    char why[256];
+
+    describe_system(why, sizeof(why));
+    return err_set(err, -ENOMEM, "%.*s: %s", UTF8_PREFIX(err->text, 480), why);
+}
+
+void account_holders(const AccountTable *table, char *text, size_t room_bytes) {
+    uint64_t told_bytes = UINT64_MAX;
+    size_t n = 0, at = 0;
+
+    *text = 0;
+    while (n < HOLDERS_MAX) {
+        uint64_t most_bytes = 0;
+        size_t most = 0;
+        ByteText used, limit;
+        int more;
+
+        for (size_t i = 0; i < _ACCOUNT_N; i++) {
+            const uint64_t used_bytes = atomic_load(&table->used_bytes[i]);
+
+            if (used_bytes < told_bytes && used_bytes > most_bytes) {
+                most_bytes = used_bytes;
+                most = i;
+            }
+        }
+        if (!most_bytes)
+            return;
+        more = snprintf(text + at, room_bytes - at, "%s%s %s%s%s", n++ ? ", " : "", account_name((AccountId)most),
+                        byte_text(&used, most_bytes), table->limit_bytes[most] == UINT64_MAX ? "" : " of ",
+                        table->limit_bytes[most] == UINT64_MAX ? "" : byte_text(&limit, table->limit_bytes[most]));
+        if (more < 0 || (size_t)more >= room_bytes - at) {
+            text[at] = 0;
+            return;
+        }
+        at += (size_t)more;
+        told_bytes = most_bytes;
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/engine/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/draft/self_draft.h"
+
+int job_news_mark(JobNews *news) {
+    if (news->n_marks == news->marks_room) {
+        size_t room = news->marks_room ? 2 * news->marks_room : 8;
+        JobMark *marks = reallocarray(news->marks, room, sizeof(*marks));
+
+        if (!marks)
+            return err_raise(-ENOMEM);
+        news->marks = marks;
+        news->marks_room = room;
+    }
+    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n };
+    return 0;
+}
+
+void job_news_deinit(JobNews *news) {
+    str_buf_deinit(&news->text);
+    token_list_deinit(&news->tokens);
+    free(news->marks);
+    *news = (JobNews){ 0 };
+}
+
+static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
+    const ChatInput input = {
+        .messages = job->messages,
+        .n_messages = job->n_messages,
+        .tools = job->tools,
+        .tools_bytes = job->tools ? strlen(job->tools) : 0,
+        .documents = job->documents,
+        .documents_bytes = job->documents ? strlen(job->documents) : 0,
+        .no_generation_prompt = job->no_generation_prompt,
+        .now_s = job->now_s,
+    };
+    int r = engine_encode_chat(job->engine, &input, list, err);
+
+    switch (r) {
+    case CHAT_E_ROLE:
+    case CHAT_E_REFUSED:
+        return JOB_E_ROLE;
+    case CHAT_E_NO_TEMPLATE:
+        return JOB_E_NO_TEMPLATE;
+    case CHAT_E_TOOLS:
+    case CHAT_E_UNUSED:
+        return JOB_E_TOOLS;
+    case CHAT_E_MEMORY:
+        return JOB_E_MEMORY;
+    case CHAT_E_TOO_LONG:
+        return JOB_E_TOO_LONG;
+    default:
+        return r;
+    }
+}
+
+/* Prompt text to tokens. Return: 0, JOB_E_*, -errno. */
+int job_encode(const Job *job, TokenList *list, ErrText *err) {
+    const Tokenizer *tokenizer = engine_tokenizer(job->engine);
+    _cleanup_(bill_settle) Bill bill = { 0 };
+    int r;
+
+    if (job->n_messages)
+        return encode_chat(job, list, err);
+    r = engine_charge_text(job->engine, &bill, job->text_bytes, err);
+    if (r)
+        return JOB_E_MEMORY;
+    r = tokenizer_encode(tokenizer, job->text, job->text_bytes, job->tokenize_flags, list, err);
+    return r > 0 ? JOB_E_TOO_LONG : r;
+}
+
+/* Whether its user's share has room for the draft's keys and values beside the target's, and for the trees of both. */
+static bool draft_is_within_share(const Job *job, size_t capacity_tokens, uint64_t kv_max_bytes) {
+    const Engine *engines[] = { job->engine, job->draft_engine };
+    uint64_t both_bytes = 0;
+
+    for (size_t i = 0; i < 2; i++)
+        both_bytes += engine_kv_bytes(engines[i], capacity_tokens) + engine_kv_tree_bytes(engines[i]);
+    return !kv_max_bytes || both_bytes <= kv_max_bytes;
+}
+
+void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
+    const size_t context_tokens = options->context_tokens;
+    size_t capacity_tokens = context_tokens;
+    ErrText err = { "" };
+    int r = 0;
+
+    if (!(options->speculation.sources >> SPECULATION_MODEL & 1))
+        return;
+    if (!job->draft_engine) {
+        options->speculation.self_layers = self_draft_layers_for(job->engine, options->speculation.sources);
+        return;
+    }
+    if (options->max_tokens && n_prompt < context_tokens && options->max_tokens < context_tokens - n_prompt)
+        capacity_tokens = n_prompt + options->max_tokens;
+    if (!draft_is_within_share(job, capacity_tokens, options->kv_max_bytes)) {
+        log_info_of((uint32_t)job->generation_options.user, TOPIC_DAEMON,
+                    "a generation goes without its draft model: its user's share of KV memory (kv-user-share) "
+                    "has no room for both");
+        return;
+    }
+    if (!*job->draft_pairp)
+        r = draft_pair_new(job->draft_pairp, job->draft_engine, job->engine, &err);
+    if (!r)
+        r = draft_timeline_new(&job->draft_model, *job->draft_pairp, capacity_tokens, &err);
+    if (r) {
+        log_info_of((uint32_t)job->generation_options.user, TOPIC_DAEMON,
+                    "a generation goes without its draft model: %s", err.text);
+        return;
+    }
+    draft_timeline_set_cancel(&job->draft_model, &job->cancelled);
+    options->speculation.model = job->draft_model;
+}
+
+void job_end_draft(Job *job) {
+    draft_timeline_free(&job->draft_model);
+}

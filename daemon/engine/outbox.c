@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/engine/outbox.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+struct Outbox {
+    pthread_mutex_t lock;
+    STAILQ_HEAD(, Job) jobs; /* lock */
+    int fd;                  /* const */
+};
+
+int outbox_new(Outbox **outboxp) {
+    Outbox *outbox = calloc(1, sizeof(*outbox));
+
+    if (!outbox)
+        return err_raise(-ENOMEM);
+    outbox->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (outbox->fd < 0) {
+        int r = -errno;
+
+        free(outbox);
+        return err_raise(r);
+    }
+    STAILQ_INIT(&outbox->jobs);
+    pthread_mutex_init(&outbox->lock, NULL);
+    *outboxp = outbox;
+    return 0;
+}
+
+Outbox *outbox_free(Outbox *outbox) {
+    if (!outbox)
+        return NULL;
+    close(outbox->fd);
+    pthread_mutex_destroy(&outbox->lock);
+    free(outbox);
+    return NULL;
+}
+
+int outbox_fd(const Outbox *outbox) {
+    return outbox->fd;
+}
+
+void outbox_lock(Outbox *outbox) {
+    pthread_mutex_lock(&outbox->lock);
+}
+
+void outbox_unlock(Outbox *outbox) {
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+void outbox_call(Outbox *outbox) {
+    uint64_t one = 1;
+
+    /* Fails only when the counter is full, and then the loop is awake anyway. */
+    (void)!write(outbox->fd, &one, sizeof(one));
+}
+
+void outbox_post_locked(Outbox *outbox, Job *job) {
+    if (job->posted)
+        return;
+    job->posted = true;
+    STAILQ_INSERT_TAIL(&outbox->jobs, job, outbox_link);
+    if (STAILQ_FIRST(&outbox->jobs) == job)
+        outbox_call(outbox);
+}
+
+/* The last touch of a job by the engine thread: from here on it is the loop's. */
+void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, const ErrText *err) {
+    Generation *generation;
+
+    outbox_lock(outbox);
+    generation = steal(&job->running);
+    outbox_unlock(outbox);
+    job->answer = draft_errand_free(job->answer);
+    /* Memory first: a client that has read the end finds its pages free. */
+    if (generation) {
+        GenerationUsage usage = *generation_usage(generation);
+        GenerationReport report;
+
+        generation_report(generation, &report);
+        generation_free(generation);
+        job_end_draft(job);
+        outbox_lock(outbox);
+        job->news.usage = usage;
+        job->news.report = report;
+        outbox_unlock(outbox);
+    }
+    outbox_lock(outbox);
+    job->news.end = end;
+    job->news.result = result;
+    if (err)
+        job->news.err = *err;
+    job->news.done = true;
+    outbox_post_locked(outbox, job);
+    outbox_unlock(outbox);
+}
+
+void outbox_quiet(Outbox *outbox) {
+    uint64_t count;
+
+    (void)!read(outbox->fd, &count, sizeof(count));
+}
+
+Job *outbox_take(Outbox *outbox, JobNews *news) {
+    Job *job;
+
+    outbox_lock(outbox);
+    job = STAILQ_FIRST(&outbox->jobs);
+    if (job) {
+        STAILQ_REMOVE_HEAD(&outbox->jobs, outbox_link);
+        job->posted = false;
+        *news = job->news;
+        job->news = (JobNews){ .usage = news->usage, .report = news->report, .context_tokens = news->context_tokens };
+    }
+    outbox_unlock(outbox);
+    return job;
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The generations take turns, and a turn is a step that they share. Which step: that of an interactive generation when
+ * there is one; else the step that has made way, if one has; else that of whoever is next by class and order.
+ *
+ * A step without interactive generations makes way at its next operator when turns_interrupt() is called for one: the
+ * step is parked, with its rows, and its jobs are in no list until it ends. A step of background generations alone
+ * makes way for normal ones likewise. One step is parked at most, and so steps of normal generations beside it are
+ * short.
+ *
+ * While a higher class waits for its first token, the parked step gets nothing, until waiting has raised it to that
+ * class. While a higher class answers, a parked background step gets an eighth of the time that those steps take; any
+ * other gets as much as they take, and so does one that waiting has raised while others wait. So an interactive token
+ * comes after at most twice its own time and one operator, and nobody starves.
+ */
+#include "daemon/engine/turns_private.h"
+
+#include <assert.h>
+
+#include "base/clock.h"
+
+enum {
+    BACKGROUND_PART = 8, /* of the time beside a higher class one part in so many */
+    BESIDE_ROWS = 64,    /* of a step beside a parked one, which cannot make way itself */
+};
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+/* Jobs that share a step. From its begin to its end those that have rows in it are in no list. */
+static bool may_run(Job *job) {
+    return !atomic_load(&job->paused) || atomic_load(&job->cancelled);
+}
+
+static Priority rank_of(const Job *job, uint64_t now_ns) {
+    const uint64_t waited_ns = now_ns > job->waits_since_ns ? now_ns - job->waits_since_ns : 0;
+
+    return priority_aged(job->priority, waited_ns, job->ageing_ns);
+}
+
+/* Whether the job's prompt stays out of steps for a class for now: beside the parked step no other one of its class
+ * takes time from them. Waiting raises it above that, but for a background prompt, whose class has its part. */
+static bool stands_back(const Turns *turns, const Job *job, Priority rank, Priority top) {
+    return turns->parked && !turns->parked_waits && job->priority < top && job->priority <= turns->parked->top &&
+           (rank < top || turns->parked->top == PRIORITY_BACKGROUND) &&
+           !generation_usage(job->running)->n_output_tokens;
+}
+
+/* Those of one rank that have had their first turn and run on this engine, in the order of their turns. */
+static void gather(Turns *turns, const Engine *engine, Company *company, Priority rank, Priority top, uint64_t now_ns) {
+    Job *job;
+
+    TAILQ_FOREACH(job, &turns->active, link) {
+        if (company->n == GENERATION_TURNS_MAX)
+            return;
+        if (!job->running || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank ||
+            stands_back(turns, job, rank, top))
+            continue;
+        company->targets[company->n] = (StepTarget){ turns, job, 0 };
+        company->turns[company->n] = (GenerationTurn){
+            .generation = job->running,
+            .fn = turns_on_delta,
+            .arg = &company->targets[company->n],
+            .priority = job->priority,
+            .rank = rank,
+        };
+        company->jobs[company->n++] = job;
+    }
+}
+
+/* What the step has given all that took part; those that go on come to the end of the list, in the order that they
+ * had. */
+static void turns_settle(Turns *turns, Company *company, int r, const ErrText *err) {
+    for (size_t i = 0; i < company->n; i++) {
+        const GenerationTurn *turn = &company->turns[i];
+        ErrText own = *err;
+
+        if (!company->jobs[i])
+            continue;
+        company->jobs[i]->waits_since_ns = clock_now_ns();
+        if (turns_took_turn(turns, company->jobs[i], r ? r : turn->r ? turn->r : company->targets[i].r, &own))
+            TAILQ_INSERT_TAIL(&turns->active, company->jobs[i], link);
+    }
+    company->n = 0;
+}
+
+/* Begins a step of all generations of one engine, for those of a class before all, of rows_max rows at most (0: any).
+ * Who gets no rows in it keeps its place before those that do. NULL: there is nothing to compute. */
+static Company *begin_step(Turns *turns, const Engine *engine, Priority top, size_t rows_max, uint64_t now_ns) {
+    Company *company = &turns->companies[turns->parked == &turns->companies[0]];
+    ErrText err = { "" };
+    int r;
+
+    company->n = 0;
+    company->top = PRIORITY_BACKGROUND;
+    for (int rank = PRIORITY_INTERACTIVE; rank >= PRIORITY_BACKGROUND; rank--)
+        gather(turns, engine, company, (Priority)rank, top, now_ns);
+    if (!company->n)
+        return NULL;
+    r = generation_step_begin(&company->step, company->turns, company->n, rows_max, &err);
+    for (size_t i = 0; i < company->n; i++)
+        if (company->turns[i].ran) {
+            TAILQ_REMOVE(&turns->active, company->jobs[i], link);
+            if (company->jobs[i]->priority > company->top)
+                company->top = company->jobs[i]->priority;
+        } else {
+            company->jobs[i] = NULL;
+        }
+    if (!r && company->step.n)
+        return company;
+    turns_settle(turns, company, r, &err);
+    return NULL;
+}
+
+/* Runs a step to its end, or until it makes way. */
+static void run_step(Turns *turns, Company *company, const EngineYield *yield) {
+    ErrText err = { "" };
+    int r = generation_step_run(&company->step, yield, &err);
+
+    if (r == GENERATION_E_YIELDED || r == GENERATION_E_WAITING) {
+        if (turns->parked != company && r == GENERATION_E_YIELDED)
+            atomic_fetch_add(&turns->n_preempted, 1);
+        if (turns->parked != company)
+            turns->parked_credit_ns = 0;
+        turns->parked = company;
+        turns->parked_waits = r == GENERATION_E_WAITING;
+        return;
+    }
+    if (turns->parked == company)
+        turns->parked = NULL;
+    turns_settle(turns, company, r, &err);
+}
+
+/* The class that the parked step counts as by now: that of the one of its generations that counts most. */
+static Priority parked_rank(const Turns *turns, uint64_t now_ns) {
+    Priority rank = PRIORITY_BACKGROUND;
+
+    for (size_t i = 0; i < turns->parked->n; i++)
+        if (turns->parked->jobs[i] && rank_of(turns->parked->jobs[i], now_ns) > rank)
+            rank = rank_of(turns->parked->jobs[i], now_ns);
+    return rank;
+}
+
+/* Whether nobody wants the parked step any more: then its memory must not wait. */
+static bool parked_is_dead(const Turns *turns) {
+    for (size_t i = 0; i < turns->parked->n; i++)
+        if (turns->parked->jobs[i] && !atomic_load(&turns->parked->jobs[i]->cancelled))
+            return false;
+    return true;
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+/* The first interactive job that may run and has had (or has not had) its first turn. */
+static Job *next_interactive(const Turns *turns, bool begun) {
+    Job *job;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->priority == PRIORITY_INTERACTIVE && (job->running != NULL) == begun)
+        return job;
+    return NULL;
+}
+
+/* Of the others, but for those of one engine (NULL: of all): the highest rank, then the order of the turns. */
+static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns) {
+    Job *job, *next = NULL;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->running && job->priority != PRIORITY_INTERACTIVE && job->engine != except &&
+        (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+        next = job;
+    return next;
+}
+
+/* Finds the next job of a class above the parked step's: the highest class first, then the order of the turns. NULL:
+ * there is none, or it does not matter, because the parked step waits for weights. */
+static Job *next_above(const Turns *turns) {
+    Job *job, *next = NULL;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->running && job->priority > turns->parked->top && !turns->parked_waits &&
+        (!next || job->priority > next->priority))
+        next = job;
+    return next;
+}
+
+/* Whether a job of the class, or of a higher one, waits for its first token. */
+static bool someone_waits(const Turns *turns, Priority top) {
+    Job *job;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->priority >= top && job->running && !generation_usage(job->running)->n_output_tokens)
+        return true;
+    return false;
+}
+
+static void sweep_cancelled(Turns *turns) {
+    Job *job, *next;
+
+    for (job = TAILQ_FIRST(&turns->active); job; job = next) {
+        next = TAILQ_NEXT(job, link);
+        if (!atomic_load(&job->cancelled))
+            continue;
+        TAILQ_REMOVE(&turns->active, job, link);
+        outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+    }
+    if (turns->parked && parked_is_dead(turns))
+        run_step(turns, turns->parked, NULL);
+}
+
+static void give_first_turn(Turns *turns, Job *job) {
+    TAILQ_REMOVE(&turns->active, job, link);
+    if (turns_first_turn(turns, job))
+        TAILQ_INSERT_TAIL(&turns->active, job, link);
+}
+
+/* To all interactive jobs, and to one of the others, by class, where nobody waits for it. */
+static void give_first_turns(Turns *turns, uint64_t now_ns) {
+    Job *job, *next = NULL;
+
+    while ((job = next_interactive(turns, false)))
+        give_first_turn(turns, job);
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (!job->running && may_run(job) && (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+        next = job;
+    if (next && (rank_of(next, now_ns) == PRIORITY_INTERACTIVE || !someone_waits(turns, PRIORITY_INTERACTIVE)))
+        give_first_turn(turns, next);
+}
+
+/* What asks a step to make way. */
+static const _Atomic bool *wanted_of(const Turns *turns, const Company *company) {
+    return company->top == PRIORITY_BACKGROUND ? &turns->wanted_above : &turns->wanted;
+}
+
+/* The parked background step has gained an eighth of what a step of a higher class took, and runs when that is
+ * something by now: an operator may take longer. */
+static void share_a_part(Turns *turns, uint64_t took_ns) {
+    const uint64_t start_ns = clock_now_ns();
+    EngineYield yield = { .wanted = &turns->wanted_above };
+
+    turns->parked_credit_ns += (int64_t)(took_ns / BACKGROUND_PART);
+    if (turns->parked_credit_ns <= 0)
+        return;
+    yield.until_ns = start_ns + (uint64_t)turns->parked_credit_ns;
+    run_step(turns, turns->parked, &yield);
+    turns->parked_credit_ns -= (int64_t)(clock_now_ns() - start_ns);
+    for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
+        if (turns->parked->jobs[i])
+            turns->parked->jobs[i]->waits_since_ns = clock_now_ns();
+}
+
+/* What the others get after a step of a class, which took so long: the parked step goes on, or one of another engine
+ * begins. */
+static void share_time(Turns *turns, const Engine *engine, Priority top, uint64_t took_ns) {
+    const uint64_t now_ns = clock_now_ns();
+    const Job *job = turns->parked ? NULL : next_other(turns, engine, now_ns);
+    const bool is_waited = someone_waits(turns, top);
+    Company *company = turns->parked;
+    EngineYield yield;
+    Priority rank;
+
+    if (!company && !job)
+        return;
+    rank = company ? parked_rank(turns, now_ns) : rank_of(job, now_ns);
+    if (rank < top && is_waited)
+        return;
+    if (company && company->top == PRIORITY_BACKGROUND && !is_waited) {
+        share_a_part(turns, took_ns);
+        return;
+    }
+    if (!company)
+        company = begin_step(turns, job->engine, top, 0, now_ns);
+    if (!company)
+        return;
+    yield = (EngineYield){ .wanted = wanted_of(turns, company), .until_ns = now_ns + took_ns };
+    run_step(turns, company, turns->parked || engine_has_preemption(job->engine) ? &yield : NULL);
+}
+
+/* A step for a class before all, and what the others get after it. Return: what it took. */
+static uint64_t turn_of_class(Turns *turns, const Engine *engine, Priority top, size_t rows_max) {
+    const uint64_t start_ns = clock_now_ns();
+    Company *company = begin_step(turns, engine, top, rows_max, start_ns);
+    uint64_t took_ns;
+
+    if (company)
+        run_step(turns, company, NULL);
+    took_ns = clock_now_ns() - start_ns;
+    share_time(turns, engine, top, took_ns);
+    return took_ns;
+}
+
+/* Whether somebody of a higher class may run, of any engine. */
+static bool is_below_others(const Turns *turns, const Company *company) {
+    Job *job;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->running && job->priority > company->top)
+        return true;
+    return false;
+}
+
+/* A step that can make way. Where it waits for weights that are on their way, others have a step of their own engine
+ * meanwhile. One that begins because waiting has raised it, while a higher class answers on another engine, makes way
+ * at once: from then on it has its part of the time. */
+static void run_beside_others(Turns *turns, Company *company, const Engine *engine, uint64_t now_ns) {
+    const Job *other = next_other(turns, engine, now_ns);
+    const EngineYield yield = { .wanted = wanted_of(turns, company),
+                                .until_ns = is_below_others(turns, company) ? now_ns : 0,
+                                .no_waiting = other };
+    Company *beside;
+
+    run_step(turns, company, &yield);
+    if (!other || turns->parked != company || turns_are_wanted(turns))
+        return;
+    if (!turns->parked_waits)
+        return;
+    beside = begin_step(turns, other->engine, PRIORITY_INTERACTIVE, 0, now_ns);
+    if (beside)
+        run_step(turns, beside, NULL);
+}
+
+static void plain_turn(Turns *turns, const Engine *engine, uint64_t now_ns) {
+    Company *company = begin_step(turns, engine, PRIORITY_INTERACTIVE, 0, now_ns);
+
+    if (!company)
+        return;
+    if (company->top == PRIORITY_INTERACTIVE || !engine_has_preemption(engine))
+        run_step(turns, company, NULL);
+    else
+        run_beside_others(turns, company, engine, now_ns);
+}
+
+/* Of whose jobs at least one is there. */
+static const Engine *engine_of(const Company *company) {
+    for (size_t i = 0; i < company->n; i++)
+        if (company->jobs[i])
+            return company->jobs[i]->engine;
+    return NULL;
+}
+
+uint64_t turns_take(Turns *turns) {
+    const uint64_t now_ns = clock_now_ns();
+    const Job *job;
+
+    sweep_cancelled(turns);
+    give_first_turns(turns, now_ns);
+    job = next_interactive(turns, true);
+    if (job)
+        return turn_of_class(turns, job->engine, PRIORITY_INTERACTIVE, 0);
+    job = turns->parked ? next_above(turns) : NULL;
+    if (job) {
+        (void)turn_of_class(turns, job->engine, job->priority, BESIDE_ROWS);
+    } else if (turns->parked) {
+        run_beside_others(turns, turns->parked, engine_of(turns->parked), now_ns);
+    } else {
+        job = next_other(turns, NULL, now_ns);
+        if (job)
+            plain_turn(turns, job->engine, now_ns);
+    }
+    return 0;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+int turns_new(Turns **turnsp, Outbox *outbox) {
+    _cleanup_(turns_freep) Turns *turns = calloc(1, sizeof(*turns));
+
+    if (!turns)
+        return err_raise(-ENOMEM);
+    TAILQ_INIT(&turns->active);
+    turns->outbox = outbox;
+    turns->companies = calloc(2, sizeof(*turns->companies));
+    if (!turns->companies)
+        return err_raise(-ENOMEM);
+    *turnsp = steal(&turns);
+    return 0;
+}
+
+Turns *turns_free(Turns *turns) {
+    if (!turns)
+        return NULL;
+    assert(TAILQ_EMPTY(&turns->active) && !turns->parked);
+    free(turns->companies);
+    free(turns);
+    return NULL;
+}
+
+void turns_use_histories(Turns *turns, Histories *histories) {
+    turns->histories = histories;
+}
+
+void turns_add(Turns *turns, Job *job) {
+    job->waits_since_ns = clock_now_ns();
+    TAILQ_INSERT_TAIL(&turns->active, job, link);
+}
+
+bool turns_have_work(const Turns *turns) {
+    Job *job;
+
+    if (turns->parked)
+        return true;
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job))
+        return true;
+    return false;
+}
+
+bool turns_have_interactive(const Turns *turns) {
+    return next_interactive(turns, true) || next_interactive(turns, false);
+}
+
+void turns_cancel_all(Turns *turns) {
+    Company *parked = steal(&turns->parked);
+    Job *job;
+
+    if (parked)
+        generation_step_drop(&parked->step);
+    for (size_t i = 0; parked && i < parked->n; i++)
+        if (parked->jobs[i])
+            outbox_finish(turns->outbox, parked->jobs[i], GENERATION_END_CANCELLED, 0, NULL);
+    while ((job = TAILQ_FIRST(&turns->active))) {
+        TAILQ_REMOVE(&turns->active, job, link);
+        outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+    }
+}
+
+void turns_interrupt(Turns *turns, Priority priority) {
+    if (priority > PRIORITY_BACKGROUND)
+        atomic_store(&turns->wanted_above, true);
+    if (priority > PRIORITY_NORMAL)
+        atomic_store(&turns->wanted, true);
+}
+
+bool turns_are_wanted(const Turns *turns) {
+    return atomic_load(&turns->wanted);
+}
+
+void turns_resume(Turns *turns) {
+    atomic_store(&turns->wanted, false);
+    atomic_store(&turns->wanted_above, false);
+}
+
+uint64_t turns_n_preempted(const Turns *turns) {
+    return atomic_load(&turns->n_preempted);
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How generations begin and what steps give them: first turns, text and tokens, ends, and what is kept of answers. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "daemon/engine/turns_private.h"
+
+static int generation_code(int r) {
+    switch (r) {
+    case GENERATION_E_EMPTY:
+        return JOB_E_EMPTY;
+    case GENERATION_E_TOO_LONG:
+        return JOB_E_TOO_LONG;
+    case GENERATION_E_MEMORY:
+        return JOB_E_MEMORY;
+    case GENERATION_E_SHARE:
+        return JOB_E_SHARE;
+    case GENERATION_E_OPTIONS:
+        return JOB_E_OPTIONS;
+    default:
+        return err_fold(r);
+    }
+}
+
+static uint64_t kv_bytes_of(const Job *job, uint64_t user) {
+    if (!job || !job->running || job->generation_options.user != user)
+        return 0;
+    return generation_kv_bytes(job->running) + draft_timeline_kv_bytes(&job->draft_model);
+}
+
+/* The job's options, with what its user's other generations leave of the user's share of KV memory. */
+static GenerationOptions options_within_share(const Turns *turns, const Job *job) {
+    GenerationOptions options = job->generation_options;
+    uint64_t held_bytes = 0;
+    const Job *other;
+
+    if (!options.kv_max_bytes)
+        return options;
+    TAILQ_FOREACH(other, &turns->active, link)
+    held_bytes += kv_bytes_of(other, options.user);
+    for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
+        held_bytes += kv_bytes_of(turns->parked->jobs[i], options.user);
+    options.kv_max_bytes = held_bytes < options.kv_max_bytes ? options.kv_max_bytes - held_bytes : 1;
+    return options;
+}
+
+/* What its user's earlier answers give the generation, and where its own is gathered. Without memory for that it goes
+ * without. */
+static void begin_history(Turns *turns, Job *job, GenerationOptions *options) {
+    const uint8_t *tokenizer = tokenizer_hash(engine_tokenizer(job->engine));
+    const uint32_t uid = (uint32_t)options->user;
+
+    if (!turns->histories || !job->keeps_history)
+        return;
+    if (options->speculation.sources & 1u << SPECULATION_HISTORY)
+        options->speculation.history = histories_find(turns->histories, uid, tokenizer, clock_now_ns());
+    job->answer = draft_errand_new(DRAFT_ADD, uid, tokenizer);
+}
+
+/* Takes from the model what the request does not say of sampling. */
+static void settle_sampling(Job *job) {
+    if (!job->samples_as_model)
+        return;
+    sampling_choose(&job->sampling, engine_sampling_defaults(job->engine), &job->sampling.options,
+                    job->sampling_fields);
+    job->generation_options.sampler = job->sampling.options;
+}
+
+/* Earlier answers never keep a request out; where the limit on keys and values does, they are not to blame. */
+static bool histories_make_way(Turns *turns, const Job *job) {
+    const AccountTable *accounts = engine_accounts(job->engine);
+
+    return turns->histories &&
+           account_shared_room_bytes(accounts, ACCOUNT_KV) < account_own_room_bytes(accounts, ACCOUNT_KV) &&
+           histories_drop_one(turns->histories);
+}
+
+/* The answer is whole, and not one that its client has given up. Its client need not wait for the disk. */
+static void end_history(Turns *turns, Job *job, GenerationEnd end) {
+    if (end != GENERATION_END_CANCELLED && job->answer && job->answer->n_tokens)
+        draft_store_submit(histories_store(turns->histories), &job->answer);
+}
+
+/* Tells a prompt that is too long which limit stops it, and what raises that. setting_tokens: context-tokens. */
+static int check_length(const Job *job, size_t n_prompt, uint32_t setting_tokens, ErrText *err) {
+    const uint32_t n_context = engine_info(job->engine)->n_context,
+                   usable = job->generation_options.context_tokens; /* the lesser of the two */
+
+    if (job->prompt_max_tokens && n_prompt > job->prompt_max_tokens)
+        return err_set(err, JOB_E_TOO_LONG,
+                       "the prompt has %zu tokens: at most %" PRIu32 " are accepted (prompt-max-tokens)", n_prompt,
+                       job->prompt_max_tokens);
+    if (n_prompt < usable)
+        return 0;
+    if (usable < n_context)
+        return err_set(err, JOB_E_TOO_LONG,
+                       "the prompt has %zu tokens, which leaves no room for an answer in a context of %" PRIu32
+                       ": shorten it, or let an administrator raise context-tokens = %" PRIu32
+                       " in coordgend.conf, for which this model allows up to %" PRIu32,
+                       n_prompt, usable, setting_tokens, n_context);
+    return err_set(
+        err, JOB_E_TOO_LONG,
+        "the prompt has %zu tokens, which leaves no room for an answer in a context of %" PRIu32
+        ", the model's own limit: shorten it, or use a model with a longer context (context-tokens = %" PRIu32
+        " does not stop it)",
+        n_prompt, usable, setting_tokens);
+}
+
+static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
+    _cleanup_(token_list_deinit) TokenList prompt = { 0 };
+    Generation *generation = NULL;
+    uint32_t n_context = engine_info(job->engine)->n_context;
+    const uint32_t setting_tokens = job->generation_options.context_tokens;
+    GenerationReport report;
+    GenerationOptions options;
+    int r;
+
+    if (!job->generation_options.context_tokens || job->generation_options.context_tokens > n_context)
+        job->generation_options.context_tokens = n_context;
+    settle_sampling(job);
+    outbox_lock(turns->outbox);
+    job->news.started = true;
+    job->news.started_ns = clock_now_ns();
+    job->news.context_tokens = job->generation_options.context_tokens;
+    outbox_post_locked(turns->outbox, job);
+    outbox_unlock(turns->outbox);
+
+    r = job_encode(job, &prompt, err);
+    if (r)
+        return r;
+    r = check_length(job, prompt.n, setting_tokens, err);
+    if (r)
+        return r;
+    if (atomic_load(&job->cancelled))
+        return JOB_E_CANCELLED;
+    options = options_within_share(turns, job);
+    begin_history(turns, job, &options);
+    job_begin_draft(job, prompt.n, &options);
+    r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
+    if (r == GENERATION_E_MEMORY && options.speculation.model.ops) { /* a draft model never keeps a request out */
+        job_end_draft(job);
+        options.speculation.model = (DraftModel){ 0 };
+        r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
+    }
+    while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
+        options.speculation.history = NULL; /* it may have been that one */
+        r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
+    }
+    if (r) {
+        job_end_draft(job);
+        return generation_code(r);
+    }
+    generation_report(generation, &report);
+    outbox_lock(turns->outbox);
+    job->running = generation;
+    job->news.usage = *generation_usage(generation);
+    job->news.report = report;
+    /* A cancel that came before the generation was there would be lost on it. */
+    if (atomic_load(&job->cancelled))
+        generation_cancel(generation);
+    outbox_post_locked(turns->outbox, job);
+    outbox_unlock(turns->outbox);
+    return 0;
+}
+
+/* Tokenizes the prompt and reserves memory: this is a job's first turn. */
+static int generate_begin(Turns *turns, Job *job) {
+    ErrText err = { "" };
+    int r = generate_begin_inner(turns, job, &err);
+
+    if (r == JOB_E_CANCELLED)
+        outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+    else if (r)
+        outbox_finish(turns->outbox, job, GENERATION_RUNNING, r, &err);
+    return r;
+}
+
+void turns_on_delta(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+    StepTarget *target = arg;
+    JobNews *news = &target->job->news;
+    int r = 0;
+
+    for (size_t i = 0; target->job->answer && i < n_tokens; i++)
+        draft_errand_add_token(target->job->answer, engine_accounts(target->job->engine), tokens[i]);
+    if (!len_bytes && !(n_tokens && target->job->want_tokens))
+        return;
+    outbox_lock(target->turns->outbox);
+    str_buf_append(&news->text, text, len_bytes);
+    if (target->job->want_tokens)
+        for (size_t i = 0; i < n_tokens && !r; i++)
+            r = token_list_add(&news->tokens, tokens[i]);
+    if (!r)
+        r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news);
+    outbox_unlock(target->turns->outbox);
+    if (r)
+        target->r = r;
+}
+
+/* A job's first turn. Return: whether it goes on; if not, the job is the loop's already. */
+bool turns_first_turn(Turns *turns, Job *job) {
+    if (!atomic_load(&job->cancelled))
+        return generate_begin(turns, job) == 0;
+    outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+    return false;
+}
+
+/* What a step has given a job. Return: whether it goes on; if not, the job is the loop's already. */
+bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
+    GenerationReport report;
+    GenerationEnd end;
+
+    if (r == GENERATION_E_READ) {
+        outbox_finish(turns->outbox, job, GENERATION_RUNNING, JOB_E_MODEL, err);
+        return false;
+    }
+    if (r) {
+        if (*err->text) /* the device has said why */
+            err_prefix(err, "the step failed");
+        else
+            err_set(err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");
+        outbox_finish(turns->outbox, job, GENERATION_RUNNING, r < 0 ? r : err_fold(r), err);
+        return false;
+    }
+    end = generation_end(job->running);
+    if (end != GENERATION_RUNNING) {
+        end_history(turns, job, end);
+        outbox_finish(turns->outbox, job, end, 0, NULL);
+        return false;
+    }
+    generation_report(job->running, &report);
+    outbox_lock(turns->outbox);
+    job->news.usage = *generation_usage(job->running);
+    job->news.report = report;
+    outbox_post_locked(turns->outbox, job);
+    outbox_unlock(turns->outbox);
+    return true;
+}

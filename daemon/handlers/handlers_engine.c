@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Requests that the engine thread answers: checked here, put into the queue, answered by request.c. */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/strings/printable.h"
+#include "daemon/handlers/handlers.h"
+#include "daemon/net/reply.h"
+#include "daemon/requests/request.h"
+#include "daemon/requests/session.h"
+#include "proto/proto_check.h"
+#include "spec/speculator.h"
+
+/* What every request that takes time must pass. Return: its model, or NULL and the error is sent. */
+static Model *admit(Peer *peer, uint64_t request_id, const char *name, const char *field) {
+    Service *service = peer->service;
+    Model *model;
+
+    if (service->draining) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
+                              service->config->drain_timeout_ms, "", "the service is shutting down");
+        return NULL;
+    }
+    if (peer->n_requests >= service->config->max_requests_per_connection) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
+                              admission_retry_ms(&service->requests.admission), "",
+                              "%u requests are in flight on this connection: no more are accepted "
+                              "before one ends",
+                              peer->n_requests);
+        return NULL;
+    }
+    model = handler_find_model(peer, request_id, name, field);
+    return model && handler_demand_model(peer, request_id, model, name) ? model : NULL;
+}
+
+static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
+    uint64_t request_id = (*messagep)->request_id;
+    Request *request = NULL;
+
+    if (request_new(&request, &peer->service->requests, peer, messagep, len_bytes, model))
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                              admission_retry_ms(&peer->service->requests.admission), "",
+                              "no memory for a request of %zu bytes: %s is reached", len_bytes,
+                              user_memory_limit(peer->user, peer->is_admin));
+    return request;
+}
+
+/* ---- input ------------------------------------------------------------------------------------------------------- */
+
+ChatMessage *handler_messages(const Coordgen__V1__Messages *messages, const ChatMessage *before, size_t n_before) {
+    static const ChatRole roles[] = {
+        [COORDGEN__V1__ROLE__ROLE_SYSTEM] = CHAT_ROLE_SYSTEM,
+        [COORDGEN__V1__ROLE__ROLE_USER] = CHAT_ROLE_USER,
+        [COORDGEN__V1__ROLE__ROLE_ASSISTANT] = CHAT_ROLE_ASSISTANT,
+        [COORDGEN__V1__ROLE__ROLE_TOOL] = CHAT_ROLE_TOOL,
+    };
+    ChatMessage *list = calloc(n_before + messages->n_message, sizeof(*list));
+
+    if (!list)
+        return NULL;
+    if (n_before)
+        memcpy(list, before, n_before * sizeof(*list));
+    for (size_t i = 0; i < messages->n_message; i++)
+        list[n_before + i] = (ChatMessage){
+            .role = roles[messages->message[i]->role],
+            .text = messages->message[i]->text,
+            .len_bytes = strlen(messages->message[i]->text),
+        };
+    return list;
+}
+
+/* Behind what the session holds, if there is one. 0 or -ENOMEM. */
+static int take_messages(Request *request, const Session *session, const Coordgen__V1__Messages *messages) {
+    const size_t n_before = session ? session->n_messages : 0;
+
+    request->messages = handler_messages(messages, session ? session->messages : NULL, n_before);
+    if (!request->messages)
+        return err_raise(-ENOMEM);
+    request->n_own_messages = messages->n_message;
+    request->job.now_s = (int64_t)time(NULL);
+    request->job.messages = request->messages;
+    request->job.n_messages = n_before + messages->n_message;
+    return 0;
+}
+
+/* What the chat template gets beside the messages, in memory of the request's message. */
+static void take_tools(Job *job, const char *tools, const char *documents) {
+    job->tools = tools;
+    job->documents = documents;
+}
+
+static size_t tools_bytes(const char *tools, const char *documents) {
+    return (tools ? strlen(tools) : 0) + (documents ? strlen(documents) : 0);
+}
+
+/* The prompt, behind the session's text. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+static int take_prompt(Request *request, const Session *session, const char *prompt) {
+    Job *job = &request->job;
+    int r;
+
+    job->text = prompt;
+    job->text_bytes = strlen(prompt);
+    job->tokenize_flags = TOKENIZE_ADD_BOS;
+    if (!session)
+        return 0;
+    r = user_charge(request->user, request->is_admin, &request->bill, session->text.len_bytes + job->text_bytes);
+    if (r)
+        return r;
+    str_buf_append(&request->raw, session->text.data ? session->text.data : "", session->text.len_bytes);
+    str_buf_append(&request->raw, prompt, job->text_bytes);
+    if (str_buf_failed(&request->raw))
+        return err_raise(-ENOMEM);
+    job->text = request->raw.data;
+    job->text_bytes = request->raw.len_bytes;
+    return 0;
+}
+
+size_t handler_messages_bytes(const Coordgen__V1__Messages *messages) {
+    size_t sum_bytes = 0;
+
+    for (size_t i = 0; i < messages->n_message; i++)
+        sum_bytes += strlen(messages->message[i]->text);
+    return sum_bytes;
+}
+
+static size_t input_bytes(const Coordgen__V1__Messages *messages, const char *text) {
+    return messages ? handler_messages_bytes(messages) : strlen(text);
+}
+
+bool handler_text_fits(Peer *peer, uint64_t request_id, size_t len_bytes, const char *field) {
+    uint64_t max_bytes = peer->service->config->prompt_max_bytes;
+
+    if (len_bytes <= max_bytes)
+        return true;
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, field,
+                          "%s: %zu bytes of text: at most %llu are accepted", field, len_bytes,
+                          (unsigned long long)max_bytes);
+    return false;
+}
+
+/* ---- generate ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t random_seed(void) {
+    uint64_t seed;
+
+    /* Never short for 8 bytes once the pool is filled, and it is when a daemon runs. */
+    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+        seed = clock_now_ns();
+    return seed;
+}
+
+/* Takes the sampling options that the message sets; the others are the service's until the engine thread knows the
+ * model. */
+static void take_sampling(Job *job, const Coordgen__V1__SamplingOptions *sampling, const Config *config) {
+    static const Coordgen__V1__SamplingOptions nothing = COORDGEN__V1__SAMPLING_OPTIONS__INIT;
+    const Coordgen__V1__SamplingOptions *from = sampling ? sampling : &nothing;
+    const SamplerOptions asked = {
+        .temperature = from->temperature,
+        .top_k = from->top_k,
+        .top_p = from->top_p,
+        .min_p = from->min_p,
+        .repetition_penalty = from->repetition_penalty,
+        .repetition_window = from->repetition_window,
+        .seed = from->has_seed ? from->seed : random_seed(),
+    };
+
+    job->sampling_fields =
+        (uint32_t)(!!from->has_temperature << SAMPLING_TEMPERATURE | !!from->has_top_k << SAMPLING_TOP_K |
+                   !!from->has_top_p << SAMPLING_TOP_P | !!from->has_min_p << SAMPLING_MIN_P |
+                   !!from->has_repetition_penalty << SAMPLING_REPETITION_PENALTY |
+                   !!from->has_repetition_window << SAMPLING_REPETITION_WINDOW);
+    job->samples_as_model = config->sampling_defaults == CONFIG_SAMPLING_MODEL;
+    sampling_choose(&job->sampling, NULL, &asked, job->sampling_fields);
+    job->generation_options.sampler = job->sampling.options;
+}
+
+/* One user's apps leave others a part of the memory for keys and values. 0: as much as there is. */
+static uint64_t kv_share_bytes(const Peer *peer) {
+    const AccountTable *accounts = &peer->service->accounts;
+    const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes,
+                   bytes = own < all ? own : all;
+    const uint32_t percent = peer->service->config->kv_user_percent;
+
+    if (peer->is_admin || bytes == UINT64_MAX || percent == 100)
+        return 0;
+    return bytes / 100 * percent;
+}
+
+static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
+    static const Priority priorities[] = {
+        [COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE] = PRIORITY_INTERACTIVE,
+        [COORDGEN__V1__PRIORITY__PRIORITY_NORMAL] = PRIORITY_NORMAL,
+        [COORDGEN__V1__PRIORITY__PRIORITY_BACKGROUND] = PRIORITY_BACKGROUND,
+    };
+
+    return generate->has_priority ? priorities[generate->priority] : PRIORITY_NORMAL;
+}
+
+/* Where drafts come from: what the request says, whatever the setting is, else what that says. false: the error is
+ * sent. */
+static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
+                               SpeculationChoice *choicep) {
+    const char *text = generate->speculation ? generate->speculation : peer->service->config->speculation;
+    ErrText err;
+
+    if (!speculation_parse(text, choicep, &err))
+        return true;
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                          "generate.speculation", "generate.%s", err.text);
+    return false;
+}
+
+/* The session that a generation asks for, if it fits: one answer at a time, one kind of input, its own model. NULL: the
+ * error is sent. */
+static Session *usable_session(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
+                               bool is_chat) {
+    Session *session = handler_find_session(peer, request_id, generate->session, "generate.session");
+
+    if (!session)
+        return NULL;
+    if (session->request) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                              admission_retry_ms(&peer->service->requests.admission), "generate.session",
+                              "session %" PRIu64 " is answering: one request at a time; session_fork makes another one",
+                              session->id);
+        return NULL;
+    }
+    if (generate->model && *generate->model && strcmp(generate->model, session->model_name)) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              "generate.model", "generate.model: session %" PRIu64 " is with %.*s: leave the model out",
+                              session->id, UTF8_PREFIX(session->model_name, 64));
+        return NULL;
+    }
+    if (session->input == (is_chat ? SESSION_RAW : SESSION_CHAT)) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              is_chat ? "generate.messages" : "generate.prompt",
+                              is_chat ? "generate.messages: session %" PRIu64 " goes on with raw prompts"
+                                      : "generate.prompt: session %" PRIu64 " goes on with messages",
+                              session->id);
+        return NULL;
+    }
+    if (is_chat && session->n_messages + generate->messages->n_message > PROTO_MESSAGES_MAX) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              "generate.messages",
+                              "generate.messages: session %" PRIu64 " has %zu messages: at most %d", session->id,
+                              session->n_messages, PROTO_MESSAGES_MAX);
+        return NULL;
+    }
+    return session;
+}
+
+void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
+    const Coordgen__V1__GenerateRequest *generate = (*messagep)->generate;
+    const Config *config = peer->service->config;
+    bool is_chat = generate->input_case == COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
+    Session *session = NULL;
+    Model *model;
+    Request *request;
+    SpeculationChoice speculation;
+    Job *job;
+    int r;
+
+    if (!choose_speculation(peer, (*messagep)->request_id, generate, &speculation))
+        return;
+    if (generate->has_session) {
+        session = usable_session(peer, (*messagep)->request_id, generate, is_chat);
+        if (!session)
+            return;
+        connection_spend(peer->connection, session_work(session));
+    }
+    model = admit(peer, (*messagep)->request_id, session ? session->model_name : generate->model, "generate.model");
+    if (!model || !handler_text_fits(peer, (*messagep)->request_id,
+                                     input_bytes(is_chat ? generate->messages : NULL, generate->prompt) +
+                                         tools_bytes(generate->tools, generate->documents) +
+                                         (session ? session_text_bytes(session) : 0),
+                                     is_chat ? "generate.messages" : "generate.prompt"))
+        return;
+    request = new_request(peer, messagep, len_bytes, model);
+    if (!request)
+        return;
+    request->chose_speculation = generate->speculation != NULL;
+    job = &request->job;
+    job->kind = JOB_GENERATE;
+    job->want_tokens = generate->want_tokens;
+    job->keeps_history =
+        !generate->no_history && !no_history_has(&peer->service->no_history, peer->user->uid, peer->name);
+    job->prompt_max_tokens = config->prompt_max_tokens;
+    job->priority = priority_of(generate);
+    job->ageing_ns = (uint64_t)config->priority_ageing_ms * 1000000;
+    job->generation_options = (GenerationOptions){
+        .max_tokens = generate->max_tokens,
+        .context_tokens = config_context_tokens(config, model->name),
+        .speculation = { .sources = speculation.sources,
+                         .policy = speculation.policy,
+                         .pruning = GENERATION_PRUNING_CONTROLLED }, /* where the model has a predictor */
+        .ignore_end = generate->ignore_end,
+        .is_answer = is_chat,
+        .ends_repetition = generate->has_end_repetition ? generate->end_repetition : is_chat && !generate->ignore_end,
+        .user = peer->user->uid,
+        .no_reuse = generate->no_reuse,
+        .kv_max_bytes = kv_share_bytes(peer),
+        .n_stops = generate->n_stop,
+    };
+    take_sampling(job, generate->sampling, config);
+    for (size_t i = 0; i < generate->n_stop; i++)
+        job->generation_options.stops[i] = generate->stop[i];
+    take_tools(job, generate->tools, generate->documents);
+    job->no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
+    r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
+    if (r) {
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                     admission_retry_ms(&peer->service->requests.admission), "", "no memory for the prompt");
+        return;
+    }
+    if (session) {
+        session_attach(session, request);
+        request->session = session;
+        job->generation_options.pin = &session->pin;
+    }
+    request_enter(request);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
+    const Coordgen__V1__TokenizeRequest *tokenize = (*messagep)->tokenize;
+    bool is_chat = tokenize->input_case == COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES;
+    Model *model = admit(peer, (*messagep)->request_id, tokenize->model, "tokenize.model");
+    Request *request;
+    Job *job;
+
+    if (!model || !handler_text_fits(peer, (*messagep)->request_id,
+                                     input_bytes(is_chat ? tokenize->messages : NULL, tokenize->text) +
+                                         tools_bytes(tokenize->tools, tokenize->documents),
+                                     is_chat ? "tokenize.messages" : "tokenize.text"))
+        return;
+    request = new_request(peer, messagep, len_bytes, model);
+    if (!request)
+        return;
+    job = &request->job;
+    job->kind = JOB_TOKENIZE;
+    job->count_only = tokenize->count_only;
+    take_tools(job, tokenize->tools, tokenize->documents);
+    job->no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
+    if (!is_chat) {
+        job->text = tokenize->text;
+        job->text_bytes = strlen(tokenize->text);
+        job->tokenize_flags = (tokenize->add_special ? TOKENIZE_ADD_SPECIAL : 0u) |
+                              (tokenize->parse_special ? TOKENIZE_PARSE_SPECIAL : 0u);
+    } else if (take_messages(request, NULL, tokenize->messages)) {
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                     admission_retry_ms(&peer->service->requests.admission), "", "out of memory");
+        return;
+    }
+    request_enter(request);
+}
+
+void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
+    const Coordgen__V1__DetokenizeRequest *detokenize = (*messagep)->detokenize;
+    Model *model = admit(peer, (*messagep)->request_id, detokenize->model, "detokenize.model");
+    Request *request = model ? new_request(peer, messagep, len_bytes, model) : NULL;
+
+    if (!request)
+        return;
+    request->job.kind = JOB_DETOKENIZE;
+    request->job.tokens = detokenize->tokens;
+    request->job.n_tokens = detokenize->n_tokens;
+    request->job.with_special = detokenize->with_special;
+    request_enter(request);
+}

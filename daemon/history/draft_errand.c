@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/history/draft_errand.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+DraftErrand *draft_errand_new(DraftErrandKind kind, uint32_t uid, const uint8_t *tokenizer) {
+    DraftErrand *errand = calloc(1, sizeof(*errand));
+
+    if (!errand)
+        return NULL;
+    errand->kind = kind;
+    errand->uid = uid;
+    errand->fd = -1;
+    if (tokenizer)
+        memcpy(errand->tokenizer, tokenizer, sizeof(errand->tokenizer));
+    return errand;
+}
+
+DraftErrand *draft_errand_free(DraftErrand *errand) {
+    if (!errand)
+        return NULL;
+    free(errand->tokens);
+    free(errand->stats);
+    history_freep(&errand->history);
+    closep(&errand->fd);
+    bill_settle(&errand->bill);
+    free(errand);
+    return NULL;
+}
+
+/* Room for twice as many, paid for before it is taken. */
+static bool grow(DraftErrand *errand, AccountTable *accounts) {
+    const size_t room = errand->room ? 2 * errand->room : 64;
+    uint32_t *tokens;
+
+    if (account_charge(accounts, ACCOUNT_DRAFTDB, &errand->bill, (room - errand->room) * sizeof(*tokens)))
+        return false;
+    tokens = reallocarray(errand->tokens, room, sizeof(*tokens));
+    if (!tokens)
+        return false;
+    errand->tokens = tokens;
+    errand->room = room;
+    return true;
+}
+
+void draft_errand_add_token(DraftErrand *errand, AccountTable *accounts, uint32_t token) {
+    if (errand->n_tokens == errand->room && !grow(errand, accounts))
+        errand->is_incomplete = true;
+    if (!errand->is_incomplete)
+        errand->tokens[errand->n_tokens++] = token;
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/memory/account_refusal.h"
+#include "base/clock.h"
+#include "base/files/file_io.h"
+#include "base/log.h"
+#include "daemon/history/draft_store_private.h"
+#include "spec/sources/suffix_automaton.h"
+
+/* ---- the database ------------------------------------------------------------------------------------------------ */
+
+static int make_parents(const char *path, ErrText *err) {
+    _cleanup_(freep) char *folder = strdup(path);
+    char *slash;
+
+    for (int i = 0; folder && i < 2; i++) { /* the last one is the database's own to make */
+        slash = strrchr(folder, '/');
+        if (!slash || slash == folder)
+            return 0;
+        *slash = 0;
+    }
+    return folder ? file_make_dirs(folder, err) : err_set(err, -ENOMEM, "out of memory");
+}
+
+static int count_documents(void *arg, const DraftDbStats *stats) {
+    *(uint64_t *)arg += stats->n_documents;
+    return 0;
+}
+
+/* The log says once that it was set aside; what comes of that is 0 for whom an empty database is as good. */
+static int taken_as_empty(int r, const ErrText *err) {
+    if (r == DRAFT_DB_E_SET_ASIDE) {
+        log_error(TOPIC_DAEMON, "draft database %s", err->text);
+        return 0;
+    }
+    return r;
+}
+
+/* Opens the database and says so, also where it could not be opened before. */
+static int store_open(DraftStore *store, ErrText *err) {
+    uint64_t n_documents = 0;
+    ErrText ignored;
+    DraftClockReading now;
+    int r = make_parents(store->path, err);
+
+    draft_clock_read_system(&now);
+    if (!r)
+        r = taken_as_empty(draft_db_open(&store->db, store->path, &store->limits, &now, err), err);
+    if (r == DRAFT_DB_E_FULL) { /* it is open, and what wants room tries again */
+        log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err->text);
+        return 0;
+    }
+    if (!r && !draft_db_stats_each(store->db, count_documents, &n_documents, &ignored))
+        log_info(TOPIC_DAEMON, "draft database %s: %" PRIu64 " documents%s", store->path, n_documents,
+                 *store->why.text ? "; it could not be opened before, and now answers are stored" : "");
+    return r;
+}
+
+/* Tells whether the database can be used. One that cannot be opened is tried again once a minute. One that another
+ * process has is tried every few seconds, and at every use: that costs a few system calls. */
+bool draft_store_ready(DraftStore *store) {
+    const uint64_t now_ns = clock_now_ns();
+    ErrText err = { "" };
+
+    if (store->db)
+        return true;
+    if (store->why_r != DRAFT_DB_E_BUSY && now_ns < store->retry_ns)
+        return false;
+    store->why_r = store_open(store, &err);
+    store->retry_ns = now_ns + (store->why_r == DRAFT_DB_E_BUSY ? DRAFT_STORE_RETRY_NS : DRAFT_STORE_QUIET_NS);
+    if (!store->why_r) {
+        store->why.text[0] = 0;
+        return true;
+    }
+    store->db = draft_db_free(store->db);
+    if (strcmp(err.text, store->why.text)) /* once, as long as it is the same */
+        log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err.text);
+    store->why = err;
+    return false;
+}
+
+void draft_store_expire(DraftStore *store) {
+    const uint64_t now_ns = clock_now_ns();
+    DraftClockReading now;
+    ErrText err = { "" };
+    int r;
+
+    if (!store->limits.age_max_s || now_ns < store->expire_ns || !draft_store_ready(store))
+        return;
+    store->expire_ns = now_ns + DRAFT_STORE_EXPIRE_NS;
+    draft_clock_read_system(&now);
+    r = taken_as_empty(draft_db_expire(store->db, &now, &err), &err);
+    if (r)
+        log_warn(TOPIC_DAEMON, "draft database %s", err.text);
+}
+
+/* ---- errands of the engine thread -------------------------------------------------------------------------------- */
+
+static int add_once(DraftStore *store, const DraftErrand *errand, ErrText *err) {
+    const DraftDbDocument document = {
+        .uid = errand->uid, .tokenizer = errand->tokenizer, .tokens = errand->tokens, .n_tokens = errand->n_tokens
+    };
+    DraftClockReading now;
+
+    draft_clock_read_system(&now);
+    return draft_db_add(store->db, &document, &now, err);
+}
+
+/* 0: it is on the disk. */
+int draft_store_add(DraftStore *store, DraftErrand *errand) {
+    ErrText err = { "" };
+    uint64_t n;
+    int r;
+
+    if (!draft_store_ready(store)) {
+        atomic_fetch_add(&store->n_dropped, 1);
+        return -ENOENT;
+    }
+    r = add_once(store, errand, &err);
+    if (r == DRAFT_DB_E_SET_ASIDE && !taken_as_empty(r, &err))
+        r = add_once(store, errand, &err);
+    if (!r) {
+        atomic_fetch_add(&store->n_stored, 1);
+        log_debug(TOPIC_DAEMON, "draft database: uid %" PRIu32 ": an answer of %zu tokens is stored", errand->uid,
+                  errand->n_tokens);
+        return 0;
+    }
+    if (r == DRAFT_DB_E_FROZEN) /* as its user wants it */
+        return r;
+    atomic_fetch_add(&store->n_dropped, 1);
+    if (draft_store_log_due(&store->failures, &n))
+        log_warn(TOPIC_DAEMON, "an answer is not stored for later drafts (%" PRIu64 " in the last minute or more): %s",
+                 n, err.text);
+    return r;
+}
+
+/* Documents as they are read, the newest first. */
+typedef struct Collection {
+    DraftStore *store;
+    uint32_t **texts; /* [n], each [lengths[i]] */
+    size_t *lengths;
+    size_t n, room;
+    Bill bill;
+} Collection;
+
+static void collection_deinit(Collection *collection) {
+    for (size_t i = 0; i < collection->n; i++)
+        free(collection->texts[i]);
+    free(collection->texts);
+    free(collection->lengths);
+    bill_settle(&collection->bill);
+}
+
+static bool collection_grow(Collection *collection) {
+    const size_t room = collection->room ? 2 * collection->room : 64;
+    uint32_t **texts = reallocarray(collection->texts, room, sizeof(*texts));
+    size_t *lengths;
+
+    if (!texts)
+        return false;
+    collection->texts = texts;
+    lengths = reallocarray(collection->lengths, room, sizeof(*lengths));
+    if (!lengths)
+        return false;
+    collection->lengths = lengths;
+    collection->room = room;
+    return true;
+}
+
+/* The end of the reading where memory ends: what was read is the newest. */
+static int collect(void *arg, const DraftDbDocument *document) {
+    Collection *collection = arg;
+    const size_t len_bytes = document->n_tokens * sizeof(uint32_t);
+    uint32_t *tokens;
+
+    if (atomic_load(&collection->store->is_stopping))
+        return 1;
+    if (!document->n_tokens)
+        return 0;
+    if ((collection->n == collection->room && !collection_grow(collection)) ||
+        account_charge(collection->store->accounts, ACCOUNT_DRAFTDB, &collection->bill,
+                       len_bytes + sizeof(uint32_t *) + sizeof(size_t)))
+        return 1;
+    tokens = malloc(len_bytes);
+    if (!tokens)
+        return 1;
+    memcpy(tokens, document->tokens, len_bytes);
+    collection->texts[collection->n] = tokens;
+    collection->lengths[collection->n++] = document->n_tokens;
+    return 0;
+}
+
+/* What is stored of a user and tokenizer as a History, which is the errand's; where there is no database it has none.
+ * The oldest text goes in first, as it did when it was said. */
+void draft_store_build(DraftStore *store, DraftErrand *errand) {
+    _cleanup_(collection_deinit) Collection collection = { .store = store };
+    _cleanup_(history_freep) History *history = NULL;
+    ErrText err = { "" };
+    DraftDbRead read;
+    int r;
+
+    if (!draft_store_ready(store))
+        return;
+    r = taken_as_empty(draft_db_each(store->db, errand->uid, errand->tokenizer,
+                                     DRAFT_STORE_HISTORY_BYTES / SUFFIX_AUTOMATON_TOKEN_BYTES, collect, &collection,
+                                     &read, &err),
+                       &err);
+    if (r) {
+        log_warn(TOPIC_DAEMON, "draft database %s", err.text);
+        return;
+    }
+    if (read.n_dropped)
+        log_warn(TOPIC_DAEMON, "draft database %s: %" PRIu64 " damaged documents were deleted", store->path,
+                 read.n_dropped);
+    r = history_new(store->accounts, DRAFT_STORE_HISTORY_BYTES, &history);
+    for (size_t i = collection.n; !r && i-- > 0;)
+        r = history_add(history, collection.texts[i], collection.lengths[i]);
+    if (r < 0) {
+        log_warn(TOPIC_DAEMON, "no drafts from earlier answers: %s", strerror(-r));
+        return;
+    }
+    log_debug(TOPIC_DAEMON, "draft database: uid %" PRIu32 ": drafts from %zu documents", errand->uid, collection.n);
+    errand->history = steal(&history);
+}
+
+/* Nobody, where there is no database. */
+void draft_store_recent(DraftStore *store, DraftErrand *errand) {
+    ErrText err = { "" };
+    int r;
+
+    if (!draft_store_ready(store))
+        return;
+    r = taken_as_empty(
+        draft_db_recent(store->db, errand->tokenizer, errand->recent, DRAFT_RECENT_MAX, &errand->n_recent, &err), &err);
+    if (r) {
+        errand->n_recent = 0;
+        log_warn(TOPIC_DAEMON, "draft database %s", err.text);
+    }
+}
+
+/* ---- errands of the loop ----------------------------------------------------------------------------------------- */
+
+static int take_stats(void *arg, const DraftDbStats *stats) {
+    DraftErrand *errand = arg;
+    DraftDbStats *grown = reallocarray(errand->stats, errand->n_stats + 1, sizeof(*grown));
+
+    if (!grown) {
+        errand->r = err_set(&errand->err, -ENOMEM, "out of memory");
+        return 1;
+    }
+    errand->stats = grown;
+    errand->stats[errand->n_stats++] = *stats;
+    return 0;
+}
+
+static int serve_stats(DraftStore *store, DraftErrand *errand) {
+    DraftDbStats own;
+    int r;
+
+    if (errand->of_all_users) {
+        r = taken_as_empty(draft_db_stats_each(store->db, take_stats, errand, &errand->err), &errand->err);
+        return r ? r : errand->r;
+    }
+    own = (DraftDbStats){ .uid = errand->uid };
+    r = taken_as_empty(draft_db_stats(store->db, errand->uid, &own, &errand->err), &errand->err);
+    if (!r)
+        (void)take_stats(errand, &own);
+    return r ? r : errand->r;
+}
+
+static int serve_forget(DraftStore *store, DraftErrand *errand) {
+    const DraftDbForget what = {
+        .uid = errand->of_all_users ? NULL : &errand->uid,
+        .tokenizer = errand->has_tokenizer ? errand->tokenizer : NULL,
+        .before_s = errand->has_before ? &errand->before_s : NULL,
+    };
+    const int r = taken_as_empty(draft_db_forget(store->db, &what, &errand->n_documents, &errand->err), &errand->err);
+
+    if (r) /* the service's log says what a user is not told */
+        log_error(TOPIC_DAEMON, "draft database %s", errand->err.text);
+    return r;
+}
+
+/* Into a file in memory, which is paid for before it is written: documents take less there than they are charged in the
+ * database. */
+static int serve_export(DraftStore *store, DraftErrand *errand) {
+    DraftDbStats own = { 0 };
+    int r = taken_as_empty(draft_db_stats(store->db, errand->uid, &own, &errand->err), &errand->err);
+
+    if (r)
+        return r;
+    if (account_charge(store->accounts, ACCOUNT_DRAFTDB, &errand->bill, own.bytes + 4096))
+        return account_refused(&errand->err, -ENOMEM, ACCOUNT_E_LIMIT, store->accounts, ACCOUNT_DRAFTDB,
+                               own.bytes + 4096, "an export");
+    errand->fd = memfd_create("draftdb-export", MFD_CLOEXEC);
+    if (errand->fd < 0)
+        return err_set(&errand->err, -errno, "no memory for an export: %s", strerror(errno));
+    return draft_db_export(store->db, errand->uid, errand->fd, &errand->n_documents, &errand->err);
+}
+
+static int serve_import(DraftStore *store, DraftErrand *errand) {
+    DraftDbImported imported = { 0 };
+    DraftClockReading now;
+    int r;
+
+    draft_clock_read_system(&now);
+    if (lseek(errand->fd, 0, SEEK_SET) < 0)
+        return err_set(&errand->err, -errno, "cannot read the import: %s", strerror(errno));
+    r = draft_db_import(store->db, errand->uid, errand->fd, &now, &imported, &errand->err);
+    if (r == DRAFT_DB_E_SET_ASIDE && !taken_as_empty(r, &errand->err)) {
+        if (lseek(errand->fd, 0, SEEK_SET) == 0)
+            r = draft_db_import(store->db, errand->uid, errand->fd, &now, &imported, &errand->err);
+    }
+    errand->n_documents = imported.n_documents;
+    errand->n_expired = imported.n_expired;
+    return r;
+}
+
+int draft_store_call(DraftStore *store, DraftErrand *errand) {
+    if (!draft_store_ready(store))
+        return err_set(&errand->err, store->why_r > 0 ? store->why_r : -ENOENT, "the draft database cannot be used: %s",
+                       store->why.text);
+    switch (errand->kind) {
+    case DRAFT_STATS:
+        return serve_stats(store, errand);
+    case DRAFT_FORGET:
+        return serve_forget(store, errand);
+    case DRAFT_FREEZE:
+        return taken_as_empty(draft_db_freeze(store->db, errand->uid, errand->is_frozen, &errand->err), &errand->err);
+    case DRAFT_EXPORT:
+        return serve_export(store, errand);
+    case DRAFT_IMPORT:
+        return serve_import(store, errand);
+    case DRAFT_ADD:
+    case DRAFT_BUILD:
+    case DRAFT_RECENT:
+        break;
+    }
+    return -EINVAL;
+}

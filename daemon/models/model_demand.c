@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/models/model_demand.h"
+
+#include "base/strings/printable.h"
+
+/* Tells whether the setting lets the request load the model; if not, *whyp says to whom it does. */
+static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp) {
+    switch ((ConfigDemand)model->registry->config->load_on_demand) {
+    case CONFIG_DEMAND_ALL:
+        return true;
+    case CONFIG_DEMAND_ADMINS:
+        *whyp = "load-on-demand = admins lets only requests of administrators load it";
+        return demand.is_admin;
+    case CONFIG_DEMAND_DEFAULT_ONLY:
+        *whyp = "load-on-demand = default-only lets requests load the default model alone";
+        return model_is_default(model);
+    case CONFIG_DEMAND_NO:
+        break;
+    }
+    *whyp = "load-on-demand = no lets no request load it";
+    return false;
+}
+
+/* Tells whether a load may help: one that found no memory may find some now, one that failed otherwise would fail
+ * again. */
+static bool is_absent(const Model *model) {
+    return model->stage == MODEL_AVAILABLE || model->stage == MODEL_UNLOADING ||
+           (model->stage == MODEL_FAILED && model->lacked_memory && !model->engine);
+}
+
+int model_demand(Model *model, ModelDemand demand, ErrText *err) {
+    const char *why = "";
+
+    assert_on_loop(model->registry->loop);
+    if (!is_absent(model) || model_will_come(model))
+        return 0;
+    if (!is_allowed(model, demand, &why))
+        return err_set(err, MODEL_DEMAND_E_DENIED,
+                       "model %.*s is not loaded, and %s: an administrator can (coordgenctl model load %.*s)",
+                       UTF8_PREFIX(model->name, 64), why, UTF8_PREFIX(model->name, 64));
+    /* Apps that name no model would take the memory again at once that somebody wanted back. */
+    if (model->was_unloaded && !demand.is_named)
+        return err_set(err, MODEL_DEMAND_E_DENIED,
+                       "the default model %.*s was unloaded by a command: a request that names it loads it again, "
+                       "or coordgenctl model load %.*s",
+                       UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
+    if (!model_load_with_room(model, err) && model->registry->config->load_on_demand == CONFIG_DEMAND_DEFAULT_ONLY)
+        model->makes_room = false; /* what an administrator has loaded would not come again */
+    return 0;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/models/model_drafts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* Takes some milliseconds, as often as an administrator pairs models that are loaded, or one of a pair is. */
+int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sharedp, ErrText *err) {
+    int r = tokenizer_compare(engine_tokenizer(target->engine), target->name, engine_tokenizer(draft->engine),
+                              draft->name, n_sharedp, err);
+
+    if (!r)
+        return 0;
+    err_prefix(err, "their tokens differ");
+    return MODEL_DRAFTS_E_VOCAB;
+}
+
+/* ---- targets and their draft models ------------------------------------------------------------------------------ */
+
+static bool is_loaded(const Model *model) {
+    return model->stage == MODEL_READY || model_is_coming(model);
+}
+
+void model_drafts_renew(Model *target) {
+    free(target->draft_failure);
+    target->draft_failure = NULL;
+    target->is_mismatch = target->draft_was_tried = false;
+    target->registry->is_unsettled = true;
+}
+
+void model_drafts_renew_all(ModelRegistry *registry) {
+    Model *model;
+
+    TAILQ_FOREACH(model, &registry->models, link)
+    model_drafts_renew(model);
+}
+
+/* What is to draft for a target that is loaded; NULL: nothing. */
+static Model *wanted_draft(ModelRegistry *registry, const Model *target) {
+    const char *name = is_loaded(target) ? model_pairs_draft_of(registry->pairs, target->name) : NULL;
+
+    return name ? model_registry_find(registry, name) : NULL;
+}
+
+/* It takes its place in the engine thread's queue behind the target, which finds memory first. Once, until the target
+ * is loaded again. */
+static void bring(Model *target, Model *draft) {
+    ErrText err;
+
+    if (target->draft_was_tried || target->stage == MODEL_IMPORTING || is_loaded(draft) ||
+        draft->stage == MODEL_UNLOADING || (draft->stage == MODEL_FAILED && draft->engine))
+        return;
+    target->draft_was_tried = true;
+    draft->is_loaded_as_draft = !model_is_default(draft);
+    log_info(TOPIC_DAEMON, "model %s: loaded to draft for %s", draft->name, target->name);
+    (void)model_load(draft, &err);
+}
+
+static void join(Model *target, Model *draft) {
+    uint32_t n_shared = 0;
+    ErrText err;
+
+    if (target->draft_failure || target->stage != MODEL_READY || draft->stage != MODEL_READY)
+        return;
+    if (!model_drafts_compare(target, draft, &n_shared, &err)) {
+        log_notice(TOPIC_DAEMON,
+                   "model %s: %s drafts for it (%" PRIu32 " tokens are shared; of %" PRIu32 " and %" PRIu32 ")",
+                   target->name, draft->name, n_shared, tokenizer_n_tokens(engine_tokenizer(target->engine)),
+                   tokenizer_n_tokens(engine_tokenizer(draft->engine)));
+        model_set_draft(target, draft);
+        return;
+    }
+    log_error(TOPIC_DAEMON, "model %s: %s cannot draft for it: %s", target->name, draft->name, err.text);
+    target->is_mismatch = true;
+    target->draft_failure = strdup(err.text); /* without memory it is compared again at the next change */
+}
+
+static void settle_target(ModelRegistry *registry, Model *target) {
+    Model *draft = wanted_draft(registry, target);
+
+    if (!is_loaded(target) && (target->draft_failure || target->draft_was_tried))
+        model_drafts_renew(target);
+    target->draft_leaves = target->draft && (target->draft != draft || target->stage != MODEL_READY ||
+                                             target->draft->stage != MODEL_READY);
+    if (target->draft_leaves && !target->n_drafted)
+        model_set_draft(target, NULL);
+    if (!draft || target->draft)
+        return;
+    bring(target, draft);
+    join(target, draft);
+}
+
+/* Loaded targets that want it, and have not found that it does not fit. */
+static const Model *find_target(ModelRegistry *registry, const Model *draft) {
+    const char *names[PAIRS_MAX];
+    const size_t n = model_pairs_targets_of(registry->pairs, draft->name, names, PAIRS_MAX);
+
+    for (size_t i = 0; i < n; i++) {
+        const Model *target = model_registry_find(registry, names[i]);
+
+        if (target && is_loaded(target) && !target->draft_failure)
+            return target;
+    }
+    return NULL;
+}
+
+const Model *model_drafts_target_of(ModelRegistry *registry, const Model *draft) {
+    const Model *target;
+
+    assert_on_loop(registry->loop);
+    TAILQ_FOREACH(target, &registry->models, link)
+    if (target->draft == draft)
+        return target;
+    return is_loaded(draft) ? find_target(registry, draft) : NULL;
+}
+
+/* One that came with its targets goes with the last of them. While weights arrive it cannot: then it does later. */
+static void let_go(ModelRegistry *registry, Model *draft) {
+    ErrText err;
+
+    if (!draft->is_loaded_as_draft || draft->n_users || find_target(registry, draft))
+        return;
+    if (draft->stage != MODEL_READY && draft->stage != MODEL_IMPORTING) {
+        draft->is_loaded_as_draft = draft->stage == MODEL_LOADING;
+        return;
+    }
+    draft->is_loaded_as_draft = false;
+    if (model_unload_unused(draft, &err))
+        log_error(TOPIC_DAEMON, "model %s: out of memory: it stays loaded", draft->name);
+}
+
+void model_drafts_settle(ModelRegistry *registry) {
+    Model *model;
+
+    assert_on_loop(registry->loop);
+    if (!registry->is_unsettled)
+        return;
+    registry->is_unsettled = false;
+    TAILQ_FOREACH(model, &registry->models, link)
+    if (is_loaded(model) || model->draft || model->draft_failure || model->draft_was_tried)
+        settle_target(registry, model);
+    TAILQ_FOREACH(model, &registry->models, link)
+    let_go(registry, model);
+}

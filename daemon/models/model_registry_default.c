@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which model is the default: model_default.h has its name, here it is found among the models. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/system/kernel_call.h"
+#include "base/log.h"
+#include "daemon/models/model_registry.h"
+
+/* Finds the model that is named as the default; NULL: none is, or it is not there. */
+static Model *named_default(const ModelRegistry *registry) {
+    const char *name = model_default_name(registry->def);
+
+    if (registry->default_model)
+        return registry->default_model;
+    return name ? model_registry_find((ModelRegistry *)(uintptr_t)registry, name) : NULL;
+}
+
+Model *model_registry_default(const ModelRegistry *registry) {
+    Model *model = named_default(registry);
+
+    if (model || model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING || registry->n_models != 1)
+        return model;
+    return TAILQ_FIRST(&registry->models); /* no other can be meant */
+}
+
+bool model_is_default(const Model *model) {
+    return model == model_registry_default(model->registry);
+}
+
+ModelDefaultBy model_registry_default_by(const ModelRegistry *registry) {
+    const ModelDefaultBy by = registry->default_model ? MODEL_DEFAULT_BY_SETTING : model_default_by(registry->def);
+
+    return by == MODEL_DEFAULT_BY_SETTING || named_default(registry) ? by : MODEL_DEFAULT_BY_FIRST;
+}
+
+/* Tells whether nobody has said which model is the default, and none that came first is there any more. */
+static bool is_open(const ModelRegistry *registry) {
+    const ModelDefaultBy by = model_default_by(registry->def);
+
+    return !named_default(registry) && (by == MODEL_DEFAULT_NONE || by == MODEL_DEFAULT_BY_FIRST);
+}
+
+static void note_first(ModelRegistry *registry, const Model *model) {
+    /* What is not of the folder is not there any more after a restart. */
+    model_default_note_first(registry->def, model->name, model->from_folder);
+    log_notice(TOPIC_DAEMON, "model %s: the default from now on, as the first one: see coordgenctl model default",
+               model->name);
+}
+
+void model_registry_note_default(ModelRegistry *registry) {
+    assert_on_loop(registry->loop);
+    if (registry->n_models == 1 && is_open(registry))
+        note_first(registry, TAILQ_FIRST(&registry->models));
+}
+
+/* Finds out when a file's name came into its folder, as far as the file system tells. */
+static uint64_t arrival_ns(const Model *model) {
+    uint64_t at_ns;
+
+    return kernel_birth_ns(model->path, &at_ns) ? UINT64_MAX : at_ns;
+}
+
+Model *model_registry_choose_default(ModelRegistry *registry) {
+    uint64_t first_ns = UINT64_MAX;
+    Model *model, *first = NULL;
+
+    assert_on_loop(registry->loop);
+    if (!is_open(registry))
+        return NULL;
+    TAILQ_FOREACH(model, &registry->models, link) {
+        const uint64_t at_ns = model->from_folder ? arrival_ns(model) : UINT64_MAX;
+
+        if (!first || at_ns < first_ns || (at_ns == first_ns && strcmp(model->name, first->name) < 0)) {
+            first = model;
+            first_ns = at_ns;
+        }
+    }
+    if (first)
+        note_first(registry, first);
+    return first;
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How a model is loaded: what the settings say of it, where an image of its weights belongs, and the chat template that
+ * may stand for its own. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files/file_io.h"
+#include "base/log.h"
+#include "daemon/models/model_registry.h"
+#include "weights/image/weights_image.h"
+
+const BackendDevice *model_device(const Model *model) {
+    return engine_device((EngineDevice)config_device(model->registry->config, model->name));
+}
+
+uint32_t model_context_tokens(const Model *model) {
+    const uint32_t trained = engine_info(model->engine)->n_context,
+                   setting = config_context_tokens(model->registry->config, model->name);
+
+    return setting < trained ? setting : trained;
+}
+
+/* The package itself was handed over: it is not one that an import has made. */
+static const int *package_fd_of(const Model *model) {
+    return model->fd >= 0 && !strcmp(model->path, model->package_path) ? &model->fd : NULL;
+}
+
+/* Whether not all of its weights may be in memory. What drafts for others is to be fast before all else. */
+static bool may_stream(const Model *model) {
+    const char *targets[1];
+
+    return config_weights_memory(model->registry->config, model->name).is_set && model_device(model)->reads_packages &&
+           !model_pairs_targets_of(model->registry->pairs, model->name, targets, ARRAY_LEN(targets));
+}
+
+/* Layers that are not in memory are read from one, and so are static graphs. */
+static bool needs_image(const Model *model) {
+    return may_stream(model) || model_device(model)->has_graphs;
+}
+
+/* Why a model that does not need one has none, whatever the disk has; NULL: it may have. */
+static const char *no_image(const Model *model) {
+    const Config *config = model->registry->config;
+
+    if (config->weights_image == CONFIG_IMAGE_OFF)
+        return "weights-image is off";
+    if (!model_device(model)->reads_packages)
+        return "this device reads the source";
+    if (model->without_image)
+        return "a load with one has failed";
+    if (config->verify_packages == WEIGHTS_CHECKING_ALL)
+        return "verify-packages is on";
+    if (package_fd_of(model))
+        return "an open file was handed over, which may have no path here";
+    return NULL;
+}
+
+/* Without one the load is as good, only slower, where all weights are in memory. */
+static void choose_image_path(Model *model) {
+    const Config *config = model->registry->config;
+    char path[PATH_MAX];
+
+    free(model->image_path);
+    model->image_path = NULL;
+    model->may_have_image = false;
+    model->no_image = needs_image(model) ? NULL : no_image(model);
+    if (model->no_image) {
+        log_info(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->no_image);
+        return;
+    }
+    if (!weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
+        model->image_path = strdup(path);
+    model->may_have_image = model->image_path && (needs_image(model) || !access(model->image_path, F_OK));
+    if (model->image_path)
+        return;
+    model->no_image = "the path of cache-dir is too long";
+    log_warn(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->no_image);
+}
+
+/* For the load that comes next. */
+void model_choose_options(Model *model, EngineOptions *options) {
+    const Config *config = model->registry->config;
+    const ConfigMemory memory = config_weights_memory(config, model->name);
+
+    choose_image_path(model);
+    *options = (EngineOptions){
+        .preemption = config->preemption,
+        .path = model->package_path,
+        .fd = package_fd_of(model),
+        .device = (EngineDevice)config_device(config, model->name),
+        .isa = (Isa)config->isa,
+        .chunk_tokens = config->chunk_tokens,
+        .no_pipeline = !config->pipeline,
+        .accounts = model->registry->accounts,
+        .prefix_cache = model->registry->prefix_cache,
+        .checking = (WeightsChecking)config->verify_packages,
+        .cache_dir = config->cache_dir,
+        .arriving = true,
+        .image_path = model->image_path,
+        .new_image = model->without_image,
+        .optional_image = config->weights_image != CONFIG_IMAGE_ON,
+        .chat_template = model->registry->chat_template,
+        .chat_template_bytes = model->registry->chat_template_bytes,
+        .flash_limit = { .bytes_per_s = config->flash_rate_mb * UINT64_C(1000000),
+                         .latency_us = config->flash_latency_us },
+        .graphs = { .policy = (GraphSwitchPolicy)config->graph_switch,
+                    .n_blocks = config->graph_blocks,
+                    .form = (GraphForm)config->graph_files,
+                    .memory_bytes = config->graphs_memory_bytes },
+        .op_order = (OpOrder)config->op_order,
+        .steal_beyond = OP_STEAL_MEASURED,
+        .op_placement = (OpPlacementKind)config->op_placement,
+    };
+    if (may_stream(model))
+        options->weights_memory = (WeightsMemory){
+            .is_set = true,
+            .is_percent = !memory.bytes,
+            .percent = memory.percent,
+            .bytes = memory.bytes,
+        };
+}
+
+/* --- chat template ---------------------------------------------------------------------------------------------- */
+
+/* The file's text, without a byte order mark. */
+static int slurp_chat_template(const Config *config, char **textp, size_t *len_bytesp, ErrText *err) {
+    int r = file_slurp(config->chat_template, JINJA_SOURCE_BYTES_MAX, textp, len_bytesp, err);
+    size_t skipped;
+
+    if (r) {
+        err_prefix(err, "chat-template");
+        return r;
+    }
+    skipped = file_byte_order_mark(*textp, *len_bytesp);
+    *len_bytesp -= skipped;
+    memmove(*textp, *textp + skipped, *len_bytesp);
+    return 0;
+}
+
+int model_registry_read_chat_template(ModelRegistry *registry, ErrText *err) {
+    const Config *config = registry->config;
+    _cleanup_(freep) char *text = NULL;
+    size_t len_bytes;
+    int r;
+
+    if (!*config->chat_template)
+        return 0;
+    r = slurp_chat_template(config, &text, &len_bytes, err);
+    if (r)
+        return r > 0 ? -EINVAL : r;
+    registry->chat_template_bytes = len_bytes;
+    registry->chat_template = steal(&text);
+    return 0;
+}
+
+int model_check_chat_template(const Config *config, ErrText *err) {
+    _cleanup_(chat_template_deinit) ChatTemplate chat = { 0 };
+    _cleanup_(freep) char *text = NULL;
+    size_t len_bytes;
+    int r;
+
+    if (!*config->chat_template)
+        return 0;
+    r = slurp_chat_template(config, &text, &len_bytes, err);
+    if (r)
+        return r;
+    r = chat_template_parse(&chat, text, len_bytes);
+    if (r)
+        return r;
+    return chat.jinja
+               ? 0
+               : err_set(err, CONFIG_E_SETTING, "chat-template: %.256s: %s", config->chat_template, chat.why.text);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Bufferevents read without room for control messages, so that open files are lost; hence a read of our own into an
+ * evbuffer.
+ *
+ * In a stream the kernel gives a descriptor out with the message that it was sent with, or with a part of its front,
+ * and ends the read there. What came before it may be in the same read. So the last byte of the read is one that was
+ * sent with the descriptor, and a client that sends it with bytes of one frame alone says which frame it belongs to.
+ */
+#define _GNU_SOURCE
+#include "daemon/net/inlet.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+enum {
+    ROOM_DESCRIPTORS = 2 /* to tell one from more; what there is no room for is closed by the kernel */
+};
+
+int inlet_init(Inlet *inlet) {
+    *inlet = (Inlet){ .fd = -1, .bytes = evbuffer_new() };
+    return inlet->bytes ? 0 : -ENOMEM;
+}
+
+void inlet_deinit(Inlet *inlet) {
+    if (inlet->bytes) /* else it was never begun, and no descriptor is its own */
+        closep(&inlet->fd);
+    if (inlet->bytes)
+        evbuffer_free(inlet->bytes);
+    *inlet = (Inlet){ .fd = -1 };
+}
+
+/* Return: whether there is at most one, which is the inlet's then. */
+static bool keep_descriptor(Inlet *inlet, struct msghdr *message) {
+    bool is_one = !(message->msg_flags & MSG_CTRUNC) || !message->msg_control;
+
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        size_t n = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
+            if (inlet->fd < 0) {
+                inlet->fd = fd;
+                inlet->fd_at_bytes = inlet->received_bytes;
+            } else {
+                is_one = false;
+                close(fd);
+            }
+        }
+    }
+    return is_one;
+}
+
+/**
+ * inlet_read() - take in what has come
+ * @max_bytes:       at least 1
+ * @take_descriptor: without it the kernel drops the files that come. To close one can take as long as its owner likes
+ *                   (a file system of a user, a socket that lingers), so that only those who are trusted may hand us
+ *                   one
+ *
+ * Thread: loop.
+ */
+int inlet_read(Inlet *inlet, int socket_fd, size_t max_bytes, bool take_descriptor) {
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(ROOM_DESCRIPTORS * sizeof(int))];
+    } control;
+    struct evbuffer_iovec space;
+    struct iovec iov;
+    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+    ssize_t n;
+
+    if (evbuffer_reserve_space(inlet->bytes, (ev_ssize_t)max_bytes, &space, 1) != 1)
+        return err_raise(-ENOMEM);
+    iov = (struct iovec){ .iov_base = space.iov_base, .iov_len = max_bytes };
+    if (take_descriptor) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control.room);
+    }
+    n = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    if (n == 0)
+        return INLET_E_END;
+    space.iov_len = (size_t)n;
+    evbuffer_commit_space(inlet->bytes, &space, 1);
+    inlet->received_bytes += (uint64_t)n;
+    return keep_descriptor(inlet, &message) ? 0 : INLET_E_DESCRIPTORS;
+}
+
+int inlet_take_fd(Inlet *inlet, size_t len_bytes) {
+    const uint64_t end_bytes = inlet->received_bytes - evbuffer_get_length(inlet->bytes) + len_bytes;
+
+    return inlet->fd >= 0 && inlet->fd_at_bytes <= end_bytes ? steal_fd(&inlet->fd) : -1;
+}

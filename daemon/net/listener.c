@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "daemon/net/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/files/file_io.h"
+#include "base/log.h"
+#include "base/files/paths.h"
+#include "base/strings/printable.h"
+#include "base/files/user_dirs.h"
+#include "daemon/activation.h"
+
+#define BACKLOG 128
+#define RETRY_S 1
+#define ACCEPTS_AT_ONCE 16 /* then the connections that there are have their turn */
+
+enum {
+    LOCK_TRIES = 100,
+    LOCK_TRY_NS = 10000000,
+};
+
+typedef char SocketPath[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+
+/* A relative path says so by its dot: a word or host:port is a mistake, not a file in the current folder. */
+static bool is_path(const char *text) {
+    return *text == '/' || !strncmp(text, "./", 2) || !strncmp(text, "../", 3);
+}
+
+static int address_of(const char *address, struct sockaddr_un *to, ErrText *err) {
+    const char *path = !strncmp(address, "unix:", 5) ? address + 5 : address;
+
+    *to = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    if (!is_path(path))
+        return err_set(err, LISTENER_E_PATH,
+                       *path == '@' ? "listen address '%.*s' is abstract: those have no owner and no mode; name a path"
+                                    : "listen address '%.*s' is not a path or unix:PATH: begin it with /",
+                       UTF8_PREFIX(address, 256));
+    if (strlen(path) >= sizeof(to->sun_path))
+        return err_set(err, LISTENER_E_PATH, "socket path '%.*s' is longer than %zu bytes: choose a shorter one",
+                       UTF8_PREFIX(path, 256), sizeof(to->sun_path) - 1);
+    memcpy(to->sun_path, path, strlen(path) + 1);
+    return 0;
+}
+
+static void folder_of(const struct sockaddr_un *address, SocketPath folder) {
+    char *slash;
+
+    snprintf(folder, sizeof(SocketPath), "%s", address->sun_path);
+    slash = strrchr(folder, '/');
+    if (!slash)
+        snprintf(folder, sizeof(SocketPath), ".");
+    else
+        slash[slash == folder] = 0;
+}
+
+/* A default folder is made at the start. */
+static int check_folder(const struct sockaddr_un *to, bool may_be_absent, ErrText *err) {
+    SocketPath folder;
+    struct stat info;
+
+    folder_of(to, folder);
+    if (stat(folder, &info) < 0)
+        return errno == ENOENT && may_be_absent
+                   ? 0
+                   : err_set(err, -errno, "%s: its folder: %s: make it or choose another path", to->sun_path,
+                             strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return err_set(err, -ENOTDIR, "%s: %s is not a folder: choose another path", to->sun_path, folder);
+    if (access(folder, W_OK | X_OK) < 0)
+        return err_set(err, -errno, "%s: its folder: %s: let the service's user write there", to->sun_path,
+                       strerror(errno));
+    return 0;
+}
+
+static int check_place(const struct sockaddr_un *to, ErrText *err) {
+    struct stat info;
+
+    if (!lstat(to->sun_path, &info) && !S_ISSOCK(info.st_mode))
+        return err_set(err, LISTENER_E_PATH, "%s: is there and is not a socket: remove it or choose another path",
+                       to->sun_path);
+    return 0;
+}
+
+/* A socket file outlives its daemon. Nobody answering is the proof that it is stale; anything else keeps it. */
+static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
+    _cleanup_(closep) int fd = -1;
+    struct stat info;
+    int r;
+
+    if (lstat(address->sun_path, &info) < 0)
+        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", address->sun_path, strerror(errno));
+    r = check_place(address, err);
+    if (r)
+        return r;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_set(err, -errno, "socket: %s", strerror(errno));
+    if (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) || errno == EAGAIN)
+        return err_set(err, LISTENER_E_SERVED, "%s: another daemon serves this socket", address->sun_path);
+    if (errno != ECONNREFUSED && errno != ENOENT)
+        return err_set(err, -errno, "%s: %s", address->sun_path, strerror(errno));
+    log_info(TOPIC_DAEMON, "%s: replacing the socket that an earlier daemon left", address->sun_path);
+    if (unlink(address->sun_path) < 0 && errno != ENOENT)
+        return err_set(err, -errno, "%s: cannot remove the stale socket: %s", address->sun_path, strerror(errno));
+    return 0;
+}
+
+/* Daemons that start at once make their sockets one by one: a socket has its name before anybody listens, and another
+ * daemon would take it for stale then. Whoever may read the folder can lock it too, so this waits for a second at most
+ * and then does without. Returns the lock, or -1; closing it unlocks. */
+static int lock_folder(const struct sockaddr_un *address) {
+    _cleanup_(closep) int fd = -1;
+    SocketPath folder;
+
+    folder_of(address, folder);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+        if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+            break;
+        nanosleep(&(struct timespec){ .tv_nsec = LOCK_TRY_NS }, NULL);
+    }
+    return steal_fd(&fd);
+}
+
+/* The mode must be right from the first moment: by the umask, while there is no other thread. */
+static int bind_and_listen(int fd, const struct sockaddr_un *to, bool is_admin, struct stat *info, ErrText *err) {
+    const mode_t mask = umask(is_admin ? 0177 : 0117);
+    int r = bind(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 ? -errno : 0;
+
+    umask(mask);
+    if (r)
+        return err_set(err, r, "%s: cannot make the socket: %s", to->sun_path, strerror(-r));
+    if (lstat(to->sun_path, info) < 0 || listen(fd, BACKLOG) < 0) {
+        r = -errno;
+        unlink(to->sun_path);
+        return err_set(err, r, "%s: cannot listen: %s", to->sun_path, strerror(-r));
+    }
+    return 0;
+}
+
+int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err) {
+    _cleanup_(closep) int fd = -1, lock = -1;
+    struct sockaddr_un to;
+    struct stat info;
+    int r;
+
+    *listener = (Listener){ .fd = -1, .is_admin = is_admin };
+    r = address_of(address, &to, err);
+    if (r)
+        return r;
+    lock = lock_folder(&to);
+    r = remove_stale(&to, err);
+    if (r)
+        return r;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_set(err, -errno, "socket: %s", strerror(errno));
+    r = bind_and_listen(fd, &to, is_admin, &info, err);
+    if (r)
+        return r;
+    listener->path = strdup(to.sun_path);
+    if (!listener->path) {
+        unlink(to.sun_path);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    listener->device = info.st_dev;
+    listener->inode = info.st_ino;
+    listener->fd = steal_fd(&fd);
+    return 0;
+}
+
+void listener_close(Listener *listener) {
+    struct stat info;
+
+    if (listener->event)
+        event_free(listener->event);
+    if (listener->retry)
+        event_free(listener->retry);
+    /* Another daemon may have taken the path over meanwhile. While our socket is open its inode is not used again. */
+    if (listener->path && !lstat(listener->path, &info) && info.st_dev == listener->device &&
+        info.st_ino == listener->inode)
+        unlink(listener->path);
+    if (listener->fd >= 0)
+        close(listener->fd);
+    free(listener->path);
+    *listener = (Listener){ .fd = -1 };
+}
+
+/* ---- sockets that were handed over ------------------------------------------------------------------------------- */
+
+static int open_handed_over(ListenerSet *set, ErrText *err) {
+    ActivationSet given;
+    int r = activation_look(&given, err);
+
+    activation_forget();
+    if (r)
+        return r;
+    for (size_t i = 0; i < given.n; i++) {
+        evutil_make_socket_nonblocking(given.sockets[i].fd);
+        set->listeners[set->n++] = (Listener){ .fd = given.sockets[i].fd, .is_admin = given.sockets[i].is_admin };
+    }
+    set->handed_over = given.n > 0;
+    return 0;
+}
+
+/* ---- both -------------------------------------------------------------------------------------------------------- */
+
+static int add(ListenerSet *set, const char *address, bool is_admin, ErrText *err) {
+    int r;
+
+    if (set->n == LISTENERS_MAX)
+        return err_set(err, -E2BIG, "%s: %d sockets are there already, those of systemd: at most %d", address,
+                       LISTENERS_MAX, LISTENERS_MAX);
+    r = listener_open(&set->listeners[set->n], address, is_admin, err);
+    set->n += !r;
+    return r;
+}
+
+/* A socket that is wanted: what a setting says, or a default in a folder that is made. */
+typedef struct SocketPlace {
+    const char *setting;
+    const char *address; /* NULL: there is to be no socket */
+    bool is_admin;
+    bool is_default;
+    char path[PATH_MAX];
+} SocketPlace;
+
+enum { /* indices of what is wanted */
+    SOCKET_API,
+    SOCKET_ADMIN,
+    SOCKETS
+};
+
+/* Writes the path of a socket that nobody has named. */
+static int default_path(const Config *config, bool is_admin, char *path, size_t room_bytes, ErrText *err) {
+    int r;
+
+    if (geteuid() == 0 && !config->is_users) {
+        snprintf(path, room_bytes, "%s", is_admin ? PATH_ADMIN_SOCKET : PATH_API_SOCKET);
+        return 0;
+    }
+    r = user_dir(USER_DIR_RUNTIME, is_admin ? "/admin.sock" : "/api.sock", path, room_bytes);
+    if (r == -EPERM)
+        return err_set(err, LISTENER_E_PATH,
+                       "XDG_RUNTIME_DIR is another user's folder: log in as this user, or name a socket with "
+                       "--listen=PATH");
+    return r ? err_set(err, LISTENER_E_PATH, "XDG_RUNTIME_DIR is not set to a folder: name a socket with --listen=PATH")
+             : 0;
+}
+
+/* LISTENER_E_PATH: the environment names no folder for default sockets. */
+static int name_default(SocketPlace *place, const Config *config, ErrText *err) {
+    int r = default_path(config, place->is_admin, place->path, sizeof(place->path), err);
+
+    if (r)
+        return r;
+    place->is_default = true;
+    place->address = place->path;
+    return 0;
+}
+
+/* Where sockets are to be, of a start with or without those of systemd. */
+static int find_places(SocketPlace places[SOCKETS], const Config *config, bool handed_over, ErrText *err) {
+    int r = 0;
+
+    places[SOCKET_API] = (SocketPlace){ .setting = "listen", .address = *config->listen ? config->listen : NULL };
+    places[SOCKET_ADMIN] = (SocketPlace){ .setting = "admin-listen",
+                                          .address = *config->admin_listen ? config->admin_listen : NULL,
+                                          .is_admin = true };
+    if (handed_over)
+        return 0;
+    if (!places[SOCKET_API].address)
+        r = name_default(&places[SOCKET_API], config, err);
+    if (!r && !places[SOCKET_ADMIN].address && places[SOCKET_API].is_default)
+        r = name_default(&places[SOCKET_ADMIN], config, err);
+    return r;
+}
+
+/* What shows without making anything: addresses, and whether two are one. */
+static int check_addresses(const SocketPlace places[SOCKETS], struct sockaddr_un to[SOCKETS], ErrText *err) {
+    for (size_t i = 0; i < SOCKETS; i++) {
+        int r = places[i].address ? address_of(places[i].address, &to[i], err) : 0;
+
+        if (r) {
+            err_prefix(err, "%s", places[i].setting);
+            return r;
+        }
+    }
+    if (places[SOCKET_API].address && places[SOCKET_ADMIN].address &&
+        !strcmp(to[SOCKET_API].sun_path, to[SOCKET_ADMIN].sun_path))
+        return err_set(err, LISTENER_E_PATH, "admin-listen: '%s' is that of listen: choose another path",
+                       to[SOCKET_ADMIN].sun_path);
+    return 0;
+}
+
+int listener_set_check(const Config *config, ErrText *err) {
+    struct sockaddr_un to[SOCKETS];
+    SocketPlace places[SOCKETS];
+    int r = find_places(places, config, false, err);
+
+    /* The check of a system's service runs elsewhere, where there is no runtime directory and no socket of systemd. */
+    if (r == LISTENER_E_PATH && !config->is_users)
+        r = find_places(places, config, true, err);
+    if (!r)
+        r = check_addresses(places, to, err);
+    for (size_t i = 0; !r && i < SOCKETS; i++) {
+        r = places[i].address ? check_place(&to[i], err) : 0;
+        if (!r && places[i].address)
+            r = check_folder(&to[i], places[i].is_default, err);
+        if (r)
+            err_prefix(err, "%s", places[i].setting);
+    }
+    return r;
+}
+
+static int open_place(ListenerSet *set, const SocketPlace *place, ErrText *err) {
+    char folder[PATH_MAX];
+    int r = 0;
+
+    if (place->is_default) {
+        snprintf(folder, sizeof(folder), "%s", place->path);
+        *strrchr(folder, '/') = 0;
+        r = file_make_dirs(folder, err);
+    }
+    return r ? r : add(set, place->address, place->is_admin, err);
+}
+
+int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
+    struct sockaddr_un to[SOCKETS];
+    SocketPlace places[SOCKETS];
+    int r;
+
+    *set = (ListenerSet){ 0 };
+    r = open_handed_over(set, err);
+    if (r)
+        return r;
+    r = find_places(places, config, set->handed_over, err);
+    if (!r)
+        r = check_addresses(places, to, err);
+    for (size_t i = 0; !r && i < SOCKETS; i++)
+        r = places[i].address ? open_place(set, &places[i], err) : 0;
+    if (r)
+        listener_set_close(set);
+    return r;
+}
+
+/* Until listening has begun anew the timer comes again: a service that hears nobody helps nobody. */
+static void on_retry(evutil_socket_t fd, short what, void *arg) {
+    Listener *listener = arg;
+
+    assert_on_loop(listener->loop);
+    if (!event_add(listener->event, NULL))
+        event_del(listener->retry);
+}
+
+/* Out of descriptors or memory: the connection stays in the backlog, and asking again at once would spin. */
+static void pause_accepting(Listener *listener, int error) {
+    static const struct timeval pause = { .tv_sec = RETRY_S };
+
+    log_warn(TOPIC_DAEMON, "cannot accept a connection: %s: trying again in %d s", strerror(error), RETRY_S);
+    if (!event_add(listener->retry, &pause))
+        event_del(listener->event);
+}
+
+static bool is_of_one_connection(int error) {
+    return error == ECONNABORTED || error == EINTR || error == EPROTO;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg) {
+    Listener *listener = arg;
+
+    assert_on_loop(listener->loop);
+    for (unsigned int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+        int client = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (client >= 0) {
+            listener->on_accept(listener->arg, client, listener->is_admin);
+        } else if (errno == EAGAIN) {
+            return;
+        } else if (!is_of_one_connection(errno)) {
+            pause_accepting(listener, errno);
+            return;
+        }
+    }
+}
+
+int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg) {
+    for (size_t i = 0; i < set->n; i++) {
+        Listener *listener = &set->listeners[i];
+
+        listener->loop = loop;
+        listener->on_accept = on_accept;
+        listener->arg = arg;
+        listener->retry = event_new(loop->base, -1, EV_PERSIST, on_retry, listener);
+        listener->event = event_new(loop->base, listener->fd, EV_READ | EV_PERSIST, on_readable, listener);
+        if (!listener->event || !listener->retry || event_add(listener->event, NULL))
+            return err_raise(-ENOMEM);
+    }
+    return 0;
+}
+
+void listener_set_close(ListenerSet *set) {
+    for (size_t i = 0; i < set->n; i++)
+        listener_close(&set->listeners[i]);
+    set->n = 0;
+}

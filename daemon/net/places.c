@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "daemon/net/places.h"
+
+#include <inttypes.h>
+#include <poll.h>
+
+#include "base/log.h"
+
+static unsigned int n_connections_of(UserTable *users, uid_t uid) {
+    const User *user = user_find(users, uid);
+
+    return user ? user->n_connections : 0;
+}
+
+/* Administrators have places of their own, so that a full service can still be looked at. */
+static bool is_full(const UserTable *users, bool is_admin) {
+    return is_admin ? users->n_admin_connections >= ADMIN_CONNECTIONS_MAX
+                    : users->n_connections >= users->config->max_connections;
+}
+
+static bool is_full_for(UserTable *users, bool is_admin, uid_t uid) {
+    return !is_admin && n_connections_of(users, uid) >= users->config->max_connections_per_uid;
+}
+
+/* A client that closes a connection and opens the next one may be accepted before the loop comes to the end of the
+ * first: it is not refused for a place that it has left. All are asked at once, for whoever is refused causes it. */
+static void free_gone(UserTable *users) {
+    const size_t n = users->n_connections + users->n_admin_connections;
+    _cleanup_(freep) struct pollfd *fds = calloc(n + 1, sizeof(*fds));
+    _cleanup_(freep) Peer **peers = calloc(n + 1, sizeof(*peers));
+    User *user = NULL;
+    Peer *peer;
+    size_t i = 0;
+
+    if (!fds || !peers)
+        return;
+    while ((user = user_next(users, user)))
+        TAILQ_FOREACH(peer, &user->peers, user_link) {
+            peers[i] = peer;
+            fds[i++].fd = connection_fd(peer->connection);
+        }
+    assert(i == n);
+    if (poll(fds, n, 0) < 0)
+        return;
+    for (i = 0; i < n; i++)
+        if (peers[i]->connection->state == CONNECTION_DEAD || fds[i].revents & (POLLHUP | POLLERR))
+            peer_free(peers[i]);
+}
+
+/* Of two idle ones of a user: one that never said Hello, else the one that has been idle for longer. */
+static bool is_rather(const Connection *connection, const Connection *other) {
+    const bool is_silent = connection->state == CONNECTION_HELLO;
+
+    if (is_silent != (other->state == CONNECTION_HELLO))
+        return is_silent;
+    return connection->served_ns < other->served_ns;
+}
+
+/* NULL: none of the user's apps is idle. */
+static Peer *find_idle(const User *user) {
+    Peer *peer, *found = NULL;
+
+    TAILQ_FOREACH(peer, &user->peers, user_link)
+    if (!peer->is_admin && peer_is_idle(peer) && (!found || is_rather(peer->connection, found->connection)))
+        found = peer;
+    return found;
+}
+
+/* An idle one of the user who has the most; of users with as many any. NULL: none of them has two more than the one who
+ * wants a place, so that two users never take places from each other in turns. */
+static Peer *find_dispensable(UserTable *users, uid_t uid) {
+    unsigned int n_found = n_connections_of(users, uid) + 1;
+    User *user = NULL;
+    Peer *found = NULL;
+
+    while ((user = user_next(users, user))) {
+        Peer *idle = user->uid != uid && user->n_connections > n_found ? find_idle(user) : NULL;
+
+        if (!idle)
+            continue;
+        found = idle;
+        n_found = user->n_connections;
+    }
+    return found;
+}
+
+int places_make(UserTable *users, bool is_admin, uid_t uid) {
+    Peer *peer;
+
+    assert_on_loop(users->loop);
+    if (!is_full(users, is_admin) && !is_full_for(users, is_admin, uid))
+        return 0;
+    free_gone(users);
+    if (!is_full(users, is_admin))
+        return is_full_for(users, is_admin, uid) ? PLACES_E_USER : 0;
+    peer = is_admin || is_full_for(users, is_admin, uid) ? NULL : find_dispensable(users, uid);
+    if (!peer)
+        return PLACES_E_FULL;
+    log_info_of(uid, TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: idle, and its place is uid %u's",
+                peer->connection->serial, (unsigned int)peer->user->uid, (unsigned int)uid);
+    connection_dismiss(peer->connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                       "closed: it was idle, this user has the most connections, and another one's needed the place "
+                       "(max-connections)");
+    return 0;
+}

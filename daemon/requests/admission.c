@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/requests/admission.h"
+
+#include <limits.h>
+
+#include "base/clock.h"
+#include "daemon/requests/admission_order.h"
+
+enum {
+    RETRY_MIN_MS = 200,
+    RETRY_MAX_MS = 60000,
+    RUN_GUESS_US = 2000000, /* before the first generation has ended */
+    /* Paused generations do not take a turn, but they keep their memory: they may not grow without bound. */
+    HELD_PER_ACTIVE = 4,
+    USER_HELD_PER_ACTIVE = 2, /* of those, one user's apps */
+};
+
+#define TURN_NS (UINT64_C(1000) * 1000 * 1000)       /* for so long a user has a place while another one waits for it */
+#define UNREAD_NS (UINT64_C(5) * 1000 * 1000 * 1000) /* nothing read for so long, likewise for memory */
+#define STALLED_NS (UINT64_C(1000) * 1000 * 1000)    /* paused for so long, a generation may have to go for another */
+
+void admission_init(Admission *admission, Loop *loop, const Config *config) {
+    *admission = (Admission){ .loop = loop, .config = config, .mean_run_us = RUN_GUESS_US, .jitter = clock_now_ns() };
+    TAILQ_INIT(&admission->waiting);
+    TAILQ_INIT(&admission->submitted);
+}
+
+static AdmissionPlaces *places_of(Admission *admission, const Request *request) {
+    return &admission->places[admission_kind(request)];
+}
+
+static UserPlaces *user_places_of(const Request *request) {
+    return &request->user->places[admission_kind(request)];
+}
+
+static uint32_t max_active_of(const Admission *admission, const Request *request) {
+    const Config *config = admission->config;
+
+    return request->job.priority == PRIORITY_INTERACTIVE ? config->max_active_interactive : config->max_active;
+}
+
+/* Whether both wait for a place of the same kind, or, as small ones, for the same connection. */
+static bool is_alike(const Request *request, const Request *other) {
+    if (request_is_generation(request) != request_is_generation(other))
+        return false;
+    if (!request_is_generation(request))
+        return request->peer == other->peer;
+    return (request->job.priority == PRIORITY_INTERACTIVE) == (other->job.priority == PRIORITY_INTERACTIVE);
+}
+
+static bool is_of_apps_of(const Request *request, const User *user) {
+    return request->user == user && !request->is_admin;
+}
+
+/* An interactive request never waits for one of the others to end, nor the other way round. */
+bool admission_has_turn(Admission *admission, const Request *request) {
+    const AdmissionPlaces *places = places_of(admission, request);
+
+    return places->n_running < max_active_of(admission, request);
+}
+
+/* Paused ones included: these two bound memory, not turns. */
+static bool all_hold_enough(Admission *admission, const Request *request) {
+    return places_of(admission, request)->n_active >= HELD_PER_ACTIVE * max_active_of(admission, request);
+}
+
+static bool user_holds_enough(Admission *admission, const Request *request) {
+    return !request->is_admin &&
+           user_places_of(request)->n_apps_active >= USER_HELD_PER_ACTIVE * max_active_of(admission, request);
+}
+
+static bool has_place(Admission *admission, const Request *request) {
+    return admission_has_turn(admission, request) && !all_hold_enough(admission, request) &&
+           !user_holds_enough(admission, request);
+}
+
+/* Of small requests one of a connection is with the engine thread, so that no more than its answer is unsent beyond
+ * output-buffer. */
+bool admission_can_start(Admission *admission, const Request *request) {
+    if (!model_can_serve(request->model) || request->peer->connection->choked)
+        return false;
+    return request_is_generation(request) ? has_place(admission, request) : !request->peer->small_runs;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+/* A user who wanted nothing for a while has no claim to that time. */
+static void take_clock(Admission *admission, const Request *request) {
+    const uint64_t clock_ns = places_of(admission, request)->clock_ns;
+    UserPlaces *user = user_places_of(request);
+
+    if (!user->n_active && !user->n_waiting && user->served_ns < clock_ns)
+        user->served_ns = clock_ns;
+}
+
+static void count_service(Request *request, uint64_t now_ns) {
+    if (now_ns <= request->served_ns)
+        return;
+    user_places_of(request)->served_ns += now_ns - request->served_ns;
+    request->served_ns = now_ns;
+}
+
+static void settle_place(Admission *admission, Request *request, bool is_at_work) {
+    const bool has_place = is_at_work && !request->is_paused && !request->is_resting;
+    AdmissionPlaces *places = places_of(admission, request);
+    const uint64_t now_ns = clock_now_ns();
+
+    if (request->has_place == has_place)
+        return;
+    request->has_place = has_place;
+    places->n_running += has_place ? 1 : -1u;
+    user_places_of(request)->n_running += has_place ? 1 : -1u;
+    if (!has_place) {
+        count_service(request, now_ns);
+        return;
+    }
+    request->placed_ns = request->served_ns = now_ns;
+    if (places->clock_ns < user_places_of(request)->served_ns)
+        places->clock_ns = user_places_of(request)->served_ns;
+}
+
+void admission_rest(Admission *admission, Request *request, bool resting) {
+    if (request->is_resting == resting)
+        return;
+    request->is_resting = resting;
+    request->rested_ns = clock_now_ns();
+    places_of(admission, request)->n_resting += resting ? 1 : -1u;
+    user_places_of(request)->n_resting += resting ? 1 : -1u;
+    settle_place(admission, request, true);
+}
+
+void admission_pause(Admission *admission, Request *request, bool paused) {
+    if (request->is_paused == paused)
+        return;
+    request->is_paused = paused;
+    request->paused_ns = clock_now_ns();
+    settle_place(admission, request, true);
+}
+
+void admission_let_go(Admission *admission, Request *request) {
+    if (!request_is_generation(request))
+        return;
+    admission_pause(admission, request, false);
+    admission_rest(admission, request, false);
+}
+
+/* ---- in and out -------------------------------------------------------------------------------------------------- */
+
+static void begin(Admission *admission, Request *request) {
+    if (request_is_generation(request)) {
+        admission->n_active++;
+        take_clock(admission, request);
+        places_of(admission, request)->n_active++;
+        user_places_of(request)->n_active++;
+        user_places_of(request)->n_apps_active += !request->is_admin;
+        settle_place(admission, request, true);
+    } else {
+        admission->n_small++;
+        request->user->n_held_back += !request->is_admin;
+        request->peer->small_runs = true;
+    }
+    TAILQ_INSERT_TAIL(&admission->submitted, request, queue_link);
+    request->state = REQUEST_SUBMITTED;
+}
+
+static unsigned int n_held_back(const Admission *admission) {
+    return admission->n_waiting + admission->n_small;
+}
+
+unsigned int admission_user_max(const Admission *admission) {
+    const unsigned int half = admission->config->max_queue / 2;
+
+    return half ? half : 1;
+}
+
+/* Whether another one that waits for the same was there before. */
+static bool would_overtake(Admission *admission, const Request *request) {
+    const Request *other;
+
+    if (request_is_generation(request) && places_of(admission, request)->n_resting)
+        return true;
+    TAILQ_FOREACH(other, &admission->waiting, queue_link)
+    if (is_alike(request, other))
+        return true;
+    return false;
+}
+
+int admission_enter(Admission *admission, Request *request) {
+    const unsigned int max_queue = admission->config->max_queue,
+                       user_max = request->is_admin ? UINT_MAX : admission_user_max(admission),
+                       n_user = request->user->n_held_back;
+
+    assert_on_loop(admission->loop);
+    if (model_can_serve(request->model))
+        request->model_ready_ns = request->received_ns;
+    /* Small requests wait in the engine thread's own queue, which counts as a part of this one. */
+    if (admission_can_start(admission, request) && !would_overtake(admission, request) &&
+        (request_is_generation(request) || (admission->n_small <= max_queue && n_user <= user_max))) {
+        begin(admission, request);
+        return 0;
+    }
+    if (n_held_back(admission) >= max_queue)
+        return ADMISSION_E_FULL;
+    if (n_user >= user_max)
+        return ADMISSION_E_QUOTA;
+    request->state = REQUEST_WAITING;
+    TAILQ_INSERT_TAIL(&admission->waiting, request, queue_link);
+    admission->n_waiting++;
+    request->user->n_held_back += !request->is_admin;
+    if (request_is_generation(request)) {
+        take_clock(admission, request);
+        user_places_of(request)->n_waiting++;
+    }
+    loop_pump(admission->loop);
+    return 0;
+}
+
+static void leave_waiting(Admission *admission, Request *request) {
+    TAILQ_REMOVE(&admission->waiting, request, queue_link);
+    admission->n_waiting--;
+    request->user->n_held_back -= !request->is_admin;
+    if (request_is_generation(request))
+        user_places_of(request)->n_waiting--;
+}
+
+void admission_leave(Admission *admission, Request *request) {
+    assert_on_loop(admission->loop);
+    if (request->state == REQUEST_SUBMITTED)
+        TAILQ_REMOVE(&admission->submitted, request, queue_link);
+    if (request->state == REQUEST_WAITING) {
+        leave_waiting(admission, request);
+    } else if (request->state == REQUEST_SUBMITTED && request_is_generation(request)) {
+        admission->n_stalled -= request->was_stalled;
+        admission_let_go(admission, request);
+        settle_place(admission, request, false);
+        admission->n_active--;
+        places_of(admission, request)->n_active--;
+        user_places_of(request)->n_active--;
+        user_places_of(request)->n_apps_active -= !request->is_admin;
+    } else if (request->state == REQUEST_SUBMITTED) {
+        admission->n_small--;
+        request->user->n_held_back -= !request->is_admin;
+        if (request->peer)
+            request->peer->small_runs = false;
+    }
+    loop_pump(admission->loop);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+/* What the user has of places, used or not. */
+static unsigned int n_taken(const UserPlaces *places) {
+    return places->n_active - places->n_resting;
+}
+
+/* Whether the request is to get a place before the other one: the higher class, with what waiting has added to it; of
+ * these one of the user who has the fewest places, then of the one who was served least; then the one that came first.
+ * So a background request that has waited for twice the ageing time goes before everything of its user that came later,
+ * and an app that asks for much waits for itself. */
+static bool goes_first(const Request *request, const Request *other, uint64_t now_ns) {
+    const Priority rank = admission_rank(request, now_ns), other_rank = admission_rank(other, now_ns);
+    const UserPlaces *user = user_places_of(request), *other_user = user_places_of(other);
+
+    if (request->user == other->user && request->job.priority == other->job.priority)
+        return request->serial < other->serial; /* also before one that has begun to rest later */
+    if (rank != other_rank)
+        return rank > other_rank;
+    if (request->user != other->user && n_taken(user) != n_taken(other_user))
+        return n_taken(user) < n_taken(other_user);
+    if (request->user != other->user && user->served_ns != other_user->served_ns)
+        return user->served_ns < other_user->served_ns;
+    return request->serial < other->serial;
+}
+
+/* Whether it waits for nothing but a turn: in the queue, or at rest. */
+static bool wants_turn(Admission *admission, const Request *request) {
+    if (!request_is_generation(request) || !request->peer)
+        return false;
+    if (request->state == REQUEST_SUBMITTED)
+        return request->is_resting && !request->is_paused;
+    if (request->needs_memory && (admission->n_stalled || request->model->registry->n_making_way))
+        return false;
+    return model_can_serve(request->model) && !request->peer->connection->choked &&
+           !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
+}
+
+/* A background generation gives its place up at once for a normal request, whoever's. One that has rested, and has a
+ * place again by what waiting has added to its class, keeps that for a turn first. */
+static bool stands_aside(const Request *request, const Request *to, uint64_t now_ns) {
+    return to->job.priority > request->job.priority && (!request->rested_ns || now_ns >= request->placed_ns + TURN_NS);
+}
+
+/**
+ * must_yield() - whether a generation gives its place up for a request of its own or a higher class
+ *
+ * A lower class stands aside, also for a request of the same user. For another user's request of its class a generation
+ * yields at once where its user has two places more than the other one, which so gets its share. Else it yields when it
+ * has had the place for a turn, and its user has been served more, or waiting has raised the other one above it.
+ */
+static bool must_yield(const Request *request, const Request *to, Priority to_rank, uint64_t now_ns) {
+    const UserPlaces *user = user_places_of(request), *to_user = user_places_of(to);
+
+    if (!request->has_place || !request->peer || !is_alike(request, to) || to_rank < request->job.priority)
+        return false;
+    if (stands_aside(request, to, now_ns))
+        return true;
+    if (request->user == to->user)
+        return false;
+    if (user->n_running > n_taken(to_user) + 1)
+        return true;
+    if (now_ns < request->placed_ns + TURN_NS)
+        return false;
+    return to_rank > request->job.priority ||
+           (user->n_running > n_taken(to_user) && user->served_ns > to_user->served_ns);
+}
+
+/* Of those that must: one of the user with the most places, of the lowest class, the latest. NULL: none. */
+static Request *find_yielding(const Admission *admission, const Request *to, uint64_t now_ns) {
+    const Priority to_rank = admission_rank(to, now_ns);
+    Request *request, *best = NULL;
+
+    TAILQ_FOREACH(request, &admission->submitted, queue_link) {
+        if (!must_yield(request, to, to_rank, now_ns))
+            continue;
+        if (!best || user_places_of(request)->n_running > user_places_of(best)->n_running ||
+            (user_places_of(request)->n_running == user_places_of(best)->n_running &&
+             (request->job.priority < best->job.priority ||
+              (request->job.priority == best->job.priority && request->serial > best->serial))))
+            best = request;
+    }
+    return best;
+}
+
+Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldingp) {
+    RequestList *const lists[] = { &admission->submitted, &admission->waiting };
+    Request *request, *next = NULL, *yielding;
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        TAILQ_FOREACH(request, lists[i], queue_link) {
+            if (!wants_turn(admission, request) || (next && !goes_first(request, next, now_ns)))
+                continue;
+            yielding = admission_has_turn(admission, request) ? NULL : find_yielding(admission, request, now_ns);
+            if (!admission_has_turn(admission, request) && !yielding)
+                continue;
+            next = request;
+            *yieldingp = yielding;
+        }
+    return next;
+}
+
+void admission_start(Admission *admission, Request *request) {
+    leave_waiting(admission, request);
+    begin(admission, request);
+}
+
+void admission_count_service(Admission *admission, uint64_t now_ns) {
+    Request *request;
+
+    TAILQ_FOREACH(request, &admission->submitted, queue_link)
+    if (request->has_place)
+        count_service(request, now_ns);
+}
+
+/* The generation that has been paused for longest, of those that the request could follow: all of its kind, or, where
+ * only its user's hold enough, that user's. NULL: none has been paused for long, or one that was ended is still
+ * there. */
+static Request *find_stalled(Admission *admission, const Request *request, uint64_t now_ns) {
+    const bool of_all = all_hold_enough(admission, request);
+    Request *other, *stalled = NULL;
+
+    TAILQ_FOREACH(other, &admission->submitted, queue_link) {
+        if (!is_alike(request, other) || (!of_all && !is_of_apps_of(other, request->user)))
+            continue;
+        if (!other->peer)
+            return NULL;
+        if (other->is_paused && (!stalled || other->paused_ns < stalled->paused_ns))
+            stalled = other;
+    }
+    return stalled && now_ns - stalled->paused_ns >= STALLED_NS ? stalled : NULL;
+}
+
+/* Paused generations hold memory but no turn. When they keep out one that could have a turn, one of them is ended: a
+ * client that reads just enough to stay would else stop everybody for as long as it likes. */
+Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
+    Request *request, *stalled;
+
+    TAILQ_FOREACH(request, &admission->waiting, queue_link) {
+        if (!request_is_generation(request) || !model_can_serve(request->model) || request->peer->connection->choked ||
+            !admission_has_turn(admission, request))
+            continue;
+        stalled = find_stalled(admission, request, now_ns);
+        if (stalled)
+            return stalled;
+    }
+    return NULL;
+}
+
+void admission_note_stalled(Admission *admission, Request *request) {
+    request->was_stalled = true;
+    admission->n_stalled++;
+}
+
+/* Of another user's generations one that holds memory and does not go on, because its client does not read: paused, or
+ * about to be. The one that has stood still for longest. NULL: none. */
+Request *admission_find_holder(const Admission *admission, const User *user) {
+    const uint64_t now_ns = clock_now_ns();
+    Request *request, *found = NULL;
+    uint64_t since_ns = UINT64_MAX;
+
+    TAILQ_FOREACH(request, &admission->submitted, queue_link) {
+        uint64_t from_ns;
+
+        if (!request_is_generation(request) || !request->peer || request->user == user)
+            continue;
+        if (request->is_paused && now_ns >= request->paused_ns + STALLED_NS)
+            from_ns = request->paused_ns;
+        else if (request->n_deltas && connection_is_stalled(request->peer->connection, UNREAD_NS))
+            from_ns = request->peer->connection->accepted_ns;
+        else
+            continue;
+        if (from_ns < since_ns) {
+            found = request;
+            since_ns = from_ns;
+        }
+    }
+    return found;
+}
+
+/* Back to where it came from, before all that came later. */
+void admission_wait_again(Admission *admission, Request *request) {
+    admission_leave(admission, request);
+    request->state = REQUEST_WAITING;
+    request->needs_memory = true;
+    request->started_ns = 0;
+    atomic_store(&request->job.paused, false);
+    TAILQ_INSERT_HEAD(&admission->waiting, request, queue_link);
+    admission->n_waiting++;
+    request->user->n_held_back += !request->is_admin;
+    user_places_of(request)->n_waiting++;
+}
+
+unsigned int admission_n_resting(const Admission *admission) {
+    return admission->places[PLACE_OTHER].n_resting + admission->places[PLACE_INTERACTIVE].n_resting;
+}
+
+void admission_note_run(Admission *admission, uint64_t run_us) {
+    admission->mean_run_us = (admission->mean_run_us * 7 + run_us) / 8;
+}
+
+/* Uniform in 0..1023: who was refused in one moment shall not come again in one. */
+static uint64_t draw(Admission *admission) {
+    admission->jitter = (admission->jitter + UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return admission->jitter >> 54;
+}
+
+/* When the queue as it is now will have had its turns, at the pace of late; then half of that to all of it, so that
+ * those who come again find room before it is empty. */
+uint32_t admission_retry_ms(Admission *admission) {
+    const unsigned int n_running =
+        admission->places[PLACE_OTHER].n_running + admission->places[PLACE_INTERACTIVE].n_running;
+    const uint64_t all_ms = admission->mean_run_us * (admission->n_waiting + 1) / (n_running ? n_running : 1) / 1000,
+                   ms = all_ms < RETRY_MIN_MS   ? RETRY_MIN_MS
+                        : all_ms > RETRY_MAX_MS ? RETRY_MAX_MS
+                                                : all_ms;
+
+    return (uint32_t)(ms / 2 + ms * draw(admission) / 2048);
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a generation says to its client: progress while it waits, a delta a step, and the end with usage and timings. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "daemon/net/reply.h"
+#include "daemon/requests/request_private.h"
+#include "daemon/requests/session.h"
+
+static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
+    Coordgen__V1__Response response;
+    Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
+    const Model *model = request->model;
+
+    if (request->peer->connection->choked || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)
+        return;
+    if (request->progress_sent && request->progress_position == position &&
+        request->progress_prefilled == request_n_read_tokens(request) && request->progress_permille == model->permille)
+        return;
+    request->progress_sent = true;
+    request->progress_ns = now_ns;
+    request->progress_position = position;
+    request->progress_prefilled = request_n_read_tokens(request);
+    request->progress_permille = model->permille;
+    reply_init(&response, request->id);
+    progress.has_queue_position = true;
+    progress.queue_position = position;
+    if (!position) {
+        progress.has_prefilled_tokens = progress.has_prompt_tokens = true;
+        progress.prefilled_tokens = request_n_read_tokens(request);
+        progress.prompt_tokens = request->usage.n_prompt_tokens;
+    }
+    if (position && !model_can_serve(model)) {
+        progress.has_model_state = progress.has_model_permille = true;
+        progress.model_state = model_wire_state(model);
+        progress.model_permille = model->permille;
+        progress.model = model->name;
+    }
+    response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS;
+    response.generate_progress = &progress;
+    connection_send(request->peer->connection, &response);
+}
+
+void request_tick(Request *request, uint64_t now_ns) {
+    if (request_is_generation(request) && request->peer)
+        send_progress(request, now_ns, request->queue_position);
+}
+
+/* One delta a step, as the engine gave them. */
+static void send_deltas(Request *request, const JobNews *news) {
+    JobMark from = { 0, 0 };
+
+    if (news->n_marks && !request->first_delta_ns)
+        request->first_delta_ns = clock_now_ns();
+    for (size_t i = 0; i < news->n_marks; i++) {
+        Coordgen__V1__Response response;
+        Coordgen__V1__GenerateDelta delta = COORDGEN__V1__GENERATE_DELTA__INIT;
+        JobMark to = news->marks[i];
+
+        reply_init(&response, request->id);
+        delta.has_sequence = true;
+        delta.sequence = request->n_deltas++;
+        delta.has_text = true;
+        delta.text.len = to.text_end - from.text_end;
+        delta.text.data = delta.text.len ? (uint8_t *)news->text.data + from.text_end : NULL;
+        delta.n_tokens = to.tokens_end - from.tokens_end;
+        delta.tokens = delta.n_tokens ? news->tokens.ids + from.tokens_end : NULL;
+        response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DELTA;
+        response.generate_delta = &delta;
+        connection_send(request->peer->connection, &response);
+        from = to;
+    }
+}
+
+static Coordgen__V1__EndReason end_reason(GenerationEnd end) {
+    switch (end) {
+    case GENERATION_END_TOKEN:
+        return COORDGEN__V1__END_REASON__END_REASON_END_TOKEN;
+    case GENERATION_END_STOP:
+        return COORDGEN__V1__END_REASON__END_REASON_STOP_STRING;
+    case GENERATION_END_MAX:
+        return COORDGEN__V1__END_REASON__END_REASON_MAX_TOKENS;
+    case GENERATION_END_CONTEXT:
+        return COORDGEN__V1__END_REASON__END_REASON_CONTEXT_FULL;
+    case GENERATION_END_CANCELLED:
+        return COORDGEN__V1__END_REASON__END_REASON_CANCELLED;
+    case GENERATION_END_REPETITION:
+        return COORDGEN__V1__END_REASON__END_REASON_REPETITION;
+    case GENERATION_RUNNING:
+        break;
+    }
+    return COORDGEN__V1__END_REASON__END_REASON_UNSPECIFIED;
+}
+
+static Coordgen__V1__Reuse reuse_of(PrefixOutcome outcome) {
+    static const Coordgen__V1__Reuse reuses[_PREFIX_OUTCOME_N] = {
+        [PREFIX_UNKNOWN] = COORDGEN__V1__REUSE__REUSE_UNSPECIFIED,
+        [PREFIX_WHOLE] = COORDGEN__V1__REUSE__REUSE_WHOLE,
+        [PREFIX_NEW_TEXT] = COORDGEN__V1__REUSE__REUSE_NEW_TEXT,
+        [PREFIX_DIFFERENT] = COORDGEN__V1__REUSE__REUSE_DIFFERENT,
+        [PREFIX_FIRST_USE] = COORDGEN__V1__REUSE__REUSE_FIRST_USE,
+        [PREFIX_EVICTED] = COORDGEN__V1__REUSE__REUSE_EVICTED,
+        [PREFIX_TOO_SHORT] = COORDGEN__V1__REUSE__REUSE_TOO_SHORT,
+        [PREFIX_OFF] = COORDGEN__V1__REUSE__REUSE_OFF,
+        [PREFIX_DECLINED] = COORDGEN__V1__REUSE__REUSE_DECLINED,
+    };
+
+    return reuses[outcome];
+}
+
+static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__Timings *timings) {
+    uint64_t began_ns = request->started_ns ? request->started_ns : now_ns;
+    uint64_t ready_ns = request->model_ready_ns ? request->model_ready_ns : began_ns;
+
+    coordgen__v1__timings__init(timings);
+    timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
+    timings->has_decode_us = timings->has_total_us = true;
+    /* A request begins before all weights are there: what its steps waited for them is a part of the load. */
+    timings->load_us = request_since_us(request->received_ns, ready_ns) + request->usage.load_ns / 1000;
+    timings->queue_us = request_since_us(ready_ns, began_ns);
+    timings->prefill_us = request->usage.prefill_ns / 1000;
+    timings->decode_us = request->usage.decode_ns / 1000;
+    timings->total_us = request_since_us(request->received_ns, now_ns);
+}
+
+static void fill_sampling(const SamplerOptions *from, Coordgen__V1__SamplingOptions *sampling) {
+    coordgen__v1__sampling_options__init(sampling);
+    sampling->has_temperature = sampling->has_top_k = sampling->has_top_p = sampling->has_min_p = true;
+    sampling->has_repetition_penalty = sampling->has_repetition_window = sampling->has_seed = true;
+    sampling->temperature = from->temperature;
+    sampling->top_k = from->top_k;
+    sampling->top_p = from->top_p;
+    sampling->min_p = from->min_p;
+    sampling->repetition_penalty = from->repetition_penalty;
+    sampling->repetition_window = from->repetition_window;
+    sampling->seed = from->seed;
+}
+
+static Coordgen__V1__SamplingOrigin origin_of(const SamplingChoice *choice, SamplingField field) {
+    static const Coordgen__V1__SamplingOrigin origins[] = {
+        [SAMPLING_FROM_SERVICE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_SERVICE,
+        [SAMPLING_FROM_REQUEST] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_REQUEST,
+        [SAMPLING_FROM_FILE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FILE,
+        [SAMPLING_FROM_FAMILY] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FAMILY,
+    };
+
+    return origins[choice->origins[field]];
+}
+
+static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigins *origins) {
+    coordgen__v1__sampling_origins__init(origins);
+    origins->has_temperature = origins->has_top_k = origins->has_top_p = origins->has_min_p = true;
+    origins->has_repetition_penalty = origins->has_repetition_window = true;
+    origins->temperature = origin_of(from, SAMPLING_TEMPERATURE);
+    origins->top_k = origin_of(from, SAMPLING_TOP_K);
+    origins->top_p = origin_of(from, SAMPLING_TOP_P);
+    origins->min_p = origin_of(from, SAMPLING_MIN_P);
+    origins->repetition_penalty = origin_of(from, SAMPLING_REPETITION_PENALTY);
+    origins->repetition_window = origin_of(from, SAMPLING_REPETITION_WINDOW);
+}
+
+/* The cap that took effect: what was asked for, or what the context left. */
+static uint32_t effective_max_tokens(const Request *request) {
+    uint32_t asked = request->job.generation_options.max_tokens, left;
+
+    if (!request->context_tokens)
+        return asked;
+    left = request->context_tokens > request->usage.n_prompt_tokens
+               ? request->context_tokens - request->usage.n_prompt_tokens
+               : 0;
+    return asked && asked < left ? asked : left;
+}
+
+/* Keeps what was written, for the session. */
+static void keep_answer(Request *request, const JobNews *news) {
+    /* What cannot be counted is not kept: the request then ends with an error (see remember_turn()). */
+    if (user_charge(request->user, request->is_admin, &request->bill, news->text.len_bytes))
+        request->answer.failed = true;
+    str_buf_append(&request->answer, news->text.data ? news->text.data : "", news->text.len_bytes);
+}
+
+/* Question and answer become a part of the session, if there is an answer. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+static int remember_turn(const Request *request) {
+    Session *session = request->session;
+    const StrBuf *answer = &request->answer;
+    _cleanup_(freep) ChatMessage *turn = NULL;
+    const size_t n = request->n_own_messages;
+
+    if (str_buf_failed(answer))
+        return -ENOMEM;
+    if (!answer->len_bytes)
+        return 0;
+    if (!request->job.n_messages) {
+        const size_t before = session->text.len_bytes;
+        _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+
+        str_buf_append(&text, request->raw.data + before, request->raw.len_bytes - before);
+        str_buf_append(&text, answer->data, answer->len_bytes);
+        return str_buf_failed(&text) ? -ENOMEM : session_add_text(session, text.data, text.len_bytes);
+    }
+    turn = calloc(n + 1, sizeof(*turn));
+    if (!turn)
+        return err_raise(-ENOMEM);
+    memcpy(turn, request->messages + request->job.n_messages - n, n * sizeof(*turn));
+    turn[n] = (ChatMessage){ .role = CHAT_ROLE_ASSISTANT, .text = answer->data, .len_bytes = answer->len_bytes };
+    return session_add_messages(session, turn, n + 1);
+}
+
+void request_generation_finish(Request *request, GenerationEnd end) {
+    Coordgen__V1__Response response;
+    Coordgen__V1__GenerateDone done = COORDGEN__V1__GENERATE_DONE__INIT;
+    Coordgen__V1__Usage usage = COORDGEN__V1__USAGE__INIT;
+    Coordgen__V1__Timings timings;
+    Coordgen__V1__SamplingOptions sampling;
+    Coordgen__V1__SamplingOrigins origins;
+    ExplanationMessage message;
+    Explanation explanation;
+    uint64_t now_ns = clock_now_ns();
+
+    if (request->peer && request->session && request->session->peer && remember_turn(request)) {
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, REQUEST_RETRY_NO_MEMORY_MS, "",
+                     "no memory for the answer in the session, which is as it was: %s is reached",
+                     user_memory_limit(request->user, request->is_admin));
+        return;
+    }
+    if (request->started_ns && end != GENERATION_END_CANCELLED)
+        admission_note_run(&request->table->admission, request_since_us(request->started_ns, now_ns));
+    if (request->peer) {
+        reply_init(&response, request->id);
+        fill_timings(request, now_ns, &timings);
+        fill_sampling(&request->job.sampling.options, &sampling);
+        fill_origins(&request->job.sampling, &origins);
+        usage.has_prompt_tokens = usage.has_cached_tokens = usage.has_output_tokens = true;
+        usage.prompt_tokens = request->usage.n_prompt_tokens;
+        usage.cached_tokens = request->usage.n_cached_tokens;
+        usage.output_tokens = request->usage.n_output_tokens;
+        usage.has_decode_steps = usage.has_drafted_tokens = usage.has_accepted_tokens = true;
+        usage.decode_steps = request->usage.n_steps;
+        usage.drafted_tokens = request->usage.n_drafted_tokens;
+        usage.accepted_tokens = request->usage.n_accepted_tokens;
+        usage.has_request_number = true;
+        usage.request_number = request->serial;
+        usage.has_reuse = true;
+        usage.reuse = reuse_of(request->usage.outcome);
+        done.has_end_reason = done.has_seed = done.has_max_tokens = done.has_deltas = true;
+        done.end_reason = end_reason(end);
+        done.usage = &usage;
+        done.timings = &timings;
+        done.seed = sampling.seed;
+        done.sampling = &sampling;
+        done.sampling_origins = &origins;
+        done.sampling_family = (char *)(uintptr_t)request->job.sampling.family; /* only read */
+        done.has_end_repetition = true;
+        done.end_repetition = request->job.generation_options.ends_repetition;
+        done.max_tokens = effective_max_tokens(request);
+        done.model = request->model->name;
+        done.deltas = request->n_deltas;
+        done.has_priority = true;
+        done.priority = explanation_priority(request->job.priority);
+        if (request->message->generate->explain) {
+            explanation_of(&explanation, request, generation_end_name(end));
+            explanation_message(&message, &explanation, true);
+            done.explanation = &message.explanation;
+        }
+        done.has_incomplete_bytes = request->usage.n_incomplete_bytes > 0;
+        done.incomplete_bytes = request->usage.n_incomplete_bytes;
+        response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;
+        response.generate_done = &done;
+        connection_send(request->peer->connection, &response);
+    }
+    request_record(request, request->peer ? generation_end_name(end) : "abandoned",
+                   end == GENERATION_END_CANCELLED ? TALLY_CANCELLED : TALLY_DONE);
+    request_end(request);
+}
+
+void request_generation_on_news(Request *request, const JobNews *news) {
+    if (news->started) {
+        request->started_ns = news->started_ns;
+        request->context_tokens = news->context_tokens;
+    }
+    request->usage = news->usage;
+    request->report = news->report;
+    if (request->peer) {
+        if (request->session)
+            keep_answer(request, news);
+        send_deltas(request, news);
+        if (!news->done && !request->n_deltas && request->usage.n_prompt_tokens)
+            send_progress(request, clock_now_ns(), 0);
+    }
+    if (!news->done)
+        return;
+    if (news->result == JOB_E_MEMORY && !request->n_deltas && request_wait_for_memory(request))
+        return;
+    if (news->result)
+        request_fail_by_result(request, news);
+    else if (news->end == GENERATION_END_CANCELLED && request->is_cut_short)
+        request_fail_by_shutdown(request);
+    else
+        request_generation_finish(request, news->end);
+}

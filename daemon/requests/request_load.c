@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Model loads and unloads: they wait for the model, not for a turn. */
+#include "base/clock.h"
+#include "daemon/net/reply.h"
+#include "daemon/requests/request_private.h"
+
+static void send_load_progress(Request *request) {
+    Coordgen__V1__Response response;
+    Coordgen__V1__ModelLoadProgress progress = COORDGEN__V1__MODEL_LOAD_PROGRESS__INIT;
+    const Model *model = request->model;
+    uint32_t permille = model->permille;
+    uint32_t stage = (uint32_t)model->stage;
+    uint64_t now_ns = clock_now_ns();
+
+    if (request->peer->connection->choked ||
+        (request->progress_sent && request->progress_position == stage &&
+         (request->progress_prefilled == permille || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)))
+        return;
+    request->progress_sent = true;
+    request->progress_ns = now_ns;
+    request->progress_position = stage;
+    request->progress_prefilled = permille;
+    reply_init(&response, request->id);
+    progress.has_state = progress.has_permille = true;
+    progress.state = model->stage == MODEL_IMPORTING ? COORDGEN__V1__MODEL_STATE__MODEL_STATE_IMPORTING
+                                                     : COORDGEN__V1__MODEL_STATE__MODEL_STATE_LOADING;
+    progress.permille = permille;
+    response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD_PROGRESS;
+    response.model_load_progress = &progress;
+    connection_send(request->peer->connection, &response);
+}
+
+static void finish_load(Request *request) {
+    Coordgen__V1__Response response;
+    Coordgen__V1__ModelLoadReply reply = COORDGEN__V1__MODEL_LOAD_REPLY__INIT;
+    ModelMessage model;
+
+    reply_init(&response, request->id);
+    model_describe(&model, request->model, request->peer->may_administer);
+    reply.model = &model.model;
+    response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD;
+    response.model_load = &reply;
+    connection_send(request->peer->connection, &response);
+    request_record(request, "done", TALLY_DONE);
+    request_end(request);
+}
+
+static void finish_unload(Request *request) {
+    Coordgen__V1__Response response;
+    Coordgen__V1__ModelUnloadReply reply = COORDGEN__V1__MODEL_UNLOAD_REPLY__INIT;
+
+    reply_init(&response, request->id);
+    response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_UNLOAD;
+    response.model_unload = &reply;
+    connection_send(request->peer->connection, &response);
+    request_record(request, "done", TALLY_DONE);
+    request_end(request);
+}
+
+void request_wait_for_model(Request *request) {
+    assert_on_loop(request->table->loop);
+    request->job.kind = request->message->op_case == COORDGEN__V1__REQUEST__OP_MODEL_LOAD ? JOB_LOAD : JOB_UNLOAD;
+    request->state = REQUEST_LOADING;
+    TAILQ_INSERT_TAIL(&request->table->loads, request, queue_link);
+    request->table->n_loads++;
+    request->table->models_changed = true;
+    loop_pump(request->table->loop);
+}
+
+void request_on_model_change(Request *request) {
+    assert_on_loop(request->table->loop);
+    if (request->job.kind == JOB_UNLOAD) {
+        if (request->model->stage != MODEL_UNLOADING)
+            finish_unload(request);
+    } else if (model_will_come(request->model)) {
+        send_load_progress(request);
+    } else if (request->model->stage == MODEL_READY) {
+        finish_load(request);
+    } else {
+        request_fail_by_model(request);
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How requests get their turns: the queue (admission.h) says whose it is, here it is given and taken. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/requests/admission_order.h"
+#include "daemon/requests/request_private.h"
+
+/* The queue has started it: the engine thread's from here on. */
+static void submit(Request *request) {
+    Model *model = request->model;
+
+    request->job.engine = model->engine;
+    if (request_is_generation(request) && !request->has_draft && model->draft && !model->draft_leaves) {
+        request->has_draft = true;
+        model->n_drafted++;
+        request->job.draft_engine = model->draft->engine;
+        request->job.draft_pairp = &model->draft_pair;
+    }
+    engine_thread_submit(request->table->engine_thread, &request->job);
+}
+
+static void start(Request *request) {
+    admission_start(&request->table->admission, request);
+    submit(request);
+}
+
+/* A job runs when it has its place and its client reads. */
+static void settle_job(Request *request) {
+    engine_thread_pause(request->table->engine_thread, &request->job, request->is_paused || request->is_resting);
+}
+
+void request_enter(Request *request) {
+    Admission *admission = &request->table->admission;
+
+    assert_on_loop(request->table->loop);
+    if (request->model->stage != MODEL_READY && !model_will_come(request->model)) {
+        request_fail_by_model(request);
+        return;
+    }
+    switch (admission_enter(admission, request)) {
+    case ADMISSION_E_FULL:
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, admission_retry_ms(admission), "",
+                     "the queue is full: %u requests wait", admission->n_waiting + admission->n_small);
+        return;
+    case ADMISSION_E_QUOTA:
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, admission_retry_ms(admission), "",
+                     "%u requests of this user wait: no more are accepted before one ends (half of max-queue)",
+                     admission_user_max(admission));
+        return;
+    }
+    if (request->state == REQUEST_SUBMITTED)
+        submit(request);
+}
+
+void request_pause(Request *request, bool paused) {
+    if (!request_is_generation(request) || request->state != REQUEST_SUBMITTED)
+        return;
+    admission_pause(&request->table->admission, request, paused);
+    settle_job(request);
+}
+
+/* Its client reads too slowly for too long: an error, and the engine thread lets go of it. */
+static void end_stalled(Request *request, const char *wanted) {
+    Admission *admission = &request->table->admission;
+    const uint64_t since_ns = request->is_paused ? request->paused_ns : request->peer->connection->accepted_ns;
+
+    connection_send_error(request->peer->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                          admission_retry_ms(admission), "",
+                          "ended after %" PRIu64 " ms without reading: others wait for the %s that it held",
+                          (clock_now_ns() - since_ns) / 1000000, wanted);
+    log_info_of(request->user->uid, TOPIC_DAEMON,
+                "request %" PRIu64 ", uid %u: ended for another one: its client does not read", request->serial,
+                (unsigned int)request->user->uid);
+    admission_note_stalled(admission, request);
+    request_abandon(request);
+}
+
+bool request_wait_for_memory(Request *request) {
+    Admission *admission = &request->table->admission;
+    Request *holder;
+
+    if (!request->peer)
+        return false;
+    if (model_make_room_for_kv(request->model->registry)) {
+        admission_wait_again(admission, request);
+        return true;
+    }
+    holder = admission_find_holder(admission, request->user);
+    if (holder)
+        end_stalled(holder, "memory");
+    if (!admission->n_stalled)
+        return false;
+    admission_wait_again(admission, request);
+    return true;
+}
+
+static void rest(Request *request, bool resting) {
+    admission_rest(&request->table->admission, request, resting);
+    settle_job(request);
+}
+
+/* A place that is given up goes to one, so that each round starts one or ends. */
+static void take_turns(Admission *admission, uint64_t now_ns) {
+    Request *request, *yielding = NULL;
+
+    admission_count_service(admission, now_ns);
+    while ((request = admission_next(admission, now_ns, &yielding))) {
+        if (yielding)
+            rest(yielding, true);
+        if (!admission_has_turn(admission, request))
+            continue;
+        if (request->state == REQUEST_WAITING)
+            start(request);
+        else
+            rest(request, false);
+    }
+}
+
+static void serve_waiting(Admission *admission, uint64_t now_ns) {
+    Request *request, *next, *stalled;
+
+    for (request = TAILQ_FIRST(&admission->waiting); request; request = next) {
+        next = TAILQ_NEXT(request, queue_link);
+        if (model_can_serve(request->model) && !request->model_ready_ns)
+            request->model_ready_ns = now_ns;
+        if (!request_is_generation(request) && admission_can_start(admission, request))
+            start(request);
+        else if (!model_can_serve(request->model) && !model_will_come(request->model))
+            request_fail_by_model(request);
+    }
+    take_turns(admission, now_ns);
+    stalled = admission_find_stalled(admission, now_ns);
+    if (stalled)
+        end_stalled(stalled, "place");
+}
+
+static void tell_loads(RequestTable *table) {
+    Request *request = table->models_changed ? TAILQ_FIRST(&table->loads) : NULL, *next;
+
+    table->models_changed = false;
+    for (; request; request = next) {
+        next = TAILQ_NEXT(request, queue_link);
+        request_on_model_change(request);
+    }
+}
+
+void request_table_settle(RequestTable *table) {
+    assert_on_loop(table->loop);
+    tell_loads(table);
+    serve_waiting(&table->admission, clock_now_ns());
+}
+
+void request_table_tick(RequestTable *table) {
+    const uint64_t now_ns = clock_now_ns();
+    Request *request;
+
+    admission_number(&table->admission.waiting, table->admission.n_waiting, now_ns);
+    TAILQ_FOREACH(request, &table->admission.waiting, queue_link)
+    request_tick(request, now_ns);
+}

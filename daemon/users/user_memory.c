@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What clients may have of the account sessions: all of them together, the apps of a user, administrators. */
+#include "daemon/users/user.h"
+
+enum {
+    USER_PARTS = 4,          /* one user's apps leave others one part in so many */
+    ADMIN_PARTS = 8,         /* all apps leave administrators one in so many, but no more than they may need: */
+    ADMIN_BYTES = 128 << 10, /* of each for messages, beside the output buffer */
+};
+
+static uint64_t minus(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+/* The narrower of the limits on clients, whoever else is within it. */
+static uint64_t room_bytes(const AccountTable *accounts) {
+    const uint64_t own = account_own_room_bytes(accounts, ACCOUNT_SESSIONS),
+                   shared = account_shared_room_bytes(accounts, ACCOUNT_SESSIONS);
+
+    return own < shared ? own : shared;
+}
+
+/* What all clients together hold and may still have. */
+static uint64_t all_bytes(const AccountTable *accounts) {
+    return atomic_load(&accounts->used_bytes[ACCOUNT_SESSIONS]) + room_bytes(accounts);
+}
+
+/* What a user's apps may still have. */
+static uint64_t user_room_bytes(const User *user) {
+    const uint64_t all = all_bytes(user->table->accounts);
+
+    return minus(all - all / USER_PARTS, user->client_bytes);
+}
+
+/* Of the room that the limits leave, administrators have the last part, so that a full service can be looked at. */
+static uint64_t app_room_bytes(const UserTable *table) {
+    const uint64_t part = all_bytes(table->accounts) / ADMIN_PARTS,
+                   needed = ADMIN_CONNECTIONS_MAX * (table->config->output_buffer_bytes + ADMIN_BYTES);
+
+    return minus(room_bytes(table->accounts), needed < part ? needed : part);
+}
+
+int user_charge(User *user, bool is_admin, Bill *bill, uint64_t bytes) {
+    int r;
+
+    if (!is_admin && (bytes > app_room_bytes(user->table) || bytes > user_room_bytes(user)))
+        return ACCOUNT_E_LIMIT;
+    r = account_charge(user->table->accounts, ACCOUNT_SESSIONS, bill, bytes);
+    if (!r && !is_admin)
+        bill_tally(bill, &user->client_bytes);
+    return r;
+}
+
+/* The narrowest now. */
+const char *user_memory_limit(const User *user, bool is_admin) {
+    const AccountTable *accounts = user->table->accounts;
+    const bool is_own = account_own_room_bytes(accounts, ACCOUNT_SESSIONS) == room_bytes(accounts);
+
+    if (!is_admin && user_room_bytes(user) < app_room_bytes(user->table))
+        return is_own ? "this user's share of session-memory-limit" : "this user's share of memory-limit";
+    return is_own ? "session-memory-limit" : "memory-limit";
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/draft/draft_timeline.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory/account_refusal.h"
+#include "base/clock.h"
+#include "engine/engine_private.h"
+
+typedef struct DraftTimeline {
+    DraftPair *pair;
+    Sequence *sequence; /* NULL: the model is off */
+    int off;            /* why: what all calls answer */
+    size_t capacity_tokens;
+    uint32_t *tokens; /* [capacity_tokens] of the sequence's positions */
+    uint32_t n_tree;  /* rows of the sequence's open tree */
+    uint32_t tree_tokens[ENGINE_TREE_ROWS_MAX];
+    int16_t tree_parents[ENGINE_TREE_ROWS_MAX];
+    Bill bill;
+} DraftTimeline;
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void timeline_free(DraftTimeline *timeline) {
+    sequence_free(timeline->sequence);
+    bill_settle(&timeline->bill);
+    free(timeline->tokens);
+    free(timeline);
+}
+DEFINE_CLEANUP(DraftTimeline, timeline_free)
+
+/* An answer of the engine. A pass that was cancelled, or had no step because those that have made way have all of them,
+ * leaves everything as it was; after anything else the model is off, and its memory is others'. */
+static int ended(DraftTimeline *timeline, int r) {
+    if (r == ENGINE_E_CANCELLED)
+        return -ECANCELED;
+    if (r == -EBUSY)
+        return r;
+    timeline->off = r == ENGINE_E_MEMORY || r == ENGINE_E_CONTEXT ? DRAFTER_E_MEMORY : r > 0 ? -EIO : r;
+    timeline->sequence = sequence_free(timeline->sequence);
+    timeline->n_tree = 0;
+    return timeline->off;
+}
+
+/* --- the text ----------------------------------------------------------------------------------------------------- */
+
+/* How much of the sequence the text begins with. */
+static size_t n_same(const DraftTimeline *timeline, const uint32_t *text, size_t n) {
+    const size_t n_done = sequence_n_tokens(timeline->sequence);
+    size_t same = 0;
+
+    while (same < n_done && same < n && timeline->tokens[same] == text[same])
+        same++;
+    return same;
+}
+
+static int child_of(const DraftTimeline *timeline, int row, uint32_t token) {
+    for (uint32_t i = (uint32_t)(row + 1); i < timeline->n_tree; i++)
+        if (timeline->tree_parents[i] == row && timeline->tree_tokens[i] == token)
+            return (int)i;
+    return -1;
+}
+
+/* The open tree is over; where the text's first n tokens go on through it, its rows become positions. */
+static int close_tree(DraftTimeline *timeline, const uint32_t *text, size_t n) {
+    const size_t n_done = sequence_n_tokens(timeline->sequence);
+    uint16_t way[ENGINE_TREE_ROWS_MAX];
+    size_t n_way = 0;
+
+    for (int row = -1; n_done + n_way < n; way[n_way++] = (uint16_t)row) {
+        row = child_of(timeline, row, text[n_done + n_way]);
+        if (row < 0)
+            break;
+    }
+    memcpy(timeline->tokens + n_done, text + n_done, n_way * sizeof(*text));
+    timeline->n_tree = 0;
+    return sequence_close_tree(timeline->sequence, way, n_way);
+}
+
+/* Says whether the draft has the token: a target with a longer table has tokens of its own. */
+static bool can_read(const DraftPair *pair, uint32_t token) {
+    return token < pair->n_tokens;
+}
+
+/* Writes n tokens as the draft reads them. */
+static void make_readable(const DraftPair *pair, const uint32_t *tokens, size_t n, uint32_t *readable) {
+    for (size_t i = 0; i < n; i++)
+        readable[i] = can_read(pair, tokens[i]) ? tokens[i] : pair->stand_in;
+}
+
+/* Computes the text's tokens up to n of them, in chunks of the engine. Behind a token that the draft does not have it
+ * goes on as behind the one that stands in for it. */
+static int append(DraftTimeline *timeline, const uint32_t *text, size_t n) {
+    Engine *engine = timeline->pair->engine;
+
+    for (size_t at = sequence_n_tokens(timeline->sequence), step; at < n; at += step) {
+        int r;
+
+        step = n - at < engine_chunk_tokens(engine) ? n - at : engine_chunk_tokens(engine);
+        make_readable(timeline->pair, text + at, step, timeline->tokens + at);
+        r = engine_forward(engine, timeline->sequence, timeline->tokens + at, step, 0, NULL, NULL);
+        if (r)
+            return r;
+        memcpy(timeline->tokens + at, text + at, step * sizeof(*text));
+    }
+    return 0;
+}
+
+/* See DraftModelOps. Time O(n) for the comparison, which is a fraction of a microsecond a thousand tokens. */
+static int timeline_follow(void *self, const uint32_t *text, size_t n) {
+    DraftTimeline *timeline = self;
+    size_t same;
+    int r;
+
+    if (timeline->off)
+        return timeline->off;
+    if (!n)
+        return ended(timeline, -EINVAL);
+    if (n > timeline->capacity_tokens)
+        return ended(timeline, ENGINE_E_CONTEXT);
+    same = n_same(timeline, text, n - 1);
+    if (same < sequence_n_tokens(timeline->sequence)) {
+        sequence_rewind(timeline->sequence, same);
+        timeline->n_tree = 0;
+    }
+    r = close_tree(timeline, text, n - 1);
+    if (!r)
+        r = append(timeline, text, n - 1);
+    return r ? ended(timeline, r) : 0;
+}
+
+/* --- the tree ----------------------------------------------------------------------------------------------------- */
+
+typedef struct Pass {
+    const DraftPair *pair;
+    const uint32_t *tokens; /* of the pass's rows */
+    DraftModelTops *tops;   /* likewise */
+} Pass;
+
+/* Takes what the draft holds for likely behind a row. No token is proposed that the two do not share, and none behind a
+ * token that the draft cannot read: drafting goes on when the text does. */
+static void take_tops(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
+    const Pass *pass = span->arg;
+    DraftModelTops *out = &pass->tops[row];
+
+    out->n = 0;
+    for (uint32_t i = 0; i < tops->n && can_read(pass->pair, pass->tokens[row]); i++)
+        if (can_read(pass->pair, tops->tops[i].token))
+            out->tops[out->n++] = tops->tops[i];
+}
+
+/* Computes rows that fit a step of the engine. */
+static int run_pass(DraftTimeline *timeline, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
+    DraftPair *pair = timeline->pair;
+    uint32_t readable[ENGINE_TREE_ROWS_MAX];
+    Pass pass = { .pair = pair, .tokens = timeline->tree_tokens + timeline->n_tree, .tops = tops };
+    EngineSpan span = {
+        .sequence = timeline->sequence,
+        .tokens = readable,
+        .parents = timeline->tree_parents + timeline->n_tree,
+        .grows_tree = true,
+        .n = n,
+        .n_logit_rows = n,
+        .logits = pair->logits.data,
+        .take = take_tops,
+        .arg = &pass,
+        .wants_tops = true,
+    };
+    const bool is_arriving = engine_is_arriving(pair->engine);
+    const uint64_t start_ns = clock_now_ns();
+    int r;
+
+    for (size_t i = 0; i < n; i++) {
+        timeline->tree_tokens[timeline->n_tree + i] = rows[i].token;
+        timeline->tree_parents[timeline->n_tree + i] = rows[i].parent;
+    }
+    make_readable(pair, pass.tokens, n, readable);
+    r = engine_forward_spans(pair->engine, &span, 1, NULL);
+    if (r)
+        return r;
+    timeline->n_tree += (uint32_t)n;
+    if (!is_arriving) /* else it has waited for weights */
+        row_times_measure(&pair->times, (uint32_t)n, (float)(clock_now_ns() - start_ns) / 1e6F);
+    return 0;
+}
+
+/* See DraftModelOps. A pass of more rows than the engine's chunk has is several steps. */
+static int timeline_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
+    DraftTimeline *timeline = self;
+    size_t chunk;
+
+    if (timeline->off)
+        return timeline->off;
+    if (!n || n > ENGINE_TREE_ROWS_MAX - timeline->n_tree)
+        return ended(timeline, -EINVAL);
+    chunk = engine_chunk_tokens(timeline->pair->engine);
+    for (size_t at = 0, step; at < n; at += step) {
+        int r;
+
+        step = n - at < chunk ? n - at : chunk;
+        r = run_pass(timeline, rows + at, step, tops + at);
+        if (r)
+            return ended(timeline, r);
+    }
+    return 0;
+}
+
+static float timeline_cost_ms(const void *self, uint32_t n_rows) {
+    const DraftTimeline *timeline = self;
+
+    return row_times_ms(&timeline->pair->times, n_rows);
+}
+
+static const DraftModelOps timeline_ops = {
+    .follow = timeline_follow,
+    .expand = timeline_expand,
+    .cost_ms = timeline_cost_ms,
+    .rows_max = ENGINE_TREE_ROWS_MAX,
+};
+
+/**
+ * draft_timeline_new() - a draft model for one generation
+ * @capacity_tokens: of its text; its last rows of a tree need room there, too
+ *
+ * Thread: the one that computes, for all calls. Calls of the model answer what spec/sources/draft_model.h says, and -EIO where
+ * weights could not be read, -EINVAL for rows that are none.
+ */
+int draft_timeline_new(DraftModel *modelp, DraftPair *pair, size_t capacity_tokens, ErrText *err) {
+    Engine *engine = pair->engine;
+    const size_t n_context = engine_info(engine)->n_context;
+    _cleanup_(timeline_freep) DraftTimeline *timeline = NULL;
+    size_t tokens_bytes;
+    int r;
+
+    if (!capacity_tokens)
+        return err_set(err, -EINVAL, "a draft model for no token");
+    timeline = calloc(1, sizeof(*timeline));
+    if (!timeline)
+        return err_set(err, -ENOMEM, "out of memory");
+    timeline->pair = pair;
+    timeline->capacity_tokens = capacity_tokens < n_context ? capacity_tokens : n_context;
+    tokens_bytes = timeline->capacity_tokens * sizeof(*timeline->tokens);
+    engine_make_room(engine, ACCOUNT_ACTIVATIONS, tokens_bytes);
+    r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &timeline->bill, tokens_bytes);
+    if (r)
+        return account_refused(err, DRAFT_PAIR_E_MEMORY, r, engine_accounts(engine), ACCOUNT_ACTIVATIONS, tokens_bytes,
+                               "the state of a draft model");
+    timeline->tokens = malloc(tokens_bytes);
+    if (!timeline->tokens)
+        return err_set(err, -ENOMEM, "out of memory");
+    r = sequence_new(&timeline->sequence, engine, timeline->capacity_tokens, err);
+    if (r)
+        return r == ENGINE_E_MEMORY ? DRAFT_PAIR_E_MEMORY : r > 0 ? err_fold(r) : r;
+    *modelp = (DraftModel){ .ops = &timeline_ops, .self = steal(&timeline) };
+    return 0;
+}
+
+void draft_timeline_free(DraftModel *model) {
+    if (model->ops)
+        timeline_free(model->self);
+    *model = (DraftModel){ 0 };
+}
+
+uint64_t draft_timeline_kv_bytes(const DraftModel *model) {
+    const DraftTimeline *timeline = model->self;
+
+    if (!model->ops || !timeline->sequence)
+        return 0;
+    return engine_kv_bytes(timeline->pair->engine, timeline->capacity_tokens) +
+           engine_kv_tree_bytes(timeline->pair->engine);
+}
+
+void draft_timeline_set_cancel(const DraftModel *model, const _Atomic bool *cancelled) {
+    const DraftTimeline *timeline = model->self;
+
+    assert(model->ops == &timeline_ops);
+    if (timeline->sequence)
+        sequence_set_cancel(timeline->sequence, cancelled);
+}

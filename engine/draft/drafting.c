@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/draft/drafting.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/engine_private.h"
+#include "spec/tree/draft_share.h"
+
+#define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
+
+enum {
+    TOP_OUTPUTS_PART = 8,        /* of the vocabulary */
+    TOP_OUTPUTS_MIN = 16 * 1024, /* of a small one all, or nearly */
+};
+
+/* For trees that are not weighed against their time: every row takes the same. */
+static const float free_rows[DRAFT_ROWS_MAX] = { [0 ... DRAFT_ROWS_MAX - 1] = 1 };
+
+static PromptRuleChoice choose_prompt(const Drafting *drafting, const SpeculationUser *user, uint32_t prompt_rows,
+                                      uint32_t output_max) {
+    static const PromptRule nothing_known;
+    const SpeculationMemory *memory = &drafting->engine->speculation;
+    const PromptRuleCase it = {
+        .prompt_rows = prompt_rows,
+        .output_max = output_max,
+        .row_ms = memory->prompt_row_ms,
+        .token_ms = memory->token_ms,
+    };
+
+    if (!(speculator_sources(drafting->speculator) & TABLE_SOURCES))
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
+    if (drafting->options.no_prompt)
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_DECLINED };
+    if (drafting->options.always)
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
+    return prompt_rule_choose(user ? &user->prompt : &nothing_known, &it);
+}
+
+/* Whether the model reads the prompt, without which it is not there: by the same rule. A baseline has nothing else. A
+ * model that has the text without reading it still costs what trying it may lose. */
+/* A model's own layers guess worse than a draft model. */
+static uint32_t model_loss_steps(const Drafting *drafting) {
+    const DraftModel *model = &drafting->options.model;
+    const bool is_self = model->ops && model->ops->has_text,
+               is_alone = speculator_sources(drafting->speculator) == 1u << SPECULATION_MODEL;
+
+    return is_self && !is_alone ? MODEL_LOSS_STEPS_SELF : MODEL_LOSS_STEPS;
+}
+
+static PromptRuleChoice choose_model(const Drafting *drafting, const SpeculationUser *user, uint32_t output_max) {
+    static const PromptRule nothing_known;
+    const SpeculationMemory *memory = &drafting->engine->speculation;
+    const DraftModel *model = &drafting->options.model;
+    const bool has_text = model->ops && model->ops->has_text; /* then it has nothing to read, and passes to lose */
+    const PromptRuleCase it = {
+        .prompt_rows = has_text ? model_loss_steps(drafting) : (uint32_t)drafting->n_prompt,
+        .output_max = output_max,
+        .row_ms = has_text ? memory->token_ms : memory->model_row_ms,
+        .token_ms = memory->token_ms,
+        .prior = has_text ? 0
+                          : prompt_rule_model_prior(model->ops ? model->ops->cost_ms(model->self, 1) : 0,
+                                                    memory->token_ms, engine_info(drafting->engine)->n_streamed_layers),
+    };
+
+    if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
+    if (drafting->options.always || drafting->options.no_bounds || drafting->options.policy != POLICY_OURS)
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
+    return prompt_rule_choose(user ? &user->model : &nothing_known, &it);
+}
+
+/* --- the draft model, with a clock -------------------------------------------------------------------------------- */
+
+static int timed_follow(void *self, const uint32_t *text, size_t n) {
+    Drafting *drafting = self;
+    const uint64_t start_ns = clock_now_ns();
+    const int r = drafting->options.model.ops->follow(drafting->options.model.self, text, n);
+
+    drafting->report.model_ns += clock_now_ns() - start_ns;
+    return r;
+}
+
+static int timed_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
+    Drafting *drafting = self;
+    const uint64_t start_ns = clock_now_ns();
+    const int r = drafting->options.model.ops->expand(drafting->options.model.self, rows, n, tops);
+
+    drafting->report.model_ns += clock_now_ns() - start_ns;
+    drafting->report.n_model_passes++;
+    drafting->report.n_model_rows += n;
+    return r;
+}
+
+static float timed_cost_ms(const void *self, uint32_t n_rows) {
+    const Drafting *drafting = self;
+
+    return drafting->options.model.ops->cost_ms(drafting->options.model.self, n_rows);
+}
+
+static DraftModel timed_model(Drafting *drafting) {
+    const DraftModelOps *ops = drafting->options.model.ops;
+
+    if (!ops)
+        return (DraftModel){ 0 };
+    drafting->timed_ops = (DraftModelOps){ timed_follow, timed_expand, timed_cost_ms, ops->rows_max, ops->has_text };
+    return (DraftModel){ &drafting->timed_ops, drafting };
+}
+
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, size_t n_prompt,
+                 uint32_t prompt_rows, uint32_t output_max) {
+    const uint32_t rows_max = options->speculation.rows_max;
+    const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
+    SpeculatorOptions speculator = {
+        .sources = options->speculation.sources,
+        .policy = options->speculation.policy,
+        .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
+        .chains = options->speculation.chains,
+        .stats = user && user->has_stats ? &user->stats : NULL,
+    };
+    _cleanup_(drafting_freep) Drafting *drafting = calloc(1, sizeof(*drafting));
+    int r;
+
+    if (!drafting)
+        return -ENOMEM;
+    drafting->engine = engine;
+    drafting->options = options->speculation;
+    drafting->user = options->user;
+    drafting->n_prompt = n_prompt;
+    speculator.model = timed_model(drafting);
+    if (options->speculation.history) {
+        r = history_reader_new(options->speculation.history, &drafting->reader);
+        if (r)
+            return r;
+        speculator.history = (Drafter){ &history_drafter_ops, drafting->reader };
+    }
+    r = speculator_new(engine_accounts(engine), &speculator, &drafting->speculator);
+    if (r)
+        return r;
+    speculation_control_init(&drafting->control, &engine->speculation.times);
+    model_control_init(&drafting->model_control, (float)model_loss_steps(drafting));
+    draft_pruning_init(&drafting->pruning);
+    drafting->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
+    drafting->report.model = choose_model(drafting, user, output_max);
+    *draftingp = steal(&drafting);
+    return 0;
+}
+
+/* Steps of a generation that always drafts are not those that the control would have chosen: it may have had none
+ * without drafts to weigh the others against. */
+static void remember(const Drafting *drafting) {
+    SpeculationMemory *memory = &drafting->engine->speculation;
+    SpeculationUser *user = speculation_memory_user(memory, drafting->user);
+    const GenerationReport *report = &drafting->report;
+
+    if (!drafting->options.always) {
+        memory->times = drafting->control;
+        speculation_memory_measure(&memory->token_ms, (float)drafting->took_ns / 1e6F / (float)drafting->n_output);
+    }
+    if (report->prompt_head_ns)
+        speculation_memory_measure(&memory->prompt_row_ms,
+                                   (float)report->prompt_head_ns / 1e6F / (float)report->n_prompt_rows);
+    if (drafting->n_model_prompt)
+        speculation_memory_measure(&memory->model_row_ms,
+                                   (float)drafting->model_prompt_ns / 1e6F / (float)drafting->n_model_prompt);
+    if (!user)
+        return;
+    if (report->model.reason != PROMPT_RULE_NO_SOURCE && drafting->options.policy == POLICY_OURS)
+        prompt_rule_ended(&user->model, report->model, drafting->n_output,
+                          drafting->model_control.gained > 0 ? (uint32_t)drafting->model_control.gained : 0);
+    user->stats = *speculator_stats(drafting->speculator);
+    user->has_stats = true;
+    prompt_rule_ended(&user->prompt, drafting->prompt, drafting->n_output,
+                      (uint32_t)speculator_counts(drafting->speculator)->accepted_of_prompt);
+}
+
+void drafting_free(Drafting *drafting) {
+    if (!drafting)
+        return;
+    if (drafting->n_output)
+        remember(drafting);
+    speculator_free(drafting->speculator);
+    history_reader_free(drafting->reader);
+    free(drafting);
+}
+
+/* --- the prompt --------------------------------------------------------------------------------------------------- */
+
+bool drafting_wants_prompt(const Drafting *drafting) {
+    return prompt_rule_learns(drafting->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
+}
+
+/* Vocabularies are sorted: what was frequent in the text that they were made of comes first. Nearly all of what a model
+ * goes on with is among a sixteenth of 150,000 tokens (docs/speculation.md), and looking at an eighth takes a fourth
+ * of the time. Calibration is the paper's, with all tokens. */
+size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab) {
+    const size_t n = n_vocab / TOP_OUTPUTS_PART > TOP_OUTPUTS_MIN ? n_vocab / TOP_OUTPUTS_PART : TOP_OUTPUTS_MIN;
+
+    if (speculator_sources(drafting->speculator) & 1u << SPECULATION_CALIBRATION)
+        return 0;
+    return n < n_vocab ? n : 0;
+}
+
+void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops) {
+    speculator_observe(drafting->speculator, before, token, tops->tops, tops->n, true);
+    drafting->report.n_prompt_rows++;
+}
+
+void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns) {
+    speculation_control_prompt(&drafting->control, rows, (float)ns / 1e6F);
+}
+
+static bool has_model(const Drafting *drafting) {
+    return prompt_rule_learns(drafting->report.model) &&
+           (speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1);
+}
+
+static void append_text(Drafting *drafting, const uint32_t *tokens, size_t n) {
+    speculator_append(drafting->speculator, tokens + drafting->n_text, n - drafting->n_text);
+    drafting->n_text = n;
+}
+
+/* Of the prompt, as far as the speculator has it, what the model has still to read. */
+static size_t prompt_left(const Drafting *drafting) {
+    const size_t n_output = drafting->n_text > drafting->n_prompt ? drafting->n_text - drafting->n_prompt : 0;
+    const size_t n_behind = has_model(drafting) ? speculator_n_behind(drafting->speculator) : 0;
+
+    return n_behind > n_output ? n_behind - n_output : 0;
+}
+
+/* A chunk: others wait for the step. That reading it pays is decided, so it is no loss of the step's. */
+static void read_some(Drafting *drafting, size_t left) {
+    const uint64_t before_ns = drafting->report.model_ns;
+    const size_t chunk = engine_chunk_tokens(drafting->engine);
+
+    speculator_follow(drafting->speculator, left < chunk ? left : chunk);
+    drafting->model_read_ns += drafting->report.model_ns - before_ns;
+    drafting->model_prompt_ns += drafting->report.model_ns - before_ns;
+    drafting->n_model_prompt += left - prompt_left(drafting);
+}
+
+void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n) {
+    size_t left;
+
+    if (!has_model(drafting) || drafting->options.model.ops->has_text)
+        return;
+    append_text(drafting, tokens, n);
+    left = prompt_left(drafting);
+    if (left)
+        read_some(drafting, left);
+}
+
+DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
+    if (drafting->options.always)
+        return (DraftCosts){ .ms = free_rows, .n_rows = DRAFT_ROWS_MAX };
+    return speculation_control_costs(&drafting->control, company);
+}
+
+/* --- a step ------------------------------------------------------------------------------------------------------- */
+
+/* What the model may take of a step; 0: it is not asked. */
+static float model_ms(const Drafting *drafting, StepCompany company) {
+    if (!has_model(drafting))
+        return 0;
+    if (drafting->options.always)
+        return 1;
+    if (drafting->options.no_bounds)
+        return drafting_costs(drafting, company).n_rows ? INFINITY : 0;
+    return model_control_is_on(&drafting->model_control) ? speculation_control_model_ms(&drafting->control, company)
+                                                         : 0;
+}
+
+/* Of the generation, at most; what nobody has measured yet is not bounded either. Our own trees see to it themselves
+ * that the model and they keep within the step's time together; others have what the model leaves if it takes all of
+ * its. */
+static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, StepCompany company, float model_ms) {
+    const ModelShare model = { model_ms > 0, drafting->options.policy == POLICY_OURS ? 0 : model_ms };
+    uint32_t rows;
+
+    if (drafting->options.always)
+        return limits.rows;
+    if (drafting->options.no_bounds)
+        return drafting_costs(drafting, company).n_rows ? limits.rows : 1;
+    rows = speculation_control_rows(&drafting->control, company, model);
+    return rows < limits.rows ? rows : limits.rows;
+}
+
+static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany company) {
+    const GenerationSpeculation *options = &drafting->options;
+    const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report.model_ns;
+    const ModelBudget budget = {
+        .ms = prompt_left(drafting) ? 0 : model_ms(drafting, company),
+        .step_ms =
+            options->always || options->no_bounds ? 0 : speculation_control_longer_ms(&drafting->control, company),
+        .is_free = options->always,
+        .stops = limits.stops,
+        .stops_arg = limits.stops_arg,
+    };
+    const DraftCosts costs = drafting_costs(drafting, company);
+    const DraftLimits draft_limits = {
+        .nodes_max = rows_of_step(drafting, limits, company, budget.ms) - 1,
+        .depth_max = DRAFT_NODES_MAX,
+        .tokens_left = limits.tokens_left,
+    };
+
+    speculator_draft(drafting->speculator, draft_limits, costs,
+                     budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->tree);
+    if (options->chains) /* from now on, where there was no memory for a tree */
+        draft_share_chain(&drafting->tree);
+    drafting->model_step_ns = drafting->report.model_ns - model_before_ns;
+    drafting->report.draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
+}
+
+void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company) {
+    size_t left;
+
+    append_text(drafting, tokens, n);
+    drafting->company = company;
+    drafting->path[0] = 0;
+    drafting->n_path = 1;
+    drafting->has_ended = false;
+    for (uint32_t row = 0; row < DRAFT_ROWS_MAX; row++) /* where no logits will be wanted */
+        drafting->tops[row].n = 0;
+    left = prompt_left(drafting);
+    if (left && !(limits.stops && limits.stops(limits.stops_arg)))
+        read_some(drafting, left);
+    grow_tree(drafting, limits, company);
+}
+
+bool drafting_wants_tops(const Drafting *drafting) {
+    return speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
+}
+
+bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops) {
+    if (tops)
+        drafting->tops[row] = *tops;
+    else
+        drafting->tops[row].n = 0;
+    return !drafting->has_ended && drafting->path[drafting->n_path - 1] == row;
+}
+
+void drafting_pick(Drafting *drafting, uint32_t token, bool is_end) {
+    const uint32_t row = drafting->path[drafting->n_path - 1];
+    const int child = is_end ? -1 : draft_tree_child(&drafting->tree, row, token);
+
+    drafting->picked[drafting->n_path - 1] = token;
+    if (child < 0 || draft_pruning_has_gone(&drafting->pruning, (uint32_t)child))
+        drafting->has_ended = true;
+    else
+        drafting->path[drafting->n_path++] = (uint16_t)child;
+}
+
+static void observe_rows(Drafting *drafting, uint32_t before) {
+    const DraftTree *tree = &drafting->tree;
+
+    for (uint32_t row = 0; row < tree->n_rows; row++)
+        speculator_observe(drafting->speculator, row ? tree->tokens[tree->parents[row]] : before, tree->tokens[row],
+                           drafting->tops[row].tops, drafting->tops[row].n, false);
+}
+
+void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
+    const DraftTree *tree = &drafting->tree;
+    GenerationReport *report = &drafting->report;
+    const uint64_t start_ns = clock_now_ns();
+    uint32_t accepted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX];
+    bool has_tops = true;
+
+    assert(drafting->has_ended && n_tokens <= drafting->n_path);
+    report->n_rows += tree->n_rows;
+    draft_pruning_end(drafting);
+    for (uint32_t row = 0; row < tree->n_rows; row++) {
+        has_tops = has_tops && drafting->tops[row].n;
+        tops[row] = has_tops ? drafting->tops[row].tops[0].token : 0;
+    }
+    for (uint32_t i = 1; i < drafting->n_path; i++)
+        accepted[i - 1] = drafting->path[i];
+    observe_rows(drafting, before);
+    if (tree->n_rows > 1) {
+        speculator_verified(drafting->speculator, tree, accepted, drafting->n_path - 1,
+                            drafting->picked[drafting->n_path - 1], has_tops ? tops : NULL);
+        report->n_verifications++;
+    }
+    drafting->n_emitted = n_tokens;
+    report->n_steps++;
+    report->draft_ns += clock_now_ns() - start_ns;
+}
+
+uint32_t drafting_n_pruned(const Drafting *drafting) {
+    return drafting->pruning.n_drafted ? drafting->pruning.n_drafted - drafting->pruning.n_kept : 0;
+}
+
+/* Whether the model pays, by what rows take as far as it is known: one step's own time says little. */
+static void judge_model(Drafting *drafting) {
+    const SpeculatorModelStep *step = speculator_model_step(drafting->speculator);
+    const DraftCosts costs = drafting_costs(drafting, drafting->company);
+    const uint32_t n_rows = draft_pruning_rows_worth(drafting);
+    const bool is_cut = drafting->n_emitted < drafting->n_path; /* the generation ended within */
+
+    if (step->n_behind)
+        model_control_behind(&drafting->model_control, step->n_behind);
+    if (n_rows > costs.n_rows || step->rows_without > costs.n_rows)
+        return;
+    model_control_took(&drafting->model_control,
+                       &(ModelControlStep){
+                           .has_drafted = step->has_drafted && !is_cut,
+                           .n_tokens = drafting->n_emitted,
+                           .tokens_without = step->has_drafted ? step->tokens_without : drafting->n_emitted,
+                           .ms = costs.ms[n_rows - 1] + costs.more_ms + (float)drafting->model_step_ns / 1e6F,
+                           .ms_without = costs.ms[step->rows_without - 1] + costs.more_ms,
+                           .plain_ms = costs.ms[0] + costs.more_ms,
+                       });
+}
+
+void drafting_took(Drafting *drafting, uint64_t ns) {
+    if (ns) {
+        drafting->n_output += drafting->n_emitted;
+        drafting->took_ns += ns + drafting->model_step_ns;
+    }
+    if (!drafting->options.always && has_model(drafting))
+        judge_model(drafting);
+    draft_pruning_learn(drafting);
+    speculation_control_took(&drafting->control, draft_pruning_rows_worth(drafting), drafting->company,
+                             drafting->n_emitted, (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/draft/self_draft.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "engine/engine_private.h"
+#include "spec/speculation_choice.h"
+
+/* The sequence's steps compute all layers of the text but its last token's, which is row 0. Rows of the tree have keys
+ * and values of the first layers only, where a verification writes its own: in place at the position behind the text,
+ * and in the block beside. So nobody else may see the tree, and it is the sequence's open one while a pass runs. */
+typedef struct SelfDraft {
+    Sequence *sequence;
+    uint32_t n_layers;
+    float *logits; /* f32[n_vocab] */
+    int off;       /* why it is off: what all calls answer; 0: it is on */
+    OpenTree tree;
+} SelfDraft;
+
+uint32_t self_draft_layers(const Engine *engine) {
+    const EngineInfo *info = engine_info(engine);
+
+    return info->n_streamed_layers ? info->n_layers - info->n_streamed_layers : 0;
+}
+
+uint32_t self_draft_layers_for(const Engine *engine, uint32_t sources) {
+    const uint32_t n_layers = self_draft_layers(engine);
+    const bool is_alone = sources == 1u << SPECULATION_MODEL;
+
+    return is_alone || 3 * n_layers >= 2 * engine_info(engine)->n_layers ? n_layers : 0;
+}
+
+/* An answer of the engine. A pass that was cancelled leaves everything as it was; after anything else it is off. */
+static int ended(SelfDraft *draft, int r) {
+    if (r == ENGINE_E_CANCELLED)
+        return -ECANCELED;
+    draft->off = r == ENGINE_E_MEMORY || r == ENGINE_E_CONTEXT ? DRAFTER_E_MEMORY : r > 0 ? -EIO : r;
+    return draft->off;
+}
+
+/* See DraftModelOps. The text is what the sequence has, and a token. */
+static int self_follow(void *self, const uint32_t *text, size_t n) {
+    SelfDraft *draft = self;
+
+    if (draft->off)
+        return draft->off;
+    if (n != sequence_n_tokens(draft->sequence) + 1)
+        return ended(draft, -EINVAL);
+    draft->tree.n = 0;
+    return 0;
+}
+
+/* --- the tree ----------------------------------------------------------------------------------------------------- */
+
+static void take_tops(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
+    DraftModelTops *out = (DraftModelTops *)span->arg + row;
+    const uint32_t n_tokens = tokenizer_n_tokens(engine_tokenizer(span->sequence->engine));
+
+    out->n = 0;
+    for (uint32_t i = 0; i < tops->n; i++)
+        if (tops->tops[i].token < n_tokens) /* rows of the embedding behind them are padding */
+            out->tops[out->n++] = tops->tops[i];
+}
+
+/* The span through the first layers and the head, like engine_forward_spans() through all. */
+static int run_layers(const SelfDraft *draft, EngineSpan *span) {
+    Engine *engine = draft->sequence->engine;
+    EngineStep *step = NULL;
+    int r = engine_step_begin(&step, engine, span, 1, NULL);
+
+    if (r)
+        return r;
+    r = engine_check_whole(engine, NULL);
+    if (!r)
+        r = engine_step_layers(step, draft->n_layers, NULL, NULL);
+    if (!r)
+        r = engine_step_heads(step, NULL);
+    if (!r) /* zeros may stand for weights */
+        r = engine_check_whole(engine, NULL);
+    if (!r)
+        engine_step_commit(step);
+    engine_step_drop(step);
+    return r;
+}
+
+/* Rows that fit a step of the engine. */
+static int run_pass(SelfDraft *draft, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
+    Engine *engine = draft->sequence->engine;
+    uint32_t tokens[ENGINE_TREE_ROWS_MAX];
+    int16_t parents[ENGINE_TREE_ROWS_MAX];
+    EngineSpan span = {
+        .sequence = draft->sequence,
+        .tokens = tokens,
+        .parents = parents,
+        .grows_tree = true,
+        .n = n,
+        .n_logit_rows = n,
+        .logits = draft->logits,
+        .take = take_tops,
+        .arg = tops,
+        .wants_tops = true,
+    };
+    const uint64_t start_ns = clock_now_ns();
+    const bool is_arriving = engine_is_arriving(engine);
+    int r;
+
+    for (size_t i = 0; i < n; i++) {
+        tokens[i] = rows[i].token;
+        parents[i] = rows[i].parent;
+    }
+    draft->sequence->tree = draft->tree;
+    r = run_layers(draft, &span);
+    draft->tree = draft->sequence->tree;
+    draft->sequence->tree.n = 0;
+    if (!r && !is_arriving) /* else it has waited for weights */
+        row_times_measure(&engine->speculation.self_times, (uint32_t)n, (float)(clock_now_ns() - start_ns) / 1e6F);
+    return r;
+}
+
+/* See DraftModelOps. A pass of more rows than the engine's chunk has is several steps. */
+static int self_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
+    SelfDraft *draft = self;
+    size_t chunk;
+
+    if (draft->off)
+        return draft->off;
+    if (!n || n > ENGINE_TREE_ROWS_MAX - draft->tree.n || draft->sequence->tree.n)
+        return ended(draft, -EINVAL);
+    chunk = engine_chunk_tokens(draft->sequence->engine);
+    for (size_t at = 0, step; at < n; at += step) {
+        int r;
+
+        step = n - at < chunk ? n - at : chunk;
+        r = run_pass(draft, rows + at, step, tops + at);
+        if (r)
+            return ended(draft, r);
+    }
+    return 0;
+}
+
+static float self_cost_ms(const void *self, uint32_t n_rows) {
+    const SelfDraft *draft = self;
+
+    return row_times_ms(&draft->sequence->engine->speculation.self_times, n_rows);
+}
+
+static const DraftModelOps self_ops = {
+    .follow = self_follow,
+    .expand = self_expand,
+    .cost_ms = self_cost_ms,
+    .rows_max = ENGINE_TREE_ROWS_MAX,
+    .has_text = true,
+};
+
+/**
+ * self_draft_new() - the first layers of a sequence's model as a draft model for its text
+ * @n_layers: 1 to all of them; those that are not in memory are read in every pass
+ * @logits:   f32[n_vocab], written over in every pass
+ *
+ * No layer behind them says anything, so they need no second copy of keys and values, and the head behind a middle
+ * layer is a poor guess (the logit lens): what it costs and brings is for whoever asks it to find out. Between follow()
+ * and the last expand() behind it no step of the sequence may run. Cancelling is the sequence's
+ * (sequence_set_cancel()). Thread: the one that computes, for all calls. Calls of the model answer what
+ * spec/sources/draft_model.h says, and -EIO where weights could not be read, -EBUSY without memory for a step, -EINVAL for rows
+ * that are none and for a text that is not the sequence's.
+ */
+int self_draft_new(DraftModel *modelp, Sequence *sequence, uint32_t n_layers, float *logits, ErrText *err) {
+    const uint32_t most = engine_info(sequence->engine)->n_layers;
+    SelfDraft *draft;
+
+    if (!n_layers || n_layers > most)
+        return err_set(err, -EINVAL, "%u layers cannot draft for their model, which has %u", n_layers, most);
+    draft = calloc(1, sizeof(*draft));
+    if (!draft)
+        return err_set(err, -ENOMEM, "out of memory");
+    *draft = (SelfDraft){ .sequence = sequence, .n_layers = n_layers, .logits = logits };
+    *modelp = (DraftModel){ .ops = &self_ops, .self = draft };
+    return 0;
+}
+
+void self_draft_free(DraftModel *model) {
+    if (model->ops)
+        free(model->self);
+    *model = (DraftModel){ 0 };
+}

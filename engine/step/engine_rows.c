@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The memory of steps' rows, and how many rows a step has at most: the chunk. */
+#include <assert.h>
+#include <errno.h>
+
+#include "base/memory/account_refusal.h"
+#include "engine/engine_private.h"
+#include "engine/step/queue_groups.h"
+
+enum {
+    CONTEXT_WANTED = 4096, /* positions: the daemon's longest requests, unless it is told otherwise */
+};
+
+/* Next piece of a block, aligned to 64 bytes; counts without a block. */
+static void *carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
+    size_t at_bytes = *at_bytesp;
+
+    *at_bytesp = at_bytes + ((len_bytes + 63) & ~(size_t)63);
+    return block ? block + at_bytes : NULL;
+}
+
+static size_t carve_rows(EngineStep *step, const Engine *engine, uint8_t *block, size_t rows) {
+    const Hparams *hparams = &engine->hparams;
+    RopeRows *const ropes[] = { &step->rope, &step->rope_local };
+    size_t at_bytes = 0, half = hparams->n_rot / 2;
+
+    for (size_t slot = 0; slot < _SLOT_N; slot++)
+        step->slots[slot] = carve(block, &at_bytes, rows * hparams_dim(hparams, slot_dim((Slot)slot)) * sizeof(float));
+    for (size_t i = 0; i < ARRAY_LEN(ropes); i++) {
+        ropes[i]->freqs = carve(block, &at_bytes, half * sizeof(double));
+        ropes[i]->cos = carve(block, &at_bytes, rows * half * sizeof(float));
+        ropes[i]->sin = carve(block, &at_bytes, rows * half * sizeof(float));
+    }
+    step->batch = (Batch){
+        .tokens = carve(block, &at_bytes, rows * sizeof(uint32_t)),
+        .rows = carve(block, &at_bytes, (rows + ENGINE_SPANS_MAX * ENGINE_TREE_ROWS_MAX) * sizeof(BatchRow)),
+        .first_earlier = rows,
+        .sequences = step->sequences,
+    };
+    step->span_rows = carve(block, &at_bytes, rows * sizeof(*step->span_rows));
+    step->outputs = carve(block, &at_bytes, rows * sizeof(*step->outputs));
+    step->groups.queue_layers =
+        queue_groups_are_of(engine->backend->ops, rows)
+            ? carve(block, &at_bytes, WAVEFRONT_GROUPS_MAX * hparams->n_layers * sizeof(*step->groups.queue_layers))
+            : NULL;
+    return at_bytes;
+}
+
+static size_t max_size(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens, ErrText *err) {
+    const Hparams *hparams = &engine->hparams;
+    int r;
+
+    step->engine = engine;
+    accounted_block_deinit(&step->memory);
+    r = accounted_block_init(&step->memory, engine->accounts, ACCOUNT_ACTIVATIONS,
+                             carve_rows(step, engine, NULL, chunk_tokens));
+    if (r)
+        return account_refused(err, ENGINE_E_MEMORY, r, engine->accounts, ACCOUNT_ACTIVATIONS,
+                               carve_rows(step, engine, NULL, chunk_tokens),
+                               "steps of %u tokens (chunk-tokens makes them smaller)", chunk_tokens);
+    carve_rows(step, engine, step->memory.data, chunk_tokens);
+    rope_rows_prepare(&step->rope, hparams, false, engine->weights->outside.vectors);
+    rope_rows_prepare(&step->rope_local, hparams, true, engine->weights->outside.vectors);
+    return 0;
+}
+
+int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
+    const Hparams *hparams = &engine->hparams;
+    BackendShape shape = {
+        .rows = chunk_tokens,
+        .width = max_size(max_size(hparams->n_embd, hparams->n_ff), hparams_dim(hparams, DIM_HEADS)),
+        .n_vocab = hparams->n_vocab,
+        .n_heads = hparams->n_heads,
+        .n_kv_heads = hparams->n_kv_heads,
+        .head_size = hparams->head_size,
+    };
+    int r;
+
+    for (size_t i = 0; i < engine->n_steps; i++)
+        if (engine->steps[i].is_taken)
+            return err_set(err, -EBUSY, "a step has made way: the chunk can be changed when it has ended");
+    engine->chunk_tokens = 0;
+    for (size_t i = 0; i < engine->n_steps; i++) {
+        r = reserve_step(&engine->steps[i], engine, chunk_tokens, err);
+        if (r)
+            return r;
+    }
+    r = engine->backend->ops->reserve(engine->backend, &shape, err);
+    if (r)
+        return r < 0 ? r : ENGINE_E_MEMORY;
+    r = row_groups_reserve(engine, &shape, err);
+    if (r)
+        return r;
+    engine->chunk_tokens = chunk_tokens;
+    return 0;
+}
+
+int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
+    if (!chunk_tokens || chunk_tokens > ENGINE_CHUNK_MAX)
+        return err_set(err, -EINVAL, "chunk of %u tokens is outside 1..%d", chunk_tokens, ENGINE_CHUNK_MAX);
+    engine->chunk_is_chosen = false;
+    return engine_reserve_rows(engine, chunk_tokens, err);
+}
+
+/* Where memory is too short for the steps' rows beside what the weights come through, they come first. */
+static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
+    int r = engine_reserve_rows(engine, chunk_tokens, err);
+
+    if (r != ENGINE_E_MEMORY || !engine->weights->arrival)
+        return r;
+    r = engine_take_in_all(engine, err);
+    return r ? r : engine_reserve_rows(engine, chunk_tokens, err);
+}
+
+/* A sweep over layers that are not in memory takes as long for one row as for many, until computing takes longer than
+ * reading: so many rows that the memory for them is that of the ring, if these are more than the device's own
+ * choice. */
+static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
+    const size_t rows = ENGINE_CHUNK_DEFAULT,
+                 rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], engine, NULL, rows);
+    uint64_t n;
+
+    if (!engine->weights->ring)
+        return chunk_tokens;
+    n = weights_ring_counts(engine->weights->ring).slots_bytes / rows_bytes * rows;
+    n = n < ENGINE_CHUNK_MAX ? n : ENGINE_CHUNK_MAX;
+    return n > chunk_tokens ? (uint32_t)n : chunk_tokens;
+}
+
+/* Whether rows that only make prompts faster leave the keys and values their part: that of CONTEXT_WANTED positions, as
+ * far as their own limit lets them have it. */
+static bool leaves_room(Engine *engine, uint32_t chunk_tokens) {
+    const uint64_t rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], engine, NULL, chunk_tokens),
+                   room_bytes = account_shared_room_bytes(engine->accounts, ACCOUNT_KV),
+                   own_bytes = account_own_room_bytes(engine->accounts, ACCOUNT_KV),
+                   position_bytes = UINT64_C(2) * engine->hparams.n_layers * hparams_dim(&engine->hparams, DIM_KV) *
+                                    engine->backend->ops->kv_element_bytes,
+                   context_bytes = CONTEXT_WANTED * position_bytes;
+
+    return rows_bytes <= room_bytes &&
+           (own_bytes < context_bytes ? own_bytes : context_bytes) <= room_bytes - rows_bytes;
+}
+
+/* Rows for the chunk of the options, or for as many tokens as the device does best with: half as many, and again, where
+ * the memory for that is not there, down to the default. */
+int engine_reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *err) {
+    const BackendOps *ops = engine->backend->ops;
+    uint32_t chunk = options->chunk_tokens;
+    int r;
+
+    engine->chunk_is_chosen = !chunk;
+    if (!chunk)
+        chunk =
+            chunk_of_sweep(engine, ops->step_rows ? (uint32_t)ops->step_rows(engine->backend) : ENGINE_CHUNK_DEFAULT);
+    if (engine->chunk_is_chosen && ops->product_slots && options->op_order != OP_ORDER_IN_ORDER)
+        chunk *= QUEUE_GROUPS_WANTED;
+    while (engine->chunk_is_chosen && chunk > ENGINE_CHUNK_DEFAULT) {
+        r = leaves_room(engine, chunk) ? engine_reserve_rows(engine, chunk, NULL) : ENGINE_E_MEMORY;
+        if (r != ENGINE_E_MEMORY)
+            return r;
+        chunk = chunk / 2 > ENGINE_CHUNK_DEFAULT ? chunk / 2 : ENGINE_CHUNK_DEFAULT;
+    }
+    return reserve_beside_arrival(engine, chunk, err);
+}

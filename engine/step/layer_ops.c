@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/step/layer_ops.h"
+
+size_t layer_slot_width(const Hparams *hparams, Slot slot) {
+    return hparams_dim(hparams, slot_dim(slot));
+}
+
+/* Of a norm; NULL: it has none, and is of squares. */
+static const float *norm_bias(const Hparams *hparams, float *const *vectors, TensorRole role) {
+    return hparams->arch->norm == NORM_LAYER ? vectors[tensor_role_bias(role)] : NULL;
+}
+
+void layer_norm_rows(Backend *backend, const Hparams *hparams, float *const *vectors, TensorRole role, const float *x,
+                     size_t rows, size_t n, float *y) {
+    const float *bias = norm_bias(hparams, vectors, role);
+
+    if (bias)
+        backend->ops->layer_norm(backend, x, vectors[role], bias, hparams->norm_eps, rows, n, y);
+    else
+        backend->ops->norm(backend, x, vectors[role], hparams->norm_eps, rows, n, y);
+}
+
+static void run_attention(const LayerRows *rows) {
+    const Hparams *hparams = rows->hparams;
+    const AttentionCall call = {
+        .batch = rows->batch,
+        .first = rows->first,
+        .rows = rows->rows,
+        .q = rows->slots[SLOT_Q],
+        .k = rows->slots[SLOT_K],
+        .v = rows->slots[SLOT_V],
+        .k_offset_bytes = rows->k_offset_bytes,
+        .v_offset_bytes = rows->v_offset_bytes,
+        .n_heads = hparams->n_heads,
+        .n_kv_heads = hparams->n_kv_heads,
+        .head_size = hparams->head_size,
+        .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window : 0,
+        .scale = hparams->attention_scale,
+        .soft_cap = hparams->attention_cap,
+    };
+
+    rows->backend->ops->kv_store(rows->backend, &call);
+    if (rows->stored)
+        rows->stored(rows->stored_arg);
+    rows->backend->ops->attention(rows->backend, &call);
+}
+
+/* Of one operator. */
+typedef struct Products {
+    const BackendLinear *linears[OP_WEIGHTS_MAX];
+    float *out[OP_WEIGHTS_MAX];
+} Products;
+
+static Products products_of(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears) {
+    Products products = { 0 };
+
+    for (size_t i = 0; i < op->n; i++) {
+        products.linears[i] = linears[op->w[i]];
+        products.out[i] = rows->slots[op->out[i]];
+    }
+    return products;
+}
+
+static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput *in, LinearGate gate,
+                      BackendLinear *const *linears, ErrText *err) {
+    const Products products = products_of(rows, op, linears);
+
+    return rows->backend->ops->linear(rows->backend, products.linears, op->n, in, rows->rows,
+                                      &(LinearOutput){ .y = products.out, .gate = gate }, err);
+}
+
+/**
+ * layer_run_op() - one operator of the architecture's table on rows
+ * @rows:    slots are read and written as the operator says; the KV caches are written by OP_ATTENTION
+ * @linears: by role; those of the operator must be there
+ * @vectors: f32, by role, likewise
+ *
+ * Thread: the one that computes. Allocates nothing.
+ * Return: 0; BACKEND_E_READ or -errno when weights that are read on demand could not be.
+ */
+int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
+                 ErrText *err) {
+    const Hparams *hparams = rows->hparams;
+    const BackendOps *ops = rows->backend->ops;
+    float *in = rows->slots[op->in];
+    size_t width = layer_slot_width(hparams, op->in);
+
+    switch (op->kind) {
+    case OP_NORM:
+        layer_norm_rows(rows->backend, hparams, vectors, op->w[0], in, rows->rows, width, rows->slots[op->out[0]]);
+        break;
+    case OP_HEAD_NORM:
+        ops->norm(rows->backend, in, vectors[op->w[0]], hparams->norm_eps, rows->rows * (width / hparams->head_size),
+                  hparams->head_size, in);
+        break;
+    case OP_LINEAR:
+        return run_linear(rows, op, &(LinearInput){ .x = in }, LINEAR_GATE_NONE, linears, err);
+    case OP_ROPE:
+        if (!hparams_layer_turns(hparams, rows->layer))
+            break;
+        ops->rope(rows->backend, in, rows->rope->cos, rows->rope->sin, rows->rows, width / hparams->head_size,
+                  hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
+        break;
+    case OP_ATTENTION:
+        run_attention(rows);
+        break;
+    case OP_GATED:
+        ops->gated(rows->backend, in, rows->slots[SLOT_UP], rows->rows, width,
+                   hparams->arch->activation == ACTIVATION_GELU);
+        break;
+    case OP_ACTIVATE:
+        ops->activate(rows->backend, in, rows->rows, width, hparams->arch->activation == ACTIVATION_GELU);
+        break;
+    case OP_ADD:
+        ops->add(rows->backend, rows->slots[SLOT_X], in, rows->rows, width);
+        break;
+    }
+    return 0;
+}
+
+/**
+ * layer_run_node() - the operators of a node, which run as one
+ *
+ * Otherwise as layer_run_op().
+ */
+int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, float *const *vectors,
+                   ErrText *err) {
+    LinearInput in = { .x = rows->slots[node->first->in] };
+
+    if (node->n_ops == 1)
+        return layer_run_op(rows, node->first, linears, vectors, err);
+    if (node->add)
+        in.stream = rows->slots[SLOT_X];
+    if (node->norm) {
+        in.norm = vectors[node->norm->w[0]];
+        in.norm_bias = norm_bias(rows->hparams, vectors, node->norm->w[0]);
+        in.eps = rows->hparams->norm_eps;
+    }
+    return run_linear(rows, node->main, &in, node->gate, linears, err);
+}
+
+bool layer_node_is_queued(const Backend *backend, const LayerNode *node, BackendLinear *const *linears) {
+    if (node->n_ops != 1 || node->main->kind != OP_LINEAR)
+        return false;
+    for (size_t i = 0; i < node->main->n; i++)
+        if (!backend->ops->is_queued(linears[node->main->w[i]]))
+            return false;
+    return true;
+}
+
+void layer_submit_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, size_t slot) {
+    const Products products = products_of(rows, node->main, linears);
+
+    rows->backend->ops->linear_submit(rows->backend, slot, products.linears, node->main->n, rows->slots[node->main->in],
+                                      rows->rows, products.out);
+}
+
+int layer_run_node_here(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, BackendTime *time,
+                        ErrText *err) {
+    const Products products = products_of(rows, node->main, linears);
+
+    return rows->backend->ops->linear_here(rows->backend, products.linears, node->main->n, rows->slots[node->main->in],
+                                           rows->rows, products.out, time, err);
+}

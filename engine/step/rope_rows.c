@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/step/rope_rows.h"
+
+#include "backends/numeric/rope_table.h"
+
+/* 1 + 0.1 m ln(factor): what YaRN makes queries and keys longer by. */
+static double yarn_length(double factor, double m) {
+    return factor > 1 ? 0.1 * m * rope_log(factor) + 1 : 1;
+}
+
+/* As llama.cpp has it: YaRN's own magnitude is of what it stretches, so that layers whose positions are not scaled get
+ * what else there is. */
+static double magnitude(const Hparams *hparams, double position_scale) {
+    const double factor = 1 / hparams->rope_position_scale, m = hparams->rope_yarn_log_multiplier;
+    double yarn = hparams->rope_yarn_magnitude;
+
+    if (hparams->rope_yarn > 0) {
+        yarn = m > 0 ? yarn_length(factor, 1) / yarn_length(factor, m) : yarn_length(factor, 1);
+        yarn *= yarn_length(1 / position_scale, 1) / yarn_length(factor, 1);
+    }
+    return hparams->rope_magnitude * yarn;
+}
+
+void rope_rows_prepare(RopeRows *rope, const Hparams *hparams, bool local, float *const *vectors) {
+    const RopeParams params = {
+        .base = local ? hparams->rope_base_local : hparams->rope_base,
+        .position_scale = local ? hparams->rope_position_scale_local : hparams->rope_position_scale,
+        .divisors = local ? NULL : vectors[hparams->rope_divisors],
+        .n_rot = hparams->n_rot,
+    };
+    const RopeYarn yarn = {
+        .share = hparams->rope_yarn,
+        .fast = hparams->rope_yarn_fast,
+        .slow = hparams->rope_yarn_slow,
+        .original = hparams->rope_original,
+    };
+
+    rope->magnitude = (float)magnitude(hparams, params.position_scale);
+    if (yarn.share > 0)
+        rope_yarn_frequencies(&params, &yarn, rope->freqs);
+    else
+        rope_frequencies(&params, rope->freqs);
+}
+
+static void scale_row(float *x, size_t n, float factor) {
+    for (size_t i = 0; i < n; i++)
+        x[i] *= factor;
+}
+
+void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, size_t first, size_t n_rows) {
+    for (size_t r = first; r < first + n_rows; r++) {
+        rope_row(rope->freqs, half, batch->rows[r].position, rope->cos + r * half, rope->sin + r * half);
+        if (rope->magnitude != 1) {
+            scale_row(rope->cos + r * half, half, rope->magnitude);
+            scale_row(rope->sin + r * half, half, rope->magnitude);
+        }
+    }
+}

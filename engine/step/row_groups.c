@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/step/row_groups.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/engine_private.h"
+#include "engine/step/queue_groups.h"
+
+/* --- devices ------------------------------------------------------------------------------------------------------ */
+
+void row_groups_release(Engine *engine) {
+    RowGroupDevices *devices = &engine->group_devices;
+
+    for (size_t i = 0; i < devices->n_threads; i++)
+        backend_free(devices->threads[i]);
+    free(devices->threads);
+    worker_pool_free(devices->single);
+    *devices = (RowGroupDevices){ 0 };
+}
+
+static int add_thread(Engine *engine, const BackendShape *shape, ErrText *err) {
+    RowGroupDevices *devices = &engine->group_devices;
+    Backend *thread;
+    int r = engine->backend->ops->thread_new(engine->backend, &thread, devices->single, err);
+
+    if (r)
+        return r;
+    devices->threads[devices->n_threads++] = thread;
+    r = thread->ops->reserve(thread, shape, err);
+    if (!r && engine->n_positions)
+        r = thread->ops->reserve_positions(thread, engine->n_positions, err);
+    return r;
+}
+
+int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *err) {
+    const RowGroupDevices *devices = &engine->group_devices;
+    int r = engine->backend->ops->reserve_positions(engine->backend, n_positions, err);
+
+    for (size_t i = 0; !r && i < devices->n_threads; i++)
+        r = devices->threads[i]->ops->reserve_positions(devices->threads[i], n_positions, err);
+    if (!r && n_positions > engine->n_positions)
+        engine->n_positions = n_positions;
+    return r;
+}
+
+/* Whole blocks of the cache; enough for a thread, and for a long step not too many groups. */
+static size_t rows_of_a_group(const Engine *engine, size_t step_rows) {
+    const BackendOps *ops = engine->backend->ops;
+    const size_t block = ops->kv_block_positions, wanted = (step_rows + ROW_GROUPS_WANTED - 1) / ROW_GROUPS_WANTED;
+    size_t rows = engine->group_rows ? engine->group_rows : ops->thread_rows(engine->backend);
+
+    if (rows < wanted)
+        rows = wanted;
+    return (rows + block - 1) / block * block;
+}
+
+/**
+ * row_groups_reserve() - a device for each thread, when steps of so many rows give each of them a group
+ *
+ * Where the memory for their scratch is not there, a model that fits is served without them.
+ *
+ * Return: 0, whether there are any or not; -ENOMEM.
+ */
+int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) {
+    const Backend *backend = engine->backend;
+    const size_t n_threads = worker_pool_n_threads(backend->pool);
+    RowGroupDevices *devices = &engine->group_devices;
+    BackendShape group_shape = *shape;
+    int r;
+
+    row_groups_release(engine);
+    if (engine->no_pipeline || !backend->ops->thread_new || n_threads < 2)
+        return 0;
+    devices->group_rows = group_shape.rows = rows_of_a_group(engine, shape->rows);
+    if (shape->rows / group_shape.rows < n_threads)
+        return 0;
+    devices->threads = calloc(n_threads, sizeof(*devices->threads));
+    r = devices->threads ? worker_pool_new(&devices->single, 1) : -ENOMEM;
+    if (r)
+        err_set(err, r, "out of memory");
+    while (!r && devices->n_threads < n_threads)
+        r = add_thread(engine, &group_shape, err);
+    if (!r)
+        return 0;
+    row_groups_release(engine);
+    if (r == BACKEND_E_MEMORY)
+        log_info(TOPIC_ENGINE, "prefill is not pipelined: %s", err ? err->text : "no memory for its scratch");
+    return r < 0 ? r : 0;
+}
+
+/* --- groups ------------------------------------------------------------------------------------------------------- */
+
+/* How many of `left` rows from `position` on a group with room for so many takes: all, or those up to a border of the
+ * cache's blocks, for a block is read as a whole while another group would write into it. */
+static size_t rows_that_fit(size_t position, size_t left, size_t room, size_t block) {
+    if (left <= room)
+        return left;
+    return (position + room) / block * block > position ? (position + room) / block * block - position : 0;
+}
+
+/* How many of a sequence's rows from its row `at` on a group with room for so many takes. A tree is not cut: a row may
+ * attend to any before it. */
+static size_t rows_to_take(const EngineStep *step, const BatchSequence *sequence, size_t at, size_t room) {
+    if (sequence->side)
+        return sequence->n_rows <= room ? sequence->n_rows : 0;
+    return rows_that_fit(step->batch.rows[sequence->first + at].position, sequence->n_rows - at, room,
+                         step->engine->backend->ops->kv_block_positions);
+}
+
+/* Behind the rows that the last group has; NULL: no room for one more. */
+static RowGroup *add_group(RowGroups *groups, size_t first) {
+    if (groups->n == WAVEFRONT_GROUPS_MAX)
+        return NULL;
+    groups->groups[groups->n] = (RowGroup){ .first = first };
+    return &groups->groups[groups->n++];
+}
+
+/* Fills groups one after the other; false: there would be too many, or a tree is larger than one. */
+static bool cut(const EngineStep *step, RowGroups *groups, size_t group_rows) {
+    RowGroup *group = add_group(groups, 0);
+
+    for (size_t i = 0; i < step->batch.n_sequences; i++) {
+        const BatchSequence *sequence = &step->batch.sequences[i];
+
+        if (sequence->side && sequence->n_rows > group_rows)
+            return false;
+        for (size_t at = 0, n; at < sequence->n_rows; at += n) {
+            n = rows_to_take(step, sequence, at, group_rows - group->rows);
+            if (!n) {
+                group = add_group(groups, sequence->first + at);
+                if (!group)
+                    return false;
+                group->continues = at;
+                continue;
+            }
+            group->rows += n;
+        }
+    }
+    return true;
+}
+
+static void begin_front(RowGroups *groups, const OpGraph *graph, uint32_t n_layers) {
+    groups->by_queues = false;
+    wavefront_begin(&groups->front, graph, groups->n, n_layers);
+    for (size_t i = 0; i < groups->n; i++)
+        if (groups->groups[i].continues)
+            wavefront_continue(&groups->front, i);
+}
+
+/**
+ * row_groups_cut() - groups of as many rows as the devices have room for, on their way to layer `end`
+ *
+ * A step that has not at least one group for each thread goes through the layers as a whole.
+ */
+void row_groups_cut(EngineStep *step, uint32_t end) {
+    const RowGroupDevices *devices = &step->engine->group_devices;
+    RowGroups *groups = &step->groups;
+
+    groups->n = 0;
+    groups->first_layer = step->layer;
+    if (queue_groups_has_room(step)) {
+        if (cut(step, groups, step->engine->backend->ops->prefill_rows) && groups->n > 1)
+            queue_groups_begin(step, end - step->layer);
+        else
+            groups->n = 0;
+        return;
+    }
+    if (!devices->n_threads || step->batch.n_rows / devices->group_rows < devices->n_threads)
+        return;
+    if (cut(step, groups, devices->group_rows))
+        begin_front(groups, &step->engine->layer.graph, end - step->layer);
+    else
+        groups->n = 0;
+}
+
+typedef struct GroupRun {
+    EngineStep *step;
+    const EngineYield *yield;
+    _Atomic bool has_failed; /* whoever sets it writes result and text */
+    int result;
+    ErrText *err;
+} GroupRun;
+
+bool row_groups_have_ended(const RowGroups *groups) {
+    return groups->by_queues ? op_queues_have_ended(&groups->queues) : wavefront_has_ended(&groups->front);
+}
+
+LayerRows row_groups_rows(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend, RopeRows *rope) {
+    const Hparams *hparams = &step->engine->hparams;
+    const size_t half = hparams->n_rot / 2;
+    LayerRows rows = {
+        .hparams = hparams,
+        .backend = backend,
+        .rows = group->rows,
+        .rope = rope,
+        .batch = &step->batch,
+        .first = group->first,
+    };
+
+    *rope = hparams_layer_turns_locally(hparams, layer) ? step->rope_local : step->rope;
+    rope->cos += group->first * half;
+    rope->sin += group->first * half;
+    for (size_t slot = 0; slot < _SLOT_N; slot++)
+        rows.slots[slot] = step->slots[slot] + group->first * layer_slot_width(hparams, (Slot)slot);
+    layer_rows_at(&rows, layer, step->engine->kv_plane_bytes);
+    return rows;
+}
+
+static void group_run_fail(GroupRun *run, int result, const ErrText *err) {
+    if (atomic_exchange(&run->has_failed, true))
+        return;
+    run->result = result;
+    if (run->err)
+        *run->err = *err;
+}
+
+typedef struct StoredRows {
+    Wavefront *front;
+    size_t group;
+} StoredRows;
+
+static void stored(void *arg) {
+    const StoredRows *rows = arg;
+
+    wavefront_ready(rows->front, rows->group);
+}
+
+/* A node of a group, on the device of this thread. */
+static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, unsigned int worker) {
+    GroupRun *run = arg;
+    EngineStep *step = run->step;
+    Engine *engine = step->engine;
+    const uint32_t layer = step->groups.first_layer + layer_index;
+    const WeightsLayer *weights = &engine->weights->layers[layer];
+    const RowGroup *group = &step->groups.groups[index];
+    const uint64_t start_ns = engine_trace_begin(engine);
+    RopeRows rope;
+    LayerRows rows = row_groups_rows(step, group, layer, engine->group_devices.threads[worker], &rope);
+    ErrText err = { "" };
+    int r;
+
+    rows.stored = stored;
+    rows.stored_arg = &(StoredRows){ &step->groups.front, index };
+    r = layer_run_node(&rows, &engine->layer.nodes[node], weights->linears, weights->vectors, &err);
+    if (r) {
+        group_run_fail(run, r < 0 ? r : ENGINE_E_READ, &err);
+        return -EIO;
+    }
+    engine_trace_node(engine, node, start_ns, layer, group->first, rows.rows, worker);
+    if (engine->heartbeat)
+        atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
+    return 0;
+}
+
+static bool stops(void *arg) {
+    const GroupRun *run = arg;
+
+    return engine_step_stops(run->step, run->yield);
+}
+
+/* Makes way at most once where all groups are at the end, as a step that goes through the layers as a whole. */
+int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
+    GroupRun run = { .step = step, .yield = yield, .err = err };
+    const WavefrontWork work = { .run = run_node, .stops = stops, .arg = &run };
+    int r;
+
+    if (step->groups.by_queues)
+        return queue_groups_run(step, yield, err);
+    r = engine_step_look_up(step, NULL);
+    while (!r && !wavefront_has_ended(&step->groups.front)) {
+        r = wavefront_run(&step->groups.front, step->engine->backend->pool, &work);
+        r = r < 0 ? run.result : engine_step_look_up(step, yield);
+    }
+    return r;
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The output head of a step: logits of the rows that want them, in blocks that sequences share. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/system/cpu.h"
+#include "engine/engine_private.h"
+#include "backends/numeric/exp_row.h"
+
+/* Rows of the head that are computed at once; its weights are read once for them. So many where a step wants no more,
+ * or where there is no memory for a larger block; a larger one has a multiple of it. */
+#define HEAD_ROWS 16
+#define HEAD_ROWS_MAX 64
+#define CAP_VALUES 16384 /* of a thread at least */
+
+void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n) {
+    const Engine *engine = step->engine;
+    const Hparams *hparams = &engine->hparams;
+
+    for (size_t i = 0, run; i < n; i += run) {
+        for (run = 1; i + run < n && rows[i + run] == rows[i] + run;)
+            run++;
+        layer_norm_rows(engine->backend, hparams, engine->weights->outside.vectors, ROLE_OUTPUT_NORM,
+                        step->slots[SLOT_X] + rows[i] * hparams->n_embd, run, hparams->n_embd,
+                        step->slots[SLOT_NORM] + i * hparams->n_embd);
+    }
+}
+
+typedef struct CapLoop {
+    const ExpRow *exp;
+    float *logits, cap;
+} CapLoop;
+
+static void cap_values(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const CapLoop *loop = arg;
+
+    loop->exp->soft_cap(loop->logits + begin, end - begin, loop->cap);
+}
+
+/* Of models that have a soft cap. */
+static void cap_logits(const Engine *engine, float *logits, size_t n) {
+    CapLoop loop = { exp_row_select(cpu_features()), logits, engine->hparams.logit_cap };
+
+    if (loop.cap > 0)
+        worker_pool_run(engine->backend->pool, cap_values, &loop, n, CAP_VALUES);
+}
+
+/**
+ * engine_step_logits() - the head of some rows, behind the last layer
+ * @rows:   [n] of the step's batch, at most the chunk
+ * @logits: out: f32[n][n_vocab]
+ *
+ * Return: 0, ENGINE_E_READ or -errno, as engine_step_run().
+ */
+int engine_step_logits(EngineStep *step, const uint32_t *rows, size_t n, float *logits, ErrText *err) {
+    const Engine *engine = step->engine;
+    const BackendLinear *head;
+    int r = engine_step_hold(step, 1 + engine->hparams.n_layers, -1, NULL, err);
+
+    if (r)
+        return r;
+    head = weights_head(engine->weights);
+    engine_step_gather(step, rows, n);
+    r = engine->backend->ops->linear(engine->backend, &head, 1, &(LinearInput){ .x = step->slots[SLOT_NORM] }, n,
+                                     &(LinearOutput){ .y = &logits }, err);
+    if (!r)
+        cap_logits(engine, logits, n * engine->hparams.n_vocab);
+    return r > 0 ? ENGINE_E_READ : r;
+}
+
+bool engine_has_head_rows(Engine *engine, size_t len_bytes) {
+    AccountedBlock block;
+
+    if (engine->head_rows.len_bytes >= len_bytes)
+        return true;
+    if (accounted_block_init(&block, engine->accounts, ACCOUNT_ACTIVATIONS, len_bytes))
+        return false;
+    accounted_block_deinit(&engine->head_rows);
+    engine->head_rows = block;
+    return true;
+}
+
+/* The shared block has room for so many rows. */
+static bool has_block(Engine *engine, size_t rows) {
+    return engine_has_head_rows(engine, rows * (size_t)engine->hparams.n_vocab * sizeof(float));
+}
+
+/* Rows that go through the block at a time; 0: there is no memory for any. */
+static size_t block_rows(Engine *engine, size_t n_rows) {
+    const size_t wanted = (n_rows + HEAD_ROWS - 1) / HEAD_ROWS * HEAD_ROWS,
+                 most = wanted < HEAD_ROWS_MAX ? wanted : HEAD_ROWS_MAX;
+
+    return has_block(engine, most) ? most : has_block(engine, HEAD_ROWS) ? HEAD_ROWS : 0;
+}
+
+/* --- the most probable tokens ------------------------------------------------------------------------------------- */
+
+/* Rows of the step whose logits lie one behind the other. */
+typedef struct HeadBlock {
+    EngineStep *step;
+    const uint32_t *rows;
+    const float *logits;
+    EngineTops tops[HEAD_ROWS_MAX];
+} HeadBlock;
+
+static EngineSpan *span_of(const EngineStep *step, uint32_t row) {
+    return &step->spans[step->batch.rows[row].sequence];
+}
+
+static void find_block_tops(void *arg, size_t begin, size_t end, unsigned int worker) {
+    HeadBlock *block = arg;
+    const size_t n_vocab = block->step->engine->hparams.n_vocab;
+
+    for (size_t i = begin; i < end; i++) {
+        const EngineSpan *span = span_of(block->step, block->rows[i]);
+
+        if (span->wants_tops)
+            engine_tops(block->logits + i * n_vocab, span->n_top_outputs ? span->n_top_outputs : n_vocab,
+                        &block->tops[i]);
+    }
+}
+
+static bool wants_tops(const EngineStep *step) {
+    for (size_t i = 0; i < step->n_spans; i++)
+        if (step->spans[i].wants_tops)
+            return true;
+    return false;
+}
+
+/* n rows of a step (at most HEAD_ROWS_MAX) to whoever wants their logits. */
+static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const float *logits) {
+    const size_t n_vocab = step->engine->hparams.n_vocab;
+    HeadBlock block = { .step = step, .rows = rows, .logits = logits };
+
+    if (wants_tops(step))
+        worker_pool_run(step->engine->backend->pool, find_block_tops, &block, n, 1);
+    for (size_t i = 0; i < n; i++) {
+        EngineSpan *span = span_of(step, rows[i]);
+        const size_t span_row = step->span_rows[rows[i]], index = span_row - (span->n - span->n_logit_rows);
+
+        span->next_row = ENGINE_NO_ROW;
+        if (span->take)
+            span->take(span, span_row, logits + i * n_vocab, span->wants_tops ? &block.tops[i] : NULL);
+        else if (logits + i * n_vocab != span->logits + index * n_vocab)
+            memcpy(span->logits + index * n_vocab, logits + i * n_vocab, n_vocab * sizeof(*logits));
+        assert(span->next_row == ENGINE_NO_ROW || (span->on_demand && span->next_row > span_row));
+    }
+}
+
+/* --- logits ------------------------------------------------------------------------------------------------------- */
+
+/* So many rows at a time, whichever sequences they are of. */
+static int run_together(EngineStep *step, size_t n_rows, size_t at_once, ErrText *err) {
+    for (size_t first = 0; first < n_rows; first += at_once) {
+        const size_t n = n_rows - first < at_once ? n_rows - first : at_once;
+        int r = engine_step_logits(step, step->outputs + first, n, step->engine->head_rows.data, err);
+
+        if (r)
+            return r;
+        hand_out(step, step->outputs + first, n, step->engine->head_rows.data);
+    }
+    return 0;
+}
+
+/* Where the span's logits have room for the row and those behind it, into that; else one by one. How many that were. */
+static size_t rows_apart(const EngineStep *step, const uint32_t *rows, size_t n) {
+    const uint32_t sequence = step->batch.rows[rows[0]].sequence;
+    size_t run = 1;
+
+    while (!step->spans[sequence].take && run < n && step->batch.rows[rows[run]].sequence == sequence &&
+           step->span_rows[rows[run]] == step->span_rows[rows[0]] + run)
+        run++;
+    return run;
+}
+
+/* Each span's rows into its own logits. */
+static int run_apart(EngineStep *step, size_t n_rows, ErrText *err) {
+    for (size_t first = 0, n; first < n_rows; first += n) {
+        const uint32_t *rows = step->outputs + first;
+        EngineSpan *span = &step->spans[step->batch.rows[rows[0]].sequence];
+        const size_t index = span->take ? 0 : step->span_rows[rows[0]] - (span->n - span->n_logit_rows);
+        float *logits = span->logits + index * step->engine->hparams.n_vocab;
+        int r;
+
+        n = rows_apart(step, rows, n_rows - first);
+        r = engine_step_logits(step, rows, n, logits, err);
+        if (r)
+            return r;
+        if (span->take)
+            hand_out(step, rows, 1, logits);
+    }
+    return 0;
+}
+
+/* Whether rows go through the shared block: those of several spans, or several of one that takes them one by one. */
+static bool shares_block(const EngineStep *step, size_t n_rows) {
+    return n_rows > 1 && (step->n_spans > 1 || step->spans[0].take);
+}
+
+/* Which of the rows of its span whose logits are wanted it is. */
+static size_t output_index(const EngineStep *step, uint32_t row) {
+    const EngineSpan *span = span_of(step, row);
+
+    return step->span_rows[row] - (span->n - span->n_logit_rows);
+}
+
+/* Whether nothing is wanted of the row but its most probable tokens. */
+static bool is_tops_only(const EngineStep *step, uint32_t row) {
+    return output_index(step, row) < span_of(step, row)->n_tops_only;
+}
+
+/* Where the logits of a row have a place of their own; NULL: nowhere. */
+static float *place_of(const EngineStep *step, uint32_t row) {
+    const EngineSpan *span = span_of(step, row);
+
+    if (!span->take)
+        return span->logits + output_index(step, row) * step->engine->hparams.n_vocab;
+    return span->n_tops_only && span->n_tops_only + 1 == span->n_logit_rows ? span->logits : NULL;
+}
+
+/* How a row goes through the head. */
+typedef enum HeadWay {
+    HEAD_SHORT,  /* in pieces of the first part of the vocabulary */
+    HEAD_PIECES, /* in pieces, as long as those are in the cache */
+    HEAD_LOGITS,
+} HeadWay;
+
+/* Whether there are rows of which tokens are wanted among all of the vocabulary. */
+static bool has_tops_only(const EngineStep *step) {
+    for (size_t i = 0; i < step->n_spans; i++)
+        if (step->spans[i].n_tops_only && !step->spans[i].n_top_outputs)
+            return true;
+    return false;
+}
+
+/* Where there are rows in pieces of all outputs, those with a place go with them, so that the head is read once. */
+static HeadWay way_of(const EngineStep *step, uint32_t row, bool has_pieces) {
+    if (is_tops_only(step, row))
+        return span_of(step, row)->n_top_outputs ? HEAD_SHORT : HEAD_PIECES;
+    return has_pieces && place_of(step, row) ? HEAD_PIECES : HEAD_LOGITS;
+}
+
+/* Rows that go through the head this way. */
+static size_t find_outputs(EngineStep *step, bool has_pieces, HeadWay way) {
+    size_t n = 0;
+
+    for (uint32_t row = 0; row < step->batch.n_rows; row++) {
+        if (step->batch.rows[row].wants_logits && way_of(step, row, has_pieces) == way)
+            step->outputs[n++] = row;
+    }
+    return n;
+}
+
+/* The rows that take() has chosen of those whose spans say one by one: one of each at most. A row that has gone ends
+ * the way. */
+static size_t find_next_outputs(EngineStep *step) {
+    size_t n = 0;
+
+    for (size_t i = 0; i < step->n_spans; i++) {
+        const EngineSpan *span = &step->spans[i];
+        const BatchSequence *sequence = &step->batch.sequences[i];
+        const size_t end = sequence->first + sequence->n_rows;
+        size_t row;
+
+        if (!span->on_demand || span->next_row == ENGINE_NO_ROW)
+            continue;
+        row = step_rows_find(step, sequence->first, end, (uint32_t)span->next_row);
+        if (row < end)
+            step->outputs[n++] = (uint32_t)row;
+    }
+    return n;
+}
+
+/* Outputs of the head that rows of this way ask for. */
+static size_t n_outputs_of(const EngineStep *step, HeadWay way) {
+    const size_t n_vocab = step->engine->hparams.n_vocab;
+    size_t most = 0;
+
+    for (size_t i = 0; way == HEAD_SHORT && i < step->n_spans; i++)
+        most = step->spans[i].n_top_outputs > most ? step->spans[i].n_top_outputs : most;
+    return way == HEAD_SHORT && most < n_vocab ? most : n_vocab;
+}
+
+/* Rows of which tokens are wanted, or whose logits have a place, so many at a time. */
+static int run_tops(EngineStep *step, size_t n_rows, HeadWay way, size_t at_once, ErrText *err) {
+    const size_t n_outputs = n_outputs_of(step, way);
+    EngineTops tops[TOPS_ROWS_MAX];
+    float *places[TOPS_ROWS_MAX];
+
+    for (size_t first = 0; first < n_rows; first += at_once) {
+        const uint32_t *rows = step->outputs + first;
+        const size_t n = n_rows - first < at_once ? n_rows - first : at_once;
+        int r;
+
+        for (size_t i = 0; i < n; i++)
+            places[i] = is_tops_only(step, rows[i]) ? NULL : place_of(step, rows[i]);
+        r = engine_step_tops(step, rows, n, n_outputs, tops, places, err);
+        if (r)
+            return r;
+        for (size_t i = 0; i < n; i++) {
+            EngineSpan *span = span_of(step, rows[i]);
+
+            if (span->take)
+                span->take(span, step->span_rows[rows[i]], places[i], &tops[i]);
+        }
+    }
+    return 0;
+}
+
+static int run_logits(EngineStep *step, size_t n_rows, ErrText *err) {
+    const size_t at_once = shares_block(step, n_rows) ? block_rows(step->engine, n_rows) : 0;
+
+    return at_once ? run_together(step, n_rows, at_once, err) : run_apart(step, n_rows, err);
+}
+
+/* The head at the rows in step->outputs, for whoever wants them. */
+static int run_head(EngineStep *step, size_t n_rows, HeadWay way, ErrText *err) {
+    Engine *engine = step->engine;
+    const uint64_t start_ns = clock_now_ns();
+    const size_t tops_rows = way == HEAD_LOGITS ? 0 : engine_tops_rows(engine, n_rows);
+    int r = tops_rows ? run_tops(step, n_rows, way, tops_rows, err) : run_logits(step, n_rows, err);
+    uint64_t ns;
+
+    engine_trace_part(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
+    ns = clock_now_ns() - start_ns;
+    for (size_t i = 0; i < n_rows; i++)
+        span_of(step, step->outputs[i])->head_ns += ns / n_rows;
+    return r;
+}
+
+/* Most chunks of a prompt have no row whose logits are wanted: no head runs then, and the trace has none. Where spans
+ * say one by one which rows those are, rows at one depth of their ways go through the head together. */
+int engine_step_heads(EngineStep *step, ErrText *err) {
+    int r = engine_step_hold(step, 1 + step->engine->hparams.n_layers, -1, NULL, err);
+    const bool has_pieces = has_tops_only(step);
+    size_t n_rows;
+
+    for (size_t i = 0; i < step->n_spans; i++)
+        step->spans[i].head_ns = 0;
+    for (HeadWay way = HEAD_SHORT; !r && way < HEAD_LOGITS; way++) {
+        n_rows = find_outputs(step, has_pieces, way);
+        if (n_rows)
+            r = run_head(step, n_rows, way, err);
+    }
+    for (n_rows = find_outputs(step, has_pieces, HEAD_LOGITS); !r && n_rows; n_rows = find_next_outputs(step))
+        r = run_head(step, n_rows, HEAD_LOGITS, err);
+    return r;
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rounding with calibration: the model runs on rows of the calibration text while its weights become integers, operator
+ * by operator, so that every matrix is fitted to the inputs that the quantized layers before it give. */
+#include "base/system/cpu.h"
+#include "importer/methods/calibrated.h"
+#include "quant/rounding/blas.h"
+#include "quant/smoothing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int calibrated_cancelled(const Calibrated *calibrated, ErrText *err) {
+    return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", calibrated->model->source_path);
+}
+
+/* --- parts -------------------------------------------------------------------------------------------------------- */
+
+static int linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
+                      const float *scales, float *const *vectors, const LinearActivations *activations, ErrText *err) {
+    TensorRole bias = tensor_role_bias(linear->role);
+    LinearSource source = {
+        .name = linear->source->name,
+        .n = linear->n,
+        .k = linear->k,
+        .type = GGML_I8,
+        .data = q,
+        .scales = scales,
+        .rotation_block = linear->rotation_block,
+        .bias = bias == ROLE_NONE ? NULL : vectors[bias],
+        .activations = *activations,
+    };
+    int r = calibrated->backend->ops->linear_new(calibrated->backend, linearp, &source, err);
+
+    return r > 0 ? IMPORT_E_CORRUPT : r;
+}
+
+int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
+                          const float *scales, float *const *vectors, ErrText *err) {
+    return linear_new(calibrated, linearp, linear, q, scales, vectors, &(LinearActivations){ 0 }, err);
+}
+
+/* Here all channels are hot: what is in memory and what is read later gives the same bits. */
+int calibrated_linear_final(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
+                            float *const *vectors, ErrText *err) {
+    const ImportOperator *owner = linear->operator;
+    _cleanup_(freep) int8_t *columns = NULL;
+    _cleanup_(freep) uint32_t *hot = NULL;
+    LinearActivations activations = { 0 };
+    int r;
+
+    if (owner) {
+        activations.scale = owner->scale;
+        activations.shadow = owner->shadow;
+    }
+    if (activations.shadow) {
+        hot = malloc(linear->k * sizeof(*hot));
+        if (!hot)
+            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
+                           linear->source->name);
+        for (size_t c = 0; c < linear->k; c++)
+            hot[c] = (uint32_t)c;
+        r = import_linear_columns(calibrated->model, linear, &columns, err);
+        if (r)
+            return r;
+        activations.hot = hot;
+        activations.n_hot = linear->k;
+        activations.columns = columns;
+    }
+    return linear_new(calibrated, linearp, linear, linear->q, linear->scales, vectors, &activations, err);
+}
+
+void calibrated_linears_free(Calibrated *calibrated, BackendLinear **linears) {
+    for (size_t role = 0; role < _ROLE_N; role++)
+        linears[role] = calibrated->backend->ops->linear_free(linears[role]);
+}
+
+void calibrated_vectors_free(float **vectors) {
+    for (size_t role = 0; role < _ROLE_N; role++) {
+        free(vectors[role]);
+        vectors[role] = NULL;
+    }
+}
+
+int calibrated_vectors_read(Calibrated *calibrated, const ImportLayer *layer, float **vectors, ErrText *err) {
+    for (size_t i = 0; i < layer->n_vectors; i++) {
+        ImportVector vector = layer->vectors[i];
+        int r;
+
+        vector.values = vectors[vector.role] = malloc(vector.n * sizeof(*vector.values));
+        if (!vector.values)
+            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
+                           vector.source->name);
+        r = import_read_vector(calibrated->model, &vector, err);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+const ImportLinear *calibrated_linear_of(const ImportLayer *layer, TensorRole role) {
+    for (size_t i = 0; i < layer->n_linears; i++)
+        if (layer->linears[i].role == role)
+            return &layer->linears[i];
+    return NULL;
+}
+
+int calibrated_read(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float **w, ErrText *err) {
+    for (size_t i = 0; i < op->n; i++) {
+        const ImportLinear *linear = calibrated_linear_of(layer, op->w[i]);
+        int r;
+
+        w[i] = malloc(linear->n * linear->k * sizeof(**w));
+        if (!w[i])
+            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
+                           linear->source->name);
+        r = import_read_linear(calibrated->model, linear, w[i], err);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+int calibrated_walk_new(Calibrated *calibrated, LayerWalk **walkp, size_t n_windows, ErrText *err) {
+    int r = layer_walk_new(walkp, &calibrated->model->hparams, calibrated->backend, &calibrated->accounts,
+                           calibrated->outside, n_windows, CALIBRATION_WINDOW_TOKENS, err);
+
+    if (r)
+        return r < 0 ? r : -ENOMEM;
+    layer_walk_embed(*walkp, calibrated->embedding, calibrated->tokens);
+    return 0;
+}
+
+/* --- begin and end ------------------------------------------------------------------------------------------------ */
+
+typedef struct PlainRows {
+    const QuantRecipe *recipe;
+    const ImportLinear *linear;
+    int8_t *q;
+    float *scales;
+} PlainRows;
+
+static bool round_row(void *arg, size_t row, float *w, unsigned int worker) {
+    const PlainRows *rows = arg;
+    size_t k = rows->linear->k;
+
+    return import_round_row(rows->recipe, w, k, (int)rows->recipe->embedding_bits, rows->q + row * k,
+                            &rows->scales[row]);
+}
+
+/* Embedding or head on the device, with the integers that the core writes into the package. */
+static int outside_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
+                              ErrText *err) {
+    const ImportModel *model = calibrated->model;
+    _cleanup_(freep) int8_t *q = malloc(linear->n * linear->k);
+    _cleanup_(freep) float *scales = malloc(linear->n * sizeof(*scales));
+    PlainRows rows = { &model->options->recipe, linear, q, scales };
+    int r;
+
+    if (!q || !scales)
+        return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
+    r = import_each_row(model, linear, 0, linear->n, round_row, &rows, err);
+    return r ? r : calibrated_linear_new(calibrated, linearp, linear, q, scales, calibrated->outside, err);
+}
+
+static int load_outside(Calibrated *calibrated, ErrText *err) {
+    const ImportLayer *outside = &calibrated->model->layers[0];
+    const ImportLinear *head = calibrated_linear_of(outside, ROLE_OUTPUT);
+    int r;
+
+    r = calibrated_vectors_read(calibrated, outside, calibrated->outside, err);
+    if (!r)
+        r = outside_linear_new(calibrated, &calibrated->embedding, calibrated_linear_of(outside, ROLE_TOKEN_EMBD), err);
+    if (!r && head)
+        r = outside_linear_new(calibrated, &calibrated->head, head, err);
+    else if (!r)
+        calibrated->head = calibrated->embedding;
+    return r;
+}
+
+static int load_tokens(Calibrated *calibrated, ErrText *err) {
+    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+    int r;
+
+    r = tokenizer_new(&tokenizer, calibrated->model->source, err);
+    if (r)
+        return r < 0 ? r : IMPORT_E_UNSUPPORTED;
+    r = calibration_windows(calibrated->model->calibration, tokenizer, CALIBRATION_WINDOWS, CALIBRATION_WINDOW_TOKENS,
+                            &calibrated->tokens, &calibrated->n_windows, err);
+    return r > 0 ? IMPORT_E_CALIBRATION : r;
+}
+
+static void calibrated_end(void *state) {
+    Calibrated *calibrated = state;
+
+    if (!calibrated)
+        return;
+    import_method_plain.end(calibrated->plain);
+    free(calibrated->peaks);
+    sensitivity_free(calibrated->sensitivity);
+    layer_walk_free(calibrated->walk);
+    if (calibrated->backend) {
+        if (calibrated->head != calibrated->embedding)
+            calibrated->backend->ops->linear_free(calibrated->head);
+        calibrated->backend->ops->linear_free(calibrated->embedding);
+    }
+    backend_free(calibrated->backend);
+    calibrated_vectors_free(calibrated->outside);
+    free(calibrated->tokens);
+    free(calibrated);
+}
+
+static void calibrated_endp(Calibrated **calibratedp) {
+    calibrated_end(*calibratedp);
+}
+
+static bool needs_blas(const QuantRecipe *recipe) {
+    return quant_recipe_needs_moments(recipe) || recipe->allocation == QUANT_ALLOCATION_MODEL;
+}
+
+static int calibrated_begin(void **statep, const ImportModel *model, ErrText *err) {
+    _cleanup_(calibrated_endp) Calibrated *calibrated = calloc(1, sizeof(*calibrated));
+    uint32_t features;
+    int r;
+
+    if (!calibrated)
+        return err_set(err, -ENOMEM, "%s: out of memory", model->source_path);
+    calibrated->model = model;
+    account_table_init(&calibrated->accounts);
+    r = needs_blas(&model->options->recipe) ? blas_load(err) : 0;
+    if (!r)
+        r = import_method_plain.begin(&calibrated->plain, model, err);
+    if (!r)
+        r = isa_select(ISA_BEST, &features, err);
+    if (!r)
+        r = backend_cpu_new(&calibrated->backend, features, model->pool, &calibrated->accounts, err);
+    if (!r)
+        r = load_tokens(calibrated, err);
+    if (!r)
+        r = load_outside(calibrated, err);
+    if (r)
+        return r;
+    *statep = steal(&calibrated);
+    return 0;
+}
+
+/* --- layers ------------------------------------------------------------------------------------------------------- */
+
+static int calibrated_allocate(void *state, const ImportModel *model, ErrText *err) {
+    Calibrated *calibrated = state;
+    int r;
+
+    if (model->options->recipe.allocation == QUANT_ALLOCATION_TENSOR && model->options->recipe.smooth)
+        return calibrated_allocate_smoothed(calibrated, err);
+    if (model->options->recipe.allocation != QUANT_ALLOCATION_MODEL)
+        return import_method_plain.allocate(calibrated->plain, model, err);
+    if (!calibrated->sensitivity) {
+        r = sensitivity_measure(&calibrated->sensitivity, calibrated, err);
+        if (r)
+            return r;
+    }
+    return sensitivity_allocate(calibrated->sensitivity, calibrated, model->bits, err);
+}
+
+static int calibrated_make_profile(void *state, const ImportModel *model, ErrText *err) {
+    return calibrated_profile(state, err);
+}
+
+typedef struct LayerWork {
+    Calibrated *calibrated;
+    const ImportLayer *layer;
+    float **vectors; /* by role; the core's */
+    size_t n_done;   /* linears */
+} LayerWork;
+
+static int quantize_linear(LayerWork *work, const ImportLinear *linear, const float *w, const HessianFactor *factor,
+                           BackendLinear **linearp, ErrText *err) {
+    CalibratedRounding rounding = { linear, factor, w, linear->bits, linear->q, linear->scales, NULL };
+    int r;
+
+    r = calibrated_round(work->calibrated, &rounding, err);
+    if (!r)
+        r = calibrated_linear_final(work->calibrated, linearp, linear, work->vectors, err);
+    import_report_part(work->calibrated->model, (double)++work->n_done / (double)work->layer->n_linears);
+    return r;
+}
+
+/* Factors for the input, into the weights and out of what made it. */
+static int smooth_op(LayerWork *work, const ArchOp *op, float *x, size_t rows, size_t k, float *const *w,
+                     ErrText *err) {
+    Calibrated *calibrated = work->calibrated;
+    _cleanup_(freep) float *factors = malloc(k * sizeof(*factors));
+    int r;
+
+    if (!factors)
+        return err_set(err, -ENOMEM, "%s: out of memory", calibrated->model->source_path);
+    r = calibrated_smoothing(calibrated, work->layer, op, x, rows, k, w, true, factors, err);
+    if (!r)
+        r = calibrated_fold(calibrated, work->layer, op, x, rows, k, factors, work->vectors, err);
+    for (size_t i = 0; i < op->n && !r; i++)
+        smoothing_multiply_columns(w[i], calibrated_linear_of(work->layer, op->w[i])->n, k, factors);
+    return r;
+}
+
+static int quantize_weights(LayerWork *work, const ArchOp *op, float *x, size_t rows, size_t k, float *const *w,
+                            BackendLinear **linears, ErrText *err) {
+    Calibrated *calibrated = work->calibrated;
+    const QuantRecipe *recipe = &calibrated->model->options->recipe;
+    _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
+    int r = 0;
+
+    if (recipe->smooth)
+        r = smooth_op(work, op, x, rows, k, w, err);
+    if (!r && quant_recipe_needs_moments(recipe))
+        r = calibrated_factor(calibrated, &factor, x, rows, k,
+                              calibrated_linear_of(work->layer, op->w[0])->rotation_block, err);
+    for (size_t i = 0; i < op->n && !r; i++)
+        r = quantize_linear(work, calibrated_linear_of(work->layer, op->w[i]), w[i],
+                            quant_recipe_needs_moments(recipe) ? &factor : NULL, &linears[op->w[i]], err);
+    return r;
+}
+
+/* The linears that share an input: they are made when it is there. */
+static int quantize_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
+                       ErrText *err) {
+    LayerWork *work = arg;
+    float *w[OP_WEIGHTS_MAX] = { 0 };
+    int r;
+
+    if (import_is_cancelled(work->calibrated->model))
+        return calibrated_cancelled(work->calibrated, err);
+    r = calibrated_read(work->calibrated, work->layer, op, w, err);
+    if (!r)
+        r = quantize_weights(work, op, x, rows, k, w, linears, err);
+    for (size_t i = 0; i < op->n; i++)
+        free(w[i]);
+    return r;
+}
+
+/* The layer's linears were made before. */
+static int load_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
+                   ErrText *err) {
+    LayerWork *work = arg;
+
+    if (import_is_cancelled(work->calibrated->model))
+        return calibrated_cancelled(work->calibrated, err);
+    for (size_t i = 0; i < op->n; i++) {
+        const ImportLinear *linear = calibrated_linear_of(work->layer, op->w[i]);
+        int r = calibrated_linear_final(work->calibrated, &linears[op->w[i]], linear, work->vectors, err);
+
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+static int ensure_walk(Calibrated *calibrated, ErrText *err) {
+    return calibrated->walk ? 0 : calibrated_walk_new(calibrated, &calibrated->walk, calibrated->n_windows, err);
+}
+
+static int walk_layer(Calibrated *calibrated, const ImportLayer *layer, LayerWalkFn *fn, ErrText *err) {
+    BackendLinear *linears[_ROLE_N] = { 0 };
+    float *vectors[_ROLE_N] = { 0 };
+    LayerWork work = { calibrated, layer, vectors, 0 };
+    int r;
+
+    if (layer->layer < 0)
+        return 0;
+    r = ensure_walk(calibrated, err);
+    if (r)
+        return r;
+    for (size_t i = 0; i < layer->n_vectors; i++)
+        vectors[layer->vectors[i].role] = layer->vectors[i].values;
+    r = layer_walk_layer(calibrated->walk, (uint32_t)layer->layer, linears, vectors, fn, &work, err);
+    calibrated_linears_free(calibrated, linears);
+    return r;
+}
+
+/* What is folded into a layer after its rows passed changes their last bits; a resumed import sees the layer as it was
+ * written. So the rows pass it again when it is whole, and the stream is the same in both cases. */
+static int quantize_smoothed(Calibrated *calibrated, const ImportLayer *layer, ErrText *err) {
+    size_t len_bytes =
+        calibrated->n_windows * CALIBRATION_WINDOW_TOKENS * calibrated->model->hparams.n_embd * sizeof(float);
+    _cleanup_(freep) float *stream = malloc(len_bytes);
+    int r;
+
+    if (!stream)
+        return err_set(err, -ENOMEM, "%s: out of memory", calibrated->model->source_path);
+    r = ensure_walk(calibrated, err);
+    if (r)
+        return r;
+    memcpy(stream, layer_walk_stream(calibrated->walk), len_bytes);
+    r = walk_layer(calibrated, layer, quantize_op, err);
+    memcpy(layer_walk_stream(calibrated->walk), stream, len_bytes);
+    return r ? r : walk_layer(calibrated, layer, load_op, err);
+}
+
+static int calibrated_quantize(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err) {
+    if (layer->layer >= 0 && model->options->recipe.smooth)
+        return quantize_smoothed(state, layer, err);
+    return walk_layer(state, layer, quantize_op, err);
+}
+
+static int calibrated_skip(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err) {
+    return walk_layer(state, layer, load_op, err);
+}
+
+const ImportMethod import_method_calibrated = {
+    .begin = calibrated_begin,
+    .end = calibrated_end,
+    .profile = calibrated_make_profile,
+    .allocate = calibrated_allocate,
+    .quantize = calibrated_quantize,
+    .skip = calibrated_skip,
+};

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside of GgufFile, shared by gguf.c (object and look-up), gguf_parse.c (the checks) and gguf_value.c (getters). */
+#ifndef COORDGEN_MODEL_GGUF_PRIVATE_H
+#define COORDGEN_MODEL_GGUF_PRIVATE_H
+
+#include "base/files/file_io.h"
+#include "model/gguf/gguf.h"
+
+#define GGUF_ALIGNMENT_DEFAULT 32
+#define GGUF_ALIGNMENT_MAX (1u << 20)
+/* Far above any real file (some hundred keys and a few thousand tensors); bounds the cost of look-up collisions too. */
+#define GGUF_KEYS_MAX 32768
+#define GGUF_TENSORS_MAX 32768
+#define GGUF_KEY_NAME_MAX 65535 /* the format's limit in bytes */
+
+/* Open addressing, a power of two of slots, at most half full; a slot holds index + 1, or 0. */
+typedef struct GgufIndex {
+    uint32_t *slots;
+    uint32_t mask;
+} GgufIndex;
+
+struct GgufFile {
+    char *path;
+    MappedFile map;      /* empty when the memory is the caller's */
+    const uint8_t *data; /* [len_bytes] */
+    size_t len_bytes;
+    uint32_t version;
+    uint32_t alignment;
+    uint64_t data_offset; /* of the data section */
+    size_t n_keys;
+    GgufKey *keys;
+    size_t n_tensors;
+    GgufTensor *tensors;
+    GgufIndex key_index;
+    GgufIndex tensor_index;
+    GgufFile **others; /* [n_others]: further parts, whose tensors are among ours; see gguf_parts.c */
+    size_t n_others;
+};
+
+int gguf_index_init(GgufIndex *index, size_t n);
+/* The slot of a name: occupied by its namesake, or free. */
+uint32_t *gguf_key_slot(const GgufFile *file, const char *name, size_t len_bytes);
+uint32_t *gguf_tensor_slot(const GgufFile *file, const char *name, size_t len_bytes);
+
+/* Bytes of a value of fixed size; 0 for strings, arrays and unknown types. */
+uint32_t gguf_value_bytes(uint32_t type);
+/* Sets key->value from the packed bytes of a value of key->type, which has a fixed size. */
+void gguf_decode_scalar(GgufKey *key, const uint8_t *data);
+
+/* Fills file from file->data; 0, GGUF_E_*, or -ENOMEM. What was allocated is the caller's to free (gguf_free). */
+int gguf_parse_into(GgufFile *file, ErrText *err);
+
+#endif

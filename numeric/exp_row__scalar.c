@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#define EXP_ROW_NAME exp_row__scalar
-#define EXP_ROW_NEED 0
-#include "numeric/exp_row_impl.h"

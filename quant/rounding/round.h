@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rounding of one output channel to the levels of its width (grid.h). */
+#ifndef COORDGEN_QUANT_ROUND_H
+#define COORDGEN_QUANT_ROUND_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quant/format/grid.h"
+
+/* Nearest level of w, inverse = 1 / scale; nearest: grid_nearest() of these bits. The one definition: round_channel(),
+ * rounding_error and error-compensated rounding agree on it to the bit. Ties go away from zero; beyond the largest
+ * level it is that one; where the grid has no zero (1..7 bits), zero becomes the least positive level. */
+static inline int round_level(const float *nearest, float w, float inverse, int bits) {
+    float t = fabsf(w) * inverse, top;
+    int level;
+
+    if (nearest) {
+        t *= 2;
+        top = GRID_NEAREST_CELLS - 1;
+        level = (int)nearest[(int)(t < top ? t : top)];
+    } else if (bits == GRID_BITS_MAX) {
+        t += 0.5f;
+        top = 127;
+        level = (int)(t < top ? t : top);
+    } else {
+        t *= 0.5f;
+        top = (float)((1 << (bits - 1)) - 1);
+        level = 2 * (int)(t < top ? t : top) + 1;
+    }
+    return w < 0 ? -level : level;
+}
+
+/* q[n] = round_level() of w[n]; a scale of 0 (a channel of zeros) gives the smallest levels. */
+void round_channel(const float *w, size_t n, Grid grid, int bits, float scale, int8_t *q);
+
+/* q[n] in -127..127 and *scalep = amax / 127, x ~ q * scale; false (and nothing written) when a value is not finite. */
+bool round_channel_int8(const float *x, size_t n, int8_t *q, float *scalep);
+
+#endif

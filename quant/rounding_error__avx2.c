@@ -1,3 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#define ROUNDING_ERROR_NAME rounding_error__avx2
-#include "quant/rounding_error_impl.h"

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/control/prompt_rule.h"
+
+static const float kept = 0.8F;            /* of the sums, at each generation that ends */
+static const float prior_rate = 0.1F;      /* where nothing is known, one token of ten is brought */
+static const float prior_output = 60;      /* tokens; a few answers outweigh it */
+static const float model_rate = 0.5F;      /* more, by a draft model whose passes take no time: its first choice is the
+                                            * target's in 0.71 to 0.99 of all places (speculation-measured) */
+static const float model_passes = 2;       /* that a token takes which it brings: one for it, one in vain */
+static const float expected_first = 128;   /* tokens of an answer, before any has ended */
+static const float expected_weight = 0.2F; /* of the last one */
+
+enum {
+    REFUSED_MAX = 16,     /* generations without, then one with */
+    TRIAL_ROWS = 10,      /* of the prompt, for a token of output that is expected: a longer one is no trial */
+    TRIAL_COST_FACTOR = 8 /* of the expected gain: nor is one that costs more */
+};
+
+float prompt_rule_model_prior(float pass_ms, float token_ms, bool is_streamed) {
+    float left = is_streamed ? 1 : 0;
+
+    if (pass_ms > 0 && token_ms > 0)
+        left = 1 - model_passes * pass_ms / token_ms;
+    return prior_rate + model_rate * (left > 0 ? left : 0);
+}
+
+/**
+ * prompt_rule_choose() - what it costs against what it is going to bring
+ *
+ * Gain: tokens that a token of output has brought so far, times the tokens that are expected, times what a token takes.
+ * What is not known yet is learned by doing it, if the prompt is not long: on all machines that were looked at a token
+ * of output takes as long as the head takes for a hundred rows or more, and one in ten is brought.
+ */
+PromptRuleChoice prompt_rule_choose(const PromptRule *rule, const PromptRuleCase *it) {
+    const float prior = it->prior > 0 ? it->prior : prior_rate;
+    const float rate = (rule->brought + prior * prior_output) / (rule->output + prior_output);
+    float expected = rule->expected > 0 ? rule->expected : expected_first;
+    PromptRuleChoice choice = { .reason = PROMPT_RULE_TRIAL };
+
+    expected = expected < (float)it->output_max ? expected : (float)it->output_max;
+    choice.cost_ms = it->row_ms * (float)it->prompt_rows;
+    choice.gain_ms = rate * expected * it->token_ms;
+    if (!(it->row_ms > 0) || !(it->token_ms > 0))
+        choice.reason = (float)it->prompt_rows <= TRIAL_ROWS * expected * prior / prior_rate ? PROMPT_RULE_TRIAL
+                                                                                             : PROMPT_RULE_LOSES;
+    else if (rule->n_refused < REFUSED_MAX || choice.cost_ms > TRIAL_COST_FACTOR * choice.gain_ms)
+        choice.reason = choice.gain_ms >= choice.cost_ms ? PROMPT_RULE_PAYS : PROMPT_RULE_LOSES;
+    return choice;
+}
+
+void prompt_rule_ended(PromptRule *rule, PromptRuleChoice choice, uint32_t output, uint32_t brought) {
+    rule->expected += rule->expected > 0 ? expected_weight * ((float)output - rule->expected) : (float)output;
+    if (choice.reason == PROMPT_RULE_LOSES)
+        rule->n_refused++;
+    if (!prompt_rule_learns(choice))
+        return;
+    rule->n_refused = 0;
+    rule->brought = kept * rule->brought + (float)brought;
+    rule->output = kept * rule->output + (float)output;
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Trees by published rules, from a draft model's own probabilities alone: what our own growth is measured against. */
+#ifndef COORDGEN_SPEC_DRAFT_POLICY_H
+#define COORDGEN_SPEC_DRAFT_POLICY_H
+
+#include "spec/tree/draft_rounds.h"
+#include "spec/speculation_choice.h"
+
+enum {
+    CHAIN_SD_TOKENS = 8,
+    SPECINFER_LEVELS = 8,
+    OPT_TREE_NODES = 50,
+    OPT_TREE_DEPTH = 10,
+    POLICY_NODES_MAX = 1024 /* that a policy looks at, beside those that it drafts */
+};
+
+extern const uint32_t specinfer_children[SPECINFER_LEVELS]; /* of every node of a level, the root's first */
+
+/* Whose parameters nobody gives are marked [R]: our reading of the rule. */
+#define OPT_TREE_GAIN_MIN 0.5F      /* tokens that a layer must add to those expected */
+#define EDGELLM_SIDE_MIN 0.1F       /* [R] reach of a branch beside the most probable one */
+#define EDGELLM_ALPHA_MIN 1e-6F     /* [R] of the threshold, so that it can come back */
+#define EDGELLM_ALPHA_MAX 0.9F      /* [R] above 1 nothing would ever be drafted */
+#define LEVER_RELIABILITY_KEPT 0.9F /* [R] of the average, at each observation */
+#define LEVER_RELIABILITY_MIN 0.2F  /* [R] */
+#define LEVER_RELIABILITY_MAX 1.2F  /* [R] */
+#define LEVER_CHANCE_MAX 0.999F     /* [R] of reliability times probability */
+
+/* What policies learn from verifications. */
+typedef struct DraftPolicyState {
+    float alpha;       /* edgellm: a trunk is verified when it is less probable */
+    float reliability; /* lever: of the draft's probabilities */
+} DraftPolicyState;
+
+/* What a policy may do in a step; the model was brought to the text. */
+typedef struct DraftPolicyStep {
+    SpeculationPolicy policy; /* none of ours and flash-ar */
+    ModelDrafter *model;
+    const DraftPolicyState *state;
+    DraftLimits limits;
+    DraftCosts costs; /* lever's alone; the others do not weigh them */
+    ModelBudget budget;
+} DraftPolicyStep;
+
+void draft_policy_init(DraftPolicyState *state);
+/* 0; errors as DraftModelOps: the tree is the root alone, and the model's rows are not to be relied on. */
+int draft_policy_grow(DraftTree *tree, uint32_t root_token, const DraftPolicyStep *step, DraftRoundsReport *report);
+/* Before the text goes on: rows of the tree that the target took, and the token behind them. */
+void draft_policy_learn(DraftPolicyState *state, const ModelDrafter *model, const DraftTree *tree,
+                        const uint32_t *accepted, uint32_t n_accepted, uint32_t next);
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/tree/tree_pruning.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static const float least_log = -16;    /* of shares: a reach of nothing has a logarithm, too, */
+static const float most_log = -1e-6F;  /* and a share of all has odds */
+static const float same_time = 1.002F; /* row counts whose times differ by less are one tile */
+
+static float edge_share(const DraftTree *tree, uint32_t row) {
+    const DraftNode *node = &tree->nodes[tree->node_of[row]];
+    const float before = node->parent == DRAFT_ROOT ? 1 : tree->nodes[node->parent].reach;
+
+    return before > 0 ? node->reach / before : 0;
+}
+
+double tree_pruning_log_odds(float log_share) {
+    const double x = (double)(!(log_share > least_log) ? least_log : log_share > most_log ? most_log : log_share);
+
+    return x - log(-expm1(x));
+}
+
+float tree_pruning_log_chance(PruningMix mix, float log_q, float log_share) {
+    const double odds =
+        (double)mix.by_q * tree_pruning_log_odds(log_q) + (double)mix.by_share * tree_pruning_log_odds(log_share);
+
+    return (float)-log1p(exp(-odds - (double)mix.offset));
+}
+
+void tree_pruning_scores(const DraftTree *tree, const float *log_shares, PruningMix mix, float *scores) {
+    scores[0] = 0;
+    for (uint32_t row = 1; row < tree->n_rows; row++)
+        scores[row] =
+            scores[tree->parents[row]] + tree_pruning_log_chance(mix, logf(edge_share(tree, row)), log_shares[row]);
+}
+
+/* Scores as the rule weighs them: those of the backbone are better by its margin, and what stays whatever the predictor
+ * says has no better one. */
+static void rank_rows(const DraftTree *tree, const float *scores, const PruningRule *rule, float *ranks) {
+    uint32_t n_siblings = 0, chain_end = 0;
+
+    for (uint32_t row = 1; row < tree->n_rows; row++) {
+        const bool is_chain = chain_end == row - 1 && tree->parents[row] == (int)row - 1;
+
+        chain_end += is_chain;
+        n_siblings += tree->parents[row] == 0;
+        ranks[row] = tree->parents[row] == 0 && n_siblings <= rule->siblings ? INFINITY
+                     : is_chain                                              ? scores[row] + rule->backbone
+                                                                             : scores[row];
+    }
+}
+
+/* Rows but row 0 by falling score, of equal ones the earlier row first. */
+static void order_rows(const DraftTree *tree, const float *scores, uint16_t *order) {
+    for (uint32_t row = 1; row < tree->n_rows; row++) {
+        uint32_t at = row - 1;
+
+        for (; at && scores[order[at - 1]] < scores[row]; at--)
+            order[at] = order[at - 1];
+        order[at] = (uint16_t)row;
+    }
+}
+
+/* The row and what it follows that is not kept yet. */
+static uint32_t n_missing(const DraftTree *tree, const bool *is_kept, uint32_t row) {
+    uint32_t n = 0;
+
+    for (int at = (int)row; !is_kept[at]; at = tree->parents[at])
+        n++;
+    return n;
+}
+
+static void keep_way(const DraftTree *tree, bool *is_kept, uint32_t row) {
+    for (int at = (int)row; !is_kept[at]; at = tree->parents[at])
+        is_kept[at] = true;
+}
+
+/* Rows that take no longer than n do. */
+static uint32_t rows_of_time(DraftCosts costs, uint32_t n, uint32_t most) {
+    if (n > costs.n_rows)
+        return n;
+    most = most < costs.n_rows ? most : costs.n_rows;
+    for (uint32_t more = n + 1; more <= most && costs.ms[more - 1] <= same_time * costs.ms[n - 1]; more++)
+        n = more;
+    return n;
+}
+
+/**
+ * tree_pruning() - the rows that stay
+ * @scores: f32[n_rows], tree_pruning_scores()
+ * @costs:  times of a step by its rows; without any, no row is free
+ *
+ * Rows by falling score, each with the way to it: those at the threshold or above, more where rows_min asks for them,
+ * and more as long as the step takes no longer for it, for a tile computes them anyway. So a lower threshold never
+ * keeps fewer rows, and what it keeps is among them.
+ */
+uint32_t tree_pruning(const DraftTree *tree, const float *scores, const PruningRule *rule, DraftCosts costs,
+                      uint16_t rows[DRAFT_ROWS_MAX]) {
+    bool is_kept[DRAFT_ROWS_MAX] = { true };
+    float ranks[DRAFT_ROWS_MAX];
+    uint16_t order[DRAFT_ROWS_MAX];
+    uint32_t n = 1, at = 0, most, n_rows = 0;
+
+    rank_rows(tree, scores, rule, ranks);
+    order_rows(tree, ranks, order);
+    for (; at + 1 < tree->n_rows && (ranks[order[at]] >= rule->threshold || n < rule->rows_min); at++) {
+        n += n_missing(tree, is_kept, order[at]);
+        keep_way(tree, is_kept, order[at]);
+    }
+    most = rows_of_time(costs, n, tree->n_rows);
+    for (; at + 1 < tree->n_rows && n + n_missing(tree, is_kept, order[at]) <= most; at++) {
+        n += n_missing(tree, is_kept, order[at]);
+        keep_way(tree, is_kept, order[at]);
+    }
+    for (uint32_t row = 0; row < tree->n_rows; row++)
+        if (is_kept[row])
+            rows[n_rows++] = (uint16_t)row;
+    assert(n_rows == n);
+    return n_rows;
+}
+
+float tree_pruning_saves_ms(DraftCosts costs, uint32_t before, uint32_t after, float share) {
+    assert(after >= 1 && after <= before);
+    if (before > costs.n_rows)
+        return 0;
+    return share * (costs.ms[before - 1] - costs.ms[after - 1]);
+}
+
+void tree_pruning_cut(DraftTree *tree, const uint16_t *rows, uint32_t n) {
+    bool is_kept[DRAFT_NODES_MAX] = { false };
+    int16_t moved[DRAFT_NODES_MAX];
+    uint32_t n_nodes = 0;
+
+    for (uint32_t i = 1; i < n; i++)
+        is_kept[tree->node_of[rows[i]]] = true;
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        DraftNode node = tree->nodes[i];
+
+        if (!is_kept[i])
+            continue;
+        if (node.parent != DRAFT_ROOT)
+            node.parent = moved[node.parent];
+        moved[i] = (int16_t)n_nodes;
+        tree->nodes[n_nodes++] = node;
+    }
+    tree->n_nodes = n_nodes;
+    draft_tree_order(tree);
+    assert(tree->n_rows == n);
+}

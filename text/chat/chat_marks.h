@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The marks that a chat template writes: texts in its literals that look like special tokens. */
+#ifndef COORDGEN_TEXT_CHAT_MARKS_H
+#define COORDGEN_TEXT_CHAT_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash_key.h"
+#include "text/jinja/jinja_arena.h"
+
+typedef struct ChatMark ChatMark;
+
+/* Zero: none. */
+typedef struct ChatMarks {
+    JinjaArena arena;
+    ChatMark *slots;
+    uint32_t n_slots, n;
+    HashKey key;
+} ChatMarks;
+
+/* Takes the marks of a template's text. What is behind a place where it does not parse has none. 0, -errno;
+ * chat_marks_deinit() is due in any case. */
+int chat_marks_init(ChatMarks *marks, const char *source, size_t len_bytes);
+/* Takes those of one more template of the same model. 0, -errno. */
+int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes);
+void chat_marks_deinit(ChatMarks *marks);
+bool chat_marks_has(const ChatMarks *marks, const char *text, size_t len_bytes);
+/* Whether a mark of a template is one whatever type its file gives it: "<|user|>", "[INST]"; not "<think>", which
+ * belongs to what a model says. */
+bool chat_mark_is_control(const char *text, size_t len_bytes);
+
+#endif

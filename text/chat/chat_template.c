@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/chat/chat_template.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory/account_refusal.h"
+#include "base/log.h"
+#include "base/strings/printable.h"
+
+/* --- loading ---------------------------------------------------------------------------------------------------- */
+
+int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) {
+    int r;
+
+    *chat = (ChatTemplate){ .has_template = true };
+    r = jinja_template_new(&chat->jinja, text, len_bytes, &chat->why);
+    return r < 0 ? r : 0;
+}
+
+/* Reads the file's template of a key, if there is one, into *jinjap or *why. 0 or -ENOMEM. */
+static int read_template(const GgufFile *file, const char *key, JinjaTemplate **jinjap, bool *is_therep, ErrText *why) {
+    GgufString text;
+    int r = 0;
+
+    *is_therep = gguf_key(file, key) != NULL;
+    if (!*is_therep)
+        return 0;
+    if (gguf_get_string(file, key, &text, NULL))
+        (void)err_set(why, 0, "key \"%s\" is no string", key);
+    else
+        r = jinja_template_new(jinjap, text.len_bytes ? text.data : "", text.len_bytes, why);
+    if (r >= 0 && !*jinjap)
+        log_warn(TOPIC_ENGINE, "%s: key \"%s\": %s: this chat template is not used", gguf_path(file), key, why->text);
+    return r < 0 ? r : 0;
+}
+
+/* Notes the names of the templates that nothing uses. */
+static void read_other_names(ChatTemplate *chat, const GgufFile *file) {
+    const size_t prefix_bytes = strlen(TOKENIZER_KEY_CHAT_TEMPLATE_NAMED);
+
+    for (size_t i = 0; i < gguf_n_keys(file); i++) {
+        const GgufString *key = &gguf_key_at(file, i)->name;
+        size_t n = strlen(chat->other_names);
+
+        if (key->len_bytes <= prefix_bytes || memcmp(key->data, TOKENIZER_KEY_CHAT_TEMPLATE_NAMED, prefix_bytes) != 0 ||
+            (key->len_bytes == strlen(TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS) &&
+             !memcmp(key->data, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, key->len_bytes)))
+            continue;
+        if (n + 2 + 4 > sizeof(chat->other_names))
+            return;
+        if (n)
+            n += (size_t)snprintf(chat->other_names + n, sizeof(chat->other_names) - n, ", ");
+        printable_put(chat->other_names + n, sizeof(chat->other_names) - n, key->data + prefix_bytes,
+                      key->len_bytes - prefix_bytes);
+    }
+}
+
+int chat_template_init(ChatTemplate *chat, const GgufFile *file, const char *given, size_t given_bytes) {
+    int r;
+
+    *chat = (ChatTemplate){ .jinja = NULL };
+    if (given) {
+        r = chat_template_parse(chat, given, given_bytes);
+        chat->is_given = true;
+        if (!r && !chat->jinja)
+            log_warn(TOPIC_ENGINE, "%s: %s: only raw prompts can be used", gguf_path(file), chat->why.text);
+        return r;
+    }
+    r = read_template(file, TOKENIZER_KEY_CHAT_TEMPLATE, &chat->jinja, &chat->has_template, &chat->why);
+    if (!r)
+        r = read_template(file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
+                          &chat->tool_why);
+    read_other_names(chat, file);
+    return r;
+}
+
+void chat_template_deinit(ChatTemplate *chat) {
+    jinja_template_free(chat->jinja);
+    jinja_template_free(chat->tool_jinja);
+    *chat = (ChatTemplate){ .jinja = NULL };
+}
+
+uint64_t chat_template_memory_bytes(const ChatTemplate *chat) {
+    return (chat->jinja ? jinja_template_memory_bytes(chat->jinja) : 0) +
+           (chat->tool_jinja ? jinja_template_memory_bytes(chat->tool_jinja) : 0);
+}
+
+unsigned int chat_template_takes(const ChatTemplate *chat) {
+    unsigned int takes = 0;
+
+    if (chat->has_tool_template ? chat->tool_jinja && jinja_template_uses(chat->tool_jinja, "tools")
+                                : chat->jinja && jinja_template_uses(chat->jinja, "tools"))
+        takes |= CHAT_TAKES_TOOLS;
+    if (chat->jinja && jinja_template_uses(chat->jinja, "documents"))
+        takes |= CHAT_TAKES_DOCUMENTS;
+    return takes;
+}
+
+void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes) {
+    const unsigned int takes = chat_template_takes(chat);
+    size_t n;
+
+    if (!chat->jinja)
+        snprintf(text, room_bytes, "%s%s", chat->has_template ? "refused: " : "none",
+                 chat->has_template ? chat->why.text : "");
+    else
+        snprintf(text, room_bytes, "template (takes %s%s)", takes & CHAT_TAKES_TOOLS ? "tools" : "no tools",
+                 takes & CHAT_TAKES_DOCUMENTS ? ", documents" : "");
+    n = strlen(text);
+    if (chat->has_tool_template)
+        n += (size_t)snprintf(text + n, room_bytes - n, "; with tools: tool_use%s%s",
+                              chat->tool_jinja ? "" : ", refused: ", chat->tool_jinja ? "" : chat->tool_why.text);
+    if (*chat->other_names && n < room_bytes)
+        snprintf(text + n, room_bytes - n, "; never used: %s", chat->other_names);
+}
+
+const char *chat_role_name(ChatRole role) {
+    static const char *const names[_CHAT_ROLE_N] = { [CHAT_ROLE_SYSTEM] = "system",
+                                                     [CHAT_ROLE_USER] = "user",
+                                                     [CHAT_ROLE_ASSISTANT] = "assistant",
+                                                     [CHAT_ROLE_TOOL] = "tool" };
+
+    return role < _CHAT_ROLE_N ? names[role] : "?";
+}
+
+/* --- rendering -------------------------------------------------------------------------------------------------- */
+
+/* Says why there is no template for a chat. */
+static int refuse_without(const ChatTemplate *chat, const ChatInput *input, ErrText *err) {
+    if (input->tools && chat->has_tool_template)
+        return err_set(err, CHAT_E_UNUSED,
+                       "tools: the model's chat template tool_use cannot be used (%s): leave them out, or use another "
+                       "template (setting chat-template)",
+                       chat->tool_why.text);
+    if (!chat->has_template)
+        return err_set(err, CHAT_E_NO_TEMPLATE,
+                       "the model has no chat template%s: use a raw prompt (--raw), or the setting chat-template",
+                       chat->has_tool_template ? " but one for requests with tools" : " (it is a base model)");
+    return err_set(err, CHAT_E_NO_TEMPLATE,
+                   "%s: the chat template cannot be used: use a raw prompt (--raw), or another template (setting "
+                   "chat-template)",
+                   chat->why.text);
+}
+
+/* Chooses the template of a chat, as transformers does, and checks the messages. */
+static int choose_template(const ChatTemplate *chat, const ChatInput *input, const JinjaTemplate **jinjap,
+                           ErrText *err) {
+    *jinjap = input->tools && chat->has_tool_template ? chat->tool_jinja : chat->jinja;
+    if (!*jinjap)
+        return refuse_without(chat, input, err);
+    if (!input->n_messages)
+        return err_set(err, CHAT_E_ROLE, "a chat needs at least one message: send one with role \"user\"");
+    for (size_t i = 0; i < input->n_messages; i++)
+        if ((unsigned int)input->messages[i].role >= _CHAT_ROLE_N)
+            return err_set(err, CHAT_E_ROLE,
+                           "message %zu has role number %d; roles are \"system\", \"user\", \"assistant\" and \"tool\"",
+                           i + 1, (int)input->messages[i].role);
+    return 0;
+}
+
+static void put_messages(JinjaRendering *rendering, const ChatInput *input) {
+    JinjaSlot list = jinja_variable(rendering, "messages"), message;
+
+    jinja_put_list(rendering, list, input->n_messages);
+    for (size_t i = 0; i < input->n_messages; i++) {
+        const ChatMessage *from = &input->messages[i];
+        const char *role = chat_role_name(from->role);
+
+        message = jinja_list_place(rendering, list, i);
+        jinja_put_dict(rendering, message);
+        /* Roles are ours, a few words, so that '<|' + role + '|>' is a mark. */
+        jinja_put_text(rendering, jinja_dict_place(rendering, message, "role"), role, strlen(role), true);
+        jinja_put_text(rendering, jinja_dict_place(rendering, message, "content"), from->text, from->len_bytes, false);
+    }
+}
+
+/* The texts of special tokens, as good as the template's own. Those of BOS and EOS are there in any case. */
+static int put_special(JinjaRendering *rendering, const Tokenizer *tokenizer, StrBuf *texts, size_t n_texts) {
+    const struct {
+        const char *name;
+        uint32_t id;
+        bool always;
+    } specials[] = {
+        { "bos_token", tokenizer_bos(tokenizer), true },
+        { "eos_token", tokenizer_eos(tokenizer), true },
+        { "unk_token", tokenizer_unknown(tokenizer), false },
+        { "pad_token", tokenizer_padding(tokenizer), false },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(specials) && i < n_texts; i++) {
+        int r = specials[i].id == TOKEN_NONE ? 0 : tokenizer_piece(tokenizer, specials[i].id, true, &texts[i]);
+
+        if (r || str_buf_failed(&texts[i]))
+            return r ? r : err_raise(-ENOMEM);
+        if (specials[i].id != TOKEN_NONE || specials[i].always)
+            jinja_put_text(rendering, jinja_variable(rendering, specials[i].name), texts[i].data ? texts[i].data : "",
+                           texts[i].len_bytes, true);
+    }
+    return 0;
+}
+
+static int put_json(JinjaRendering *rendering, const char *name, const char *text, size_t len_bytes, ErrText *err) {
+    JinjaSlot slot = jinja_variable(rendering, name);
+
+    if (text)
+        return jinja_put_json(rendering, slot, name, text, len_bytes, err);
+    jinja_put_none(rendering, slot);
+    return 0;
+}
+
+/* What the evaluator says becomes what a chat says. */
+static int chat_error(int r, ErrText *err) {
+    switch (r) {
+    case JINJA_E_RAISED:
+        err_prefix(err, "the model's chat template refuses these messages");
+        return CHAT_E_REFUSED;
+    case JINJA_E_RUN:
+    case JINJA_E_LIMIT: {
+        ErrText said = err ? *err : (ErrText){ "" };
+
+        return err_set(err, CHAT_E_REFUSED, "%s: use a raw prompt (--raw), or another template (setting chat-template)",
+                       said.text);
+    }
+    case JINJA_E_ACCOUNT:
+        return CHAT_E_MEMORY;
+    default:
+        return r;
+    }
+}
+
+typedef int ChatOutputFn(void *arg, const JinjaOutput *output, ErrText *err);
+
+/* Renders, and hands what came out to fn. */
+static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *input, ChatOutputFn *fn,
+                       void *arg, ErrText *err) {
+    JinjaOptions options = { .accounts = input->accounts, .account = input->account, .now_s = input->now_s };
+    _cleanup_(jinja_rendering_freep) JinjaRendering *rendering = NULL;
+    StrBuf texts[4] = { STR_BUF_NULL, STR_BUF_NULL, STR_BUF_NULL, STR_BUF_NULL };
+    JinjaOutput output;
+    int r;
+
+    options.input_bytes = input->tools_bytes + input->documents_bytes;
+    for (size_t i = 0; i < input->n_messages; i++)
+        options.input_bytes += input->messages[i].len_bytes;
+    r = jinja_rendering_new(&rendering, jinja, &options, err);
+    if (r)
+        return chat_error(r, err);
+    put_messages(rendering, input);
+    jinja_put_bool(rendering, jinja_variable(rendering, "add_generation_prompt"), !input->no_generation_prompt);
+    r = put_json(rendering, "tools", input->tools, input->tools_bytes, err);
+    if (!r)
+        r = put_json(rendering, "documents", input->documents, input->documents_bytes, err);
+    if (r == JINJA_E_RUN)
+        return CHAT_E_TOOLS;
+    if (!r)
+        r = put_special(rendering, tokenizer, texts, ARRAY_LEN(texts));
+    if (!r)
+        r = chat_error(jinja_render(rendering, &output, err), err);
+    if (!r)
+        r = fn(arg, &output, err);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        str_buf_deinit(&texts[i]);
+    return r;
+}
+
+/* --- what a template ignores ------------------------------------------------------------------------------------ */
+
+#define CHAT_SAME 100 /* the other rendering has the same bytes */
+
+static int compare_output(void *arg, const JinjaOutput *output, ErrText *err) {
+    const JinjaOutput *other = arg;
+
+    return output->len_bytes == other->len_bytes &&
+                   (!output->len_bytes || !memcmp(output->data, other->data, output->len_bytes))
+               ? CHAT_SAME
+               : 0;
+}
+
+/* Says whether JSON holds nothing that could be lost: an empty list or dict, or null. */
+static bool is_empty_json(const char *text, size_t len_bytes) {
+    char kept[5] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < len_bytes && n < sizeof(kept); i++)
+        if (!strchr(" \t\r\n", text[i]))
+            kept[n++] = text[i];
+    return n == 0 || (n == 2 && (!memcmp(kept, "[]", 2) || !memcmp(kept, "{}", 2))) ||
+           (n == 4 && !memcmp(kept, "null", 4));
+}
+
+/* Refuses what the template has ignored: what was given under the name, without which the same bytes come out. */
+static int refuse_unused(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *without,
+                         const char *name, const JinjaOutput *output, ErrText *err) {
+    ErrText why;
+    int r = CHAT_SAME;
+
+    if (jinja_template_uses(jinja, name))
+        r = render_chat(jinja, tokenizer, without, compare_output, (void *)(uintptr_t)output, &why);
+    if (r == CHAT_SAME)
+        return err_set(err, CHAT_E_UNUSED,
+                       "%s: the model's chat template ignores them, the prompt is the same without: leave them out, or "
+                       "use another template (setting chat-template) or model",
+                       name);
+    if (r == CHAT_E_MEMORY || r < 0) {
+        if (err)
+            *err = why;
+        return r;
+    }
+    return 0; /* without them it is another prompt, or none */
+}
+
+static int check_used(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *input,
+                      const JinjaOutput *output, ErrText *err) {
+    ChatInput without = *input;
+    int r = 0;
+
+    if (input->tools && !is_empty_json(input->tools, input->tools_bytes)) {
+        without.tools = NULL;
+        without.tools_bytes = 0;
+        r = refuse_unused(jinja, tokenizer, &without, "tools", output, err);
+    }
+    if (!r && input->documents && !is_empty_json(input->documents, input->documents_bytes)) {
+        without = *input;
+        without.documents = NULL;
+        without.documents_bytes = 0;
+        r = refuse_unused(jinja, tokenizer, &without, "documents", output, err);
+    }
+    return r;
+}
+
+/* --- tokens, text ----------------------------------------------------------------------------------------------- */
+
+typedef struct ChatTokens {
+    const JinjaTemplate *jinja;
+    const Tokenizer *tokenizer;
+    const ChatInput *input;
+    TokenList *list;
+} ChatTokens;
+
+/* BOS is as the template writes it; a tokenizer that adds one by itself gets it too, but never twice. */
+static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
+    ChatTokens *tokens = arg;
+    const ChatInput *input = tokens->input;
+    _cleanup_(bill_settle) Bill bill = { 0 };
+    const uint64_t scratch_bytes = (uint64_t)output->len_bytes * TOKENIZER_SCRATCH_BYTES;
+    uint32_t bos = tokenizer_bos(tokens->tokenizer);
+    TokenList *list = tokens->list;
+    size_t n_before = list->n;
+    int r = check_used(tokens->jinja, tokens->tokenizer, input, output, err);
+
+    if (r)
+        return r;
+    if (input->accounts)
+        r = account_charge(input->accounts, input->account, &bill, scratch_bytes);
+    if (r)
+        return account_refused(err, CHAT_E_MEMORY, r, input->accounts, input->account, scratch_bytes,
+                               "the tokens of a prompt of %zu bytes", output->len_bytes);
+    if (tokenizer_adds_bos(tokens->tokenizer))
+        r = token_list_add(list, bos);
+    if (!r)
+        r = tokenizer_encode_own(tokens->tokenizer, output->data, output->own, output->len_bytes, list, err);
+    if (!r && tokenizer_adds_bos(tokens->tokenizer) && list->n > n_before + 1 && list->ids[n_before + 1] == bos) {
+        memmove(&list->ids[n_before], &list->ids[n_before + 1], (list->n - n_before - 1) * sizeof(*list->ids));
+        list->n--;
+    }
+    if (r)
+        list->n = n_before;
+    return r == TOKENIZER_E_TOO_LONG ? CHAT_E_TOO_LONG : r;
+}
+
+int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,
+                         ErrText *err) {
+    ChatTokens tokens = { .tokenizer = tokenizer, .input = input, .list = list };
+    ErrText own;
+    int r = choose_template(chat, input, &tokens.jinja, err ? err : &own);
+
+    return r ? r : render_chat(tokens.jinja, tokenizer, input, add_tokens, &tokens, err ? err : &own);
+}
+
+static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
+    StrBuf *text = arg;
+
+    str_buf_append(text, output->data, output->len_bytes);
+    return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
+}
+
+int chat_template_render(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, StrBuf *text,
+                         ErrText *err) {
+    const JinjaTemplate *jinja;
+    ErrText own;
+    int r = choose_template(chat, input, &jinja, err ? err : &own);
+
+    return r ? r : render_chat(jinja, tokenizer, input, add_text, text, err ? err : &own);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Finds the texts of special tokens in raw text: an Aho-Corasick automaton, time linear in the text. */
+#ifndef COORDGEN_TEXT_MARK_MATCHER_H
+#define COORDGEN_TEXT_MARK_MATCHER_H
+
+#include "base/hash_key.h"
+#include "text/tokenizer/vocab.h"
+
+typedef struct MarkNode {
+    uint32_t fail;    /* longest proper suffix that is a node */
+    uint32_t shorter; /* nearest node on the fail chain that ends a mark; 0: none */
+    uint32_t id;      /* the mark that ends here, UINT32_MAX: none */
+    uint32_t len_bytes;
+} MarkNode;
+
+typedef struct MarkEdge {
+    uint32_t key; /* from << 8 | byte, plus one; 0: free */
+    uint32_t child;
+} MarkEdge;
+
+/* The texts are stored reversed and the scan runs from the end, so that a state knows what begins at a position. */
+typedef struct MarkMatcher {
+    const Vocab *vocab;
+    MarkNode *nodes;
+    uint32_t n_nodes; /* node 0: nothing read */
+    MarkEdge *edges;
+    uint32_t edge_mask;
+    HashKey key;
+    uint32_t n_probes_max; /* the most steps that an edge is away from its place */
+    uint32_t len_max_bytes;
+} MarkMatcher;
+
+typedef struct MarkHit {
+    uint32_t offset;
+    uint32_t id;
+} MarkHit;
+
+/* Takes the tokens whose type's bit (1 << TokenType) is in type_mask: at most 4096 bytes each, 1 MiB together.
+ * 0, VOCAB_E_CORRUPT, -errno. */
+int mark_matcher_init(MarkMatcher *matcher, const Vocab *vocab, unsigned int type_mask, const char *path, ErrText *err);
+void mark_matcher_deinit(MarkMatcher *matcher);
+uint64_t mark_matcher_memory_bytes(const MarkMatcher *matcher);
+/* Disjoint hits by rising offset; *hitsp is the caller's to free, NULL when there are none. len_bytes < 2^31. own: for
+ * each byte whether a template wrote it; what is no user-defined token, and tags, are found in such bytes alone. NULL:
+ * everywhere. */
+int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_bytes, const uint8_t *own,
+                      MarkHit **hitsp, size_t *n_hitsp);
+
+#endif

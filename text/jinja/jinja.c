@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Templates, renderings, their limits, and values from outside. */
+#include "text/jinja/jinja.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/strings/printable.h"
+#include "text/jinja/jinja_eval.h"
+#include "text/jinja/jinja_parser.h"
+
+#define TEMPLATE_MEMORY_BYTES_MAX (128u << 20)
+
+/* --- templates -------------------------------------------------------------------------------------------------- */
+
+int jinja_template_new(JinjaTemplate **templatep, const char *source, size_t len_bytes, ErrText *err) {
+    _cleanup_(jinja_template_freep) JinjaTemplate *template = calloc(1, sizeof(*template));
+    ErrText ignored;
+    int r;
+
+    if (!template)
+        return err_raise(-ENOMEM);
+    jinja_arena_init(&template->arena, TEMPLATE_MEMORY_BYTES_MAX, NULL, ACCOUNT_WEIGHTS);
+    r = jinja_parse(template, source, len_bytes, err ? err : &ignored);
+    if (r)
+        return r;
+    *templatep = steal(&template);
+    return 0;
+}
+
+JinjaTemplate *jinja_template_free(JinjaTemplate *template) {
+    if (template)
+        jinja_arena_deinit(&template->arena);
+    free(template);
+    return NULL;
+}
+
+uint64_t jinja_template_memory_bytes(const JinjaTemplate *template) {
+    return sizeof(*template) + template->arena.taken_bytes;
+}
+
+bool jinja_template_uses(const JinjaTemplate *template, const char *name) {
+    return jinja_template_name(template, name, strlen(name)) != UINT32_MAX;
+}
+
+/* --- limits and errors ------------------------------------------------------------------------------------------ */
+
+int jinja_fail(JinjaRun *run, const char *format, ...) {
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    printable_format(text, sizeof(text), format, args);
+    va_end(args);
+    return err_set(run->err, JINJA_E_RUN, "chat template line %u: %s", run->line, text);
+}
+
+int jinja_fail_memory(JinjaRun *run) {
+    switch (run->arena.failure) {
+    case JINJA_ARENA_E_LIMIT:
+        return err_set(run->err, JINJA_E_LIMIT, "chat template line %u: it takes more than %llu MiB of memory",
+                       run->line, (unsigned long long)run->arena.limit_bytes >> 20);
+    case JINJA_ARENA_E_ACCOUNT:
+        return err_set(run->err, JINJA_E_ACCOUNT,
+                       "no memory for the text that the chat template writes: memory-limit is reached");
+    default:
+        return err_set(run->err, -ENOMEM, "out of memory in the chat template");
+    }
+}
+
+int jinja_spend(JinjaRun *run, uint64_t n_steps) {
+    if (n_steps > run->steps_left) {
+        run->steps_left = 0;
+        return err_set(run->err, JINJA_E_LIMIT, "chat template line %u: it takes too many steps", run->line);
+    }
+    run->steps_left -= n_steps;
+    return 0;
+}
+
+int jinja_enter(JinjaRun *run) {
+    if (run->depth == JINJA_DEPTH_MAX)
+        return err_set(run->err, JINJA_E_LIMIT, "chat template line %u: nested more than %d deep", run->line,
+                       JINJA_DEPTH_MAX);
+    run->depth++;
+    return 0;
+}
+
+void *jinja_take(JinjaRun *run, size_t n, size_t each_bytes) {
+    size_t len_bytes;
+
+    if (__builtin_mul_overflow(n, each_bytes, &len_bytes)) {
+        run->arena.failure = JINJA_ARENA_E_LIMIT;
+        return NULL;
+    }
+    return jinja_arena_take(&run->arena, len_bytes);
+}
+
+/* --- renderings ------------------------------------------------------------------------------------------------- */
+
+struct JinjaRendering {
+    JinjaRun run;
+    JinjaScope root;
+    JinjaWriter out;
+    JinjaValue nowhere; /* of names that the template does not use, and after a failure */
+    ErrText err;
+    int failure;
+};
+
+int jinja_rendering_new(JinjaRendering **renderingp, const JinjaTemplate *template, const JinjaOptions *options,
+                        ErrText *err) {
+    _cleanup_(jinja_rendering_freep) JinjaRendering *rendering = calloc(1, sizeof(*rendering));
+    JinjaRun *run;
+    int r;
+
+    if (!rendering)
+        return err_raise(-ENOMEM);
+    run = &rendering->run;
+    *run = (JinjaRun){ .template = template,
+                       .root = &rendering->root,
+                       .steps_left = options->steps_max ? options->steps_max : JINJA_STEPS_MAX,
+                       .line = 1,
+                       .now_s = options->now_s,
+                       .out = &rendering->out,
+                       .err = &rendering->err };
+    jinja_arena_init(&run->arena,
+                     options->memory_bytes_max ? options->memory_bytes_max
+                                               : JINJA_MEMORY_BYTES_MAX + JINJA_MEMORY_PER_BYTE * options->input_bytes,
+                     options->accounts, options->account);
+    r = hash_key_init(&run->key);
+    if (r)
+        return err_trace(r);
+    jinja_writer_init(&rendering->out, run);
+    rendering->out.limit_bytes = options->output_bytes_max ? options->output_bytes_max : JINJA_OUTPUT_BYTES_MAX;
+    run->globals = jinja_take(run, template->n_names, sizeof(*run->globals));
+    if (!run->globals) {
+        r = jinja_fail_memory(run);
+        if (err)
+            *err = rendering->err;
+        return r;
+    }
+    for (uint32_t i = 0; i < template->n_names; i++) {
+        const JinjaFunction *function = jinja_function_find(template->names[i]);
+
+        run->globals[i] = function ? (JinjaValue){ .type = JINJA_FUNCTION, .function = function } : JINJA_NO_VALUE;
+    }
+    *renderingp = steal(&rendering);
+    return 0;
+}
+
+JinjaRendering *jinja_rendering_free(JinjaRendering *rendering) {
+    if (rendering)
+        jinja_arena_deinit(&rendering->run.arena);
+    free(rendering);
+    return NULL;
+}
+
+int jinja_render(JinjaRendering *rendering, JinjaOutput *output, ErrText *err) {
+    JinjaRun *run = &rendering->run;
+    int r = rendering->failure;
+
+    if (!r)
+        r = jinja_run_body(run, run->root, &run->template->body);
+    if (!r)
+        r = rendering->out.failure;
+    if (r) {
+        if (err)
+            *err = rendering->err;
+        return r;
+    }
+    *output = (JinjaOutput){ .data = rendering->out.len_bytes ? rendering->out.data : "",
+                             .own = rendering->out.own,
+                             .len_bytes = rendering->out.len_bytes };
+    return 0;
+}
+
+/* --- values from outside ---------------------------------------------------------------------------------------- */
+
+static void keep_failure(JinjaRendering *rendering, int r) {
+    if (!rendering->failure)
+        rendering->failure = r;
+}
+
+static JinjaSlot nowhere(JinjaRendering *rendering) {
+    rendering->nowhere = JINJA_NO_VALUE;
+    return (JinjaSlot){ &rendering->nowhere };
+}
+
+JinjaSlot jinja_variable(JinjaRendering *rendering, const char *name) {
+    uint32_t number = jinja_template_name(rendering->run.template, name, strlen(name));
+
+    return number == UINT32_MAX ? nowhere(rendering) : (JinjaSlot){ &rendering->run.globals[number] };
+}
+
+void jinja_put_text(JinjaRendering *rendering, JinjaSlot slot, const char *data, size_t len_bytes, bool is_own) {
+    const JinjaText *text = jinja_text_of(&rendering->run.arena, data, len_bytes, is_own);
+
+    if (!text)
+        keep_failure(rendering, jinja_fail_memory(&rendering->run));
+    else
+        *slot.value = (JinjaValue){ .type = JINJA_TEXT, .text = text };
+}
+
+void jinja_put_bool(JinjaRendering *rendering, JinjaSlot slot, bool boolean) {
+    *slot.value = jinja_bool(boolean);
+}
+
+void jinja_put_none(JinjaRendering *rendering, JinjaSlot slot) {
+    *slot.value = JINJA_NOTHING;
+}
+
+void jinja_put_list(JinjaRendering *rendering, JinjaSlot slot, size_t n) {
+    JinjaValue list;
+    int r = n > UINT32_MAX / 2 ? -E2BIG : jinja_list_new(&rendering->run, JINJA_LIST, (uint32_t)n, &list);
+
+    if (r)
+        keep_failure(rendering, r);
+    else
+        *slot.value = list;
+}
+
+JinjaSlot jinja_list_place(JinjaRendering *rendering, JinjaSlot slot, size_t index) {
+    if (slot.value->type != JINJA_LIST || index >= slot.value->list->n)
+        return nowhere(rendering);
+    return (JinjaSlot){ &slot.value->list->items[index] };
+}
+
+void jinja_put_dict(JinjaRendering *rendering, JinjaSlot slot) {
+    JinjaValue dict;
+    int r = jinja_dict_new(&rendering->run, JINJA_DICT, &dict);
+
+    if (r)
+        keep_failure(rendering, r);
+    else
+        *slot.value = dict;
+}
+
+JinjaSlot jinja_dict_place(JinjaRendering *rendering, JinjaSlot slot, const char *key) {
+    const JinjaText *text = jinja_text_of(&rendering->run.arena, key, strlen(key), true);
+    JinjaDict *dict = slot.value->dict;
+    int r;
+
+    if (slot.value->type != JINJA_DICT || !text) {
+        if (!text)
+            keep_failure(rendering, jinja_fail_memory(&rendering->run));
+        return nowhere(rendering);
+    }
+    r = jinja_dict_set(&rendering->run, dict, (JinjaValue){ .type = JINJA_TEXT, .text = text }, JINJA_NOTHING);
+    if (r) {
+        keep_failure(rendering, r);
+        return nowhere(rendering);
+    }
+    return (JinjaSlot){ &dict->values[dict->n - 1] };
+}
+
+int jinja_put_json(JinjaRendering *rendering, JinjaSlot slot, const char *what, const char *data, size_t len_bytes,
+                   ErrText *err) {
+    int r = jinja_json_read(&rendering->run, data, len_bytes, slot.value);
+
+    if (r == JINJA_E_RUN)
+        err_prefix(&rendering->err, "%s is no JSON", what);
+    if (r && err)
+        *err = rendering->err;
+    return r;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/tokenizer/bpe.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strings/printable.h"
+
+#define MERGES_MAX (1u << 23)
+#define MERGE_TEXT_MAX_BYTES 4096
+#define PROBES_MAX 4096
+
+/* The slot of the pair, or the free one where it belongs; NULL when there is neither in n_probes_max steps. */
+static BpeMerge *merge_slot(const Bpe *bpe, uint32_t left, uint32_t right, uint32_t n_probes_max, uint32_t *n_probesp) {
+    uint32_t at = (uint32_t)hash_key_u64(&bpe->key, (uint64_t)left << 32 | right) & bpe->mask;
+
+    for (uint32_t n_probes = 0; n_probes <= n_probes_max; n_probes++, at = (at + 1) & bpe->mask) {
+        BpeMerge *slot = &bpe->merges[at];
+
+        *n_probesp = n_probes;
+        if (slot->left == UINT32_MAX || (slot->left == left && slot->right == right))
+            return slot;
+    }
+    return NULL;
+}
+
+/* Finds a text of a merge (in bytes if it is byte-level text) among words and marks. */
+static uint32_t find_part(const Vocab *vocab, const char *bytes, size_t len_bytes) {
+    uint32_t id = text_index_find(&vocab->words, bytes, len_bytes);
+
+    return id != UINT32_MAX ? id : text_index_find(&vocab->marks, bytes, len_bytes);
+}
+
+static bool is_closed(const Vocab *vocab, uint32_t id) {
+    return vocab->types[id] == TOKEN_CONTROL || vocab->types[id] == TOKEN_UNKNOWN;
+}
+
+/* The second part is empty where the merge is in one piece. */
+static int refuse_merge(const GgufFile *file, uint32_t rank, const GgufString parts[2], const char *why, ErrText *err) {
+    Printable left, right;
+
+    return err_set(err, VOCAB_E_CORRUPT,
+                   "%s: key \"tokenizer.ggml.merges\": merge %" PRIu32 " \"%s%s%s\" %s: convert the model again",
+                   gguf_path(file), rank, printable(&left, parts[0].data, parts[0].len_bytes),
+                   parts[1].len_bytes ? " " : "", printable(&right, parts[1].data, parts[1].len_bytes), why);
+}
+
+/* The token of a merged text. Tables list the results of the merges in their order, so it is mostly the one after the
+ * result before; that saves the costly third of the look-ups. */
+static uint32_t find_merged(const Vocab *vocab, const char *bytes, size_t len_bytes, uint32_t expected) {
+    if (expected < vocab->n_tokens && vocab->types[expected] == TOKEN_NORMAL && !vocab->words.n_duplicates) {
+        uint32_t expected_bytes;
+        const char *text = vocab_text(vocab, expected, &expected_bytes);
+
+        if (expected_bytes == len_bytes && !memcmp(text, bytes, len_bytes))
+            return expected;
+    }
+    return find_part(vocab, bytes, len_bytes);
+}
+
+/* Adds the merge of two texts. *expectedp: the token that the merge may give; out: the same for the next merge. */
+static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString parts[2], uint32_t rank, uint32_t *expectedp,
+                     ErrText *err) {
+    const Vocab *vocab = bpe->vocab;
+    char bytes[MERGE_TEXT_MAX_BYTES];
+    uint32_t left, right, id, n_probes = 0;
+    size_t n_left, n_right;
+    BpeMerge *slot;
+
+    if (parts[0].len_bytes + parts[1].len_bytes > sizeof(bytes))
+        return refuse_merge(file, rank, parts, "is longer than 4096 bytes", err);
+    if (!byte_level_decode(parts[0].data, parts[0].len_bytes, bytes, &n_left) ||
+        !byte_level_decode(parts[1].data, parts[1].len_bytes, bytes + n_left, &n_right))
+        return refuse_merge(file, rank, parts, "is not in the byte-level alphabet", err);
+    left = find_part(vocab, bytes, n_left);
+    right = find_part(vocab, bytes + n_left, n_right);
+    id = find_merged(vocab, bytes, n_left + n_right, *expectedp);
+    if (left == UINT32_MAX || right == UINT32_MAX || id == UINT32_MAX)
+        return refuse_merge(file, rank, parts, "names a text that is no token", err);
+    *expectedp = id + 1;
+    /* Without this merge the parts stay apart: what a user types does not grow into a control token. */
+    if (is_closed(vocab, left) || is_closed(vocab, right) || is_closed(vocab, id))
+        return 0;
+    slot = merge_slot(bpe, left, right, PROBES_MAX, &n_probes);
+    if (!slot)
+        return refuse_merge(file, rank, parts, "and thousands before it were made to collide in a hash table", err);
+    if (slot->left != UINT32_MAX) /* the first of equal merges counts */
+        return 0;
+    *slot = (BpeMerge){ .left = left, .right = right, .rank = rank, .id = id };
+    if (n_probes > bpe->n_probes_max)
+        bpe->n_probes_max = n_probes;
+    return 0;
+}
+
+/* Whether the list has the two texts of each merge as strings of their own, one behind the other. No such text has a
+ * space in it: the alphabet has a character for that. */
+static bool has_pairs(const GgufArray *merges) {
+    return merges->n && merges->n % 2 == 0 && !memchr(merges->strings[0].data, ' ', merges->strings[0].len_bytes) &&
+           !memchr(merges->strings[1].data, ' ', merges->strings[1].len_bytes);
+}
+
+/* Cuts a merge "LEFT RIGHT" at its space. */
+static int cut_merge(const GgufFile *file, const GgufString *merge, uint32_t rank, GgufString parts[2], ErrText *err) {
+    const char *space = merge->len_bytes > 2 ? memchr(merge->data + 1, ' ', merge->len_bytes - 1) : NULL;
+
+    if (!space || space + 1 == merge->data + merge->len_bytes)
+        return refuse_merge(file, rank, (GgufString[2]){ *merge }, "is not two texts with a space between", err);
+    parts[0] = (GgufString){ merge->data, (size_t)(space - merge->data) };
+    parts[1] = (GgufString){ space + 1, merge->len_bytes - parts[0].len_bytes - 1 };
+    return 0;
+}
+
+int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_words_first, ErrText *err) {
+    const GgufArray *merges;
+    uint32_t expected = 0;
+    size_t n_slots = 16;
+    uint64_t n_merges;
+    bool pairs;
+    int r;
+
+    *bpe = (Bpe){ .vocab = vocab, .whole_words_first = whole_words_first };
+    r = hash_key_init(&bpe->key);
+    if (r)
+        return err_trace(r);
+    r = gguf_get_strings(file, "tokenizer.ggml.merges", &merges, err);
+    if (r)
+        return r > 0 ? VOCAB_E_CORRUPT : err_trace(r);
+    pairs = has_pairs(merges);
+    n_merges = pairs ? merges->n / 2 : merges->n;
+    if (n_merges > MERGES_MAX)
+        return err_set(err, VOCAB_E_CORRUPT,
+                       "%s: key \"tokenizer.ggml.merges\" has %" PRIu64 " merges; at most %u can be used",
+                       gguf_path(file), n_merges, MERGES_MAX);
+    while (n_slots < n_merges + n_merges / 2)
+        n_slots *= 2;
+    bpe->mask = (uint32_t)(n_slots - 1);
+    bpe->merges = malloc(n_slots * sizeof(*bpe->merges));
+    if (!bpe->merges)
+        return err_raise(-ENOMEM);
+    memset(bpe->merges, 0xff, n_slots * sizeof(*bpe->merges));
+    for (uint32_t rank = 0; rank < n_merges; rank++) {
+        GgufString parts[2];
+
+        if (pairs)
+            memcpy(parts, &merges->strings[2 * (size_t)rank], sizeof(parts));
+        else
+            r = cut_merge(file, &merges->strings[rank], rank, parts, err);
+        if (!r)
+            r = add_merge(bpe, file, parts, rank, &expected, err);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+void bpe_deinit(Bpe *bpe) {
+    free(bpe->merges);
+    *bpe = (Bpe){ 0 };
+}
+
+uint64_t bpe_memory_bytes(const Bpe *bpe) {
+    return bpe->merges ? ((uint64_t)bpe->mask + 1) * sizeof(*bpe->merges) : 0;
+}
+
+static bool bpe_rule(const void *model, const char *text, const Symbol *left, const Symbol *right, uint32_t *priorityp,
+                     uint32_t *idp) {
+    const Bpe *bpe = model;
+    const BpeMerge *slot;
+    uint32_t n_probes;
+
+    if (left->id == UINT32_MAX || right->id == UINT32_MAX)
+        return false;
+    slot = merge_slot(bpe, left->id, right->id, bpe->n_probes_max, &n_probes); /* as in text_index_find() */
+    if (!slot || slot->left == UINT32_MAX)
+        return false;
+    *priorityp = slot->rank;
+    *idp = slot->id;
+    return true;
+}
+
+/* bpe_encode_word() - appends the tokens of one word
+ *
+ * A byte for which the model has no token (SmolLM2 lacks a few control characters and bytes that UTF-8 hardly uses)
+ * cannot be said to it and is left out, as every program for these models does. Return: 0 or -ENOMEM. */
+int bpe_encode_word(const Bpe *bpe, SymbolMerge *scratch, const char *word, size_t len_bytes, TokenList *list) {
+    uint32_t id;
+    int r;
+
+    if (bpe->whole_words_first) {
+        id = text_index_find(&bpe->vocab->words, word, len_bytes);
+        if (id != UINT32_MAX)
+            return token_list_add(list, id);
+    }
+    symbol_merge_clear(scratch);
+    for (size_t i = 0; i < len_bytes; i++) {
+        r = symbol_merge_add(scratch, 1, bpe->vocab->byte_ids[(uint8_t)word[i]]);
+        if (r)
+            return r;
+    }
+    r = symbol_merge_run(scratch, word, bpe_rule, bpe);
+    if (r)
+        return r;
+    for (size_t i = 0; i < scratch->n_symbols; i++) {
+        const Symbol *symbol = &scratch->symbols[i];
+
+        if (!symbol->len_bytes || symbol->id == UINT32_MAX)
+            continue;
+        r = token_list_add(list, symbol->id);
+        if (r)
+            return r;
+    }
+    return 0;
+}

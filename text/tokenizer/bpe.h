@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Byte-level byte pair encoding: the words that a pre-tokenizer found become tokens by ranked merges. */
+#ifndef COORDGEN_TEXT_BPE_H
+#define COORDGEN_TEXT_BPE_H
+
+#include "base/hash_key.h"
+#include "text/tokenizer/symbol_merge.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/vocab.h"
+
+typedef struct BpeMerge {
+    uint32_t left; /* UINT32_MAX: free slot */
+    uint32_t right;
+    uint32_t rank;
+    uint32_t id; /* of the merged text */
+} BpeMerge;
+
+typedef struct Bpe {
+    const Vocab *vocab;
+    BpeMerge *merges; /* hash table by (left, right) */
+    uint32_t mask;
+    HashKey key;
+    uint32_t n_probes_max;  /* the most steps that a pair is away from its place */
+    bool whole_words_first; /* a word that is a token is that token, whatever the merges would make of it */
+} Bpe;
+
+int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_words_first,
+             ErrText *err); /* VOCAB_E_CORRUPT */
+void bpe_deinit(Bpe *bpe);
+uint64_t bpe_memory_bytes(const Bpe *bpe);
+int bpe_encode_word(const Bpe *bpe, SymbolMerge *scratch, const char *word, size_t len_bytes, TokenList *list);
+
+#endif

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "weights/graphs/graph_loader.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/memory/account_refusal.h"
+#include "base/clock.h"
+#include "base/files/extent_reader.h"
+#include "base/system/thread.h"
+
+enum {
+    STAGES = 4, /* pieces that are in memory, or under way, at a time */
+};
+
+typedef enum LoaderState {
+    LOADER_IDLE,
+    LOADER_WANTED, /* a load is begun, or under way */
+    LOADER_ENDED,
+} LoaderState;
+
+struct GraphLoader {
+    int fd;
+    char *path;
+    GraphLoaderCheckFn *is_whole;
+    GraphLoaderExpandFn *expand;
+    void *arg;
+    AccountedBlock staging; /* for loads in pieces */
+    uint8_t *stages;        /* [STAGES][stage_bytes] in it, aligned as reads want it */
+    size_t stage_bytes;
+    uint64_t *expanded_ns; /* [2 * n_timed], the thread's; of the load before, until the next one */
+    size_t n_timed;
+    ExtentReader *extents; /* the thread's, once it runs */
+    char ways[2][32];      /* through the page cache, and past it */
+    _Atomic bool is_direct;
+    struct stat known; /* the file as it was */
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t work, ended;
+    /* Under the mutex. */
+    bool is_stopping;
+    LoaderState state;
+    _Atomic bool has_ended; /* the same, for who only looks */
+    GraphLoad load;
+    GraphLoadEnd end;
+    SharedLimiter own, *disk;
+};
+
+static struct timespec time_of(uint64_t ns) {
+    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+}
+
+static bool is_same_time(struct timespec a, struct timespec b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* A name more or less changes no byte of it. */
+static int check_file(GraphLoader *loader) {
+    struct stat now;
+
+    if (fstat(loader->fd, &now) < 0)
+        return -errno;
+    if (now.st_nlink != loader->known.st_nlink) {
+        loader->known.st_nlink = now.st_nlink;
+        loader->known.st_ctim = now.st_ctim;
+    }
+    return now.st_size == loader->known.st_size && is_same_time(now.st_mtim, loader->known.st_mtim) &&
+                   is_same_time(now.st_ctim, loader->known.st_ctim)
+               ? 0
+               : GRAPH_LOADER_E_FILE;
+}
+
+/* Until a slower disk would have read it. */
+static void wait_until_due(GraphLoader *loader, uint64_t due_ns) {
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->is_stopping && due_ns > clock_now_ns()) {
+        const struct timespec due = time_of(due_ns);
+
+        pthread_cond_timedwait(&loader->work, &loader->mutex, &due);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+static bool is_stopping(GraphLoader *loader) {
+    bool is;
+
+    pthread_mutex_lock(&loader->mutex);
+    is = loader->is_stopping;
+    pthread_mutex_unlock(&loader->mutex);
+    return is;
+}
+
+/* The whole extent to where it belongs. */
+static int read_whole(GraphLoader *loader, const GraphLoad *load, const uint8_t **datap) {
+    Extent extent = { .offset_bytes = load->offset_bytes, .len_bytes = load->len_bytes, .buffer = load->buffer };
+    const uint64_t due_ns = shared_limiter_ask(loader->disk, load->len_bytes);
+    int r = extent_reader_submit(loader->extents, &extent, NULL);
+
+    if (!r)
+        r = extent_reader_wait(loader->extents, &extent, NULL);
+    wait_until_due(loader, due_ns);
+    *datap = extent.data;
+    return r > 0 ? GRAPH_LOADER_E_FILE : r;
+}
+
+/* Room for the times of as many pieces. */
+static int time_pieces(GraphLoader *loader, size_t n) {
+    uint64_t *times;
+
+    if (n <= loader->n_timed)
+        return 0;
+    times = reallocarray(loader->expanded_ns, n, 2 * sizeof(*times));
+    if (!times)
+        return err_raise(-ENOMEM);
+    loader->expanded_ns = times;
+    loader->n_timed = n;
+    return 0;
+}
+
+/* Pieces that were asked for, and those of them that are no longer under way. */
+typedef struct PieceReads {
+    Extent extents[STAGES];
+    uint64_t due_ns[STAGES];
+    size_t n_asked, n_ended;
+} PieceReads;
+
+static int ask_ahead(GraphLoader *loader, const GraphLoad *load, PieceReads *reads) {
+    int r = 0;
+
+    while (reads->n_asked < load->n_pieces && reads->n_asked < reads->n_ended + STAGES && !r) {
+        const GraphPiece *piece = &load->pieces[reads->n_asked];
+        const size_t stage = reads->n_asked % STAGES;
+
+        reads->extents[stage] = (Extent){ .offset_bytes = piece->offset_bytes,
+                                          .len_bytes = piece->len_bytes,
+                                          .buffer = loader->stages + stage * loader->stage_bytes };
+        reads->due_ns[stage] = shared_limiter_ask(loader->disk, piece->len_bytes);
+        r = extent_reader_submit(loader->extents, &reads->extents[stage], NULL);
+        reads->n_asked += !r;
+    }
+    return r;
+}
+
+/* The next piece is read, and expanded. */
+static int take_piece(GraphLoader *loader, const GraphLoad *load, PieceReads *reads, GraphLoadEnd *end) {
+    const size_t index = reads->n_ended, stage = index % STAGES;
+    uint64_t *times = &loader->expanded_ns[2 * index];
+    int r = extent_reader_wait(loader->extents, &reads->extents[stage], NULL);
+
+    reads->n_ended++;
+    if (r)
+        return r;
+    wait_until_due(loader, reads->due_ns[stage]);
+    if (is_stopping(loader))
+        return -ECANCELED;
+    times[0] = clock_now_ns();
+    r = loader->expand(loader->arg, &load->pieces[index], reads->extents[stage].data, load->buffer)
+            ? 0
+            : GRAPH_LOADER_E_FILE;
+    times[1] = clock_now_ns();
+    end->expand_ns += times[1] - times[0];
+    return r;
+}
+
+/* Piece by piece: while one is expanded, the next ones are being read. */
+static int read_pieces(GraphLoader *loader, const GraphLoad *load, GraphLoadEnd *end) {
+    PieceReads reads = { .n_asked = 0 };
+    int r = time_pieces(loader, load->n_pieces);
+
+    while (!r && reads.n_ended < load->n_pieces) {
+        r = ask_ahead(loader, load, &reads);
+        if (!r)
+            r = take_piece(loader, load, &reads, end);
+    }
+    for (; reads.n_ended < reads.n_asked; reads.n_ended++)
+        (void)extent_reader_wait(loader->extents, &reads.extents[reads.n_ended % STAGES], NULL);
+    return r > 0 ? GRAPH_LOADER_E_FILE : r;
+}
+
+/* Not under the mutex, but for the wait that a slower disk takes. */
+static GraphLoadEnd run_load(GraphLoader *loader, const GraphLoad *load) {
+    GraphLoadEnd end = { .start_ns = clock_now_ns() };
+    const uint8_t *data = load->buffer;
+
+    end.result = load->n_pieces ? read_pieces(loader, load, &end) : read_whole(loader, load, &data);
+    end.expanded_ns = load->n_pieces ? loader->expanded_ns : NULL;
+    atomic_store(&loader->is_direct, extent_reader_is_direct(loader->extents));
+    end.read_ns = clock_now_ns();
+    if (!end.result)
+        end.result = check_file(loader);
+    if (!end.result && !load->n_pieces && !loader->is_whole(loader->arg, load->number, data))
+        end.result = GRAPH_LOADER_E_FILE;
+    end.end_ns = clock_now_ns();
+    return end;
+}
+
+static void *load_main(void *arg) {
+    GraphLoader *loader = arg;
+
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->is_stopping) {
+        GraphLoad load;
+        GraphLoadEnd end;
+
+        if (loader->state != LOADER_WANTED) {
+            pthread_cond_wait(&loader->work, &loader->mutex);
+            continue;
+        }
+        load = loader->load;
+        pthread_mutex_unlock(&loader->mutex);
+        end = run_load(loader, &load);
+        pthread_mutex_lock(&loader->mutex);
+        loader->end = end;
+        loader->state = LOADER_ENDED;
+        atomic_store(&loader->has_ended, true);
+        pthread_cond_signal(&loader->ended);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    /* Here, for the kernel gives up what a thread has asked of a ring when that thread ends. */
+    extent_reader_free(loader->extents);
+    return NULL;
+}
+
+GraphLoader *graph_loader_free(GraphLoader *loader) {
+    if (!loader)
+        return NULL;
+    if (loader->has_thread) {
+        pthread_mutex_lock(&loader->mutex);
+        loader->is_stopping = true;
+        pthread_cond_signal(&loader->work);
+        pthread_mutex_unlock(&loader->mutex);
+        pthread_join(loader->thread, NULL);
+    } else {
+        extent_reader_free(loader->extents);
+    }
+    pthread_cond_destroy(&loader->work);
+    pthread_cond_destroy(&loader->ended);
+    pthread_mutex_destroy(&loader->mutex);
+    shared_limiter_deinit(&loader->own);
+    accounted_block_deinit(&loader->staging);
+    free(loader->expanded_ns);
+    free(loader->path);
+    free(loader);
+    return NULL;
+}
+
+static int new_staging(GraphLoader *loader, const GraphLoaderOptions *options, ErrText *err) {
+    int r;
+
+    /* Wherever a piece begins. */
+    loader->stage_bytes = extent_room_bytes(EXTENT_ALIGNMENT - 1, options->piece_bytes_max);
+    r = accounted_block_init(&loader->staging, options->accounts, ACCOUNT_ACTIVATIONS,
+                             STAGES * loader->stage_bytes + EXTENT_ALIGNMENT);
+    if (r)
+        return account_refused(err, GRAPH_LOADER_E_MEMORY, r, options->accounts, ACCOUNT_ACTIVATIONS,
+                               STAGES * loader->stage_bytes, "loading the graphs of %s", loader->path);
+    loader->stages =
+        (uint8_t *)loader->staging.data + (EXTENT_ALIGNMENT - (uintptr_t)loader->staging.data % EXTENT_ALIGNMENT);
+    return 0;
+}
+
+int graph_loader_new(GraphLoader **loaderp, const GraphLoaderOptions *options, ErrText *err) {
+    _cleanup_(graph_loader_freep) GraphLoader *loader = calloc(1, sizeof(*loader));
+    pthread_condattr_t monotonic;
+    int r;
+
+    if (!loader)
+        return err_set(err, -ENOMEM, "%s: out of memory", options->path);
+    loader->fd = options->fd;
+    loader->is_whole = options->is_whole;
+    loader->expand = options->expand;
+    loader->arg = options->arg;
+    shared_limiter_init(&loader->own, options->limit);
+    loader->disk = options->disk ? options->disk : &loader->own;
+    pthread_mutex_init(&loader->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&loader->work, &monotonic);
+    pthread_cond_init(&loader->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    loader->path = strdup(options->path);
+    if (!loader->path)
+        return err_set(err, -ENOMEM, "%s: out of memory", options->path);
+    if (fstat(loader->fd, &loader->known) < 0)
+        return err_set(err, -errno, "%s: %s", loader->path, strerror(errno));
+    if (options->expand) {
+        r = new_staging(loader, options, err);
+        if (r)
+            return r;
+    }
+    r = extent_reader_new(&loader->extents, loader->fd, loader->path, &(ExtentReaderOptions){ 0 }, err);
+    if (r)
+        return r > 0 ? -EIO : r;
+    snprintf(loader->ways[0], sizeof(loader->ways[0]), "%s", extent_reader_way(loader->extents));
+    snprintf(loader->ways[1], sizeof(loader->ways[1]), "%s, direct", extent_reader_way(loader->extents));
+    r = thread_start(&loader->thread, "graph-loader", load_main, loader);
+    if (r)
+        return err_set(err, r, "%s: cannot start the thread that loads graphs: %s", loader->path, strerror(-r));
+    loader->has_thread = true;
+    *loaderp = steal(&loader);
+    return 0;
+}
+
+void graph_loader_begin(GraphLoader *loader, const GraphLoad *load) {
+    pthread_mutex_lock(&loader->mutex);
+    assert(loader->state == LOADER_IDLE);
+    loader->load = *load;
+    loader->state = LOADER_WANTED;
+    pthread_cond_signal(&loader->work);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end) {
+    const struct timespec until = time_of(clock_now_ns() + wait_ns);
+    bool has_ended;
+
+    if (!wait_ns && !atomic_load(&loader->has_ended))
+        return false;
+    pthread_mutex_lock(&loader->mutex);
+    while (wait_ns && loader->state == LOADER_WANTED)
+        if (pthread_cond_timedwait(&loader->ended, &loader->mutex, &until))
+            break;
+    has_ended = loader->state == LOADER_ENDED;
+    if (has_ended) {
+        *end = loader->end;
+        loader->state = LOADER_IDLE;
+        atomic_store(&loader->has_ended, false);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    return has_ended;
+}
+
+void graph_loader_set_limit(GraphLoader *loader, ReadLimit limit) {
+    shared_limiter_set(loader->disk, limit);
+}
+
+const char *graph_loader_way(const GraphLoader *loader) {
+    return loader->ways[atomic_load(&loader->is_direct)];
+}

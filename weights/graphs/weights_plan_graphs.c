@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What graphs of a device are loaded from: an image of the weights, which this load may have to make, or the package.
+ * By itself it is what is there sooner (graph_form), and the package where an image has no room on the disk. From the
+ * package nothing comes before a graph is wanted, unless its layers are still to be compared with their checksums:
+ * then they come whole once, to where the graphs are.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "weights/graphs/graph_probe.h"
+#include "weights/residency/weights_load_private.h"
+
+static bool is_of_graphs(const PlannedMatrix *planned) {
+    return planned->layer >= 0;
+}
+
+/* A folder of notes beside the image, or NULL: none. The caller frees it. */
+char *weights_plan_notes(const char *image_path, const char *name) {
+    const char *slash = image_path ? strrchr(image_path, '/') : NULL;
+    char *notes;
+
+    return slash && asprintf(&notes, "%.*s/%s", (int)(slash - image_path), image_path, name) >= 0 ? notes : NULL;
+}
+
+static size_t packed_bytes_of(const WeightsGraphsPieces *pieces) {
+    size_t len_bytes = 0;
+
+    for (size_t i = 0; i < pieces->n; i++)
+        len_bytes += pieces->pieces[i].len_bytes;
+    return len_bytes;
+}
+
+/* What both forms would take, by the largest matrix. */
+static void find_costs(const WeightsLoader *loader, const WeightsGraphsPieces *pieces, GraphFormCosts *costs) {
+    const ReadLimit *limit = &loader->options->flash_limit;
+    const PlannedMatrix *largest = NULL;
+    _cleanup_(freep) char *notes = weights_plan_notes(loader->options->image_path, "graph-forms");
+    size_t n = 0, at = 0, first = 0; /* matrices of graphs; the largest one, and its first piece */
+    double n_weights = 0;
+    GraphProbe probe;
+
+    *costs = (GraphFormCosts){ .packed_bytes = packed_bytes_of(pieces) };
+    for (size_t i = 0; i < loader->n_matrices; i++) {
+        const PlannedMatrix *planned = &loader->matrices[i];
+
+        if (!is_of_graphs(planned))
+            continue;
+        costs->materialised_bytes += planned->image_bytes;
+        n_weights += (double)planned->matrix.n * (double)planned->matrix.k;
+        if (!largest || planned->image_bytes > largest->image_bytes) {
+            largest = planned;
+            at = n;
+        }
+        n++;
+    }
+    while (pieces->pieces[first].matrix != at)
+        first++;
+    if (!graph_probe(&probe, loader->weights->backend, package_fd(loader->package), gguf_path(loader->file),
+                     &pieces->pieces[first], pieces->n - first, &largest->matrix, largest->image_bytes, notes))
+        return;
+    costs->bytes_per_s = probe.bytes_per_s;
+    if (limit->bytes_per_s && (double)limit->bytes_per_s < costs->bytes_per_s)
+        costs->bytes_per_s = (double)limit->bytes_per_s;
+    costs->expand_ns = probe.expand_ns_per_weight * n_weights;
+}
+
+static void choose_form(WeightsLoader *loader) {
+    const WeightsGraphsPieces *pieces = &loader->weights->graph_pieces;
+    GraphFormCosts costs;
+    GraphFormChoice choice;
+
+    loader->graph_form = loader->options->graphs.form;
+    if (loader->graph_form != GRAPH_FORM_AUTO)
+        return;
+    if (!loader->options->image_path) { /* there is no folder for an image */
+        loader->graph_form = GRAPH_FORM_PACKED;
+        return;
+    }
+    find_costs(loader, pieces, &costs);
+    choice = graph_form_choose(&costs);
+    loader->graph_form = choice.form;
+    graph_form_explain(&costs, &choice, loader->weights->graph_form_why, sizeof(loader->weights->graph_form_why));
+    log_info(TOPIC_ENGINE, "%s: graphs: %s", gguf_path(loader->file), loader->weights->graph_form_why);
+}
+
+static int cut_pieces(WeightsLoader *loader) {
+    _cleanup_(freep) StreamMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
+    WeightsGraphsPieces *pieces = &loader->weights->graph_pieces;
+    size_t n = 0;
+    int r;
+
+    if (!matrices)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < loader->n_matrices; i++)
+        if (is_of_graphs(&loader->matrices[i]))
+            matrices[n++] = loader->matrices[i].matrix;
+    r = graph_pieces_cut(&pieces->pieces, &pieces->n, matrices, n);
+    return r == -EINVAL ? err_set(loader->err, BACKEND_E_WEIGHTS,
+                                  "%s: the widths of a matrix have no layout: import the "
+                                  "model again",
+                                  gguf_path(loader->file))
+           : r          ? err_set(loader->err, r, "out of memory")
+                        : 0;
+}
+
+int weights_plan_graph_form(WeightsLoader *loader) {
+    int r = cut_pieces(loader);
+
+    if (!r)
+        choose_form(loader);
+    return r;
+}

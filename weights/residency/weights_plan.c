@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Where the matrices of a package will be: in memory, in an image that is mapped, layer by layer in a ring of slots, or
+ * block by block in the graphs of a device. A ring and graphs read an image, so that nothing is laid out twice; where
+ * there is none the load makes it, every matrix being written behind its arrival, and the layers of the ring are laid
+ * out in the ring's slots, one after the other, those of graphs where they stay. So a load never has more in memory
+ * than the model that it has loaded.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "weights/residency/weights_load_private.h"
+
+/* What a matrix takes beside its integers, at most: for a channel (scale, bias, channel's number, half a byte of widths
+ * and offsets), and for their alignment. */
+enum {
+    CHANNEL_BYTES = 16,
+    MATRIX_BYTES = 1024,
+};
+
+/* --- the matrices ------------------------------------------------------------------------------------------------- */
+
+static bool wants_ring(const WeightsLoader *loader) {
+    return loader->options->memory.is_set;
+}
+
+static bool has_graphs(const WeightsLoader *loader) {
+    return loader->weights->backend->ops->linear_shape;
+}
+
+static int find_image_bytes(const WeightsLoader *loader, PlannedMatrix *planned, const char *name, ErrText *err) {
+    return loader->weights->backend->ops->linear_image_bytes(
+        &(LinearSource){
+            .name = name,
+            .n = planned->matrix.n,
+            .k = planned->matrix.k,
+            .bits = planned->matrix.bits,
+            .grid = planned->matrix.grid,
+            .expanded = has_graphs(loader) && planned->layer >= 0,
+        },
+        &planned->image_bytes, err);
+}
+
+static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
+    WeightsLoader *loader = arg;
+    PlannedMatrix *planned = &loader->matrices[loader->n_matrices];
+    const GgufTensor *tensor;
+    char name[GGUF_TENSOR_NAME_MAX];
+    PackageLinear linear;
+    int r;
+
+    if (!tensor_role_is_linear(expected->role))
+        return 0;
+    tensor = gguf_tensor(loader->file, tensor_name(expected->role, layer, name, sizeof(name)));
+    if (!tensor) /* optional, or load_tensor() will say so */
+        return 0;
+    r = package_linear(loader->package, name, &linear, loader->err);
+    if (r)
+        return r;
+    loader->n_matrices++;
+    *planned = (PlannedMatrix){
+        .matrix = {
+            .offset_bytes = tensor->offset_bytes,
+            .n = linear.n,
+            .k = linear.k,
+            .bits = linear.packed ? linear.bits : NULL,
+            .grid = linear.grid,
+        },
+        .layer = layer,
+    };
+    return wants_ring(loader) || has_graphs(loader) ? find_image_bytes(loader, planned, name, loader->err) : 0;
+}
+
+static int list_matrices(WeightsLoader *loader) {
+    loader->matrices = calloc(package_n_linears(loader->package) + 1, sizeof(*loader->matrices));
+    if (!loader->matrices)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    return hparams_each_tensor(loader->weights->hparams, list_matrix, loader);
+}
+
+bool weights_plan_streams(const WeightsLoader *loader, int layer) {
+    return layer >= (int)loader->n_pinned;
+}
+
+/* Which layers stay in memory, as far as that was asked for; without a ring all do. */
+static int plan_memory(WeightsLoader *loader) {
+    const uint32_t n_layers = loader->weights->hparams->n_layers;
+    _cleanup_(freep) uint64_t *layer_bytes = calloc(n_layers + 1, sizeof(*layer_bytes));
+    WeightsSizes sizes = { .layer_bytes = layer_bytes, .n_layers = n_layers };
+    uint64_t slot_bytes = 0;
+    int r;
+
+    loader->n_pinned = has_graphs(loader) ? 0 : n_layers;
+    if (!wants_ring(loader))
+        return 0;
+    if (!layer_bytes)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < loader->n_matrices; i++) {
+        const PlannedMatrix *planned = &loader->matrices[i];
+
+        *(planned->layer < 0 ? &sizes.others_bytes : &layer_bytes[planned->layer]) +=
+            planned->image_bytes + IMAGE_ALIGNMENT;
+        sizes.others_bytes += planned->matrix.n * CHANNEL_BYTES + MATRIX_BYTES;
+    }
+    for (uint32_t i = 0; i < n_layers; i++)
+        slot_bytes = layer_bytes[i] > slot_bytes ? layer_bytes[i] : slot_bytes;
+    r = weights_memory_plan(&loader->options->memory, &sizes, slot_bytes + 2 * EXTENT_ALIGNMENT, &loader->n_pinned,
+                            loader->err);
+    if (r)
+        err_prefix(loader->err, "%s", gguf_path(loader->file));
+    return r ? BACKEND_E_MEMORY : 0;
+}
+
+static bool streams(const WeightsLoader *loader) {
+    return loader->n_pinned < loader->weights->hparams->n_layers;
+}
+
+/* --- images ------------------------------------------------------------------------------------------------------- */
+
+/* Where an image belongs and what it must be of. */
+static int place_image(WeightsLoader *loader, ErrText *err) {
+    Weights *weights = loader->weights;
+    int r;
+
+    weights->package_path = realpath(gguf_path(loader->file), NULL);
+    r = weights->package_path ? weights_image_key(&weights->image_key, package_fd(loader->package),
+                                                  weights->package_path, weights->backend->ops->image_layout)
+                              : -errno;
+    if (!r && !(weights->image_path = strdup(loader->options->image_path)))
+        r = -ENOMEM;
+    return r ? err_set(err, r, "no image of the weights: %s: %s", gguf_path(loader->file), strerror(-r)) : 0;
+}
+
+/* An image that is not there, or is of no use, is no error: the package is. */
+static void open_image(const WeightsLoader *loader, WeightsImage **imagep) {
+    const Weights *weights = loader->weights;
+    ErrText why = { "" };
+
+    if (!loader->without_image &&
+        weights_image_open(imagep, weights->image_path, &weights->image_key, loader->n_matrices, &why))
+        log_info(TOPIC_ENGINE, "no image of the weights: %s", why.text);
+}
+
+static size_t *list_part_bytes(const WeightsLoader *loader) {
+    size_t *part_bytes = calloc(loader->n_matrices + 1, sizeof(*part_bytes));
+
+    for (size_t i = 0; part_bytes && i < loader->n_matrices; i++)
+        part_bytes[i] = loader->matrices[i].image_bytes;
+    return part_bytes;
+}
+
+static int begin_image(WeightsLoader *loader, ErrText *err) {
+    Weights *weights = loader->weights;
+    _cleanup_(freep) size_t *part_bytes = NULL;
+    int r = 0;
+
+    for (size_t i = 0; i < loader->n_matrices && !r; i++)
+        r = find_image_bytes(loader, &loader->matrices[i], "", err);
+    if (r)
+        return r == -ENOMEM ? r : -EINVAL;
+    part_bytes = list_part_bytes(loader);
+    if (!part_bytes)
+        return err_set(err, -ENOMEM, "out of memory");
+    return weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key, part_bytes,
+                               loader->n_matrices, weights->image_how, err);
+}
+
+/* An image of what comes without one, for the next time. A load does not fail by it. */
+static void make_image(WeightsLoader *loader) {
+    Weights *weights = loader->weights;
+    ErrText why = { "" };
+
+    weights->image_result = begin_image(loader, &why);
+    if (weights->image_result)
+        log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
+}
+
+/* All that is in memory is mapped from it, if there is one. A load does not fail by it. */
+static void use_image(WeightsLoader *loader) {
+    WeightsImage **image = &loader->weights->image;
+    ErrText why = { "" };
+
+    if (!loader->options->image_path || !loader->weights->backend->ops->linear_image)
+        return;
+    if (place_image(loader, &why)) {
+        log_warn(TOPIC_ENGINE, "%s", why.text);
+        return;
+    }
+    open_image(loader, image);
+    if (*image && weights_check_image(loader->options->check, *image, 0, loader->n_matrices, &why)) {
+        log_warn(TOPIC_ENGINE, "%s", why.text);
+        *image = weights_image_free(*image);
+    }
+    if (!*image)
+        make_image(loader);
+}
+
+/* --- the ring ----------------------------------------------------------------------------------------------------- */
+
+static void end_image_file(Weights *weights) {
+    if (weights->image_file)
+        image_file_deinit(weights->image_file);
+    free(weights->image_file);
+    weights->image_file = NULL;
+}
+
+/* The image that the ring will read is made by this load. */
+static int begin_image_file(WeightsLoader *loader) {
+    Weights *weights = loader->weights;
+    _cleanup_(freep) size_t *part_bytes = list_part_bytes(loader);
+    _cleanup_(freep) ImageFile *file = calloc(1, sizeof(*file));
+    int r;
+
+    if (!part_bytes || !file)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    r = image_file_init(file, weights->image_path, &weights->image_key, part_bytes, loader->n_matrices, loader->err);
+    if (r)
+        return r;
+    weights->image_file = steal(&file);
+    return image_file_begin(weights->image_file, loader->err);
+}
+
+/* Or the graphs. */
+static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
+    Weights *weights = loader->weights;
+    _cleanup_(freep) RingMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
+    size_t n = 0;
+    uint64_t at_bytes = 0;
+    int r;
+
+    if (!matrices)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < loader->n_matrices; i++) {
+        const size_t len_bytes = loader->matrices[i].image_bytes;
+
+        if (!weights_plan_streams(loader, loader->matrices[i].layer))
+            continue;
+        matrices[n++] = (RingMatrix){
+            .layer = (uint32_t)loader->matrices[i].layer,
+            .part = i,
+            .offset_bytes = image                 ? weights_image_offset_bytes(image, i)
+                            : weights->image_file ? image_file_places(weights->image_file)[i].offset_bytes
+                                                  : at_bytes, /* as they would be in one */
+            .len_bytes = len_bytes,
+        };
+        at_bytes += (len_bytes + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
+    }
+    if (has_graphs(loader)) {
+        r = weights_graphs_new(&weights->graphs, weights->backend, &loader->options->graphs, matrices, n,
+                               loader->options->tracep, loader->err);
+        return r > 0 ? BACKEND_E_MEMORY : r;
+    }
+    r = weights_ring_new(&weights->ring, weights->backend->ops, loader->options->accounts, (uint32_t)loader->n_pinned,
+                         matrices, n, loader->err);
+    return r == WEIGHTS_RING_E_MEMORY ? BACKEND_E_MEMORY : r;
+}
+
+/* An image that is there, or one that is made by this load; where graphs may do without, and the disk has no room for
+ * it, none. */
+static int find_ring_image(WeightsLoader *loader, WeightsImage **imagep) {
+    ErrText *const err = loader->err, why = { "" };
+    int r;
+
+    open_image(loader, imagep);
+    if (*imagep)
+        return 0;
+    loader->err = &why;
+    r = begin_image_file(loader);
+    loader->err = err;
+    if (r == -ENOSPC && has_graphs(loader) && loader->options->graphs.form == GRAPH_FORM_AUTO) {
+        log_info(TOPIC_ENGINE, "%s: its graphs are read from the package: %s", gguf_path(loader->file), why.text);
+        end_image_file(loader->weights);
+        loader->graph_form = GRAPH_FORM_PACKED;
+        return 0;
+    }
+    if (r && err)
+        *err = why;
+    return r;
+}
+
+static int begin_ring(WeightsLoader *loader) {
+    Weights *weights = loader->weights;
+    _cleanup_(weights_image_freep) WeightsImage *image = NULL;
+    int r = has_graphs(loader) ? weights_plan_graph_form(loader) : 0;
+
+    if (r)
+        return r;
+    if (!loader->options->image_path && loader->graph_form != GRAPH_FORM_PACKED)
+        return err_set(loader->err, BACKEND_E_WEIGHTS,
+                       "%s: to be read %s its weights need a cache folder for their image", gguf_path(loader->file),
+                       has_graphs(loader) ? "as materialised graphs" : "layer by layer");
+    if (loader->options->image_path)
+        r = place_image(loader, loader->err);
+    if (!r && loader->graph_form != GRAPH_FORM_PACKED)
+        r = find_ring_image(loader, &image);
+    if (!r && !weights->package_path && !(weights->package_path = strdup(gguf_path(loader->file))))
+        r = err_set(loader->err, -ENOMEM, "out of memory");
+    if (!r && loader->graph_form == GRAPH_FORM_PACKED) {
+        weights->graphs_are_packed = true;
+        weights->package_fd = package_fd(loader->package);
+    }
+    if (!r)
+        r = new_ring(loader, image);
+    if (!r && image)
+        weights->ring_image = steal(&image); /* reads begin when its matrices are there */
+    return r;
+}
+
+/* --- arrival ------------------------------------------------------------------------------------------------------ */
+
+/* A prompt wants a few rows of the embedding, which come first of all; as a whole it is wanted by nobody, unless it is
+ * the head, too. */
+static bool reads_embedding_late(const Weights *weights) {
+    return !weights->hparams->tied && weights->backend->ops->embed_ahead;
+}
+
+/* Of the package come all matrices, but those that the ring finds in an image. */
+static int begin_arrival(WeightsLoader *loader) {
+    Weights *weights = loader->weights;
+    const bool comes_whole = !streams(loader) || weights->image_file ||
+                             (weights->graphs_are_packed && weights_check_layers(loader->options->check));
+    const WeightStreamOptions options = {
+        .fd = package_fd(loader->package),
+        .path = gguf_path(loader->file),
+        .reading = loader->options->reading,
+        .pool = weights->backend->pool,
+        .accounts = loader->options->accounts,
+        .checksum = comes_whole ? weights_check_layers(loader->options->check) : NULL,
+        .heartbeat = loader->options->heartbeat,
+        .disk = weights->limits_all ? &weights->disk : NULL,
+        .tracep = loader->options->tracep,
+    };
+    _cleanup_(freep) StreamMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
+    size_t n = 0;
+
+    if (!matrices)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < loader->n_matrices; i++)
+        if (comes_whole || !weights_plan_streams(loader, loader->matrices[i].layer))
+            matrices[n++] = loader->matrices[i].matrix;
+    loader->comes_whole = comes_whole;
+    weights->was_compared = options.checksum && !weights->image;
+    if (weights->image)
+        weights_image_read_ahead(weights->image, reads_embedding_late(weights) ? 1 : 0,
+                                 options.tracep ? *options.tracep : NULL);
+    return weights_arrival_new(&weights->arrival, weights->backend, &options, matrices, n, weights->image,
+                               weights->image_file, weights->image_writer, loader->err);
+}
+
+int weights_plan(WeightsLoader *loader) {
+    int r = 0;
+
+    if (wants_ring(loader) && (!loader->weights->backend->ops->linear_at || has_graphs(loader)))
+        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: weights-memory: %s", gguf_path(loader->file),
+                       has_graphs(loader) ? "on this device the limit is graphs-memory"
+                                          : "this device wants all weights in memory");
+    r = list_matrices(loader);
+    if (!r)
+        r = plan_memory(loader);
+    if (r)
+        return r;
+    if (streams(loader))
+        r = begin_ring(loader);
+    else if (!wants_ring(loader))
+        use_image(loader);
+    return r ? r : begin_arrival(loader);
+}

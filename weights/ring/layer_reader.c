@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A thread reads, piece by piece, what `layer_slots` says is next. Several pieces are under way at a time, of one layer
+ * or of the next ones, so that the disk has work as long as a slot has room: neither the end of a layer nor that of a
+ * sweep is a gap. Pieces are waited for in the order in which they were asked for, and count as come in that order.
+ *
+ * The mutex is of the slots and the counts. The extent reader and the pieces under way are the thread's alone; the
+ * bytes of a slot are written to without the mutex, and read by whoever holds the layer, when all its pieces have come.
+ *
+ * The file is looked at again when a layer's last piece was read, before the layer counts as read: what was read of one
+ * that has another length or other times by then is not used. Without a name (removed, or replaced by another one as a
+ * package is) it goes on: the open file is the same, and its ctime, which goes with the count of names, is taken anew.
+ */
+#define _GNU_SOURCE
+#include "weights/ring/layer_reader.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/system/thread.h"
+#include "weights/ring/layer_slots.h"
+
+enum {
+    PIECE_BYTES = 2 << 20,
+    DEPTH = 8,   /* pieces that the disk has */
+    WINDOW = 16, /* with those behind them: the disk ends them in its own order, and must not run out meanwhile */
+    REPEAT_NS = 1000000,   /* of wait_for_piece() */
+    RESULT_CHANGED = 1000, /* of a piece, beside those of the extent reader: the file is another one by now */
+    RESULT_DAMAGED,        /* likewise, of a layer's last: the layer is not what it should be */
+};
+
+/* A piece that is under way. */
+typedef struct LayerPiece {
+    Extent extent;
+    LayerSlot *slot;
+    size_t layer; /* that the slot is for as the piece begins; it may be given up meanwhile */
+    size_t index; /* of the layer's pieces */
+    bool is_last; /* of them */
+    bool is_read; /* with `result`; it has come when due_ns has, too */
+    int result;
+    uint64_t due_ns;
+} LayerPiece;
+
+struct LayerReader {
+    char *path;          /* const, as are fd, layers and memory */
+    LayerExtent *layers; /* [n_layers] */
+    uint8_t *memory;     /* [n_slots][slot_bytes], the caller's */
+    size_t slot_bytes;
+    int fd;
+    bool (*is_whole)(void *arg, size_t index, const uint8_t *data);
+    void *arg;
+    ExtentReader *extents; /* the thread's, but for its way */
+    char ways[2][32];      /* const: [is_direct] */
+    /* The thread's. */
+    LayerPiece pieces[WINDOW]; /* a ring */
+    size_t first, n_under_way;
+    struct stat known; /* the file as it was */
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t work; /* for the thread: slots, the circle or is_stopping are others */
+    pthread_cond_t came; /* a piece has */
+    /* Under the mutex. */
+    bool is_stopping;
+    LayerSlots slots;
+    ReadLimiter limiter;
+    LayerReaderCounts counts; /* without the slots' own, and what is under way since busy_ns */
+    uint64_t busy_ns;         /* 0: nothing is under way */
+};
+
+/* --- pieces ------------------------------------------------------------------------------------------------------- */
+
+static size_t pieces_of(const LayerExtent *layer) {
+    return (extent_room_bytes(layer->offset_bytes, layer->len_bytes) + PIECE_BYTES - 1) / PIECE_BYTES;
+}
+
+/* Bytes of a layer before its piece `index`: pieces begin where units of EXTENT_ALIGNMENT do, in file and slot. */
+static uint64_t piece_begin(const LayerExtent *layer, size_t index) {
+    return index ? (uint64_t)index * PIECE_BYTES - layer->offset_bytes % EXTENT_ALIGNMENT : 0;
+}
+
+static uint64_t piece_end(const LayerExtent *layer, size_t index) {
+    const uint64_t end_bytes = piece_begin(layer, index + 1);
+
+    return end_bytes < layer->len_bytes ? end_bytes : layer->len_bytes;
+}
+
+static uint8_t *memory_of(const LayerReader *reader, const LayerSlot *slot) {
+    return reader->memory + (size_t)(slot - reader->slots.slots) * reader->slot_bytes;
+}
+
+/* --- the thread --------------------------------------------------------------------------------------------------- */
+
+static bool is_same_time(struct timespec a, struct timespec b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static int check_file(LayerReader *reader) {
+    struct stat now;
+
+    if (fstat(reader->fd, &now) < 0)
+        return -errno;
+    if (now.st_nlink != reader->known.st_nlink) {
+        reader->known.st_nlink = now.st_nlink;
+        reader->known.st_ctim = now.st_ctim;
+    }
+    return now.st_size == reader->known.st_size && is_same_time(now.st_mtim, reader->known.st_mtim) &&
+                   is_same_time(now.st_ctim, reader->known.st_ctim)
+               ? 0
+               : RESULT_CHANGED;
+}
+
+/* A disk that is slower than it could be has less to be taken back when another layer is wanted. */
+static size_t window_of(const LayerReader *reader) {
+    return reader->limiter.limit.bytes_per_s ? DEPTH : WINDOW;
+}
+
+/* Asks the disk for the next piece, if there is one. Under the mutex, but for the call itself. */
+static bool begin_piece(LayerReader *reader) {
+    LayerPiece *piece = &reader->pieces[(reader->first + reader->n_under_way) % WINDOW];
+    const LayerExtent *layer;
+    size_t index;
+    LayerSlot *slot = layer_slots_begin(&reader->slots, &index);
+    int r;
+
+    if (!slot)
+        return false;
+    layer = &reader->layers[slot->layer];
+    *piece =
+        (LayerPiece){ .slot = slot, .layer = slot->layer, .index = index, .is_last = index + 1 == pieces_of(layer) };
+    piece->extent.offset_bytes = layer->offset_bytes + piece_begin(layer, index);
+    piece->extent.len_bytes = (size_t)(piece_end(layer, index) - piece_begin(layer, index));
+    piece->extent.buffer = memory_of(reader, slot) + index * PIECE_BYTES;
+    piece->due_ns = read_limiter_ask(&reader->limiter, piece->extent.len_bytes);
+    if (!reader->n_under_way++)
+        reader->busy_ns = clock_now_ns();
+    pthread_mutex_unlock(&reader->mutex);
+    r = extent_reader_submit(reader->extents, &piece->extent, NULL);
+    piece->is_read = r != 0;
+    piece->result = r;
+    pthread_mutex_lock(&reader->mutex);
+    return true;
+}
+
+static const uint8_t *data_of(const LayerReader *reader, const LayerSlot *slot, size_t layer) {
+    return memory_of(reader, slot) + reader->layers[layer].offset_bytes % EXTENT_ALIGNMENT;
+}
+
+/* Pieces are waited for in their order, so that all of the layer is there. */
+static int check_layer(const LayerReader *reader, const LayerPiece *piece) {
+    const uint8_t *data = data_of(reader, piece->slot, piece->layer);
+
+    return !reader->is_whole || reader->is_whole(reader->arg, piece->layer, data) ? 0 : RESULT_DAMAGED;
+}
+
+static void read_piece(LayerReader *reader, LayerPiece *piece) {
+    pthread_mutex_unlock(&reader->mutex);
+    piece->result = extent_reader_wait(reader->extents, &piece->extent, NULL);
+    if (!piece->result && piece->is_last)
+        piece->result = check_file(reader);
+    if (!piece->result && piece->is_last)
+        piece->result = check_layer(reader, piece);
+    piece->is_read = true;
+    pthread_mutex_lock(&reader->mutex);
+}
+
+static void end_piece(LayerReader *reader, const LayerPiece *piece) {
+    reader->first = (reader->first + 1) % WINDOW;
+    if (!--reader->n_under_way) {
+        reader->counts.reading_ns += clock_now_ns() - reader->busy_ns;
+        reader->busy_ns = 0;
+    }
+    if (!piece->result) {
+        reader->counts.read_bytes += piece->extent.len_bytes;
+        reader->counts.n_reads++;
+    }
+    layer_slots_came(&reader->slots, piece->slot, piece->index, piece->result);
+    pthread_cond_broadcast(&reader->came);
+}
+
+static struct timespec time_of(uint64_t ns) {
+    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+}
+
+static void *read_main(void *arg) {
+    LayerReader *reader = arg;
+
+    pthread_mutex_lock(&reader->mutex);
+    while (!reader->is_stopping) {
+        LayerPiece *piece = &reader->pieces[reader->first];
+
+        if (reader->n_under_way < window_of(reader) && begin_piece(reader))
+            continue;
+        if (!reader->n_under_way) {
+            pthread_cond_wait(&reader->work, &reader->mutex);
+        } else if (!piece->is_read) {
+            read_piece(reader, piece);
+        } else if (piece->due_ns > read_limiter_now(&reader->limiter)) {
+            const struct timespec due = time_of(piece->due_ns);
+
+            pthread_cond_timedwait(&reader->work, &reader->mutex, &due);
+        } else {
+            end_piece(reader, piece);
+        }
+    }
+    pthread_mutex_unlock(&reader->mutex);
+    /* Here, for the kernel gives up what a thread has asked of a ring when that thread ends. */
+    extent_reader_free(reader->extents);
+    return NULL;
+}
+
+/* --- object ------------------------------------------------------------------------------------------------------- */
+
+/* Waits for the pieces under way, and no longer. */
+LayerReader *layer_reader_free(LayerReader *reader) {
+    if (!reader)
+        return NULL;
+    if (reader->has_thread) {
+        pthread_mutex_lock(&reader->mutex);
+        reader->is_stopping = true;
+        pthread_cond_signal(&reader->work);
+        pthread_mutex_unlock(&reader->mutex);
+        pthread_join(reader->thread, NULL);
+    } else {
+        extent_reader_free(reader->extents);
+    }
+    pthread_cond_destroy(&reader->work);
+    pthread_cond_destroy(&reader->came);
+    pthread_mutex_destroy(&reader->mutex);
+    layer_slots_deinit(&reader->slots);
+    free(reader->layers);
+    free(reader->path);
+    free(reader);
+    return NULL;
+}
+
+static int check_options(const LayerReaderOptions *options, ErrText *err) {
+    const uint64_t end_of_files = INT64_MAX - EXTENT_ALIGNMENT;
+
+    if (!options->n_layers || options->n_slots < 2 || options->n_slots > LAYER_SLOTS_MAX)
+        return err_set(err, -EINVAL, "%s: %zu slots for %zu layers: 2 to %d slots are possible", options->path,
+                       options->n_slots, options->n_layers, LAYER_SLOTS_MAX);
+    if ((uintptr_t)options->slots % EXTENT_ALIGNMENT || options->slot_bytes % EXTENT_ALIGNMENT)
+        return err_set(err, -EINVAL, "%s: slots of %zu bytes that are not aligned to %d", options->path,
+                       options->slot_bytes, EXTENT_ALIGNMENT);
+    for (size_t i = 0; i < options->n_layers; i++) {
+        const LayerExtent *layer = &options->layers[i];
+
+        if (!layer->len_bytes || layer->offset_bytes > end_of_files ||
+            layer->len_bytes > end_of_files - layer->offset_bytes ||
+            extent_room_bytes(layer->offset_bytes, layer->len_bytes) > options->slot_bytes)
+            return err_set(err, -EINVAL, "%s: layer %u: %zu bytes at %" PRIu64 " are not for a slot of %zu bytes",
+                           options->path, layer->number, layer->len_bytes, layer->offset_bytes, options->slot_bytes);
+    }
+    return 0;
+}
+
+static int copy_options(LayerReader *reader, const LayerReaderOptions *options) {
+    reader->fd = options->fd;
+    reader->is_whole = options->is_whole;
+    reader->arg = options->arg;
+    reader->memory = options->slots;
+    reader->slot_bytes = options->slot_bytes;
+    read_limiter_init(&reader->limiter, options->limit, NULL, NULL);
+    reader->path = strdup(options->path);
+    reader->layers = calloc(options->n_layers, sizeof(reader->layers[0]));
+    if (!reader->path || !reader->layers || layer_slots_init(&reader->slots, options->n_layers, options->n_slots))
+        return -ENOMEM;
+    for (size_t i = 0; i < options->n_layers; i++) {
+        reader->layers[i] = options->layers[i];
+        reader->slots.layers[i].n_pieces = pieces_of(&options->layers[i]);
+    }
+    return fstat(reader->fd, &reader->known) < 0 ? -errno : 0;
+}
+
+static int open_extents(LayerReader *reader, ExtentWay way, ErrText *err) {
+    const ExtentReaderOptions options = { .way = way, .depth = DEPTH, .piece_bytes = PIECE_BYTES };
+    int r = extent_reader_new(&reader->extents, reader->fd, reader->path, &options, err);
+
+    if (r)
+        return r == EXTENT_E_REFUSED ? -EOPNOTSUPP : r;
+    snprintf(reader->ways[0], sizeof(reader->ways[0]), "%s", extent_reader_way(reader->extents));
+    snprintf(reader->ways[1], sizeof(reader->ways[1]), "%s, direct", extent_reader_way(reader->extents));
+    return 0;
+}
+
+/**
+ * layer_reader_new() - reads of the first layers, as many as there are slots, begin at once
+ * @options: what it points to is copied, but for the slots, which are the reader's until layer_reader_free()
+ *
+ * Memory: some 10 KB, a ring of 8 entries or 4 threads, and a thread that needs little stack. Nothing is locked in
+ * memory but by the kernel, while it reads.
+ * Return: 0; -EINVAL: options that cannot be, with a text; -EOPNOTSUPP: the way that was asked for by name is not
+ * there; -errno.
+ */
+int layer_reader_new(LayerReader **readerp, const LayerReaderOptions *options, ErrText *err) {
+    _cleanup_(layer_reader_freep) LayerReader *reader = NULL;
+    pthread_condattr_t monotonic;
+    int r = check_options(options, err);
+
+    if (r)
+        return r;
+    reader = calloc(1, sizeof(*reader));
+    if (!reader)
+        return err_set(err, -ENOMEM, "%s: out of memory", options->path);
+    pthread_mutex_init(&reader->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&reader->work, &monotonic);
+    pthread_cond_init(&reader->came, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    r = copy_options(reader, options);
+    if (r)
+        return err_set(err, r, "%s: %s", options->path, strerror(-r));
+    r = open_extents(reader, options->way, err);
+    if (r)
+        return r;
+    r = thread_start(&reader->thread, "layer-reader", read_main, reader);
+    if (r)
+        return err_set(err, r, "%s: cannot start the thread that reads layers: %s", options->path, strerror(-r));
+    reader->has_thread = true;
+    *readerp = steal(&reader);
+    return 0;
+}
+
+const char *layer_reader_way(const LayerReader *reader) {
+    return reader->ways[extent_reader_is_direct(reader->extents)];
+}
+
+LayerReaderCounts layer_reader_counts(const LayerReader *reader) {
+    LayerReader *shared = (LayerReader *)reader;
+    LayerReaderCounts counts;
+
+    pthread_mutex_lock(&shared->mutex);
+    counts = shared->counts;
+    counts.n_in_vain = shared->slots.n_in_vain;
+    if (shared->busy_ns)
+        counts.reading_ns += clock_now_ns() - shared->busy_ns;
+    pthread_mutex_unlock(&shared->mutex);
+    return counts;
+}
+
+void layer_reader_set_limit(LayerReader *reader, ReadLimit limit) {
+    pthread_mutex_lock(&reader->mutex);
+    read_limiter_set(&reader->limiter, limit);
+    pthread_mutex_unlock(&reader->mutex);
+}
+
+/* --- who computes ------------------------------------------------------------------------------------------------- */
+
+static int tell_failure(const LayerReader *reader, const LayerSlot *slot, ErrText *err) {
+    const LayerExtent *layer = &reader->layers[slot->layer];
+
+    switch (slot->result) {
+    case EXTENT_E_SHORT:
+        return err_set(err, LAYER_READER_E_FILE,
+                       "%s: layer %u: the file ends before byte %" PRIu64
+                       ": it was cut short; copy it again, or import the model again",
+                       reader->path, layer->number, layer->offset_bytes + layer->len_bytes);
+    case RESULT_CHANGED:
+        return err_set(err, LAYER_READER_E_FILE,
+                       "%s: layer %u: the file was changed while it was in use; load the model again", reader->path,
+                       layer->number);
+    case RESULT_DAMAGED:
+        return err_set(err, LAYER_READER_E_FILE,
+                       "%s: layer %u is not as it was written: the file is damaged; load the model again, which makes "
+                       "it anew",
+                       reader->path, layer->number);
+    default:
+        assert(slot->result < 0);
+        return err_set(err, slot->result,
+                       "%s: layer %u: cannot read at byte %" PRIu64
+                       ": %s; try again, and if that fails look at the disk and import the model again",
+                       reader->path, layer->number, layer->offset_bytes + piece_begin(layer, slot->failed_piece),
+                       strerror(-slot->result));
+    }
+}
+
+/* Until a piece of the layer has come, or has failed. Where the layer is in no slot and nothing is under way, whatever
+ * keeps the slots may be for users that have gone: a millisecond of waiting is as good as another call then, so that
+ * how long they are kept does not depend on how long each call may last. */
+static void wait_for_piece(LayerReader *reader, size_t index, uint64_t wait_ns) {
+    const uint64_t now_ns = clock_now_ns(), until_ns = wait_ns < UINT64_MAX - now_ns ? now_ns + wait_ns : UINT64_MAX;
+    const SlotLayer *layer = &reader->slots.layers[index];
+    const uint64_t n_came = layer->n_came;
+    int n_repeats = 0;
+
+    while (layer->n_came == n_came && !layer_slots_ended(&reader->slots, index)) {
+        const bool repeats = layer->slot == LAYER_SLOTS_NONE && !reader->busy_ns && n_repeats <= LAYER_SLOTS_STALE_ASKS;
+        const uint64_t repeat_ns = clock_now_ns() + REPEAT_NS;
+        const bool is_last = !repeats || repeat_ns >= until_ns;
+        const struct timespec until = time_of(is_last ? until_ns : repeat_ns);
+
+        if (pthread_cond_timedwait(&reader->came, &reader->mutex, &until) != ETIMEDOUT) {
+            n_repeats = 0; /* a piece of another layer */
+        } else if (is_last) {
+            return;
+        } else {
+            n_repeats++;
+            (void)layer_slots_ask(&reader->slots, index);
+            pthread_cond_signal(&reader->work);
+        }
+    }
+}
+
+/**
+ * layer_reader_hold() - hold a layer in its slot
+ * @index:   of the layers
+ * @wait_ns: how long at most; 0: only look, and have it read
+ * @datap:   out: its first byte, at the place in a unit of EXTENT_ALIGNMENT that it has in the file, and all others
+ *           behind it
+ *
+ * Each success wants a layer_reader_release(). While every slot is held no other layer comes. Callers that want
+ * different layers in turns all get theirs: what one of them waits for is not given up for another (layer_slots).
+ * Who reads ahead of an error may have met it before the call: it is told once, by the next call for that layer, and
+ * the call after that reads again. What is in other slots stays good.
+ * Return: 0; LAYER_READER_E_WAITING, without a text; LAYER_READER_E_FILE; -errno of the read.
+ */
+int layer_reader_hold(LayerReader *reader, size_t index, uint64_t wait_ns, const uint8_t **datap, ErrText *err) {
+    LayerSlot *slot;
+    int r = 0;
+
+    assert(index < reader->slots.n_layers);
+    pthread_mutex_lock(&reader->mutex);
+    slot = layer_slots_ask(&reader->slots, index);
+    if (!slot) {
+        pthread_cond_signal(&reader->work);
+        if (wait_ns)
+            wait_for_piece(reader, index, wait_ns);
+        slot = layer_slots_ended(&reader->slots, index);
+    }
+    if (!slot) {
+        r = LAYER_READER_E_WAITING;
+    } else if (slot->result) {
+        r = tell_failure(reader, slot, err);
+        layer_slots_told(&reader->slots, slot);
+    } else {
+        layer_slots_hold(&reader->slots, slot);
+        *datap = data_of(reader, slot, index);
+    }
+    pthread_cond_signal(&reader->work);
+    pthread_mutex_unlock(&reader->mutex);
+    return r;
+}
+
+void layer_reader_release(LayerReader *reader, size_t index) {
+    assert(index < reader->slots.n_layers);
+    pthread_mutex_lock(&reader->mutex);
+    layer_slots_release(&reader->slots, index);
+    pthread_cond_signal(&reader->work);
+    pthread_mutex_unlock(&reader->mutex);
+}

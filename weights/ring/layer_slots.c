@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Layers are used in a circle. `next` is the one that is expected to be asked for, and how soon a layer is needed is
+ * how far behind `next` it lies; the one that was used last is needed last. A layer that is in no slot gets one that is
+ * empty, or that of a layer needed later. So a slot that is released gets the first layer of the circle that is in
+ * none, and with a slot for every layer none ever gives way.
+ *
+ * Who asks for another layer than `next` turns the circle there. A step that made way for another asks where it had
+ * stopped, and the other where it goes on: layers that somebody waits for are kept, else the two would take each
+ * other's half-read layers away for ever. They are read before all that is read ahead, what was asked for last first,
+ * and get slots in the order in which they were asked for first. When such a layer is whole, and others have asked
+ * LAYER_SLOTS_STALE_ASKS times since but nobody for it, whoever wanted it has gone (cancelled) or makes way for long,
+ * and it is kept no longer.
+ */
+#include "weights/ring/layer_slots.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int layer_slots_init(LayerSlots *slots, size_t n_layers, size_t n_slots) {
+    assert(n_layers && n_slots && n_slots <= LAYER_SLOTS_MAX);
+    memset(slots, 0, sizeof(*slots));
+    slots->layers = calloc(n_layers, sizeof(slots->layers[0]));
+    if (!slots->layers)
+        return -ENOMEM;
+    slots->n_layers = n_layers;
+    slots->n_slots = n_slots;
+    for (size_t i = 0; i < n_layers; i++)
+        slots->layers[i].slot = LAYER_SLOTS_NONE;
+    for (size_t i = 0; i < n_slots; i++)
+        slots->slots[i].layer = LAYER_SLOTS_NONE;
+    return 0;
+}
+
+void layer_slots_deinit(LayerSlots *slots) {
+    free(slots->layers);
+    slots->layers = NULL;
+}
+
+/* --- slots -------------------------------------------------------------------------------------------------------- */
+
+static size_t distance(const LayerSlots *slots, size_t layer) {
+    return (layer + slots->n_layers - slots->next) % slots->n_layers;
+}
+
+static bool has_ended(const LayerSlots *slots, const LayerSlot *slot) {
+    return slot->result || slot->n_there == slots->layers[slot->layer].n_pieces;
+}
+
+static bool is_stale(const LayerSlots *slots, const SlotLayer *layer, uint64_t since) {
+    return slots->asks - (layer->asked > since ? layer->asked : since) > LAYER_SLOTS_STALE_ASKS;
+}
+
+static bool is_kept(const LayerSlots *slots, const LayerSlot *slot) {
+    const SlotLayer *layer = &slots->layers[slot->layer];
+
+    return slot->n_holds || (layer->asked && !(has_ended(slots, slot) && is_stale(slots, layer, slot->ended)));
+}
+
+/* Reads that are under way for it must end before it is another's. */
+static void give_up(LayerSlots *slots, LayerSlot *slot) {
+    SlotLayer *layer = &slots->layers[slot->layer];
+
+    assert(!slot->n_holds);
+    slots->n_in_vain += !slot->result && !slot->was_held && slot->n_there == layer->n_pieces;
+    layer->slot = LAYER_SLOTS_NONE;
+    layer->asked = 0;
+    *slot = (LayerSlot){ .layer = LAYER_SLOTS_NONE, .n_under_way = slot->n_under_way };
+}
+
+/* An empty slot, or that of a layer that is needed later. False: not now. */
+static bool give_slot(LayerSlots *slots, size_t index) {
+    SlotLayer *layer = &slots->layers[index];
+    LayerSlot *found = NULL;
+
+    for (size_t i = 0; i < slots->n_slots; i++) {
+        LayerSlot *slot = &slots->slots[i];
+
+        if (slot->layer == LAYER_SLOTS_NONE) {
+            found = slot;
+            if (!slot->n_under_way)
+                break;
+        } else if (!(found && found->layer == LAYER_SLOTS_NONE) && !is_kept(slots, slot) &&
+                   (layer->asked || distance(slots, slot->layer) > distance(slots, index)) &&
+                   (!found || distance(slots, slot->layer) > distance(slots, found->layer))) {
+            found = slot;
+        }
+    }
+    if (!found)
+        return false;
+    if (found->layer != LAYER_SLOTS_NONE)
+        give_up(slots, found);
+    if (found->n_under_way)
+        return false;
+    *found = (LayerSlot){ .layer = index };
+    layer->slot = (size_t)(found - slots->slots);
+    return true;
+}
+
+/* Of those that are waited for and in no slot, the one that was asked for first. */
+static size_t first_without(LayerSlots *slots) {
+    size_t first = LAYER_SLOTS_NONE;
+
+    for (size_t i = 0; i < slots->n_layers; i++) {
+        SlotLayer *layer = &slots->layers[i];
+
+        if (!layer->asked || layer->slot != LAYER_SLOTS_NONE)
+            continue;
+        if (is_stale(slots, layer, 0))
+            layer->asked = 0;
+        else if (first == LAYER_SLOTS_NONE || layer->since < slots->layers[first].since)
+            first = i;
+    }
+    return first;
+}
+
+/* False: one that is waited for gets its slot as soon as the reads of another have ended. */
+static bool give_slots(LayerSlots *slots) {
+    size_t index;
+
+    while ((index = first_without(slots)) != LAYER_SLOTS_NONE)
+        if (!give_slot(slots, index))
+            break;
+    for (size_t i = 0; index != LAYER_SLOTS_NONE && i < slots->n_slots; i++)
+        if (slots->slots[i].layer == LAYER_SLOTS_NONE)
+            return false;
+    for (size_t i = 0; index == LAYER_SLOTS_NONE && i < slots->n_layers; i++) {
+        const size_t ahead = (slots->next + i) % slots->n_layers;
+        const SlotLayer *layer = &slots->layers[ahead];
+
+        if (layer->slot == LAYER_SLOTS_NONE && !layer->has_failed && !give_slot(slots, ahead))
+            break;
+    }
+    return true;
+}
+
+/* --- who uses them ------------------------------------------------------------------------------------------------ */
+
+LayerSlot *layer_slots_ended(LayerSlots *slots, size_t layer) {
+    const size_t slot = slots->layers[layer].slot;
+
+    return slot != LAYER_SLOTS_NONE && has_ended(slots, &slots->slots[slot]) ? &slots->slots[slot] : NULL;
+}
+
+LayerSlot *layer_slots_ask(LayerSlots *slots, size_t index) {
+    SlotLayer *layer = &slots->layers[index];
+    LayerSlot *slot = layer_slots_ended(slots, index);
+
+    slots->asks++;
+    if (slot)
+        return slot;
+    if (!layer->asked)
+        layer->since = slots->asks;
+    layer->asked = slots->asks;
+    layer->has_failed = false;
+    slots->next = index;
+    return NULL;
+}
+
+void layer_slots_hold(LayerSlots *slots, LayerSlot *slot) {
+    assert(has_ended(slots, slot) && !slot->result);
+    slot->n_holds++;
+    slot->was_held = true;
+    slots->layers[slot->layer].asked = 0;
+    slots->next = (slot->layer + 1) % slots->n_layers;
+}
+
+void layer_slots_release(LayerSlots *slots, size_t layer) {
+    const size_t slot = slots->layers[layer].slot;
+
+    assert(slot != LAYER_SLOTS_NONE && slots->slots[slot].n_holds);
+    slots->slots[slot].n_holds--;
+}
+
+void layer_slots_told(LayerSlots *slots, LayerSlot *slot) {
+    assert(slot->result);
+    slots->layers[slot->layer].has_failed = true;
+    slots->next = slot->layer;
+    give_up(slots, slot);
+}
+
+/* --- who reads into them ------------------------------------------------------------------------------------------ */
+
+/* Whether a layer's pieces go before those of another: what is waited for, as asked for last; then the circle. */
+static bool goes_before(const LayerSlots *slots, size_t a, size_t b) {
+    const uint64_t asked_a = slots->layers[a].asked, asked_b = slots->layers[b].asked;
+
+    return asked_a != asked_b ? asked_a > asked_b : distance(slots, a) < distance(slots, b);
+}
+
+LayerSlot *layer_slots_begin(LayerSlots *slots, size_t *piecep) {
+    LayerSlot *first = NULL;
+
+    if (!give_slots(slots))
+        return NULL; /* what is read now would be in its way */
+    for (size_t i = 0; i < slots->n_slots; i++) {
+        LayerSlot *slot = &slots->slots[i];
+
+        if (slot->layer != LAYER_SLOTS_NONE && !slot->result && slot->n_begun < slots->layers[slot->layer].n_pieces &&
+            (!first || goes_before(slots, slot->layer, first->layer)))
+            first = slot;
+    }
+    if (!first)
+        return NULL;
+    first->n_under_way++;
+    *piecep = first->n_begun++;
+    return first;
+}
+
+void layer_slots_came(LayerSlots *slots, LayerSlot *slot, size_t piece, int result) {
+    assert(slot->n_under_way);
+    slot->n_under_way--;
+    if (slot->layer == LAYER_SLOTS_NONE || slot->result)
+        return;
+    if (result) {
+        slot->result = result;
+        slot->failed_piece = piece;
+    } else {
+        slot->n_there++;
+        slots->layers[slot->layer].n_came++;
+    }
+    if (has_ended(slots, slot))
+        slot->ended = slots->asks;
+}

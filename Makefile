@@ -159,9 +159,9 @@ PROTO_SRC := $(call src,proto)
 CLIENT_SRC := $(call src,client)
 CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,$(call rooms,client/ctl)))
 DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,$(call rooms,daemon)))
-TRAIN_SRC := $(filter-out train/coordgen_train_exit.c,$(call src,train))
-EVAL_SRC := $(filter-out eval/coordgen_eval.c,$(call src,eval))
-BENCH_SRC := $(filter-out bench/coordgen_bench.c,$(call src,bench))
+TRAIN_SRC := $(filter-out tools/train/coordgen_train_exit.c,$(call src,$(call rooms,tools/train)))
+EVAL_SRC := $(filter-out tools/eval/coordgen_eval.c,$(call src,$(call rooms,tools/eval)))
+BENCH_SRC := $(filter-out tools/bench/coordgen_bench.c,$(call src,$(call rooms,tools/bench)))
 
 LIB_BASE := $(OBJ)/libbase.a
 LIB_CORE := $(OBJ)/libcore.a
@@ -213,7 +213,7 @@ $(OBJ)/gen/%_bytes.inc: %.txt
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
 $(OBJ)/importer/calibration_text.o: $(OBJ)/gen/importer/calibration_bytes.inc
-$(OBJ)/eval/quantization_check.o: $(OBJ)/gen/eval/sample_bytes.inc
+$(OBJ)/tools/eval/quality/quantization_check.o: $(OBJ)/gen/tools/eval/quality/sample_bytes.inc
 
 define archive
 	@mkdir -p $(@D)
@@ -241,17 +241,17 @@ $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LI
 	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_EVAL) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-eval: $(OBJ)/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-train-exit: $(OBJ)/train/coordgen_train_exit.o $(LIB_TRAIN) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-train-exit: $(OBJ)/tools/train/coordgen_train_exit.o $(LIB_TRAIN) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(CORE_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-bench: $(OBJ)/bench/coordgen_bench.o $(LIB_BENCH) $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-bench: $(OBJ)/tools/bench/coordgen_bench.o $(LIB_BENCH) $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \
-            $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(wildcard eval/coordgen_eval.c),coordgen-eval) \
-            $(if $(wildcard bench/coordgen_bench.c),coordgen-bench) \
-            $(if $(wildcard train/coordgen_train_exit.c),coordgen-train-exit))
+            $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(wildcard tools/eval/coordgen_eval.c),coordgen-eval) \
+            $(if $(wildcard tools/bench/coordgen_bench.c),coordgen-bench) \
+            $(if $(wildcard tools/train/coordgen_train_exit.c),coordgen-train-exit))
 
 # --- client library --------------------------------------------------------------------------------------------------
 # One relocatable object of the client and what it uses below it; in the static library only the public names stay

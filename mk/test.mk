@@ -116,7 +116,7 @@ bench: all bench-programs
 	@$(BUILD)/bin/coordgen-bench floor --model "$(or $(MODEL),$$(tools/fetch-model --quiet smollm2-135m))"
 	@$(BUILD)/bin/bench-kernels
 	@tools/bench-models --build $(BUILD) $(if $(MODELS),--models '$(MODELS)') $(if $(PLOTS),--plot-dir '$(PLOTS)')
-	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')
+	@tools/bench-service --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')
 	@$(BUILD)/bin/bench-layouts --csv
 	$(if $(COORDGEN_DATA),@tools/bench-spec --build $(BUILD) --data '$(COORDGEN_DATA)' $(if $(MODELS),--models '$(MODELS)') \
 		$(if $(PLOTS),--plot-dir '$(PLOTS)'))

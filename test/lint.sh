@@ -65,7 +65,7 @@ mapfile -t sources < <(pick '\.(c|h|inc)$')
 strip_sources "${sources[@]}"
 mapfile -t library < <(pick '^(base|quant|model|text|backends|scheduler|weights|spec|engine|importer|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
 mapfile -t programs < <(printf '%s\n' "${sources[@]}" | grep -v '^test/')
-mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/|test/fuzz/run-fuzz|test/run-check)' |
+mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/[^/]*$|test/fuzz/run-fuzz|test/run-check)' |
     grep -vE '^test/golden/|\.bin$')
 
 # --- the direction of includes ------------------------------------------------------------------------------------
@@ -83,16 +83,16 @@ declare -A sees=(
     [proto]="base proto"
     [client]="base proto client"
     [importer]="base quant model backends/numeric text backends scheduler weights engine importer"
-    [client/ctl]="base proto client client/ctl quant model importer eval"
+    [client/ctl]="base proto client client/ctl quant model importer tools/eval"
     [daemon]="base quant model backends/numeric text backends scheduler weights spec engine importer proto daemon"
-    [train]="base quant model backends/numeric text backends scheduler weights spec engine importer train"
-    [eval]="base quant model backends/numeric text backends scheduler weights spec engine importer eval"
-    [bench]="base quant model backends/numeric text backends scheduler weights spec engine importer eval bench"
+    [tools/train]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/train"
+    [tools/eval]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/eval"
+    [tools/bench]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/eval tools/bench"
 )
 # folder_of NAME PATH: sets the variable, for a process an include takes most of the time otherwise
 folder_of() {
     case $2 in
-    client/ctl/* | backends/numeric/*)
+    client/ctl/* | backends/numeric/* | tools/*/*)
         local room=${2#*/}
         printf -v "$1" %s "${2%%/*}/${room%%/*}"
         ;;
@@ -154,7 +154,7 @@ done
 
 # --- licence --------------------------------------------------------------------------------------------------------
 # Within the first two lines, behind a "#!" perhaps.
-mapfile -t licensed < <(pick '\.(c|h|inc|proto|py|sh|mk|map|conf|socket|in|1|catalog)$|^(Makefile|\.ci/run|tools/[^/.]*|packaging/completions/.*|test/(run-check|integration/run|fuzz/(run-fuzz|make-frame-seeds|make-jinja-seeds)))$' |
+mapfile -t licensed < <(pick '\.(c|h|inc|proto|py|sh|mk|map|conf|socket|in|1|catalog)$|^(Makefile|\.ci/run|tools/[^/.]+|packaging/completions/.*|test/(run-check|integration/run|fuzz/(run-fuzz|make-frame-seeds|make-jinja-seeds)))$' |
     grep -vE '^test/(golden|fuzz/corpus)/')
 while read -r file; do
     report licence "$file" 1 "no line 'SPDX-License-Identifier: Apache-2.0' at the beginning"
@@ -162,7 +162,7 @@ done < <(awk 'FNR <= 2 && /SPDX-License-Identifier: Apache-2.0$/ { has[FILENAME]
     END { for (i = 1; i < ARGC; i++) if (!has[ARGV[i]]) print ARGV[i] }' "${licensed[@]}")
 
 # --- calls ----------------------------------------------------------------------------------------------------------
-mains='^(daemon/coordgend|client/ctl/coordgenctl|eval/coordgen_eval|bench/coordgen_bench|train/coordgen_train_exit)\.c$'
+mains='^(daemon/coordgend|client/ctl/coordgenctl|tools/eval/coordgen_eval|tools/bench/coordgen_bench|tools/train/coordgen_train_exit)\.c$'
 mapfile -t no_mains < <(printf '%s\n' "${library[@]}" | grep -vE "$mains")
 search exit '\b(exit|_exit|_Exit|quick_exit|abort)\s*\(' 'library code reports an error, it never ends the process' "${no_mains[@]}"
 search unbounded '\b(strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strncpy|strncat|sscanf|scanf|alloca)\s*\(' \

@@ -30,7 +30,7 @@
 #include "quant/rounding/round.h"
 #include "quant/rounding/rounding_error.h"
 #include "quant/rounding/scale_search.h"
-#include "bench/machine.h"
+#include "tools/bench/machine.h"
 
 enum {
     N = 64,            /* channels */

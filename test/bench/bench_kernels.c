@@ -21,8 +21,8 @@
 #include "backends/cpu/rows/row_ops.h"
 #include "base/cleanup.h"
 #include "base/system/cpu.h"
-#include "bench/machine.h"
-#include "bench/peak.h"
+#include "tools/bench/machine.h"
+#include "tools/bench/peak.h"
 #include "backends/numeric/exp_row.h"
 #include "quant/format/pack.h"
 

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/files/page_cache.h"
-#include "bench/machine.h"
+#include "tools/bench/machine.h"
 #include "weights/ring/layer_reader.h"
 
 enum {

@@ -21,7 +21,7 @@
 #include "test/bench/instruction_count.h"
 #include "test/bench/layout.h"
 #include "test/bench/layout_report.h"
-#include "bench/machine.h"
+#include "tools/bench/machine.h"
 
 enum {
     ROUNDS_MAX = 101,

@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "base/files/page_cache.h"
 #include "base/system/thread.h"
-#include "bench/machine.h"
+#include "tools/bench/machine.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
 

@@ -14,7 +14,7 @@
 #include "quant/format/pack.h"
 #include "test/bench/int4_int8.h"
 #include "test/bench/kquant.h"
-#include "bench/machine.h"
+#include "tools/bench/machine.h"
 
 enum {
     K_TILES = LAYOUT_K / INT8_TILE_INPUTS,

@@ -553,7 +553,7 @@ class BenchModels(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         floor, kernels, models, service, layouts = (run.stdout.rindex(word) for word in (
             'bin/coordgen-bench floor --model "x.gguf"', "bin/bench-kernels", "tools/bench-models --build",
-            "tools/bench --build", "bin/bench-layouts --csv"))
+            "tools/bench-service --build", "bin/bench-layouts --csv"))
         self.assertTrue(floor < kernels < models < service < layouts)
         self.assertIn("--plot-dir 'some/folder'", run.stdout[models:service])
         self.assertNotIn("bench-spec", run.stdout)
@@ -575,7 +575,7 @@ class BenchModels(unittest.TestCase):
 class BenchService(unittest.TestCase):
     def test_computes_what_it_counts(self):
         """The same prompt again and again: if any of it came from the service's memory of the one before, it would fail."""
-        run = subprocess.run([TOP / "tools/bench", "--build", BUILD, "--model", MODEL, "--prompt", "200,8", "--repeat", "3"],
+        run = subprocess.run([TOP / "tools/bench-service", "--build", BUILD, "--model", MODEL, "--prompt", "200,8", "--repeat", "3"],
                              capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600 * SLOW)
         self.assertEqual(run.returncode, 0, run.stderr)
         head, *rows = (line.split(",") for line in run.stdout.splitlines())

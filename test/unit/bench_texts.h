@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/report.h"
+#include "tools/bench/report.h"
 
 /* The caller frees it. */
 static inline char *bench_written(const BenchReport *report, void (*fn)(const BenchReport *report, FILE *file)) {

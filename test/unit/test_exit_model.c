@@ -22,7 +22,7 @@
 #include "engine/generation.h"
 #include "test/unit/golden_hash.h"
 #include "test/unit/real_model.h"
-#include "train/exit_training.h"
+#include "tools/train/exit_training.h"
 
 enum {
     OUTPUT = 40

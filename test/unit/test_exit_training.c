@@ -22,11 +22,11 @@
 #include "engine/engine_private.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/tiny_engine.h"
-#include "train/exit_loss.h"
-#include "train/exit_quality.h"
-#include "train/exit_refine.h"
-#include "train/exit_ridge.h"
-#include "train/exit_watch.h"
+#include "tools/train/exit_loss.h"
+#include "tools/train/exit_quality.h"
+#include "tools/train/exit_refine.h"
+#include "tools/train/exit_ridge.h"
+#include "tools/train/exit_watch.h"
 
 static char folder[] = "/tmp/coordgen-train-XXXXXX";
 

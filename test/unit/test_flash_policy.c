@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "bench/flash_policy.h"
+#include "tools/bench/speculation/flash_policy.h"
 
 static uint32_t bit_of(const char *name) {
     for (uint32_t i = 0; i < FLASH_POLICIES_MAX; i++)

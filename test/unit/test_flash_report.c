@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "bench/flash_report.h"
+#include "tools/bench/speculation/flash_report.h"
 
 enum {
     N_POLICIES = 2,

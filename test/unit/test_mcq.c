@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/files/file_io.h"
-#include "eval/mcq.h"
-#include "eval/scorer.h"
+#include "tools/eval/quality/mcq.h"
+#include "tools/eval/quality/scorer.h"
 #include "test/unit/direct_score.h"
 #include "test/unit/real_model.h"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "test/unit/bench_texts.h"
-#include "bench/spec_mode.h"
+#include "tools/bench/speculation/spec_mode.h"
 
 enum {
     OURS = MOBILE_TABLE_ROWS - 1,

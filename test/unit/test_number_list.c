@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "bench/number_list.h"
+#include "tools/bench/number_list.h"
 
 static void test_number_list_one(void **state) {
     static const char *const wrong[] = { "", "4", "11", "7x", "7,8", "-7", "99999999999999999999" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The loops of bench/peak: each kernel has the peak of its own instructions, and the machine runs those that it has. */
+/* The loops of tools/bench/peak: each kernel has the peak of its own instructions, and the machine runs those that it has. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "backends/cpu/int8/int8_product.h"
 #include "backends/cpu/rows/row_ops.h"
 #include "base/system/cpu.h"
-#include "bench/peak.h"
+#include "tools/bench/peak.h"
 
 /* What the portable kernels are compiled to is the compiler's: they may have none. */
 static void test_peak_of_every_kernel(void **state) {

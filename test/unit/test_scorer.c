@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "eval/scorer.h"
+#include "tools/eval/quality/scorer.h"
 #include "test/unit/direct_score.h"
 #include "test/unit/real_model.h"
 

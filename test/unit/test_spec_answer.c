@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "bench/spec_answer.h"
+#include "tools/bench/speculation/spec_answer.h"
 #include "test/unit/tiny_engine.h"
 
 enum {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "bench/spec_mode.h"
+#include "tools/bench/speculation/spec_mode.h"
 
 static const SpecMode *mode_of(const char *name) {
     for (size_t i = 0; i < SPEC_MODES_MAX; i++)

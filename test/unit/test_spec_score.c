@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "bench/spec_report.h"
+#include "tools/bench/speculation/spec_report.h"
 
 enum {
     N = 200

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "eval/svg_plot.h"
+#include "tools/eval/tables/svg_plot.h"
 
 static const SvgPoint points[] = { { 100, 30.5, "4" }, { 150, 29, "5" }, { 200, 28.25, NULL } };
 static const SvgSeries one[] = { { "int8", points, ARRAY_LEN(points), false },

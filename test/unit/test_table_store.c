@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "eval/table_store.h"
+#include "tools/eval/tables/table_store.h"
 
 static char folder[] = "/tmp/coordgen-store-XXXXXX", path[64], source[64], other[64];
 

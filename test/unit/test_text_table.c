@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/text_table.h"
+#include "tools/bench/text_table.h"
 
 static char *printed(const char *markdown, size_t width) {
     char *text = NULL;

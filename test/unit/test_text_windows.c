@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "eval/text_windows.h"
+#include "tools/eval/quality/text_windows.h"
 #include "test/unit/tiny_engine.h"
 
 /* A token a letter, but for those that a merge makes: "ab" is 26, "cd" 27. */

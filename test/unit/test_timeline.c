@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "bench/timeline.h"
+#include "tools/bench/mobile/timeline.h"
 #include "test/unit/model_maker.h"
 
 #define MS UINT64_C(1000000)

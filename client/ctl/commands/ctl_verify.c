@@ -9,7 +9,7 @@
 #include "base/files/paths.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
-#include "eval/quantization_check.h"
+#include "tools/eval/quality/quantization_check.h"
 #include "importer/importer.h"
 #include "model/package/package.h"
 #include "model/package/package_checksum.h"

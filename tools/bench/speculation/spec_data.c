@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "tools/bench/speculation/spec_data.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/eval/eval.h"
+
+typedef struct Reader {
+    SpecData *data;
+    const Engine *engine;
+    const SpecDataOptions *options;
+    const char *file;
+} Reader;
+
+void spec_data_deinit(SpecData *data) {
+    for (size_t i = 0; i < data->n; i++) {
+        free(data->requests[i].id);
+        token_list_deinit(&data->requests[i].prompt);
+    }
+    for (size_t i = 0; i < data->n_tasks; i++)
+        free(data->tasks[i]);
+    free(data->requests);
+    *data = (SpecData){ 0 };
+}
+
+static int find_task(SpecData *data, const char *name, size_t *taskp, ErrText *err) {
+    size_t task = 0;
+
+    while (task < data->n_tasks && strcmp(data->tasks[task], name) != 0)
+        task++;
+    if (task == data->n_tasks) {
+        if (task == SPEC_TASKS_MAX)
+            return err_set(err, -EINVAL, "more than %d tasks", SPEC_TASKS_MAX);
+        data->tasks[task] = strdup(name);
+        if (!data->tasks[task])
+            return err_set(err, -ENOMEM, "out of memory");
+        data->n_tasks++;
+    }
+    *taskp = task;
+    return 0;
+}
+
+/* One user's message in the model's template, as the service has it. */
+static int encode(const Engine *engine, const json_t *prompt, TokenList *list, ErrText *err) {
+    const ChatMessage message = {
+        .role = CHAT_ROLE_USER,
+        .text = json_string_value(prompt),
+        .len_bytes = json_string_length(prompt),
+    };
+    int r = chat_template_encode(engine_chat_template(engine), engine_tokenizer(engine),
+                                 &(ChatInput){ .messages = &message, .n_messages = 1 }, list, err);
+
+    if (r == CHAT_E_NO_TEMPLATE)
+        return err_set(err, -EINVAL, "the model has no chat template that can be used, and prompts are chat messages");
+    return r > 0 ? -EINVAL : r;
+}
+
+static int add(SpecData *data, SpecRequest *request) {
+    if (data->n == data->room) {
+        const size_t room = data->room ? 2 * data->room : 64;
+        SpecRequest *requests = reallocarray(data->requests, room, sizeof(*requests));
+
+        if (!requests)
+            return -ENOMEM;
+        data->requests = requests;
+        data->room = room;
+    }
+    data->requests[data->n++] = *request;
+    data->n_of_task[request->task]++;
+    *request = (SpecRequest){ 0 };
+    return 0;
+}
+
+static void request_deinit(SpecRequest *request) {
+    free(request->id);
+    token_list_deinit(&request->prompt);
+}
+
+static int name_request(SpecRequest *request, const Reader *reader, const json_t *object, size_t line) {
+    const char *id = json_string_value(json_object_get(object, "id")), *slash = strrchr(reader->file, '/');
+
+    if (id)
+        return (request->id = strdup(id)) ? 0 : -ENOMEM;
+    if (asprintf(&request->id, "%s:%zu", slash ? slash + 1 : reader->file, line) >= 0)
+        return 0;
+    request->id = NULL;
+    return -ENOMEM;
+}
+
+static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
+    const Reader *reader = arg;
+    const json_t *prompt = json_object_get(object, "prompt");
+    const char *task = json_string_value(json_object_get(object, "task"));
+    _cleanup_(request_deinit) SpecRequest request = { 0 };
+    int r;
+
+    if (!task || !json_is_string(prompt))
+        return err_set(err, -EINVAL, "'%s' is missing or not a string", task ? "prompt" : "task");
+    r = find_task(reader->data, task, &request.task, err);
+    if (r)
+        return r;
+    if (reader->options->per_task && reader->data->n_of_task[request.task] >= reader->options->per_task)
+        return 0;
+    r = encode(reader->engine, prompt, &request.prompt, err);
+    if (r)
+        return r;
+    if (request.prompt.n + reader->options->max_tokens > engine_info(reader->engine)->n_context) {
+        reader->data->n_too_long++;
+        return 0;
+    }
+    if (name_request(&request, reader, object, line) || add(reader->data, &request))
+        return err_set(err, -ENOMEM, "out of memory");
+    return 0;
+}
+
+/**
+ * spec_data_read() - all requests of the files, in their order, as tokens of the model
+ * @data: zero; spec_data_deinit() either way
+ *
+ * Of each task, whichever files its rows are in, the first per_task rows that leave room for max_tokens in the context.
+ */
+int spec_data_read(SpecData *data, const Engine *engine, const SpecDataOptions *options, ErrText *err) {
+    for (size_t i = 0; i < options->n_files; i++) {
+        Reader reader = { .data = data, .engine = engine, .options = options, .file = options->files[i] };
+        int r = eval_each_line(options->files[i], read_row, &reader, err);
+
+        if (r)
+            return r;
+    }
+    return data->n ? 0
+                   : err_set(err, -EINVAL, "no row that leaves room for %zu tokens in a context of %u",
+                             options->max_tokens, engine_info(engine)->n_context);
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `perplexity`: the verb around perplexity.h, and the comparison with golden values. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "tools/eval/eval.h"
+#include "tools/eval/quality/perplexity.h"
+#include "model/json_text.h"
+
+/* Relative, of the perplexity: every window of the float reference; all windows together of int8. */
+#define TOLERANCE 1e-4
+#define TOLERANCE_CPU 0.005
+
+/* How far the run is from golden values, as relative differences of perplexity. */
+typedef struct Deviation {
+    double overall; /* over all windows that both have */
+    double worst;   /* of a single window */
+    char where[160];
+} Deviation;
+
+/* Golden entry: "window_mean_nll" of each window from the start of the text. A loss is rounded to five decimals
+ * there. */
+static int perplexity_compare(const Perplexity *run, const EvalOptions *options, Deviation *deviation, ErrText *err) {
+    json_error_t error;
+    json_t *root = json_load_file(options->expect, 0, &error), *entry, *means, *mean;
+    double golden_sum = 0, sum = 0, relative;
+    size_t i, n = 0;
+
+    entry = root && options->name ? json_object_get(root, options->name) : root;
+    means = json_object_get(entry, "window_mean_nll");
+    if (!json_array_size(means) || (size_t)json_integer_value(json_object_get(entry, "window")) != run->window) {
+        err_set(err, -EINVAL, "%s: no entry '%s' with windows of %zu tokens (--name NAME)%s%s", options->expect,
+                options->name ? options->name : "", run->window, root ? "" : ": ", root ? "" : error.text);
+        json_decref(root);
+        return -EINVAL;
+    }
+    json_array_foreach(means, i, mean) {
+        if (i >= run->n_windows)
+            break;
+        golden_sum += json_number_value(mean);
+        sum += run->means[i];
+        n++;
+        relative = expm1(run->means[i] - json_number_value(mean));
+        if (fabs(relative) > fabs(deviation->worst)) {
+            deviation->worst = relative;
+            snprintf(deviation->where, sizeof(deviation->where), "window %zu: mean nll %.5f, golden %.5f", i,
+                     run->means[i], json_number_value(mean));
+        }
+    }
+    deviation->overall = expm1((sum - golden_sum) / (double)n);
+    json_decref(root);
+    return 0;
+}
+
+static void print_window(void *arg, size_t index, double mean_nll, double perplexity_so_far) {
+    printf("window %zu: mean nll %.5f, perplexity so far %.4f\n", index, mean_nll, perplexity_so_far);
+    fflush(stdout);
+}
+
+static json_t *shadow_json(const ShadowCounts *counts) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "rows", (json_int_t)counts->n_rows, "outliers",
+                     (json_int_t)counts->n_outliers, "hot", (json_int_t)counts->n_hot, "columns_read",
+                     (json_int_t)counts->n_columns_read, "columns_cached", (json_int_t)counts->n_columns_cached);
+}
+
+static void print_shadow(const ShadowCounts *counts) {
+    if (counts->n_rows)
+        printf("shadow outliers: %.3f in each of %" PRIu64 " rows of operators, %.1f %% in hot channels; %" PRIu64
+               " columns read, %" PRIu64 " found again\n",
+               (double)counts->n_outliers / (double)counts->n_rows, counts->n_rows,
+               counts->n_outliers ? 100 * (double)counts->n_hot / (double)counts->n_outliers : 100.0,
+               counts->n_columns_read, counts->n_columns_cached);
+}
+
+int eval_perplexity(const EvalOptions *options) {
+    _cleanup_(eval_model_close) EvalModel model = { 0 };
+    _cleanup_(perplexity_deinit) Perplexity run = { 0 };
+    PerplexityOptions what = { .file = options->file, .window = options->window, .windows = options->windows };
+    bool reference = options->device == ENGINE_DEVICE_REFERENCE;
+    double tolerance = options->tolerance >= 0 ? options->tolerance : reference ? TOLERANCE : TOLERANCE_CPU;
+    Deviation deviation = { 0 };
+    ShadowCounts shadow;
+    ErrText err = { 0 };
+    json_t *report, *means;
+    bool ok = true;
+
+    if (!options->json)
+        what.on_window = print_window;
+    if (eval_model_open(&model, options, &err) || perplexity_measure(&run, model.engine, &what, &err))
+        return eval_fail(options, "%s", err.text);
+    shadow = engine_shadow_counts(model.engine);
+    if (!isfinite(run.value))
+        ok = false;
+    if (options->expect) {
+        if (perplexity_compare(&run, options, &deviation, &err))
+            return eval_fail(options, "%s", err.text);
+        /* A better perplexity than the float one's is no fault of int8, but it is one of the reference. */
+        ok = ok && (reference ? fabs(deviation.overall) : deviation.overall) <= tolerance;
+        ok = ok && (!reference || fabs(deviation.worst) <= tolerance);
+    }
+    if (options->json) {
+        report = eval_report_new(options, &model, "perplexity");
+        means = json_array();
+        for (size_t i = 0; i < run.n_windows; i++)
+            json_array_append_new(means, eval_json_real(run.means[i]));
+        report = eval_report_add(report, json_pack("{s:b, s:o, s:o, s:i, s:i, s:i, s:b, s:o}", "ok", ok, "file",
+                                                   json_text(options->file), "perplexity", eval_json_real(run.value),
+                                                   "window", (int)run.window, "windows", (int)run.n_windows,
+                                                   "scored_per_window", (int)run.n_scored, "bos_replaces_first",
+                                                   run.bos_replaces_first, "window_mean_nll", means));
+        if (shadow.n_rows)
+            report = eval_report_add(report, json_pack("{s:o}", "shadow", shadow_json(&shadow)));
+        if (options->expect)
+            report = eval_report_add(report,
+                                     json_pack("{s:f, s:o, s:{s:o, s:o}}", "tolerance", tolerance, "deviation",
+                                               eval_json_real(deviation.overall), "worst", "deviation",
+                                               eval_json_real(deviation.worst), "where", json_text(deviation.where)));
+        return eval_print_json(options, report, ok ? EVAL_OK : EVAL_OUTSIDE);
+    }
+    printf("perplexity %.4f over %zu windows of %zu tokens, %zu scored in each (%s, %s)\n", run.value, run.n_windows,
+           run.window, run.n_scored, engine_info(model.engine)->device, engine_info(model.engine)->kernel);
+    print_shadow(&shadow);
+    if (options->expect)
+        printf("golden: %+.4f %% (tolerance %g %%); worst window %+.4f %%\n  at %s\n%s\n", 100 * deviation.overall,
+               100 * tolerance, 100 * deviation.worst, deviation.where, ok ? "ok" : "OUTSIDE THE TOLERANCE");
+    return ok ? EVAL_OK : EVAL_OUTSIDE;
+}

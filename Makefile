@@ -191,7 +191,7 @@ kernel_san_thread := -fno-sanitize=thread
 kernel_san_address_undefined = $(if $(findstring __scalar,$(@F)),-O1,-fno-sanitize=undefined)
 kernel_san = $(if $(findstring __,$(@F)),$(kernel_san_$(subst $(comma),_,$(SAN))))
 # The model of AMX tiles is a kernel in tests: unrolled as one, it takes 9 s at -O3 and 22 s with all checks.
-$(OBJ)/test/unit/int8_product_amx_model.o: kernel_san = -O1 $(kernel_san_$(subst $(comma),_,$(SAN)))
+$(OBJ)/test/unit/backends/cpu/int8_product_amx_model.o: kernel_san = -O1 $(kernel_san_$(subst $(comma),_,$(SAN)))
 
 # One short line a file; V=1 shows the commands.
 Q := $(if $(V),,@)
@@ -234,7 +234,7 @@ $(LIB_BENCH): $(call objs,$(BENCH_SRC)) ; $(archive)
 define link
 	@mkdir -p $(@D)
 	$(call say,LINK  $@)
-	$(Q)$(LINK) $(STATIC) $(filter %.o %.a,$^) $(1) -o $@
+	$(Q)$(LINK) $(STATIC) $(filter %.o,$^) $(filter %.a,$^) $(1) -o $@
 endef
 
 $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)

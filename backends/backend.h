@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A device: a table of operators on rows, behind which weights live in the device's own layout. The forward pass
- * (engine/step/forward.c) knows no device; a new one is a new folder with such a table. test/device holds any device against
+ * (forward.c) knows no device; a new one is a new folder with such a table. test/device holds any device against
  * all that is said here; docs/porting.md is the way to a new one.
  *
  * Every operator works row by row: what it gives for a row must not depend on the other rows of the call, on their
@@ -19,8 +19,8 @@
 #include <stdint.h>
 
 #include "backends/batch.h"
-#include "base/memory/account.h"
 #include "base/err.h"
+#include "base/memory/account.h"
 #include "base/system/worker_pool.h"
 #include "quant/format/grid.h"
 

@@ -3,8 +3,8 @@
 #include <poll.h>
 #include <string.h>
 
-#include "base/system/c_library.h"
 #include "base/clock.h"
+#include "base/system/c_library.h"
 #include "client/client_internal.h"
 #include "proto/proto_check.h"
 

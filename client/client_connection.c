@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/system/c_library.h"
 #include "base/clock.h"
+#include "base/system/c_library.h"
 #include "client/client_internal.h"
 #include "client/service_socket.h"
 #include "proto/proto_check.h"

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/system/c_library.h"
 #include "base/clock.h"
 #include "base/strings/printable.h"
+#include "base/system/c_library.h"
 #include "client/client_internal.h"
 
 void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size_t struct_bytes) {

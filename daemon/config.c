@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 #include "base/files/file_io.h"
-#include "base/log.h"
 #include "base/files/paths.h"
-#include "base/system/machine_limits.h"
+#include "base/files/user_dirs.h"
+#include "base/log.h"
 #include "base/strings/nearest_word.h"
 #include "base/strings/options.h"
 #include "base/strings/printable.h"
 #include "base/strings/str_buf.h"
-#include "base/files/user_dirs.h"
+#include "base/system/machine_limits.h"
 #include "daemon/config_table.h"
 #include "model/model_dir.h"
 

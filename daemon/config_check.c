@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/system/cpu.h"
 #include "base/log.h"
 #include "base/strings/printable.h"
+#include "base/system/cpu.h"
 #include "daemon/journal.h"
-#include "daemon/net/listener.h"
 #include "daemon/models/model_registry.h"
+#include "daemon/net/listener.h"
 #include "daemon/server.h"
 #include "daemon/service.h"
 #include "model/model_dir.h"

@@ -6,11 +6,11 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/system/cpu.h"
-#include "base/strings/decimal.h"
 #include "base/log.h"
+#include "base/strings/decimal.h"
 #include "base/strings/nearest_word.h"
 #include "base/strings/printable.h"
+#include "base/system/cpu.h"
 #include "daemon/journal.h"
 #include "daemon/models/pair_list.h"
 #include "engine/generation.h"

@@ -7,15 +7,15 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "base/system/cpu.h"
-#include "base/log.h"
-#include "base/system/machine_limits.h"
-#include "base/memory/map_guard.h"
 #include "base/files/standard_io.h"
+#include "base/log.h"
+#include "base/memory/map_guard.h"
+#include "base/system/cpu.h"
+#include "base/system/machine_limits.h"
 #include "daemon/config_check.h"
 #include "daemon/journal.h"
-#include "daemon/net/listener.h"
 #include "daemon/models/model_import.h"
+#include "daemon/net/listener.h"
 #include "daemon/net/refusal.h"
 #include "daemon/server.h"
 

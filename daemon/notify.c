@@ -14,8 +14,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/strings/decimal.h"
 #include "base/log.h"
+#include "base/strings/decimal.h"
 
 /* A manager that is slow to read must not hold the loop up: sd_notify() itself would wait for it without end. */
 #define IMPORTANT_WAIT_S 1

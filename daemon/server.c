@@ -8,14 +8,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_rate.h"
+#include "base/memory/account_refusal.h"
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers.h"
-#include "daemon/notify.h"
 #include "daemon/net/places.h"
+#include "daemon/notify.h"
 
 enum {
     TICK_MS = 250,

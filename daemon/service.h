@@ -4,12 +4,12 @@
 #ifndef COORDGEN_DAEMON_SERVICE_H
 #define COORDGEN_DAEMON_SERVICE_H
 
+#include "daemon/engine/outbox.h"
 #include "daemon/history/histories.h"
 #include "daemon/models/model_folder.h"
-#include "daemon/users/no_history.h"
-#include "daemon/engine/outbox.h"
 #include "daemon/requests/request.h"
 #include "daemon/requests/session.h"
+#include "daemon/users/no_history.h"
 
 enum {
     SERVICE_E_LIMITS = 1, /* the limits on memory contradict each other */

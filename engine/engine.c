@@ -7,10 +7,10 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/clock.h"
 #include "base/files/file_io.h"
 #include "base/log.h"
+#include "base/memory/account_refusal.h"
 #include "base/strings/printable.h"
 #include "engine/engine_private.h"
 #include "model/hparams/hparams_keys.h"

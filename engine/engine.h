@@ -8,26 +8,26 @@
 #include <stdint.h>
 
 #include "backends/backend.h"
-#include "base/memory/account.h"
 #include "base/cleanup.h"
-#include "base/system/cpu.h"
 #include "base/err.h"
+#include "base/memory/account.h"
+#include "base/system/cpu.h"
 #include "base/system/worker_pool.h"
 #include "engine/kv/prefix_cache.h"
 #include "engine/sampling_defaults.h"
-#include "spec/sources/context_map.h"
-#include "spec/tree/tree_pruning.h"
 #include "scheduler/op_placement.h"
 #include "scheduler/op_queues.h"
 #include "scheduler/trace.h"
+#include "spec/sources/context_map.h"
+#include "spec/tree/tree_pruning.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
+#include "weights/graphs/weights_graphs.h"
 #include "weights/image/image_report.h"
-#include "weights/ring/layer_reader.h"
 #include "weights/residency/weight_stream.h"
 #include "weights/residency/weights_check.h"
-#include "weights/graphs/weights_graphs.h"
 #include "weights/residency/weights_memory.h"
+#include "weights/ring/layer_reader.h"
 
 enum {
     ENGINE_E_MODEL = 1,     /* the file is corrupt or holds something not supported; the text says what */

@@ -6,8 +6,8 @@
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "scheduler/priority.h"
-#include "spec/sources/history.h"
 #include "spec/control/prompt_rule.h"
+#include "spec/sources/history.h"
 #include "spec/speculator.h"
 
 enum {
@@ -65,7 +65,7 @@ typedef struct GenerationSpeculation {
     bool head_on_demand; /* the head runs at rows where the text goes, one after the other, not at all drafts, unless a
                           * source wants to know what is likely at all of them */
     GenerationPruning pruning;
-    float pruning_threshold; /* of GENERATION_PRUNING_ALWAYS (spec/tree/tree_pruning.h), below 0; 0: the highest that the
+    float pruning_threshold;       /* of GENERATION_PRUNING_ALWAYS (tree_pruning.h), below 0; 0: the highest that the
                               * control tries */
     GenerationWatchFn *on_watched; /* of GENERATION_PRUNING_WATCHED */
     void *on_watched_arg;

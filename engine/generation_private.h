@@ -5,9 +5,9 @@
 #define COORDGEN_ENGINE_GENERATION_PRIVATE_H
 
 #include "engine/draft/drafting.h"
+#include "engine/draft/self_draft.h"
 #include "engine/engine_private.h"
 #include "engine/repetition_check.h"
-#include "engine/draft/self_draft.h"
 
 struct Generation {
     Engine *engine;

@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/system/cpu.h"
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/top_row.h"
+#include "base/system/cpu.h"
 
 #define ID_MET UINT32_MAX
 

@@ -10,8 +10,8 @@
 
 #include "base/system/worker_pool.h"
 #include "importer/import_journal.h"
-#include "importer/methods/import_method.h"
 #include "importer/importer.h"
+#include "importer/methods/import_method.h"
 #include "model/gguf/gguf_writer.h"
 #include "model/package/package.h"
 #include "model/package/package_checksum.h"

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory/account_refusal.h"
 #include "importer/import_private.h"
 #include "text/tokenizer/tokenizer.h"
 

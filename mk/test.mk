@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests: see test/README.md. `make check` runs them all through test/run-check, which keeps the logs in build/check/.
 
-# --- unit tests: test/unit/test_X.c is a program of its own; other files there help all of them, and so does what every
+# --- unit tests: test/unit/FOLDER/test_X.c is a program of its own; other files there help all of them, and so does what every
 # device must keep, test/device ------------------------------------------------------------------------------------------
-UNIT_SRC := $(call src,test/unit)
-UNIT_BIN := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(filter test/unit/test_%,$(UNIT_SRC)))
-UNIT_HELP := $(call objs,$(filter-out test/unit/test_%,$(UNIT_SRC)) $(call src,test/device))
+UNIT_SRC := $(call src,$(call rooms,$(wildcard test/unit/*)))
+UNIT_TESTS := $(foreach file,$(UNIT_SRC),$(if $(filter test_%,$(notdir $(file))),$(file)))
+UNIT_BIN := $(patsubst %.c,$(BUILD)/test/%,$(notdir $(UNIT_TESTS)))
+UNIT_HELP := $(call objs,$(filter-out $(UNIT_TESTS),$(UNIT_SRC)) $(call src,test/device))
 ALL_LIBS := $(LIB_TRAIN) $(LIB_BENCH) $(LIB_EVAL) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
 ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
 
@@ -21,7 +22,8 @@ $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
 # Some 250 programs, each with the whole library: lld, where it is there, takes half as long as ld for each. (A compiler
 # for another machine looks for one under that machine's name; a static program of musl's ends at once with it.)
 UNIT_LINKER := $(if $(BUILDING),$(if $(CROSS)$(STATIC),,$(if $(shell command -v ld.lld),-fuse-ld=lld)))
-$(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_LAYOUTS) $(ALL_LIBS)
+$(foreach file,$(UNIT_TESTS),$(eval $(BUILD)/test/$(basename $(notdir $(file))): $(OBJ)/$(basename $(file)).o))
+$(BUILD)/test/test_%: $(UNIT_HELP) $(LIB_LAYOUTS) $(ALL_LIBS)
 	$(call link,$(UNIT_LINKER) -lcmocka $(ALL_SYS))
 # It counts what our code allocates; calls inside of libraries do not come by, and the sanitizers' do not mind.
 $(BUILD)/test/test_forward: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \

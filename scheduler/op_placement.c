@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The simulation is the engine's loop (engine/step/queue_groups.c): one thread gives the NPU products as long as a slot is
+ * The simulation is the engine's loop (queue_groups.c): one thread gives the NPU products as long as a slot is
  * free, runs an operator itself, and looks again. So what it predicts has the bubbles of the order in it, which sums of
  * times have not.
  *

@@ -7,8 +7,8 @@
 #include "base/memory/account.h"
 #include "spec/control/prompt_rule.h"
 #include "spec/control/row_times.h"
-#include "spec/tree/source_stats.h"
 #include "spec/control/speculation_control.h"
+#include "spec/tree/source_stats.h"
 
 enum {
     SPECULATION_USERS_MAX = 64 /* whoever was longest away makes way */

@@ -6,13 +6,13 @@
 
 #include <stdbool.h>
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
+#include "base/memory/account.h"
 #include "spec/sources/context_map.h"
+#include "spec/speculation_choice.h"
 #include "spec/tree/draft_growth.h"
 #include "spec/tree/draft_policy.h"
 #include "spec/tree/draft_shadows.h"
-#include "spec/speculation_choice.h"
 
 typedef struct SpeculatorOptions {
     uint32_t sources; /* bits 1 << SpeculationSource */
@@ -20,7 +20,7 @@ typedef struct SpeculatorOptions {
     uint32_t nodes_max;
     bool chains;              /* no trees */
     const SourceStats *stats; /* of the user's generations before, or NULL; copied */
-    Drafter history;  /* a HistoryReader (spec/sources/history.h), which outlives the speculator; without ops: there is none */
+    Drafter history;  /* a HistoryReader (history.h), which outlives the speculator; without ops: there is none */
     DraftModel model; /* likewise */
 } SpeculatorOptions;
 

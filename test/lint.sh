@@ -178,7 +178,7 @@ search print '(?<!format\()\b((printf|puts|putchar|perror)\s*\(|fprintf\s*\(\s*s
 
 # --- the log --------------------------------------------------------------------------------------------------------
 # Whoever can repeat a line of the log is counted by user: what knows its client says whose line it is.
-mapfile -t clients < <(pick '^daemon/(net|users|requests|handlers)/|^daemon/engine/job\.c$' | grep '\.c$')
+mapfile -t clients < <(pick '^daemon/(net|users|requests|handlers)/.*\.c$|^daemon/engine/job\.c$' | grep -v '/listener\.c$')
 search log-user '\blog_(error|warn|notice|info)\s*\(' 'a client can repeat it: log_info_of(uid, ...) and friends' "${clients[@]}"
 mapfile -t unlimited < <(printf '%s\n' "${library[@]}" | grep -vE '^(base/log(_rate)?|daemon/journal(_sink)?)\.[ch]$')
 search log-rate '\b(log_emit|sd_journal_\w+|v?syslog)\s*\(' 'past the count of lines that are the same (base/log_rate.h)' "${unlimited[@]}"

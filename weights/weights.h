@@ -7,9 +7,9 @@
 #include "base/memory/account.h"
 #include "model/hparams/hparams.h"
 #include "model/package/package.h"
+#include "weights/graphs/weights_graphs.h"
 #include "weights/residency/weights_arrival.h"
 #include "weights/residency/weights_check.h"
-#include "weights/graphs/weights_graphs.h"
 #include "weights/residency/weights_memory.h"
 #include "weights/ring/weights_ring.h"
 
@@ -71,7 +71,7 @@ typedef struct WeightsOptions {
     _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
     const WeightsCheck *check;   /* of a package; until its weights have arrived; NULL: nothing is compared */
     const char *image_path;      /* of a package: its image, used and made (weights/image/weights_image); NULL: none */
-    bool optional_image;         /* one that is not needed is only made where the disk has room (weights/image/image_room) */
+    bool optional_image;         /* one that is not needed is only made where the disk has room (image_room) */
     bool new_image;              /* one that is there is not used, but made anew */
     WeightsMemory memory;        /* of a package; where that is not all, image_path must say where an image may be */
     ReadLimit flash_limit;       /* how fast layers that are not in memory are read at most, and graphs */

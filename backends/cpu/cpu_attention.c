@@ -3,8 +3,8 @@
  * the row operator's (row_ops_attention.h) and depend on neither. */
 #include <assert.h>
 
-#include "backends/cpu/rows/attention_tail.h"
 #include "backends/cpu/cpu_private.h"
+#include "backends/cpu/rows/attention_tail.h"
 
 /* Pieces of work for each thread, so that uneven ones end together; more would make them too small. */
 #define ATTENTION_ITEMS_A_THREAD 4

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/memory/account_refusal.h"
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/kernel_rates.h"
+#include "base/memory/account_refusal.h"
 #include "base/system/cpu.h"
 
 /* Elements below which an element-wise operator is not worth waking a worker for. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A package has packed weights, and a device that multiplies int8 tiles alone wants them as such: codes are expanded
- * (backends/cpu/packed/unpack_tile), and channels that are not in order go to where they belong, so that nobody behind this
+ * (unpack_tile), and channels that are not in order go to where they belong, so that nobody behind this
  * file knows of their order. The tiles' sums are taken while these are in the cache. Padding is what packed weights
  * have there, code 0; the sums have it too, as the products want it.
  */

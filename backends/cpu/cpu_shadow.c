@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/files/file_io.h"
+#include "base/memory/account_refusal.h"
 #include "base/strings/printable.h"
 
 enum {

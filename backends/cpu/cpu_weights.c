@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/kernel_rates.h"
 #include "base/cleanup.h"
+#include "base/memory/account_refusal.h"
 #include "quant/format/ggml_type.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"

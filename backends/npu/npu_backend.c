@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
 #include "backends/borrowed_ops.h"
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
+#include "base/memory/account_refusal.h"
 
 static NpuBackend *npu(Backend *backend) {
     return (NpuBackend *)backend;

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/system/cpu.h"
 #include "base/err.h"
+#include "base/system/cpu.h"
 #include "base/system/thread.h"
 
 #define SPIN_NS 40000 /* a wake-up takes about half of that */

@@ -6,9 +6,9 @@
  */
 #include <assert.h>
 
-#include "base/memory/account_refusal.h"
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
+#include "base/memory/account_refusal.h"
 
 static int reserve_padded(NpuBackend *self, NpuSlot *slot, ErrText *err) {
     const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);

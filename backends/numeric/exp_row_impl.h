@@ -3,9 +3,9 @@
 #ifndef COORDGEN_NUMERIC_EXP_ROW_IMPL_H
 #define COORDGEN_NUMERIC_EXP_ROW_IMPL_H
 
-#include "base/system/cpu.h"
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/lanes.h"
+#include "base/system/cpu.h"
 
 static void exp_row(const float *x, size_t n, float *y) {
     for (size_t i = 0; i < n; i += N_LANES)

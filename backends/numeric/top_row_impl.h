@@ -5,9 +5,9 @@
 
 #include <math.h>
 
-#include "base/system/cpu.h"
 #include "backends/numeric/lanes.h"
 #include "backends/numeric/top_row.h"
+#include "base/system/cpu.h"
 
 enum {
     TOP_ROW_BLOCK = 4 * N_LANES /* values that are looked at one by one only if their greatest matters */

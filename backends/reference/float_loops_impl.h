@@ -9,8 +9,8 @@
 
 #include "backends/reference/float_loops.h"
 
-#include "base/system/cpu.h"
 #include "backends/numeric/unroll.h"
+#include "base/system/cpu.h"
 
 #define SUMS 16
 #if defined(__AVX512F__)

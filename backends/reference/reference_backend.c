@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
 #include "backends/backend.h"
 #include "backends/reference/float_loops.h"
 #include "base/cleanup.h"
+#include "base/memory/account_refusal.h"
 #include "quant/format/ggml_type.h"
 
 #define PANEL 16         /* weight rows that are dequantized at a time: they stay in the second-level cache */

@@ -9,12 +9,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/files/extent_reader.h"
-#include "base/system/kernel_call.h"
+#include "base/memory/account.h"
 #include "base/memory/page_size.h"
+#include "base/system/kernel_call.h"
 
 enum {
     PROBES = 4,

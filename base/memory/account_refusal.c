@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/strings/byte_text.h"
 #include "base/cleanup.h"
-#include "base/system/machine_limits.h"
+#include "base/strings/byte_text.h"
 #include "base/strings/printable.h"
+#include "base/system/machine_limits.h"
 
 enum {
     HOLDERS_MAX = 4, /* then a text is a list that nobody reads */

@@ -4,8 +4,8 @@
 #ifndef COORDGEN_BASE_ACCOUNT_REFUSAL_H
 #define COORDGEN_BASE_ACCOUNT_REFUSAL_H
 
-#include "base/memory/account.h"
 #include "base/err.h"
+#include "base/memory/account.h"
 
 /* The error of a charge, or of memory, that failed: "no memory for WHAT (224.3 MiB): LIMIT (400.0 MiB) is reached".
  * r is what account_charge() or accounted_block_init() returned; table may be NULL where r is negative. Returns r where

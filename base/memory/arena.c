@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/system/kernel_call.h"
 #include "base/memory/page_populator.h"
 #include "base/memory/page_size.h"
+#include "base/system/kernel_call.h"
 
 enum {
     ALIGNMENT = 64,

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
+#include "base/memory/account.h"
 
 typedef struct Arena Arena;
 typedef struct ArenaRegion ArenaRegion;

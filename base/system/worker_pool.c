@@ -24,10 +24,10 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "base/system/c_library.h"
 #include "base/clock.h"
-#include "base/system/cpu.h"
 #include "base/err.h"
+#include "base/system/c_library.h"
+#include "base/system/cpu.h"
 #include "base/system/thread.h"
 
 #define GATE_OPEN 0x10000u

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files/paths.h"
 #include "base/strings/decimal.h"
 #include "base/strings/nearest_word.h"
-#include "base/files/paths.h"
 #include "client/ctl/ctl.h"
 
 const Option ctl_common_options[] = {

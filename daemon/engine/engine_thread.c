@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/system/c_library.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/system/c_library.h"
 #include "base/system/thread.h"
 #include "daemon/engine/turns.h"
 #include "model/package/exit_map.h"

@@ -4,8 +4,8 @@
 #ifndef COORDGEN_DAEMON_ENGINE_THREAD_H
 #define COORDGEN_DAEMON_ENGINE_THREAD_H
 
-#include "daemon/history/histories.h"
 #include "daemon/engine/outbox.h"
+#include "daemon/history/histories.h"
 
 typedef struct EngineThread EngineThread;
 

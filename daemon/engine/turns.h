@@ -3,8 +3,8 @@
 #ifndef COORDGEN_DAEMON_TURNS_H
 #define COORDGEN_DAEMON_TURNS_H
 
-#include "daemon/history/histories.h"
 #include "daemon/engine/outbox.h"
+#include "daemon/history/histories.h"
 
 typedef struct Turns Turns; /* all engine thread, but what is marked */
 

@@ -4,8 +4,8 @@
 #define COORDGEN_DAEMON_HANDLERS_H
 
 #include "daemon/net/peer.h"
-#include "daemon/service.h"
 #include "daemon/requests/session.h"
+#include "daemon/service.h"
 #include "text/chat/chat_template.h"
 
 extern const ConnectionOps handlers_ops; /* of the connection of a Peer */

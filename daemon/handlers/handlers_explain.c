@@ -3,9 +3,9 @@
 #include <inttypes.h>
 
 #include "base/log.h"
-#include "daemon/requests/explanation.h"
 #include "daemon/handlers/handlers.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/explanation.h"
 #include "daemon/requests/request.h"
 
 enum {

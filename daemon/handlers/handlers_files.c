@@ -10,8 +10,8 @@
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers.h"
 #include "daemon/models/model_drafts.h"
-#include "daemon/net/reply.h"
 #include "daemon/models/stored_files.h"
+#include "daemon/net/reply.h"
 
 enum {
     FILES_LISTED_MAX = 512, /* so that the reply stays below a frame */

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-#include "base/queue.h"
 #include "base/memory/account.h"
+#include "base/queue.h"
 #include "spec/db/draft_db.h"
 #include "spec/db/draft_db_transfer.h"
 #include "spec/sources/history.h"

@@ -13,9 +13,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "base/system/c_library.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/system/c_library.h"
 #include "base/system/thread.h"
 
 enum {

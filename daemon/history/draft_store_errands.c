@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/clock.h"
 #include "base/files/file_io.h"
 #include "base/log.h"
+#include "base/memory/account_refusal.h"
 #include "daemon/history/draft_store_private.h"
 #include "spec/sources/suffix_automaton.h"
 

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/system/kernel_call.h"
 #include "base/log.h"
+#include "base/system/kernel_call.h"
 
 extern char **environ;
 

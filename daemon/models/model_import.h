@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/queue.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/queue.h"
 #include "daemon/loop.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/system/kernel_call.h"
 #include "base/log.h"
+#include "base/system/kernel_call.h"
 #include "daemon/models/model_registry.h"
 
 /* Finds the model that is named as the default; NULL: none is, or it is not there. */

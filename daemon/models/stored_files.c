@@ -15,8 +15,8 @@
 #include "base/files/file_note.h"
 #include "base/strings/printable.h"
 #include "importer/importer.h"
-#include "model/package/exit_map.h"
 #include "model/gguf/gguf_parts.h"
+#include "model/package/exit_map.h"
 #include "proto/proto_check.h"
 #include "weights/image/weights_image.h"
 

@@ -7,8 +7,8 @@
 #include <event2/bufferevent.h>
 #include <sys/types.h>
 
-#include "base/queue.h"
 #include "base/memory/account.h"
+#include "base/queue.h"
 #include "daemon/net/inlet.h"
 #include "daemon/users/user.h"
 #include "proto/coordgen.pb-c.h"

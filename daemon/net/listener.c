@@ -16,10 +16,10 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_io.h"
-#include "base/log.h"
 #include "base/files/paths.h"
-#include "base/strings/printable.h"
 #include "base/files/user_dirs.h"
+#include "base/log.h"
+#include "base/strings/printable.h"
 #include "daemon/activation.h"
 
 #define BACKLOG 128

@@ -4,8 +4,8 @@
 #ifndef COORDGEN_DAEMON_REQUEST_H
 #define COORDGEN_DAEMON_REQUEST_H
 
-#include "daemon/requests/admission.h"
 #include "daemon/engine/engine_thread.h"
+#include "daemon/requests/admission.h"
 #include "daemon/requests/explanation.h"
 #include "daemon/requests/request_state.h"
 #include "daemon/users/tally.h"

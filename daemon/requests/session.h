@@ -5,9 +5,9 @@
 #define COORDGEN_DAEMON_SESSION_H
 
 #include "base/strings/str_buf.h"
-#include "daemon/net/peer.h"
 #include "daemon/engine/engine_thread.h"
 #include "daemon/engine/job.h"
+#include "daemon/net/peer.h"
 
 typedef struct Request Request;
 

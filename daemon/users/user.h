@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/queue.h"
-#include "base/memory/account.h"
 #include "base/cleanup.h"
+#include "base/memory/account.h"
+#include "base/queue.h"
 #include "daemon/config.h"
 #include "daemon/loop.h"
 

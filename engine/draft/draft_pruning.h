@@ -5,8 +5,8 @@
 #define COORDGEN_ENGINE_DRAFT_PRUNING_H
 
 #include "engine/generation.h"
-#include "spec/tree/draft_shadows.h"
 #include "spec/control/exit_control.h"
+#include "spec/tree/draft_shadows.h"
 #include "spec/tree/tree_pruning.h"
 
 typedef struct Drafting Drafting;

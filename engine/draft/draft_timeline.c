@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/clock.h"
+#include "base/memory/account_refusal.h"
 #include "engine/engine_private.h"
 
 typedef struct DraftTimeline {
@@ -225,7 +225,7 @@ static const DraftModelOps timeline_ops = {
  * draft_timeline_new() - a draft model for one generation
  * @capacity_tokens: of its text; its last rows of a tree need room there, too
  *
- * Thread: the one that computes, for all calls. Calls of the model answer what spec/sources/draft_model.h says, and -EIO where
+ * Thread: the one that computes, for all calls. Calls of the model answer what draft_model.h says, and -EIO where
  * weights could not be read, -EINVAL for rows that are none.
  */
 int draft_timeline_new(DraftModel *modelp, DraftPair *pair, size_t capacity_tokens, ErrText *err) {

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
-#include "base/clock.h"
-#include "base/system/cpu.h"
-#include "base/log.h"
-#include "engine/engine_private.h"
 #include "backends/numeric/exp_row.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory/account_refusal.h"
+#include "base/system/cpu.h"
+#include "engine/engine_private.h"
 #include "quant/format/ggml_type.h"
 
 enum {

@@ -164,7 +164,7 @@ static const DraftModelOps self_ops = {
  * layer is a poor guess (the logit lens): what it costs and brings is for whoever asks it to find out. Between follow()
  * and the last expand() behind it no step of the sequence may run. Cancelling is the sequence's
  * (sequence_set_cancel()). Thread: the one that computes, for all calls. Calls of the model answer what
- * spec/sources/draft_model.h says, and -EIO where weights could not be read, -EBUSY without memory for a step, -EINVAL for rows
+ * draft_model.h says, and -EIO where weights could not be read, -EBUSY without memory for a step, -EINVAL for rows
  * that are none and for a text that is not the sequence's.
  */
 int self_draft_new(DraftModel *modelp, Sequence *sequence, uint32_t n_layers, float *logits, ErrText *err) {

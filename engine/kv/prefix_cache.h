@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/queue.h"
 #include "base/cleanup.h"
+#include "base/queue.h"
 #include "engine/kv/kv_page.h"
 
 /* Why not more of a prompt was there already. */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/numeric/exp_row.h"
 #include "base/memory/account_refusal.h"
 #include "base/system/cpu.h"
-#include "backends/numeric/exp_row.h"
 
 struct LayerWalk {
     const Hparams *hparams;

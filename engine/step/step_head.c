@@ -3,10 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
+#include "backends/numeric/exp_row.h"
 #include "base/clock.h"
 #include "base/system/cpu.h"
 #include "engine/engine_private.h"
-#include "backends/numeric/exp_row.h"
 
 /* Rows of the head that are computed at once; its weights are read once for them. So many where a step wants no more,
  * or where there is no memory for a larger block; a larger one has a multiple of it. */

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/engine_private.h"
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/top_row.h"
+#include "engine/engine_private.h"
 
 /* What a worker has found of a row, in its pieces up to now. */
 typedef struct RowTops {

@@ -7,8 +7,8 @@
 
 #include "engine/step/layer_walk.h"
 #include "importer/import_private.h"
-#include "quant/rounding/hessian.h"
 #include "quant/format/recipe_spec.h"
+#include "quant/rounding/hessian.h"
 
 typedef struct Sensitivity Sensitivity;
 

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "importer/methods/calibrated.h"
+#include "quant/rotate.h"
 #include "quant/rounding/compensate.h"
 #include "quant/rounding/descent.h"
 #include "quant/rounding/gain.h"
-#include "quant/rotate.h"
 #include "quant/rounding/round.h"
 #include "quant/rounding/scale_search.h"
 

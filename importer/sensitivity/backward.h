@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gradients through the operators of a layer (engine/step/layer_ops.h), in float32: from that of an operator's output to
+/* Gradients through the operators of a layer (layer_ops.h), in float32: from that of an operator's output to
  * those of its inputs. What rounds to integers on the way counts as the identity. Products are OpenBLAS's, in pieces
  * that do not depend on the number of threads: blas_load() comes first. */
 #ifndef COORDGEN_IMPORTER_BACKWARD_H

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "importer/methods/calibrated.h"
 #include "importer/sensitivity/answer_gradient.h"
 #include "importer/sensitivity/backward.h"
-#include "importer/methods/calibrated.h"
-#include "quant/rounding/blas.h"
 #include "quant/format/grid.h"
 #include "quant/rotate.h"
+#include "quant/rounding/blas.h"
 
 enum {
     WINDOWS = 10,         /* of the calibration's: they set the peak memory of an import, and much of its time */

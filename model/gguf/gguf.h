@@ -83,7 +83,7 @@ int gguf_open(GgufFile **filep, const char *path, ErrText *err);
 int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err);
 /* Parses len_bytes of memory that must outlive the object (fuzzing, tests). */
 int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err);
-/* Whether all that was read of the map so far was the file's (base/memory/map_guard): 0, or GGUF_E_CORRUPT when it was cut
+/* Whether all that was read of the map so far was the file's (map_guard): 0, or GGUF_E_CORRUPT when it was cut
  * short meanwhile. Any thread. */
 int gguf_check_whole(const GgufFile *file, ErrText *err);
 GgufFile *gguf_free(GgufFile *file);

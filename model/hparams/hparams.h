@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "model/hparams/arch.h"
 #include "model/gguf/gguf.h"
+#include "model/hparams/arch.h"
 
 enum {
     HPARAMS_E_UNSUPPORTED = 1, /* an architecture or option that is not known here; the text names it */

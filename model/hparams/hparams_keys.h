@@ -4,8 +4,8 @@
 #define COORDGEN_MODEL_HPARAMS_KEYS_H
 
 #include "base/err.h"
-#include "model/hparams/arch.h"
 #include "model/gguf/gguf.h"
+#include "model/hparams/arch.h"
 
 typedef enum KeyKind {
     KEY_INTEGER,

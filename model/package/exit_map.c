@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/cleanup.h"
+#include "base/memory/account_refusal.h"
 
 #define MAGIC "CGMEXIT"
 #define VERSION 2

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/memory/account.h"
 #include "base/err.h"
 #include "base/files/file_io.h"
+#include "base/memory/account.h"
 
 enum {
     EXIT_MAP_E_NONE = 1,    /* there is no such file */

@@ -6,7 +6,7 @@
  * tensors of a layer are one extent. Every key of the source is kept but general.alignment, general.file_type and
  * general.quantization_version. A linear NAME ("blk.0.attn_q", "token_embd", "output") with k inputs and n outputs is
  *   NAME.weight  I8  {k, n}   layout "int8": row-major, -127..127
- *                I8  {bytes}  layout "packed": as quant/format/pack.h says, opaque to others; or "packed-normal": the same
+ *                I8  {bytes}  layout "packed": as pack.h says, opaque to others; or "packed-normal": the same
  *                             with the levels of the normal grid (quant/format/grid.h)
  *   NAME.scales  F32 {n}      one an output channel, finite, >= 0: weight = integer * scale
  *   NAME.bits    I8  {n}      width of every channel's integers: 8 in layout "int8", 1..8 in the others
@@ -101,7 +101,7 @@ typedef struct PackageLinear {
     /* [n][k], layout "int8". Not scanned at open: -128 does not occur in a good package, and who lays the weights out
      * must refuse it (kernels rely on -127..127). */
     const int8_t *weights;
-    /* The packed layouts: the bytes of quant/format/pack.h, as many as the plan of `bits` says, and weights is NULL; else
+    /* The packed layouts: the bytes of pack.h, as many as the plan of `bits` says, and weights is NULL; else
      * NULL. Not scanned either: at 8 bits the code 0, which is -128, must be refused. */
     const uint8_t *packed;
     uint64_t weight_bytes; /* of weights or packed */

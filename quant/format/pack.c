@@ -214,7 +214,7 @@ static size_t inputs_of_tile(const PackPlan *plan, size_t tile) {
 
 /**
  * pack_block() - the channels of one block into their bytes
- * @q:       i8[n][k], the whole matrix; a channel holds levels of its width (quant/format/grid.h), which on the uniform grid
+ * @q:       i8[n][k], the whole matrix; a channel holds levels of its width (grid.h), which on the uniform grid
  *           are levels of every greater width too, so that a narrower channel in the block is stored as it is
  * @packed:  out: base of the whole, offsets[n_blocks] bytes; only the block's are written
  *

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/rounding/blas.h"
 #include "quant/format/grid.h"
+#include "quant/rounding/blas.h"
 
 /* Channels of one piece of work, whatever the number of threads, and columns between two products with the factor. */
 #define CHANNELS 64

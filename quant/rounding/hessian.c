@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/rounding/blas.h"
 #include "quant/rotate.h"
+#include "quant/rounding/blas.h"
 
 /* Side of a tile of H: large enough for the product kernels, small enough that 2 cores share the work evenly. */
 #define TILE 256

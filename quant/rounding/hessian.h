@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Second moments of a product's inputs over calibration rows, H = X^T X, and its factor: what error-compensated
- * rounding (quant/rounding/compensate.h) and the measured sensitivities need. Factorizations are LAPACK's, in tiles of a fixed
+ * rounding (compensate.h) and the measured sensitivities need. Factorizations are LAPACK's, in tiles of a fixed
  * size, each on one thread: the bits depend on the machine's LAPACK kernels, but not on the number of threads. */
 #ifndef COORDGEN_QUANT_HESSIAN_H
 #define COORDGEN_QUANT_HESSIAN_H

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/system/cpu.h"
 #include "base/f16.h"
+#include "base/system/cpu.h"
 #include "quant/format/grid.h"
 #include "quant/rounding/rounding_error.h"
 

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "spec/tree/draft_growth.h"
 #include "spec/control/row_times.h"
+#include "spec/tree/draft_growth.h"
 
 enum {
     CONTROL_WINDOW = 64,         /* tokens over which the loss is bounded */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How old the documents of a draft database are: its clock (spec/db/draft_clock.h), which it keeps in the file, and what
+/* How old the documents of a draft database are: its clock (draft_clock.h), which it keeps in the file, and what
  * goes when it is too old. Within a transaction that the caller has begun. */
 #ifndef COORDGEN_SPEC_DRAFT_DB_AGE_H
 #define COORDGEN_SPEC_DRAFT_DB_AGE_H

@@ -72,7 +72,7 @@ int draft_db_schema_make(DraftDbFile *file, ErrText *err) {
     return r ? r : draft_db_file_commit(file, err);
 }
 
-/* A document of form 1 has grown old by its date: spec/db/draft_db_age.c finds no clock, and makes one from the dates. */
+/* A document of form 1 has grown old by its date: draft_db_age.c finds no clock, and makes one from the dates. */
 int draft_db_schema_upgrade(DraftDbFile *file, ErrText *err) {
     static const char *const statements[] = {
         "ALTER TABLE document ADD COLUMN " COLUMN_RAN, "DROP INDEX document_time", TABLE_CLOCK, TABLE_PAUSE, INDEX_RAN,

@@ -18,7 +18,7 @@
  *     u32     tokens of the prompt
  *     u64     time, seconds since 1970
  *     32      hash of the token table
- *     blob    as in the database (spec/db/draft_db_blob.c); the owner its sum covers has uid 0xffffffff, for an export is
+ *     blob    as in the database (draft_db_blob.c); the owner its sum covers has uid 0xffffffff, for an export is
  *             anybody's who holds it
  *   u32       0: the end
  *   u64       documents

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
+#include "base/memory/account.h"
 #include "spec/sources/drafter.h"
 
 enum {

@@ -6,8 +6,8 @@
 #define COORDGEN_SPEC_DRAFT_REUSE_H
 
 #include "base/cleanup.h"
-#include "spec/tree/draft_tree.h"
 #include "spec/sources/drafter.h"
+#include "spec/tree/draft_tree.h"
 
 enum {
     DRAFT_REUSE_TOKENS_MAX = 32, /* of all runs */

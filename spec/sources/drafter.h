@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A source of drafts: guesses of the tokens that a text goes on with. A draft tree (spec/tree/draft_tree.h) is grown node by
+/* A source of drafts: guesses of the tokens that a text goes on with. A draft tree (draft_tree.h) is grown node by
  * node; a source has a cursor at each node, which says where in its own memory that node's path has led it. A source
  * knows tokens alone: no model, no device, no text. */
 #ifndef COORDGEN_SPEC_DRAFTER_H

@@ -5,8 +5,8 @@
 #ifndef COORDGEN_SPEC_DRAFTER_LOOKUP_H
 #define COORDGEN_SPEC_DRAFTER_LOOKUP_H
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
+#include "base/memory/account.h"
 #include "spec/sources/drafter.h"
 
 enum {

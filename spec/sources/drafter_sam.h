@@ -4,8 +4,8 @@
 #ifndef COORDGEN_SPEC_DRAFTER_SAM_H
 #define COORDGEN_SPEC_DRAFTER_SAM_H
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
+#include "base/memory/account.h"
 #include "spec/sources/drafter.h"
 
 enum {

@@ -4,8 +4,8 @@
 #ifndef COORDGEN_SPEC_MODEL_DRAFTER_H
 #define COORDGEN_SPEC_MODEL_DRAFTER_H
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
+#include "base/memory/account.h"
 #include "spec/sources/draft_model.h"
 
 enum {

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
+#include "base/memory/account.h"
 
 enum {
     SUFFIX_AUTOMATON_TOKEN_BYTES = 92, /* 2 states of 32, an edge of 24, the token */

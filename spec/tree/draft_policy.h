@@ -3,8 +3,8 @@
 #ifndef COORDGEN_SPEC_DRAFT_POLICY_H
 #define COORDGEN_SPEC_DRAFT_POLICY_H
 
-#include "spec/tree/draft_rounds.h"
 #include "spec/speculation_choice.h"
+#include "spec/tree/draft_rounds.h"
 
 enum {
     CHAIN_SD_TOKENS = 8,

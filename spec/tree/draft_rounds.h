@@ -4,8 +4,8 @@
 #ifndef COORDGEN_SPEC_DRAFT_ROUNDS_H
 #define COORDGEN_SPEC_DRAFT_ROUNDS_H
 
-#include "spec/tree/draft_growth.h"
 #include "spec/sources/model_drafter.h"
+#include "spec/tree/draft_growth.h"
 
 /* What drafting with the model may take in a step. */
 typedef struct ModelBudget {

@@ -19,12 +19,12 @@
 #include "backends/cpu/kernel_rates.h"
 #include "backends/cpu/packed/packed_kernels.h"
 #include "backends/cpu/rows/row_ops.h"
+#include "backends/numeric/exp_row.h"
 #include "base/cleanup.h"
 #include "base/system/cpu.h"
+#include "quant/format/pack.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/peak.h"
-#include "backends/numeric/exp_row.h"
-#include "quant/format/pack.h"
 
 enum {
     K = 1536,

@@ -21,12 +21,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/files/file_io.h"
-#include "base/log.h"
 #include "base/files/page_cache.h"
+#include "base/log.h"
 #include "base/system/thread.h"
-#include "tools/bench/machine.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
+#include "tools/bench/machine.h"
 
 enum {
     ROUNDS_MAX = 101,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A baseline of the layout bench: the INT4/INT8 mixed format that EdgeFlow is set beside (its sections 2 and 5.4.2).
- * A channel of up to 4 bits is padded to 4, a wider one to 8: codes (quant/format/grid.h) in nibbles, weight 2i in the low
+ * A channel of up to 4 bits is padded to 4, a wider one to 8: codes (grid.h) in nibbles, weight 2i in the low
  * half of byte i and 2i + 1 in the high one, or levels as int8. Rows are stored one after another, in the channels'
  * order. */
 #ifndef COORDGEN_BENCH_INT4_INT8_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
 
-#include "base/system/cpu.h"
 #include "backends/numeric/unroll.h"
+#include "base/system/cpu.h"
 #include "quant/format/grid.h"
 #include "test/bench/int4_int8.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
 
-#include "base/system/cpu.h"
 #include "backends/numeric/unroll.h"
+#include "base/system/cpu.h"
 #include "test/bench/kquant.h"
 #include "test/bench/kquant_factors.h"
 

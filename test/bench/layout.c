@@ -103,7 +103,7 @@ static void tiles_product(const Layout *layout, const void *kernel, const uint8_
 
 static const LayoutOps tiles_ops = { 4, tiles_make, tiles_kernels, tiles_product, NULL };
 
-/* --- packed (quant/format/pack.h) ---------------------------------------------------------------------------------------- */
+/* --- packed (pack.h) ---------------------------------------------------------------------------------------- */
 
 static uint8_t *packed_make(Layout *layout) {
     uint8_t *packed;

@@ -4,7 +4,7 @@
 #undef NDEBUG
 #include "test/device/device_timeline.h"
 
-#include "test/unit/patience.h"
+#include "test/unit/fixtures/patience.h"
 
 static void same_rows(const KvRig *kv, const float *actual, const float *expected, size_t n, const char *what) {
     for (size_t i = 0; i < n * kv->q_width; i++)

@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "test/device/device_suite.h"
-#include "test/unit/model_maker.h"
+#include "test/unit/fixtures/model_maker.h"
 
 enum {
     RIG_ROWS = 33,    /* of a call at most, unless a check wants more */

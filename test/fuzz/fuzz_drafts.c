@@ -8,15 +8,15 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "spec/control/speculation_control.h"
 #include "spec/sources/calibration.h"
 #include "spec/sources/continuation_table.h"
 #include "spec/sources/draft_reuse.h"
-#include "spec/tree/draft_share.h"
 #include "spec/sources/drafter_lookup.h"
 #include "spec/sources/drafter_sam.h"
 #include "spec/sources/history.h"
-#include "spec/control/speculation_control.h"
 #include "spec/speculator.h"
+#include "spec/tree/draft_share.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 

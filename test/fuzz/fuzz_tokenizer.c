@@ -6,7 +6,7 @@
 #include <assert.h>
 
 #include "base/log.h"
-#include "test/unit/tokenizer_fixture.h"
+#include "test/unit/text/tokenizer/tokenizer_fixture.h"
 #include "text/tokenizer/pretokenizer_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/log.h"
+#include "base/memory/account_refusal.h"
 #include "base/strings/printable.h"
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/memory/account.h"
 
 enum {
     JINJA_E_SYNTAX = 1,  /* a template that does not parse */

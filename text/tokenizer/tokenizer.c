@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 #include "base/strings/printable.h"
-#include "text/tokenizer/bpe.h"
 #include "text/chat/mark_matcher.h"
+#include "text/tokenizer/bpe.h"
 #include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/spm.h"
 #include "text/tokenizer/tokenizer_private.h"

@@ -3,8 +3,8 @@
 #ifndef COORDGEN_TEXT_TOKENIZER_PRIVATE_H
 #define COORDGEN_TEXT_TOKENIZER_PRIVATE_H
 
-#include "text/tokenizer/bpe.h"
 #include "text/chat/mark_matcher.h"
+#include "text/tokenizer/bpe.h"
 #include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tools/bench/speculation/flash_policy.h"
+#include "engine/engine.h"
 #include "tools/bench/floor.h"
 #include "tools/bench/number_list.h"
 #include "tools/bench/report.h"
+#include "tools/bench/speculation/flash_policy.h"
 #include "tools/bench/speculation/spec_mode.h"
-#include "engine/engine.h"
 #include "tools/eval/eval.h"
 
 #define BENCH_LIST_MAX NUMBER_LIST_MAX

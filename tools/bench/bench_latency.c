@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "base/system/thread.h"
+#include "engine/generation.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
-#include "engine/generation.h"
 
 enum {
     EVENTS_MAX = 20000, /* of a step */

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "engine/generation.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
-#include "engine/generation.h"
 
 /* Requests that come at the same moment. */
 typedef struct Crowd {

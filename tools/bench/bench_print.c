@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include <time.h>
 
+#include "model/json_text.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/text_table.h"
-#include "model/json_text.h"
 
 /* What the JSON says beside the results. */
 static json_t *machine_json(const BenchRun *run, unsigned int n_threads) {

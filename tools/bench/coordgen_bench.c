@@ -7,16 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files/standard_io.h"
 #include "base/log.h"
 #include "base/strings/nearest_word.h"
 #include "base/strings/options.h"
-#include "base/files/standard_io.h"
+#include "engine/generation.h"
+#include "quant/format/recipe_spec.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/speculation/spec_options.h"
-#include "engine/generation.h"
 #include "tools/eval/eval.h"
-#include "quant/format/recipe_spec.h"
 
 static const char help_head[] =
     "coordgen-bench VERB --model MODEL [OPTION...]\n"

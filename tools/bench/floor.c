@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "base/system/cpu.h"
 #include "base/files/page_cache.h"
+#include "base/system/cpu.h"
 #include "tools/bench/machine.h"
 
 enum {

@@ -8,11 +8,11 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "tools/bench/speculation/flash_report.h"
 #include "tools/bench/mobile/mobile_cold.h"
 #include "tools/bench/mobile/mobile_memory.h"
 #include "tools/bench/mobile/mobile_report.h"
 #include "tools/bench/mobile/mobile_table.h"
+#include "tools/bench/speculation/flash_report.h"
 #include "tools/bench/speculation/spec_report.h"
 
 typedef enum BenchUnit {

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strings/decimal.h"
+#include "base/files/standard_io.h"
 #include "base/log.h"
+#include "base/strings/decimal.h"
 #include "base/strings/nearest_word.h"
 #include "base/strings/options.h"
-#include "base/files/standard_io.h"
-#include "tools/eval/eval.h"
 #include "quant/format/recipe_spec.h"
+#include "tools/eval/eval.h"
 
 static const char help_head[] =
     "coordgen-eval VERB [FILE] --model MODEL [OPTION...]\n"

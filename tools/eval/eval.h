@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "engine/engine.h"
-#include "tools/eval/quality/mcq.h"
 #include "importer/importer.h"
+#include "tools/eval/quality/mcq.h"
 
 #define EVAL_MCQ_MAX 8
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/files/file_io.h"
-#include "tools/eval/eval.h"
 #include "model/json_text.h"
+#include "tools/eval/eval.h"
 
 #define LINES_FILE_MAX ((size_t)256 << 20)
 

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/json_text.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/quality/scorer.h"
-#include "model/json_text.h"
 
 /* The int8 path is judged by perplexity; the worst single logit of its thousands wanders by a share of the rms that
  * these bounds allow for. */

@@ -7,9 +7,9 @@
 
 #include "base/files/file_io.h"
 #include "base/progress.h"
-#include "tools/eval/eval.h"
 #include "importer/methods/import_method.h"
 #include "model/package/package.h"
+#include "tools/eval/eval.h"
 #include "weights/image/weights_image.h"
 
 /* Whether the file is a package already. */

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tools/eval/eval.h"
 #include "model/json_text.h"
+#include "tools/eval/eval.h"
 
 #define MESSAGES_MAX 256
 

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/strings/decimal.h"
-#include "base/log.h"
-#include "base/strings/options.h"
 #include "base/files/standard_io.h"
+#include "base/log.h"
+#include "base/strings/decimal.h"
+#include "base/strings/options.h"
 #include "tools/train/exit_training.h"
 
 enum { /* exit statuses */

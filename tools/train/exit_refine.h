@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Refines a map by what the target holds for likely among the candidates (tools/train/exit_loss.h): Adam on map and bias, an
+/* Refines a map by what the target holds for likely among the candidates (exit_loss.h): Adam on map and bias, an
  * epoch at a time. A checkpoint behind each epoch lets a run that was killed go on; it gives the same bytes then. */
 #ifndef COORDGEN_TRAIN_EXIT_REFINE_H
 #define COORDGEN_TRAIN_EXIT_REFINE_H

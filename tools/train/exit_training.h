@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/system/cpu.h"
 #include "base/err.h"
+#include "base/system/cpu.h"
 #include "model/package/exit_map.h"
 #include "tools/train/exit_set.h"
 #include "tools/train/exit_trees.h"

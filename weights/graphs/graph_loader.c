@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/clock.h"
 #include "base/files/extent_reader.h"
+#include "base/memory/account_refusal.h"
 #include "base/system/thread.h"
 
 enum {

@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/files/read_limiter.h"
+#include "base/memory/account.h"
 #include "weights/graphs/graph_pieces.h"
 
 enum {

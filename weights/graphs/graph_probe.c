@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/strings/decimal.h"
 #include "base/files/extent_reader.h"
 #include "base/files/file_note.h"
+#include "base/strings/decimal.h"
 #include "quant/format/ggml_type.h"
 #include "quant/format/pack.h"
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/strings/decimal.h"
 #include "base/files/file_note.h"
+#include "base/strings/decimal.h"
 
 #define NEWEST 0.3 /* weight of what was seen last */
 #define NS_MAX UINT64_C(1000000000000)

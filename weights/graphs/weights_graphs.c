@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory/account_refusal.h"
-#include "base/strings/byte_text.h"
 #include "base/clock.h"
 #include "base/files/extent_reader.h"
 #include "base/log.h"
+#include "base/memory/account_refusal.h"
+#include "base/strings/byte_text.h"
 #include "weights/graphs/graph_arena.h"
 #include "weights/graphs/graph_loader.h"
 #include "weights/graphs/graph_times.h"

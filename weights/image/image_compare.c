@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/strings/decimal.h"
 #include "base/files/file_note.h"
+#include "base/strings/decimal.h"
 
 #define COMPARED "compared "
 

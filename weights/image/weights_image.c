@@ -24,9 +24,9 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/system/kernel_call.h"
 #include "base/files/page_cache.h"
 #include "base/memory/page_size.h"
+#include "base/system/kernel_call.h"
 #include "base/system/thread.h"
 #include "weights/image/image_compare.h"
 #include "weights/image/weights_image_private.h"

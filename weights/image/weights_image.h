@@ -96,7 +96,7 @@ WeightsImageUse weights_image_use(int folder_fd, const char *name, char *package
 typedef struct WeightsImageWriter WeightsImageWriter;
 
 typedef enum WeightsImageHow {
-    WEIGHTS_IMAGE_OPTIONAL = 1, /* nobody has asked for it: only where all images have room (weights/image/image_room) */
+    WEIGHTS_IMAGE_OPTIONAL = 1, /* nobody has asked for it: only where all images have room (image_room) */
     WEIGHTS_IMAGE_ANEW = 2,     /* even where one of this key is there by now */
 } WeightsImageHow;              /* flags */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file of a weights image while it is written, part by part, past the page cache (base/files/behind_writer): a digest of
+/* The file of a weights image while it is written, part by part, past the page cache (behind_writer): a digest of
  * the next bytes is made while the disk takes the last ones. Private to weights/. */
 #ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H
 #define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H

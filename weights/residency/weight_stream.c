@@ -6,7 +6,7 @@
  *
  * A piece that is in the page cache already is not read ahead: O_DIRECT would fetch it from the disk once more, and one
  * thread would copy it. Each worker copies what it lays out, a little at a time, so that it lays out from its own
- * cache. That is decided for every piece when its turn in the ring comes (base/files/page_cache), for files are often in
+ * cache. That is decided for every piece when its turn in the ring comes (page_cache), for files are often in
  * memory in part.
  *
  * Memory: RING_PIECES times PIECE_BYTES of staging, touched only where something is read ahead, and COPY_BYTES a
@@ -20,11 +20,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/clock.h"
 #include "base/files/extent_reader.h"
 #include "base/files/file_io.h"
 #include "base/files/page_cache.h"
+#include "base/memory/account_refusal.h"
 #include "quant/format/pack.h"
 
 enum {

@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/memory/account.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/files/read_limiter.h"
+#include "base/memory/account.h"
 #include "base/system/worker_pool.h"
 #include "model/package/package_checksum.h"
 #include "quant/format/grid.h"

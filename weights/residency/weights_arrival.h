@@ -5,9 +5,9 @@
 #define COORDGEN_WEIGHTS_WEIGHTS_ARRIVAL_H
 
 #include "backends/backend.h"
-#include "weights/residency/weight_stream.h"
 #include "weights/image/weights_image.h"
 #include "weights/image/weights_image_file.h"
+#include "weights/residency/weight_stream.h"
 
 typedef struct WeightsArrival WeightsArrival; /* one thread, the one that owns the pool */
 

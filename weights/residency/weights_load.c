@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "base/memory/account_refusal.h"
 #include "base/log.h"
+#include "base/memory/account_refusal.h"
 #include "weights/residency/weights_load_private.h"
 
 static WeightsLayer *layer_of(Weights *weights, int layer) {
@@ -255,8 +255,8 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
  *
  * All memory is taken here, and vectors and what comes from a source GGUF are there at once. The integers of a package
  * are on their way: weights_advance() takes them in, in the order of use, as they are read ahead of it
- * (weights/residency/weight_stream, or weights/image/weights_image where there is an image), and hot columns with them. With
- * options->memory the first layers stay, and the others go through a ring (weights/ring/weights_ring): from an image, which
+ * (weight_stream, or weights_image where there is an image), and hot columns with them. With
+ * options->memory the first layers stay, and the others go through a ring (weights_ring): from an image, which
  * is made when the weights come for the first time. On a device of static graphs so do all layers, in blocks
  * (weights/graphs/weights_graphs).
  *

@@ -5,8 +5,8 @@
 #define COORDGEN_WEIGHTS_WEIGHTS_RING_H
 
 #include "backends/backend.h"
-#include "weights/ring/layer_reader.h"
 #include "weights/image/weights_image.h"
+#include "weights/ring/layer_reader.h"
 
 enum {
     WEIGHTS_RING_E_MEMORY = 1,  /* the account of the weights has no room for the slots */

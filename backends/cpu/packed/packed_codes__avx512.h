@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Codes of a packed tile in registers of 64 bytes: one load, one shift and one mask for the weightlets of a register
- * (two or three times where a code has that many components; quant/format/pack.h), and their levels where those are in a
+ * (two or three times where a code has that many components; pack.h), and their levels where those are in a
  * table. bits and i are constants after inlining. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX512_H
 #define COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX512_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packed tiles become tiles of the int8 products: codes are expanded and turned into levels (quant/format/pack.h, grid.h). */
+/* Packed tiles become tiles of the int8 products: codes are expanded and turned into levels (pack.h, grid.h). */
 #ifndef COORDGEN_BACKENDS_CPU_UNPACK_TILE_H
 #define COORDGEN_BACKENDS_CPU_UNPACK_TILE_H
 

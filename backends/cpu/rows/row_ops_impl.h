@@ -13,9 +13,9 @@
 #include "backends/cpu/int8/int8_product.h"
 #include "backends/cpu/rows/row_ops.h"
 #include "backends/cpu/rows/row_ops_attention.h"
-#include "base/system/cpu.h"
 #include "backends/numeric/lanes.h"
 #include "backends/numeric/lanes_gate.h"
+#include "base/system/cpu.h"
 
 /* 16 partial sums by index mod 16; lanes past n add zero. */
 static float dot(const float *a, const float *b, size_t n) {

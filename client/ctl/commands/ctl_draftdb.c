@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/strings/decimal.h"
 #include "base/files/file_io.h"
+#include "base/strings/decimal.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 

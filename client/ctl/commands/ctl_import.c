@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/memory/map_guard.h"
 #include "base/files/paths.h"
+#include "base/memory/map_guard.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
-#include "importer/methods/import_method.h"
 #include "importer/importer.h"
+#include "importer/methods/import_method.h"
 #include "model/model_dir.h"
 #include "quant/format/recipe_spec.h"
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strings/decimal.h"
 #include "base/files/file_io.h"
+#include "base/strings/decimal.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 

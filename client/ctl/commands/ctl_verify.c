@@ -5,14 +5,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory/map_guard.h"
 #include "base/files/paths.h"
+#include "base/memory/map_guard.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
-#include "tools/eval/quality/quantization_check.h"
 #include "importer/importer.h"
 #include "model/package/package.h"
 #include "model/package/package_checksum.h"
+#include "tools/eval/quality/quantization_check.h"
 
 static void show_compared(void *arg, uint64_t done_bytes, uint64_t total_bytes) {
     ctl_progress(arg, "verifying", total_bytes ? (double)done_bytes / (double)total_bytes : 1, -1);

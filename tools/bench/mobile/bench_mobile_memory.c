@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "tools/bench/bench.h"
 #include "engine/generation.h"
+#include "tools/bench/bench.h"
 
 typedef struct MemoryBench {
     const BenchRun *run;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/bench/bench.h"
 #include "spec/sources/history.h"
+#include "tools/bench/bench.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 #define WARM_TOKENS 8

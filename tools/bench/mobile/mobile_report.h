@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "tools/bench/mobile/mobile_orders.h"
 #include "scheduler/graph_switch.h"
+#include "tools/bench/mobile/mobile_orders.h"
 
 #define MOBILE_PROMPTS_MAX 16
 #define MOBILE_POLICIES 5

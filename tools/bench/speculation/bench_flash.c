@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/bench/bench.h"
-#include "tools/bench/machine.h"
-#include "tools/bench/speculation/spec_answer.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/draft/self_draft.h"
 #include "spec/sources/history.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/machine.h"
+#include "tools/bench/speculation/spec_answer.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 

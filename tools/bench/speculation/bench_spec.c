@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "spec/sources/history.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/speculation/spec_answer.h"
 #include "tools/bench/speculation/spec_data.h"
-#include "spec/sources/history.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 

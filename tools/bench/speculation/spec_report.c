@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/eval/tables/svg_plot.h"
 #include "model/json_text.h"
 #include "tools/bench/report_text.h"
+#include "tools/eval/tables/svg_plot.h"
 
 void spec_report_deinit(SpecReport *report) {
     free(report->scores);

@@ -4,8 +4,8 @@
 #define COORDGEN_EVAL_MATRIX_COMPANY_H
 
 #include "engine/generation.h"
-#include "tools/eval/matrix/matrix_output.h"
 #include "text/tokenizer/tokenizer.h"
+#include "tools/eval/matrix/matrix_output.h"
 
 typedef struct Company {
     Generation *others[2];

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "tools/eval/matrix/matrix_way.h"
 #include "model/package/package.h"
+#include "tools/eval/matrix/matrix_way.h"
 
 /* Of the short ones each policy, order and placement is in one, with a tree or a chain. Unit tests have more pairs of
  * them, on small models. */

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "tools/eval/quality/cloze.h"
-#include "tools/eval/eval.h"
-#include "tools/eval/quality/mcq.h"
 #include "model/json_text.h"
+#include "tools/eval/eval.h"
+#include "tools/eval/quality/cloze.h"
+#include "tools/eval/quality/mcq.h"
 
 #define ROWS_A_LINE 100 /* of the text report */
 

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/eval/quality/divergence.h"
-#include "tools/eval/eval.h"
 #include "model/json_text.h"
+#include "tools/eval/eval.h"
+#include "tools/eval/quality/divergence.h"
 
 /* A .gguf is computed in float32 by the reference device, a package as it is. */
 static int open_against(EvalModel *model, const EvalOptions *options, ErrText *err) {

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/json_text.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/quality/perplexity.h"
-#include "model/json_text.h"
 
 /* Relative, of the perplexity: every window of the float reference; all windows together of int8. */
 #define TOLERANCE 1e-4

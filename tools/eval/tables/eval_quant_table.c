@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/files/file_io.h"
+#include "model/json_text.h"
 #include "tools/eval/tables/quant_table.h"
 #include "tools/eval/tables/svg_plot.h"
-#include "model/json_text.h"
 
 static double megabytes(const json_t *package, const char *key) {
     return (double)json_integer_value(json_object_get(package, key)) / 1e6;

@@ -7,11 +7,11 @@
 
 #include "base/clock.h"
 #include "base/files/file_io.h"
-#include "tools/eval/quality/perplexity.h"
 #include "importer/calibration_text.h"
 #include "model/hparams/hparams.h"
 #include "model/json_text.h"
 #include "model/package/package.h"
+#include "tools/eval/quality/perplexity.h"
 
 #define ROWS_DEFAULT "int8,int8:6,int8:5,int8:4,edgeflow:5,compensated:6,compensated:5,compensated:4"
 #define FLOAT_ROW "float"

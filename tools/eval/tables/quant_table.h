@@ -3,8 +3,8 @@
 #ifndef COORDGEN_EVAL_QUANT_TABLE_H
 #define COORDGEN_EVAL_QUANT_TABLE_H
 
-#include "tools/eval/eval.h"
 #include "quant/format/recipe_spec.h"
+#include "tools/eval/eval.h"
 #include "tools/eval/tables/table_store.h"
 
 #define QUANT_TABLE_ROWS_MAX 64

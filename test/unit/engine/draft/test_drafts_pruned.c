@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Trees whose rows end at a middle layer: the tokens and logits of plain decoding, on both devices, alone and together,
+ * stopped before every operator; what has gone counts as not drafted; shares are those of the head; the control asks,
+ * and prunes only where it may; without a predictor nothing is asked. */
+#undef NDEBUG
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "engine/engine_private.h"
+#include "engine/generation.h"
+#include "test/unit/fixtures/drafted_run.h"
+#include "test/unit/fixtures/model_maker.h"
+#include "test/unit/fixtures/patience.h"
+#include "test/unit/fixtures/tiny_engine.h"
+
+enum {
+    CHUNK = 80,
+    N_PROMPT = 40,
+    OUTPUT = 60,
+};
+
+static const GenerationSpeculation ways[] = {
+    { .sources = SPECULATION_AUTO, .always = true, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP,
+      .always = true,
+      .head_on_demand = true,
+      .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .always = true, .rows_max = 16, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .always = true, .chains = true, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .always = true, .pruning = GENERATION_PRUNING_CONTROLLED },
+    { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED },
+    { .sources = SPECULATION_AUTO, .always = true },
+};
+
+enum {
+    WAYS = sizeof(ways) / sizeof(*ways)
+};
+
+static TinyEngine tiny;
+
+static const char *tiny_arch; /* NULL: llama */
+
+static void open_tiny(EngineDevice device, uint32_t lens) {
+    tiny = (TinyEngine){ .preempts = true, .arch = tiny_arch };
+    tiny_engine_open(&tiny, device, CHUNK);
+    assert_int_equal(engine_set_lens(tiny.engine, lens, NULL), 0);
+}
+
+static Generation *generation_of(bool sampled, const GenerationSpeculation *speculation, Given *given) {
+    const GenerationOptions options = given_options(given, tiny.engine, OUTPUT, sampled, speculation);
+
+    return given_begin(tiny.engine, N_PROMPT, &options);
+}
+
+static void run(bool sampled, const GenerationSpeculation *speculation, Given *given) {
+    given_run(given, generation_of(sampled, speculation, given));
+    assert_int_equal(given->n, OUTPUT);
+}
+
+static void check_report(const Given *given, const GenerationSpeculation *way) {
+    const GenerationReport *report = &given->report;
+    uint64_t accepted = 0;
+
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+        accepted += i * report->counts.lengths[i];
+    assert_int_equal(report->n_rows, report->n_steps + given->usage.n_drafted_tokens + report->n_exit_rows);
+    assert_int_equal(accepted, given->usage.n_accepted_tokens);
+    assert_int_equal(report->n_exit_steps > 0, report->n_exit_rows > 0);
+    if (way->pruning == GENERATION_PRUNING_ALWAYS)
+        assert_int_equal(report->n_exit_trials, 0);
+    if (way->pruning == GENERATION_PRUNING_OFF)
+        assert_int_equal(report->exit_ns, 0);
+}
+
+static void check_alone(EngineDevice device) {
+    const GenerationSpeculation none = { 0 };
+
+    for (uint32_t lens = 0; lens < 2; lens++) {
+        open_tiny(device, lens);
+        assert_int_equal(engine_exit_layer(tiny.engine), lens);
+        for (int sampled = 0; sampled < 2; sampled++) {
+            Given plain, given;
+
+            run(sampled, &none, &plain);
+            for (size_t way = 0; way < WAYS; way++) {
+                run(sampled, &ways[way], &given);
+                given_check_same(&given, &plain);
+                check_report(&given, &ways[way]);
+                if (!lens)
+                    assert_int_equal(given.report.exit_ns, 0);
+                else if (way == 0 || way == 2)
+                    assert_true(given.report.n_exit_rows > (tiny_arch ? 0 : 50)); /* what is likely is the model's */
+                else if (way == 3)
+                    assert_true(given.report.n_exit_rows > 0); /* the end of a chain, too, that hardly comes so far */
+                else if (way == 4)
+                    assert_true(given.report.n_exit_trials > 0);
+            }
+        }
+        tiny_engine_close(&tiny);
+    }
+}
+
+static void test_drafts_pruned_reference(void **state) {
+    check_alone(ENGINE_DEVICE_REFERENCE);
+}
+
+static void test_drafts_pruned_cpu(void **state) {
+    check_alone(ENGINE_DEVICE_CPU);
+}
+
+/* Caps of scores and logits, and a head with a bias beside attention that runs with the feed-forward. */
+static void test_drafts_pruned_others(void **state) {
+    static const char *const archs[] = { "gemma2", "phi2" };
+
+    for (size_t i = patience_is_short(); i < ARRAY_LEN(archs); i++) {
+        tiny_arch = archs[i];
+        check_alone(ENGINE_DEVICE_CPU);
+    }
+    tiny_arch = NULL;
+}
+
+/* All that run in one step, which stops before every operator where it is told to, while another one runs. */
+static void check_together(bool stops) {
+    const GenerationSpeculation none = { 0 };
+    Generation *generations[WAYS], *beside = NULL;
+    Given given[WAYS], plain, besides;
+    bool running = true;
+    uint32_t n_stops = 0;
+
+    open_tiny(ENGINE_DEVICE_CPU, 1);
+    run(true, &none, &plain);
+    for (size_t i = 0; i < WAYS; i++)
+        generations[i] = generation_of(true, &ways[i], &given[i]);
+    beside = generation_of(true, &ways[0], &besides);
+    while (running) {
+        const EngineYield yield = { .until_ns = 1 };
+        GenerationTurn turns[WAYS];
+        GenerationStep step;
+        int r;
+
+        running = false;
+        for (size_t i = 0; i < WAYS; i++)
+            turns[i] = (GenerationTurn){ .generation = generations[i], .fn = given_take, .arg = &given[i] };
+        assert_int_equal(generation_step_begin(&step, turns, WAYS, 0, NULL), 0);
+        while ((r = generation_step_run(&step, stops ? &yield : NULL, NULL)) == GENERATION_E_YIELDED) {
+            if (n_stops++ % 3 == 0 && generation_end(beside) == GENERATION_RUNNING)
+                assert_int_equal(generation_step(beside, given_take, &besides, NULL), 0);
+        }
+        assert_int_equal(r, 0);
+        for (size_t i = 0; i < WAYS; i++)
+            running = running || generation_end(generations[i]) == GENERATION_RUNNING;
+    }
+    assert_int_equal(n_stops > 0, stops);
+    for (size_t i = 0; i < WAYS; i++) {
+        given_end(&given[i], generations[i]);
+        given_check_same(&given[i], &plain);
+        check_report(&given[i], &ways[i]);
+    }
+    assert_true(given[0].report.n_exit_rows > 0);
+    if (stops) {
+        given_end(&besides, beside);
+        given_check_same(&besides, &plain);
+        assert_true(besides.report.n_exit_rows > 0);
+    } else {
+        generation_free(beside);
+    }
+    tiny_engine_close(&tiny);
+}
+
+static void test_drafts_pruned_together(void **state) {
+    check_together(false);
+}
+
+static void test_drafts_pruned_preempted(void **state) {
+    check_together(true);
+}
+
+/* Shares beside those of the whole head's product, on the device that computes in floats; with logits that are capped,
+ * and with a head and a last norm that have biases. */
+static void check_shares(const char *arch) {
+    enum {
+        ROWS = 7,
+        TOKENS = 11
+    };
+    uint64_t random = 5;
+
+    for (int device = 0; device < 2; device++) {
+        const Hparams *hparams;
+        const BackendLinear *head;
+        float *hidden, *states, *normed, *all;
+        const float close = device ? 0.05F : 1e-4F;
+
+        tiny_arch = arch;
+        open_tiny(device ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_REFERENCE, 1);
+        hparams = &tiny.engine->hparams;
+        head = weights_head(tiny.engine->weights);
+        hidden = calloc(ROWS, hparams->n_embd * sizeof(float));
+        states = calloc(ROWS, hparams->n_embd * sizeof(float));
+        normed = calloc(ROWS, hparams->n_embd * sizeof(float));
+        all = calloc(ROWS, hparams->n_vocab * sizeof(float));
+        for (size_t i = 0; i < ROWS * (size_t)hparams->n_embd; i++)
+            hidden[i] = (float)(test_random(&random) % 2001) / 500 - 2;
+        assert_int_equal(early_exit_states(tiny.engine, hidden, ROWS, states, NULL), 0);
+        layer_norm_rows(tiny.engine->backend, hparams, tiny.engine->weights->outside.vectors, ROLE_OUTPUT_NORM, hidden,
+                        ROWS, hparams->n_embd, normed);
+        assert_memory_equal(states, normed, ROWS * hparams->n_embd * sizeof(float));
+        assert_int_equal(tiny.engine->backend->ops->linear(tiny.engine->backend, &head, 1,
+                                                           &(LinearInput){ .x = normed }, ROWS,
+                                                           &(LinearOutput){ .y = &all }, NULL),
+                         0);
+        for (size_t i = 0; hparams->logit_cap > 0 && i < ROWS * (size_t)hparams->n_vocab; i++)
+            all[i] = hparams->logit_cap * tanhf(all[i] / hparams->logit_cap);
+        for (size_t row = 0; row < ROWS; row++) {
+            uint32_t tokens[TOKENS];
+            float logits[TOKENS], again[TOKENS], shares[TOKENS];
+            double sum = 0;
+
+            for (size_t i = 0; i < TOKENS; i++)
+                tokens[i] = (uint32_t)(test_random(&random) % hparams->n_vocab);
+            early_exit_logits(tiny.engine, states + row * hparams->n_embd, tokens, TOKENS, logits);
+            for (size_t i = 0; i < TOKENS; i++) {
+                assert_true(fabsf(logits[i] - all[row * hparams->n_vocab + tokens[i]]) <
+                            close * (1 + fabsf(logits[i])));
+                early_exit_logits(tiny.engine, states + row * hparams->n_embd, tokens + i, 1, &again[i]);
+            }
+            assert_memory_equal(logits, again, sizeof(logits)); /* whoever else is asked for */
+            early_exit_shares(logits, TOKENS, 2, shares);
+            for (size_t i = 0; i < TOKENS; i++) {
+                sum += exp((double)shares[i]);
+                assert_true(fabs((double)(shares[i] - shares[0]) - (double)(logits[i] - logits[0]) / 2) < 1e-4);
+            }
+            assert_true(fabs(sum - 1) < 1e-5);
+        }
+        free(hidden);
+        free(states);
+        free(normed);
+        free(all);
+        tiny_engine_close(&tiny);
+    }
+}
+
+static void test_drafts_pruned_shares(void **state) {
+    static const char *const archs[] = { NULL, "gemma2", "phi2" };
+
+    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
+        check_shares(archs[i]);
+    tiny_arch = NULL;
+}
+
+enum {
+    SPANS = 2,
+    TREE = 6,
+    EDGES = 9
+};
+
+static const int16_t tree_parents[TREE] = { -1, 0, 1, 1, 0, 4 };
+static const uint32_t tree_tokens[TREE] = { 3, 8, 1, 30, 17, 22 };
+/* Behind a row that is a leaf, too. */
+static const uint32_t edge_rows[EDGES] = { 0, 0, 0, 1, 1, 4, 4, 5, 5 };
+static const uint32_t edge_tokens[EDGES] = { 8, 17, 2, 1, 30, 22, 9, 4, 5 };
+
+typedef struct Asked {
+    EngineExit exit;
+    float log_shares[EDGES], expected[EDGES];
+    uint32_t n_chosen;
+    uint32_t n_logits;
+} Asked;
+
+static size_t choose_first(EngineSpan *span, uint16_t *rows) {
+    Asked *asked = span->arg;
+
+    assert_memory_equal(asked->log_shares, asked->expected, sizeof(asked->expected));
+    asked->n_chosen++;
+    rows[0] = 0;
+    rows[1] = 4;
+    return 2;
+}
+
+static void take_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
+    Asked *asked = span->arg;
+
+    assert_int_equal(row, asked->n_logits++ ? 4 : 0);
+}
+
+/* Of each row's own state in a step of several trees, of whose rows only those that were chosen go on. */
+static void test_drafts_pruned_states(void **state) {
+    Sequence *sequences[SPANS];
+    EngineSpan spans[SPANS];
+    Asked asked[SPANS];
+    float *logits;
+    EngineStep *step;
+
+    open_tiny(ENGINE_DEVICE_CPU, 1);
+    logits = calloc(1, TINY_VOCAB * sizeof(float));
+    for (size_t i = 0; i < SPANS; i++) {
+        const uint32_t before[] = { 5, (uint32_t)i, 7 };
+
+        assert_int_equal(sequence_new(&sequences[i], tiny.engine, 64, NULL), 0);
+        assert_int_equal(engine_forward(tiny.engine, sequences[i], before, 3, 0, NULL, NULL), 0);
+        asked[i] = (Asked){ .exit = { edge_rows, edge_tokens, asked[i].log_shares, EDGES, 0, choose_first } };
+        spans[i] = (EngineSpan){ .sequence = sequences[i],
+                                 .tokens = tree_tokens,
+                                 .parents = tree_parents,
+                                 .n = TREE,
+                                 .n_logit_rows = TREE,
+                                 .logits = logits,
+                                 .take = take_row,
+                                 .arg = &asked[i],
+                                 .exit = &asked[i].exit };
+    }
+    assert_int_equal(engine_step_begin(&step, tiny.engine, spans, SPANS, NULL), 0);
+    assert_int_equal(engine_step_layers(step, 1, NULL, NULL), 0);
+    for (size_t i = 0; i < SPANS; i++)
+        for (size_t first = 0, n; first < EDGES; first += n) {
+            float *normed = calloc(1, tiny.engine->hparams.n_embd * sizeof(float));
+
+            for (n = 1; first + n < EDGES && edge_rows[first + n] == edge_rows[first];)
+                n++;
+            assert_int_equal(
+                early_exit_states(tiny.engine,
+                                  step->slots[SLOT_X] + (i * TREE + edge_rows[first]) * tiny.engine->hparams.n_embd, 1,
+                                  normed, NULL),
+                0);
+            early_exit_logits(tiny.engine, normed, edge_tokens + first, n, asked[i].expected + first);
+            early_exit_shares(asked[i].expected + first, n, 1, asked[i].expected + first);
+            free(normed);
+        }
+    assert_true(memcmp(asked[0].expected, asked[1].expected, sizeof(asked[0].expected)));
+    engine_step_drop(step);
+    assert_int_equal(engine_forward_spans(tiny.engine, spans, SPANS, NULL), 0);
+    for (size_t i = 0; i < SPANS; i++) {
+        assert_int_equal(asked[i].n_chosen, 1);
+        assert_int_equal(asked[i].n_logits, 2);
+        assert_true(asked[i].exit.ns > 0);
+        sequence_free(sequences[i]);
+    }
+    free(logits);
+    tiny_engine_close(&tiny);
+}
+
+static void test_drafts_pruned_refused(void **state) {
+    ErrText err = { "" };
+
+    open_tiny(ENGINE_DEVICE_CPU, 1);
+    assert_int_equal(engine_set_lens(tiny.engine, engine_info(tiny.engine)->n_layers, &err), -EINVAL);
+    assert_string_equal(err.text, "there is no layer between 2 and the head");
+    assert_int_equal(engine_load_exit(tiny.engine, "/nonexistent.exit", &err), ENGINE_E_MODEL);
+    assert_non_null(strstr(err.text, "/nonexistent.exit"));
+    assert_int_equal(engine_exit_layer(tiny.engine), 1);
+    assert_int_equal(engine_set_lens(tiny.engine, 0, &err), 0);
+    assert_int_equal(engine_exit_layer(tiny.engine), 0);
+    tiny_engine_close(&tiny);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_drafts_pruned_reference), cmocka_unit_test(test_drafts_pruned_cpu),
+        cmocka_unit_test(test_drafts_pruned_others),    cmocka_unit_test(test_drafts_pruned_together),
+        cmocka_unit_test(test_drafts_pruned_preempted), cmocka_unit_test(test_drafts_pruned_shares),
+        cmocka_unit_test(test_drafts_pruned_states),    cmocka_unit_test(test_drafts_pruned_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

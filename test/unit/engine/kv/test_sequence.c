@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sequences that share pages: a fork at any position gives the bits that it would have alone, the one it came from
+ * stays what it was, and memory is counted once. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/fixtures/fork.h"
+#include "test/unit/fixtures/tiny_engine.h"
+
+enum {
+    N_MAX = 200,
+    CHUNK = 48,
+    PAGE = 64,
+};
+
+static TinyEngine tiny;
+
+static int setup_cpu(void **state) {
+    tiny_engine_open(&tiny, ENGINE_DEVICE_CPU, CHUNK);
+    return 0;
+}
+
+static int setup_reference(void **state) {
+    tiny_engine_open(&tiny, ENGINE_DEVICE_REFERENCE, CHUNK);
+    return 0;
+}
+
+static int teardown(void **state) {
+    tiny_engine_close(&tiny);
+    return 0;
+}
+
+/* Token i of one of many texts. */
+static uint32_t token_of(uint32_t text, size_t i) {
+    uint64_t seed = 1000003 * (uint64_t)text + i;
+
+    return (uint32_t)(test_random(&seed) % TINY_VOCAB);
+}
+
+static void make(Sequence **sequencep, size_t capacity_tokens) {
+    ErrText err = { "" };
+
+    if (sequence_new(sequencep, tiny.engine, capacity_tokens, &err))
+        fail_msg("%s", err.text);
+}
+
+/* Tokens of a text up to position `to`; logits f32[to - from][vocabulary]. */
+static void append(Sequence *sequence, uint32_t text, size_t to, float *logits) {
+    ErrText err = { "" };
+
+    for (size_t at = sequence_n_tokens(sequence), n; at < to; at += n) {
+        uint32_t tokens[CHUNK];
+
+        n = to - at < CHUNK ? to - at : CHUNK;
+        for (size_t i = 0; i < n; i++)
+            tokens[i] = token_of(text, at + i);
+        if (engine_forward(tiny.engine, sequence, tokens, n, n, logits, &err))
+            fail_msg("%s", err.text);
+        logits += n * TINY_VOCAB;
+    }
+}
+
+static void same(const float *a, const float *b, size_t rows) {
+    assert_memory_equal(a, b, rows * TINY_VOCAB * sizeof(*a));
+}
+
+static uint64_t kv_bytes(void) {
+    return tiny.accounts.used_bytes[ACCOUNT_KV];
+}
+
+static void test_sequence_fork(void **state) {
+    static const size_t at[] = { 0, 1, 2, 47, 63, 64, 65, 127, 128, 129, 150 };
+    static float whole[N_MAX * TINY_VOCAB], alone[N_MAX * TINY_VOCAB], branch[N_MAX * TINY_VOCAB];
+    Sequence *sequence, *fork, *fresh;
+
+    make(&sequence, N_MAX);
+    append(sequence, 1, N_MAX, whole);
+    sequence_rewind(sequence, 150);
+    for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+        ErrText err = { "" };
+
+        /* The branch goes on with another text. */
+        assert_int_equal(fork_sequence(&fork, sequence, at[i], N_MAX, &err), 0);
+        assert_int_equal(sequence_n_tokens(fork), at[i]);
+        append(fork, 2, 180, branch);
+        make(&fresh, N_MAX);
+        append(fresh, 1, at[i], alone);
+        append(fresh, 2, 180, alone);
+        same(branch, alone, 180 - at[i]);
+        sequence_free(fresh);
+        /* Its source goes on as if there had been none. */
+        append(sequence, 1, N_MAX, alone);
+        same(alone, whole + (size_t)150 * TINY_VOCAB, N_MAX - 150);
+        sequence_rewind(sequence, 150);
+        sequence_free(fork);
+    }
+    sequence_free(sequence);
+}
+
+/* A fork lives on without its source, and forks of forks too. */
+static void test_sequence_fork_outlives(void **state) {
+    static float whole[N_MAX * TINY_VOCAB], end[N_MAX * TINY_VOCAB];
+    Sequence *first, *second, *third;
+    ErrText err = { "" };
+
+    make(&first, N_MAX);
+    append(first, 1, N_MAX, whole);
+    assert_int_equal(fork_sequence(&second, first, 100, 120, &err), 0);
+    sequence_free(first);
+    append(second, 1, 110, end);
+    same(end, whole + (size_t)100 * TINY_VOCAB, 10);
+    assert_int_equal(fork_sequence(&third, second, 70, N_MAX, &err), 0);
+    sequence_free(second);
+    append(third, 1, N_MAX, end);
+    same(end, whole + (size_t)70 * TINY_VOCAB, N_MAX - 70);
+    sequence_free(third);
+}
+
+static void test_sequence_memory(void **state) {
+    static float logits[N_MAX * TINY_VOCAB];
+    Sequence *sequence, *fork, *other;
+    ErrText err = { "" };
+    uint64_t page_bytes;
+
+    make(&sequence, 1);
+    page_bytes = kv_bytes();
+    assert_true(page_bytes >= PAGE * engine_info(tiny.engine)->kv_bytes_per_token);
+    sequence_free(sequence);
+    assert_int_equal(kv_bytes(), 0);
+    make(&sequence, 3 * PAGE);
+    assert_int_equal(kv_bytes(), 3 * page_bytes);
+    append(sequence, 1, 150, logits);
+    assert_int_equal(fork_sequence(&fork, sequence, 150, 4 * PAGE, &err), 0);
+    assert_int_equal(kv_bytes(), 5 * page_bytes); /* two are shared, the third is a copy */
+    tiny.accounts.limit_bytes[ACCOUNT_KV] = 6 * page_bytes;
+    assert_int_equal(fork_sequence(&other, sequence, 128, 4 * PAGE, &err), ENGINE_E_MEMORY);
+    assert_non_null(strstr(err.text, "KV cache of 256 tokens"));
+    assert_int_equal(kv_bytes(), 5 * page_bytes);
+    assert_int_equal(fork_sequence(&other, sequence, 128, 3 * PAGE, &err), 0);
+    assert_int_equal(kv_bytes(), 6 * page_bytes);
+    sequence_free(sequence);
+    assert_int_equal(kv_bytes(), 5 * page_bytes); /* shared ones stay */
+    sequence_free(fork);
+    assert_int_equal(kv_bytes(), 3 * page_bytes);
+    sequence_free(other);
+    assert_int_equal(kv_bytes(), 0);
+    tiny.accounts.limit_bytes[ACCOUNT_KV] = UINT64_MAX;
+}
+
+/* A rewind into pages that a fork reads: the fork keeps them, whoever writes gets his own. */
+static void test_sequence_rewind_shared(void **state) {
+    static float whole[N_MAX * TINY_VOCAB], alone[N_MAX * TINY_VOCAB], rewound[N_MAX * TINY_VOCAB];
+    Sequence *sequence, *fork, *fresh;
+    ErrText err = { "" };
+    uint64_t before;
+    uint32_t token = token_of(2, 30);
+
+    make(&sequence, N_MAX);
+    append(sequence, 1, N_MAX, whole);
+    assert_int_equal(fork_sequence(&fork, sequence, 130, N_MAX, &err), 0);
+    before = kv_bytes();
+    sequence_rewind(sequence, 30);
+    tiny.accounts.limit_bytes[ACCOUNT_KV] = before;
+    assert_int_equal(engine_forward(tiny.engine, sequence, &token, 1, 0, NULL, &err), ENGINE_E_MEMORY);
+    assert_int_equal(sequence_n_tokens(sequence), 30);
+    tiny.accounts.limit_bytes[ACCOUNT_KV] = UINT64_MAX;
+    append(sequence, 2, 140, rewound);
+    assert_true(kv_bytes() > before); /* two pages were copied */
+    append(fork, 1, N_MAX, alone);
+    same(alone, whole + (size_t)130 * TINY_VOCAB, N_MAX - 130);
+    make(&fresh, N_MAX);
+    append(fresh, 1, 30, alone);
+    append(fresh, 2, 140, alone);
+    same(rewound, alone, 110);
+    sequence_free(fresh);
+    sequence_free(fork);
+    sequence_free(sequence);
+}
+
+#define TESTS                                                                                                          \
+    cmocka_unit_test(test_sequence_fork), cmocka_unit_test(test_sequence_fork_outlives),                               \
+        cmocka_unit_test(test_sequence_memory), cmocka_unit_test(test_sequence_rewind_shared)
+
+int main(void) {
+    const struct CMUnitTest cpu[] = { TESTS }, reference[] = { TESTS };
+
+    return cmocka_run_group_tests_name("cpu", cpu, setup_cpu, teardown) +
+           cmocka_run_group_tests_name("reference", reference, setup_reference, teardown);
+}

@@ -1,0 +1,726 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tokenizers: golden vectors of real models, small tables written here, and files that are wrong. */
+#undef NDEBUG
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "test/unit/text/tokenizer/tokenizer_fixture.h"
+#include "test/unit/text/tokenizer/tokenizer_golden.h"
+
+static Tokenizer *new_tokenizer(const TokenizerSpec *spec) {
+    TokenizerFixture fixture;
+    Tokenizer *tokenizer = NULL;
+
+    if (fixture_init(&fixture, spec))
+        fail_msg("fixture: %s", fixture.err.text);
+    if (tokenizer_new(&tokenizer, fixture.file, &fixture.err))
+        fail_msg("%s", fixture.err.text);
+    fixture_deinit(&fixture); /* the tokenizer keeps nothing of the file */
+    return tokenizer;
+}
+
+static void check_encode(const Tokenizer *tokenizer, const char *text, unsigned int flags, const uint32_t *ids,
+                         size_t n) {
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
+    ErrText err = { 0 };
+
+    assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), flags, &list, &err), 0);
+    if (list.n != n || (n && memcmp(list.ids, ids, n * sizeof(*ids)))) {
+        for (size_t i = 0; i < list.n; i++)
+            print_error("%" PRIu32 " ", list.ids[i]);
+        fail_msg("<- tokens of \"%s\"", text);
+    }
+}
+#define CHECK_ENCODE(tokenizer, text, flags, ...)                                                                      \
+    check_encode(tokenizer, text, flags, (const uint32_t[]){ __VA_ARGS__ },                                            \
+                 sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+
+static void check_round_trip(const Tokenizer *tokenizer, const char *text, size_t len_bytes) {
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
+    _cleanup_(str_buf_deinit) StrBuf out = STR_BUF_NULL;
+    ErrText err = { 0 };
+
+    assert_int_equal(tokenizer_encode(tokenizer, text, len_bytes, 0, &list, &err), 0);
+    for (size_t i = 0; i < list.n; i++) {
+        assert_false(tokenizer_is_control(tokenizer, list.ids[i]));
+        assert_int_equal(tokenizer_piece(tokenizer, list.ids[i], false, &out), 0);
+    }
+    assert_int_equal(out.len_bytes, len_bytes);
+    if (len_bytes)
+        assert_memory_equal(out.data, text, len_bytes);
+}
+
+/* --- golden vectors ----------------------------------------------------------------------------------------------- */
+
+static void check_line(const GoldenModel *golden, const json_t *line) {
+    const json_t *text = json_object_get(line, "text"), *ids = json_object_get(line, "ids");
+    const json_t *ids_special = json_object_get(line, "ids_special");
+    ErrText err;
+
+    for (int special = 0; special < 2; special++) {
+        unsigned int flags = special ? TOKENIZE_ADD_SPECIAL | TOKENIZE_PARSE_SPECIAL : 0;
+        _cleanup_(token_list_deinit) TokenList list = { 0 };
+
+        assert_int_equal(
+            tokenizer_encode(golden->tokenizer, json_string_value(text), json_string_length(text), flags, &list, &err),
+            0);
+        golden_check_ids(&list, special && ids_special ? ids_special : ids, special ? "special" : "plain",
+                         json_string_value(text));
+    }
+}
+
+static void test_tokenizer_golden_smollm2(void **state) {
+    golden_each("smollm2-135m", "tokens", 77, check_line);
+}
+
+static void test_tokenizer_golden_qwen(void **state) {
+    golden_each("qwen2.5-coder-0.5b", "tokens", 77, check_line);
+}
+
+static void test_tokenizer_golden_gemma(void **state) {
+    golden_each("gemma3-270m", "tokens", 77, check_line);
+}
+
+/* SHA-256 of the number of tokens, each text with its length, and the types: on disk it outlives the program. */
+static const uint8_t smollm2_hash[TOKENIZER_HASH_BYTES] = { 0x4a, 0x5a, 0x46, 0x64, 0xa2, 0xeb, 0xed, 0x29,
+                                                            0x48, 0x6e, 0x89, 0xd3, 0x06, 0x44, 0xcb, 0x4d,
+                                                            0x99, 0x6c, 0xae, 0x1a, 0xf7, 0x8b, 0x6a, 0x0f,
+                                                            0xa6, 0x91, 0x17, 0xc3, 0x50, 0xbe, 0xea, 0x53 };
+
+static void test_tokenizer_real_tables(void **state) {
+    GoldenModel golden;
+
+    golden_model_open(&golden, GOLDEN_DEFAULT_MODEL);
+    assert_string_equal(tokenizer_model_name(golden.tokenizer), "gpt2/smollm");
+    assert_int_equal(tokenizer_n_tokens(golden.tokenizer), 49152);
+    assert_int_equal(tokenizer_find(golden.tokenizer, "<|im_start|>"), 1);
+    assert_int_equal(tokenizer_find(golden.tokenizer, "\xc4\xa0"
+                                                      "a"),
+                     253);
+    assert_int_equal(tokenizer_find(golden.tokenizer, "no such token"), TOKEN_NONE);
+    assert_int_equal(tokenizer_find(golden.tokenizer, ""), TOKEN_NONE);
+    assert_int_equal(tokenizer_bos(golden.tokenizer), 1);
+    assert_int_equal(tokenizer_eos(golden.tokenizer), 2);
+    assert_false(tokenizer_adds_bos(golden.tokenizer));
+    assert_true(tokenizer_is_end(golden.tokenizer, 0));
+    assert_false(tokenizer_is_end(golden.tokenizer, 1));
+    assert_true(tokenizer_is_end(golden.tokenizer, 2));
+    assert_false(tokenizer_is_end(golden.tokenizer, 49152));
+    assert_true(tokenizer_is_control(golden.tokenizer, 1));
+    assert_false(tokenizer_is_control(golden.tokenizer, 253));
+    assert_false(tokenizer_is_control(golden.tokenizer, UINT32_MAX));
+    assert_memory_equal(tokenizer_hash(golden.tokenizer), smollm2_hash, sizeof(smollm2_hash));
+    assert_in_range(tokenizer_memory_bytes(golden.tokenizer), 1 << 20, 8 << 20);
+    golden_model_deinit(&golden);
+}
+
+/* --- small tables ------------------------------------------------------------------------------------------------- */
+
+#define SPACE 0x20
+
+static void test_tokenizer_byte_level(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("gpt-2");
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+
+    assert_string_equal(tokenizer_model_name(tokenizer), "gpt2/gpt2");
+    check_encode(tokenizer, "", 0, NULL, 0);
+    CHECK_ENCODE(tokenizer, "hello", 0, 259);
+    CHECK_ENCODE(tokenizer, "hello hello", 0, 259, 260);
+    CHECK_ENCODE(tokenizer, "aaaaaaa", 0, 262, 261, 'a'); /* leftmost pairs first */
+    CHECK_ENCODE(tokenizer, "333", 0, 263, '3');
+    CHECK_ENCODE(tokenizer, "\x01\xff", 0, 1, 255);
+    /* NUL is text */
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
+    assert_int_equal(tokenizer_encode(tokenizer, "a\0b", 3, 0, &list, NULL), 0);
+    assert_int_equal(list.n, 3);
+    assert_int_equal(list.ids[1], 0);
+    /* and it is appended to what is there */
+    assert_int_equal(tokenizer_encode(tokenizer, NULL, 0, 0, &list, NULL), 0);
+    assert_int_equal(list.n, 3);
+    tokenizer_free(tokenizer);
+}
+
+static void test_tokenizer_special(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("llama-bpe");
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+
+    /* control tokens only when asked for, user-defined ones always */
+    CHECK_ENCODE(tokenizer, "a<tool>b", 0, 'a', FIXTURE_TOOL, 'b');
+    CHECK_ENCODE(tokenizer, "<|im_end|>", TOKENIZE_PARSE_SPECIAL, FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "<|im_end|>", 0, '<', '|', 'i', 'm', '_', 'e', 'n', 'd', '|', '>');
+    CHECK_ENCODE(tokenizer, "a<|im_end|><|im_start|>b", TOKENIZE_PARSE_SPECIAL, 'a', FIXTURE_IM_END, FIXTURE_IM_START,
+                 'b');
+    /* this pre-tokenizer's models begin with BOS unless the file says otherwise */
+    assert_true(tokenizer_adds_bos(tokenizer));
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_BOS, 'a');
+    tokenizer_free(tokenizer);
+
+    spec.add_bos = -1;
+    spec.add_eos = 1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, 'a', FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_BOS, 'a'); /* a prompt that ended would get no answer */
+    tokenizer_free(tokenizer);
+    spec.add_bos = 1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_BOS, 'a', FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_BOS, FIXTURE_BOS, 'a');
+    tokenizer_free(tokenizer);
+
+    /* a prompt gets BOS alone: behind EOS there would be nothing to continue */
+    spec.add_bos = 1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_BOS, 'a', FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_BOS, FIXTURE_BOS, 'a');
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_EOS, 'a', FIXTURE_IM_END);
+    tokenizer_free(tokenizer);
+}
+
+/* A text that everyone takes for a mark is one, whatever type the file gives it. */
+static void test_tokenizer_retyped_marks(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+    int32_t types[FIXTURE_BPE_N];
+    Tokenizer *tokenizer;
+
+    memcpy(types, spec.types, sizeof(types));
+    types[FIXTURE_IM_END] = 1;
+    spec.types = types;
+    spec.has_eos = false;
+    tokenizer = new_tokenizer(&spec);
+    assert_int_equal(tokenizer_eos(tokenizer), TOKEN_NONE);
+    assert_true(tokenizer_is_end(tokenizer, FIXTURE_IM_END));
+    assert_false(tokenizer_is_end(tokenizer, FIXTURE_IM_START));
+    assert_true(tokenizer_is_control(tokenizer, FIXTURE_IM_END));
+    CHECK_ENCODE(tokenizer, "<|im_end|>", TOKENIZE_PARSE_SPECIAL, FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "<|im_end|>", 0, '<', '|', 'i', 'm', '_', 'e', 'n', 'd', '|', '>');
+    tokenizer_free(tokenizer);
+}
+
+/* Merges, or the rule that a whole word may be one token, must not lead from plain text to a control token. */
+static void test_tokenizer_injection_by_merges(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("llama-bpe");
+    int32_t types[FIXTURE_BPE_N];
+    Tokenizer *tokenizer;
+
+    memcpy(types, spec.types, sizeof(types));
+    types[259] = 3; /* "hello" */
+    spec.types = types;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "hello", 0, 258, 'o');
+    CHECK_ENCODE(tokenizer, "hello", TOKENIZE_PARSE_SPECIAL, 259);
+    tokenizer_free(tokenizer);
+
+    spec = fixture_spm_spec();
+    spec.add_space_prefix = -1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "<s>", 0, FIXTURE_SPM_LESS, FIXTURE_SPM_S_END);
+    CHECK_ENCODE(tokenizer, "<s>", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_BOS);
+    /* a byte token's name is text as well */
+    CHECK_ENCODE(tokenizer, "<0x41>", 0, FIXTURE_SPM_LESS, FIXTURE_SPM_BYTES + '0', FIXTURE_SPM_BYTES + 'x',
+                 FIXTURE_SPM_BYTES + '4', FIXTURE_SPM_BYTES + '1', FIXTURE_SPM_BYTES + '>');
+    tokenizer_free(tokenizer);
+}
+
+static void test_tokenizer_sentencepiece(void **state) {
+    TokenizerSpec spec = fixture_spm_spec();
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+
+    /* the highest score first: "ab" before " a", then " ab" */
+    CHECK_ENCODE(tokenizer, "ab", 0, FIXTURE_SPM_SPACE_AB);
+    CHECK_ENCODE(tokenizer, "aab", 0, FIXTURE_SPM_SPACE_A, FIXTURE_SPM_AB);
+    CHECK_ENCODE(tokenizer, "", TOKENIZE_ADD_SPECIAL, FIXTURE_SPM_BOS);
+    check_encode(tokenizer, "", 0, NULL, 0);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_SPM_BOS, FIXTURE_SPM_SPACE_A);
+    /* every fragment gets its space; a user-defined token is one whatever the flags */
+    CHECK_ENCODE(tokenizer, "a\n\nb", 0, FIXTURE_SPM_SPACE_A, FIXTURE_SPM_NEWLINES, FIXTURE_SPM_SPACE, FIXTURE_SPM_B);
+    /* bytes as a fallback, ill-formed ones too */
+    CHECK_ENCODE(tokenizer, "\n", 0, FIXTURE_SPM_SPACE, FIXTURE_SPM_BYTES + 10);
+    CHECK_ENCODE(tokenizer, "\xe2\x82", 0, FIXTURE_SPM_SPACE, FIXTURE_SPM_BYTES + 0xe2, FIXTURE_SPM_BYTES + 0x82);
+    tokenizer_free(tokenizer);
+
+    spec.add_space_prefix = -1;
+    spec.add_bos = -1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "ab", TOKENIZE_ADD_SPECIAL, FIXTURE_SPM_AB);
+    CHECK_ENCODE(tokenizer, " a", 0, FIXTURE_SPM_SPACE_A);
+    tokenizer_free(tokenizer);
+}
+
+/* Phi-3's special tokens take the spaces behind them, but for three; other models' do not. */
+static void test_tokenizer_strips_right(void **state) {
+    static const char *const names[] = { "Phi-3 Mini", "my PHI3 of today", "Phi 3.5", NULL };
+    TokenizerSpec spec = fixture_spm_spec();
+    const char *tokens[FIXTURE_SPM_N];
+
+    memcpy(tokens, spec.tokens, sizeof(tokens));
+    tokens[FIXTURE_SPM_END] = "<|end|>";
+    spec.tokens = tokens;
+    spec.add_bos = -1;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        Tokenizer *tokenizer;
+
+        spec.name = names[i];
+        tokenizer = new_tokenizer(&spec);
+        if (i < 2) {
+            CHECK_ENCODE(tokenizer, "<|end|> \n\ta", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_END, FIXTURE_SPM_SPACE_A);
+            CHECK_ENCODE(tokenizer, "<|end|>  <|end|> ", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_END, FIXTURE_SPM_END);
+            CHECK_ENCODE(tokenizer, "\n\n a", 0, FIXTURE_SPM_NEWLINES, FIXTURE_SPM_SPACE_A); /* user-defined ones too */
+        } else {
+            CHECK_ENCODE(tokenizer, "<|end|>\ta", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_END, FIXTURE_SPM_SPACE,
+                         FIXTURE_SPM_BYTES + '\t', FIXTURE_SPM_A);
+            CHECK_ENCODE(tokenizer, "\n\n a", 0, FIXTURE_SPM_NEWLINES, FIXTURE_SPM_SPACE, FIXTURE_SPM_SPACE_A);
+        }
+        CHECK_ENCODE(tokenizer, "<s> a", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_BOS, FIXTURE_SPM_SPACE,
+                     FIXTURE_SPM_SPACE_A);
+        CHECK_ENCODE(tokenizer, "<|end|>\xc2\xa0", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_END, FIXTURE_SPM_SPACE,
+                     FIXTURE_SPM_BYTES + 0xc2, FIXTURE_SPM_BYTES + 0xa0); /* spaces of ASCII alone */
+        tokenizer_free(tokenizer);
+    }
+}
+
+/* A run of characters that the model has no token for, as a whole or by bytes, is one unknown token. */
+static void test_tokenizer_unknown_characters(void **state) {
+    static const char *const tokens[] = { "<unk>", "<s>", "</s>", "\xe2\x96\x81", "a", "<0xC3>", "<0xA9>" };
+    static const int32_t types[] = { 2, 3, 3, 1, 1, 6, 6 };
+    static const float scores[ARRAY_LEN(tokens)] = { 0 };
+    TokenizerSpec spec = { .model = "llama",
+                           .tokens = tokens,
+                           .n_tokens = ARRAY_LEN(tokens),
+                           .types = types,
+                           .n_types = ARRAY_LEN(tokens),
+                           .scores = scores,
+                           .n_scores = ARRAY_LEN(tokens),
+                           .add_bos = -1,
+                           .add_space_prefix = -1 };
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+
+    CHECK_ENCODE(tokenizer, "a\xc3\xa9", 0, 4, 5, 6);
+    CHECK_ENCODE(tokenizer, "xyza\xc3\xaa", 0, 0, 4, 0); /* not half of a character */
+    CHECK_ENCODE(tokenizer, "x\xc3\xa9y z", 0, 0, 5, 6, 0, 3, 0);
+    CHECK_ENCODE(tokenizer, "\xff\xff", 0, 0);
+    tokenizer_free(tokenizer);
+
+    spec.has_unknown = true;
+    spec.unknown = 4;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, " xy", 0, 3, 4);
+    tokenizer_free(tokenizer);
+}
+
+/* Of equal texts the first token counts; an empty text is never matched; both still have their piece. */
+static void test_tokenizer_duplicates_and_empty(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+    const char *tokens[FIXTURE_BPE_N + 2];
+    int32_t types[FIXTURE_BPE_N + 2];
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+    Tokenizer *tokenizer;
+
+    memcpy(tokens, spec.tokens, FIXTURE_BPE_N * sizeof(*tokens));
+    memcpy(types, spec.types, FIXTURE_BPE_N * sizeof(*types));
+    tokens[FIXTURE_BPE_N] = "hello";
+    tokens[FIXTURE_BPE_N + 1] = "";
+    types[FIXTURE_BPE_N] = types[FIXTURE_BPE_N + 1] = 1;
+    spec.tokens = tokens;
+    spec.types = types;
+    spec.n_tokens = spec.n_types = FIXTURE_BPE_N + 2;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "hello", 0, 259);
+    assert_int_equal(tokenizer_find(tokenizer, "hello"), 259);
+    assert_int_equal(tokenizer_piece(tokenizer, FIXTURE_BPE_N, false, &text), 0);
+    assert_int_equal(tokenizer_piece(tokenizer, FIXTURE_BPE_N + 1, false, &text), 0);
+    assert_string_equal(text.data, "hello");
+    tokenizer_free(tokenizer);
+}
+
+static void test_tokenizer_absent_bytes_are_left_out(void **state) {
+    static const char *const tokens[] = { "a", "b", "ab" }, *const merges[] = { "a b" };
+    TokenizerSpec spec = { .model = "gpt2", .tokens = tokens, .n_tokens = 3, .merges = merges, .n_merges = 1 };
+    Tokenizer *tokenizer = new_tokenizer(&spec); /* no pre-tokenizer named: "default" */
+
+    assert_string_equal(tokenizer_model_name(tokenizer), "gpt2/default");
+    CHECK_ENCODE(tokenizer, "abcab", 0, 2, 2);
+    assert_int_equal(tokenizer_bos(tokenizer), TOKEN_NONE);
+    assert_int_equal(tokenizer_eos(tokenizer), TOKEN_NONE);
+    tokenizer_free(tokenizer);
+}
+
+/* --- round trips -------------------------------------------------------------------------------------------------- */
+
+static uint64_t next_random(uint64_t *random) {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    return *random ^= *random << 17;
+}
+
+static void test_tokenizer_round_trip(void **state) {
+    static const char *const pres[] = { "gpt-2", "smollm", "qwen2", "llama-bpe", "default" };
+    static const char *const pieces[] = { "<|im_end|>", "<tool>",   "hello",        " ",
+                                          "  ",         "\n",       "\r\n",         "'s",
+                                          "\xc2\x85",   "\xc2\xa0", "\xe2\x80\x83", "\xf0\x9f\x91\xa9\xe2\x80\x8d",
+                                          "e\xcc\x81",  "3333",     "\xff",         "\xed\xa0\x80",
+                                          "\xe2\x82",   "\0" };
+    uint64_t random = (uint64_t)time(NULL) * 2654435761u | 1;
+
+    print_message("seed %" PRIu64 "\n", random);
+    for (size_t p = 0; p < ARRAY_LEN(pres); p++) {
+        TokenizerSpec spec = fixture_bpe_spec(pres[p]);
+        Tokenizer *tokenizer = new_tokenizer(&spec);
+
+        for (int round = 0; round < 2000; round++) {
+            char text[256];
+            size_t n = 0, wanted = next_random(&random) % 200;
+
+            while (n < wanted) {
+                const char *piece = pieces[next_random(&random) % ARRAY_LEN(pieces)];
+
+                if (next_random(&random) % 2) {
+                    text[n++] = (char)next_random(&random);
+                    continue;
+                }
+                memcpy(text + n, piece, strlen(piece));
+                n += strlen(piece);
+            }
+            check_round_trip(tokenizer, text, n);
+        }
+        tokenizer_free(tokenizer);
+    }
+}
+
+/* Lengths at which a quadratic step or a matcher's limit would show. */
+static void test_tokenizer_long_runs(void **state) {
+    static const char *const units[] = { "a",
+                                         " ",
+                                         "\n",
+                                         "3",
+                                         "!",
+                                         "\xe3\x80\x80",
+                                         "<|im_end|",
+                                         "<tool",
+                                         " \n",
+                                         "\xff",
+                                         "'s",
+                                         "aA",
+                                         "\xcc\x81",
+                                         "\xe4\xb8\xad"
+                                         "A",
+                                         "hell",
+                                         "a a " };
+    static const char *const pres[] = { "smollm", "qwen2", "gpt-4o", "deepseek-llm", "deepseek-v3", "exaone-moe" };
+    static const size_t len_bytes = 1 << 18;
+    _cleanup_(freep) char *text = malloc(len_bytes);
+
+    assert_non_null(text);
+    for (size_t u = 0; u < ARRAY_LEN(units); u++) {
+        for (size_t i = 0; i < len_bytes; i++)
+            text[i] = units[u][i % strlen(units[u])];
+        for (size_t kind = 0; kind <= ARRAY_LEN(pres); kind++) {
+            TokenizerSpec spec = kind == ARRAY_LEN(pres) ? fixture_spm_spec() : fixture_bpe_spec(pres[kind]);
+            Tokenizer *tokenizer;
+
+            spec.add_space_prefix = -1;
+            tokenizer = new_tokenizer(&spec);
+            check_round_trip(tokenizer, text, len_bytes);
+            tokenizer_free(tokenizer);
+        }
+    }
+}
+
+static void test_tokenizer_too_long(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
+    ErrText err = { 0 };
+
+    /* refused by its length before it is read */
+    assert_int_equal(tokenizer_encode(tokenizer, "a", ((size_t)64 << 20) + 1, 0, &list, &err), TOKENIZER_E_TOO_LONG);
+    assert_non_null(strstr(err.text, "67108865 bytes"));
+    assert_int_equal(list.n, 0);
+    tokenizer_free(tokenizer);
+}
+
+/* One tokenizer, many threads: nothing in it is written after it was made. */
+typedef struct ThreadWork {
+    const Tokenizer *tokenizer;
+    const char *text;
+    const TokenList *wanted;
+    bool same;
+} ThreadWork;
+
+static void *encode_often(void *opaque) {
+    ThreadWork *work = opaque;
+
+    work->same = true;
+    for (int i = 0; i < 50; i++) {
+        _cleanup_(token_list_deinit) TokenList list = { 0 };
+
+        if (tokenizer_encode(work->tokenizer, work->text, strlen(work->text), TOKENIZE_PARSE_SPECIAL, &list, NULL) ||
+            list.n != work->wanted->n || memcmp(list.ids, work->wanted->ids, list.n * sizeof(*list.ids)))
+            work->same = false;
+    }
+    return NULL;
+}
+
+static void test_tokenizer_threads(void **state) {
+    static const char text[] = "hello aaaa 3333<|im_end|><tool>\r\n  it's \xe6\x97\xa5\xff x\n\n\n";
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+    _cleanup_(token_list_deinit) TokenList wanted = { 0 };
+    pthread_t threads[4];
+    ThreadWork works[4];
+
+    assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), TOKENIZE_PARSE_SPECIAL, &wanted, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+        works[i] = (ThreadWork){ .tokenizer = tokenizer, .text = text, .wanted = &wanted };
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_often, &works[i]), 0);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_true(works[i].same);
+    }
+    tokenizer_free(tokenizer);
+}
+
+/* --- files that are wrong ----------------------------------------------------------------------------------------- */
+
+static void check_refused(const TokenizerSpec *spec, int code, const char *words) {
+    TokenizerFixture fixture;
+    Tokenizer *tokenizer = NULL;
+    ErrText err = { 0 };
+
+    if (fixture_init(&fixture, spec))
+        fail_msg("fixture: %s", fixture.err.text);
+    assert_int_equal(tokenizer_new(&tokenizer, fixture.file, &err), code);
+    assert_null(tokenizer);
+    if (!strstr(err.text, words) || !strstr(err.text, "fixture.gguf"))
+        fail_msg("\"%s\" is not in \"%s\"", words, err.text);
+    fixture_deinit(&fixture);
+}
+
+static void test_tokenizer_unknown_names(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("kimi-k2");
+
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "pre-tokenizer \"kimi-k2\"");
+    spec.pre = "qwen2\xff";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "pre-tokenizer \"qwen2\\xff\"");
+    spec.model = "bert";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "tokenizer \"bert\" (WordPiece) is not supported");
+    spec.model = "t5";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "tokenizer \"t5\" (Unigram) is not supported");
+    spec.model = "gemma4";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "tokenizer \"gemma4\" (BPE");
+    spec.model = "rwkv6";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "tokenizer \"rwkv6\" is not supported; supported are \"gpt2\"");
+    spec.model = NULL;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.model");
+}
+
+static void test_tokenizer_bad_arrays(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+
+    spec.n_types--;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.token_type\" has 268 elements for 269 tokens");
+    spec = fixture_bpe_spec("qwen2");
+    spec.tokens = NULL;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.tokens");
+    spec = fixture_bpe_spec("qwen2");
+    spec.n_tokens = spec.n_types = 0;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "has 0 tokens");
+    spec = fixture_spm_spec();
+    spec.scores = (const float[]){ 1 };
+    spec.n_scores = 1;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.scores\" has 1 elements");
+}
+
+static void test_tokenizer_bad_scores(void **state) {
+    TokenizerSpec spec = fixture_spm_spec();
+    float scores[FIXTURE_SPM_N];
+
+    memcpy(scores, spec.scores, sizeof(scores));
+    spec.scores = scores;
+    scores[3] = 0.0f / 0.0f;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "the score of token 3 is not a finite number");
+}
+
+static void test_tokenizer_bad_byte_tokens(void **state) {
+    static const char *const bad[] = { "<0x-1>", "<0x+1>", "<0x 1>", "<0xG0>", "<0x100>", "<0x1>", "abc", "" };
+    TokenizerSpec spec = fixture_spm_spec();
+    const char *tokens[FIXTURE_SPM_N];
+
+    memcpy(tokens, spec.tokens, sizeof(tokens));
+    spec.tokens = tokens;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        tokens[FIXTURE_SPM_BYTES + 5] = bad[i];
+        check_refused(&spec, TOKENIZER_E_CORRUPT, "token 8 is a byte token");
+    }
+}
+
+static void test_tokenizer_bad_merges(void **state) {
+    static const char *const bad[] = { "",      " ",    "a",           "ab",     "a ",    "a  ",
+                                       "zz zz", "a zz", "hello world", "\xff a", "a \xc4" };
+    static const char *const whys[] = { "not two texts", "not two texts", "not two texts", "not two texts",
+                                        "not two texts", "alphabet",      "no token",      "no token",
+                                        "no token",      "alphabet",      "alphabet" };
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        const char *merges[] = { "h e", bad[i] };
+
+        spec.merges = merges;
+        spec.n_merges = 2;
+        check_refused(&spec, TOKENIZER_E_CORRUPT, whys[i]);
+        check_refused(&spec, TOKENIZER_E_CORRUPT, "merge 1 ");
+    }
+    spec.merges = NULL;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.merges");
+}
+
+/* Whoever needs a special token refuses a file that names none. */
+static void test_tokenizer_bad_ids(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+
+    spec.add_bos = 1;
+    spec.bos = FIXTURE_BPE_N;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_bos_token\" is true, but no token is named by");
+    spec.add_bos = 0;
+    spec.add_eos = 1;
+    spec.eos = UINT32_MAX;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_eos_token\" is true, but no token is named by");
+    spec.has_eos = false;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_eos_token\" is true");
+    spec.add_eos = 0;
+    spec.has_bos = false;
+    spec.add_bos = 1;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_bos_token\" is true");
+}
+
+static char logged[1024];
+static size_t n_logged;
+
+static void keep_line(LogLevel level, const char *topic, const char *line) {
+    (void)topic;
+    snprintf(logged, sizeof(logged), "%s", line);
+    n_logged += level == LOG_LEVEL_WARN;
+}
+
+/* Makes the tokenizer of a file that says something odd; words: the one warning that is logged. */
+static Tokenizer *take_odd(const TokenizerSpec *spec, const char *words) {
+    TokenizerFixture fixture;
+    Tokenizer *tokenizer = NULL;
+    ErrText err = { 0 };
+
+    if (fixture_init(&fixture, spec))
+        fail_msg("fixture: %s", fixture.err.text);
+    n_logged = 0;
+    log_set_sink(keep_line);
+    if (tokenizer_new(&tokenizer, fixture.file, &err))
+        fail_msg("%s", err.text);
+    log_set_sink(NULL);
+    if (n_logged != 1 || !strstr(logged, words) || !strstr(logged, "fixture.gguf"))
+        fail_msg("%zu warnings; \"%s\" is not in \"%s\"", n_logged, words, logged);
+    fixture_deinit(&fixture);
+    return tokenizer;
+}
+
+/* Files of many converters say such things; llama.cpp takes them. */
+static void test_tokenizer_takes_odd_files(void **state) {
+    TokenizerSpec bpe = fixture_bpe_spec("qwen2"), spm = fixture_spm_spec();
+    int32_t types[FIXTURE_BPE_N];
+    Tokenizer *tokenizer;
+
+    memcpy(types, bpe.types, sizeof(types));
+    types[7] = 7;
+    types[9] = -1;
+    bpe.types = types;
+    tokenizer = take_odd(&bpe, "token 7 has type 7, and 2 tokens in all have none of the types 0 to 6");
+    assert_false(tokenizer_is_control(tokenizer, 7));
+    tokenizer_free(tokenizer);
+
+    bpe = fixture_bpe_spec("qwen2");
+    bpe.bos = FIXTURE_BPE_N;
+    tokenizer = take_odd(&bpe, "'tokenizer.ggml.bos_token_id' is 269; the model has tokens 0 to 268: the key is ign");
+    assert_int_equal(tokenizer_bos(tokenizer), TOKEN_NONE);
+    tokenizer_free(tokenizer);
+
+    spm.eos = UINT32_MAX;
+    tokenizer = take_odd(&spm, "'tokenizer.ggml.eos_token_id' is 4294967295; the model has tokens 0 to");
+    assert_int_equal(tokenizer_eos(tokenizer), FIXTURE_SPM_EOS); /* the default */
+    tokenizer_free(tokenizer);
+
+    spm = fixture_spm_spec();
+    spm.scores = NULL;
+    tokenizer = take_odd(&spm, "no key \"tokenizer.ggml.scores\": all scores are 0");
+    tokenizer_free(tokenizer);
+}
+
+/* The two texts of a merge are one string, or two. */
+static void test_tokenizer_takes_merges_in_pairs(void **state) {
+    static const char text[] = "hello hello aaaaa 3333";
+    TokenizerSpec joined = fixture_bpe_spec("qwen2"), pairs = joined;
+    _cleanup_(token_list_deinit) TokenList a = { 0 }, b = { 0 };
+    TokenizerFixture fixture;
+    char texts[64][16];
+    const char *merges[64];
+    ErrText err = { 0 };
+
+    for (size_t i = 0; i < joined.n_merges; i++) {
+        const char *space = strchr(joined.merges[i], ' ');
+
+        snprintf(texts[2 * i], sizeof(texts[0]), "%.*s", (int)(space - joined.merges[i]), joined.merges[i]);
+        snprintf(texts[2 * i + 1], sizeof(texts[0]), "%s", space + 1);
+        merges[2 * i] = texts[2 * i];
+        merges[2 * i + 1] = texts[2 * i + 1];
+    }
+    pairs.merges = merges;
+    pairs.n_merges = 2 * joined.n_merges;
+    for (int as_pairs = 0; as_pairs < 2; as_pairs++) {
+        _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+
+        assert_int_equal(fixture_init(&fixture, as_pairs ? &pairs : &joined), 0);
+        assert_int_equal(tokenizer_new(&tokenizer, fixture.file, &err), 0);
+        assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), 0, as_pairs ? &b : &a, &err), 0);
+        fixture_deinit(&fixture);
+    }
+    assert_true(a.n > 3 && a.n < strlen(text) && a.n == b.n);
+    assert_memory_equal(a.ids, b.ids, a.n * sizeof(*a.ids));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tokenizer_golden_smollm2),
+        cmocka_unit_test(test_tokenizer_golden_qwen),
+        cmocka_unit_test(test_tokenizer_golden_gemma),
+        cmocka_unit_test(test_tokenizer_real_tables),
+        cmocka_unit_test(test_tokenizer_byte_level),
+        cmocka_unit_test(test_tokenizer_special),
+        cmocka_unit_test(test_tokenizer_retyped_marks),
+        cmocka_unit_test(test_tokenizer_injection_by_merges),
+        cmocka_unit_test(test_tokenizer_sentencepiece),
+        cmocka_unit_test(test_tokenizer_strips_right),
+        cmocka_unit_test(test_tokenizer_unknown_characters),
+        cmocka_unit_test(test_tokenizer_duplicates_and_empty),
+        cmocka_unit_test(test_tokenizer_absent_bytes_are_left_out),
+        cmocka_unit_test(test_tokenizer_round_trip),
+        cmocka_unit_test(test_tokenizer_long_runs),
+        cmocka_unit_test(test_tokenizer_too_long),
+        cmocka_unit_test(test_tokenizer_threads),
+        cmocka_unit_test(test_tokenizer_unknown_names),
+        cmocka_unit_test(test_tokenizer_bad_arrays),
+        cmocka_unit_test(test_tokenizer_bad_scores),
+        cmocka_unit_test(test_tokenizer_bad_byte_tokens),
+        cmocka_unit_test(test_tokenizer_bad_merges),
+        cmocka_unit_test(test_tokenizer_bad_ids),
+        cmocka_unit_test(test_tokenizer_takes_odd_files),
+        cmocka_unit_test(test_tokenizer_takes_merges_in_pairs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

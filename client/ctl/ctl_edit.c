@@ -12,7 +12,6 @@
 #include <wchar.h>
 
 #include "base/strings/str_buf.h"
-#include "client/ctl/ctl_line.h"
 
 struct CtlEdit {
     Ctl *ctl;

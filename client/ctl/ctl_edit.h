@@ -5,6 +5,13 @@
 
 #include "client/ctl/ctl.h"
 
+/* Results of reading a line, here and in ctl_line.h. */
+enum {
+    CTL_LINE_END = 1,         /* of the input */
+    CTL_LINE_CLEARED = 2,     /* Ctrl-C on a terminal: what was typed is gone */
+    CTL_LINE_INTERRUPTED = 3, /* elsewhere */
+};
+
 typedef struct CtlEdit CtlEdit;
 
 /* 0 or -ENOMEM; *editp is NULL in a build without libedit (WITH_LIBEDIT=no): the terminal's own editing has to do. */

@@ -16,7 +16,7 @@ int ctl_json_print_line(const Ctl *ctl, json_t *object);
 /* Never NULL and never invalid: what is not UTF-8 becomes U+FFFD. */
 json_t *ctl_json_text(const char *text, size_t len_bytes);
 json_t *ctl_json_model(const CoordgenModel *model);
-json_t *ctl_json_pair(const CoordgenModelPair *pair); /* ctl_pair.c */
+json_t *ctl_json_pair(const CoordgenModelPair *pair);
 json_t *ctl_json_result(const CoordgenGenerateResult *result);
 json_t *ctl_json_error(int code, const char *message, const char *field, uint32_t retry_after_ms);
 void ctl_json_set(json_t *object, const char *key, json_t *value); /* takes value over */

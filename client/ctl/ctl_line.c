@@ -9,7 +9,6 @@
 
 #include "base/files/file_io.h"
 #include "base/strings/str_buf.h"
-#include "client/ctl/ctl_edit.h"
 
 struct CtlLine {
     Ctl *ctl;

@@ -4,12 +4,7 @@
 #define COORDGEN_CLIENT_CTL_CTL_LINE_H
 
 #include "client/ctl/ctl.h"
-
-enum {
-    CTL_LINE_END = 1,         /* of the input */
-    CTL_LINE_CLEARED = 2,     /* Ctrl-C on a terminal: what was typed is gone */
-    CTL_LINE_INTERRUPTED = 3, /* elsewhere */
-};
+#include "client/ctl/ctl_edit.h"
 
 typedef struct CtlLine CtlLine;
 

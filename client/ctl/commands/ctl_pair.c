@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which model drafts for which. */
+/* model pair: shows or sets which model drafts for which. */
 #include <string.h>
 
 #include "client/ctl/ctl.h"

@@ -7,10 +7,10 @@ import unittest
 import coordgen_pb2 as pb
 
 from daemon import DaemonCase
-from settings import MODEL
+from settings import MODEL, SANITIZED
 from wire import Connection, Refused, chat, messages_of, prompt, talk
 
-SYSTEM = ("system", "You count ships. " + " ".join(f"On day {day} there were {day * 7 % 31}." for day in range(1, 20)))
+SYSTEM = ("system", "You count ships. " + " ".join(f"On day {day} there were {day * 7 % 31}." for day in range(1, 14 if SANITIZED else 20)))
 SAMPLED = dict(temperature=0.9, top_k=50, seed=11)
 
 

@@ -20,6 +20,7 @@
 #include "model/package.h"
 #include "test/unit/diverted.h"
 #include "test/unit/import_fixture.h"
+#include "test/unit/patience.h"
 
 /* Runs the verb with its output in memory, and puts the streams back. */
 static int run_captured(Ctl *ctl, char **textp) {
@@ -298,6 +299,8 @@ static void test_ctl_import_options_do_what_they_say(void **state) {
     ImportFixture *fixture = *state;
     size_t len_bytes;
 
+    if (patience_is_short()) /* two dozen whole imports, which test_importer and test_import_settings have apart */
+        skip();
     make_source(fixture);
     test_write_file(fixture->folder, "text.txt", calibration_text(&len_bytes), 2500);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -468,7 +468,7 @@ class DamagedPackages(Damaged):
         head = DamagedFiles.header_bytes(real)
         daemon = Daemon(model=None, cache=folder / "cache")
         admin = daemon.connect(admin=True)
-        for number in range(12 if SANITIZED else 30):
+        for number in range(12 if SANITIZED else 30 if LONG else 18):
             generator = random.Random(number)
             path = folder / f"mutant-{number}.cgm"
             data = bytearray(real)

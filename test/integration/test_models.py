@@ -19,7 +19,7 @@ import coordgen_pb2 as pb
 import gguf
 
 from daemon import SANITIZER, Daemon, DaemonCase
-from settings import BIN, LONG, MODEL, SANITIZED, SLOW
+from settings import BIN, CUT, LONG, MODEL, SANITIZED, SLOW
 from wire import Connection, Refused, prompt
 
 CTL = BIN / "coordgenctl"
@@ -42,6 +42,7 @@ def imported():
 
 
 class Models(DaemonCase):
+    @unittest.skipIf(CUT, "it is about the whole model")
     def test_list_and_show(self):
         connection = self.connect()
         models = connection.call(model_list=pb.ModelListRequest()).model_list.models

@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "base/clock.h"
-#include "daemon/requests/admission_order.h"
+#include "scheduler/admission_order.h"
 
 enum {
     RETRY_MIN_MS = 200,

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/requests/admission_order.h"
+#include "scheduler/admission_order.h"
 #include "daemon/requests/request_private.h"
 
 /* The queue has started it: the engine thread's from here on. */

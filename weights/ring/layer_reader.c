@@ -23,7 +23,7 @@
 
 #include "base/clock.h"
 #include "base/system/thread.h"
-#include "weights/ring/layer_slots.h"
+#include "scheduler/layer_slots.h"
 
 enum {
     PIECE_BYTES = 2 << 20,

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/requests/admission.h"
-#include "daemon/requests/admission_order.h"
+#include "scheduler/admission_order.h"
 #include "scheduler/priority.h"
 
 #define AGEING_NS UINT64_C(1000)

@@ -2,8 +2,8 @@
 /* Who of those that wait goes before whom: the highest class, with what waiting has added to it; in a class the user
  * with fewer generations at work, so that users take turns however many requests each has; of equals the one that came
  * first. */
-#ifndef COORDGEN_DAEMON_ADMISSION_ORDER_H
-#define COORDGEN_DAEMON_ADMISSION_ORDER_H
+#ifndef COORDGEN_SCHEDULER_ADMISSION_ORDER_H
+#define COORDGEN_SCHEDULER_ADMISSION_ORDER_H
 
 #include "daemon/requests/request_state.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who runs the products of steps of several groups on a device whose products have a queue: its times are measured as
  * steps go, on either side, and scheduler/op_placement chooses by them at each step's begin. Private to the engine. */
-#ifndef COORDGEN_ENGINE_QUEUE_PROFILE_H
-#define COORDGEN_ENGINE_QUEUE_PROFILE_H
+#ifndef COORDGEN_SCHEDULER_QUEUE_PROFILE_H
+#define COORDGEN_SCHEDULER_QUEUE_PROFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

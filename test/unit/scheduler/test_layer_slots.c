@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "test/unit/fixtures/model_maker.h"
-#include "weights/ring/layer_slots.h"
+#include "scheduler/layer_slots.h"
 
 enum {
     STALE_ASKS = LAYER_SLOTS_STALE_ASKS,

@@ -3,7 +3,7 @@
  * A side that does not run a product does not measure it either, so each has a turn now and then: of the NPU's products
  * one in every few steps is the processors', one operator of one layer; of theirs a group of a step, more seldom.
  */
-#include "engine/step/queue_profile.h"
+#include "scheduler/queue_profile.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside of the layer reader: which layer is in which slot, and which piece of one is read next. Knows no file and no
  * thread. */
-#ifndef COORDGEN_WEIGHTS_LAYER_SLOTS_H
-#define COORDGEN_WEIGHTS_LAYER_SLOTS_H
+#ifndef COORDGEN_SCHEDULER_LAYER_SLOTS_H
+#define COORDGEN_SCHEDULER_LAYER_SLOTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
  * LAYER_SLOTS_STALE_ASKS times since but nobody for it, whoever wanted it has gone (cancelled) or makes way for long,
  * and it is kept no longer.
  */
-#include "weights/ring/layer_slots.h"
+#include "scheduler/layer_slots.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/requests/admission_order.h"
+#include "scheduler/admission_order.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/requests/admission.h"
-#include "scheduler/admission_order.h"
+#include "daemon/requests/request_state.h"
 #include "scheduler/priority.h"
 
 #define AGEING_NS UINT64_C(1000)
@@ -168,13 +168,12 @@ static void test_admission_position_goes_by_class(void **state) {
     background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
     normal = queue_add(&queue, PRIORITY_NORMAL, 0);
     interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
-    admission_number(&queue.admission.waiting, queue.admission.n_waiting, 0);
+    admission_number(&queue.admission, 0);
     assert_int_equal(interactive->queue_position, 1);
     assert_int_equal(normal->queue_position, 2);
     assert_int_equal(background->queue_position, 3);
     normal->received_ns = AGEING_NS;
-    admission_number(&queue.admission.waiting, queue.admission.n_waiting,
-                     AGEING_NS); /* both normal: the first that came */
+    admission_number(&queue.admission, AGEING_NS); /* both normal: the first that came */
     assert_int_equal(background->queue_position, 2);
     assert_int_equal(normal->queue_position, 3);
 }
@@ -192,7 +191,7 @@ static void test_admission_users_take_turns(void **state) {
     admission = &queue.admission;
     for (size_t i = 0; i < ARRAY_LEN(uids); i++)
         queue_add(&queue, PRIORITY_NORMAL, i)->user = &queue.users[uids[i]];
-    admission_number(&admission->waiting, admission->n_waiting, 10);
+    admission_number(admission, 10);
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
         Request *next = next_of(admission, 10);
 
@@ -229,7 +228,7 @@ static void test_admission_turns_are_within_a_class(void **state) {
     little = queue_add(&queue, PRIORITY_NORMAL, 4);
     little->user = &queue.users[2];
     assert_ptr_equal(next_of(admission, 5), little);
-    admission_number(&admission->waiting, admission->n_waiting, 5);
+    admission_number(admission, 5);
     assert_int_equal(little->queue_position, 1);
     assert_int_equal(much->queue_position, 2);
     assert_int_equal(background->queue_position, 3);

@@ -8,10 +8,8 @@
 #include "engine/engine.h"
 #include "engine/step/layer_ops.h"
 #include "scheduler/op_queues.h"
+#include "scheduler/row_cut.h"
 #include "scheduler/wavefront.h"
-
-/* Longer steps have larger groups. */
-#define ROW_GROUPS_WANTED 32
 
 /* A device for each thread of the engine's pool, with scratch for the rows of a group. */
 typedef struct RowGroupDevices {
@@ -20,11 +18,6 @@ typedef struct RowGroupDevices {
     size_t n_threads;   /* 0: all steps go through the layers as a whole */
     size_t group_rows;
 } RowGroupDevices;
-
-typedef struct RowGroup {
-    size_t first, rows; /* of the step's batch */
-    bool continues;     /* the sequence that the group before ends with */
-} RowGroup;
 
 /* Those of one step. */
 typedef struct RowGroups {

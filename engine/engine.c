@@ -489,7 +489,7 @@ void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond, OpP
 }
 
 void engine_op_explain(const Engine *engine, char *text, size_t room_bytes) {
-    queue_profile_explain(&engine->queue_profile, &engine->layer, text, room_bytes);
+    queue_profile_explain(&engine->queue_profile, &engine->layer.graph, text, room_bytes);
 }
 
 bool engine_graph_counts(const Engine *engine, WeightsGraphsCounts *counts) {

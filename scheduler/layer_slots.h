@@ -8,8 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "weights/ring/layer_reader.h"
-
+#define LAYER_SLOTS_MAX 16
 #define LAYER_SLOTS_NONE SIZE_MAX
 /* What was waited for and is there is kept for so many calls for other layers. */
 #define LAYER_SLOTS_STALE_ASKS 16

@@ -22,6 +22,7 @@ const char *op_class_name(OpClass class); /* "product", "attention", "element-wi
 
 typedef struct OpNode {
     OpClass class;
+    const char *name;         /* for people; set by the caller, or NULL */
     uint64_t inputs, outputs; /* buffers of the chunk's rows, a bit each; one may be both */
     bool follows;             /* it reads what the same node has stored for earlier rows of the sequence, too */
     /* Set by op_graph_add(), op_graph_close(): nodes, a bit each, that must have ended before. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who runs the products of steps of several groups on a device whose products have a queue: its times are measured as
- * steps go, on either side, and scheduler/op_placement chooses by them at each step's begin. Private to the engine. */
+/* Which side runs each product of a step of several groups, on a device whose products have a queue. The times of both
+ * sides are measured as steps go, and op_placement chooses by them when a step begins. Knows no model and no device. */
 #ifndef COORDGEN_SCHEDULER_QUEUE_PROFILE_H
 #define COORDGEN_SCHEDULER_QUEUE_PROFILE_H
 
@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/step/row_groups.h"
 #include "scheduler/op_placement.h"
 
 /* Zero: all is still to be measured, and products are placed by profile. */
@@ -20,13 +19,14 @@ typedef struct QueueProfile {
     uint64_t n_steps;
 } QueueProfile;
 
-/* Where the nodes of the step's groups are: on_npu of the setup, of which all else is set. */
-void queue_profile_place(QueueProfile *profile, const LayerGraph *layer, const RowGroups *groups, size_t rows_of_graph,
-                         size_t n_slots, OpQueuesSetup *setup);
-/* A product that is the NPU's, of a group of as many rows as a graph has: whether the processors run this one, for
- * their time is not known. `times` as they are in the step. */
+/* Sets on_npu of the setup, of which all else is set. shares: [n_groups] rows of each group, of those of a whole graph:
+ * 0..1. n_slots: of the NPU's queue. is_first: of the step's runs of layers. */
+void queue_profile_place(QueueProfile *profile, const double *shares, size_t n_slots, bool is_first,
+                         OpQueuesSetup *setup);
+/* Tells whether the processors run a product that is the NPU's, because their time for it is to be measured. The group
+ * has as many rows as a graph; `times` are those of the step so far. */
 bool queue_profile_tries(QueueProfile *profile, const OpTimes *times, size_t node);
-/* The times, where products are, and why, as a line. */
-void queue_profile_explain(const QueueProfile *profile, const LayerGraph *layer, char *text, size_t room_bytes);
+/* Writes one line: the times, where products are, and why. */
+void queue_profile_explain(const QueueProfile *profile, const OpGraph *graph, char *text, size_t room_bytes);
 
 #endif

@@ -45,12 +45,15 @@ void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
         .order = engine->op_order,
         .steal_beyond = engine->steal_beyond,
     };
+    double shares[OP_QUEUES_GROUPS_MAX];
 
-    for (size_t i = 0; i < groups->n; i++)
+    for (size_t i = 0; i < groups->n; i++) {
         setup.continues |= (uint64_t)groups->groups[i].continues << i;
+        shares[i] = (double)groups->groups[i].rows / (double)engine->backend->ops->prefill_rows;
+    }
     groups->by_queues = true;
-    queue_profile_place(&engine->queue_profile, &engine->layer, groups, engine->backend->ops->prefill_rows,
-                        engine->backend->ops->product_slots, &setup);
+    queue_profile_place(&engine->queue_profile, shares, engine->backend->ops->product_slots, !groups->first_layer,
+                        &setup);
     groups->queues.times = engine->queue_profile.times;
     op_queues_begin(&groups->queues, &setup);
 }
@@ -78,7 +81,7 @@ static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t t
 
     op_queues_end(&run->step->groups.queues, ref, side, is_whole(run, ref) ? took_ns : 0);
     if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(engine->layer.nodes[ref->node].main),
+        trace_add(engine->trace, &(TraceEvent){ .name = engine->layer.graph.nodes[ref->node].name,
                                                 .category = op_class_name(engine->layer.graph.nodes[ref->node].class),
                                                 .start_ns = time->start_ns,
                                                 .end_ns = time->end_ns,

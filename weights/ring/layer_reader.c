@@ -23,7 +23,6 @@
 
 #include "base/clock.h"
 #include "base/system/thread.h"
-#include "scheduler/layer_slots.h"
 
 enum {
     PIECE_BYTES = 2 << 20,

@@ -12,14 +12,13 @@
 #include "base/err.h"
 #include "base/files/extent_reader.h"
 #include "base/files/read_limiter.h"
+#include "scheduler/layer_slots.h"
 
 enum {
     LAYER_READER_E_WAITING = 1, /* it is on its way */
     LAYER_READER_E_FILE = 2,    /* the file was cut short, is another one by now, or is damaged; the text names file and
                                  * layer */
 };
-
-#define LAYER_SLOTS_MAX 16
 
 /* Where a layer is in the file. */
 typedef struct LayerExtent {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "weights/residency/weights_load_private.h"
+#include "weights/weights_private.h"
 
 static void layer_deinit(Weights *weights, WeightsLayer *layer) {
     for (size_t role = 0; role < _ROLE_N; role++) {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "weights/residency/weights_load_private.h"
+#include "weights/weights_private.h"
 
 /* What a matrix takes beside its integers, at most: for a channel (scale, bias, channel's number, half a byte of widths
  * and offsets), and for their alignment. */

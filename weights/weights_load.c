@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
-#include "weights/residency/weights_load_private.h"
+#include "weights/weights_private.h"
 
 static WeightsLayer *layer_of(Weights *weights, int layer) {
     return layer < 0 ? &weights->outside : &weights->layers[layer];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the parts of a load share: weights_plan.c says where every matrix will be, weights_load.c makes them. Private to
  * weights/. */
-#ifndef COORDGEN_WEIGHTS_WEIGHTS_LOAD_PRIVATE_H
-#define COORDGEN_WEIGHTS_WEIGHTS_LOAD_PRIVATE_H
+#ifndef COORDGEN_WEIGHTS_WEIGHTS_PRIVATE_H
+#define COORDGEN_WEIGHTS_WEIGHTS_PRIVATE_H
 
 #include "weights/weights.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "weights/graphs/graph_probe.h"
-#include "weights/residency/weights_load_private.h"
+#include "weights/weights_private.h"
 
 static bool is_of_graphs(const PlannedMatrix *planned) {
     return planned->layer >= 0;

@@ -17,17 +17,17 @@ static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const 
     size_t n = (size_t)tensor->ne[0], len_bytes = n * sizeof(float);
     float *values;
 
-    int r = account_charge(loader->options->accounts, ACCOUNT_WEIGHTS, &weights->vectors_bill, len_bytes);
+    int r = account_charge(loader->weights->backend->accounts, ACCOUNT_WEIGHTS, &weights->vectors_bill, len_bytes);
 
     if (r)
-        return account_refused(loader->err, BACKEND_E_MEMORY, r, loader->options->accounts, ACCOUNT_WEIGHTS, len_bytes,
-                               "tensor '%s'", tensor->name);
+        return account_refused(loader->err, BACKEND_E_MEMORY, r, loader->weights->backend->accounts, ACCOUNT_WEIGHTS,
+                               len_bytes, "tensor '%s'", tensor->name);
     values = malloc(len_bytes);
     if (!values)
         return err_set(loader->err, -ENOMEM, "out of memory");
     ggml_dequantize(tensor->type, tensor->data, values, n);
     layer_of(weights, layer)->vectors[expected->role] = values;
-    weights->n_parameters += n;
+    weights->counts.n_parameters += n;
     return 0;
 }
 
@@ -101,7 +101,7 @@ static int place_later(WeightsLoader *loader, int layer, BackendLinear *linear, 
         weights_ring_add(weights->ring, linear);
     if (source->streamed && !loader->comes_whole)
         return weights->backend->ops->linear_finish(weights->backend, linear, source, loader->err);
-    r = weights_arrival_place(weights->arrival, stage_of(loader, layer), linear, source);
+    r = weights_arrival_place(weights->coming.arrival, stage_of(loader, layer), linear, source);
     return r ? err_set(loader->err, r, "out of memory") : 0;
 }
 
@@ -113,7 +113,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
     _cleanup_(freep) float *bias = NULL;
     const PlannedMatrix *planned = &loader->matrices[loader->n_placed++];
     const bool streams = weights_plan_streams(loader, layer);
-    const WeightsImagePart image = weights_arrival_next_part(weights->arrival);
+    const WeightsImagePart image = weights_arrival_next_part(weights->coming.arrival);
     PackageLinear linear;
     LinearSource source;
     int r;
@@ -147,7 +147,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
             gguf_path(loader->file), tensor->name, backend->ops->name);
     if (r)
         return r;
-    weights->n_parameters += (uint64_t)source.n * source.k;
+    weights->counts.n_parameters += (uint64_t)source.n * source.k;
     r = backend->ops->linear_begin(backend, linearp, &source, loader->err);
     return r ? r : place_later(loader, layer, *linearp, &source);
 }
@@ -169,7 +169,7 @@ static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const 
     if (r)
         return r;
     source.bias = bias;
-    weights->n_parameters += (uint64_t)source.n * source.k;
+    weights->counts.n_parameters += (uint64_t)source.n * source.k;
     return weights->backend->ops->linear_new(weights->backend, &layer_of(weights, layer)->linears[expected->role],
                                              &source, loader->err);
 }
@@ -181,11 +181,12 @@ static void count_products(const WeightsLoader *loader, const ArchTensor *expect
         (uint64_t)hparams_dim(weights->hparams, expected->out) * hparams_dim(weights->hparams, expected->in);
 
     if (layer >= 0)
-        weights->layer_products += products;
+        weights->counts.layer_products += products;
     else if (expected->role == ROLE_OUTPUT || weights->hparams->tied)
-        weights->head_products = products;
+        weights->counts.head_products = products;
     else
-        weights->embedding_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]) - used_bytes;
+        weights->counts.embedding_bytes =
+            atomic_load(&weights->backend->accounts->used_bytes[ACCOUNT_WEIGHTS]) - used_bytes;
 }
 
 static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
@@ -203,7 +204,7 @@ static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
     }
     if (!tensor_role_is_linear(expected->role))
         return load_vector(loader, expected, &tensor, layer);
-    used_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
+    used_bytes = atomic_load(&loader->weights->backend->accounts->used_bytes[ACCOUNT_WEIGHTS]);
     loader->past_layers = loader->past_layers || layer >= 0;
     r = loader->package ? place_linear(loader, expected, &tensor, layer)
                         : load_linear(loader, expected, &tensor, layer);
@@ -214,7 +215,7 @@ static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
 
 static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *backend, Weights **weightsp) {
     _cleanup_(weights_freep) Weights *weights = calloc(1, sizeof(*weights));
-    AccountTable *accounts = loader->options->accounts;
+    AccountTable *accounts = backend->accounts;
     uint64_t before_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]);
     int r = 0;
 
@@ -223,14 +224,12 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     loader->weights = weights;
     weights->hparams = hparams;
     weights->backend = backend;
-    weights->accounts = accounts;
     weights->columns.fd = -1;
-    weights->flash_limit = loader->options->flash_limit;
-    shared_limiter_init(&weights->disk, weights->flash_limit);
-    weights->limits_all = loader->options->limits_all;
-    weights->check = loader->options->check;
-    weights->image_how = (loader->options->optional_image ? WEIGHTS_IMAGE_OPTIONAL : 0) |
-                         (loader->without_image ? WEIGHTS_IMAGE_ANEW : 0);
+    weights->disk.limit = loader->options->flash_limit;
+    shared_limiter_init(&weights->disk.shared, weights->disk.limit);
+    weights->disk.is_shared = loader->options->limits_all;
+    weights->coming.check = loader->options->check;
+    weights->images.how = loader->options->image_how | (loader->without_image ? WEIGHTS_IMAGE_ANEW : 0);
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
         return err_set(loader->err, -ENOMEM, "out of memory");
@@ -238,15 +237,26 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
         r = weights_plan(loader);
     if (!r)
         r = hparams_each_tensor(hparams, load_tensor, loader);
-    if (!r && loader->package && !weights->image && backend->ops->linears_begun)
+    if (!r && loader->package && !weights->images.mapped && backend->ops->linears_begun)
         backend->ops->linears_begun(backend);
-    if (!r && (weights->ring_image || weights->graphs_are_packed) && !loader->comes_whole)
+    if (!r && (weights->images.streamed || weights->form.is_packed) && !loader->comes_whole)
         r = weights_start_ring(weights, loader->err);
     if (r)
         return r;
-    weights->resident_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]) - before_bytes;
+    weights->counts.resident_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]) - before_bytes;
     *weightsp = steal(&weights);
     return 0;
+}
+
+static int load_once(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file,
+                     Package *package, const WeightsOptions *options, bool without_image, ErrText *err) {
+    WeightsLoader loader = {
+        .file = file, .package = package, .options = options, .without_image = without_image, .err = err
+    };
+    int r = weights_load(&loader, hparams, backend, weightsp);
+
+    free(loader.matrices);
+    return r;
 }
 
 /**
@@ -265,17 +275,10 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
  */
 int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
                 const WeightsOptions *options, ErrText *err) {
-    WeightsLoader loader = {
-        .file = file, .package = package, .options = options, .without_image = options->new_image, .err = err
-    };
-    int r = weights_load(&loader, hparams, backend, weightsp);
+    int r = load_once(weightsp, backend, hparams, file, package, options, options->image_how & WEIGHTS_IMAGE_ANEW, err);
 
-    free(loader.matrices);
     if (r != BACKEND_E_IMAGE)
         return r;
     log_warn(TOPIC_ENGINE, "%s: not used: %s", options->image_path, err ? err->text : "");
-    loader = (WeightsLoader){ .file = file, .package = package, .options = options, .without_image = true, .err = err };
-    r = weights_load(&loader, hparams, backend, weightsp);
-    free(loader.matrices);
-    return r;
+    return load_once(weightsp, backend, hparams, file, package, options, true, err);
 }

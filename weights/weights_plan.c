@@ -124,11 +124,12 @@ static int place_image(WeightsLoader *loader, ErrText *err) {
     Weights *weights = loader->weights;
     int r;
 
-    weights->package_path = realpath(gguf_path(loader->file), NULL);
-    r = weights->package_path ? weights_image_key(&weights->image_key, package_fd(loader->package),
-                                                  weights->package_path, weights->backend->ops->image_layout)
-                              : -errno;
-    if (!r && !(weights->image_path = strdup(loader->options->image_path)))
+    weights->images.package_path = realpath(gguf_path(loader->file), NULL);
+    r = weights->images.package_path
+            ? weights_image_key(&weights->images.key, package_fd(loader->package), weights->images.package_path,
+                                weights->backend->ops->image_layout)
+            : -errno;
+    if (!r && !(weights->images.path = strdup(loader->options->image_path)))
         r = -ENOMEM;
     return r ? err_set(err, r, "no image of the weights: %s: %s", gguf_path(loader->file), strerror(-r)) : 0;
 }
@@ -139,7 +140,7 @@ static void open_image(const WeightsLoader *loader, WeightsImage **imagep) {
     ErrText why = { "" };
 
     if (!loader->without_image &&
-        weights_image_open(imagep, weights->image_path, &weights->image_key, loader->n_matrices, &why))
+        weights_image_open(imagep, weights->images.path, &weights->images.key, loader->n_matrices, &why))
         log_info(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }
 
@@ -163,8 +164,8 @@ static int begin_image(WeightsLoader *loader, ErrText *err) {
     part_bytes = list_part_bytes(loader);
     if (!part_bytes)
         return err_set(err, -ENOMEM, "out of memory");
-    return weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key, part_bytes,
-                               loader->n_matrices, weights->image_how, err);
+    return weights_image_write(&weights->images.writer, weights->images.path, &weights->images.key, part_bytes,
+                               loader->n_matrices, weights->images.how, err);
 }
 
 /* An image of what comes without one, for the next time. A load does not fail by it. */
@@ -172,14 +173,14 @@ static void make_image(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     ErrText why = { "" };
 
-    weights->image_result = begin_image(loader, &why);
-    if (weights->image_result)
+    weights->images.writer_result = begin_image(loader, &why);
+    if (weights->images.writer_result)
         log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }
 
 /* All that is in memory is mapped from it, if there is one. A load does not fail by it. */
 static void use_image(WeightsLoader *loader) {
-    WeightsImage **image = &loader->weights->image;
+    WeightsImage **image = &loader->weights->images.mapped;
     ErrText why = { "" };
 
     if (!loader->options->image_path || !loader->weights->backend->ops->linear_image)
@@ -200,10 +201,10 @@ static void use_image(WeightsLoader *loader) {
 /* --- the ring ----------------------------------------------------------------------------------------------------- */
 
 static void end_image_file(Weights *weights) {
-    if (weights->image_file)
-        image_file_deinit(weights->image_file);
-    free(weights->image_file);
-    weights->image_file = NULL;
+    if (weights->images.file)
+        image_file_deinit(weights->images.file);
+    free(weights->images.file);
+    weights->images.file = NULL;
 }
 
 /* The image that the ring will read is made by this load. */
@@ -215,11 +216,11 @@ static int begin_image_file(WeightsLoader *loader) {
 
     if (!part_bytes || !file)
         return err_set(loader->err, -ENOMEM, "out of memory");
-    r = image_file_init(file, weights->image_path, &weights->image_key, part_bytes, loader->n_matrices, loader->err);
+    r = image_file_init(file, weights->images.path, &weights->images.key, part_bytes, loader->n_matrices, loader->err);
     if (r)
         return r;
-    weights->image_file = steal(&file);
-    return image_file_begin(weights->image_file, loader->err);
+    weights->images.file = steal(&file);
+    return image_file_begin(weights->images.file, loader->err);
 }
 
 /* Or the graphs. */
@@ -240,9 +241,9 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
         matrices[n++] = (RingMatrix){
             .layer = (uint32_t)loader->matrices[i].layer,
             .part = i,
-            .offset_bytes = image                 ? weights_image_offset_bytes(image, i)
-                            : weights->image_file ? image_file_places(weights->image_file)[i].offset_bytes
-                                                  : at_bytes, /* as they would be in one */
+            .offset_bytes = image                  ? weights_image_offset_bytes(image, i)
+                            : weights->images.file ? image_file_places(weights->images.file)[i].offset_bytes
+                                                   : at_bytes, /* as they would be in one */
             .len_bytes = len_bytes,
         };
         at_bytes += (len_bytes + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
@@ -252,7 +253,7 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
                                loader->options->tracep, loader->err);
         return r > 0 ? BACKEND_E_MEMORY : r;
     }
-    r = weights_ring_new(&weights->ring, weights->backend->ops, loader->options->accounts, (uint32_t)loader->n_pinned,
+    r = weights_ring_new(&weights->ring, weights->backend->ops, weights->backend->accounts, (uint32_t)loader->n_pinned,
                          matrices, n, loader->err);
     return r == WEIGHTS_RING_E_MEMORY ? BACKEND_E_MEMORY : r;
 }
@@ -295,16 +296,16 @@ static int begin_ring(WeightsLoader *loader) {
         r = place_image(loader, loader->err);
     if (!r && loader->graph_form != GRAPH_FORM_PACKED)
         r = find_ring_image(loader, &image);
-    if (!r && !weights->package_path && !(weights->package_path = strdup(gguf_path(loader->file))))
+    if (!r && !weights->images.package_path && !(weights->images.package_path = strdup(gguf_path(loader->file))))
         r = err_set(loader->err, -ENOMEM, "out of memory");
     if (!r && loader->graph_form == GRAPH_FORM_PACKED) {
-        weights->graphs_are_packed = true;
-        weights->package_fd = package_fd(loader->package);
+        weights->form.is_packed = true;
+        weights->form.package_fd = package_fd(loader->package);
     }
     if (!r)
         r = new_ring(loader, image);
     if (!r && image)
-        weights->ring_image = steal(&image); /* reads begin when its matrices are there */
+        weights->images.streamed = steal(&image); /* reads begin when its matrices are there */
     return r;
 }
 
@@ -319,17 +320,17 @@ static bool reads_embedding_late(const Weights *weights) {
 /* Of the package come all matrices, but those that the ring finds in an image. */
 static int begin_arrival(WeightsLoader *loader) {
     Weights *weights = loader->weights;
-    const bool comes_whole = !streams(loader) || weights->image_file ||
-                             (weights->graphs_are_packed && weights_check_layers(loader->options->check));
+    const bool comes_whole = !streams(loader) || weights->images.file ||
+                             (weights->form.is_packed && weights_check_layers(loader->options->check));
     const WeightStreamOptions options = {
         .fd = package_fd(loader->package),
         .path = gguf_path(loader->file),
         .reading = loader->options->reading,
         .pool = weights->backend->pool,
-        .accounts = loader->options->accounts,
+        .accounts = weights->backend->accounts,
         .checksum = comes_whole ? weights_check_layers(loader->options->check) : NULL,
         .heartbeat = loader->options->heartbeat,
-        .disk = weights->limits_all ? &weights->disk : NULL,
+        .disk = weights->disk.is_shared ? &weights->disk.shared : NULL,
         .tracep = loader->options->tracep,
     };
     _cleanup_(freep) StreamMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
@@ -341,12 +342,12 @@ static int begin_arrival(WeightsLoader *loader) {
         if (comes_whole || !weights_plan_streams(loader, loader->matrices[i].layer))
             matrices[n++] = loader->matrices[i].matrix;
     loader->comes_whole = comes_whole;
-    weights->was_compared = options.checksum && !weights->image;
-    if (weights->image)
-        weights_image_read_ahead(weights->image, reads_embedding_late(weights) ? 1 : 0,
+    weights->coming.was_compared = options.checksum && !weights->images.mapped;
+    if (weights->images.mapped)
+        weights_image_read_ahead(weights->images.mapped, reads_embedding_late(weights) ? 1 : 0,
                                  options.tracep ? *options.tracep : NULL);
-    return weights_arrival_new(&weights->arrival, weights->backend, &options, matrices, n, weights->image,
-                               weights->image_file, weights->image_writer, loader->err);
+    return weights_arrival_new(&weights->coming.arrival, weights->backend, &options, matrices, n,
+                               weights->images.mapped, weights->images.file, weights->images.writer, loader->err);
 }
 
 int weights_plan(WeightsLoader *loader) {

@@ -59,7 +59,7 @@ void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
 }
 
 static const WeightsLayer *weights_of(const QueueRun *run, const OpRef *ref) {
-    return &run->step->engine->weights->layers[run->step->groups.first_layer + ref->layer];
+    return weights_layer(run->step->engine->weights, run->step->groups.first_layer + ref->layer);
 }
 
 static LayerRows rows_of(const QueueRun *run, const OpRef *ref, RopeRows *rope) {

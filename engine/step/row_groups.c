@@ -184,7 +184,7 @@ static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, 
     EngineStep *step = run->step;
     Engine *engine = step->engine;
     const uint32_t layer = step->groups.first_layer + layer_index;
-    const WeightsLayer *weights = &engine->weights->layers[layer];
+    const WeightsLayer *weights = weights_layer(engine->weights, layer);
     const RowGroup *group = &step->groups.groups[index];
     const uint64_t start_ns = engine_trace_begin(engine);
     RopeRows rope;

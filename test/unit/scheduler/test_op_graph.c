@@ -127,8 +127,9 @@ static void run_shuffled(Shuffled *shuffled, EngineStep *step) {
 
         layer_rows_at(&rows, layer, engine->kv_plane_bytes);
         rows.rope = hparams_layer_turns_locally(&engine->hparams, layer) ? &step->rope_local : &step->rope;
-        assert_int_equal(layer_run_node(&rows, &engine->layer.nodes[node], engine->weights->layers[layer].linears,
-                                        engine->weights->layers[layer].vectors, NULL),
+        assert_int_equal(layer_run_node(&rows, &engine->layer.nodes[node],
+                                        weights_layer(engine->weights, layer)->linears,
+                                        weights_layer(engine->weights, layer)->vectors, NULL),
                          0);
         shuffled->n_out_of_order += ahead || (~done[1] & ((UINT64_C(1) << node) - 1));
         done[1 + ahead] |= UINT64_C(1) << node;

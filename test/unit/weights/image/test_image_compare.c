@@ -153,7 +153,7 @@ static int run(Loaded *loaded, const char *package, LoadedFlags flags, Logits lo
     }
     memset(logits, 0, sizeof(Logits));
     r = loaded_forward(loaded, logits, err);
-    *is_mappedp = loaded->engine->weights->image;
+    *is_mappedp = weights_are_mapped(loaded->engine->weights);
     if (!r)
         assert_int_equal(engine_wait_image(loaded->engine, err), 0);
     loaded_deinit(loaded);

@@ -109,7 +109,7 @@ static uint64_t arrive_half(Engine *engine) {
     uint64_t end_bytes = 0;
     ErrText err;
 
-    while (weights_arrival_permille(engine->weights->arrival) < 500)
+    while (engine_arrived_permille(engine) < 500)
         assert_int_equal(engine_arrive(engine, &err), 0);
     end_bytes = engine_image_report(engine).len_bytes / 4;
     assert_true(end_bytes > 0);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/files/extent_reader.h"
+#include "base/files/file_io.h"
 #include "base/memory/account_refusal.h"
 #include "base/system/thread.h"
 
@@ -53,38 +54,11 @@ struct GraphLoader {
     SharedLimiter own, *disk;
 };
 
-static struct timespec time_of(uint64_t ns) {
-    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
-}
-
-static bool is_same_time(struct timespec a, struct timespec b) {
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-/* A name more or less changes no byte of it. */
-static int check_file(GraphLoader *loader) {
-    struct stat now;
-
-    if (fstat(loader->fd, &now) < 0)
-        return -errno;
-    if (now.st_nlink != loader->known.st_nlink) {
-        loader->known.st_nlink = now.st_nlink;
-        loader->known.st_ctim = now.st_ctim;
-    }
-    return now.st_size == loader->known.st_size && is_same_time(now.st_mtim, loader->known.st_mtim) &&
-                   is_same_time(now.st_ctim, loader->known.st_ctim)
-               ? 0
-               : GRAPH_LOADER_E_FILE;
-}
-
 /* Until a slower disk would have read it. */
 static void wait_until_due(GraphLoader *loader, uint64_t due_ns) {
     pthread_mutex_lock(&loader->mutex);
-    while (!loader->is_stopping && due_ns > clock_now_ns()) {
-        const struct timespec due = time_of(due_ns);
-
-        pthread_cond_timedwait(&loader->work, &loader->mutex, &due);
-    }
+    while (!loader->is_stopping && due_ns > clock_now_ns())
+        (void)thread_cond_wait_until(&loader->work, &loader->mutex, due_ns);
     pthread_mutex_unlock(&loader->mutex);
 }
 
@@ -194,7 +168,9 @@ static GraphLoadEnd run_load(GraphLoader *loader, const GraphLoad *load) {
     atomic_store(&loader->is_direct, extent_reader_is_direct(loader->extents));
     end.read_ns = clock_now_ns();
     if (!end.result)
-        end.result = check_file(loader);
+        end.result = file_check_same(loader->fd, &loader->known);
+    if (end.result == FILE_E_CHANGED)
+        end.result = GRAPH_LOADER_E_FILE;
     if (!end.result && !load->n_pieces && !loader->is_whole(loader->arg, load->number, data))
         end.result = GRAPH_LOADER_E_FILE;
     end.end_ns = clock_now_ns();
@@ -268,7 +244,6 @@ static int new_staging(GraphLoader *loader, const GraphLoaderOptions *options, E
 
 int graph_loader_new(GraphLoader **loaderp, const GraphLoaderOptions *options, ErrText *err) {
     _cleanup_(graph_loader_freep) GraphLoader *loader = calloc(1, sizeof(*loader));
-    pthread_condattr_t monotonic;
     int r;
 
     if (!loader)
@@ -280,11 +255,8 @@ int graph_loader_new(GraphLoader **loaderp, const GraphLoaderOptions *options, E
     shared_limiter_init(&loader->own, options->limit);
     loader->disk = options->disk ? options->disk : &loader->own;
     pthread_mutex_init(&loader->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&loader->work, &monotonic);
-    pthread_cond_init(&loader->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&loader->work);
+    thread_cond_init(&loader->ended);
     loader->path = strdup(options->path);
     if (!loader->path)
         return err_set(err, -ENOMEM, "%s: out of memory", options->path);
@@ -318,14 +290,14 @@ void graph_loader_begin(GraphLoader *loader, const GraphLoad *load) {
 }
 
 bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end) {
-    const struct timespec until = time_of(clock_now_ns() + wait_ns);
+    const uint64_t until_ns = clock_now_ns() + wait_ns;
     bool has_ended;
 
     if (!wait_ns && !atomic_load(&loader->has_ended))
         return false;
     pthread_mutex_lock(&loader->mutex);
     while (wait_ns && loader->state == LOADER_WANTED)
-        if (pthread_cond_timedwait(&loader->ended, &loader->mutex, &until))
+        if (thread_cond_wait_until(&loader->ended, &loader->mutex, until_ns))
             break;
     has_ended = loader->state == LOADER_ENDED;
     if (has_ended) {

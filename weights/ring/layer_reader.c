@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/files/file_io.h"
 #include "base/system/thread.h"
 
 enum {
@@ -95,25 +96,6 @@ static uint8_t *memory_of(const LayerReader *reader, const LayerSlot *slot) {
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
-static bool is_same_time(struct timespec a, struct timespec b) {
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-static int check_file(LayerReader *reader) {
-    struct stat now;
-
-    if (fstat(reader->fd, &now) < 0)
-        return -errno;
-    if (now.st_nlink != reader->known.st_nlink) {
-        reader->known.st_nlink = now.st_nlink;
-        reader->known.st_ctim = now.st_ctim;
-    }
-    return now.st_size == reader->known.st_size && is_same_time(now.st_mtim, reader->known.st_mtim) &&
-                   is_same_time(now.st_ctim, reader->known.st_ctim)
-               ? 0
-               : RESULT_CHANGED;
-}
-
 /* A disk that is slower than it could be has less to be taken back when another layer is wanted. */
 static size_t window_of(const LayerReader *reader) {
     return reader->limiter.limit.bytes_per_s ? DEPTH : WINDOW;
@@ -161,7 +143,9 @@ static void read_piece(LayerReader *reader, LayerPiece *piece) {
     pthread_mutex_unlock(&reader->mutex);
     piece->result = extent_reader_wait(reader->extents, &piece->extent, NULL);
     if (!piece->result && piece->is_last)
-        piece->result = check_file(reader);
+        piece->result = file_check_same(reader->fd, &reader->known);
+    if (piece->result == FILE_E_CHANGED)
+        piece->result = RESULT_CHANGED;
     if (!piece->result && piece->is_last)
         piece->result = check_layer(reader, piece);
     piece->is_read = true;
@@ -182,10 +166,6 @@ static void end_piece(LayerReader *reader, const LayerPiece *piece) {
     pthread_cond_broadcast(&reader->came);
 }
 
-static struct timespec time_of(uint64_t ns) {
-    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
-}
-
 static void *read_main(void *arg) {
     LayerReader *reader = arg;
 
@@ -200,9 +180,7 @@ static void *read_main(void *arg) {
         } else if (!piece->is_read) {
             read_piece(reader, piece);
         } else if (piece->due_ns > read_limiter_now(&reader->limiter)) {
-            const struct timespec due = time_of(piece->due_ns);
-
-            pthread_cond_timedwait(&reader->work, &reader->mutex, &due);
+            (void)thread_cond_wait_until(&reader->work, &reader->mutex, piece->due_ns);
         } else {
             end_piece(reader, piece);
         }
@@ -299,7 +277,6 @@ static int open_extents(LayerReader *reader, ExtentWay way, ErrText *err) {
  */
 int layer_reader_new(LayerReader **readerp, const LayerReaderOptions *options, ErrText *err) {
     _cleanup_(layer_reader_freep) LayerReader *reader = NULL;
-    pthread_condattr_t monotonic;
     int r = check_options(options, err);
 
     if (r)
@@ -308,11 +285,8 @@ int layer_reader_new(LayerReader **readerp, const LayerReaderOptions *options, E
     if (!reader)
         return err_set(err, -ENOMEM, "%s: out of memory", options->path);
     pthread_mutex_init(&reader->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&reader->work, &monotonic);
-    pthread_cond_init(&reader->came, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&reader->work);
+    thread_cond_init(&reader->came);
     r = copy_options(reader, options);
     if (r)
         return err_set(err, r, "%s: %s", options->path, strerror(-r));
@@ -393,9 +367,8 @@ static void wait_for_piece(LayerReader *reader, size_t index, uint64_t wait_ns) 
         const bool repeats = layer->slot == LAYER_SLOTS_NONE && !reader->busy_ns && n_repeats <= LAYER_SLOTS_STALE_ASKS;
         const uint64_t repeat_ns = clock_now_ns() + REPEAT_NS;
         const bool is_last = !repeats || repeat_ns >= until_ns;
-        const struct timespec until = time_of(is_last ? until_ns : repeat_ns);
 
-        if (pthread_cond_timedwait(&reader->came, &reader->mutex, &until) != ETIMEDOUT) {
+        if (thread_cond_wait_until(&reader->came, &reader->mutex, is_last ? until_ns : repeat_ns) != ETIMEDOUT) {
             n_repeats = 0; /* a piece of another layer */
         } else if (is_last) {
             return;

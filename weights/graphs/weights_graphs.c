@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "weights/graphs/graph_arena.h"
 #include "weights/graphs/graph_loader.h"
 #include "weights/graphs/graph_times.h"
+#include "weights/image/file_loss.h"
 
 #define LOAD_WAIT_NS 100000000
 
@@ -49,11 +49,10 @@ struct WeightsGraphs {
     WeightsGraphsCounts counts;
     int failure; /* of the load of failed_block, until it is told; 0: none */
     size_t failed_block;
-    bool holds_arrived;   /* a block, before there were loads */
-    uint64_t since_ns;    /* that the held block is being computed */
-    size_t rows;          /* of the step */
-    _Atomic bool is_lost; /* whoever sets it has written the text */
-    ErrText lost;
+    bool holds_arrived; /* a block, before there were loads */
+    uint64_t since_ns;  /* that the held block is being computed */
+    size_t rows;        /* of the step */
+    FileLoss loss;
 };
 
 WeightsGraphs *weights_graphs_free(WeightsGraphs *graphs) {
@@ -257,7 +256,7 @@ static void begin_loads(WeightsGraphs *graphs) {
 
     while (graph_switch_drop(&graphs->graphs, &number, &kind))
         give(graphs, &graphs->blocks[number], kind);
-    if (atomic_load(&graphs->is_lost) || !graph_switch_load(&graphs->graphs, &number, &kind))
+    if (atomic_load(&graphs->loss.is_lost) || !graph_switch_load(&graphs->graphs, &number, &kind))
         return;
     graphs->blocks[number].slots[kind] = graph_arena_take(&graphs->arena);
     graph_loader_begin(graphs->loader,
@@ -298,17 +297,15 @@ static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind 
                                         .bytes = block->pieces[i].len_bytes });
 }
 
-/* The file is another one than it was, and is not used any more. Of an image the next load makes one anew. */
+/* The file is another one than it was, and is not used any more. */
 static void lose(WeightsGraphs *graphs, const GraphBlock *block) {
-    if (atomic_load(&graphs->is_lost))
-        return;
-    err_set(&graphs->lost, 0, "%s: the graphs of layers %u to %u are damaged, or the file was changed: %s",
-            graphs->name, block->first_layer, block->end_layer - 1,
+    ErrText why = { "" };
+
+    err_set(&why, 0, "%s: the graphs of layers %u to %u are damaged, or the file was changed: %s", graphs->name,
+            block->first_layer, block->end_layer - 1,
             graphs->file.image ? "load the model again, which makes it anew"
                                : "load the model again, or import it again where that fails, too");
-    atomic_store(&graphs->is_lost, true);
-    if (graphs->file.image)
-        weights_image_discard(graphs->file.image);
+    file_loss_set(&graphs->loss, graphs->file.image, &why);
 }
 
 /* Takes in what was loaded within wait_ns, and begins what comes next. */
@@ -419,11 +416,8 @@ static int tell_failure(WeightsGraphs *graphs, ErrText *err) {
     const int r = graphs->failure;
 
     graphs->failure = 0;
-    if (atomic_load(&graphs->is_lost)) {
-        if (err)
-            *err = graphs->lost;
+    if (file_loss_check(&graphs->loss, err))
         return WEIGHTS_GRAPHS_E_READ;
-    }
     return err_set(err, WEIGHTS_GRAPHS_E_READ, "%s: cannot read the graphs of layers %u to %u: %s", graphs->name,
                    block->first_layer, block->end_layer - 1, strerror(-r));
 }
@@ -456,7 +450,8 @@ int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns,
         kind = graph_switch_use(&graphs->graphs, number);
         graphs->counts.stall_ns += clock_now_ns() - start_ns;
     }
-    if (kind == GRAPH_NONE && (atomic_load(&graphs->is_lost) || (graphs->failure && graphs->failed_block == number)))
+    if (kind == GRAPH_NONE &&
+        (atomic_load(&graphs->loss.is_lost) || (graphs->failure && graphs->failed_block == number)))
         return tell_failure(graphs, err);
     if (kind == GRAPH_NONE)
         return WEIGHTS_GRAPHS_E_WAITING;
@@ -479,7 +474,7 @@ int weights_graphs_load_all(WeightsGraphs *graphs, ErrText *err) {
 
         while (!graphs->graphs.is_there[i][GRAPH_PREFILL] && !graphs->graphs.is_there[i][GRAPH_DECODE]) {
             turn(graphs, LOAD_WAIT_NS);
-            if (atomic_load(&graphs->is_lost) || graphs->failure)
+            if (atomic_load(&graphs->loss.is_lost) || graphs->failure)
                 return tell_failure(graphs, err);
         }
         assert(block->slots[GRAPH_PREFILL] != GRAPH_SLOT_NONE || block->slots[GRAPH_DECODE] != GRAPH_SLOT_NONE);
@@ -504,11 +499,7 @@ void weights_graphs_release(WeightsGraphs *graphs, uint32_t layer, uint32_t end)
 }
 
 int weights_graphs_check(const WeightsGraphs *graphs, ErrText *err) {
-    if (!atomic_load(&graphs->is_lost))
-        return 0;
-    if (err)
-        *err = graphs->lost;
-    return -EIO;
+    return file_loss_check(&graphs->loss, err);
 }
 
 void weights_graphs_set_limit(WeightsGraphs *graphs, ReadLimit limit) {

@@ -3,11 +3,11 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory/account_refusal.h"
+#include "weights/image/file_loss.h"
 #include "weights/residency/weights_memory.h"
 
 typedef struct RingLayer {
@@ -27,8 +27,7 @@ struct WeightsRing {
     size_t slot_bytes;
     WeightsImage *image;
     LayerReader *reader;
-    _Atomic bool is_lost; /* whoever sets it has written the text */
-    ErrText lost;
+    FileLoss loss; /* of the image */
 };
 
 WeightsRing *weights_ring_free(WeightsRing *ring) {
@@ -173,15 +172,6 @@ int weights_ring_start(WeightsRing *ring, WeightsImage *image, ReadLimit limit, 
                             err);
 }
 
-/* The image is another file than it was: it is of no use any more, and the next load makes one anew. */
-static void lose(WeightsRing *ring, const ErrText *why) {
-    if (atomic_load(&ring->is_lost))
-        return;
-    ring->lost = *why;
-    atomic_store(&ring->is_lost, true);
-    weights_image_discard(ring->image);
-}
-
 int weights_ring_hold(WeightsRing *ring, uint32_t layer, uint64_t wait_ns, ErrText *err) {
     const size_t index = layer - ring->first_layer;
     const RingLayer *matrices = &ring->layers[index];
@@ -192,7 +182,7 @@ int weights_ring_hold(WeightsRing *ring, uint32_t layer, uint64_t wait_ns, ErrTe
     if (r == LAYER_READER_E_WAITING)
         return WEIGHTS_RING_E_WAITING;
     if (r == LAYER_READER_E_FILE)
-        lose(ring, &why);
+        file_loss_set(&ring->loss, ring->image, &why);
     if (r && err)
         *err = why;
     if (r)
@@ -207,11 +197,7 @@ void weights_ring_release(WeightsRing *ring, uint32_t layer) {
 }
 
 int weights_ring_check(const WeightsRing *ring, ErrText *err) {
-    if (!atomic_load(&ring->is_lost))
-        return 0;
-    if (err)
-        *err = ring->lost;
-    return -EIO;
+    return file_loss_check(&ring->loss, err);
 }
 
 void weights_ring_set_limit(WeightsRing *ring, ReadLimit limit) {

@@ -116,15 +116,25 @@ static int take_static(NpuBackend *self, BackendLinear *linear, const char *name
     return r;
 }
 
-static int npu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+/* Makes a matrix as the cpu device does, and what a graph needs beside it. */
+static int make_linear(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err,
+                       int (*make)(Backend *, BackendLinear **, const LinearSource *, ErrText *)) {
     BackendLinear *linear = NULL;
-    int r = cpu_linear_begin(owner_of(backend, is_static(source)), &linear, source, err);
+    int r = make(owner_of(backend, is_static(source)), &linear, source, err);
 
     if (!r && is_static(source) && (r = take_static(npu(backend), linear, source->name, err)))
         cpu_linear_free(linear);
     if (!r)
         *linearp = linear;
     return r;
+}
+
+static int npu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    return make_linear(backend, linearp, source, err, cpu_linear_new);
+}
+
+static int npu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    return make_linear(backend, linearp, source, err, cpu_linear_begin);
 }
 
 static void npu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
@@ -144,17 +154,6 @@ static int npu_linear_finish(Backend *backend, BackendLinear *linear, const Line
 /* What lies outside the graphs. */
 static void npu_linears_begun(Backend *backend) {
     cpu_linears_begun(owner_of(backend, false));
-}
-
-static int npu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
-    BackendLinear *linear = NULL;
-    int r = cpu_linear_new(owner_of(backend, is_static(source)), &linear, source, err);
-
-    if (!r && is_static(source) && (r = take_static(npu(backend), linear, source->name, err)))
-        cpu_linear_free(linear);
-    if (!r)
-        *linearp = linear;
-    return r;
 }
 
 static void npu_linear_shape(BackendLinear *linear, size_t rows, size_t rows_at_once) {

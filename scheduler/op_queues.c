@@ -69,7 +69,7 @@ static bool follows(const OpQueues *queues, size_t group, size_t node) {
 static bool may_run(const OpQueues *queues, size_t group, uint32_t layer, size_t node, const OpRef *ended) {
     uint64_t done = layer_of(queues, group, layer)->done,
              done_layer = layer ? layer_of(queues, group, layer - 1)->done : ~UINT64_C(0);
-    bool has_before = !follows(queues, group, node) || layer_of(queues, group - 1, layer)->told & bit(node);
+    bool has_before = !follows(queues, group, node) || layer_of(queues, group - 1, layer)->done & bit(node);
 
     if (ended && ended->group == group) {
         if (ended->layer == layer)
@@ -262,12 +262,6 @@ bool op_queues_steal(OpQueues *queues, OpRef *ref) {
 
 /* --- what has happened -------------------------------------------------------------------------------------------- */
 
-void op_queues_tell(OpQueues *queues, const OpRef *ref) {
-    layer_of(queues, ref->group, ref->layer)->told |= bit(ref->node);
-    if (ref->group + 1 < queues->n_groups && follows(queues, ref->group + 1, ref->node))
-        offer(queues, ref->group + 1, ref->layer, ref->node);
-}
-
 static void offer_waiting(void *arg, size_t group, uint32_t layer, size_t node) {
     offer(arg, group, layer, node);
 }
@@ -276,7 +270,6 @@ void op_queues_end(OpQueues *queues, const OpRef *ref, OpQueue side, uint64_t ns
     OpQueueLayer *at = layer_of(queues, ref->group, ref->layer);
 
     assert(at->offered & bit(ref->node) && !(at->ready & bit(ref->node)) && !(at->done & bit(ref->node)));
-    at->told |= bit(ref->node);
     at->done |= bit(ref->node);
     queues->n_left--;
     queues->n_running -= side == OP_QUEUE_NPU;

@@ -46,7 +46,6 @@ typedef struct OpRef {
 typedef struct OpQueueLayer {
     uint64_t offered; /* may run, or did */
     uint64_t ready;   /* of these, those that nobody has taken */
-    uint64_t told;    /* what the group behind needs of them is there */
     uint64_t done;
 } OpQueueLayer;
 
@@ -86,8 +85,6 @@ void op_queues_begin(OpQueues *queues, const OpQueuesSetup *setup);
 bool op_queues_take(OpQueues *queues, OpQueue queue, OpRef *ref);
 /* For a processor whose own queue has none: a product, which it runs itself. */
 bool op_queues_steal(OpQueues *queues, OpRef *ref);
-/* Before its end: the group behind may read what the node has stored. */
-void op_queues_tell(OpQueues *queues, const OpRef *ref);
 /* A node that was taken has ended, on that side and after so many nanoseconds; 0: not measured. */
 void op_queues_end(OpQueues *queues, const OpRef *ref, OpQueue side, uint64_t ns);
 /* A node that the NPU's side has taken is run by the processors after all. */

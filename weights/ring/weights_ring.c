@@ -57,7 +57,8 @@ static size_t extent_bytes(const RingMatrix *matrices, size_t first, size_t end)
     return (size_t)(matrices[end - 1].offset_bytes + matrices[end - 1].len_bytes - matrices[first].offset_bytes);
 }
 
-size_t weights_ring_slot_bytes(const RingMatrix *matrices, size_t n) {
+/* Bytes of a slot that every layer fits into. */
+static size_t find_slot_bytes(const RingMatrix *matrices, size_t n) {
     size_t slot_bytes = 0;
 
     for (size_t first = 0, end; first < n; first = end) {
@@ -99,7 +100,7 @@ int weights_ring_new(WeightsRing **ringp, const BackendOps *ops, AccountTable *a
         return err_set(err, -ENOMEM, "out of memory");
     memcpy(ring->matrices, matrices, n * sizeof(*matrices));
     list_layers(ring);
-    ring->slot_bytes = weights_ring_slot_bytes(matrices, n);
+    ring->slot_bytes = find_slot_bytes(matrices, n);
     r = accounted_block_init(&ring->memory, accounts, ACCOUNT_WEIGHTS,
                              WEIGHTS_RING_SLOTS * ring->slot_bytes + EXTENT_ALIGNMENT);
     if (r)

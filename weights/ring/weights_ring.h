@@ -24,8 +24,6 @@ typedef struct RingMatrix {
 
 typedef struct WeightsRing WeightsRing; /* one thread, the one that computes */
 
-/* Bytes of a slot that any run of `end - begin` parts, which are a layer, fits into. */
-size_t weights_ring_slot_bytes(const RingMatrix *matrices, size_t n);
 /* For layers first_layer.. of a model, n matrices by layer and offset, copied; slots are taken, nothing is read. The
  * linears of the matrices may still be NULL. 0, WEIGHTS_RING_E_MEMORY, -ENOMEM. */
 int weights_ring_new(WeightsRing **ringp, const BackendOps *ops, AccountTable *accounts, uint32_t first_layer,

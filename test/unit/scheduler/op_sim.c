@@ -51,10 +51,7 @@ static bool is_before(const Sim *sim, size_t a, size_t b) {
 /* SIM_NOTHING as `ended`: as it is. */
 static bool may_run(const Sim *sim, size_t index, long ended) {
     for (size_t i = 0; i < sim->n; i++) {
-        bool in_group = sim_ref_of(sim, i).group == sim_ref_of(sim, index).group;
-
-        if (is_before(sim, i, index) && (long)i != ended && sim->states[i] != SIM_DONE &&
-            (in_group || sim->states[i] != SIM_TOLD))
+        if (is_before(sim, i, index) && (long)i != ended && sim->states[i] != SIM_DONE)
             return false;
     }
     return true;

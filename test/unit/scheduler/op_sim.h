@@ -17,7 +17,6 @@ enum {
 typedef enum SimState {
     SIM_WAITS,
     SIM_RUNS,
-    SIM_TOLD, /* runs, and the group behind may read it */
     SIM_DONE,
 } SimState;
 

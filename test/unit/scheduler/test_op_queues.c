@@ -40,10 +40,6 @@ static void begin_node(Sim *sim, OpQueues *queues, Side *side, OpQueue by, doubl
     sim->states[side->index] = SIM_RUNS;
     side->is_busy = true;
     side->until = now + sim->times.ns[by][side->ref.node];
-    if (random && !sim_below(random, 2)) {
-        sim->states[side->index] = SIM_TOLD;
-        op_queues_tell(queues, &side->ref);
-    }
 }
 
 /* Both sides take what they can. */
@@ -65,7 +61,7 @@ static void take_all(Sim *sim, OpQueues *queues, Side sides[_OP_QUEUE_N], double
     }
 }
 
-/* Until all has ended: the time of that. random: also puts nodes back and tells before the end; NULL: neither. */
+/* Until all has ended: the time of that. random: also puts nodes back; NULL: never. */
 static double run(Sim *sim, OpQueues *queues, uint64_t *random, double busy[_OP_QUEUE_N]) {
     Side sides[_OP_QUEUE_N] = { 0 };
     double now = 0;

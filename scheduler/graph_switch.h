@@ -9,12 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum GraphKind {
-    GRAPH_PREFILL,
-    GRAPH_DECODE,
-    _GRAPH_KIND_N,
-    GRAPH_NONE = _GRAPH_KIND_N,
-} GraphKind;
+#include "scheduler/graph_times.h"
 
 /* All but one have one kind of each block in memory, and one block more while it is loaded. */
 typedef enum GraphSwitchPolicy {
@@ -30,12 +25,6 @@ const char *graph_switch_name(GraphSwitchPolicy policy); /* "progressive" */
 bool graph_switch_named(const char *name, GraphSwitchPolicy *policyp);
 
 #define GRAPH_BLOCKS_MAX 64
-
-/* Of one block, in nanoseconds; 0: not known yet. */
-typedef struct GraphTimes {
-    double compute_ns[_GRAPH_KIND_N]; /* a chunk of a prompt through it, with this kind */
-    double load_ns[_GRAPH_KIND_N];
-} GraphTimes;
 
 /* When blocks are switched in the chunks of a prompt that are left. A position is one chunk in one block: the first
  * chunk in all blocks, then the second. A load begins where a block does, if there is none under way. */

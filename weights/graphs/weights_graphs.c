@@ -16,7 +16,7 @@
 #include "base/strings/byte_text.h"
 #include "weights/graphs/graph_arena.h"
 #include "weights/graphs/graph_loader.h"
-#include "weights/graphs/graph_times.h"
+#include "weights/graphs/graph_times_note.h"
 #include "weights/image/file_loss.h"
 
 #define LOAD_WAIT_NS 100000000
@@ -59,7 +59,7 @@ WeightsGraphs *weights_graphs_free(WeightsGraphs *graphs) {
     if (!graphs)
         return NULL;
     graph_loader_free(graphs->loader); /* before its memory and its file */
-    graph_times_save(&graphs->times);
+    graph_times_note_save(&graphs->times);
     weights_image_free(graphs->file.image);
     if (!graphs->file.image && graphs->name)
         close(graphs->file.package_fd);
@@ -278,7 +278,7 @@ static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind 
     graphs->counts.load_ns += end->end_ns - end->start_ns;
     graphs->counts.check_ns += end->end_ns - end->read_ns;
     /* Comparing is for the first load of a block alone. */
-    graph_times_note_load(&graphs->graphs.times, kind, (double)(end->read_ns - end->start_ns));
+    graph_times_took_load(&graphs->graphs.times, kind, (double)(end->read_ns - end->start_ns));
     if (trace)
         trace_add(trace, &(TraceEvent){ .name = kind == GRAPH_PREFILL ? "graph of prompts" : "graph of decoding",
                                         .category = "load",
@@ -384,8 +384,8 @@ int weights_graphs_start(WeightsGraphs *graphs, const GraphsFile *file, ReadLimi
         options.accounts = graphs->backend->accounts;
     }
     graphs->counts.form = file->image ? GRAPH_FORM_MATERIALISED : GRAPH_FORM_PACKED;
-    graph_times_recall(&graphs->times, &graphs->graphs.times, options.fd, notes, graphs->backend,
-                       graphs->counts.n_blocks, limit);
+    graph_times_note_recall(&graphs->times, &graphs->graphs.times, options.fd, notes, graphs->backend,
+                            graphs->counts.n_blocks, limit);
     r = graph_loader_new(&graphs->loader, &options, err);
     if (r)
         return r == GRAPH_LOADER_E_MEMORY ? WEIGHTS_GRAPHS_E_MEMORY : r;
@@ -491,9 +491,8 @@ void weights_graphs_release(WeightsGraphs *graphs, uint32_t layer, uint32_t end)
         return;
     }
     if (is_done && layer == graphs->blocks[number].first_layer)
-        graph_times_note_compute(&graphs->graphs.times, graphs->graphs.held_kind, graphs->rows,
-                                 graphs->graphs.prefill_rows, graphs->graphs.decode_rows,
-                                 (double)(clock_now_ns() - graphs->since_ns));
+        graph_times_took(&graphs->graphs.times, graphs->graphs.held_kind, graphs->rows, graphs->graphs.prefill_rows,
+                         graphs->graphs.decode_rows, (double)(clock_now_ns() - graphs->since_ns));
     graph_switch_computed(&graphs->graphs, number, is_done);
     turn(graphs, 0);
 }

@@ -312,8 +312,8 @@ static uint64_t n_makeshift(const Engine *engine) {
  * @turns: of one engine, each generation once, none in another step; they stay until the step's end
  *
  * Whoever has its prompt behind it gets a row. Prompts share what is left of a chunk (of a short one, when somebody's
- * token waits for it: engine_shared_chunk_tokens()), by rank, in a rank the first ones first; row_share_of_prompt() says
- * what a lower class gets.
+ * token waits for it: engine_shared_chunk_tokens()), by rank, in a rank the first ones first. A lower class gets what
+ * row_share_of_prompt() says.
  *
  * Thread: the one that computes. Return: 0; -EBUSY when another step has made way and there is no memory for one more.
  */

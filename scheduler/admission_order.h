@@ -11,7 +11,7 @@
 
 #include "scheduler/priority.h"
 
-/* A request that waits for a place or has one. Counts and times of its user are those of the request's kind of place. */
+/* A request that waits for a place or has one. Counts and times of its user are those of its kind of place. */
 typedef struct AdmissionClaim {
     const void *user;       /* compared, never read */
     unsigned int kind;      /* of place: claims to different kinds do not compete */

@@ -33,7 +33,7 @@ typedef struct OpLoop {
     size_t oldest, n_busy;
 } OpLoop;
 
-/* Goes on until something has ended or was run, or all has ended: 0, or the error of a node, which can be taken again. */
+/* Goes on until something has ended or was run, or all has ended. 0, or a node's error; the node can be taken again. */
 int op_loop_go_on(OpLoop *loop, ErrText *err);
 /* Waits for the product that began first, which is there. Returns as op_loop_go_on(). */
 int op_loop_end_oldest(OpLoop *loop, ErrText *err);

@@ -62,7 +62,7 @@ Request *admission_find_stalled(Admission *admission, uint64_t now_ns);
 Request *admission_find_holder(const Admission *admission, const User *user);
 /* Fills queue_position of all that wait: 1 is the next. Positions stay as they were if memory is short. */
 void admission_number(Admission *admission, uint64_t now_ns);
-PlaceKind admission_kind(const Request *request); /* which places a generation takes */
+PlaceKind admission_kind(const Request *request);                    /* which places a generation takes */
 void admission_note_stalled(Admission *admission, Request *request); /* it is about to be ended for others */
 void admission_wait_again(Admission *admission, Request *request);   /* one that the engine thread had no memory for */
 void admission_note_run(Admission *admission, uint64_t run_us);

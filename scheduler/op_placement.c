@@ -3,9 +3,9 @@
  * The simulation runs the engine's own loop (op_loop). What it predicts therefore contains the bubbles of the order,
  * which sums of times do not.
  *
- * A product of one group in all layers is what moves, the one that saves most first, until none saves anything to speak
- * of. There are a few dozen, and a simulation takes some 20 microseconds. Most moves are not simulated at all: neither
- * side can be done sooner than its work takes.
+ * Products move one by one, each in one group and in all layers. The product that saves most moves first, until none
+ * saves anything to speak of. There are a few dozen, and a simulation takes some 20 microseconds. Most moves are not
+ * simulated at all: no side can end sooner than its own work takes.
  */
 #include "scheduler/op_placement.h"
 
@@ -15,8 +15,8 @@
 
 #include "scheduler/op_loop.h"
 
-#define LEAST_MOVE 0.002 /* of the time: what a move saves */
-#define LEAST_GAIN 0.02  /* what all of them save, over where they are and over all on the NPU: times vary */
+#define LEAST_MOVE 0.002 /* share of the time that a move must save */
+#define LEAST_GAIN 0.02  /* share that all moves together must save, for times vary */
 
 static const char *const placement_names[] = {
     [OP_PLACEMENT_PROFILE] = "profile",
@@ -98,7 +98,7 @@ static int sim_end(void *arg, size_t slot, const OpRef *ref, ErrText *err) {
     return 0;
 }
 
-/* All of a node by the processors. */
+/* Time of a whole node on the processors. */
 static double cpu_ns(const OpTimes *times, size_t node) {
     return times->begin_ns[node] + times->ns[OP_QUEUE_CPU][node] + times->end_ns[node];
 }
@@ -139,7 +139,7 @@ double op_placement_predict(const OpPlacementCase *of, const uint64_t *on_npu) {
 
 /* --- the choice --------------------------------------------------------------------------------------------------- */
 
-/* What either side has to do, whatever waits for whatever: the whole cannot be done sooner. */
+/* Returns a lower bound of the time: the work of the busier side, without any waiting. */
 static double least_of(const OpPlacementCase *of, const uint64_t *on_npu) {
     const OpTimes *times = of->times;
     double npu = 0, cpu = 0;
@@ -156,12 +156,12 @@ static double least_of(const OpPlacementCase *of, const uint64_t *on_npu) {
     return (npu > cpu ? npu : cpu) * simulated_layers(of);
 }
 
-/* What is stolen is on neither side beforehand. */
+/* Whether products may be stolen: then no side's work is known beforehand. */
 static bool may_steal(const OpQueuesSetup *setup) {
     return setup->order == OP_ORDER_POSITION && setup->steal_beyond != OP_STEAL_NEVER;
 }
 
-/* Its time, if that is less than `below_ns`; else that. */
+/* Returns the time of a placement, or below_ns if the time is not less. */
 static double time_of(const OpPlacementCase *of, const OpPlacement *placement, double below_ns) {
     uint64_t on_npu[OP_QUEUES_GROUPS_MAX];
     double ns;
@@ -173,7 +173,7 @@ static double time_of(const OpPlacementCase *of, const OpPlacement *placement, d
     return ns < below_ns ? ns : below_ns;
 }
 
-/* Whether one move saves enough. */
+/* Makes the best move, if one saves enough. */
 static bool move_best(const OpPlacementCase *of, uint64_t products, OpPlacement *placement) {
     double best_ns = placement->placed_ns * (1 - LEAST_MOVE);
     OpPlacement best = *placement;

@@ -254,8 +254,8 @@ void graph_switch_loaded(GraphSwitch *graphs, bool is_good) {
     graphs->loading = graphs->n_blocks;
 }
 
-/* Of a block with both kinds the older graph is dropped: the one that was loaded last is wanted. After a prompt the
- * graph that the step does not want is dropped: a prompt graph that comes late must not cost decoding another load. */
+/* Drops the older graph of a block with both kinds: the one that was loaded last is wanted. After a prompt, drops the
+ * graph that the step does not want: a prompt graph that comes late must not cost decoding another load. */
 bool graph_switch_drop(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp) {
     if (graphs->policy == GRAPH_SWITCH_NONE)
         return false;

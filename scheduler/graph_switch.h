@@ -77,7 +77,7 @@ void graph_switch_init(GraphSwitch *graphs, GraphSwitchPolicy policy, size_t n_b
                        size_t decode_rows);
 /* Returns how many slots of one block a policy needs. */
 size_t graph_switch_slots(GraphSwitchPolicy policy, size_t n_blocks);
-/* Begins a step of so many rows at block `at`. prompt_rows of the rows are of prompts, whose other n_behind rows come in
+/* Begins a step of so many rows at block `at`. prompt_rows of them are of prompts, whose other n_behind rows come in
  * later steps. */
 void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t prompt_rows, size_t n_behind, size_t at);
 /* Returns the kind that a block is computed with, and holds that graph until graph_switch_computed(). GRAPH_NONE: the

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One thread decides, so that there is nothing to lock. While it runs an operator, the NPU's queue has the product that
- * runs and one more. What makes a product ready is nearly always an operator of this thread, so that the queue seldom
- * waits for the thread to look.
+ * The decisions are those of one thread, so that there is nothing to lock. While it runs an operator, the NPU's queue
+ * has the product that runs and one more. What makes a product ready is nearly always an operator of this thread, so
+ * that the queue seldom waits for the thread to look.
  */
 #include "scheduler/op_loop.h"
 

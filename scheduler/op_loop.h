@@ -23,7 +23,7 @@ typedef struct OpLoopOps {
     int (*run)(void *arg, const OpRef *ref, bool is_stolen, ErrText *err);
 } OpLoopOps;
 
-/* One thread. Slots of the NPU's queue are used in turns, and their products end in this order. */
+/* Thread: one. Slots of the NPU's queue are used in turns, and their products end in this order. */
 typedef struct OpLoop {
     const OpLoopOps *ops;
     void *arg;

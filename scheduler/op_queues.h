@@ -49,7 +49,7 @@ typedef struct OpQueueLayer {
     uint64_t done;
 } OpQueueLayer;
 
-/* One thread. Begin with op_queues_begin(). */
+/* Begin with op_queues_begin(). Thread: one. */
 typedef struct OpQueues {
     const OpGraph *graph;
     OpQueueLayer *layers; /* [n_groups][n_layers] */

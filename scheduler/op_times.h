@@ -10,7 +10,7 @@
 
 #include "scheduler/op_graph.h"
 
-/* So many times make a profile. The shortest of them counts, for the first ones may have waited for memory. */
+/* Number of times that make a profile. The shortest of them counts, for the first ones may have waited for memory. */
 #define OP_TIMES_FIRST 3
 
 typedef enum OpQueue {

@@ -21,7 +21,7 @@ Weights *weights_free(Weights *weights) {
     if (!weights)
         return NULL;
     weights_arrival_free(weights->coming.arrival);
-    weights_image_writer_free(weights->images.writer); /* it reads the matrices */
+    weights_image_writer_free(weights->images.writer); /* before the matrices, which it reads */
     if (weights->images.file)
         image_file_deinit(weights->images.file);
     free(weights->images.file);
@@ -45,7 +45,7 @@ Weights *weights_free(Weights *weights) {
     return NULL;
 }
 
-/* The image that the ring will read is whole. */
+/* Ends the image that the ring or the graphs will read, and opens it. */
 static int end_image_file(Weights *weights, ErrText *err) {
     const size_t n_parts = weights->images.file->n_parts;
     int r = image_file_commit(weights->images.file, err);
@@ -57,7 +57,7 @@ static int end_image_file(Weights *weights, ErrText *err) {
     return r > 0 ? BACKEND_E_WEIGHTS : r;
 }
 
-/* Times of graphs are noted in a folder beside the image. */
+/* Starts the graphs. Their times are noted in a folder beside the image. */
 static int start_graphs(Weights *weights, ErrText *err) {
     _cleanup_(freep) char *notes = weights_plan_notes(weights->images.path, "graph-times");
     GraphsFile file = { .image = steal(&weights->images.streamed) };
@@ -91,7 +91,7 @@ int weights_start_ring(Weights *weights, ErrText *err) {
     return weights_ring_start(weights->ring, steal(&weights->images.streamed), weights->disk.limit, err);
 }
 
-/* Everything is there: how it came is noted, and what it came through goes. */
+/* Ends the arrival when everything is there: notes how it came, and frees what it came through. */
 static int end_arrival(Weights *weights, ErrText *err) {
     ErrText why = { "" };
     int r = 0;
@@ -135,8 +135,8 @@ int weights_advance(Weights *weights, ErrText *err) {
     return r;
 }
 
-/* What is there of a block can be computed with while the rest of the model comes: graphs by their own loads, or all of
- * the package, where it is to be compared, or written to an image. */
+/* Holds a block of graphs. A block can be computed with while the rest of the model comes: by the graphs' own loads, or
+ * by the arrival of the whole package, if that is to be compared or written to an image. */
 static int acquire_graphs(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err) {
     const uint32_t layer = stage - 1;
     int r = WEIGHTS_GRAPHS_E_WAITING;

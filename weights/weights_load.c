@@ -11,7 +11,7 @@ static WeightsLayer *layer_of(Weights *weights, int layer) {
     return layer < 0 ? &weights->outside : &weights->layers[layer];
 }
 
-/* Norms, biases and rotary divisors: copied as float32. */
+/* Copies a norm, bias or rotary divisors as float32. */
 static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
     Weights *weights = loader->weights;
     size_t n = (size_t)tensor->ne[0], len_bytes = n * sizeof(float);
@@ -31,7 +31,7 @@ static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const 
     return 0;
 }
 
-/* The descriptor of the file that was checked: another one may have taken its name since. */
+/* Keeps the descriptor of the file that was checked: another file may have taken its name since. */
 static int open_columns(WeightsLoader *loader) {
     const char *path = gguf_path(loader->file);
     ColumnFile *columns = &loader->weights->columns;
@@ -61,14 +61,14 @@ static int load_activations(WeightsLoader *loader, const PackageLinear *linear, 
     if (r || !from->shadow)
         return r;
     activations->file = &loader->weights->columns;
-    /* They are read when the integers are there; until then they can come by themselves. */
+    /* The columns are read when the integers are there; until then the system can read them ahead. */
     for (size_t i = 0; i < from->n_hot; i++)
         (void)posix_fadvise(loader->weights->columns.fd, (off_t)(from->columns_offset_bytes + from->hot[i] * linear->n),
                             (off_t)linear->n, POSIX_FADV_WILLNEED);
     return 0;
 }
 
-/* The bias of a matrix with n outputs, where it has one; else NULL. The caller frees it. */
+/* Loads the bias of a matrix with n outputs, if it has one; the caller frees it. */
 static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, int layer, size_t n, float **valuesp) {
     const ArchTensor bias = { tensor_role_bias(expected->role), expected->out, DIM_NONE, true };
     GgufTensor tensor;
@@ -85,12 +85,12 @@ static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, in
     return 0;
 }
 
-/* When a matrix is used: before the layers, in one of them, behind them. */
+/* Returns the stage in which a matrix is used: before the layers, in one of them, after them. */
 static uint32_t stage_of(const WeightsLoader *loader, int layer) {
     return layer >= 0 ? 1 + (uint32_t)layer : loader->past_layers ? 1 + loader->weights->hparams->n_layers : 0;
 }
 
-/* The integers of a matrix come later; or those of its layer again and again, when all else is there. */
+/* Prepares a matrix whose integers come later, once or, in a ring or graphs, again and again. */
 static int place_later(WeightsLoader *loader, int layer, BackendLinear *linear, const LinearSource *source) {
     Weights *weights = loader->weights;
     int r;
@@ -105,7 +105,7 @@ static int place_later(WeightsLoader *loader, int layer, BackendLinear *linear, 
     return r ? err_set(loader->err, r, "out of memory") : 0;
 }
 
-/* A matrix of the package. */
+/* Makes a matrix of the package, without its integers. */
 static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
     Weights *weights = loader->weights;
     Backend *backend = weights->backend;
@@ -152,7 +152,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
     return r ? r : place_later(loader, layer, *linearp, &source);
 }
 
-/* A matrix of a source GGUF. */
+/* Makes a matrix of a source GGUF. */
 static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
     Weights *weights = loader->weights;
     _cleanup_(freep) float *bias = NULL;
@@ -174,7 +174,7 @@ static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const 
                                              &source, loader->err);
 }
 
-/* What a step multiplies and reads; used_bytes: of the account before this matrix came. */
+/* Counts what a step multiplies and reads. used_bytes: of the account before this matrix was made. */
 static void count_products(const WeightsLoader *loader, const ArchTensor *expected, int layer, uint64_t used_bytes) {
     Weights *weights = loader->weights;
     const uint64_t products =
@@ -263,12 +263,11 @@ static int load_once(Weights **weightsp, Backend *backend, const Hparams *hparam
  * weights_new() - a place on a device for every tensor of the architecture
  * @file, @package: checked against hparams by the caller
  *
- * All memory is taken here, and vectors and what comes from a source GGUF are there at once. The integers of a package
- * are on their way: weights_advance() takes them in, in the order of use, as they are read ahead of it
- * (weight_stream, or weights_image where there is an image), and hot columns with them. With
- * options->memory the first layers stay, and the others go through a ring (weights_ring): from an image, which
- * is made when the weights come for the first time. On a device of static graphs so do all layers, in blocks
- * (weights/graphs/weights_graphs).
+ * Takes all memory. Vectors, and all tensors of a source GGUF, are there at once. The integers of a package come later:
+ * weights_advance() takes them in, in the order of use, while they are read ahead (weight_stream, or weights_image if
+ * there is an image), and hot columns with them. With options->memory the first layers stay, and the others go through
+ * a ring (weights_ring): from an image, which is made when the weights come for the first time. On a device of static
+ * graphs all layers are loaded in blocks (weights/graphs/weights_graphs).
  *
  * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
  * tensor or the file.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the matrices of a package will be: in memory, in an image that is mapped, layer by layer in a ring of slots, or
- * block by block in the graphs of a device. A ring and graphs read an image, so that nothing is laid out twice; where
- * there is none the load makes it, every matrix being written behind its arrival, and the layers of the ring are laid
- * out in the ring's slots, one after the other, those of graphs where they stay. So a load never has more in memory
- * than the model that it has loaded.
+ * Plans where the matrices of a package will be: in memory, in an image that is mapped, layer by layer in a ring of
+ * slots, or block by block in the graphs of a device. A ring and graphs read an image, so that nothing is laid out
+ * twice. If there is no image, the load makes it and writes every matrix when it has arrived. Layers of the ring are
+ * then laid out in the ring's slots, one after the other, and layers of graphs where they stay. A load therefore never
+ * has more in memory than the model that it has loaded.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "weights/weights_private.h"
 
-/* What a matrix takes beside its integers, at most: for a channel (scale, bias, channel's number, half a byte of widths
- * and offsets), and for their alignment. */
+/* Upper bounds of what a matrix takes beside its integers: for a channel (scale, bias, number of the channel, half a
+ * byte of widths and offsets), and for alignment. */
 enum {
     CHANNEL_BYTES = 16,
     MATRIX_BYTES = 1024,
@@ -54,7 +54,7 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
     if (!tensor_role_is_linear(expected->role))
         return 0;
     tensor = gguf_tensor(loader->file, tensor_name(expected->role, layer, name, sizeof(name)));
-    if (!tensor) /* optional, or load_tensor() will say so */
+    if (!tensor) /* an optional one; of any other load_tensor() says that it is missing */
         return 0;
     r = package_linear(loader->package, name, &linear, loader->err);
     if (r)
@@ -84,7 +84,7 @@ bool weights_plan_streams(const WeightsLoader *loader, int layer) {
     return layer >= (int)loader->n_pinned;
 }
 
-/* Which layers stay in memory, as far as that was asked for; without a ring all do. */
+/* Finds which layers stay in memory, by the setting; without a ring all do. */
 static int plan_memory(WeightsLoader *loader) {
     const uint32_t n_layers = loader->weights->hparams->n_layers;
     _cleanup_(freep) uint64_t *layer_bytes = calloc(n_layers + 1, sizeof(*layer_bytes));
@@ -119,7 +119,7 @@ static bool streams(const WeightsLoader *loader) {
 
 /* --- images ------------------------------------------------------------------------------------------------------- */
 
-/* Where an image belongs and what it must be of. */
+/* Finds the name and the key of an image. */
 static int place_image(WeightsLoader *loader, ErrText *err) {
     Weights *weights = loader->weights;
     int r;
@@ -134,7 +134,7 @@ static int place_image(WeightsLoader *loader, ErrText *err) {
     return r ? err_set(err, r, "no image of the weights: %s: %s", gguf_path(loader->file), strerror(-r)) : 0;
 }
 
-/* An image that is not there, or is of no use, is no error: the package is. */
+/* Opens an image. A missing or useless one is no error: the package has all. */
 static void open_image(const WeightsLoader *loader, WeightsImage **imagep) {
     const Weights *weights = loader->weights;
     ErrText why = { "" };
@@ -168,7 +168,7 @@ static int begin_image(WeightsLoader *loader, ErrText *err) {
                                loader->n_matrices, weights->images.how, err);
 }
 
-/* An image of what comes without one, for the next time. A load does not fail by it. */
+/* Begins to write an image for the next load. This load does not fail by it. */
 static void make_image(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     ErrText why = { "" };
@@ -178,7 +178,7 @@ static void make_image(WeightsLoader *loader) {
         log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }
 
-/* All that is in memory is mapped from it, if there is one. A load does not fail by it. */
+/* Maps the matrices in memory from an image, or begins to make one. A load does not fail by it. */
 static void use_image(WeightsLoader *loader) {
     WeightsImage **image = &loader->weights->images.mapped;
     ErrText why = { "" };
@@ -207,7 +207,7 @@ static void end_image_file(Weights *weights) {
     weights->images.file = NULL;
 }
 
-/* The image that the ring will read is made by this load. */
+/* Begins to make the image that the ring will read. */
 static int begin_image_file(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     _cleanup_(freep) size_t *part_bytes = list_part_bytes(loader);
@@ -223,7 +223,7 @@ static int begin_image_file(WeightsLoader *loader) {
     return image_file_begin(weights->images.file, loader->err);
 }
 
-/* Or the graphs. */
+/* Makes the ring, or the graphs. */
 static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
     Weights *weights = loader->weights;
     _cleanup_(freep) RingMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
@@ -243,7 +243,7 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
             .part = i,
             .offset_bytes = image                  ? weights_image_offset_bytes(image, i)
                             : weights->images.file ? image_file_places(weights->images.file)[i].offset_bytes
-                                                   : at_bytes, /* as they would be in one */
+                                                   : at_bytes, /* as in an image */
             .len_bytes = len_bytes,
         };
         at_bytes += (len_bytes + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
@@ -258,8 +258,8 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
     return r == WEIGHTS_RING_E_MEMORY ? BACKEND_E_MEMORY : r;
 }
 
-/* An image that is there, or one that is made by this load; where graphs may do without, and the disk has no room for
- * it, none. */
+/* Opens the image of the ring or the graphs, or begins to make it. If the disk has no room and graphs may do without,
+ * there is none. */
 static int find_ring_image(WeightsLoader *loader, WeightsImage **imagep) {
     ErrText *const err = loader->err, why = { "" };
     int r;
@@ -311,13 +311,13 @@ static int begin_ring(WeightsLoader *loader) {
 
 /* --- arrival ------------------------------------------------------------------------------------------------------ */
 
-/* A prompt wants a few rows of the embedding, which come first of all; as a whole it is wanted by nobody, unless it is
- * the head, too. */
+/* Whether the embedding may come last. A prompt needs a few rows of it, which are read first of all; nobody needs the
+ * whole embedding, unless it is the head, too. */
 static bool reads_embedding_late(const Weights *weights) {
     return !weights->hparams->tied && weights->backend->ops->embed_ahead;
 }
 
-/* Of the package come all matrices, but those that the ring finds in an image. */
+/* Begins the arrival of all matrices of the package, but for those that the ring finds in an image. */
 static int begin_arrival(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     const bool comes_whole = !streams(loader) || weights->images.file ||

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What graphs of a device are loaded from: an image of the weights, which this load may have to make, or the package.
- * By itself it is what is there sooner (graph_form), and the package where an image has no room on the disk. From the
- * package nothing comes before a graph is wanted, unless its layers are still to be compared with their checksums:
- * then they come whole once, to where the graphs are.
+ * Plans the file that graphs of a device are loaded from: an image of the weights, which this load may have to make, or
+ * the package. Without a setting it is the file that is loaded sooner (graph_form), or the package if an image has no
+ * room on the disk. Nothing of the package comes before a graph is wanted, unless its layers are still to be compared
+ * with their checksums: then all layers come once, to where the graphs are.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,6 @@ static bool is_of_graphs(const PlannedMatrix *planned) {
     return planned->layer >= 0;
 }
 
-/* A folder of notes beside the image, or NULL: none. The caller frees it. */
 char *weights_plan_notes(const char *image_path, const char *name) {
     const char *slash = image_path ? strrchr(image_path, '/') : NULL;
     char *notes;
@@ -35,12 +34,12 @@ static size_t packed_bytes_of(const WeightsGraphForm *form) {
     return len_bytes;
 }
 
-/* What both forms would take, by the largest matrix. */
+/* Estimates the costs of both forms, by a probe of the largest matrix. */
 static void find_costs(const WeightsLoader *loader, const WeightsGraphForm *form, GraphFormCosts *costs) {
     const ReadLimit *limit = &loader->options->flash_limit;
     const PlannedMatrix *largest = NULL;
     _cleanup_(freep) char *notes = weights_plan_notes(loader->options->image_path, "graph-forms");
-    size_t n = 0, at = 0, first = 0; /* matrices of graphs; the largest one, and its first piece */
+    size_t n = 0, at = 0, first = 0; /* number of matrices in graphs; index of the largest one; its first piece */
     double n_weights = 0;
     GraphProbe probe;
 

@@ -33,12 +33,12 @@ struct GraphLoader {
     GraphLoaderExpandFn *expand;
     void *arg;
     AccountedBlock staging; /* for loads in pieces */
-    uint8_t *stages;        /* [STAGES][stage_bytes] in it, aligned as reads want it */
+    uint8_t *stages;        /* [STAGES][stage_bytes] in the staging memory, aligned as reads need it */
     size_t stage_bytes;
-    uint64_t *expanded_ns; /* [2 * n_timed], the thread's; of the load before, until the next one */
+    uint64_t *expanded_ns; /* [2 * n_timed], the thread's: times of the last load */
     size_t n_timed;
     ExtentReader *extents; /* the thread's, once it runs */
-    char ways[2][32];      /* through the page cache, and past it */
+    char ways[2][32];      /* the way's name: through the page cache, and past it */
     _Atomic bool is_direct;
     struct stat known; /* the file as it was */
     pthread_t thread;
@@ -48,13 +48,13 @@ struct GraphLoader {
     /* Under the mutex. */
     bool is_stopping;
     LoaderState state;
-    _Atomic bool has_ended; /* the same, for who only looks */
+    _Atomic bool has_ended; /* state is LOADER_ENDED; read without the mutex */
     GraphLoad load;
     GraphLoadEnd end;
     SharedLimiter own, *disk;
 };
 
-/* Until a slower disk would have read it. */
+/* Waits until a slower disk would have read the bytes. */
 static void wait_until_due(GraphLoader *loader, uint64_t due_ns) {
     pthread_mutex_lock(&loader->mutex);
     while (!loader->is_stopping && due_ns > clock_now_ns())
@@ -71,7 +71,7 @@ static bool is_stopping(GraphLoader *loader) {
     return is;
 }
 
-/* The whole extent to where it belongs. */
+/* Reads the whole extent into the target. */
 static int read_whole(GraphLoader *loader, const GraphLoad *load, const uint8_t **datap) {
     Extent extent = { .offset_bytes = load->offset_bytes, .len_bytes = load->len_bytes, .buffer = load->buffer };
     const uint64_t due_ns = shared_limiter_ask(loader->disk, load->len_bytes);
@@ -84,7 +84,7 @@ static int read_whole(GraphLoader *loader, const GraphLoad *load, const uint8_t 
     return r > 0 ? GRAPH_LOADER_E_FILE : r;
 }
 
-/* Room for the times of as many pieces. */
+/* Makes room for the times of n pieces. */
 static int time_pieces(GraphLoader *loader, size_t n) {
     uint64_t *times;
 
@@ -98,7 +98,7 @@ static int time_pieces(GraphLoader *loader, size_t n) {
     return 0;
 }
 
-/* Pieces that were asked for, and those of them that are no longer under way. */
+/* The reads of a load in pieces: n_asked have begun, n_ended of them are no longer under way. */
 typedef struct PieceReads {
     Extent extents[STAGES];
     uint64_t due_ns[STAGES];
@@ -122,7 +122,7 @@ static int ask_ahead(GraphLoader *loader, const GraphLoad *load, PieceReads *rea
     return r;
 }
 
-/* The next piece is read, and expanded. */
+/* Waits for the next piece and expands it. */
 static int take_piece(GraphLoader *loader, const GraphLoad *load, PieceReads *reads, GraphLoadEnd *end) {
     const size_t index = reads->n_ended, stage = index % STAGES;
     uint64_t *times = &loader->expanded_ns[2 * index];
@@ -143,7 +143,7 @@ static int take_piece(GraphLoader *loader, const GraphLoad *load, PieceReads *re
     return r;
 }
 
-/* Piece by piece: while one is expanded, the next ones are being read. */
+/* Reads and expands piece by piece: while a piece is expanded, the next ones are being read. */
 static int read_pieces(GraphLoader *loader, const GraphLoad *load, GraphLoadEnd *end) {
     PieceReads reads = { .n_asked = 0 };
     int r = time_pieces(loader, load->n_pieces);
@@ -158,7 +158,7 @@ static int read_pieces(GraphLoader *loader, const GraphLoad *load, GraphLoadEnd 
     return r > 0 ? GRAPH_LOADER_E_FILE : r;
 }
 
-/* Not under the mutex, but for the wait that a slower disk takes. */
+/* Runs a load, without the mutex, which only waits for a slower disk take. */
 static GraphLoadEnd run_load(GraphLoader *loader, const GraphLoad *load) {
     GraphLoadEnd end = { .start_ns = clock_now_ns() };
     const uint8_t *data = load->buffer;
@@ -199,7 +199,7 @@ static void *load_main(void *arg) {
         pthread_cond_signal(&loader->ended);
     }
     pthread_mutex_unlock(&loader->mutex);
-    /* Here, for the kernel gives up what a thread has asked of a ring when that thread ends. */
+    /* Freed by this thread, for the kernel cancels the requests of a thread to a ring when that thread ends. */
     extent_reader_free(loader->extents);
     return NULL;
 }
@@ -230,7 +230,7 @@ GraphLoader *graph_loader_free(GraphLoader *loader) {
 static int new_staging(GraphLoader *loader, const GraphLoaderOptions *options, ErrText *err) {
     int r;
 
-    /* Wherever a piece begins. */
+    /* Room for a piece that begins anywhere in a unit. */
     loader->stage_bytes = extent_room_bytes(EXTENT_ALIGNMENT - 1, options->piece_bytes_max);
     r = accounted_block_init(&loader->staging, options->accounts, ACCOUNT_ACTIVATIONS,
                              STAGES * loader->stage_bytes + EXTENT_ALIGNMENT);

@@ -14,7 +14,7 @@ static double *time_at(GraphTimes *times, size_t index) {
     return index < _GRAPH_KIND_N ? &times->compute_ns[index] : &times->load_ns[index - _GRAPH_KIND_N];
 }
 
-/* "KEY: compute compute load load", in nanoseconds; anything else counts for nothing. */
+/* Reads "KEY: compute compute load load", in nanoseconds; any other text is ignored. */
 static void read_note(GraphTimes *times, const char *key, const char *text) {
     const size_t key_bytes = strlen(key);
     GraphTimes read = { { 0 }, { 0 } };

@@ -27,30 +27,30 @@ typedef struct GraphBlock {
     size_t first, n; /* matrices */
     uint64_t offset_bytes;
     size_t len_bytes;
-    const GraphPiece *pieces; /* [n_pieces], where it comes from the package */
+    const GraphPiece *pieces; /* [n_pieces] of the package, if the block comes from it */
     size_t n_pieces, packed_bytes;
     size_t slots[_GRAPH_KIND_N]; /* GRAPH_SLOT_NONE: not in memory */
-    GraphKind placed;            /* where its matrices find their integers; GRAPH_NONE: nowhere */
+    GraphKind placed;            /* the graph that the matrices' integers are in; GRAPH_NONE: nowhere */
 } GraphBlock;
 
 struct WeightsGraphs {
     const Backend *backend;
     RingMatrix *matrices; /* [n_matrices] */
     size_t n_matrices, n_added;
-    bool has_arrived; /* all have their integers, by weights_graphs_add() */
+    bool has_arrived; /* weights_graphs_add() has given all matrices their integers */
     GraphBlock blocks[GRAPH_BLOCKS_MAX];
     GraphSwitch graphs;
     GraphArena arena;
     GraphsFile file;
-    char *name; /* of the file, for messages */
+    char *name; /* the file's, for messages */
     GraphLoader *loader;
     GraphTimesNote times;
     Trace *const *tracep;
     WeightsGraphsCounts counts;
     int failure; /* of the load of failed_block, until it is told; 0: none */
     size_t failed_block;
-    bool holds_arrived; /* a block, before there were loads */
-    uint64_t since_ns;  /* that the held block is being computed */
+    bool holds_arrived; /* a block is held that has arrived, before there were loads */
+    uint64_t since_ns;  /* start of computing the held block */
     size_t rows;        /* of the step */
     FileLoss loss;
 };
@@ -73,7 +73,7 @@ WeightsGraphs *weights_graphs_free(WeightsGraphs *graphs) {
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
 
-/* How many of the first matrices are of layers below this one. */
+/* Returns how many of the first matrices are of layers below this one. */
 static size_t matrices_below(const WeightsGraphs *graphs, uint32_t layer) {
     size_t n = 0;
 
@@ -82,7 +82,7 @@ static size_t matrices_below(const WeightsGraphs *graphs, uint32_t layer) {
     return n;
 }
 
-/* As many layers in each as in the others, or one more. Returns what a slot needs. */
+/* Cuts the layers into blocks that differ by at most one layer. Returns the bytes that a slot needs. */
 static size_t cut_blocks(WeightsGraphs *graphs, size_t n_blocks) {
     const uint32_t n_layers = graphs->matrices[graphs->n_matrices - 1].layer + 1;
     size_t slot_bytes = 0;
@@ -121,7 +121,7 @@ uint32_t weights_graphs_block_end(const WeightsGraphs *graphs, uint32_t layer) {
     return graphs->blocks[block_of(graphs, layer)].end_layer;
 }
 
-/* Where the first byte of a block is. */
+/* Returns the place of a block's first byte. */
 static uint8_t *data_of(const WeightsGraphs *graphs, const GraphBlock *block, GraphKind kind) {
     return graph_arena_at(&graphs->arena, block->slots[kind]) + block->offset_bytes % EXTENT_ALIGNMENT;
 }
@@ -181,7 +181,7 @@ void weights_graphs_parts(const WeightsGraphs *graphs, size_t *firstp, size_t *e
     *endp = *firstp + graphs->n_matrices;
 }
 
-/* The matrices of a block find their integers there. */
+/* Points the matrices of a block at their integers in one of its graphs. */
 static void place(WeightsGraphs *graphs, GraphBlock *block, GraphKind kind) {
     const BackendOps *ops = graphs->backend->ops;
     const size_t rows = kind == GRAPH_PREFILL ? ops->prefill_rows : ops->decode_rows;
@@ -232,7 +232,7 @@ static bool block_is_whole(void *arg, size_t number, const uint8_t *data) {
     return true;
 }
 
-/* A piece of the package to its place in a slot. Thread: the loader's. */
+/* Expands a piece of the package to its place in a slot. Thread: the loader's. */
 static bool expand_piece(void *arg, const GraphPiece *piece, const uint8_t *data, void *target) {
     WeightsGraphs *graphs = arg;
     const RingMatrix *matrix = &graphs->matrices[piece->matrix];
@@ -277,7 +277,7 @@ static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind 
     graphs->counts.expand_ns += end->expand_ns;
     graphs->counts.load_ns += end->end_ns - end->start_ns;
     graphs->counts.check_ns += end->end_ns - end->read_ns;
-    /* Comparing is for the first load of a block alone. */
+    /* Only the first load of a block compares, so comparing is no part of the time. */
     graph_times_took_load(&graphs->graphs.times, kind, (double)(end->read_ns - end->start_ns));
     if (trace)
         trace_add(trace, &(TraceEvent){ .name = kind == GRAPH_PREFILL ? "graph of prompts" : "graph of decoding",
@@ -297,7 +297,7 @@ static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind 
                                         .bytes = block->pieces[i].len_bytes });
 }
 
-/* The file is another one than it was, and is not used any more. */
+/* Notes that the file has changed or is damaged: it is not used any more. */
 static void lose(WeightsGraphs *graphs, const GraphBlock *block) {
     ErrText why = { "" };
 
@@ -308,7 +308,7 @@ static void lose(WeightsGraphs *graphs, const GraphBlock *block) {
     file_loss_set(&graphs->loss, graphs->file.image, &why);
 }
 
-/* Takes in what was loaded within wait_ns, and begins what comes next. */
+/* Takes in the load that ends within wait_ns, and begins the next one. */
 static void turn(WeightsGraphs *graphs, uint64_t wait_ns) {
     const size_t number = graphs->graphs.loading;
     const GraphKind kind = graphs->graphs.loading_kind;
@@ -330,7 +330,7 @@ static void turn(WeightsGraphs *graphs, uint64_t wait_ns) {
     begin_loads(graphs);
 }
 
-/* Every block has its pieces, which are in the order of its matrices. Returns what the largest one has. */
+/* Gives every block its pieces, which are in the order of the matrices. Returns the bytes of the largest piece. */
 static size_t share_pieces(WeightsGraphs *graphs) {
     size_t piece_bytes = 0, at = 0;
 
@@ -349,7 +349,7 @@ static size_t share_pieces(WeightsGraphs *graphs) {
     return piece_bytes;
 }
 
-/* The graphs' own descriptor and name of the file. */
+/* Takes the file over, with a descriptor and a name of its own. */
 static int take_file(WeightsGraphs *graphs, const GraphsFile *file, ErrText *err) {
     int fd = file->package_fd;
 
@@ -410,7 +410,7 @@ void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t prompt_row
     }
 }
 
-/* What a load has failed with, to who wants the block. */
+/* Tells why a load has failed, to the step that wants the block. */
 static int tell_failure(WeightsGraphs *graphs, ErrText *err) {
     const GraphBlock *block = &graphs->blocks[graphs->failed_block];
     const int r = graphs->failure;
@@ -444,7 +444,7 @@ int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns,
     turn(graphs, 0);
     kind = graph_switch_use(&graphs->graphs, number);
     if (kind == GRAPH_NONE) {
-        begin_loads(graphs); /* somebody waits for it now */
+        begin_loads(graphs); /* the block is waited for now */
         if (wait_ns)
             turn(graphs, wait_ns);
         kind = graph_switch_use(&graphs->graphs, number);

@@ -23,7 +23,7 @@ struct WeightsRing {
     LayerExtent *extents; /* [n_layers] */
     size_t n_layers;
     AccountedBlock memory;
-    uint8_t *slots; /* [WEIGHTS_RING_SLOTS][slot_bytes] in it, aligned as reads want it */
+    uint8_t *slots; /* [WEIGHTS_RING_SLOTS][slot_bytes] in the memory, aligned as reads need it */
     size_t slot_bytes;
     WeightsImage *image;
     LayerReader *reader;
@@ -43,7 +43,7 @@ WeightsRing *weights_ring_free(WeightsRing *ring) {
     return NULL;
 }
 
-/* Matrices from `first` on that are of one layer. */
+/* Returns the end of the matrices from `first` on that are of one layer. */
 static size_t layer_end(const RingMatrix *matrices, size_t n, size_t first) {
     size_t end = first + 1;
 
@@ -52,7 +52,7 @@ static size_t layer_end(const RingMatrix *matrices, size_t n, size_t first) {
     return end;
 }
 
-/* From the first byte of the layer's first matrix to the last one's last. */
+/* Returns the bytes from the begin of a layer's first matrix to the end of its last one. */
 static size_t extent_bytes(const RingMatrix *matrices, size_t first, size_t end) {
     return (size_t)(matrices[end - 1].offset_bytes + matrices[end - 1].len_bytes - matrices[first].offset_bytes);
 }
@@ -121,8 +121,7 @@ void weights_ring_parts(const WeightsRing *ring, size_t *firstp, size_t *endp) {
     *endp = *firstp + ring->n_matrices;
 }
 
-/* The matrices of a layer, or the one at `index`, have their integers behind `data`, where the layer's first byte
- * is. */
+/* Points a matrix at its integers; `data` is the first byte of its layer. */
 static void place(WeightsRing *ring, size_t index, uint64_t layer_offset_bytes, uint8_t *data) {
     const RingMatrix *matrix = &ring->matrices[index];
 

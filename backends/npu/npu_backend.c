@@ -19,10 +19,6 @@
 #include "base/clock.h"
 #include "base/memory/account_refusal.h"
 
-static NpuBackend *npu(Backend *backend) {
-    return (NpuBackend *)backend;
-}
-
 static Backend *npu_free(Backend *backend) {
     NpuBackend *self = npu(backend);
 
@@ -41,14 +37,14 @@ static const char *npu_kernel(const Backend *backend) {
     return self->unit->ops->kernel(self->unit);
 }
 
-static int reserve_padded(NpuBackend *self, ErrText *err) {
+int npu_reserve_padded(NpuBackend *self, AccountedBlock *padded, ErrText *err) {
     const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
     int r;
 
-    if (self->padded.len_bytes >= len_bytes)
+    if (padded->len_bytes >= len_bytes)
         return 0;
-    accounted_block_deinit(&self->padded);
-    r = accounted_block_init(&self->padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
+    accounted_block_deinit(padded);
+    r = accounted_block_init(padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
     return r ? account_refused(err, BACKEND_E_MEMORY, r, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes,
                                "the products of a graph")
              : 0;
@@ -66,7 +62,7 @@ static int npu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     self->is_reserved = !r;
     self->step_rows = shape->rows;
     if (!r)
-        r = reserve_padded(self, err);
+        r = npu_reserve_padded(self, &self->padded, err);
     return r ? r : npu_slots_reserve(self, &of_graph, err);
 }
 
@@ -105,13 +101,13 @@ static int take_static(NpuBackend *self, BackendLinear *linear, const char *name
 
     linear->static_rows = NPU_DECODE_ROWS;
     self->outputs = linear->n > outputs ? linear->n : outputs;
-    r = self->is_reserved ? reserve_padded(self, err) : 0;
+    r = self->is_reserved ? npu_reserve_padded(self, &self->padded, err) : 0;
     if (!r && self->is_reserved)
         r = npu_slots_follow(self, err);
     if (!r)
         return 0;
     self->outputs = outputs;
-    self->is_reserved = !reserve_padded(self, NULL); /* as it was */
+    self->is_reserved = !npu_reserve_padded(self, &self->padded, NULL); /* as it was */
     err_prefix(err, "tensor '%s'", name);
     return r;
 }

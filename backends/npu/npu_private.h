@@ -45,6 +45,13 @@ typedef struct NpuBackend {
     NpuSlot slots[NPU_SLOTS + 1]; /* and one for products that the processors run */
 } NpuBackend;
 
+static inline NpuBackend *npu(Backend *backend) {
+    return (NpuBackend *)backend;
+}
+
+/* Makes room for the rows of a graph in front of the outputs of the largest matrix. 0, BACKEND_E_MEMORY, -ENOMEM. */
+int npu_reserve_padded(NpuBackend *self, AccountedBlock *padded, ErrText *err);
+
 /* --- npu_slots.c: the parts of the table for products that are under way, and their scratch ----------------------- */
 
 /* Scratch of a graph's shape, where steps have rows for more than one; none else. As the device's reserve(). */

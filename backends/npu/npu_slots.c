@@ -8,20 +8,6 @@
 
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
-#include "base/memory/account_refusal.h"
-
-static int reserve_padded(NpuBackend *self, NpuSlot *slot, ErrText *err) {
-    const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
-    int r;
-
-    if (slot->padded.len_bytes >= len_bytes)
-        return 0;
-    accounted_block_deinit(&slot->padded);
-    r = accounted_block_init(&slot->padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
-    return r ? account_refused(err, BACKEND_E_MEMORY, r, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes,
-                               "the products of a graph")
-             : 0;
-}
 
 static int new_slot(NpuBackend *self, NpuSlot *slot, ErrText *err) {
     CpuBackend *unit;
@@ -59,7 +45,7 @@ int npu_slots_follow(NpuBackend *self, ErrText *err) {
     for (size_t i = 0; !r && i < ARRAY_LEN(self->slots) && self->slots[i].unit; i++) {
         r = cpu_reserve_shadows_of(self->slots[i].unit, self->unit, err);
         if (!r && i < NPU_SLOTS)
-            r = reserve_padded(self, &self->slots[i], err);
+            r = npu_reserve_padded(self, &self->slots[i].padded, err);
     }
     return r;
 }
@@ -85,10 +71,6 @@ void npu_slots_add_counts(const NpuBackend *self, ShadowCounts *counts) {
 }
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
-
-static NpuBackend *npu(Backend *backend) {
-    return (NpuBackend *)backend;
-}
 
 bool npu_is_queued(const BackendLinear *linear) {
     return linear->static_rows;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Products under way. A slot has a cpu device of its own for scratch, so that the inputs of one product become int8
- * while another one runs; the matrices of the unit serve them all. The last slot is the processors': it never goes
- * through the queue.
+ * Products under way. Each slot has a cpu device of its own for scratch, so that the inputs of one product become int8
+ * while another one runs; all slots use the matrices of the unit. The last slot is for products that the processors
+ * run: it never goes through the queue.
  */
 #include <assert.h>
 
@@ -76,7 +76,7 @@ bool npu_is_queued(const BackendLinear *linear) {
     return linear->static_rows;
 }
 
-/* Of more rows than the graph has it runs several times, one behind the other. */
+/* Submits a product. For more rows than the graph has, the graph runs several times, one after the other. */
 void npu_linear_submit(Backend *backend, size_t index, const BackendLinear *const *linears, size_t n, const float *x,
                        size_t rows, float *const *y) {
     NpuBackend *self = npu(backend);

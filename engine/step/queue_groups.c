@@ -56,12 +56,12 @@ static LayerRows rows_of(const QueueRun *run, const OpRef *ref, RopeRows *rope) 
                            step->engine->backend, rope);
 }
 
-/* Times are those of whole groups: others take less. */
+/* Whether the node's time counts: the profile has times of whole groups, and others take less. */
 static bool is_whole(const QueueRun *run, const OpRef *ref) {
     return run->step->groups.groups[ref->group].rows == run->step->engine->backend->ops->prefill_rows;
 }
 
-/* A node has ended, on a side, at which it took so long. */
+/* Records that a node has ended on a side, where it took took_ns. time: of the trace. */
 static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t took_ns, const BackendTime *time) {
     Engine *engine = run->step->engine;
     const RowGroup *group = &run->step->groups.groups[ref->group];
@@ -90,7 +90,7 @@ static int end_product(void *arg, size_t slot, const OpRef *ref, ErrText *err) {
     QueueRun *run = arg;
     Engine *engine = run->step->engine;
     const uint64_t start_ns = clock_now_ns();
-    uint64_t behind_ns; /* of the processors, behind the wait */
+    uint64_t behind_ns; /* work of the processors after the wait */
     BackendTime time;
     int r;
 

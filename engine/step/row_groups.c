@@ -49,11 +49,11 @@ int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *er
 }
 
 /**
- * row_groups_reserve() - a device for each thread, when steps of so many rows give each of them a group
+ * row_groups_reserve() - a device for each thread, if steps of so many rows give each thread a group
  *
- * Where the memory for their scratch is not there, a model that fits is served without them.
+ * If there is no memory for the devices' scratch, a model that fits is served without them.
  *
- * Return: 0, whether there are any or not; -ENOMEM.
+ * Return: 0, with or without devices; -ENOMEM.
  */
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) {
     const Backend *backend = engine->backend;
@@ -104,9 +104,9 @@ static void begin_front(RowGroups *groups, const OpGraph *graph, uint32_t n_laye
 }
 
 /**
- * row_groups_cut() - groups of as many rows as the devices have room for, on their way to layer `end`
+ * row_groups_cut() - cut a step into groups of as many rows as the devices have room for, on their way to layer `end`
  *
- * A step that has not at least one group for each thread goes through the layers as a whole.
+ * A step without at least one group for each thread goes through the layers as a whole.
  */
 void row_groups_cut(EngineStep *step, uint32_t end) {
     const RowGroupDevices *devices = &step->engine->group_devices;
@@ -129,7 +129,7 @@ void row_groups_cut(EngineStep *step, uint32_t end) {
 typedef struct GroupRun {
     EngineStep *step;
     const EngineYield *yield;
-    _Atomic bool has_failed; /* whoever sets it writes result and text */
+    _Atomic bool has_failed; /* the thread that sets it writes result and text */
     int result;
     ErrText *err;
 } GroupRun;
@@ -178,7 +178,7 @@ static void stored(void *arg) {
     wavefront_ready(rows->front, rows->group);
 }
 
-/* A node of a group, on the device of this thread. */
+/* Runs a node of a group on the device of this thread. */
 static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, unsigned int worker) {
     GroupRun *run = arg;
     EngineStep *step = run->step;
@@ -211,7 +211,7 @@ static bool stops(void *arg) {
     return engine_step_stops(run->step, run->yield);
 }
 
-/* Makes way at most once where all groups are at the end, as a step that goes through the layers as a whole. */
+/* Makes way at most once when all groups are at the end, like a step that goes through the layers as a whole. */
 int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     GroupRun run = { .step = step, .yield = yield, .err = err };
     const WavefrontWork work = { .run = run_node, .stops = stops, .arg = &run };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Times of blocks are those of what was seen, and the next load of the file on such a machine has them. */
+/* Times of blocks follow the measurements, and the next load of the file on such a machine has them. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <math.h>
@@ -36,7 +36,7 @@ static void test_graph_times_seen(void **state) {
     assert_true(is_near(times.compute_ns[GRAPH_PREFILL], 500));
     graph_times_took(&times, GRAPH_DECODE, 1, 256, 32, 100);
     assert_true(is_near(times.compute_ns[GRAPH_DECODE], 800));
-    graph_times_took(&times, GRAPH_DECODE, 1, 256, 32, 1); /* few rows say nothing any more */
+    graph_times_took(&times, GRAPH_DECODE, 1, 256, 32, 1); /* few rows do not count any more */
     assert_true(is_near(times.compute_ns[GRAPH_DECODE], 800));
     graph_times_took(&times, GRAPH_DECODE, 256, 256, 32, 800);
     assert_true(is_near(times.compute_ns[GRAPH_DECODE], 800));

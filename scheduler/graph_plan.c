@@ -6,9 +6,9 @@
  * new one is there, for there is room for one block more. From its begin on the plan is the paper's greedy rule: the
  * last block that is not switched is loaded behind the least number of blocks that take as long.
  */
-#include <string.h>
+#include "scheduler/graph_plan.h"
 
-#include "scheduler/graph_switch.h"
+#include <string.h>
 
 /* Up to so many positions every begin is tried, in a quarter of a millisecond. */
 #define TRIES 256

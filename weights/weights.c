@@ -57,9 +57,16 @@ static int end_image_file(Weights *weights, ErrText *err) {
     return r > 0 ? BACKEND_E_WEIGHTS : r;
 }
 
+char *weights_notes_folder(const char *image_path, const char *name) {
+    const char *slash = image_path ? strrchr(image_path, '/') : NULL;
+    char *notes;
+
+    return slash && asprintf(&notes, "%.*s/%s", (int)(slash - image_path), image_path, name) >= 0 ? notes : NULL;
+}
+
 /* Starts the graphs. Their times are noted in a folder beside the image. */
 static int start_graphs(Weights *weights, ErrText *err) {
-    _cleanup_(freep) char *notes = weights_plan_notes(weights->images.path, "graph-times");
+    _cleanup_(freep) char *notes = weights_notes_folder(weights->images.path, "graph-times");
     GraphsFile file = { .image = steal(&weights->images.streamed) };
     int r;
 

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
+#include "weights/weights.h"
 #include "weights/weights_private.h"
 
 static WeightsLayer *layer_of(Weights *weights, int layer) {

@@ -19,13 +19,6 @@ static bool is_of_graphs(const PlannedMatrix *planned) {
     return planned->layer >= 0;
 }
 
-char *weights_plan_notes(const char *image_path, const char *name) {
-    const char *slash = image_path ? strrchr(image_path, '/') : NULL;
-    char *notes;
-
-    return slash && asprintf(&notes, "%.*s/%s", (int)(slash - image_path), image_path, name) >= 0 ? notes : NULL;
-}
-
 static size_t packed_bytes_of(const WeightsGraphForm *form) {
     size_t len_bytes = 0;
 
@@ -38,7 +31,7 @@ static size_t packed_bytes_of(const WeightsGraphForm *form) {
 static void find_costs(const WeightsLoader *loader, const WeightsGraphForm *form, GraphFormCosts *costs) {
     const ReadLimit *limit = &loader->options->flash_limit;
     const PlannedMatrix *largest = NULL;
-    _cleanup_(freep) char *notes = weights_plan_notes(loader->options->image_path, "graph-forms");
+    _cleanup_(freep) char *notes = weights_notes_folder(loader->options->image_path, "graph-forms");
     size_t n = 0, at = 0, first = 0; /* number of matrices in graphs; index of the largest one; its first piece */
     double n_weights = 0;
     GraphProbe probe;

@@ -4,7 +4,7 @@
 #ifndef COORDGEN_WEIGHTS_WEIGHTS_PRIVATE_H
 #define COORDGEN_WEIGHTS_WEIGHTS_PRIVATE_H
 
-#include "weights/weights.h"
+#include "weights/weights_types.h"
 
 /* The arrival of a package. */
 typedef struct WeightsComing {
@@ -87,7 +87,7 @@ int weights_plan(WeightsLoader *loader);
 /* For graphs: chooses graph_form, and cuts the package into their pieces. 0, BACKEND_E_WEIGHTS, -ENOMEM. */
 int weights_plan_graph_form(WeightsLoader *loader);
 /* Names a folder of notes beside an image; NULL: none. The caller frees it. */
-char *weights_plan_notes(const char *image_path, const char *name);
+char *weights_notes_folder(const char *image_path, const char *name);
 /* Whether a layer (-1: what is outside) goes through the ring. */
 bool weights_plan_streams(const WeightsLoader *loader, int layer);
 /* Starts the reads of the ring, or of the graphs. 0 or -errno. */

@@ -16,8 +16,6 @@
 
 #include "backends/borrowed_ops.h"
 #include "backends/npu/npu_private.h"
-#include "base/clock.h"
-#include "base/memory/account_refusal.h"
 
 static Backend *npu_free(Backend *backend) {
     NpuBackend *self = npu(backend);
@@ -35,19 +33,6 @@ static const char *npu_kernel(const Backend *backend) {
     const NpuBackend *self = (const NpuBackend *)backend;
 
     return self->unit->ops->kernel(self->unit);
-}
-
-int npu_reserve_padded(NpuBackend *self, AccountedBlock *padded, ErrText *err) {
-    const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
-    int r;
-
-    if (padded->len_bytes >= len_bytes)
-        return 0;
-    accounted_block_deinit(padded);
-    r = accounted_block_init(padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
-    return r ? account_refused(err, BACKEND_E_MEMORY, r, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes,
-                               "the products of a graph")
-             : 0;
 }
 
 /* The unit never has more rows at once than a graph. */
@@ -158,14 +143,6 @@ static void npu_linear_shape(BackendLinear *linear, size_t rows, size_t rows_at_
     assert(!rows_at_once || (rows % rows_at_once == 0 && rows_at_once % INT8_TILE_ROWS == 0));
     linear->static_rows = rows;
     linear->rows_at_once = rows_at_once;
-}
-
-void npu_execute(void *arg) {
-    GraphRun *run = arg;
-
-    run->time.start_ns = clock_now_ns();
-    cpu_static_run(&run->call);
-    run->time.end_ns = clock_now_ns();
 }
 
 /* Runs a graph once, for at most as many rows as it has. */

@@ -21,8 +21,6 @@ typedef struct GraphRun {
     BackendTime time; /* out */
 } GraphRun;
 
-void npu_execute(void *graph_run); /* runs a GraphRun: an NpuCommandFn */
-
 /* Scratch for one of several products that are under way; the matrices are those of NpuBackend.unit. */
 typedef struct NpuSlot {
     Backend *unit;         /* NULL: not reserved */
@@ -49,11 +47,11 @@ static inline NpuBackend *npu(Backend *backend) {
     return (NpuBackend *)backend;
 }
 
-/* Makes room for the outputs of a whole graph, by the largest matrix so far. 0, BACKEND_E_MEMORY, -ENOMEM. */
-int npu_reserve_padded(NpuBackend *self, AccountedBlock *padded, ErrText *err);
-
 /* --- npu_slots.c: the parts of the table for products that are under way, and their scratch ----------------------- */
 
+/* Makes room for the outputs of a whole graph, by the largest matrix so far. 0, BACKEND_E_MEMORY, -ENOMEM. */
+int npu_reserve_padded(NpuBackend *self, AccountedBlock *padded, ErrText *err);
+void npu_execute(void *graph_run); /* runs a GraphRun: an NpuCommandFn */
 /* Reserves the slots' scratch if steps have rows for more than one graph, else frees it. As the device's reserve(). */
 int npu_slots_reserve(NpuBackend *self, const BackendShape *of_graph, ErrText *err);
 /* Makes the slots' scratch large enough for the unit's matrices, after a new one. */

@@ -8,6 +8,20 @@
 
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
+#include "base/memory/account_refusal.h"
+
+int npu_reserve_padded(NpuBackend *self, AccountedBlock *padded, ErrText *err) {
+    const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
+    int r;
+
+    if (padded->len_bytes >= len_bytes)
+        return 0;
+    accounted_block_deinit(padded);
+    r = accounted_block_init(padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
+    return r ? account_refused(err, BACKEND_E_MEMORY, r, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes,
+                               "the products of a graph")
+             : 0;
+}
 
 static int new_slot(NpuBackend *self, NpuSlot *slot, ErrText *err) {
     CpuBackend *unit;
@@ -71,6 +85,14 @@ void npu_slots_add_counts(const NpuBackend *self, ShadowCounts *counts) {
 }
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
+
+void npu_execute(void *arg) {
+    GraphRun *run = arg;
+
+    run->time.start_ns = clock_now_ns();
+    cpu_static_run(&run->call);
+    run->time.end_ns = clock_now_ns();
+}
 
 bool npu_is_queued(const BackendLinear *linear) {
     return linear->static_rows;

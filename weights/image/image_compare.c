@@ -2,6 +2,7 @@
 #include "weights/image/image_compare.h"
 
 #include <errno.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "weights/image/weights_image_private.h"
+#include "weights/image/image_format.h"
 
 typedef struct ImageCompare ImageCompare; /* thread: one at a time */
 

@@ -10,7 +10,7 @@
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 
-#include "weights/image/weights_image_private.h"
+#include "weights/image/image_format.h"
 
 /**
  * image_room_suffices() - whether an image may be written

@@ -29,7 +29,7 @@
 #include "base/system/kernel_call.h"
 #include "base/system/thread.h"
 #include "weights/image/image_compare.h"
-#include "weights/image/weights_image_private.h"
+#include "weights/image/image_format.h"
 
 enum {
     AHEAD_BYTES = 32 << 20, /* that are asked for ahead of the read */
@@ -66,57 +66,6 @@ struct WeightsImage {
 };
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
-
-static int64_t nanoseconds(struct timespec t) {
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-int weights_image_key(WeightsImageKey *key, int package_fd, const char *package_path, const char *layout) {
-    struct stat st;
-
-    if (fstat(package_fd, &st) < 0)
-        return -errno;
-    *key = (WeightsImageKey){
-        .inode = (uint64_t)st.st_ino,
-        .len_bytes = (uint64_t)st.st_size,
-        .mtime_ns = nanoseconds(st.st_mtim),
-        .ctime_ns = nanoseconds(st.st_ctim),
-        .package_path = package_path,
-        .layout = layout,
-    };
-    return 0;
-}
-
-void image_head_init(ImageHead *head, const WeightsImageKey *key) {
-    memset(head, 0, sizeof(*head)); /* also the padding, which is hashed */
-    memcpy(head->magic, IMAGE_MAGIC, sizeof(head->magic));
-    head->version = IMAGE_VERSION;
-    head->package_inode = key->inode;
-    head->package_bytes = key->len_bytes;
-    head->package_mtime_ns = key->mtime_ns;
-    head->package_ctime_ns = key->ctime_ns;
-    snprintf(head->layout, sizeof(head->layout), "%s", key->layout);
-    snprintf(head->program, sizeof(head->program), "%s", COORDGEN_VERSION);
-}
-
-void image_digest(void *head, size_t n, char sha256[SHA256_HEX_BYTES]) {
-    ImageHead *first = head;
-
-    memset(first->sha256, 0, sizeof(first->sha256));
-    sha256_hex(head, n, sha256);
-}
-
-int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, const char *package_path) {
-    const char *slash = strrchr(package_path, '/');
-    char sha256[SHA256_HEX_BYTES];
-    int n;
-
-    /* Packages in different folders may have the same name. */
-    sha256_hex(package_path, strlen(package_path), sha256);
-    n = snprintf(path, room_bytes, "%s/images/%.100s-%.12s" IMAGE_SUFFIX, cache_dir, slash ? slash + 1 : package_path,
-                 sha256);
-    return n < 0 || (size_t)n >= room_bytes ? -ENAMETOOLONG : 0;
-}
 
 /* Refuses an image that others may write to. */
 static int check_owner(const WeightsImage *image, ErrText *err) {

@@ -11,22 +11,13 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "scheduler/trace.h"
+#include "weights/image/image_folder.h"
+#include "weights/image/image_format.h"
 #include "weights/image/image_report.h"
 
 enum {
     WEIGHTS_IMAGE_E_OTHER = 1, /* no image, or that of another package, device or program; the text says which */
 };
-
-/* The state of a package and the layout that an image belongs to. */
-typedef struct WeightsImageKey {
-    uint64_t inode, len_bytes;
-    int64_t mtime_ns, ctime_ns;
-    const char *package_path; /* absolute: shows whether the image's package is gone */
-    const char *layout;       /* the device's, with its revision; at most 31 bytes */
-} WeightsImageKey;
-
-/* Makes the key of an open package. The strings stay the caller's. 0 or -errno. */
-int weights_image_key(WeightsImageKey *key, int package_fd, const char *package_path, const char *layout);
 
 /* The bytes of one matrix. */
 typedef struct WeightsImagePart {
@@ -78,19 +69,6 @@ uint64_t weights_image_cached_bytes(const WeightsImage *image);
 uint64_t weights_image_read_bytes(const WeightsImage *image);
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
-
-/* The name of a package's image in a cache folder. 0, -ENAMETOOLONG. */
-int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, const char *package_path);
-
-/* What a file in the folder of images is, for tidying it. */
-typedef enum WeightsImageUse {
-    WEIGHTS_IMAGE_IS_NONE,      /* no image */
-    WEIGHTS_IMAGE_IS_CURRENT,   /* of a package as it is, or still being written */
-    WEIGHTS_IMAGE_IS_OUTDATED,  /* its package is gone or has changed, or another version made it */
-    WEIGHTS_IMAGE_IS_LEFT_OVER, /* the temporary file of a writer that was killed */
-} WeightsImageUse;
-/* package_path: room of PATH_MAX + 1 bytes; out: the image's package, or "" if the file does not name one. */
-WeightsImageUse weights_image_use(int folder_fd, const char *name, char *package_path);
 
 typedef struct WeightsImageWriter WeightsImageWriter;
 

@@ -4,9 +4,12 @@
 #ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H
 #define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H
 
+#include <nettle/sha2.h>
+
 #include "base/files/behind_writer.h"
+#include "weights/image/image_folder.h"
+#include "weights/image/image_format.h"
 #include "weights/image/image_room.h"
-#include "weights/image/weights_image_private.h"
 
 typedef struct ImageFile {
     char *path;

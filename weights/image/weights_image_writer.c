@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/system/thread.h"
+#include "weights/image/weights_image.h"
 #include "weights/image/weights_image_file.h"
 
 enum {

@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "weights/image/image_report.h"
-#include "weights/image/weights_image_private.h"
+#include "weights/image/image_format.h"
 
 #define GB UINT64_C(1000000000)
 

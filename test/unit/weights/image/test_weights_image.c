@@ -24,7 +24,7 @@
 #include "base/files/file_io.h"
 #include "engine/engine_private.h"
 #include "test/unit/weights/image/image_loads.h"
-#include "weights/image/weights_image_private.h"
+#include "weights/image/image_format.h"
 
 typedef struct PackageCase {
     double bits;

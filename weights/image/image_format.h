@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The file of a weights image, shared by its reader and its writer. Numbers are those of the machine that wrote it: an
  * image is a cache and does not travel. */
-#ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_PRIVATE_H
-#define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_PRIVATE_H
+#ifndef COORDGEN_WEIGHTS_IMAGE_FORMAT_H
+#define COORDGEN_WEIGHTS_IMAGE_FORMAT_H
 
-#include <nettle/sha2.h>
 #include <stdint.h>
 
 #include "base/files/file_io.h"
-#include "weights/image/weights_image.h"
 
 #define IMAGE_MAGIC "CGIMAGE\n"
 #define IMAGE_SUFFIX ".weights"
@@ -19,8 +17,19 @@ enum {
     IMAGE_ALIGNMENT = 64, /* of every part */
     IMAGE_PARTS_MAX = 1 << 16,
     IMAGE_STEP_BYTES = 4 << 20, /* read and written at a time */
-    IMAGE_DIGEST_BYTES = SHA256_DIGEST_SIZE,
+    IMAGE_DIGEST_BYTES = 32,    /* SHA-256 */
 };
+
+/* The state of a package and the layout that an image belongs to. */
+typedef struct WeightsImageKey {
+    uint64_t inode, len_bytes;
+    int64_t mtime_ns, ctime_ns;
+    const char *package_path; /* absolute: shows whether the image's package is gone */
+    const char *layout;       /* the device's, with its revision; at most 31 bytes */
+} WeightsImageKey;
+
+/* Makes the key of an open package. The strings stay the caller's. 0 or -errno. */
+int weights_image_key(WeightsImageKey *key, int package_fd, const char *package_path, const char *layout);
 
 typedef struct ImageHead {
     char magic[8];
@@ -42,9 +51,5 @@ typedef struct ImagePlace {
 void image_head_init(ImageHead *head, const WeightsImageKey *key);
 /* Hashes n bytes that begin with a head, whose own field becomes zero. */
 void image_digest(void *head, size_t n, char sha256[SHA256_HEX_BYTES]);
-
-/* Removes files of no use from the folder of an image: images whose package is gone or that another version made, and
- * files of writers that were killed. */
-void weights_image_tidy(const char *image_path);
 
 #endif

@@ -19,23 +19,26 @@
 
 /* They grow while weights arrive. */
 static void fill_weight_bytes(Engine *engine) {
-    engine->info.weights_bytes = engine->weights->resident_bytes;
-    engine->info.step_read_bytes = engine->weights->resident_bytes - engine->weights->embedding_bytes;
-    if (engine->weights->ring) {
-        const WeightsRingCounts ring = weights_ring_counts(engine->weights->ring);
+    const WeightsCounts *counts = weights_counts(engine->weights);
 
-        engine->info.n_streamed_layers = engine->hparams.n_layers - weights_ring_first_layer(engine->weights->ring);
+    engine->info.weights_bytes = counts->resident_bytes;
+    engine->info.step_read_bytes = counts->resident_bytes - counts->embedding_bytes;
+    if (weights_ring(engine->weights)) {
+        const WeightsRingCounts ring = weights_ring_counts(weights_ring(engine->weights));
+
+        engine->info.n_streamed_layers =
+            engine->hparams.n_layers - weights_ring_first_layer(weights_ring(engine->weights));
         engine->info.sweep_bytes = ring.sweep_bytes;
         engine->info.ring_bytes = ring.slots_bytes;
         engine->info.step_read_bytes += ring.sweep_bytes - ring.slots_bytes;
     }
-    if (engine->weights->graphs) {
-        const WeightsGraphsCounts graphs = weights_graphs_counts(engine->weights->graphs);
+    if (weights_graphs(engine->weights)) {
+        const WeightsGraphsCounts graphs = weights_graphs_counts(weights_graphs(engine->weights));
 
         engine->info.weights_bytes += graphs.graph_bytes;
         engine->info.step_read_bytes += graphs.graph_bytes;
     }
-    engine->info.is_mapped = engine->weights->image;
+    engine->info.is_mapped = weights_are_mapped(engine->weights);
     if (engine->check)
         engine->info.compared_bytes = weights_check_compared_bytes(engine->check);
 }
@@ -58,10 +61,10 @@ static void fill_info(Engine *engine, const GgufFile *file) {
         .n_layers = hparams->n_layers,
         .n_embd = hparams->n_embd,
         .n_context = hparams->n_context,
-        .n_parameters = engine->weights->n_parameters,
+        .n_parameters = weights_counts(engine->weights)->n_parameters,
         .kv_bytes_per_token = engine->kv_page_bytes / backend->ops->kv_block_positions,
-        .layer_products = engine->weights->layer_products,
-        .head_products = engine->weights->head_products,
+        .layer_products = weights_counts(engine->weights)->layer_products,
+        .head_products = weights_counts(engine->weights)->head_products,
         .kv_type = backend->ops->kv_type,
     };
     fill_weight_bytes(engine);
@@ -109,32 +112,32 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     if (r)
         return r;
     layer_graph_init(&engine->layer, engine->hparams.arch, engine->backend->ops->fuses);
-    r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
-                    &(WeightsOptions){
-                        .accounts = options->accounts,
-                        .reading = options->reading,
-                        .heartbeat = options->heartbeat,
-                        .check = engine->check,
-                        .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set &&
-                                              !engine->backend->ops->linear_shape
-                                          ? NULL
-                                          : options->image_path,
-                        .optional_image = options->optional_image,
-                        .new_image = options->new_image || options->checking == WEIGHTS_CHECKING_ALL,
-                        .memory = options->weights_memory,
-                        .flash_limit = options->flash_limit,
-                        .limits_all = options->limits_all,
-                        .graphs = options->graphs,
-                        .tracep = &engine->trace,
-                    },
-                    err);
+    r = weights_new(
+        &engine->weights, engine->backend, &engine->hparams, file, package,
+        &(WeightsOptions){
+            .reading = options->reading,
+            .heartbeat = options->heartbeat,
+            .check = engine->check,
+            .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set &&
+                                  !engine->backend->ops->linear_shape
+                              ? NULL
+                              : options->image_path,
+            .image_how = (options->optional_image ? WEIGHTS_IMAGE_OPTIONAL : 0) |
+                         (options->new_image || options->checking == WEIGHTS_CHECKING_ALL ? WEIGHTS_IMAGE_ANEW : 0),
+            .memory = options->weights_memory,
+            .flash_limit = options->flash_limit,
+            .limits_all = options->limits_all,
+            .graphs = options->graphs,
+            .tracep = &engine->trace,
+        },
+        err);
     return weights_error(r);
 }
 
 int engine_take_in_all(Engine *engine, ErrText *err) {
     int r = 0;
 
-    while (!r && engine->weights->arrival)
+    while (!r && weights_are_arriving(engine->weights))
         r = weights_error(weights_advance(engine->weights, err));
     return r;
 }
@@ -243,11 +246,11 @@ static int load_whole(Engine *engine, const EngineOptions *options, const GgufFi
 
 /* All weights are there. */
 static void arrived(Engine *engine) {
-    const Weights *weights = engine->weights;
+    const WeightsArrivalWay *way = weights_way(engine->weights);
     const EngineInfo *info = &engine->info;
 
     fill_weight_bytes(engine);
-    if (weights->was_compared)
+    if (weights_were_compared(engine->weights))
         weights_check_passed(engine->check);
     engine->check = weights_check_free(engine->check);
     engine->package = package_free(engine->package);
@@ -255,8 +258,7 @@ static void arrived(Engine *engine) {
              "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s; %" PRIu64 " MB were in the page cache, "
              "%" PRIu64 " MB read (%s), %.1f MB compared with checksums",
              info->name, info->architecture, info->n_layers, info->weights_bytes / 1000000, info->kernel,
-             weights->way.cached_bytes / 1000000, weights->way.read_bytes / 1000000, weights->way.way,
-             (double)info->compared_bytes / 1e6);
+             way->cached_bytes / 1000000, way->read_bytes / 1000000, way->way, (double)info->compared_bytes / 1e6);
 }
 
 /**
@@ -311,7 +313,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     }
     if (r)
         return r;
-    if (!engine->weights->arrival)
+    if (!weights_are_arriving(engine->weights))
         arrived(engine);
     trace_load(engine, "load", start_ns, clock_now_ns(), TRACE_LANE_ENGINE);
     *enginep = steal(&engine);
@@ -352,29 +354,29 @@ int engine_wait_image(Engine *engine, ErrText *err) {
 }
 
 bool engine_is_arriving(const Engine *engine) {
-    return engine->weights->arrival;
+    return weights_are_arriving(engine->weights);
 }
 
 uint32_t engine_arrived_permille(const Engine *engine) {
-    return engine->weights->arrival ? weights_arrival_permille(engine->weights->arrival) : 1000;
+    return weights_permille(engine->weights);
 }
 
 int engine_arrive(Engine *engine, ErrText *err) {
     int r;
 
-    if (!engine->weights->arrival)
+    if (!weights_are_arriving(engine->weights))
         return 0;
     r = weights_error(weights_advance(engine->weights, err));
-    if (!r && !engine->weights->arrival)
+    if (!r && !weights_are_arriving(engine->weights))
         arrived(engine);
     return r;
 }
 
 int engine_acquire(Engine *engine, uint32_t stage, uint64_t wait_ns, ErrText *err) {
-    const bool was_arriving = engine->weights->arrival;
+    const bool was_arriving = weights_are_arriving(engine->weights);
     int r = weights_acquire(engine->weights, stage, wait_ns, err);
 
-    if (was_arriving && !engine->weights->arrival)
+    if (was_arriving && !weights_are_arriving(engine->weights))
         arrived(engine);
     return r == WEIGHTS_E_WAITING ? ENGINE_E_WAITING : weights_error(r);
 }
@@ -466,16 +468,14 @@ ShadowCounts engine_shadow_counts(const Engine *engine) {
 }
 
 EngineFlashCounts engine_flash_counts(const Engine *engine) {
-    const WeightsRing *ring = engine->weights->ring;
+    const WeightsRing *ring = weights_ring(engine->weights);
     const WeightsRingCounts counts = ring ? weights_ring_counts(ring) : (WeightsRingCounts){ 0 };
 
     return (EngineFlashCounts){ counts.read_bytes, counts.reading_ns };
 }
 
 const char *engine_flash_way(const Engine *engine) {
-    if (engine->weights->graphs)
-        return weights_graphs_way(engine->weights->graphs);
-    return engine->weights->ring ? weights_ring_way(engine->weights->ring) : "";
+    return weights_flash_way(engine->weights);
 }
 
 EngineQueueCounts engine_queue_counts(const Engine *engine) {
@@ -489,38 +489,35 @@ void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond, OpP
 }
 
 void engine_op_explain(const Engine *engine, char *text, size_t room_bytes) {
-    queue_profile_explain(&engine->queue_profile, &engine->layer, text, room_bytes);
+    queue_profile_explain(&engine->queue_profile, &engine->layer.graph, text, room_bytes);
 }
 
 bool engine_graph_counts(const Engine *engine, WeightsGraphsCounts *counts) {
-    if (!engine->weights->graphs)
+    if (!weights_graphs(engine->weights))
         return false;
-    *counts = weights_graphs_counts(engine->weights->graphs);
+    *counts = weights_graphs_counts(weights_graphs(engine->weights));
     return true;
 }
 
 void engine_graph_explain(const Engine *engine, char *text, size_t room_bytes) {
-    if (engine->weights->graphs)
-        graph_switch_explain(weights_graphs_switch(engine->weights->graphs), text, room_bytes);
+    if (weights_graphs(engine->weights))
+        graph_switch_explain(weights_graphs_switch(weights_graphs(engine->weights)), text, room_bytes);
     else
         snprintf(text, room_bytes, "no graphs on this device");
 }
 
 const char *engine_graph_form_why(const Engine *engine) {
-    return engine->weights->graph_form_why;
+    return weights_graph_form_why(engine->weights);
 }
 
 int engine_load_graphs(Engine *engine, ErrText *err) {
-    int r = engine->weights->graphs ? weights_graphs_load_all(engine->weights->graphs, err) : 0;
+    int r = weights_graphs(engine->weights) ? weights_graphs_load_all(weights_graphs(engine->weights), err) : 0;
 
     return r > 0 ? ENGINE_E_READ : r;
 }
 
 void engine_set_flash_limit(Engine *engine, ReadLimit limit) {
-    if (engine->weights->ring)
-        weights_ring_set_limit(engine->weights->ring, limit);
-    if (engine->weights->graphs)
-        weights_graphs_set_limit(engine->weights->graphs, limit);
+    weights_set_flash_limit(engine->weights, limit);
 }
 
 /**

@@ -9,7 +9,7 @@
 #include "engine/kv/kv_page.h"
 #include "engine/kv/prefix_cache.h"
 #include "engine/step/layer_ops.h"
-#include "engine/step/queue_profile.h"
+#include "scheduler/queue_profile.h"
 #include "engine/step/row_groups.h"
 #include "model/hparams/hparams.h"
 #include "model/package/package.h"

@@ -177,10 +177,6 @@ typedef struct GenerationTurn {
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX
 /* Rows of a step that are drafts, of all generations together. */
 #define GENERATION_DRAFT_ROWS 64
-/* Rows of prompts that a step takes of lower classes while somebody reads an answer of a higher one. */
-#define GENERATION_LOWER_ROWS 16
-/* Background prompts have rows in one of so many steps, beside an answer of a higher class. */
-#define GENERATION_BACKGROUND_STEPS 8
 
 /* A step of n (1..GENERATION_TURNS_MAX) generations of one engine in one pass over the weights: those that have their
  * prompt behind them get a row each, the others share what is left of a chunk, by rank, the first ones first. Beside

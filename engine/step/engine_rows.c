@@ -63,8 +63,8 @@ static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens,
                                carve_rows(step, engine, NULL, chunk_tokens),
                                "steps of %u tokens (chunk-tokens makes them smaller)", chunk_tokens);
     carve_rows(step, engine, step->memory.data, chunk_tokens);
-    rope_rows_prepare(&step->rope, hparams, false, engine->weights->outside.vectors);
-    rope_rows_prepare(&step->rope_local, hparams, true, engine->weights->outside.vectors);
+    rope_rows_prepare(&step->rope, hparams, false, weights_outside(engine->weights)->vectors);
+    rope_rows_prepare(&step->rope_local, hparams, true, weights_outside(engine->weights)->vectors);
     return 0;
 }
 
@@ -110,7 +110,7 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     int r = engine_reserve_rows(engine, chunk_tokens, err);
 
-    if (r != ENGINE_E_MEMORY || !engine->weights->arrival)
+    if (r != ENGINE_E_MEMORY || !weights_are_arriving(engine->weights))
         return r;
     r = engine_take_in_all(engine, err);
     return r ? r : engine_reserve_rows(engine, chunk_tokens, err);
@@ -124,9 +124,9 @@ static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
                  rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], engine, NULL, rows);
     uint64_t n;
 
-    if (!engine->weights->ring)
+    if (!weights_ring(engine->weights))
         return chunk_tokens;
-    n = weights_ring_counts(engine->weights->ring).slots_bytes / rows_bytes * rows;
+    n = weights_ring_counts(weights_ring(engine->weights)).slots_bytes / rows_bytes * rows;
     n = n < ENGINE_CHUNK_MAX ? n : ENGINE_CHUNK_MAX;
     return n > chunk_tokens ? (uint32_t)n : chunk_tokens;
 }

@@ -3,7 +3,6 @@
 #include "weights/image/weights_image_file.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,103 +14,8 @@
 #include <unistd.h>
 
 enum {
-    DIGITS = 8,              /* of a temporary name */
-    DIGEST_BYTES = 64 << 10, /* at a time: they are in the processor's cache when they are copied then */
+    DIGEST_BYTES = 64 << 10, /* hashed at a time, so that they are in the processor's cache for the copy */
 };
-
-/* --- the folder --------------------------------------------------------------------------------------------------- */
-
-/* Reads the head of an image, and the path of its package where it is of this version, else "". Whether it is one. */
-static bool read_head(int folder_fd, const char *name, ImageHead *head, char path[PATH_MAX + 1]) {
-    _cleanup_(closep) int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-    *path = 0;
-    if (fd < 0 || file_read_exact(fd, head, sizeof(*head), 0) || memcmp(head->magic, IMAGE_MAGIC, sizeof(head->magic)))
-        return false;
-    if (head->version != IMAGE_VERSION || strncmp(head->program, COORDGEN_VERSION, sizeof(head->program)))
-        return true;
-    if (!head->path_bytes || head->path_bytes > PATH_MAX || head->head_bytes < sizeof(*head) + head->path_bytes ||
-        file_read_exact(fd, path, head->path_bytes, head->head_bytes - head->path_bytes))
-        return false;
-    path[head->path_bytes] = 0;
-    return true;
-}
-
-/* Whether an image is of no use to anybody: its package is gone, or it is another version's. What is no image is left
- * alone. */
-static bool is_orphan(int folder_fd, const char *name) {
-    char path[PATH_MAX + 1];
-    ImageHead head;
-
-    return read_head(folder_fd, name, &head, path) &&
-           (!*path || (access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR)));
-}
-
-/* Whether the package is in the state that the image is of. */
-static bool is_current(const ImageHead *head, const char *package_path) {
-    _cleanup_(closep) int fd = open(package_path, O_PATH | O_CLOEXEC);
-    WeightsImageKey key;
-
-    if (fd < 0 || weights_image_key(&key, fd, package_path, ""))
-        return errno != ENOENT && errno != ENOTDIR;
-    return key.inode == head->package_inode && key.len_bytes == head->package_bytes &&
-           key.mtime_ns == head->package_mtime_ns && key.ctime_ns == head->package_ctime_ns;
-}
-
-/* Whether a temporary file is one of a writer that was killed: who writes holds a lock on it. */
-static bool is_left_over(int folder_fd, const char *name) {
-    const char *digits = strstr(name, IMAGE_SUFFIX ATOMIC_FILE_INFIX);
-    _cleanup_(closep) int fd = -1;
-    char magic[8];
-    int r;
-
-    digits += digits ? strlen(IMAGE_SUFFIX ATOMIC_FILE_INFIX) : 0;
-    if (!digits || strlen(digits) != DIGITS || strspn(digits, "0123456789abcdef") != DIGITS)
-        return false;
-    fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return false;
-    r = file_read_exact(fd, magic, sizeof(magic), 0); /* short: its writer may not have the lock yet */
-    return !r && !memcmp(magic, IMAGE_MAGIC, sizeof(magic));
-}
-
-WeightsImageUse weights_image_use(int folder_fd, const char *name, char *package_path) {
-    ImageHead head;
-
-    *package_path = 0;
-    if (is_left_over(folder_fd, name))
-        return WEIGHTS_IMAGE_IS_LEFT_OVER;
-    if (!strstr(name, IMAGE_SUFFIX) || !read_head(folder_fd, name, &head, package_path))
-        return WEIGHTS_IMAGE_IS_NONE;
-    if (strstr(name, IMAGE_SUFFIX ATOMIC_FILE_INFIX))
-        return WEIGHTS_IMAGE_IS_CURRENT;
-    return *package_path && is_current(&head, package_path) ? WEIGHTS_IMAGE_IS_CURRENT : WEIGHTS_IMAGE_IS_OUTDATED;
-}
-
-static bool ends_with(const char *text, const char *end) {
-    const size_t text_bytes = strlen(text), end_bytes = strlen(end);
-
-    return text_bytes > end_bytes && !strcmp(text + text_bytes - end_bytes, end);
-}
-
-void weights_image_tidy(const char *image_path) {
-    _cleanup_(freep) char *path = strdup(image_path);
-    const struct dirent *entry;
-    DIR *folder;
-
-    if (!path)
-        return;
-    *strrchr(path, '/') = 0;
-    folder = opendir(path);
-    while (folder && (entry = readdir(folder)))
-        if ((ends_with(entry->d_name, IMAGE_SUFFIX) && is_orphan(dirfd(folder), entry->d_name)) ||
-            is_left_over(dirfd(folder), entry->d_name))
-            (void)unlinkat(dirfd(folder), entry->d_name, 0);
-    if (folder)
-        closedir(folder);
-}
-
-/* --- the file ----------------------------------------------------------------------------------------------------- */
 
 static ImagePlace *places_of(const ImageFile *file) {
     return (ImagePlace *)((ImageHead *)file->head + 1);
@@ -138,7 +42,7 @@ const ImagePlace *image_file_places(const ImageFile *file) {
     return places_of(file);
 }
 
-/* Head, places and path in one piece, as the file begins. */
+/* Makes head, places and path in one piece, as the file begins. */
 static int make_head(ImageFile *file, const WeightsImageKey *key, const size_t *part_bytes, ErrText *err) {
     const size_t path_bytes = strlen(key->package_path) + 1;
     ImagePlace *places;
@@ -205,7 +109,7 @@ int image_file_begin(ImageFile *file, ErrText *err) {
     if (r)
         return r;
     weights_image_tidy(file->path);
-    (void)unlink(file->path); /* of no use, or nobody would write another one; who has mapped it keeps it */
+    (void)unlink(file->path); /* the old image is of no use; a process that has mapped it keeps it */
     r = check_room(file, folder, err);
     if (!r)
         r = atomic_file_new(&file->file, file->path, err);
@@ -213,7 +117,7 @@ int image_file_begin(ImageFile *file, ErrText *err) {
         return r;
     fd = atomic_file_fd(file->file);
     (void)flock(fd, LOCK_EX | LOCK_NB);
-    (void)fchmod(fd, 0600); /* whatever the umask: one that others may write to would not be used */
+    (void)fchmod(fd, 0600); /* whatever the umask: an image that others may write to is not used */
     r = file_write_at(fd, file->head, (size_t)file->head_bytes, 0);
     file->at_bytes = places_of(file)[0].offset_bytes;
     if (!r)
@@ -221,7 +125,7 @@ int image_file_begin(ImageFile *file, ErrText *err) {
     return r ? write_error(file, r, err) : 0;
 }
 
-/* Up to where the part begins. */
+/* Writes zeros up to where the part begins. */
 static int put_padding(ImageFile *file, const ImagePlace *place) {
     static const uint8_t zeros[IMAGE_ALIGNMENT];
     const size_t n = (size_t)(place->offset_bytes - file->at_bytes);

@@ -1,26 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The file of a weights image, shared by its reader and its writer. Numbers are those of the machine that wrote it: an
  * image is a cache and does not travel. */
-#ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_PRIVATE_H
-#define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_PRIVATE_H
+#ifndef COORDGEN_WEIGHTS_IMAGE_FORMAT_H
+#define COORDGEN_WEIGHTS_IMAGE_FORMAT_H
 
-#include <nettle/sha2.h>
 #include <stdint.h>
 
 #include "base/files/file_io.h"
-#include "weights/image/weights_image.h"
 
 #define IMAGE_MAGIC "CGIMAGE\n"
 #define IMAGE_SUFFIX ".weights"
 
 enum {
     IMAGE_VERSION = 2,
-    IMAGE_PAGE = 4096,    /* the data begin on one */
+    IMAGE_PAGE = 4096,    /* alignment of the first part */
     IMAGE_ALIGNMENT = 64, /* of every part */
     IMAGE_PARTS_MAX = 1 << 16,
     IMAGE_STEP_BYTES = 4 << 20, /* read and written at a time */
-    IMAGE_DIGEST_BYTES = SHA256_DIGEST_SIZE,
+    IMAGE_DIGEST_BYTES = 32,    /* SHA-256 */
 };
+
+/* The state of a package and the layout that an image belongs to. */
+typedef struct WeightsImageKey {
+    uint64_t inode, len_bytes;
+    int64_t mtime_ns, ctime_ns;
+    const char *package_path; /* absolute: shows whether the image's package is gone */
+    const char *layout;       /* the device's, with its revision; at most 31 bytes */
+} WeightsImageKey;
+
+/* Makes the key of an open package. The strings stay the caller's. 0 or -errno. */
+int weights_image_key(WeightsImageKey *key, int package_fd, const char *package_path, const char *layout);
 
 typedef struct ImageHead {
     char magic[8];
@@ -30,7 +39,7 @@ typedef struct ImageHead {
     int64_t package_mtime_ns, package_ctime_ns;
     char layout[32], program[32];
     uint32_t path_bytes;           /* of the package's path, with its NUL */
-    char sha256[SHA256_HEX_BYTES]; /* of head, places and path, this field being zero */
+    char sha256[SHA256_HEX_BYTES]; /* of head, places and path, while this field is zero */
 } ImageHead;
 
 typedef struct ImagePlace {
@@ -38,13 +47,9 @@ typedef struct ImagePlace {
     uint8_t sha256[IMAGE_DIGEST_BYTES]; /* of the part */
 } ImagePlace;
 
-/* Magic, version, and the key with the program's version; all else zero. */
+/* Fills magic, version, and the key with the program's version; all other bytes are zero. */
 void image_head_init(ImageHead *head, const WeightsImageKey *key);
-/* Of n bytes that begin with a head, whose own field becomes zero. */
+/* Hashes n bytes that begin with a head, whose own field becomes zero. */
 void image_digest(void *head, size_t n, char sha256[SHA256_HEX_BYTES]);
-
-/* Removes what is of no use in the folder of an image: images whose package is gone or that are another version's,
- * files of writers that were killed. */
-void weights_image_tidy(const char *image_path);
 
 #endif

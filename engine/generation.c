@@ -121,8 +121,8 @@ static int begin_drafts(Generation *generation, ErrText *err) {
             return r;
         speculation->model = generation->self_draft;
     }
-    r = drafting_new(&generation->drafting, generation->engine, &generation->options, generation->n_prompt,
-                     (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
+    r = drafting_new(&generation->drafting, generation->engine, &generation->options, generation->report,
+                     generation->n_prompt, (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
                      (uint32_t)(generation->capacity_tokens - generation->n_prompt));
     return r ? err_set(err, r, "no drafts: %s", strerror(-r)) : 0;
 }
@@ -161,6 +161,8 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
         return err_set(err, -ENOMEM, "out of memory");
     generation->engine = engine;
     generation->options = *options;
+    generation->report = options->report ? options->report : &generation->own_report;
+    *generation->report = (DraftReport){ 0 };
     generation->n_prompt = n_prompt;
     generation->usage.n_prompt_tokens = (uint32_t)n_prompt;
     generation->capacity_tokens = context_tokens;
@@ -217,19 +219,8 @@ const float *generation_logits(const Generation *generation) {
     return generation->logits;
 }
 
-void generation_report(const Generation *generation, GenerationReport *report) {
-    const Drafting *drafting = generation->drafting;
-
-    *report = drafting ? drafting->report : (GenerationReport){ 0 };
-    if (!drafting) {
-        report->n_steps = report->n_rows = generation->usage.n_steps;
-    } else {
-        report->sources = speculator_sources(drafting->speculator);
-        report->prompt = drafting->prompt;
-        report->counts = *speculator_counts(drafting->speculator);
-    }
-    report->n_rows_idle = (uint64_t)(generation->idle_rows + 0.5);
-    report->step_ns = generation->usage.decode_ns;
+const DraftReport *generation_report(const Generation *generation) {
+    return generation->report;
 }
 
 const char *generation_end_name(GenerationEnd end) {

@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "scheduler/priority.h"
-#include "spec/control/prompt_rule.h"
+#include "spec/draft_report.h"
 #include "spec/sources/history.h"
 #include "spec/speculator.h"
 
@@ -97,6 +97,7 @@ typedef struct GenerationOptions {
     const char *stops[GENERATION_STOPS_MAX];
     size_t n_stops;
     GenerationSpeculation speculation;
+    DraftReport *report; /* filled while the generation goes on, from zero; outlives it. NULL: it has one of its own */
     GenerationLogitsFn *on_logits; /* for tests and evaluations; NULL: nobody looks */
     void *on_logits_arg;
 } GenerationOptions;
@@ -121,30 +122,6 @@ typedef struct GenerationUsage {
 /* New text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the token it came with (0 or 1). Called from
  * generation_step(), once a token. */
 typedef void GenerationDeltaFn(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
-
-/* What drafts have brought so far. */
-typedef struct GenerationReport {
-    uint32_t sources; /* that are on, as bits */
-    SpeculatorCounts counts;
-    uint64_t n_steps;         /* that decoded, without the one that ends the prompt */
-    uint64_t n_verifications; /* of them, with drafts */
-    uint64_t n_rows;          /* of all of them: what they computed for this generation */
-    uint64_t n_rows_idle;     /* what the device computed beside these, up to whole tiles */
-    uint64_t draft_ns;        /* growing trees and learning from them, without the draft model's time */
-    uint64_t n_model_passes;  /* of the draft model, behind the text */
-    uint64_t n_model_rows;    /* that these computed */
-    uint64_t model_ns;        /* they, and reading the text and its prompt */
-    uint64_t head_ns;         /* output projection of these rows, in a shared step their share of it, and sampling */
-    uint64_t step_ns;         /* these steps as a whole */
-    PromptRuleChoice prompt;  /* whether it learned from its prompt, and why */
-    PromptRuleChoice model;   /* whether its draft model read the prompt, likewise */
-    uint64_t n_exit_trials;   /* steps in which the predictor was asked, and all rows went on */
-    uint64_t n_exit_steps;    /* in which rows ended at its layer */
-    uint64_t n_exit_rows;     /* that did; of n_rows */
-    uint64_t exit_ns;         /* that asking it took */
-    uint64_t n_prompt_rows;   /* of the prompt, whose logits were computed to learn from */
-    uint64_t prompt_head_ns;  /* for them */
-} GenerationReport;
 
 typedef struct Generation Generation;
 
@@ -214,8 +191,8 @@ void generation_step_drop(GenerationStep *step);
 
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);
-void generation_report(const Generation *generation, GenerationReport *report);
-const char *generation_end_name(GenerationEnd end); /* "stop-string", "max-tokens", ... */
+const DraftReport *generation_report(const Generation *generation); /* so far */
+const char *generation_end_name(GenerationEnd end);                 /* "stop-string", "max-tokens", ... */
 /* Logits the last token was sampled from: f32[n_vocab], valid until the next step (bit-exactness tests). */
 const float *generation_logits(const Generation *generation);
 

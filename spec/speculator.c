@@ -31,12 +31,10 @@ struct Speculator {
     bool has_text;
     uint32_t last; /* token of the text */
     SourceStats stats;
-    SpeculatorCounts counts;
+    DraftReport *report;
 };
 
-/* Its memory is given back at once: it may be what others lack. */
-static void turn_off(Speculator *speculator, SpeculationSource source) {
-    speculator->drafters[source] = (Drafter){ 0 };
+static void free_source(Speculator *speculator, SpeculationSource source) {
     switch (source) {
     case SPECULATION_LOOKUP:
         drafter_lookup_free(steal(&speculator->lookup));
@@ -60,6 +58,13 @@ static void turn_off(Speculator *speculator, SpeculationSource source) {
     case _SPECULATION_N:
         break;
     }
+}
+
+/* Its memory is given back at once: it may be what others lack. */
+static void turn_off(Speculator *speculator, SpeculationSource source) {
+    speculator->drafters[source] = (Drafter){ 0 };
+    speculator->report->sources &= ~(1u << source);
+    free_source(speculator, source);
 }
 
 static void turn_on(Speculator *speculator, SpeculationSource source, AccountTable *accounts,
@@ -98,8 +103,10 @@ static void turn_on(Speculator *speculator, SpeculationSource source, AccountTab
         break;
     }
     speculator->drafters[source] = drafter;
-    if (drafter.ops)
-        source_stats_init(&speculator->stats, source, drafter.ops, options->stats);
+    if (!drafter.ops)
+        return;
+    speculator->report->sources |= 1u << source;
+    source_stats_init(&speculator->stats, source, drafter.ops, options->stats);
 }
 
 int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Speculator **speculatorp) {
@@ -107,6 +114,8 @@ int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Spe
 
     if (!speculator)
         return -ENOMEM;
+    speculator->report = options->report;
+    *speculator->report = (DraftReport){ 0 };
     speculator->nodes_max = options->nodes_max;
     source_stats_begin(&speculator->stats, 1u << SPECULATION_MODEL, options->stats);
     speculator->chains = options->chains;
@@ -124,7 +133,7 @@ void speculator_free(Speculator *speculator) {
     if (!speculator)
         return;
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
-        turn_off(speculator, source);
+        free_source(speculator, source);
     free(speculator);
 }
 
@@ -286,10 +295,10 @@ static void count_node(Speculator *speculator, const DraftNode *node, bool was_t
         (speculator->model_step.has_drafted ? source_stats_count_led : source_stats_count)(&speculator->stats, node,
                                                                                            hit);
     for (uint32_t i = 0; i < node->n_credits; i++) {
-        speculator->counts.drafted[node->credits[i].source]++;
-        speculator->counts.accepted[node->credits[i].source] += accepted;
+        speculator->report->drafted[node->credits[i].source]++;
+        speculator->report->accepted[node->credits[i].source] += accepted;
     }
-    speculator->counts.accepted_of_prompt += accepted && is_of_prompt(node);
+    speculator->report->accepted_of_prompt += accepted && is_of_prompt(node);
 }
 
 /**
@@ -321,16 +330,13 @@ void speculator_verified(Speculator *speculator, const DraftTree *tree, const ui
 
         count_node(speculator, &tree->nodes[tree->node_of[row]], came >= 0, came == tree->tokens[row], taken[row]);
     }
-    speculator->counts.lengths[n_accepted]++;
+    speculator->report->lengths[n_accepted]++;
+    speculator->report->n_verifications++;
     speculator->model_step.tokens_without = tokens_without(speculator, tree, accepted, n_accepted, next);
     if (speculator->policy != POLICY_OURS && speculator->model_step.has_drafted)
         draft_policy_learn(&speculator->policy_state, speculator->model, tree, accepted, n_accepted, next);
     if (speculator->reuse)
         draft_reuse_learn(speculator->reuse, tree, accepted, n_accepted, top_of_rows);
-}
-
-const SpeculatorCounts *speculator_counts(const Speculator *speculator) {
-    return &speculator->counts;
 }
 
 const SourceStats *speculator_stats(const Speculator *speculator) {
@@ -346,9 +352,5 @@ const DraftPolicyState *speculator_policy_state(const Speculator *speculator) {
 }
 
 uint32_t speculator_sources(const Speculator *speculator) {
-    uint32_t sources = 0;
-
-    for (uint32_t i = 0; i < _SPECULATION_N; i++)
-        sources |= speculator->drafters[i].ops ? 1u << i : 0;
-    return sources;
+    return speculator->report->sources;
 }

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory/account.h"
+#include "spec/draft_report.h"
 #include "spec/sources/context_map.h"
 #include "spec/speculation_choice.h"
 #include "spec/tree/draft_growth.h"
@@ -20,16 +21,10 @@ typedef struct SpeculatorOptions {
     uint32_t nodes_max;
     bool chains;              /* no trees */
     const SourceStats *stats; /* of the user's generations before, or NULL; copied */
-    Drafter history;  /* a HistoryReader (history.h), which outlives the speculator; without ops: there is none */
-    DraftModel model; /* likewise */
+    Drafter history;     /* a HistoryReader (history.h), which outlives the speculator; without ops: there is none */
+    DraftModel model;    /* likewise */
+    DraftReport *report; /* begins as zero here; outlives the speculator, which counts sources, nodes and lengths */
 } SpeculatorOptions;
-
-typedef struct SpeculatorCounts {
-    uint64_t drafted[_SPECULATION_N]; /* nodes that the source proposed, alone or with others */
-    uint64_t accepted[_SPECULATION_N];
-    uint64_t accepted_of_prompt;      /* proposed by nothing but what was learned from rows of the prompt */
-    uint64_t lengths[DRAFT_ROWS_MAX]; /* [i]: verifications that accepted i nodes */
-} SpeculatorCounts;
 
 /* What the model did for the last tree. */
 typedef struct SpeculatorModelStep {
@@ -61,7 +56,6 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
 size_t speculator_edges(const Speculator *speculator, const DraftTree *tree, DraftEdge edges[SHADOW_EDGES_MAX]);
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows);
-const SpeculatorCounts *speculator_counts(const Speculator *speculator);
 const SourceStats *speculator_stats(const Speculator *speculator);
 const SpeculatorModelStep *speculator_model_step(const Speculator *speculator);
 const DraftPolicyState *speculator_policy_state(const Speculator *speculator);

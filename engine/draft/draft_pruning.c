@@ -164,7 +164,7 @@ static void count_lost(Drafting *drafting) {
 
 void draft_pruning_end(Drafting *drafting) {
     DraftPruning *pruning = &drafting->pruning;
-    GenerationReport *report = &drafting->report;
+    DraftReport *report = drafting->report;
 
     if (!pruning->was_asked)
         return;

@@ -80,7 +80,7 @@ static int timed_follow(void *self, const uint32_t *text, size_t n) {
     const uint64_t start_ns = clock_now_ns();
     const int r = drafting->options.model.ops->follow(drafting->options.model.self, text, n);
 
-    drafting->report.model_ns += clock_now_ns() - start_ns;
+    drafting->report->model_ns += clock_now_ns() - start_ns;
     return r;
 }
 
@@ -89,9 +89,9 @@ static int timed_expand(void *self, const DraftModelRow *rows, size_t n, DraftMo
     const uint64_t start_ns = clock_now_ns();
     const int r = drafting->options.model.ops->expand(drafting->options.model.self, rows, n, tops);
 
-    drafting->report.model_ns += clock_now_ns() - start_ns;
-    drafting->report.n_model_passes++;
-    drafting->report.n_model_rows += n;
+    drafting->report->model_ns += clock_now_ns() - start_ns;
+    drafting->report->n_model_passes++;
+    drafting->report->n_model_rows += n;
     return r;
 }
 
@@ -110,8 +110,8 @@ static DraftModel timed_model(Drafting *drafting) {
     return (DraftModel){ &drafting->timed_ops, drafting };
 }
 
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, size_t n_prompt,
-                 uint32_t prompt_rows, uint32_t output_max) {
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, DraftReport *report,
+                 size_t n_prompt, uint32_t prompt_rows, uint32_t output_max) {
     const uint32_t rows_max = options->speculation.rows_max;
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
     SpeculatorOptions speculator = {
@@ -120,6 +120,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
         .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
         .chains = options->speculation.chains,
         .stats = user && user->has_stats ? &user->stats : NULL,
+        .report = report,
     };
     _cleanup_(drafting_freep) Drafting *drafting = calloc(1, sizeof(*drafting));
     int r;
@@ -127,6 +128,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     if (!drafting)
         return -ENOMEM;
     drafting->engine = engine;
+    drafting->report = report;
     drafting->options = options->speculation;
     drafting->user = options->user;
     drafting->n_prompt = n_prompt;
@@ -143,8 +145,8 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     speculation_control_init(&drafting->control, &engine->speculation.times);
     model_control_init(&drafting->model_control, (float)model_loss_steps(drafting));
     draft_pruning_init(&drafting->pruning);
-    drafting->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
-    drafting->report.model = choose_model(drafting, user, output_max);
+    drafting->report->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
+    drafting->report->model = choose_model(drafting, user, output_max);
     *draftingp = steal(&drafting);
     return 0;
 }
@@ -154,7 +156,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
 static void remember(const Drafting *drafting) {
     SpeculationMemory *memory = &drafting->engine->speculation;
     SpeculationUser *user = speculation_memory_user(memory, drafting->user);
-    const GenerationReport *report = &drafting->report;
+    const DraftReport *report = drafting->report;
 
     if (!drafting->options.always) {
         memory->times = drafting->control;
@@ -173,8 +175,7 @@ static void remember(const Drafting *drafting) {
                           drafting->model_control.gained > 0 ? (uint32_t)drafting->model_control.gained : 0);
     user->stats = *speculator_stats(drafting->speculator);
     user->has_stats = true;
-    prompt_rule_ended(&user->prompt, drafting->prompt, drafting->n_output,
-                      (uint32_t)speculator_counts(drafting->speculator)->accepted_of_prompt);
+    prompt_rule_ended(&user->prompt, report->prompt, drafting->n_output, (uint32_t)report->accepted_of_prompt);
 }
 
 void drafting_free(Drafting *drafting) {
@@ -190,7 +191,7 @@ void drafting_free(Drafting *drafting) {
 /* --- the prompt --------------------------------------------------------------------------------------------------- */
 
 bool drafting_wants_prompt(const Drafting *drafting) {
-    return prompt_rule_learns(drafting->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
+    return prompt_rule_learns(drafting->report->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
 }
 
 /* Vocabularies are sorted: what was frequent in the text that they were made of comes first. Nearly all of what a model
@@ -206,7 +207,7 @@ size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab) {
 
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops) {
     speculator_observe(drafting->speculator, before, token, tops->tops, tops->n, true);
-    drafting->report.n_prompt_rows++;
+    drafting->report->n_prompt_rows++;
 }
 
 void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns) {
@@ -214,7 +215,7 @@ void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns) {
 }
 
 static bool has_model(const Drafting *drafting) {
-    return prompt_rule_learns(drafting->report.model) &&
+    return prompt_rule_learns(drafting->report->model) &&
            (speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1);
 }
 
@@ -233,12 +234,12 @@ static size_t prompt_left(const Drafting *drafting) {
 
 /* A chunk: others wait for the step. That reading it pays is decided, so it is no loss of the step's. */
 static void read_some(Drafting *drafting, size_t left) {
-    const uint64_t before_ns = drafting->report.model_ns;
+    const uint64_t before_ns = drafting->report->model_ns;
     const size_t chunk = engine_chunk_tokens(drafting->engine);
 
     speculator_follow(drafting->speculator, left < chunk ? left : chunk);
-    drafting->model_read_ns += drafting->report.model_ns - before_ns;
-    drafting->model_prompt_ns += drafting->report.model_ns - before_ns;
+    drafting->model_read_ns += drafting->report->model_ns - before_ns;
+    drafting->model_prompt_ns += drafting->report->model_ns - before_ns;
     drafting->n_model_prompt += left - prompt_left(drafting);
 }
 
@@ -290,7 +291,7 @@ static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, St
 
 static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany company) {
     const GenerationSpeculation *options = &drafting->options;
-    const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report.model_ns;
+    const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report->model_ns;
     const ModelBudget budget = {
         .ms = prompt_left(drafting) ? 0 : model_ms(drafting, company),
         .step_ms =
@@ -310,8 +311,8 @@ static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany com
                      budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->tree);
     if (options->chains) /* from now on, where there was no memory for a tree */
         draft_share_chain(&drafting->tree);
-    drafting->model_step_ns = drafting->report.model_ns - model_before_ns;
-    drafting->report.draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
+    drafting->model_step_ns = drafting->report->model_ns - model_before_ns;
+    drafting->report->draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
 }
 
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company) {
@@ -363,7 +364,7 @@ static void observe_rows(Drafting *drafting, uint32_t before) {
 
 void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
     const DraftTree *tree = &drafting->tree;
-    GenerationReport *report = &drafting->report;
+    DraftReport *report = drafting->report;
     const uint64_t start_ns = clock_now_ns();
     uint32_t accepted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX];
     bool has_tops = true;
@@ -378,11 +379,9 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
     for (uint32_t i = 1; i < drafting->n_path; i++)
         accepted[i - 1] = drafting->path[i];
     observe_rows(drafting, before);
-    if (tree->n_rows > 1) {
+    if (tree->n_rows > 1)
         speculator_verified(drafting->speculator, tree, accepted, drafting->n_path - 1,
                             drafting->picked[drafting->n_path - 1], has_tops ? tops : NULL);
-        report->n_verifications++;
-    }
     drafting->n_emitted = n_tokens;
     report->n_steps++;
     report->draft_ns += clock_now_ns() - start_ns;

@@ -40,6 +40,7 @@ typedef struct FuzzModel {
 
 /* What one generation has, and the sources once more, to be asked alone. */
 typedef struct Generation {
+    DraftReport report;
     Speculator *speculator;
     HistoryReader *reader;
     bool has_history; /* the reader's history is not forgotten */
@@ -149,7 +150,7 @@ static float model_cost_ms(const void *self, uint32_t n_rows) {
 
 static void begin_generation(Run *run) {
     Generation *generation = &run->generation;
-    SpeculatorOptions options = { .sources = run->sources, .nodes_max = NODES_MAX };
+    SpeculatorOptions options = { .sources = run->sources, .report = &generation->report, .nodes_max = NODES_MAX };
 
     CHECK(!history_reader_new(run->history, &generation->reader));
     generation->has_history = true;
@@ -300,14 +301,14 @@ static void op_draft(Run *run) {
 }
 
 static void check_counts(const Generation *generation) {
-    const SpeculatorCounts *counts = speculator_counts(generation->speculator);
+    const DraftReport *report = &generation->report;
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
-        n += counts->lengths[i];
+        n += report->lengths[i];
     CHECK(n == generation->n_verified);
     for (uint32_t i = 0; i < _SPECULATION_N; i++)
-        CHECK(counts->accepted[i] <= counts->drafted[i]);
+        CHECK(report->accepted[i] <= report->drafted[i]);
 }
 
 /* Down a path as the bytes have it, then a token that no child has. */

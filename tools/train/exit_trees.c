@@ -39,7 +39,7 @@ static int answer(const ExitTreesWork *work, const uint32_t *prompt, const Gener
     };
     _cleanup_(draft_timeline_free) DraftModel model = { 0 };
     _cleanup_(generation_freep) Generation *generation = NULL;
-    GenerationReport report;
+    const DraftReport *report;
     int r = draft_timeline_new(&model, work->pair, work->n_prompt + work->n_output, err);
 
     said->n = 0;
@@ -50,13 +50,13 @@ static int answer(const ExitTreesWork *work, const uint32_t *prompt, const Gener
         r = generation_step(generation, take, said, err);
     if (r)
         return r;
-    generation_report(generation, &report);
+    report = generation_report(generation);
     run->n_tokens += said->n;
-    run->n_steps += report.n_steps;
-    run->n_rows += report.n_rows;
-    run->n_gone += report.n_exit_rows;
-    run->verify_ns += report.step_ns - report.model_ns - report.draft_ns;
-    run->exit_ns += report.exit_ns;
+    run->n_steps += report->n_steps;
+    run->n_rows += report->n_rows;
+    run->n_gone += report->n_exit_rows;
+    run->verify_ns += report->step_ns - report->model_ns - report->draft_ns;
+    run->exit_ns += report->exit_ns;
     return 0;
 }
 

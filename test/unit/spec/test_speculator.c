@@ -18,6 +18,8 @@
 #include "spec/speculator.h"
 #include "test/unit/fixtures/sim_model.h"
 
+static DraftReport report;
+
 enum {
     KINDS = SIM_KINDS,
     N_PROMPT = 200,
@@ -183,20 +185,19 @@ static uint32_t speculative_run(Speculator *speculator, float row_ms, uint32_t *
 }
 
 static void check_counts(const Speculator *speculator, uint32_t n_steps) {
-    const SpeculatorCounts *counts = speculator_counts(speculator);
     uint64_t n = 0, emitted = 0;
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++) {
-        n += counts->lengths[i];
-        emitted += counts->lengths[i] * (i + 1);
+        n += report.lengths[i];
+        emitted += report.lengths[i] * (i + 1);
     }
     assert_int_equal(n, n_steps);
     assert_int_equal(emitted, N_NEW);
     for (uint32_t source = 0; source < _SPECULATION_N; source++) {
         bool on = speculator_sources(speculator) >> source & 1;
 
-        assert_true(counts->accepted[source] <= counts->drafted[source]);
-        assert_true(on || !counts->drafted[source]);
+        assert_true(report.accepted[source] <= report.drafted[source]);
+        assert_true(on || !report.drafted[source]);
     }
 }
 
@@ -210,7 +211,9 @@ static void test_speculator_greedy(void **state) {
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
         _cleanup_(history_freep) History *history = NULL;
         _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
-        SpeculatorOptions options = { .sources = sources, .nodes_max = 1 + sources * 5 % DRAFT_NODES_MAX };
+        SpeculatorOptions options = { .sources = sources,
+                                      .report = &report,
+                                      .nodes_max = 1 + sources * 5 % DRAFT_NODES_MAX };
         AccountTable accounts;
         uint32_t n_steps, digests[2];
 
@@ -252,7 +255,7 @@ static void test_speculator_policies(void **state) {
         for (uint32_t percent = 0; percent <= 100; percent += 20) {
             _cleanup_(speculator_freep) Speculator *speculator = NULL;
             SpeculationChoice choice;
-            SpeculatorOptions options = { .nodes_max = DRAFT_NODES_MAX };
+            SpeculatorOptions options = { .report = &report, .nodes_max = DRAFT_NODES_MAX };
             AccountTable accounts;
             uint32_t n_steps, digest;
             ErrText err;
@@ -284,6 +287,7 @@ static void test_speculator_model_fails(void **state) {
             _cleanup_(speculator_freep) Speculator *speculator = NULL;
             SpeculatorOptions options = { .sources = 1u << SPECULATION_MODEL | 1u << SPECULATION_SAM,
                                           .policy = policy,
+                                          .report = &report,
                                           .nodes_max = 20,
                                           .model = peek_model(&peek, 60) };
             AccountTable accounts;
@@ -321,6 +325,7 @@ static void test_speculator_model_is_busy(void **state) {
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
         SpeculatorOptions options = { .sources = 1u << SPECULATION_MODEL | 1u << SPECULATION_SAM,
                                       .policy = policy,
+                                      .report = &report,
                                       .nodes_max = 20,
                                       .model = peek_model(&peek, 100) };
         DraftModelOps ops = *options.model.ops;
@@ -390,6 +395,7 @@ static void test_speculator_sampled_text(void **state) {
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
         SpeculatorOptions options = { .sources = 1u << SPECULATION_MODEL | (policy ? 0 : SPECULATION_AUTO),
                                       .policy = policy,
+                                      .report = &report,
                                       .nodes_max = DRAFT_NODES_MAX };
         static Rates rates;
         AccountTable accounts;
@@ -469,7 +475,7 @@ static uint32_t sample(uint32_t before, uint32_t position) {
 /* One draw a level, and down to the child that has the token: pairs of neighbours are as often as they should be. */
 static void test_speculator_sampled(void **state) {
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
-    const SpeculatorOptions options = { .sources = SPECULATION_AUTO, .nodes_max = DRAFT_NODES_MAX };
+    const SpeculatorOptions options = { .sources = SPECULATION_AUTO, .report = &report, .nodes_max = DRAFT_NODES_MAX };
     uint32_t counts[N_SAMPLED_KINDS][N_SAMPLED_KINDS] = { 0 }, last = 0, n_steps = 0;
     float ms[DRAFT_ROWS_MAX];
     double chi_square = 0;
@@ -551,6 +557,7 @@ static void test_speculator_model_flatters_nobody(void **state) {
         for (uint32_t with_model = 0; with_model < 2; with_model++) {
             _cleanup_(speculator_freep) Speculator *speculator = NULL;
             SpeculatorOptions options = { .sources = 1u << sources[i] | with_model << SPECULATION_MODEL,
+                                          .report = &report,
                                           .nodes_max = DRAFT_NODES_MAX,
                                           .model = peek_model(&peek, 95) };
             AccountTable accounts;
@@ -569,7 +576,9 @@ static void test_speculator_model_flatters_nobody(void **state) {
 /* Drafts that are never right end, those that always are get longer; what was not tried is not counted. */
 static void test_speculator_learns(void **state) {
     static const uint32_t text[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1 };
-    const SpeculatorOptions options = { .sources = 1u << SPECULATION_LOOKUP, .nodes_max = DRAFT_NODES_MAX };
+    const SpeculatorOptions options = { .sources = 1u << SPECULATION_LOOKUP,
+                                        .report = &report,
+                                        .nodes_max = DRAFT_NODES_MAX };
     float ms[DRAFT_ROWS_MAX];
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
@@ -611,6 +620,7 @@ static void test_speculator_chains(void **state) {
     for (uint32_t match = 1; match <= 14; match++)
         for (uint32_t more = 0; more < 2; more++) {
             const SpeculatorOptions options = { .sources = 1u << SPECULATION_SAM | more << SPECULATION_REUSE,
+                                                .report = &report,
                                                 .nodes_max = 50,
                                                 .chains = true };
             const uint32_t published = 1 + 4 * match < 40 ? 1 + 4 * match : 40;
@@ -642,7 +652,7 @@ static void test_speculator_memory(void **state) {
     plain_run(plain);
     for (uint64_t limit = 0; limit < 200000; limit += 4096) {
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
-        const SpeculatorOptions options = { .sources = (1u << _SPECULATION_N) - 1, .nodes_max = 20 };
+        const SpeculatorOptions options = { .sources = (1u << _SPECULATION_N) - 1, .report = &report, .nodes_max = 20 };
         AccountTable accounts;
 
         account_table_init(&accounts);

@@ -14,6 +14,8 @@
 #include "base/memory/account.h"
 #include "spec/speculator.h"
 
+static DraftReport report;
+
 enum {
     CONTEXT = 4096,
     N_PROMPT = 3072,
@@ -42,6 +44,7 @@ static void test_speculator_bytes(void **state) {
     static float row_ms[ROWS];
     const SpeculatorOptions options = { .sources =
                                             SPECULATION_AUTO | 1u << SPECULATION_LOOKUP | 1u << SPECULATION_CALIBRATION,
+                                        .report = &report,
                                         .nodes_max = ROWS - 1 };
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     AccountTable accounts;

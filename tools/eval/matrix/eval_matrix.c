@@ -170,11 +170,8 @@ static int open_draft(Matrix *matrix, ErrText *err) {
 
 /* A cell about pruned rows is about none where there were none. */
 static int check_pruned(const Generation *generation, const GenerationOptions *options, size_t run, ErrText *err) {
-    GenerationReport report;
-
-    generation_report(generation, &report);
     if (!run && options->speculation.pruning == GENERATION_PRUNING_ALWAYS &&
-        options->max_tokens >= 4 * DRAFTED_TOKENS_MIN && !report.n_exit_rows)
+        options->max_tokens >= 4 * DRAFTED_TOKENS_MIN && !generation_report(generation)->n_exit_rows)
         return err_set(err, -EPROTO, "no row was pruned");
     return 0;
 }

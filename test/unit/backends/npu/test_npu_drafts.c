@@ -99,13 +99,12 @@ static Decoding run(Given *given, NpuEngine *loaded, const GenerationSpeculation
     uint64_t n_rows = 0;
 
     while (generation_end(generation) == GENERATION_RUNNING) {
-        GenerationReport report;
+        const DraftReport *report = generation_report(generation);
 
         assert_int_equal(generation_step(generation, given_take, given, NULL), 0);
-        generation_report(generation, &report);
-        decoding.rows_max = report.n_rows - n_rows > decoding.rows_max ? report.n_rows - n_rows : decoding.rows_max;
-        n_rows = report.n_rows;
-        if (report.n_steps < 2) /* the first step that decodes may have waited for its graphs */
+        decoding.rows_max = report->n_rows - n_rows > decoding.rows_max ? report->n_rows - n_rows : decoding.rows_max;
+        n_rows = report->n_rows;
+        if (report->n_steps < 2) /* the first step that decodes may have waited for its graphs */
             engine_graph_counts(loaded->engine, &before);
     }
     given_end(given, generation);

@@ -495,7 +495,7 @@ static void test_draft_timeline_longer_answers(void **state) {
             options = given_options(&given, longer.engine, OUTPUT, sampled, &speculation);
             given_run(&given, given_begin(longer.engine, N_PROMPT, &options));
             given_check_same(&given, &plain);
-            n_drafted += given.report.counts.drafted[SPECULATION_MODEL];
+            n_drafted += given.report.drafted[SPECULATION_MODEL];
             draft_timeline_free(&speculation.model);
         }
     }

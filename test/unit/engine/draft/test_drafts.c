@@ -68,7 +68,7 @@ typedef struct Given {
     char texts[OUTPUT][32]; /* of each delta */
     GenerationEnd end;
     GenerationUsage usage;
-    GenerationReport report;
+    DraftReport report;
 } Given;
 
 static void take_logits(void *arg, const float *logits) {
@@ -135,7 +135,7 @@ static void run(const GenerationOptions *options, Given *given) {
         assert_int_equal(generation_step(generation, take, given, NULL), 0);
     given->end = generation_end(generation);
     given->usage = *generation_usage(generation);
-    generation_report(generation, &given->report);
+    given->report = *generation_report(generation);
     generation_free(generation);
 }
 

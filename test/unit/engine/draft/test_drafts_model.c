@@ -137,12 +137,12 @@ static void test_drafts_model_policies(void **state) {
                 assert_int_equal(given.report.n_model_rows, parrot.n_computed);
                 assert_int_equal(given.report.model_ns > 0, policy != POLICY_FLASH_AR);
                 assert_int_equal(parrot.n_passes > 0, policy != POLICY_FLASH_AR);
-                assert_int_equal(given.report.counts.drafted[SPECULATION_MODEL] > 0, policy != POLICY_FLASH_AR);
+                assert_int_equal(given.report.drafted[SPECULATION_MODEL] > 0, policy != POLICY_FLASH_AR);
                 if (policy == POLICY_CHAIN_SD) /* a rule of its own */
                     assert_true(parrot.n_passes == parrot.n_computed && parrot.n_passes <= 8 * given.usage.n_steps);
                 if (!wrong && policy != POLICY_FLASH_AR) {
                     assert_true(given.usage.n_steps < OUTPUT / 4);
-                    assert_true(given.report.counts.accepted[SPECULATION_MODEL] > OUTPUT / 2);
+                    assert_true(given.report.accepted[SPECULATION_MODEL] > OUTPUT / 2);
                     assert_int_equal(parrot.n_follows, (N_PROMPT + CHUNK - 1) / CHUNK + given.usage.n_steps);
                 }
             }

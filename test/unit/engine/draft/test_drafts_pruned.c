@@ -67,11 +67,11 @@ static void run(bool sampled, const GenerationSpeculation *speculation, Given *g
 }
 
 static void check_report(const Given *given, const GenerationSpeculation *way) {
-    const GenerationReport *report = &given->report;
+    const DraftReport *report = &given->report;
     uint64_t accepted = 0;
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
-        accepted += i * report->counts.lengths[i];
+        accepted += i * report->lengths[i];
     assert_int_equal(report->n_rows, report->n_steps + given->usage.n_drafted_tokens + report->n_exit_rows);
     assert_int_equal(accepted, given->usage.n_accepted_tokens);
     assert_int_equal(report->n_exit_steps > 0, report->n_exit_rows > 0);

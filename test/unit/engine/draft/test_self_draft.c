@@ -368,7 +368,7 @@ static void run_plain(bool sampled, Given *given) {
 static void check_drafts(const Given *given, SpeculationPolicy policy, bool sampled, uint32_t n_layers) {
     assert_true(given->report.n_model_passes > 0 && given->report.n_model_rows >= given->report.n_model_passes);
     assert_true(given->report.sources >> SPECULATION_MODEL & 1); /* it has never been off */
-    assert_true(given->report.counts.drafted[SPECULATION_MODEL] > 0);
+    assert_true(given->report.drafted[SPECULATION_MODEL] > 0);
     if (n_layers == 1 || sampled)
         assert_true(given->usage.n_accepted_tokens < given->usage.n_drafted_tokens);
     if (n_layers == N_LAYERS && !sampled && policy == POLICY_CHAIN_SD)

@@ -17,6 +17,8 @@
 #include "spec/speculator.h"
 #include "test/unit/fixtures/sim_model.h"
 
+static DraftReport report;
+
 enum {
     N_NEW = 2500,
     N_WORLDS = 4,
@@ -124,7 +126,9 @@ static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *contr
 static double speed(Run *run, uint32_t world) {
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     static double ends[N_NEW + DRAFT_ROWS_MAX + 2];
-    SpeculatorOptions options = { .sources = run->sources, .policy = run->policy, .nodes_max = DRAFT_NODES_MAX };
+    SpeculatorOptions options = {
+        .sources = run->sources, .policy = run->policy, .report = &report, .nodes_max = DRAFT_NODES_MAX
+    };
     SpeculationControl control;
     ModelControl model;
     AccountTable accounts;

@@ -17,6 +17,8 @@
 #include "spec/speculator.h"
 #include "test/unit/text/tokenizer/hard_text.h"
 
+static DraftReport report;
+
 enum {
     N_TEXTS = 6,
     LEN = 60,
@@ -424,7 +426,9 @@ static void test_history_speculator(void **state) {
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     uint32_t text[400], n = 20, n_steps = 0;
     float ms[DRAFT_ROWS_MAX];
-    SpeculatorOptions options = { .sources = 1u << SPECULATION_HISTORY | 1u << SPECULATION_SAM, .nodes_max = 31 };
+    SpeculatorOptions options = { .sources = 1u << SPECULATION_HISTORY | 1u << SPECULATION_SAM,
+                                  .report = &report,
+                                  .nodes_max = 31 };
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         ms[i] = 10 + (float)i / 8;
@@ -451,8 +455,8 @@ static void test_history_speculator(void **state) {
     }
     assert_int_equal(n, ARRAY_LEN(text));
     assert_true(n_steps <= 30); /* 13 tokens a step at least */
-    assert_true(speculator_counts(speculator)->accepted[SPECULATION_HISTORY] >= ARRAY_LEN(text) - 20 - n_steps);
-    assert_int_equal(speculator_counts(speculator)->accepted[SPECULATION_SAM], 0);
+    assert_true(report.accepted[SPECULATION_HISTORY] >= ARRAY_LEN(text) - 20 - n_steps);
+    assert_int_equal(report.accepted[SPECULATION_SAM], 0);
 }
 
 static void test_history_prior(void **state) {

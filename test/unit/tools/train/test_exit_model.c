@@ -142,7 +142,7 @@ typedef struct Given {
     uint64_t logits;
     size_t n;
     uint32_t ids[OUTPUT];
-    GenerationReport report;
+    DraftReport report;
 } Given;
 
 static uint32_t n_vocab;
@@ -182,7 +182,7 @@ static void generate(Engine *engine, const GenerationSpeculation *speculation, G
         fail_msg("%s", err.text);
     while (generation_end(generation) == GENERATION_RUNNING)
         assert_int_equal(generation_step(generation, take, given, &err), 0);
-    generation_report(generation, &given->report);
+    given->report = *generation_report(generation);
     generation_free(generation);
     token_list_deinit(&tokens);
 }

@@ -97,13 +97,12 @@ static void reserve_trees(Generation *generation) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     const uint64_t tree_bytes = engine_kv_tree_bytes(generation->engine), max_bytes = generation->options.kv_max_bytes;
 
-    if (!speculation->sources || speculation->chains)
+    if (!speculation->sources || spec_lab_of(speculation->lab)->chains)
         return;
     if (!max_bytes || tree_bytes <= max_bytes - generation_kv_bytes(generation)) {
         generation->tree_bytes = tree_bytes;
         return;
     }
-    speculation->chains = true;
     speculation->self_layers = 0;
 }
 
@@ -122,8 +121,12 @@ static int begin_drafts(Generation *generation, ErrText *err) {
         speculation->model = generation->self_draft;
     }
     r = drafting_new(&generation->drafting, generation->engine, &generation->options, generation->report,
-                     generation->n_prompt, (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
-                     (uint32_t)(generation->capacity_tokens - generation->n_prompt));
+                     &(DraftingText){
+                         .n_prompt = generation->n_prompt,
+                         .prompt_rows = (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
+                         .output_max = (uint32_t)(generation->capacity_tokens - generation->n_prompt),
+                         .chains = !generation->tree_bytes,
+                     });
     return r ? err_set(err, r, "no drafts: %s", strerror(-r)) : 0;
 }
 

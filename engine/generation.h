@@ -37,44 +37,24 @@ typedef enum GenerationPruning {
     GENERATION_PRUNING_OFF,
     GENERATION_PRUNING_CONTROLLED, /* where that is seen to pay */
     GENERATION_PRUNING_ALWAYS,     /* as much as can be, whether or not it pays (tests, benchmarks) */
-    GENERATION_PRUNING_WATCHED,    /* the predictor is asked, nothing ends, and somebody hears of it (training) */
+    GENERATION_PRUNING_WATCHED, /* the predictor is asked, nothing ends, and SpecLab.on_watched hears of it (training) */
 } GenerationPruning;
-
-/* A step whose rows all went on: what the predictor said, and which rows the text went by (path[n_path], row 0 first;
- * tokens behind the end of the generation may be among them). Valid during the call. Thread: the one that computes. */
-typedef struct GenerationWatched {
-    const DraftTree *tree;
-    const float *log_shares; /* f32[n_rows], as tree_pruning_scores() wants them */
-    const uint16_t *path;
-    uint32_t n_path;
-} GenerationWatched;
-
-typedef void GenerationWatchFn(void *arg, const GenerationWatched *watched);
 
 /* How a generation speculates: several tokens are computed a step, from drafts; what comes out is the same to the bit.
  * All zero: not at all. */
 typedef struct GenerationSpeculation {
-    uint32_t sources; /* bits 1 << SpeculationSource */
-    SpeculationPolicy policy;
+    uint32_t sources;    /* bits 1 << SpeculationSource */
     uint32_t rows_max;   /* of its own in a step, the last token's among them; 0: DRAFT_ROWS_MAX */
-    bool chains;         /* chains instead of trees: the most probable token behind each (tests, benchmarks) */
-    bool always;         /* as many drafts as there are rows for, whether or not they pay (tests, benchmarks) */
-    bool no_bounds;      /* what pays by the times measured, however much it may lose: for the controls of losses to be
-                          * measured against (tests, benchmarks) */
-    bool no_prompt;      /* the head does not run at rows of the prompt, for table and calibration */
     bool head_on_demand; /* the head runs at rows where the text goes, one after the other, not at all drafts, unless a
                           * source wants to know what is likely at all of them */
     GenerationPruning pruning;
-    float pruning_threshold;       /* of GENERATION_PRUNING_ALWAYS (tree_pruning.h), below 0; 0: the highest that the
-                              * control tries */
-    GenerationWatchFn *on_watched; /* of GENERATION_PRUNING_WATCHED */
-    void *on_watched_arg;
     History *history; /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
                         * none. Thread: the one that computes */
     DraftModel model; /* for the source of that name, of this generation alone: outlives it. Without ops: none. Thread:
                         * likewise */
     uint32_t self_layers; /* where there is no such model: the first layers of the model itself draft, so many; 0: none
                            * (engine/draft/self_draft.h) */
+    const SpecLab *lab;   /* outlives the generation. NULL in the product */
 } GenerationSpeculation;
 
 #define GENERATION_STOPS_MAX 8

@@ -339,7 +339,7 @@ static void cut_to_chains(GenerationStep *step) {
 
         if (!drafting || step->prefill[i])
             continue;
-        drafting->options.chains = true;
+        drafting->chains = true;
         draft_share_chain(&drafting->tree);
     }
     place_drafts(step);

@@ -15,14 +15,8 @@ static_assert((int)_SPECULATION_N <= (int)DRAFT_SOURCES_MAX, "a source has a num
 
 struct Speculator {
     Drafter drafters[_SPECULATION_N]; /* without ops: off */
-    DrafterLookup *lookup;
-    DrafterSam *sam;
-    Calibration *calibration;
-    ContinuationTable *table;
-    DraftReuse *reuse;
-    ModelDrafter *model;
-    SpeculationPolicy policy;
-    DraftPolicyState policy_state;
+    const SpecLab *lab;
+    void *policy; /* of the lab's policy; NULL: there is none */
     DraftValue value;
     DraftTree without; /* what the last tree would have been without the model */
     SpeculatorModelStep model_step;
@@ -35,78 +29,78 @@ struct Speculator {
 };
 
 static void free_source(Speculator *speculator, SpeculationSource source) {
-    switch (source) {
-    case SPECULATION_LOOKUP:
-        drafter_lookup_free(steal(&speculator->lookup));
-        break;
-    case SPECULATION_SAM:
-        drafter_sam_free(steal(&speculator->sam));
-        break;
-    case SPECULATION_CALIBRATION:
-        calibration_free(steal(&speculator->calibration));
-        break;
-    case SPECULATION_TABLE:
-        continuation_table_free(steal(&speculator->table));
-        break;
-    case SPECULATION_REUSE:
-        draft_reuse_free(steal(&speculator->reuse));
-        break;
-    case SPECULATION_MODEL:
-        model_drafter_free(steal(&speculator->model));
-        break;
-    case SPECULATION_HISTORY:
-    case _SPECULATION_N:
-        break;
-    }
+    Drafter *drafter = &speculator->drafters[source];
+
+    if (drafter->ops)
+        drafter->ops->free(drafter->self);
+    *drafter = (Drafter){ 0 };
 }
 
 /* Its memory is given back at once: it may be what others lack. */
 static void turn_off(Speculator *speculator, SpeculationSource source) {
-    speculator->drafters[source] = (Drafter){ 0 };
     speculator->report->sources &= ~(1u << source);
     free_source(speculator, source);
 }
 
-static void turn_on(Speculator *speculator, SpeculationSource source, AccountTable *accounts,
-                    const SpeculatorOptions *options) {
-    Drafter drafter = { 0 };
+/* The source's own interface; NULL: it is off. */
+static ModelDrafter *model_of(const Speculator *speculator) {
+    return speculator->drafters[SPECULATION_MODEL].self;
+}
+
+/* Makes a source. Without memory it has no ops: the source is off. */
+static Drafter drafter_new(SpeculationSource source, AccountTable *accounts, const SpeculatorOptions *options) {
+    ContinuationTable *table;
+    Calibration *calibration;
+    HistoryReader *reader;
+    DrafterLookup *lookup;
+    ModelDrafter *model;
+    DraftReuse *reuse;
+    DrafterSam *sam;
 
     switch (source) {
     case SPECULATION_LOOKUP:
-        if (!drafter_lookup_new(accounts, &speculator->lookup))
-            drafter = (Drafter){ &drafter_lookup_ops, speculator->lookup };
+        if (!drafter_lookup_new(accounts, &lookup))
+            return (Drafter){ &drafter_lookup_ops, lookup };
         break;
     case SPECULATION_SAM:
-        if (!drafter_sam_new(accounts, &speculator->sam))
-            drafter = (Drafter){ &drafter_sam_ops, speculator->sam };
+        if (!drafter_sam_new(accounts, &sam))
+            return (Drafter){ &drafter_sam_ops, sam };
         break;
     case SPECULATION_CALIBRATION:
-        if (!calibration_new(accounts, &speculator->calibration))
-            drafter = (Drafter){ &calibration_ops, speculator->calibration };
+        if (!calibration_new(accounts, &calibration))
+            return (Drafter){ &calibration_ops, calibration };
         break;
     case SPECULATION_TABLE:
-        if (!continuation_table_new(accounts, &speculator->table))
-            drafter = (Drafter){ &continuation_table_ops, speculator->table };
+        if (!continuation_table_new(accounts, &table))
+            return (Drafter){ &continuation_table_ops, table };
         break;
     case SPECULATION_REUSE:
-        if (!draft_reuse_new(&speculator->reuse))
-            drafter = (Drafter){ &draft_reuse_ops, speculator->reuse };
+        if (!draft_reuse_new(&reuse))
+            return (Drafter){ &draft_reuse_ops, reuse };
         break;
     case SPECULATION_MODEL:
-        if (options->model.ops && !model_drafter_new(accounts, options->model, &speculator->model))
-            drafter = (Drafter){ &model_drafter_ops, speculator->model };
+        if (options->model.ops && !model_drafter_new(accounts, options->model, &model))
+            return (Drafter){ &model_drafter_ops, model };
         break;
     case SPECULATION_HISTORY:
-        drafter = options->history;
+        if (options->history && !history_reader_new(options->history, &reader))
+            return (Drafter){ &history_drafter_ops, reader };
         break;
     case _SPECULATION_N:
         break;
     }
-    speculator->drafters[source] = drafter;
-    if (!drafter.ops)
+    return (Drafter){ 0 };
+}
+
+static void turn_on(Speculator *speculator, SpeculationSource source, AccountTable *accounts,
+                    const SpeculatorOptions *options) {
+    Drafter *drafter = &speculator->drafters[source];
+
+    *drafter = drafter_new(source, accounts, options);
+    if (!drafter->ops)
         return;
     speculator->report->sources |= 1u << source;
-    source_stats_init(&speculator->stats, source, drafter.ops, options->stats);
+    source_stats_init(&speculator->stats, source, drafter->ops, options->stats);
 }
 
 int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Speculator **speculatorp) {
@@ -119,12 +113,18 @@ int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Spe
     speculator->nodes_max = options->nodes_max;
     source_stats_begin(&speculator->stats, 1u << SPECULATION_MODEL, options->stats);
     speculator->chains = options->chains;
-    speculator->policy = options->policy;
-    draft_policy_init(&speculator->policy_state);
+    speculator->lab = spec_lab_of(options->lab);
     draft_value_init(&speculator->value);
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
         if (options->sources >> source & 1)
             turn_on(speculator, source, accounts, options);
+    if (speculator->lab->policy) {
+        speculator->policy = speculator->lab->policy->begin();
+        if (!speculator->policy) {
+            speculator_free(speculator);
+            return -ENOMEM;
+        }
+    }
     *speculatorp = speculator;
     return 0;
 }
@@ -134,6 +134,8 @@ void speculator_free(Speculator *speculator) {
         return;
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
         free_source(speculator, source);
+    if (speculator->policy)
+        speculator->lab->policy->end(speculator->policy);
     free(speculator);
 }
 
@@ -158,9 +160,12 @@ void speculator_append(Speculator *speculator, const uint32_t *tokens, size_t n)
  */
 void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token, const ContextTop *top, size_t n,
                         bool is_prompt) {
-    if (speculator->table && continuation_table_observe(speculator->table, before, token, top, n, is_prompt))
+    ContinuationTable *table = speculator->drafters[SPECULATION_TABLE].self;
+    Calibration *calibration = speculator->drafters[SPECULATION_CALIBRATION].self;
+
+    if (table && continuation_table_observe(table, before, token, top, n, is_prompt))
         turn_off(speculator, SPECULATION_TABLE);
-    if (is_prompt && speculator->calibration && calibration_observe(speculator->calibration, before, token, top, n))
+    if (is_prompt && calibration && calibration_observe(calibration, before, token, top, n))
         turn_off(speculator, SPECULATION_CALIBRATION);
 }
 
@@ -170,14 +175,16 @@ static uint32_t nodes_max_of(const Speculator *speculator) {
 
     if (!speculator->chains || speculator_sources(speculator) != 1u << SPECULATION_SAM)
         return speculator->nodes_max;
-    most = drafter_sam_draft_tokens(speculator->sam);
+    most = drafter_sam_draft_tokens(speculator->drafters[SPECULATION_SAM].self);
     return most < speculator->nodes_max ? most : speculator->nodes_max;
 }
 
 /* --- the model ---------------------------------------------------------------------------------------------------- */
 
 size_t speculator_n_behind(const Speculator *speculator) {
-    return speculator->model && speculator->has_text ? model_drafter_n_behind(speculator->model) : 0;
+    const ModelDrafter *model = model_of(speculator);
+
+    return model && speculator->has_text ? model_drafter_n_behind(model) : 0;
 }
 
 /* An answer of the model. One that cannot compute now, or has still to read, may be asked again. */
@@ -188,21 +195,22 @@ static bool has_answered(Speculator *speculator, int r) {
 }
 
 void speculator_follow(Speculator *speculator, size_t most) {
-    if (speculator->model && speculator->has_text)
-        (void)has_answered(speculator, model_drafter_follow(speculator->model, most));
+    if (model_of(speculator) && speculator->has_text)
+        (void)has_answered(speculator, model_drafter_follow(model_of(speculator), most));
 }
 
 /* Whether the model is with the text, so that it can draft. */
 static bool follow_within(Speculator *speculator, const ModelBudget *budget) {
     SpeculatorModelStep *step = &speculator->model_step;
-    const float ms = !budget ? 0 : budget->is_free ? INFINITY : budget->ms;
+    const float ms = !budget ? 0 : speculator->lab->always ? INFINITY : budget->ms;
     size_t most;
     bool is_there;
 
-    if (!speculator->model || !speculator->has_text || !budget || (budget->stops && budget->stops(budget->stops_arg)))
+    if (!model_of(speculator) || !speculator->has_text || !budget ||
+        (budget->stops && budget->stops(budget->stops_arg)))
         return false;
-    most = model_drafter_affords(speculator->model, ms, &step->report.spent_ms);
-    is_there = has_answered(speculator, model_drafter_follow(speculator->model, most));
+    most = model_drafter_affords(model_of(speculator), ms, &step->report.spent_ms);
+    is_there = has_answered(speculator, model_drafter_follow(model_of(speculator), most));
     step->n_behind = speculator_n_behind(speculator);
     return is_there;
 }
@@ -213,26 +221,19 @@ static int draft_with_model(Speculator *speculator, DraftSources sources, DraftL
     DraftRoundsReport *report = &speculator->model_step.report;
     const DraftRounds rounds = {
         .sources = sources,
-        .model = speculator->model,
+        .model = model_of(speculator),
         .value = &speculator->value,
         .limits = limits,
         .costs = costs,
         .budget = *budget,
         .chain = speculator->chains,
-    };
-    const DraftPolicyStep policy = {
-        .policy = speculator->policy,
-        .model = speculator->model,
-        .state = &speculator->policy_state,
-        .limits = limits,
-        .costs = costs,
-        .budget = *budget,
+        .lab = speculator->lab,
     };
 
-    if (speculator->policy == POLICY_OURS)
+    if (!speculator->policy)
         return draft_rounds(tree, &speculator->without, speculator->last, &rounds, report);
     draft_tree_init(&speculator->without, speculator->last);
-    return draft_policy_grow(tree, speculator->last, &policy, report);
+    return speculator->lab->policy->grow(speculator->policy, tree, speculator->last, &rounds, report);
 }
 
 /* Before there is text the tree is one row that nobody should verify. */
@@ -314,6 +315,7 @@ void speculator_verified(Speculator *speculator, const DraftTree *tree, const ui
                          uint32_t next, const uint32_t *top_of_rows) {
     int64_t next_of[DRAFT_ROWS_MAX]; /* the token that came behind a row; -1: the target did not come there */
     bool taken[DRAFT_ROWS_MAX] = { false };
+    DraftReuse *reuse = speculator->drafters[SPECULATION_REUSE].self;
     uint32_t at = 0;
 
     for (uint32_t row = 0; row < tree->n_rows; row++)
@@ -333,10 +335,10 @@ void speculator_verified(Speculator *speculator, const DraftTree *tree, const ui
     speculator->report->lengths[n_accepted]++;
     speculator->report->n_verifications++;
     speculator->model_step.tokens_without = tokens_without(speculator, tree, accepted, n_accepted, next);
-    if (speculator->policy != POLICY_OURS && speculator->model_step.has_drafted)
-        draft_policy_learn(&speculator->policy_state, speculator->model, tree, accepted, n_accepted, next);
-    if (speculator->reuse)
-        draft_reuse_learn(speculator->reuse, tree, accepted, n_accepted, top_of_rows);
+    if (speculator->policy && speculator->model_step.has_drafted)
+        speculator->lab->policy->learn(speculator->policy, model_of(speculator), tree, accepted, n_accepted, next);
+    if (reuse)
+        draft_reuse_learn(reuse, tree, accepted, n_accepted, top_of_rows);
 }
 
 const SourceStats *speculator_stats(const Speculator *speculator) {
@@ -345,10 +347,6 @@ const SourceStats *speculator_stats(const Speculator *speculator) {
 
 const SpeculatorModelStep *speculator_model_step(const Speculator *speculator) {
     return &speculator->model_step;
-}
-
-const DraftPolicyState *speculator_policy_state(const Speculator *speculator) {
-    return &speculator->policy_state;
 }
 
 uint32_t speculator_sources(const Speculator *speculator) {

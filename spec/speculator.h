@@ -10,19 +10,20 @@
 #include "base/memory/account.h"
 #include "spec/draft_report.h"
 #include "spec/sources/context_map.h"
+#include "spec/sources/history.h"
 #include "spec/speculation_choice.h"
 #include "spec/tree/draft_growth.h"
-#include "spec/tree/draft_policy.h"
+#include "spec/tree/draft_rounds.h"
 #include "spec/tree/draft_shadows.h"
 
 typedef struct SpeculatorOptions {
     uint32_t sources; /* bits 1 << SpeculationSource */
-    SpeculationPolicy policy;
     uint32_t nodes_max;
-    bool chains;              /* no trees */
+    bool chains;              /* no trees: there is no memory for rows beside a cache, or the lab wants none */
     const SourceStats *stats; /* of the user's generations before, or NULL; copied */
-    Drafter history;     /* a HistoryReader (history.h), which outlives the speculator; without ops: there is none */
-    DraftModel model;    /* likewise */
+    History *history;         /* of the source "history"; may go before the speculator. NULL: none */
+    DraftModel model;         /* of the source "model"; outlives the speculator. No ops: none */
+    const SpecLab *lab;       /* outlives the speculator. NULL in the product */
     DraftReport *report; /* begins as zero here; outlives the speculator, which counts sources, nodes and lengths */
 } SpeculatorOptions;
 
@@ -58,7 +59,6 @@ void speculator_verified(Speculator *speculator, const DraftTree *tree, const ui
                          uint32_t next, const uint32_t *top_of_rows);
 const SourceStats *speculator_stats(const Speculator *speculator);
 const SpeculatorModelStep *speculator_model_step(const Speculator *speculator);
-const DraftPolicyState *speculator_policy_state(const Speculator *speculator);
 /* Those that are on, as bits. */
 uint32_t speculator_sources(const Speculator *speculator);
 

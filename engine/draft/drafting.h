@@ -12,7 +12,8 @@
 struct Drafting {
     Engine *engine;
     GenerationSpeculation options;
-    HistoryReader *reader; /* NULL: there is no history */
+    const SpecLab *lab;
+    bool chains; /* there is no memory for trees, or the lab wants none */
     Speculator *speculator;
     SpeculationControl control;
     ModelControl model_control;
@@ -45,10 +46,17 @@ typedef struct DraftingLimits {
     void *stops_arg;
 } DraftingLimits;
 
-/* report: zero; filled from now on. For a prompt of n_prompt tokens, of which prompt_rows are still to be computed, and output_max tokens at most. 0,
- * -ENOMEM. */
+/* What a generation's drafts begin with. */
+typedef struct DraftingText {
+    size_t n_prompt;
+    uint32_t prompt_rows; /* rows of the prompt that are still to be computed */
+    uint32_t output_max;  /* tokens at most */
+    bool chains;          /* no memory for rows beside the cache: chains instead of trees */
+} DraftingText;
+
+/* Begins the drafts of a generation; report is zero, and filled from now on. 0, -ENOMEM. */
 int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, DraftReport *report,
-                 size_t n_prompt, uint32_t prompt_rows, uint32_t output_max);
+                 const DraftingText *text);
 /* The engine remembers what was learned, for later generations. */
 void drafting_free(Drafting *drafting);
 DEFINE_CLEANUP(Drafting, drafting_free)

@@ -164,6 +164,10 @@ static size_t calibration_choices(const void *drafter, DraftCursor at, DraftChoi
     return n;
 }
 
+static void calibration_self_free(void *self) {
+    calibration_free(self);
+}
+
 const DrafterOps calibration_ops = {
     .name = "calibration",
     .prior = calibration_prior,
@@ -171,4 +175,5 @@ const DrafterOps calibration_ops = {
     .root = calibration_root,
     .choices = calibration_choices,
     .follow = calibration_follow,
+    .free = calibration_self_free,
 };

@@ -129,6 +129,10 @@ static size_t table_choices(const void *drafter, DraftCursor at, DraftChoice *ch
     return n;
 }
 
+static void table_self_free(void *self) {
+    continuation_table_free(self);
+}
+
 const DrafterOps continuation_table_ops = {
     .name = "table",
     .prior = table_prior,
@@ -136,4 +140,5 @@ const DrafterOps continuation_table_ops = {
     .root = table_root,
     .choices = table_choices,
     .follow = table_follow,
+    .free = table_self_free,
 };

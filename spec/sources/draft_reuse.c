@@ -193,6 +193,10 @@ static DraftCursor reuse_follow(const void *drafter, DraftCursor at, uint32_t to
     return (DraftCursor){ 0 };
 }
 
+static void reuse_self_free(void *self) {
+    draft_reuse_free(self);
+}
+
 const DrafterOps draft_reuse_ops = {
     .name = "reuse",
     .prior = reuse_prior,
@@ -200,4 +204,5 @@ const DrafterOps draft_reuse_ops = {
     .root = reuse_root,
     .choices = reuse_choices,
     .follow = reuse_follow,
+    .free = reuse_self_free,
 };

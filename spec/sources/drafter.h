@@ -44,6 +44,7 @@ typedef struct DrafterOps {
     size_t (*choices)(const void *drafter, DraftCursor at, DraftChoice *choices, size_t max);
     /* Behind one token more, whichever source it came from. */
     DraftCursor (*follow)(const void *drafter, DraftCursor at, uint32_t token);
+    void (*free)(void *drafter);
 } DrafterOps;
 
 enum {

@@ -153,6 +153,10 @@ static DraftCursor lookup_follow(const void *drafter, DraftCursor at, uint32_t t
     return (DraftCursor){ 0 };
 }
 
+static void lookup_self_free(void *self) {
+    drafter_lookup_free(self);
+}
+
 const DrafterOps drafter_lookup_ops = {
     .name = "lookup",
     .prior = lookup_prior,
@@ -160,4 +164,5 @@ const DrafterOps drafter_lookup_ops = {
     .root = lookup_root,
     .choices = lookup_choices,
     .follow = lookup_follow,
+    .free = lookup_self_free,
 };

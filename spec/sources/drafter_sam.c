@@ -114,6 +114,10 @@ static size_t sam_choices(const void *drafter, DraftCursor at, DraftChoice *choi
     return n;
 }
 
+static void sam_self_free(void *self) {
+    drafter_sam_free(self);
+}
+
 const DrafterOps drafter_sam_ops = {
     .name = "sam",
     .prior = sam_prior,
@@ -121,4 +125,5 @@ const DrafterOps drafter_sam_ops = {
     .root = sam_root,
     .choices = sam_choices,
     .follow = sam_follow,
+    .free = sam_self_free,
 };

@@ -411,6 +411,10 @@ static size_t history_choices(const void *drafter, DraftCursor at, DraftChoice *
     return n;
 }
 
+static void history_self_free(void *self) {
+    history_reader_free(self);
+}
+
 const DrafterOps history_drafter_ops = {
     .name = "history",
     .prior = history_prior,
@@ -418,4 +422,5 @@ const DrafterOps history_drafter_ops = {
     .root = history_root,
     .choices = history_choices,
     .follow = history_follow,
+    .free = history_self_free,
 };

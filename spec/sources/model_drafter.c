@@ -283,6 +283,10 @@ static size_t model_choices(const void *self, DraftCursor at, DraftChoice *choic
     return n;
 }
 
+static void model_self_free(void *self) {
+    model_drafter_free(self);
+}
+
 const DrafterOps model_drafter_ops = {
     .name = "model",
     .prior = model_prior,
@@ -290,4 +294,5 @@ const DrafterOps model_drafter_ops = {
     .root = model_root,
     .choices = model_choices,
     .follow = model_follow,
+    .free = model_self_free,
 };

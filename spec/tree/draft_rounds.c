@@ -71,12 +71,43 @@ static float mean_of_all(const DraftValue *value) {
     return brought / open;
 }
 
+static bool is_free(const DraftRounds *rounds) {
+    return spec_lab_of(rounds->lab)->always;
+}
+
+float draft_rounds_spent_ms(const DraftRounds *rounds, const DraftRoundsReport *report) {
+    return is_free(rounds) ? 0 : report->spent_ms;
+}
+
+float draft_rounds_pass_ms(const DraftRounds *rounds, uint32_t n_rows) {
+    return is_free(rounds) ? 0 : model_drafter_cost_ms(rounds->model, n_rows, guess_share * rounds->costs.ms[0]);
+}
+
+bool draft_rounds_affords(const DraftRounds *rounds, const DraftRoundsReport *report, uint32_t n_rows) {
+    return is_free(rounds) || report->spent_ms + draft_rounds_pass_ms(rounds, n_rows) <= rounds->budget.ms;
+}
+
+bool draft_rounds_stops(const DraftRounds *rounds) {
+    return rounds->budget.stops && rounds->budget.stops(rounds->budget.stops_arg);
+}
+
+int draft_rounds_compute(const DraftRounds *rounds, DraftRoundsReport *report, const DraftModelRow *rows, uint32_t n) {
+    const int r = model_drafter_expand(rounds->model, rows, n);
+
+    if (r)
+        return r;
+    report->n_passes++;
+    report->n_rows += n;
+    report->spent_ms += draft_rounds_pass_ms(rounds, n); /* as known now, with this pass */
+    return 0;
+}
+
 static float spent_ms(const Round *r) {
-    return r->it->budget.is_free ? 0 : r->report->spent_ms;
+    return draft_rounds_spent_ms(r->it, r->report);
 }
 
 static float pass_ms(const Round *r, uint32_t n_rows) {
-    return r->it->budget.is_free ? 0 : model_drafter_cost_ms(r->it->model, n_rows, guess_share * r->it->costs.ms[0]);
+    return draft_rounds_pass_ms(r->it, n_rows);
 }
 
 /* What it counts for: where nobody has measured any, some are worth trying whatever they take, within the budget. */
@@ -319,11 +350,11 @@ static uint32_t choose(Round *r, uint8_t *picked) {
         uint32_t n_values;
         double over;
 
-        if (n && !it->budget.is_free && spent_ms(r) + pass_ms(r, n) > it->budget.ms)
+        if (n && !draft_rounds_affords(it, r->report, n))
             break;
         if (n < k) /* what is worth it may have more rows between that are not */
             continue;
-        if (k > 1 && !it->budget.is_free && ms > together_max * alone_ms)
+        if (k > 1 && ms > together_max * alone_ms)
             continue;
         n_values = values_of(r, picked, n, values);
         over = surplus(r, values, n_values, ms, usual);
@@ -341,7 +372,6 @@ static uint32_t choose(Round *r, uint8_t *picked) {
 
 static int compute(Round *r, const uint8_t *picked, uint32_t n) {
     const DraftTree *tree = r->tree;
-    int result;
 
     r->first_of_batch = model_drafter_n_rows(r->it->model);
     for (uint32_t i = 0; i < n; i++) {
@@ -355,20 +385,10 @@ static int compute(Round *r, const uint8_t *picked, uint32_t n) {
         r->reach[i] = reach_of(tree, row);
         r->before[i] = r->children[row];
     }
-    result = model_drafter_expand(r->it->model, r->batch, n);
-    if (result)
-        return result;
-    r->report->n_passes++;
-    r->report->n_rows += n;
-    r->report->spent_ms += pass_ms(r, n); /* as known now */
-    return 0;
+    return draft_rounds_compute(r->it, r->report, r->batch, n);
 }
 
 /* --- the rounds --------------------------------------------------------------------------------------------------- */
-
-static bool stops(const DraftRounds *it) {
-    return it->budget.stops && it->budget.stops(it->budget.stops_arg);
-}
 
 /**
  * draft_rounds() - the tree that is worth most for its time, the model's among it
@@ -399,7 +419,7 @@ int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const
         draft_growth_cut(tree, round.kept);
         return 0;
     }
-    while (!stops(rounds)) {
+    while (!draft_rounds_stops(rounds)) {
         n = choose(&round, picked);
         if (!n)
             break;
@@ -411,7 +431,7 @@ int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const
         regrow(&round);
         learn(&round);
     }
-    if (!rounds->budget.is_free) {
+    if (!is_free(rounds)) {
         const double rate = rate_of(&round), before = (double)rounds->value->rate;
 
         rounds->value->rate = (float)(before > 0 ? rate_kept * before + (1 - rate_kept) * rate : rate);

@@ -5,13 +5,13 @@
 #define COORDGEN_SPEC_DRAFT_ROUNDS_H
 
 #include "spec/sources/model_drafter.h"
+#include "spec/spec_lab.h"
 #include "spec/tree/draft_growth.h"
 
 /* What drafting with the model may take in a step. */
 typedef struct ModelBudget {
     float ms;                 /* as far as passes are measured */
     float step_ms;            /* that and the rows of the tree together, above a step with one row; 0: no limit */
-    bool is_free;             /* passes cost nothing, and ms is no limit (tests, benchmarks) */
     bool (*stops)(void *arg); /* asked before every pass: others wait, or nobody does any more. NULL: never */
     void *stops_arg;
 } ModelBudget;
@@ -40,10 +40,34 @@ typedef struct DraftRounds {
     DraftLimits limits;
     DraftCosts costs; /* of a step without drafting */
     ModelBudget budget;
-    bool chain; /* no siblings */
+    bool chain;         /* no siblings */
+    const SpecLab *lab; /* NULL in the product */
 } DraftRounds;
 
+/* Another rule by which trees grow from a draft model. The speculator makes one `self` for each generation. */
+typedef struct DraftPolicyOps {
+    const char *name;
+    void *(*begin)(void); /* NULL: no memory */
+    void (*end)(void *self);
+    /* The tree in `rounds`, of which sources and value are not used. 0; errors as DraftModelOps: the tree is the root
+     * alone, and the model's rows are not to be relied on. */
+    int (*grow)(void *self, DraftTree *tree, uint32_t root_token, const DraftRounds *rounds, DraftRoundsReport *report);
+    /* Learns from a verification, before the text goes on: rows that the target took, and the token behind them. */
+    void (*learn)(void *self, const ModelDrafter *model, const DraftTree *tree, const uint32_t *accepted,
+                  uint32_t n_accepted, uint32_t next);
+} DraftPolicyOps;
+
 void draft_value_init(DraftValue *value);
+/* What the model has taken of the step, and what a pass of n_rows would take, in ms; 0 in a lab where passes are free.
+ * A pass that nobody measured is guessed from the target's plain step. */
+float draft_rounds_spent_ms(const DraftRounds *rounds, const DraftRoundsReport *report);
+float draft_rounds_pass_ms(const DraftRounds *rounds, uint32_t n_rows);
+/* Whether the budget has time for a pass of n_rows more. */
+bool draft_rounds_affords(const DraftRounds *rounds, const DraftRoundsReport *report, uint32_t n_rows);
+/* Whether the step must end: others wait, or nobody does any more. */
+bool draft_rounds_stops(const DraftRounds *rounds);
+/* Computes n rows in one pass, which the report counts. Errors as DraftModelOps. */
+int draft_rounds_compute(const DraftRounds *rounds, DraftRoundsReport *report, const DraftModelRow *rows, uint32_t n);
 /* The tree; without: what it would be without the model. 0; errors as DraftModelOps: no more rows are to be asked for
  * in this step, and the trees are those without it. */
 int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const DraftRounds *rounds,

@@ -17,6 +17,7 @@
 #include "spec/sources/history.h"
 #include "spec/speculator.h"
 #include "spec/tree/draft_share.h"
+#include "tools/baselines/draft_policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
@@ -51,7 +52,7 @@ typedef struct Generation {
     Drafter drafters[5]; /* without ops: refused memory */
     SpeculationControl control;
     FuzzModel model;
-    SpeculationPolicy policy;
+    SpecLab lab;
     uint64_t n_verified;
     DraftTree tree;
     bool has_tree; /* behind the text as it is */
@@ -63,8 +64,8 @@ typedef struct Run {
     const uint8_t *data;
     size_t len_bytes, at;
     uint32_t cost;
-    uint8_t sources, how; /* the latter: the model's ways */
-    SpeculationPolicy policy;
+    uint8_t sources, how;         /* the latter: the model's ways */
+    const DraftPolicyOps *policy; /* NULL: the product's own trees */
     AccountTable accounts;
     History *history;
     uint64_t bytes_max;
@@ -154,8 +155,9 @@ static void begin_generation(Run *run) {
 
     CHECK(!history_reader_new(run->history, &generation->reader));
     generation->has_history = true;
-    options.history = (Drafter){ &history_drafter_ops, generation->reader };
-    options.policy = generation->policy = run->policy;
+    options.history = run->history;
+    generation->lab.policy = run->policy;
+    options.lab = &generation->lab;
     generation->model.how = run->how;
     generation->model.ops =
         (DraftModelOps){ model_follow, model_expand, model_cost_ms, 1 + run->how % 128u, run->how & 1 };
@@ -169,14 +171,12 @@ static void begin_generation(Run *run) {
         generation->drafters[2] = (Drafter){ &calibration_ops, generation->calibration };
     if (!continuation_table_new(&run->accounts, &generation->table))
         generation->drafters[3] = (Drafter){ &continuation_table_ops, generation->table };
-    generation->drafters[4] = options.history;
+    generation->drafters[4] = (Drafter){ &history_drafter_ops, generation->reader };
     speculation_control_init(&generation->control, NULL);
 }
 
-/* The speculator's reader is the one that is asked alone too: one of them tells it the text. */
 static void append(Run *run, const uint32_t *tokens, uint32_t n) {
     Generation *generation = &run->generation;
-    bool in_speculator = speculator_sources(generation->speculator) >> SPECULATION_HISTORY & 1;
 
     if (generation->n + n > TEXT_MAX) {
         end_generation(generation);
@@ -187,7 +187,7 @@ static void append(Run *run, const uint32_t *tokens, uint32_t n) {
         Drafter *drafter = &generation->drafters[i];
         int r;
 
-        if (!drafter->ops || (drafter->self == generation->reader && in_speculator))
+        if (!drafter->ops)
             continue;
         r = drafter->ops->append(drafter->self, tokens, n);
         CHECK(!r || r == DRAFTER_E_MEMORY || r == -ENOMEM);
@@ -255,7 +255,7 @@ static void check_tree(const Generation *generation, const DraftTree *tree, Draf
         sums[tree->nodes[i].parent + 1] += tree->nodes[i].reach;
     }
     /* A policy believes the model's chances as they are. */
-    for (uint32_t i = 0; generation->policy == POLICY_OURS && i <= tree->n_nodes; i++)
+    for (uint32_t i = 0; !generation->lab.policy && i <= tree->n_nodes; i++)
         CHECK(sums[i] <= 1.0001F * (i ? tree->nodes[i - 1].reach : 1));
     for (uint32_t row = 1; row < tree->n_rows; row++) {
         const DraftNode *node = &tree->nodes[tree->node_of[row]];
@@ -272,7 +272,7 @@ static void op_draft(Run *run) {
     const StepCompany company = { how / 2u, how & 8 ? how : 0 };
     DraftLimits limits = { next_byte(run) % 70, next_byte(run) % 40, next_byte(run) };
     DraftCosts costs = speculation_control_costs(&generation->control, company);
-    const ModelBudget budget = { .ms = how, .step_ms = limits.tokens_left % 3 * how, .is_free = how & 128 };
+    const ModelBudget budget = { .ms = how, .step_ms = limits.tokens_left % 3 * how };
     float ms[DRAFT_ROWS_MAX];
 
     if (how & 1) {
@@ -282,6 +282,7 @@ static void op_draft(Run *run) {
     }
     for (uint32_t i = 0; i < costs.n_rows; i++)
         CHECK(costs.ms[i] > 0 && isfinite(costs.ms[i]));
+    generation->lab.always = how & 128;
     speculator_draft(generation->speculator, limits, costs, how & 64 ? NULL : &budget, &generation->tree);
     CHECK(speculator_model_step(generation->speculator)->rows_without <= limits.nodes_max + 1);
     check_tree(generation, &generation->tree, limits);
@@ -459,8 +460,11 @@ static void op_limit(Run *run) {
 }
 
 static void op_restart(Run *run) {
+    uint32_t policy;
+
     run->sources = next_byte(run);
-    run->policy = (SpeculationPolicy)(next_byte(run) % _POLICY_N);
+    policy = next_byte(run) % (_POLICY_N + 1);
+    run->policy = policy ? &draft_policies[policy - 1] : NULL;
     run->how = next_byte(run);
     end_generation(&run->generation);
     begin_generation(run);

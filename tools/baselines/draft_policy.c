@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spec/tree/draft_policy.h"
+#include "tools/baselines/draft_policy.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "spec/speculation_choice.h"
 
 enum {
     POLICY_E_LIMIT = 3 /* no pass more in this step: the model's rows or time are used up, or somebody waits */
 };
-
-static const float guess_share = 0.3F; /* of the target's plain step: a pass that nobody measured */
 
 const uint32_t specinfer_children[SPECINFER_LEVELS] = { 1, 1, 3, 1, 1, 1, 1, 1 };
 
@@ -21,16 +22,13 @@ typedef struct PolicyNode {
 } PolicyNode;
 
 typedef struct Policy {
-    const DraftPolicyStep *step;
+    const DraftRounds *step;
+    const DraftPolicyState *state;
     DraftRoundsReport *report;
     uint32_t root_token, nodes_max, depth_max;
     uint32_t n;
     PolicyNode nodes[POLICY_NODES_MAX];
 } Policy;
-
-void draft_policy_init(DraftPolicyState *state) {
-    *state = (DraftPolicyState){ .alpha = 0.01F, .reliability = 1 };
-}
 
 /* --- what all of them do ------------------------------------------------------------------------------------------ */
 
@@ -42,29 +40,15 @@ static uint32_t depth_of(const Policy *p, int at) {
     return at == DRAFT_ROOT ? 0 : p->nodes[at].node.depth;
 }
 
-static float spent_ms(const Policy *p) {
-    return p->step->budget.is_free ? 0 : p->report->spent_ms;
-}
-
-static float pass_ms(const Policy *p, uint32_t n_rows) {
-    return p->step->budget.is_free ? 0
-                                   : model_drafter_cost_ms(p->step->model, n_rows, guess_share * p->step->costs.ms[0]);
-}
-
 static bool can_pass(const Policy *p, uint32_t n_rows) {
-    const ModelBudget *budget = &p->step->budget;
-
-    if (budget->stops && budget->stops(budget->stops_arg))
-        return false;
-    return n_rows <= model_drafter_n_left(p->step->model) &&
-           (budget->is_free || spent_ms(p) + pass_ms(p, n_rows) <= budget->ms);
+    return !draft_rounds_stops(p->step) && n_rows <= model_drafter_n_left(p->step->model) &&
+           draft_rounds_affords(p->step, p->report, n_rows);
 }
 
 /* Computes nodes (DRAFT_ROOT: the root) in one pass. 0, POLICY_E_LIMIT, errors as DraftModelOps. */
 static int compute(Policy *p, const int *nodes, uint32_t n) {
     DraftModelRow rows[MODEL_ROWS_MAX];
     const uint32_t first = model_drafter_n_rows(p->step->model);
-    int r;
 
     if (!n || !can_pass(p, n))
         return POLICY_E_LIMIT;
@@ -79,13 +63,7 @@ static int compute(Policy *p, const int *nodes, uint32_t n) {
         rows[i].token = p->nodes[at].node.token;
         p->nodes[at].model_row = (int16_t)(first + i);
     }
-    r = model_drafter_expand(p->step->model, rows, n);
-    if (r)
-        return r;
-    p->report->n_passes++;
-    p->report->n_rows += n;
-    p->report->spent_ms += pass_ms(p, n); /* as known now */
-    return 0;
+    return draft_rounds_compute(p->step, p->report, rows, n);
 }
 
 static const DraftModelTops *tops_of(const Policy *p, int at) {
@@ -268,7 +246,7 @@ static int grow_edgellm(Policy *p) {
     int at, trunk = DRAFT_ROOT, r;
     float trunk_reach = 1;
 
-    while (p->n < p->nodes_max && trunk_reach >= p->step->state->alpha && best_branch(p, &at)) {
+    while (p->n < p->nodes_max && trunk_reach >= p->state->alpha && best_branch(p, &at)) {
         const uint32_t first = p->n;
         const DraftModelTops *tops;
 
@@ -315,7 +293,7 @@ static void add_frontier(Policy *p, int at) {
     const DraftModelTops *tops = tops_of(p, at);
 
     for (uint32_t k = 0; k < tops->n; k++) {
-        const float chance = p->step->state->reliability * tops->tops[k].probability;
+        const float chance = p->state->reliability * tops->tops[k].probability;
         const int child = add_child(p, at, k, chance < LEVER_CHANCE_MAX ? chance : LEVER_CHANCE_MAX);
 
         if (child != DRAFT_ROOT)
@@ -324,7 +302,7 @@ static void add_frontier(Policy *p, int at) {
 }
 
 static double lever_ms(const Policy *p, uint32_t n_nodes) {
-    return (double)(p->step->costs.ms[n_nodes] + p->step->costs.more_ms + spent_ms(p));
+    return (double)(p->step->costs.ms[n_nodes] + p->step->costs.more_ms + draft_rounds_spent_ms(p->step, p->report));
 }
 
 /* How many of the frontier's best nodes come into the tree as one item: the number with the most tokens a time that it
@@ -342,7 +320,8 @@ static uint32_t lever_item(const Policy *p, const int *frontier, uint32_t n, uin
         if (n_expanded && !can_pass(p, n_expanded))
             break;
         sum += (double)node->node.reach;
-        ms = lever_ms(p, n_in + i) - lever_ms(p, n_in) + (n_expanded ? (double)pass_ms(p, n_expanded) : 0);
+        ms = lever_ms(p, n_in + i) - lever_ms(p, n_in) +
+             (n_expanded ? (double)draft_rounds_pass_ms(p->step, n_expanded) : 0);
         if (sum <= own * ms || (best && sum * best_ms <= best_sum * ms))
             continue;
         best = i;
@@ -415,43 +394,20 @@ static void learn_reliability(DraftPolicyState *state, const ModelDrafter *model
     }
 }
 
-/* --- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
-static int grow_by(Policy *p) {
-    switch (p->step->policy) {
-    case POLICY_CHAIN_SD:
-        return grow_chain(p);
-    case POLICY_EDGELLM:
-        return grow_edgellm(p);
-    case POLICY_SPECINFER:
-        return grow_specinfer(p);
-    case POLICY_OPT_TREE:
-        return grow_opt_tree(p);
-    case POLICY_LEVER:
-        return grow_lever(p);
-    case POLICY_OURS:
-    case POLICY_FLASH_AR:
-    case _POLICY_N:
-        break;
-    }
-    return 0;
-}
-
-/**
- * draft_policy_grow() - the tree that a published rule makes of the draft model's probabilities
- * @tree: overwritten, rows in order; nodes lie by falling reach, as the policy estimates it
- * @report: spent_ms has what the model took of the step already
- *
- * Limits of the step hold for every policy: a tree ends where rows, tokens or the model's time do. About 100 KiB of
- * stack.
- */
-int draft_policy_grow(DraftTree *tree, uint32_t root_token, const DraftPolicyStep *step, DraftRoundsReport *report) {
+/* Grows the tree of one rule: rows in order, nodes by falling reach as the rule estimates it. report->spent_ms has what
+ * the model took of the step before. A tree ends where rows, tokens or the model's time do, whatever the rule says.
+ * About 100 KiB of stack. */
+static int grow_by(int (*rule)(Policy *p), const DraftPolicyState *state, DraftTree *tree, uint32_t root_token,
+                   const DraftRounds *step, DraftRoundsReport *report) {
     const DraftLimits limits = step->limits;
     const uint32_t depth_max = limits.tokens_left ? limits.tokens_left - 1 : 0;
     Policy p;
     int r;
 
     p.step = step;
+    p.state = state;
     p.report = report;
     p.root_token = root_token;
     p.n = 0;
@@ -461,15 +417,42 @@ int draft_policy_grow(DraftTree *tree, uint32_t root_token, const DraftPolicySte
     if (!step->costs.n_rows || !p.depth_max)
         return 0;
     p.nodes_max = p.nodes_max < step->costs.n_rows - 1 ? p.nodes_max : step->costs.n_rows - 1;
-    r = p.nodes_max ? grow_by(&p) : 0;
+    r = p.nodes_max ? rule(&p) : 0;
     if (r && r != POLICY_E_LIMIT)
         return r;
     emit(&p, tree);
     return 0;
 }
 
-void draft_policy_learn(DraftPolicyState *state, const ModelDrafter *model, const DraftTree *tree,
-                        const uint32_t *accepted, uint32_t n_accepted, uint32_t next) {
-    learn_alpha(state, tree, n_accepted);
-    learn_reliability(state, model, tree, accepted, n_accepted, next);
+static void *policy_new(void) {
+    DraftPolicyState *state = malloc(sizeof(*state));
+
+    if (state)
+        *state = (DraftPolicyState){ .alpha = 0.01F, .reliability = 1 };
+    return state;
 }
+
+static void policy_learn(void *self, const ModelDrafter *model, const DraftTree *tree, const uint32_t *accepted,
+                         uint32_t n_accepted, uint32_t next) {
+    learn_alpha(self, tree, n_accepted);
+    learn_reliability(self, model, tree, accepted, n_accepted, next);
+}
+
+#define POLICY(rule)                                                                                                   \
+    static int policy_##rule(void *self, DraftTree *tree, uint32_t root_token, const DraftRounds *step,                \
+                             DraftRoundsReport *report) {                                                              \
+        return grow_by(grow_##rule, self, tree, root_token, step, report);                                             \
+    }
+POLICY(chain)
+POLICY(edgellm)
+POLICY(specinfer)
+POLICY(opt_tree)
+POLICY(lever)
+
+const DraftPolicyOps draft_policies[_POLICY_N] = {
+    [POLICY_CHAIN_SD] = { "chain-sd", policy_new, free, policy_chain, policy_learn },
+    [POLICY_EDGELLM] = { "edgellm", policy_new, free, policy_edgellm, policy_learn },
+    [POLICY_SPECINFER] = { "specinfer", policy_new, free, policy_specinfer, policy_learn },
+    [POLICY_OPT_TREE] = { "opt-tree", policy_new, free, policy_opt_tree, policy_learn },
+    [POLICY_LEVER] = { "lever", policy_new, free, policy_lever, policy_learn },
+};

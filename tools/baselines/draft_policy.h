@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trees by published rules, from a draft model's own probabilities alone: what our own growth is measured against. */
-#ifndef COORDGEN_SPEC_DRAFT_POLICY_H
-#define COORDGEN_SPEC_DRAFT_POLICY_H
+/* Published rules by which trees grow from a draft model's own probabilities alone: what our own growth is measured
+ * against. A SpecLab takes one as its policy; its state is a DraftPolicyState. */
+#ifndef COORDGEN_BASELINES_DRAFT_POLICY_H
+#define COORDGEN_BASELINES_DRAFT_POLICY_H
 
-#include "spec/speculation_choice.h"
 #include "spec/tree/draft_rounds.h"
 
 enum {
@@ -32,21 +32,15 @@ typedef struct DraftPolicyState {
     float reliability; /* lever: of the draft's probabilities */
 } DraftPolicyState;
 
-/* What a policy may do in a step; the model was brought to the text. */
-typedef struct DraftPolicyStep {
-    SpeculationPolicy policy; /* none of ours and flash-ar */
-    ModelDrafter *model;
-    const DraftPolicyState *state;
-    DraftLimits limits;
-    DraftCosts costs; /* lever's alone; the others do not weigh them */
-    ModelBudget budget;
-} DraftPolicyStep;
+typedef enum DraftPolicy {
+    POLICY_CHAIN_SD, /* a chain of fixed length (Leviathan et al. 2023) */
+    POLICY_EDGELLM,
+    POLICY_SPECINFER,
+    POLICY_OPT_TREE,
+    POLICY_LEVER, /* the only one that weighs costs */
+    _POLICY_N
+} DraftPolicy;
 
-void draft_policy_init(DraftPolicyState *state);
-/* 0; errors as DraftModelOps: the tree is the root alone, and the model's rows are not to be relied on. */
-int draft_policy_grow(DraftTree *tree, uint32_t root_token, const DraftPolicyStep *step, DraftRoundsReport *report);
-/* Before the text goes on: rows of the tree that the target took, and the token behind them. */
-void draft_policy_learn(DraftPolicyState *state, const ModelDrafter *model, const DraftTree *tree,
-                        const uint32_t *accepted, uint32_t n_accepted, uint32_t next);
+extern const DraftPolicyOps draft_policies[_POLICY_N];
 
 #endif

@@ -20,6 +20,8 @@
 #include "test/unit/importer/import_fixture.h"
 #include "weights/image/weights_image.h"
 
+static const SpecLab always = { .always = true }, chains = { .always = true, .chains = true };
+
 enum {
     N_PROMPT = 70, /* of more rows than decoding's graphs have */
     N_OUTPUT = 48,
@@ -38,11 +40,11 @@ static const struct Way {
     GenerationSpeculation speculation;
     bool is_wide; /* there are verifications of more rows than a graph of decoding has */
 } ways[] = {
-    { "tree of 64", { .sources = SPECULATION_AUTO, .always = true }, true },
-    { "tree of 16", { .sources = SPECULATION_AUTO, .always = true, .rows_max = 16 }, false },
-    { "learned", { .sources = LEARNED, .always = true, .rows_max = 33 }, true },
-    { "chain", { .sources = SPECULATION_AUTO, .always = true, .chains = true }, false },
-    { "sam", { .sources = 1u << SPECULATION_SAM, .always = true, .chains = true }, false },
+    { "tree of 64", { .sources = SPECULATION_AUTO, .lab = &always }, true },
+    { "tree of 16", { .sources = SPECULATION_AUTO, .lab = &always, .rows_max = 16 }, false },
+    { "learned", { .sources = LEARNED, .lab = &always, .rows_max = 33 }, true },
+    { "chain", { .sources = SPECULATION_AUTO, .lab = &chains }, false },
+    { "sam", { .sources = 1u << SPECULATION_SAM, .lab = &chains }, false },
     { "auto", { .sources = SPECULATION_AUTO }, false },
 };
 
@@ -120,7 +122,7 @@ static void check_way(NpuDrafts *drafts, const char *policy, const struct Way *w
     const Decoding decoding = run(&given, &drafts->npu, &way->speculation, sampling);
 
     given_check_same(&given, expected);
-    assert_true(!way->speculation.always || given.usage.n_drafted_tokens);
+    assert_true(!way->speculation.lab || given.usage.n_drafted_tokens);
     if (way->is_wide && decoding.rows_max <= DECODE_ROWS)
         fail_msg("%s, %s: no step has more than %u rows", policy, way->name, (unsigned int)decoding.rows_max);
     /* A load that has begun for the prompt may end late. */

@@ -22,6 +22,8 @@
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/fixtures/tiny_engine.h"
 
+static const SpecLab always = { .always = true }, chains = { .always = true, .chains = true };
+
 enum {
     CHUNK = 80,
     N_PROMPT = 40,
@@ -29,16 +31,16 @@ enum {
 };
 
 static const GenerationSpeculation ways[] = {
-    { .sources = SPECULATION_AUTO, .always = true, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .lab = &always, .pruning = GENERATION_PRUNING_ALWAYS },
     { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP,
-      .always = true,
+      .lab = &always,
       .head_on_demand = true,
       .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .always = true, .rows_max = 16, .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .always = true, .chains = true, .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .always = true, .pruning = GENERATION_PRUNING_CONTROLLED },
+    { .sources = SPECULATION_AUTO, .lab = &always, .rows_max = 16, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .lab = &chains, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .lab = &always, .pruning = GENERATION_PRUNING_CONTROLLED },
     { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED },
-    { .sources = SPECULATION_AUTO, .always = true },
+    { .sources = SPECULATION_AUTO, .lab = &always },
 };
 
 enum {

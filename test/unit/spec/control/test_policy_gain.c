@@ -16,6 +16,7 @@
 #include "spec/control/speculation_control.h"
 #include "spec/speculator.h"
 #include "test/unit/fixtures/sim_model.h"
+#include "test/unit/fixtures/policies.h"
 
 static DraftReport report;
 
@@ -49,7 +50,7 @@ static float rows_ms(uint32_t rows) {
 typedef struct Run {
     SimModel sim;
     uint32_t sources;
-    SpeculationPolicy policy;
+    int policy;
     float plain_ms, model_factor; /* the model takes so much longer than it should */
     bool is_controlled;
     uint32_t n_steps, n_with_model;
@@ -126,8 +127,9 @@ static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *contr
 static double speed(Run *run, uint32_t world) {
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     static double ends[N_NEW + DRAFT_ROWS_MAX + 2];
+    const SpecLab lab = { .policy = policy_ops(run->policy) };
     SpeculatorOptions options = {
-        .sources = run->sources, .policy = run->policy, .report = &report, .nodes_max = DRAFT_NODES_MAX
+        .sources = run->sources, .lab = &lab, .report = &report, .nodes_max = DRAFT_NODES_MAX
     };
     SpeculationControl control;
     ModelControl model;
@@ -165,7 +167,7 @@ static double speed(Run *run, uint32_t world) {
     return (n - 2) / run->ms * 1000;
 }
 
-static double speed_of(uint32_t world, float plain_ms, SpeculationPolicy policy, uint32_t sources, Run *run) {
+static double speed_of(uint32_t world, float plain_ms, int policy, uint32_t sources, Run *run) {
     *run = (Run){ .sources = sources, .policy = policy, .plain_ms = plain_ms, .model_factor = 1 };
     return speed(run, world);
 }
@@ -176,20 +178,22 @@ static void test_policy_gain_baselines(void **state) {
 
     for (uint32_t target = 0; target < N_TARGETS; target++)
         for (uint32_t world = 0; world < N_WORLDS; world++) {
-            double speeds[_POLICY_N], best = 0;
+            const double ours = speed_of(world, plains[target], OURS, 1u << SPECULATION_MODEL, &run);
+            double chain = 0, best = speed_of(world, plains[target], OURS, 0, &run); /* plain decoding */
 
-            for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
-                speeds[policy] = speed_of(world, plains[target], policy,
-                                          policy == POLICY_FLASH_AR ? 0 : 1u << SPECULATION_MODEL, &run);
-                best = policy && speeds[policy] > best ? speeds[policy] : best;
-                print_message("%s %.2f/s, %.1f tokens a step; ", speculation_policy_name(policy), speeds[policy],
+            print_message("ours %.2f/s, plain %.2f/s; ", ours, best);
+            for (int policy = 0; policy < _POLICY_N; policy++) {
+                const double other = speed_of(world, plains[target], policy, 1u << SPECULATION_MODEL, &run);
+
+                best = other > best ? other : best;
+                chain = policy == POLICY_CHAIN_SD ? other : chain;
+                print_message("%s %.2f/s, %.1f tokens a step; ", draft_policies[policy].name, other,
                               (double)N_NEW / run.n_steps);
             }
             print_message("\nplain step %.0f ms, world %u: ours %.2f x chain-sd, %.2f x the best of the others\n",
-                          (double)plains[target], world, speeds[POLICY_OURS] / speeds[POLICY_CHAIN_SD],
-                          speeds[POLICY_OURS] / best);
-            assert_true(speeds[POLICY_OURS] > 0.97 * best);
-            product *= speeds[POLICY_OURS] / speeds[POLICY_CHAIN_SD];
+                          (double)plains[target], world, ours / chain, ours / best);
+            assert_true(ours > 0.97 * best);
+            product *= ours / chain;
         }
     assert_true(pow(product, 1.0 / (N_TARGETS * N_WORLDS)) > 1.5);
 }
@@ -202,9 +206,9 @@ static void test_policy_gain_together(void **state) {
 
     for (uint32_t target = 0; target < 2; target++)
         for (uint32_t world = 0; world < N_WORLDS; world++) {
-            const double both = speed_of(world, plains[target], POLICY_OURS, SPECULATION_AUTO, &run),
-                         model = speed_of(world, plains[target], POLICY_OURS, 1u << SPECULATION_MODEL, &run),
-                         alone_ = speed_of(world, plains[target], POLICY_OURS, retrieval, &run),
+            const double both = speed_of(world, plains[target], OURS, SPECULATION_AUTO, &run),
+                         model = speed_of(world, plains[target], OURS, 1u << SPECULATION_MODEL, &run),
+                         alone_ = speed_of(world, plains[target], OURS, retrieval, &run),
                          best = model > alone_ ? model : alone_;
 
             print_message("plain step %.0f ms, world %u: both %.2f/s, the model %.2f/s, retrieval %.2f/s\n",
@@ -222,7 +226,7 @@ static void test_policy_gain_controlled(void **state) {
         for (uint32_t world = 0; world < N_WORLDS; world++) {
             double free_speed, controlled;
 
-            free_speed = speed_of(world, plains[target], POLICY_OURS, 1u << SPECULATION_MODEL, &run);
+            free_speed = speed_of(world, plains[target], OURS, 1u << SPECULATION_MODEL, &run);
             run.is_controlled = true;
             controlled = speed(&run, world);
             print_message("plain step %.0f ms, world %u: %.2f/s of %.2f/s; %u of %u steps with the model, worst %.3f\n",

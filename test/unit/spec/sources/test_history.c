@@ -422,7 +422,6 @@ static void test_history_handed_over(void **state) {
 /* A text as an earlier one, with an answer that differs in one place: long drafts, of which most are right. */
 static void test_history_speculator(void **state) {
     _cleanup_(history_freep) History *history = NULL;
-    _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     uint32_t text[400], n = 20, n_steps = 0;
     float ms[DRAFT_ROWS_MAX];
@@ -435,8 +434,7 @@ static void test_history_speculator(void **state) {
     hard_text(HARD_TEXT_RANDOM_MANY, 1, text, ARRAY_LEN(text));
     assert_int_equal(history_new(&table, BYTES_LARGE, &history), 0);
     assert_int_equal(history_add(history, text, ARRAY_LEN(text)), 0);
-    assert_int_equal(history_reader_new(history, &reader), 0);
-    options.history = (Drafter){ &history_drafter_ops, reader };
+    options.history = history;
     assert_int_equal(speculator_new(&table, &options, &speculator), 0);
     text[200] = 123456;
     speculator_append(speculator, text, n);

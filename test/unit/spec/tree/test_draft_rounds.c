@@ -18,6 +18,8 @@
 #include "spec/tree/draft_rounds.h"
 #include "test/unit/fixtures/sim_model.h"
 
+static const SpecLab free_passes = { .always = true };
+
 enum {
     N_SEEDS = 200,
     N_TEXT = 50,
@@ -206,7 +208,7 @@ static void test_draft_rounds_whole(void **state) {
         c.rounds.budget.ms = (float)(sim_mix(seed, 4) % 300);
         c.rounds.budget.step_ms = seed % 4 == 1 ? 1 + (float)(sim_mix(seed, 5) % 40) : 0;
         c.rounds.chain = seed % 5 == 4;
-        c.rounds.budget.is_free = seed % 7 == 6;
+        c.rounds.lab = seed % 7 == 6 ? &free_passes : NULL;
         if (seed % 3)
             add_memory(&c);
         assert_int_equal(run(&c), 0);
@@ -222,11 +224,11 @@ static void test_draft_rounds_whole(void **state) {
         assert_int_equal(c.report.n_passes, c.sim.n_passes);
         assert_int_equal(c.report.n_rows, c.sim.n_computed);
         assert_true(c.report.n_rows <= c.sim.ops.rows_max);
-        assert_true(c.rounds.budget.is_free || c.report.spent_ms <= c.rounds.budget.ms);
+        assert_true(c.rounds.lab || c.report.spent_ms <= c.rounds.budget.ms);
         limits = c.rounds.limits;
         limits.nodes_max = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
         if (c.rounds.budget.step_ms > 0) { /* the tree and the model share it */
-            const float left = c.rounds.budget.step_ms - (c.rounds.budget.is_free ? 0 : c.report.spent_ms);
+            const float left = c.rounds.budget.step_ms - (c.rounds.lab ? 0 : c.report.spent_ms);
 
             assert_true(!c.tree.n_nodes || c.ms[c.tree.n_nodes] - c.ms[0] <= left);
             n_short += c.tree.n_nodes && c.ms[c.tree.n_nodes + 1] - c.ms[0] > left;
@@ -235,7 +237,7 @@ static void test_draft_rounds_whole(void **state) {
         }
         /* Of what the model has computed it is the best tree, its time counted in full. */
         costs = c.rounds.costs;
-        costs.more_ms = c.rounds.budget.is_free ? 0 : c.report.spent_ms;
+        costs.more_ms = c.rounds.lab ? 0 : c.report.spent_ms;
         (c.rounds.chain ? draft_growth_chain : draft_growth)(&again, c.last, c.rounds.sources, limits, costs);
         check_same(&c.tree, &again);
         c.drafters[SPECULATION_MODEL].ops = NULL;

@@ -24,6 +24,8 @@
 #include "test/unit/fixtures/real_model.h"
 #include "tools/train/exit_training.h"
 
+static const SpecLab always = { .always = true };
+
 enum {
     OUTPUT = 40
 };
@@ -212,7 +214,7 @@ static void test_exit_model_pruned(void **state) {
     assert_int_equal(engine_exit_layer(model.engine), 19);
     for (int way = 0; way < 3; way++) {
         const GenerationSpeculation speculation = { .sources = SPECULATION_AUTO,
-                                                    .always = way < 2,
+                                                    .lab = way < 2 ? &always : NULL,
                                                     .head_on_demand = way == 1,
                                                     .pruning = way < 2 ? GENERATION_PRUNING_ALWAYS
                                                                        : GENERATION_PRUNING_CONTROLLED };

@@ -37,7 +37,7 @@ typedef enum GenerationPruning {
     GENERATION_PRUNING_OFF,
     GENERATION_PRUNING_CONTROLLED, /* where that is seen to pay */
     GENERATION_PRUNING_ALWAYS,     /* as much as can be, whether or not it pays (tests, benchmarks) */
-    GENERATION_PRUNING_WATCHED, /* the predictor is asked, nothing ends, and SpecLab.on_watched hears of it (training) */
+    GENERATION_PRUNING_WATCHED,    /* the predictor is asked, nothing ends, and SpecLab.on_watched hears of it */
 } GenerationPruning;
 
 /* How a generation speculates: several tokens are computed a step, from drafts; what comes out is the same to the bit.

@@ -8,7 +8,7 @@
 
 #include "spec/control/prompt_rule.h"
 #include "spec/speculation_choice.h"
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 typedef struct DraftReport {
     /* Set when the generation begins, before any other thread looks. */

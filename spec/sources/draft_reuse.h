@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "spec/sources/drafter.h"
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 enum {
     DRAFT_REUSE_TOKENS_MAX = 32, /* of all runs */

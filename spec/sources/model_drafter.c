@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 enum {
     CAPACITY_MIN = 1024, /* tokens */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 /* Weights by how many sources propose the token (from 1), then by source: what agreement is worth depends on how many
  * agree. */

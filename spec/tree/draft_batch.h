@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 /* Rows as a draft tree has them: depth first. */
 typedef struct DraftBatchRows {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "spec/sources/drafter.h"
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 #include "spec/tree/source_stats.h"
 
 typedef struct DraftLimits {

@@ -5,7 +5,7 @@
 #define COORDGEN_SPEC_DRAFT_ROUNDS_H
 
 #include "spec/sources/model_drafter.h"
-#include "spec/spec_lab.h"
+#include "spec/tree/spec_lab.h"
 #include "spec/tree/draft_growth.h"
 
 /* What drafting with the model may take in a step. */

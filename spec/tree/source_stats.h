@@ -9,7 +9,7 @@
 
 #include "spec/sources/drafter.h"
 #include "spec/tree/chance_mixer.h"
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 /* Zero: no source is known, and each chance is the lowest. */
 typedef struct SourceStats {

@@ -5,7 +5,7 @@
 #define COORDGEN_SPEC_TREE_PRUNING_H
 
 #include "spec/tree/draft_growth.h"
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 /* The chance of an edge, by logistic regression: its odds are e^offset times those of q and of s to these powers. q is
  * the share of its parent's reach that the draft gives it, s what the predictor gives it among the candidates behind

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 #include <assert.h>
 #include <stddef.h>

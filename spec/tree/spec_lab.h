@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 struct DraftPolicyOps;
 

@@ -251,7 +251,7 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
     step->has_drafted = follow_within(speculator, model) &&
                         has_answered(speculator, draft_with_model(speculator, sources, limits, costs, model, tree));
     if (!step->has_drafted)
-        (speculator->chains ? draft_growth_chain : draft_growth)(tree, speculator->last, sources, limits, costs);
+        draft_growth(tree, speculator->last, sources, limits, costs, speculator->chains);
     step->rows_without = step->has_drafted ? speculator->without.n_rows : tree->n_rows;
 }
 

@@ -34,10 +34,6 @@ static float gain_of(const ExitControl *control, uint32_t i) {
            (control->n + 1);
 }
 
-float exit_control_gain_ms(const ExitControl *control) {
-    return gain_of(control, control->best);
-}
-
 static void forget(ExitControl *control, float share) {
     control->n *= share;
     control->asked_ms *= share;

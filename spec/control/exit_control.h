@@ -48,7 +48,5 @@ uint32_t exit_control_threshold(const ExitControl *control);
 void exit_control_tried(ExitControl *control, const ExitTrial *trial);
 void exit_control_pruned(ExitControl *control);
 void exit_control_emitted(ExitControl *control, uint32_t n_tokens);
-/* What it expects to gain of a step, by its best threshold. */
-float exit_control_gain_ms(const ExitControl *control);
 
 #endif

@@ -169,7 +169,6 @@ static void calibration_self_free(void *self) {
 }
 
 const DrafterOps calibration_ops = {
-    .name = "calibration",
     .prior = calibration_prior,
     .append = calibration_append,
     .root = calibration_root,

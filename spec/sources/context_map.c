@@ -173,10 +173,6 @@ int context_map_put(ContextMap *map, uint64_t key, void **valuep) {
     return 0;
 }
 
-uint32_t context_map_n(const ContextMap *map) {
-    return map->n;
-}
-
 static const float class_from[CONTEXT_CLASSES] = { 0, 0.02F, 0.07F, 0.15F, 0.3F, 0.5F, 0.7F, 0.9F };
 
 /* Of what is no number: 0. */

@@ -31,7 +31,6 @@ DEFINE_CLEANUP(ContextMap, context_map_free)
 const void *context_map_find(const ContextMap *map, uint64_t key);
 /* The value, zeroed if the key is new; the entry is the newest afterwards. 0, -ENOMEM, DRAFTER_E_MEMORY: as it was. */
 int context_map_put(ContextMap *map, uint64_t key, void **valuep);
-uint32_t context_map_n(const ContextMap *map);
 
 static inline uint64_t context_pair(uint32_t before, uint32_t token) {
     return (uint64_t)before << 32 | token;

@@ -134,7 +134,6 @@ static void table_self_free(void *self) {
 }
 
 const DrafterOps continuation_table_ops = {
-    .name = "table",
     .prior = table_prior,
     .append = table_append,
     .root = table_root,

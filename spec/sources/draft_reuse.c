@@ -198,7 +198,6 @@ static void reuse_self_free(void *self) {
 }
 
 const DrafterOps draft_reuse_ops = {
-    .name = "reuse",
     .prior = reuse_prior,
     .append = reuse_append,
     .root = reuse_root,

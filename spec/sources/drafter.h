@@ -33,7 +33,6 @@ enum {
 };
 
 typedef struct DrafterOps {
-    const char *name; /* as --speculation= has it: "sam" */
     /* Chances of a choice to be right before any statistics: by bucket and rank, each within [0.001, 0.999]. */
     float (*prior)(uint16_t bucket, uint16_t rank);
     /* Tokens that the text has now, behind those of before. 0, -ENOMEM, DRAFTER_E_MEMORY: nothing was taken in. */

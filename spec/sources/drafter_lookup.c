@@ -158,7 +158,6 @@ static void lookup_self_free(void *self) {
 }
 
 const DrafterOps drafter_lookup_ops = {
-    .name = "lookup",
     .prior = lookup_prior,
     .append = lookup_append,
     .root = lookup_root,

@@ -119,7 +119,6 @@ static void sam_self_free(void *self) {
 }
 
 const DrafterOps drafter_sam_ops = {
-    .name = "sam",
     .prior = sam_prior,
     .append = sam_append,
     .root = sam_root,

@@ -416,7 +416,6 @@ static void history_self_free(void *self) {
 }
 
 const DrafterOps history_drafter_ops = {
-    .name = "history",
     .prior = history_prior,
     .append = history_append,
     .root = history_root,

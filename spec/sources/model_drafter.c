@@ -288,7 +288,6 @@ static void model_self_free(void *self) {
 }
 
 const DrafterOps model_drafter_ops = {
-    .name = "model",
     .prior = model_prior,
     .append = model_append,
     .root = model_root,

@@ -341,10 +341,6 @@ uint32_t suffix_automaton_first_end(const SuffixAutomaton *a, uint32_t state) {
     return a->n_states ? state_at(a, state)->first_end : 0;
 }
 
-uint32_t suffix_automaton_last_end(const SuffixAutomaton *a, uint32_t state) {
-    return a->n_states ? state_at(a, state)->last_end : 0;
-}
-
 uint32_t suffix_automaton_link(const SuffixAutomaton *a, uint32_t state) {
     return state ? state_at(a, state)->link : 0;
 }

@@ -49,9 +49,8 @@ size_t suffix_automaton_nexts(const SuffixAutomaton *automaton, uint32_t state, 
 bool suffix_automaton_next(const SuffixAutomaton *automaton, uint32_t state, uint32_t *atp, SuffixNext *nextp);
 /* How often a state's strings came: exactly, or less where longer ones come back many times over. */
 uint32_t suffix_automaton_count(const SuffixAutomaton *automaton, uint32_t state);
-/* Of a state's strings: where one starts to go on, that is the index behind its first or a late occurrence. */
+/* The index behind the first occurrence of a state's strings: where what follows them starts. */
 uint32_t suffix_automaton_first_end(const SuffixAutomaton *automaton, uint32_t state);
-uint32_t suffix_automaton_last_end(const SuffixAutomaton *automaton, uint32_t state);
 /* The state of the longest shorter suffix that occurs elsewhere too, and the length of a state's longest string. */
 uint32_t suffix_automaton_link(const SuffixAutomaton *automaton, uint32_t state);
 uint32_t suffix_automaton_len(const SuffixAutomaton *automaton, uint32_t state);

@@ -240,11 +240,7 @@ void draft_growth_cut(DraftTree *tree, uint32_t n) {
  * G(n), what a step with the best n nodes emits on average, is 1 + the sum of their reach; the tree has the smallest n
  * with the highest G(n) / ms of n + 1 rows.
  */
-void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs) {
-    draft_growth_cut(tree, draft_growth_uncut(tree, root_token, sources, limits, costs, false));
-}
-
-void draft_growth_chain(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
-                        DraftCosts costs) {
-    draft_growth_cut(tree, draft_growth_uncut(tree, root_token, sources, limits, costs, true));
+void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs,
+                  bool chain) {
+    draft_growth_cut(tree, draft_growth_uncut(tree, root_token, sources, limits, costs, chain));
 }

@@ -30,10 +30,9 @@ typedef struct DraftSources {
     const SourceStats *stats;
 } DraftSources;
 
-void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs);
-/* The same with the best one behind each node alone. */
-void draft_growth_chain(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
-                        DraftCosts costs);
+/* chain: without siblings, the most probable token alone behind each. */
+void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs,
+                  bool chain);
 /* Before it is cut: which nodes would come if the tree could be larger. */
 uint32_t draft_growth_uncut(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
                             DraftCosts costs, bool chain);

@@ -71,7 +71,7 @@ static size_t memory_choices(const void *drafter, DraftCursor at, DraftChoice *c
 }
 
 static const DrafterOps memory_ops = {
-    .name = "memory", .prior = memory_prior, .root = memory_root, .choices = memory_choices, .follow = memory_follow
+    .prior = memory_prior, .root = memory_root, .choices = memory_choices, .follow = memory_follow
 };
 
 typedef struct Case {
@@ -238,14 +238,14 @@ static void test_draft_rounds_whole(void **state) {
         /* Of what the model has computed it is the best tree, its time counted in full. */
         costs = c.rounds.costs;
         costs.more_ms = c.rounds.lab ? 0 : c.report.spent_ms;
-        (c.rounds.chain ? draft_growth_chain : draft_growth)(&again, c.last, c.rounds.sources, limits, costs);
+        draft_growth(&again, c.last, c.rounds.sources, limits, costs, c.rounds.chain);
         check_same(&c.tree, &again);
         c.drafters[SPECULATION_MODEL].ops = NULL;
         limits.nodes_max = c.rounds.limits.nodes_max;
         for (uint32_t i = 0; c.rounds.budget.step_ms > 0 && i < DRAFT_ROWS_MAX; i++)
             if (c.ms[i] - c.ms[0] <= c.rounds.budget.step_ms)
                 limits.nodes_max = i < c.rounds.limits.nodes_max ? i : c.rounds.limits.nodes_max;
-        (c.rounds.chain ? draft_growth_chain : draft_growth)(&again, c.last, c.rounds.sources, limits, c.rounds.costs);
+        draft_growth(&again, c.last, c.rounds.sources, limits, c.rounds.costs, c.rounds.chain);
         check_same(&c.without, &again);
         assert_int_equal(c.report.n_kept_without, again.n_nodes);
         n_passes += c.report.n_passes;

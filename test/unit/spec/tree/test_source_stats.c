@@ -15,7 +15,7 @@ static float prior(uint16_t bucket, uint16_t rank) {
     return bucket == 15 ? 1.0F : 0.5F / (float)(1 + rank);
 }
 
-static const DrafterOps ops = { .name = "any", .prior = prior };
+static const DrafterOps ops = { .prior = prior };
 
 static float chance(const SourceStats *stats, uint8_t source, uint8_t bucket, uint8_t rank) {
     return source_stats_chance(stats, (DraftCredit){ source, bucket, rank, false });

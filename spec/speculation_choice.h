@@ -18,14 +18,14 @@ typedef enum SpeculationSource {
     _SPECULATION_N
 } SpeculationSource;
 
-/* Of `auto`: lookup finds nothing that sam does not, calibration little that the table has not. The model is one of
- * them where there is one. */
+/* The sources of `auto`: lookup finds nothing that sam does not, calibration little that the table has not. The model
+ * takes part where there is one. */
 #define SPECULATION_AUTO                                                                                               \
     (1u << SPECULATION_SAM | 1u << SPECULATION_HISTORY | 1u << SPECULATION_TABLE | 1u << SPECULATION_REUSE |           \
      1u << SPECULATION_MODEL)
 
 enum {
-    SPECULATION_CHOICE_E_TEXT = 1 /* a text that is none */
+    SPECULATION_CHOICE_E_TEXT = 1 /* the text names no sources */
 };
 
 /* Reads "auto" (or "ours"), "off", or names of sources with commas between, as bits 1 << SpeculationSource. 0, or

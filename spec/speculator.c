@@ -14,16 +14,16 @@
 static_assert((int)_SPECULATION_N <= (int)DRAFT_SOURCES_MAX, "a source has a number in the tree");
 
 struct Speculator {
-    Drafter drafters[_SPECULATION_N]; /* without ops: off */
+    Drafter drafters[_SPECULATION_N]; /* off without ops */
     const SpecLab *lab;
-    void *policy; /* of the lab's policy; NULL: there is none */
+    void *policy; /* state of the lab's policy; NULL: the lab has none */
     DraftValue value;
-    DraftTree without; /* what the last tree would have been without the model */
+    DraftTree without; /* the last tree as it would have been without the model */
     SpeculatorModelStep model_step;
     uint32_t nodes_max;
     bool chains;
     bool has_text;
-    uint32_t last; /* token of the text */
+    uint32_t last; /* last token of the text */
     SourceStats stats;
     DraftReport *report;
 };
@@ -36,18 +36,18 @@ static void free_source(Speculator *speculator, SpeculationSource source) {
     *drafter = (Drafter){ 0 };
 }
 
-/* Its memory is given back at once: it may be what others lack. */
+/* Turns a source off and frees its memory at once: others may lack it. */
 static void turn_off(Speculator *speculator, SpeculationSource source) {
     speculator->report->sources &= ~(1u << source);
     free_source(speculator, source);
 }
 
-/* The source's own interface; NULL: it is off. */
+/* The draft model's drafter; NULL: the source is off. */
 static ModelDrafter *model_of(const Speculator *speculator) {
     return speculator->drafters[SPECULATION_MODEL].self;
 }
 
-/* Makes a source. Without memory it has no ops: the source is off. */
+/* Makes a source. Without memory the drafter has no ops: the source is off. */
 static Drafter drafter_new(SpeculationSource source, AccountTable *accounts, const SpeculatorOptions *options) {
     ContinuationTable *table;
     Calibration *calibration;
@@ -153,10 +153,10 @@ void speculator_append(Speculator *speculator, const uint32_t *tokens, size_t n)
 }
 
 /**
- * speculator_observe() - what the target holds for likely behind a row that went through it
+ * speculator_observe() - learn what the target holds for likely behind a row that it computed
  * @before, @token: the row's token and the one before it on its path (CONTEXT_NO_TOKEN: there is none)
  * @top: most probable first
- * @is_prompt: a row of the prompt, else one of a step, accepted or not
+ * @is_prompt: the row is one of the prompt; false: a row of a step, accepted or not
  */
 void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token, const ContextTop *top, size_t n,
                         bool is_prompt) {
@@ -169,7 +169,7 @@ void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token,
         turn_off(speculator, SPECULATION_CALIBRATION);
 }
 
-/* The suffix automaton's chains, alone, are a baseline: as long as they were published. */
+/* Chains of the suffix automaton alone are a published baseline (SAM-Decoding), and end where it does. */
 static uint32_t nodes_max_of(const Speculator *speculator) {
     uint32_t most;
 
@@ -187,7 +187,8 @@ size_t speculator_n_behind(const Speculator *speculator) {
     return model && speculator->has_text ? model_drafter_n_behind(model) : 0;
 }
 
-/* An answer of the model. One that cannot compute now, or has still to read, may be asked again. */
+/* Whether the model has answered. An error turns it off, unless the model is busy or has still to read: it may be asked
+ * again. */
 static bool has_answered(Speculator *speculator, int r) {
     if (r && r != MODEL_DRAFTER_E_BEHIND && r != -EBUSY)
         turn_off(speculator, SPECULATION_MODEL);
@@ -199,7 +200,7 @@ void speculator_follow(Speculator *speculator, size_t most) {
         (void)has_answered(speculator, model_drafter_follow(model_of(speculator), most));
 }
 
-/* Whether the model is with the text, so that it can draft. */
+/* Lets the model read within the budget. Returns whether it has read the whole text, so that it can draft. */
 static bool follow_within(Speculator *speculator, const ModelBudget *budget) {
     SpeculatorModelStep *step = &speculator->model_step;
     const float ms = !budget ? 0 : speculator->lab->always ? INFINITY : budget->ms;
@@ -215,7 +216,7 @@ static bool follow_within(Speculator *speculator, const ModelBudget *budget) {
     return is_there;
 }
 
-/* 0, or an error of the model. */
+/* Grows the tree with the model's drafts. Returns 0, or an error of the model. */
 static int draft_with_model(Speculator *speculator, DraftSources sources, DraftLimits limits, DraftCosts costs,
                             const ModelBudget *budget, DraftTree *tree) {
     DraftRoundsReport *report = &speculator->model_step.report;
@@ -236,7 +237,7 @@ static int draft_with_model(Speculator *speculator, DraftSources sources, DraftL
     return speculator->lab->policy->grow(speculator->policy, tree, speculator->last, &rounds, report);
 }
 
-/* Before there is text the tree is one row that nobody should verify. */
+/* Without any text the tree is one row that nobody should verify. */
 void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,
                       DraftTree *tree) {
     DraftSources sources = { speculator->drafters, _SPECULATION_N, &speculator->stats };
@@ -259,8 +260,8 @@ size_t speculator_edges(const Speculator *speculator, const DraftTree *tree, Dra
     return draft_shadows(tree, (DraftSources){ speculator->drafters, _SPECULATION_N, &speculator->stats }, edges);
 }
 
-/* Tokens that the tree without the model would have given, where the text goes like that; what it shows of the other
- * sources is learned. */
+/* Returns how many tokens the tree without the model would have given on this path. The statistics learn from that
+ * tree, too. */
 static uint32_t tokens_without(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted,
                                uint32_t n_accepted, uint32_t next) {
     const DraftTree *without = &speculator->without;
@@ -283,7 +284,7 @@ static uint32_t tokens_without(Speculator *speculator, const DraftTree *tree, co
 
 /* --- verification ------------------------------------------------------------------------------------------------- */
 
-/* Whether nothing but what was learned from rows of the prompt has proposed it. */
+/* Whether only choices that were learned from rows of the prompt proposed the node. */
 static bool is_of_prompt(const DraftNode *node) {
     for (uint32_t i = 0; i < node->n_credits; i++)
         if (!node->credits[i].of_prompt)
@@ -306,14 +307,14 @@ static void count_node(Speculator *speculator, const DraftNode *node, bool was_t
  * speculator_verified() - learn from a verified tree
  * @accepted: the rows that the target took, from the root's child down
  * @next: the token that the target emitted behind the last of them
- * @top_of_rows: the target's most probable token at every row of the tree, or NULL: drafts are not reused then
+ * @top_of_rows: the target's most probable token at every row of the tree; NULL: rejected drafts are not reused
  *
- * Only nodes whose parent the target came to say something about their chance. The text is not changed: the caller
- * appends the accepted tokens and next.
+ * Only nodes whose parent the target reached tell something of their chance. The caller appends the accepted tokens
+ * and @next to the text.
  */
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows) {
-    int64_t next_of[DRAFT_ROWS_MAX]; /* the token that came behind a row; -1: the target did not come there */
+    int64_t next_of[DRAFT_ROWS_MAX]; /* the token that came behind a row; -1: the target did not reach the row */
     bool taken[DRAFT_ROWS_MAX] = { false };
     DraftReuse *reuse = speculator->drafters[SPECULATION_REUSE].self;
     uint32_t at = 0;

@@ -26,7 +26,7 @@ typedef struct ModelControl {
     float gained;
 } ModelControl;
 
-/* One step, with the model and as it would have been without. */
+/* A step with the model, and as it would have been without. */
 typedef struct ModelControlStep {
     bool has_drafted;        /* whether the model drafted in the step */
     uint32_t n_tokens;       /* tokens that the step gave */

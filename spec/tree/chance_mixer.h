@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One chance of a token, mixed from those that several sources give it: a logistic mixture whose weights are learned
+/* Mixes the chances that several sources give a token into one: a logistic mixture whose weights are learned
  * from every verification. Sources that agree raise the chance above each alone; a source that proposes other tokens
  * lowers it. */
 #ifndef COORDGEN_SPEC_CHANCE_MIXER_H

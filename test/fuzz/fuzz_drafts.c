@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Drafts: bytes are a program of what generations do one after the other (texts, observations, drafts, verifications),
- * while a history of theirs fills, makes way and is forgotten, and memory is refused. Whatever comes, trees are whole
- * and within their limits, sources propose what they may, counters add up, and all memory comes back. */
+/* Drafts. The bytes are a program of generations that follow each other (texts, observations, drafts, verifications),
+ * while a history of them fills, makes way and is forgotten, and memory is refused. Trees must be whole and within
+ * their limits, sources must propose what they may, counters must add up, and all memory must come back. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,15 +23,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
 enum {
     INPUT_MAX = 1 << 14,
-    KINDS = 256,        /* of tokens: a byte each */
-    TEXT_MAX = 1 << 13, /* tokens of a generation */
-    COST = 1 << 17,     /* tokens of all texts that a program may make */
+    KINDS = 256,        /* kinds of tokens: a byte each */
+    TEXT_MAX = 1 << 13, /* most tokens of a generation */
+    COST = 1 << 17,     /* most tokens of all texts of a program */
     NODES_MAX = 40
 };
 
 #define CHECK(true_) ((true_) ? (void)0 : abort())
 
-/* A draft model that says anything, wants to be asked as it may be, cannot answer now and then, and fails seldom. */
+/* A draft model that says anything, has any limits, is busy now and then, and fails seldom. */
 typedef struct FuzzModel {
     DraftModelOps ops;
     uint32_t n_text, n_rows, n_asked;
@@ -39,7 +39,7 @@ typedef struct FuzzModel {
     bool was_busy;
 } FuzzModel;
 
-/* What one generation has, and the sources once more, to be asked alone. */
+/* A generation, and its sources once more, to be asked alone. */
 typedef struct Generation {
     DraftReport report;
     Speculator *speculator;
@@ -49,7 +49,7 @@ typedef struct Generation {
     DrafterLookup *lookup;
     Calibration *calibration;
     ContinuationTable *table;
-    Drafter drafters[5]; /* without ops: refused memory */
+    Drafter drafters[5]; /* no ops: memory was refused */
     SpeculationControl control;
     FuzzModel model;
     SpecLab lab;
@@ -64,12 +64,12 @@ typedef struct Run {
     const uint8_t *data;
     size_t len_bytes, at;
     uint32_t cost;
-    uint8_t sources, how;         /* the latter: the model's ways */
+    uint8_t sources, how;         /* how: the model's ways */
     const DraftPolicyOps *policy; /* NULL: the product's own trees */
     AccountTable accounts;
     History *history;
     uint64_t bytes_max;
-    bool pairs[KINDS][KINDS]; /* that stand in a text of the history side by side */
+    bool pairs[KINDS][KINDS]; /* pairs of tokens that stand side by side in a text of the history */
     Generation generation;
 } Run;
 
@@ -77,7 +77,7 @@ static uint8_t next_byte(Run *run) {
     return run->at < run->len_bytes ? run->data[run->at++] : 0;
 }
 
-/* Small and large ones. */
+/* Small and large histories. */
 static uint32_t token_of(uint8_t byte) {
     return byte * 16000003u;
 }
@@ -192,7 +192,7 @@ static void append(Run *run, const uint32_t *tokens, uint32_t n) {
         r = drafter->ops->append(drafter->self, tokens, n);
         CHECK(!r || r == DRAFTER_E_MEMORY || r == -ENOMEM);
         if (r)
-            drafter->ops = NULL; /* it may be asked no more */
+            drafter->ops = NULL; /* the source may be asked no more */
     }
     for (uint32_t i = 0; i < n; i++)
         generation->text[generation->n++] = byte_of(tokens[i]);
@@ -312,7 +312,7 @@ static void check_counts(const Generation *generation) {
         CHECK(report->accepted[i] <= report->drafted[i]);
 }
 
-/* Down a path as the bytes have it, then a token that no child has. */
+/* Verifies a path that the bytes choose, then a token that no child has. */
 static void op_verify(Run *run) {
     Generation *generation = &run->generation;
     const DraftTree *tree = &generation->tree;
@@ -342,7 +342,7 @@ static void op_verify(Run *run) {
     append(run, emitted, n + 1);
 }
 
-/* What a source says along a path that the bytes choose. */
+/* Asks a source along a path that the bytes choose. */
 static void ask(Run *run, const Drafter *drafter) {
     const Generation *generation = &run->generation;
     bool is_history = drafter->self == generation->reader;
@@ -389,7 +389,7 @@ static void check_history(const Run *run, const uint8_t *text, uint32_t n, int r
     CHECK(stats.n_texts <= stats.n_tokens && !stats.n_tokens == !stats.n_texts);
     if (r || !n || !stats.n_texts)
         return;
-    /* What was taken in is found. */
+    /* What was taken in must be found. */
     CHECK(!history_reader_new(run->history, &reader));
     for (uint32_t i = n < 100 ? 0 : n - 100; i < n; i++) {
         uint32_t token = token_of(text[i]);
@@ -419,7 +419,7 @@ static void op_finish(Run *run) {
     }
 }
 
-/* A pattern over and over, with a token of its own now and then: long ones, so that texts make way. */
+/* Adds long texts, so that others make way: a pattern over and over, with a new token now and then. */
 static void op_add(Run *run) {
     uint32_t len = 1 + next_byte(run) % 16, n = 16 * (1u + next_byte(run)), every = 1 + next_byte(run);
     uint8_t text[TEXT_MAX], pattern[16];
@@ -434,7 +434,7 @@ static void op_add(Run *run) {
     add_text(run, text, n);
 }
 
-/* Parts of the text, before anybody drafts. */
+/* Reads parts of the text before anybody drafts. */
 static void op_follow(Run *run) {
     const Speculator *speculator = run->generation.speculator;
     const size_t most = next_byte(run), before = speculator_n_behind(speculator);
@@ -446,7 +446,7 @@ static void op_follow(Run *run) {
     CHECK(before - behind <= most || !(speculator_sources(speculator) >> SPECULATION_MODEL & 1));
 }
 
-/* Its readers live on. */
+/* Forgets the history; its readers live on. */
 static void op_forget(Run *run) {
     history_free(run->history);
     run->generation.has_history = false;

@@ -9,16 +9,16 @@
 #include "spec/speculation_choice.h"
 
 enum {
-    POLICY_E_LIMIT = 3 /* no pass more in this step: the model's rows or time are used up, or somebody waits */
+    POLICY_E_LIMIT = 3 /* no further pass in this step: the model's rows or time are used up, or somebody waits */
 };
 
 const uint32_t specinfer_children[SPECINFER_LEVELS] = { 1, 1, 3, 1, 1, 1, 1, 1 };
 
 typedef struct PolicyNode {
-    DraftNode node; /* its parent is a PolicyNode or DRAFT_ROOT, its reach the product of probabilities */
+    DraftNode node; /* the parent is a PolicyNode or DRAFT_ROOT, the reach the product of probabilities */
     float probability;
     int16_t model_row; /* MODEL_NOWHERE: not computed */
-    bool is_in;        /* of the tree, for policies that look at more */
+    bool is_in;        /* in the tree, for policies that look at more nodes */
 } PolicyNode;
 
 typedef struct Policy {
@@ -70,7 +70,7 @@ static const DraftModelTops *tops_of(const Policy *p, int at) {
     return model_drafter_tops(p->step->model, at == DRAFT_ROOT ? 0 : (uint32_t)p->nodes[at].model_row);
 }
 
-/* The node's choice of that rank, with the chance that the policy gives it; DRAFT_ROOT: no room. */
+/* Adds the node's choice of that rank, with the chance that the policy gives it; DRAFT_ROOT: no room. */
 static int add_child(Policy *p, int at, uint32_t rank, float chance) {
     const ContextTop top = tops_of(p, at)->tops[rank];
     PolicyNode *node = &p->nodes[p->n];
@@ -88,8 +88,8 @@ static int add_child(Policy *p, int at, uint32_t rank, float chance) {
     return (int)p->n++;
 }
 
-/* Nodes before `n` that are in, the best first; equal ones as they were added, so that parents come before children.
- * Returns how many. */
+/* Orders the nodes from `from` on, the best first; equal nodes as they were added, so that parents come before
+ * children. Returns how many. */
 static uint32_t by_reach(const Policy *p, uint32_t from, int *order) {
     uint32_t n = 0;
 
@@ -103,7 +103,7 @@ static uint32_t by_reach(const Policy *p, uint32_t from, int *order) {
     return n;
 }
 
-/* The best nodes that are in become the tree's; what cannot come is worth no row. */
+/* Makes the best nodes the tree's. A node that cannot come is worth no row. */
 static void emit(const Policy *p, DraftTree *tree) {
     int order[POLICY_NODES_MAX];
     int16_t places[POLICY_NODES_MAX];
@@ -165,7 +165,7 @@ static int grow_specinfer(Policy *p) {
 
 /* --- opt-tree (Wang et al. 2025) ---------------------------------------------------------------------------------- */
 
-/* Tokens that the best nodes of all layers give. */
+/* Returns the tokens that the best nodes of all layers give. */
 static float expected(const Policy *p, uint32_t budget) {
     int order[POLICY_NODES_MAX];
     const uint32_t n = by_reach(p, 0, order);
@@ -176,8 +176,7 @@ static float expected(const Policy *p, uint32_t budget) {
     return sum;
 }
 
-/* The best nodes of a layer, out of what all nodes of the one before propose; others are forgotten. Returns how
- * many. */
+/* Fills a layer with the best of what all nodes of the last layer propose; others are dropped. Returns how many. */
 static uint32_t next_layer(Policy *p, int *layer, uint32_t n, uint32_t budget) {
     static_assert(OPT_TREE_NODES * (DRAFT_CHOICES_MAX + OPT_TREE_DEPTH) <= POLICY_NODES_MAX,
                   "all layers and a new one");
@@ -225,7 +224,7 @@ static int grow_opt_tree(Policy *p) {
 
 /* --- edgellm (Xu et al. 2024) ------------------------------------------------------------------------------------- */
 
-/* The branch with the largest reach that can be extended; false: none. */
+/* Finds the branch with the largest reach that can be extended; false: none. */
 static bool best_branch(const Policy *p, int *atp) {
     bool found = !p->n;
 
@@ -267,7 +266,7 @@ static int grow_edgellm(Policy *p) {
     return 0;
 }
 
-/* Rows of the trunk, the root not counted: of most probable children each, they come first. */
+/* Returns the rows of the trunk, the root not counted: the chain of most probable children, which comes first. */
 static uint32_t trunk_of(const DraftTree *tree) {
     uint32_t n = 1;
 
@@ -305,8 +304,8 @@ static double lever_ms(const Policy *p, uint32_t n_nodes) {
     return (double)(p->step->costs.ms[n_nodes] + p->step->costs.more_ms + draft_rounds_spent_ms(p->step, p->report));
 }
 
-/* How many of the frontier's best nodes come into the tree as one item: the number with the most tokens a time that it
- * takes more, so that rows of a tile come together. 0: that is not above the tree's own rate (Eq. 6). */
+/* Returns how many of the frontier's best nodes join the tree as one item: the number with the most tokens for its
+ * additional time, so that rows of a tile come together. 0: no number is above the tree's own rate (Eq. 6). */
 static uint32_t lever_item(const Policy *p, const int *frontier, uint32_t n, uint32_t n_in, double gain) {
     const double own = gain / lever_ms(p, n_in);
     double sum = 0, best_sum = 0, best_ms = 0;

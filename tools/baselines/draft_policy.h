@@ -11,25 +11,26 @@ enum {
     SPECINFER_LEVELS = 8,
     OPT_TREE_NODES = 50,
     OPT_TREE_DEPTH = 10,
-    POLICY_NODES_MAX = 1024 /* that a policy looks at, beside those that it drafts */
+    POLICY_NODES_MAX = 1024 /* most nodes that a policy looks at, beside those that it drafts */
 };
 
-extern const uint32_t specinfer_children[SPECINFER_LEVELS]; /* of every node of a level, the root's first */
+/* children of every node of a level, the root's level first */
+extern const uint32_t specinfer_children[SPECINFER_LEVELS];
 
-/* Whose parameters nobody gives are marked [R]: our reading of the rule. */
-#define OPT_TREE_GAIN_MIN 0.5F      /* tokens that a layer must add to those expected */
+/* Parameters that no paper gives are marked [R]: our reading of the rule. */
+#define OPT_TREE_GAIN_MIN 0.5F      /* expected tokens that a layer must add */
 #define EDGELLM_SIDE_MIN 0.1F       /* [R] reach of a branch beside the most probable one */
-#define EDGELLM_ALPHA_MIN 1e-6F     /* [R] of the threshold, so that it can come back */
-#define EDGELLM_ALPHA_MAX 0.9F      /* [R] above 1 nothing would ever be drafted */
-#define LEVER_RELIABILITY_KEPT 0.9F /* [R] of the average, at each observation */
+#define EDGELLM_ALPHA_MIN 1e-6F     /* [R] lowest threshold, from which it can come back */
+#define EDGELLM_ALPHA_MAX 0.9F      /* [R] highest threshold: above 1 nothing would ever be drafted */
+#define LEVER_RELIABILITY_KEPT 0.9F /* [R] share of the average that each observation keeps */
 #define LEVER_RELIABILITY_MIN 0.2F  /* [R] */
 #define LEVER_RELIABILITY_MAX 1.2F  /* [R] */
-#define LEVER_CHANCE_MAX 0.999F     /* [R] of reliability times probability */
+#define LEVER_CHANCE_MAX 0.999F     /* [R] most of reliability times probability */
 
-/* What policies learn from verifications. */
+/* State of a policy, learned from verifications. */
 typedef struct DraftPolicyState {
-    float alpha;       /* edgellm: a trunk is verified when it is less probable */
-    float reliability; /* lever: of the draft's probabilities */
+    float alpha;       /* edgellm: a trunk that is less probable is verified */
+    float reliability; /* lever: reliability of the draft's probabilities */
 } DraftPolicyState;
 
 typedef enum DraftPolicy {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What users say of drafts: sources, policies, and what is neither. */
+/* Users' texts about drafts: names of sources, and texts that are refused. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void test_speculation_choice_sources(void **state) {
         expect(speculation_source_name((SpeculationSource)i), 1u << i);
 }
 
-/* Published policies are the laboratory's, and no choice of users. */
+/* Published policies belong to the laboratory: users cannot choose them. */
 static void test_speculation_choice_bad(void **state) {
     static const char *const bad[] = { "",      "sam,",     "sam,off",  "sam,table,sam", "lever,sam", "sam,ours",
                                        "Sam",   "lever ",   "flash-ar", "chain-sd",      "edgellm",   "specinfer",

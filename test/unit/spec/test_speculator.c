@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A speculator at work on a made-up target: the tokens of a greedy run with every set of sources are those of a plain
- * run, sampled ones have the target's distribution, counters add up; missing memory turns sources off. */
+/* A speculator at work on a made-up target. With every set of sources the tokens of a greedy run are those of a plain
+ * run, and sampled ones have the target's distribution; counters add up; missing memory turns sources off. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -38,7 +38,7 @@ static uint32_t mix(uint32_t a, uint32_t b) {
     return (uint32_t)(x >> 32);
 }
 
-/* What the target makes of a text: it copies what followed the same pair before, a little further on it errs. */
+/* The target copies what followed the same pair before; a little further on it errs. */
 static uint32_t target(const uint32_t *text, uint32_t n) {
     if (mix(n, text[n - 1]) % 7)
         for (uint32_t i = n - 1; i > 1; i--)
@@ -54,12 +54,12 @@ static void target_top(const uint32_t *text, uint32_t n, ContextTop *top) {
         top[i] = (ContextTop){ (first + i * 7) % KINDS, 0.6F / (float)(1 + i) };
 }
 
-/* A draft model that often says what the target does, with chances that are not its own. */
+/* A draft model that often proposes the target's token, with chances that do not fit. */
 typedef struct Peek {
     DraftModelOps ops;
-    uint32_t percent, n_passes, fails_at; /* right; the pass that fails, from 1, or 0 */
+    uint32_t percent, n_passes, fails_at; /* percent of right drafts; the pass that fails, from 1, or 0 */
     uint32_t n, n_rows;
-    uint32_t paths[MODEL_ROWS_MAX][64], depths[MODEL_ROWS_MAX]; /* behind the text */
+    uint32_t paths[MODEL_ROWS_MAX][64], depths[MODEL_ROWS_MAX]; /* rows behind the text */
     uint32_t text[N_TEXT + DRAFT_ROWS_MAX + 64];
 } Peek;
 
@@ -118,7 +118,8 @@ static void plain_run(uint32_t *text) {
         text[i] = target(text, i);
 }
 
-/* One step: the text is verified at every row, from the root's token at its end on. Returns how many were accepted. */
+/* Makes a step: the text is verified at every row, from the root's token at its end on. Returns how many were
+ * accepted. */
 static uint32_t verify_step(Speculator *speculator, const DraftTree *tree, uint32_t *text, uint32_t n,
                             uint32_t *nextp) {
     static uint32_t paths[DRAFT_ROWS_MAX][N_TEXT + DRAFT_ROWS_MAX];
@@ -229,7 +230,7 @@ static void test_speculator_greedy(void **state) {
             n_steps = speculative_run(speculator, 0.125F, text, &digests[round]);
             assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
             check_counts(speculator, n_steps);
-            /* Nothing is rejected that could be reused where there is no other source, and a bad model is none. */
+            /* Without another source nothing is rejected that could be reused, and a bad model is no source. */
             assert_true(n_steps < N_NEW || !(sources & ~(1u << SPECULATION_REUSE | 1u << SPECULATION_MODEL)));
             assert_true(sources || n_steps == N_NEW);
             assert_int_equal(peek.n_passes > 0, sources >> SPECULATION_MODEL);
@@ -301,7 +302,7 @@ static void test_speculator_model_fails(void **state) {
         }
 }
 
-static uint32_t n_busy; /* calls still that find the model taken */
+static uint32_t n_busy; /* remaining calls that find the model busy */
 static const DraftModelOps *peek_ops;
 
 static int busy_follow(void *self, const uint32_t *text, size_t n) {
@@ -350,7 +351,7 @@ typedef struct Rates {
     double chance[DRAFT_BUCKETS][DRAFT_RANKS], n[DRAFT_BUCKETS][DRAFT_RANKS];
 } Rates;
 
-/* What the target really gives the nodes that it came to, by what the model said of them. */
+/* Counts the target's chances of the nodes that it reached, by what the model said of them. */
 static void count_rates(Rates *rates, const SimModel *sim, const DraftTree *tree, const uint32_t *accepted,
                         uint32_t n_accepted, uint32_t before) {
     for (uint32_t i = 0; i <= n_accepted; i++) {
@@ -374,7 +375,7 @@ static void count_rates(Rates *rates, const SimModel *sim, const DraftTree *tree
     }
 }
 
-static DraftPolicyState *spied_state; /* of the last policy that was begun */
+static DraftPolicyState *spied_state; /* state of the last policy that was begun */
 
 static void *spy_begin(void) {
     return spied_state = draft_policies[POLICY_LEVER].begin();
@@ -387,8 +388,8 @@ static DraftPolicyOps spied_on(int policy) {
     return ops;
 }
 
-/* A text by samples, each by a number of its position: with any tree they are those of plain sampling. Of a model that
- * is surer than it should be, the statistics come to know how often it is right. */
+/* A sampled text, each sample by a number of its position: with any tree the samples are those of plain sampling. For a
+ * model that is surer than it should be, the statistics learn how often it is right. */
 static void test_speculator_sampled_text(void **state) {
     enum {
         N = 12000
@@ -464,7 +465,7 @@ static void test_speculator_sampled_text(void **state) {
     }
 }
 
-/* Behind each token of six another distribution, far from even. */
+/* Behind each of six tokens there is another distribution, far from even. */
 static double chance_of(uint32_t before, uint32_t token) {
     static const double chances[N_SAMPLED_KINDS] = { 0.5, 0.2, 0.12, 0.1, 0.05, 0.03 };
 
@@ -480,7 +481,8 @@ static uint32_t sample(uint32_t before, uint32_t position) {
     return token;
 }
 
-/* One draw a level, and down to the child that has the token: pairs of neighbours are as often as they should be. */
+/* One draw for each level, then down to the child that has the token: pairs of neighbours are as often as they should
+ * be. */
 static void test_speculator_sampled(void **state) {
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     const SpeculatorOptions options = { .sources = SPECULATION_AUTO, .report = &report, .nodes_max = DRAFT_NODES_MAX };
@@ -539,7 +541,7 @@ static void test_speculator_sampled(void **state) {
     assert_true(chi_square < 59.7); /* 30 degrees of freedom: 1 of 1,000 true ones is above */
 }
 
-/* Share of the trials of a source that were hits. */
+/* Returns the share of a source's trials that were hits. */
 static double hit_rate(const SourceStats *stats, uint32_t source) {
     double hits = 0, trials = 0;
 
@@ -551,8 +553,8 @@ static double hit_rate(const SourceStats *stats, uint32_t source) {
     return hits / trials;
 }
 
-/* A model that knows the text leaves of other sources' drafts those that are right. What is believed of a source is
- * what it is worth without the model all the same. */
+/* A model that knows the text keeps only the right drafts of other sources. A source's statistics still say what it is
+ * worth without the model. */
 static void test_speculator_model_flatters_nobody(void **state) {
     static const SpeculationSource sources[] = { SPECULATION_SAM, SPECULATION_CALIBRATION, SPECULATION_TABLE };
     static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
@@ -581,7 +583,7 @@ static void test_speculator_model_flatters_nobody(void **state) {
     }
 }
 
-/* Drafts that are never right end, those that always are get longer; what was not tried is not counted. */
+/* Drafts that are never right end, and those that always are get longer; what was not tried is not counted. */
 static void test_speculator_learns(void **state) {
     static const uint32_t text[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1 };
     const SpeculatorOptions options = { .sources = 1u << SPECULATION_LOOKUP,
@@ -618,7 +620,7 @@ static void test_speculator_learns(void **state) {
     }
 }
 
-/* Chains of the suffix automaton alone are as long as SAM-Decoding's, those of more sources as long as they may be. */
+/* Chains of the suffix automaton alone are as long as SAM-Decoding's; those of more sources as long as they may be. */
 static void test_speculator_chains(void **state) {
     float ms[DRAFT_ROWS_MAX];
     uint32_t text[120];

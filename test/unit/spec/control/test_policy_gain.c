@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What policies bring in a made-up world whose times are known: tokens a second by how good the draft model is and what
- * a verification takes. Ours is no worse than the best of the others anywhere, also together with retrieval; under the
- * control a useful model stays, and one that is useless or too slow costs next to nothing. No clock is read. */
+/* Tokens a second of policies in a made-up world whose times are known, by how good the draft model is and what a
+ * verification takes. Ours is no worse than the best of the others anywhere, also together with retrieval. Under the
+ * control a useful model stays, and a useless or slow one costs next to nothing. No clock is read. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -23,20 +23,20 @@ static DraftReport report;
 enum {
     N_NEW = 2500,
     N_WORLDS = 4,
-    USELESS = N_WORLDS, /* one world more */
+    USELESS = N_WORLDS, /* a further world */
     N_TARGETS = 4
 };
 
 static const float pass_ms = 12, pass_row_ms = 0.25F;
-/* Of the target's distributions, and of the draft's noise beside them: the draft's first choice is right in 0.5, 0.7,
- * 0.8 and 0.9 of all places. */
+/* Sureness of the target's distributions, and noise of the draft's: the draft's first choice is right in 0.5, 0.7, 0.8
+ * and 0.9 of all places. */
 static const struct {
     float sureness, noise;
 } worlds[N_WORLDS + 1] = { { 2, 0.8F }, { 4, 1 }, { 8, 1 }, { 20, 1 }, [USELESS] = { 3, 60 } };
 static const float plains[N_TARGETS] = { 61, 300, 1000, 3200 };
 static const StepCompany alone = { 0, 0 };
 
-/* A 1.5b at 8 bits on a machine with AMX: what rows took there, beside a plain step. */
+/* Times of rows beside a plain step, from a 1.5b model at 8 bits on a machine with AMX. */
 static float rows_ms(uint32_t rows) {
     static const float at[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64 },
                        ms[] = { 0, 0.9F, 4.4F, 5.5F, 9.8F, 16.8F, 21, 33.4F, 42.8F, 74.6F, 95.6F };
@@ -51,14 +51,14 @@ typedef struct Run {
     SimModel sim;
     uint32_t sources;
     int policy;
-    float plain_ms, model_factor; /* the model takes so much longer than it should */
+    float plain_ms, model_factor; /* factor by which the model takes longer than it should */
     bool is_controlled;
     uint32_t n_steps, n_with_model;
-    double ms, worst; /* the latter: of 64 tokens, over plain ones */
+    double ms, worst; /* worst: time of 64 tokens over that of plain ones */
     uint32_t text[N_NEW + DRAFT_ROWS_MAX + 2];
 } Run;
 
-/* The text's way through a tree; returns how many rows it takes. */
+/* Follows the text through a tree; returns how many rows the text takes. */
 static uint32_t verify(Run *run, Speculator *speculator, const DraftTree *tree, uint32_t n) {
     uint32_t accepted[DRAFT_ROWS_MAX], n_accepted = 0;
     int row = 0;
@@ -76,7 +76,7 @@ static uint32_t verify(Run *run, Speculator *speculator, const DraftTree *tree, 
     return n_accepted;
 }
 
-/* A step as engine/draft/drafting makes it, with times as the world has them. */
+/* Makes a step as engine/draft/drafting does, with the world's times. */
 static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *control, ModelControl *model, uint32_t n) {
     static const ModelBudget everything = { .ms = INFINITY };
     float all_ms[DRAFT_ROWS_MAX], model_ms, ms;
@@ -158,7 +158,7 @@ static double speed(Run *run, uint32_t world) {
         for (uint32_t i = 0; i < n_tokens; i++)
             ends[n + i] = before + (run->ms - before) * (i + 1) / n_tokens;
         n += n_tokens;
-        if (n > 200) { /* the first ones measure */
+        if (n > 200) { /* the first steps measure */
             const double ratio = (ends[n - 1] - ends[n - 65]) / 64 / (double)run->plain_ms;
 
             run->worst = ratio > run->worst ? ratio : run->worst;
@@ -198,7 +198,7 @@ static void test_policy_gain_baselines(void **state) {
     assert_true(pow(product, 1.0 / (N_TARGETS * N_WORLDS)) > 1.5);
 }
 
-/* The text repeats itself here and there: both together are no worse than either. */
+/* The text repeats itself here and there: model and retrieval together are no worse than either. */
 static void test_policy_gain_together(void **state) {
     const uint32_t retrieval = SPECULATION_AUTO & ~(1u << SPECULATION_MODEL);
     static Run run;
@@ -238,8 +238,8 @@ static void test_policy_gain_controlled(void **state) {
         }
 }
 
-/* It is nearly never right, though it says that it is (where a step takes long enough, what it says is still worth its
- * time, now that it is known how often it is right); or a pass takes a plain step, though it says otherwise. */
+/* A model that is nearly never right, though it claims to be, or a pass that takes a plain step, though it claims less.
+ * Where a step takes long enough, even the first is worth its time once its rate is known. */
 static void test_policy_gain_useless(void **state) {
     static Run run;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Growth of a draft tree: every node recomputed from all that could be, the optimum of tokens a time against all
- * trees. */
+/* Growth of a draft tree: every node is recomputed from everything possible, and the tokens per time are compared with
+ * those of all trees. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -170,8 +170,8 @@ static int falling(const void *a, const void *b) {
     return (*x < *y) - (*x > *y);
 }
 
-/* Nodes are those with the highest reach of all, within rounding of sums in another order; each once, with its
- * credits. */
+/* The nodes are those with the highest reach of all, within rounding of sums in another order; each comes once, with
+ * its credits. */
 static void check_tree(const Case *c, const DraftTree *tree, uint32_t depth) {
     static float sorted[ALL_MAX];
 
@@ -198,7 +198,7 @@ static void check_tree(const Case *c, const DraftTree *tree, uint32_t depth) {
     }
 }
 
-/* With rows for nothing the tree is as large as it may be. */
+/* If rows cost nothing, the tree is as large as it may be. */
 static void test_draft_growth_best_first(void **state) {
     float ms[DRAFT_ROWS_MAX];
 
@@ -225,7 +225,7 @@ static void test_draft_growth_best_first(void **state) {
     }
 }
 
-/* All sources' credits of a node are those that proposed it. */
+/* A node's credits name exactly the sources that proposed it. */
 static void test_draft_growth_merge(void **state) {
     float ms[DRAFT_ROWS_MAX];
 
@@ -253,7 +253,7 @@ static void test_draft_growth_merge(void **state) {
     }
 }
 
-/* The best ratio of all trees that are closed under parents, by trying every set of nodes. */
+/* Finds the best ratio of all trees that are closed under parents, by trying every set of nodes. */
 static double best_ratio(const float *ms, uint32_t cap) {
     double best = 1 / (double)ms[0];
 
@@ -348,8 +348,8 @@ static DraftCursor sure_follow(const void *drafter, DraftCursor at, uint32_t tok
     return at;
 }
 
-/* Seven choices of which nothing is known beside one that is nearly always right: it stays so, and the tree is a long
- * chain where rows have a price. */
+/* Seven choices of which nothing is known beside one that is nearly always right. That one stays so, and the tree is a
+ * long chain where rows have a price. */
 static void test_draft_growth_sure(void **state) {
     static const DrafterOps ops = {
         .prior = sure_prior, .root = dice_root, .choices = sure_choices, .follow = sure_follow
@@ -374,7 +374,7 @@ static void test_draft_growth_sure(void **state) {
     }
 }
 
-/* All nodes that there are, one behind the other, each the best of its siblings. */
+/* A chain has all nodes one behind the other, each the best of its siblings. */
 static void test_draft_growth_chain(void **state) {
     float ms[DRAFT_ROWS_MAX];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every policy against its published rule, which is written down here once more without the policy's own means: no
- * passes, no cache, no cost of its own. Limits of a step hold for all of them; what they learn from verifications. */
+/* Every policy against its published rule, which is written here once more without the policy's own means: no passes,
+ * no cache, no cost of its own. Also the limits of a step, and what policies learn from verifications. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -104,7 +104,7 @@ static uint32_t last_of(const Case *c, int at) {
     return at < 0 ? c->last : nodes[at].token;
 }
 
-/* The tree has the nodes that are in, each by its path, and no other. */
+/* Checks that the tree has the nodes that are in, each by its path, and no other. */
 static void check(const Case *c) {
     int places[DRAFT_NODES_MAX];
     uint32_t n = 0;
@@ -182,7 +182,7 @@ static int by_reach(const void *a, const void *b) {
     return nodes[i].reach > nodes[k].reach ? -1 : nodes[i].reach < nodes[k].reach ? 1 : (i > k) - (i < k);
 }
 
-/* Puts the best of the nodes that `in` says in, others out; returns the sum of their reach. */
+/* Puts the best of the nodes of `in` in, and the others out; returns the sum of their reach. */
 static float keep_best(uint32_t from, uint32_t budget, bool only_in) {
     static uint32_t order[NODES_MAX];
     uint32_t n = 0;
@@ -251,7 +251,7 @@ static void test_draft_policy_opt_tree(void **state) {
     assert_true(depths[10] && depths[1] + depths[2] + depths[3]);
 }
 
-/* The branch of the largest reach next, side branches from 0.1 on, until the trunk is below alpha. */
+/* Extends the branch of the largest reach, side branches from 0.1 on, until the trunk is below alpha. */
 static void edgellm(const Case *c, float alpha) {
     int trunk = -1;
     bool root_is_expanded = false;
@@ -298,7 +298,7 @@ static void test_draft_policy_edgellm(void **state) {
     assert_true(n_wide > 10);
 }
 
-/* Eq. 5 and 6, the frontier's best nodes as one item up to any number. */
+/* Follows Eq. 5 and 6, with the frontier's best nodes as one item of any number. */
 static uint32_t lever(const Case *c, float reliability) {
     uint32_t n_in = 0, n_passes = 1;
     double gain = 1, draft_ms = (double)c->sim.pass_ms;
@@ -309,7 +309,7 @@ static uint32_t lever(const Case *c, float reliability) {
         double sum = 0, best_ratio = 0;
         const double own = gain / ((double)c->ms[n_in] + draft_ms);
 
-        for (; at < (int)n_nodes; at++) { /* whatever came in last is expanded */
+        for (; at < (int)n_nodes; at++) { /* the last nodes that came in are expanded */
             DraftModelTops tops;
 
             if (at >= 0 && (!nodes[at].is_in || nodes[at].is_expanded))

@@ -123,7 +123,7 @@ static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *contr
     return n_accepted + 1;
 }
 
-/* Tokens a second. */
+/* Returns tokens a second. */
 static double speed(Run *run, uint32_t world) {
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     static double ends[N_NEW + DRAFT_ROWS_MAX + 2];

@@ -50,7 +50,7 @@ static void remove_file(void *arg, const char *path) {
 void draft_db_fixture_deinit(DraftDbFixture *fixture) {
     draft_db_fixture_close(fixture);
     each_file(fixture, remove_file, NULL);
-    (void)umount(fixture->folder); /* of a test that has failed */
+    (void)umount(fixture->folder); /* left by a test that has failed */
     (void)rmdir(fixture->folder);
     assert(!rmdir(fixture->top));
 }
@@ -174,8 +174,8 @@ static void search_file(void *arg, const char *path) {
     _cleanup_(freep) char *data = NULL;
     size_t len_bytes;
 
-    /* Opening a file of an SQLite connection in this process and closing it drops the connection's locks: the tests
-     * that search have no second one. */
+    /* Opening and closing a file of this process's SQLite connection drops the connection's locks: the tests that
+     * search have no second connection. */
     if (!file_slurp(path, 1u << 30, &data, &len_bytes, NULL) &&
         memmem(data, len_bytes, search->bytes, search->len_bytes))
         search->found = true;

@@ -38,7 +38,7 @@ static uint32_t naive_find(const Naive *naive, uint64_t key) {
     return i;
 }
 
-/* The key is the newest afterwards; its value before, 0 when it was not there. */
+/* Puts a key, which is the newest afterwards. Returns its earlier value, or 0 if it was not there. */
 static uint32_t naive_put(Naive *naive, uint64_t key, uint32_t value) {
     uint32_t at = naive_find(naive, key), old = at < naive->n ? naive->values[at] : 0;
 

@@ -215,11 +215,10 @@ const Setting config_settings[] = {
     CHOICE("sampling-defaults", sampling_defaults, LIVE, "model", sampling_choices,
            "how tokens are chosen where a request does not say: model (as the model's file or its family asks for), or "
            "greedy (the likeliest one)"),
-    SOURCES(
-        "speculation", speculation, LIVE, "auto",
-        "several tokens a step, from drafts that are verified; where they come from: auto, off, or some of lookup, "
-        "sam, history, calibration, table, reuse, model with commas between; requests may ask for others, and the "
-        "output is the same"),
+    SOURCES("speculation", speculation, LIVE, "auto",
+            "several tokens a step, from drafts that are verified; where they come from: auto, off, or some of lookup, "
+            "sam, history, calibration, table, reuse, model with commas between; requests may ask for others, and the "
+            "output is the same"),
     SWITCH("draftdb", draft_db, RESTART, "yes",
            "keep what finished requests have answered, on disk, for drafts of the same user's later ones"),
     PATH("draftdb-dir", draft_db_dir, NULL, "folder of that database, its own"),

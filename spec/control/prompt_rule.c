@@ -4,7 +4,7 @@
 static const float kept = 0.8F;       /* share of the sums that each ended generation keeps */
 static const float prior_rate = 0.1F; /* tokens brought per token of output, where nothing is known */
 static const float prior_output = 60; /* weight of the prior in tokens: a few answers outweigh it */
-/* tokens more by a draft model whose passes take no time: its first choice is nearly the target\'s */
+/* Tokens that a draft model brings per token of output, if its passes take no time. */
 static const float model_rate = 0.5F;
 static const float model_passes = 2; /* passes per token that a draft model brings: one for the token, one in vain */
 static const float expected_first = 128;   /* tokens expected of an answer before any has ended */

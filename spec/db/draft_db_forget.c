@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Forgetting leaves no byte in the files, and needs no room. The usual way is a transaction, then a file that is
- * written anew. Both go through SQLite's log, which grows, so they fail on a full disk. There, what is to stay is made in
- * memory, the log is deleted, and the file is overwritten in place. A process that ends in between leaves a damaged
+ * written anew. Both go through SQLite's log, which grows, so they fail on a full disk. There, what is to stay is made
+ * in memory, the log is deleted, and the file is overwritten in place. A process that ends in between leaves a damaged
  * database, which the next start sets aside: this is why it is not the usual way.
  */
 #define _GNU_SOURCE

@@ -481,7 +481,7 @@ static uint32_t sample(uint32_t before, uint32_t position) {
     return token;
 }
 
-/* One draw for each level, then down to the child that has the token: pairs of neighbours are as often as they should
+/* Draws once for each level, then down to the child that has the token: pairs of neighbours are as often as they should
  * be. */
 static void test_speculator_sampled(void **state) {
     _cleanup_(speculator_freep) Speculator *speculator = NULL;

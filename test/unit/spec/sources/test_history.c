@@ -225,7 +225,7 @@ static void check_order(History *history, const uint32_t *tokens, uint32_t n) {
     assert_int_equal(choices[0].token, tokens[0]);
 }
 
-/* Of tokens that came equally often the latest is first; young ones come before old ones. */
+/* The latest of tokens that came equally often is first; young ones come before old ones. */
 static void test_history_latest(void **state) {
     _cleanup_(history_freep) History *history = NULL;
 

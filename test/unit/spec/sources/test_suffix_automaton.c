@@ -153,7 +153,7 @@ static void test_suffix_automaton_borders(void **state) {
     }
 }
 
-/* The same beginning as many texts of their own takes no room but the tokens'. */
+/* A beginning that is repeated as many texts of their own takes no room but the tokens'. */
 static void test_suffix_automaton_known(void **state) {
     _cleanup_(suffix_automaton_freep) SuffixAutomaton *automaton = NULL;
     static uint32_t text[20000];

@@ -235,7 +235,7 @@ static void test_draft_rounds_whole(void **state) {
             while (limits.nodes_max && c.ms[limits.nodes_max] - c.ms[0] > left)
                 limits.nodes_max--;
         }
-        /* Of what the model has computed this is the best tree, with the model's time counted in full. */
+        /* This is the best tree of what the model has computed, with the model's time counted in full. */
         costs = c.rounds.costs;
         costs.more_ms = c.rounds.lab ? 0 : c.report.spent_ms;
         draft_growth(&again, c.last, c.rounds.sources, limits, costs, c.rounds.chain);

@@ -4,7 +4,9 @@
 #ifndef COORDGEN_SPEC_DRAFT_DB_AGE_H
 #define COORDGEN_SPEC_DRAFT_DB_AGE_H
 
-#include "spec/db/draft_db.h"
+#include "base/err.h"
+#include "spec/db/draft_clock.h"
+#include "spec/db/draft_db_types.h"
 
 typedef struct DraftDbMoment {
     int64_t date_s;    /* date of a document that is stored now */

@@ -16,20 +16,21 @@
 #include <unistd.h>
 
 #include "base/files/file_io.h"
+#include "spec/db/draft_db.h"
 #include "spec/db/draft_db_private.h"
 
 static int forget_rows(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
+    _cleanup_(draft_db_sql_undo) DraftDbFile *open = NULL;
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     uint64_t n_documents;
     int r;
 
     r = draft_db_file_begin(&open, &db->file, err);
     if (!r)
-        r = draft_db_file_prepare(&db->file, &query,
-                                  "DELETE FROM document WHERE (?1 IS NULL OR uid = ?1) AND"
-                                  " (?2 IS NULL OR tokenizer = ?2) AND (?3 IS NULL OR time < ?3)",
-                                  err);
+        r = draft_db_sql_prepare(&db->file, &query,
+                                 "DELETE FROM document WHERE (?1 IS NULL OR uid = ?1) AND"
+                                 " (?2 IS NULL OR tokenizer = ?2) AND (?3 IS NULL OR time < ?3)",
+                                 err);
     if (r)
         return r;
     if (what->uid)
@@ -38,13 +39,13 @@ static int forget_rows(DraftDb *db, const DraftDbForget *what, uint64_t *n_docum
         sqlite3_bind_blob(query, 2, what->tokenizer, DRAFT_DB_TOKENIZER_BYTES, SQLITE_STATIC);
     if (what->before_s)
         sqlite3_bind_int64(query, 3, *what->before_s > INT64_MAX ? INT64_MAX : (int64_t)*what->before_s);
-    r = draft_db_file_step(&db->file, query, NULL, err);
+    r = draft_db_sql_step(&db->file, query, NULL, err);
     n_documents = (uint64_t)sqlite3_changes64(db->file.sql);
     sqlite3_reset(query);
     if (!r)
-        r = draft_db_file_run(&db->file, "DELETE FROM app WHERE NOT documents AND NOT frozen", err);
+        r = draft_db_sql_run(&db->file, "DELETE FROM app WHERE NOT documents AND NOT frozen", err);
     if (!r)
-        r = draft_db_file_commit(&db->file, err);
+        r = draft_db_sql_commit(&db->file, err);
     if (!r)
         *n_documentsp += n_documents;
     return r;
@@ -53,9 +54,9 @@ static int forget_rows(DraftDb *db, const DraftDbForget *what, uint64_t *n_docum
 /* Writes the file anew from the rows that are left; in memory first. secure_delete is not enough: when SQLite balances
  * its tree, copies of rows stay in the gaps of pages, and are no rows any more when the originals are deleted. */
 static int rewrite(DraftDb *db, ErrText *err) {
-    int r = draft_db_file_run(&db->file, "VACUUM", err);
+    int r = draft_db_sql_run(&db->file, "VACUUM", err);
 
-    return r ? r : draft_db_file_checkpoint(&db->file, err);
+    return r ? r : draft_db_sql_checkpoint(&db->file, err);
 }
 
 /* --- without room ------------------------------------------------------------------------------------------------- */
@@ -85,12 +86,12 @@ static int image_take(Image *image, DraftDb *db, ErrText *err) {
     backup = sqlite3_backup_init(image->db.file.sql, "main", db->file.sql, "main");
     if (backup)
         (void)sqlite3_backup_step(backup, -1);
-    return draft_db_file_result(&db->file, backup ? sqlite3_backup_finish(backup) : SQLITE_NOMEM, err);
+    return draft_db_sql_result(&db->file, backup ? sqlite3_backup_finish(backup) : SQLITE_NOMEM, err);
 }
 
 /* Makes the bytes of the file. What VACUUM needs is in memory: a folder for all is no place for it. */
 static int image_pack(Image *image, ErrText *err) {
-    int r = draft_db_file_run(&image->db.file, "PRAGMA temp_store = MEMORY; VACUUM", err);
+    int r = draft_db_sql_run(&image->db.file, "PRAGMA temp_store = MEMORY; VACUUM", err);
 
     if (r)
         return r;

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_SPEC_DRAFT_DB_SCHEMA_H
 #define COORDGEN_SPEC_DRAFT_DB_SCHEMA_H
 
-#include "spec/db/draft_db_file.h"
+#include "spec/db/draft_db_sql.h"
 
 int draft_db_schema_make(DraftDbFile *file, ErrText *err);
 /* Brings the file up from form 1 in one transaction; the file has today's form only if this returns 0. */

@@ -10,6 +10,7 @@
 #include "base/files/file_io.h"
 #include "spec/db/draft_db_blob.h"
 #include "spec/db/draft_db_private.h"
+#include "spec/db/draft_db_rows.h"
 
 /* An export, version 1; all numbers little-endian:
  *   8 bytes   "CGDRAFT" and the version as a byte
@@ -81,7 +82,7 @@ static int export_document(ExportFile *file, DraftDbDocument document, ErrText *
     int r;
 
     document.uid = UINT32_MAX;
-    draft_db_owner(&document, owner);
+    draft_db_rows_owner(&document, owner);
     r = draft_db_blob_encode(document.tokens, document.n_tokens, owner, sizeof(owner), &blob, &blob_bytes);
     if (r)
         return err_set(err, err_fold(r), "out of memory for a document");
@@ -104,7 +105,7 @@ static int export_documents(DraftDb *db, uint32_t uid, ExportFile *file, ErrText
         bool found = false;
         int r;
 
-        r = draft_db_next(db, uid, NULL, false, id, &row, &found, err);
+        r = draft_db_rows_next(db, uid, NULL, false, id, &row, &found, err);
         if (!r && found && !row.damaged)
             r = export_document(file, row.document, err);
         if (r || !found)
@@ -198,7 +199,7 @@ static int import_document(const uint8_t **atp, const uint8_t *end, uint64_t num
     at += EXPORT_HEAD_BYTES;
     if (blob_bytes > (size_t)(end - at) || document->time_s > INT64_MAX)
         return import_bad(number, err);
-    draft_db_owner(document, owner);
+    draft_db_rows_owner(document, owner);
     r = draft_db_blob_decode(at, blob_bytes, owner, sizeof(owner), tokensp, &n_tokens);
     if (r < 0)
         return err_set(err, r, "out of memory for a document");
@@ -237,7 +238,7 @@ static int import_documents(DraftDb *db, uint32_t uid, const uint8_t *data, size
             imported->n_expired++;
             continue;
         }
-        r = draft_db_insert(db, &document, moment->ran_s - (int64_t)age_s, &id, err);
+        r = draft_db_rows_insert(db, &document, moment->ran_s - (int64_t)age_s, &id, err);
         if (r)
             return r;
         if (!imported->n_documents++)
@@ -250,21 +251,21 @@ static int import_documents(DraftDb *db, uint32_t uid, const uint8_t *data, size
 
 static int import_data(DraftDb *db, uint32_t uid, const uint8_t *data, size_t len_bytes, const DraftClockReading *now,
                        DraftDbImported *imported, ErrText *err) {
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
+    _cleanup_(draft_db_sql_undo) DraftDbFile *open = NULL;
     DraftDbMoment moment = { 0 };
     int64_t first_new = INT64_MAX;
     int r;
 
     r = draft_db_file_begin(&open, &db->file, err);
     if (!r)
-        r = draft_db_may_add(db, uid, err);
+        r = draft_db_rows_may_add(db, uid, err);
     if (!r)
         r = draft_db_age_advance(db, now, &moment, err);
     if (!r)
         r = import_documents(db, uid, data, len_bytes, &moment, &first_new, imported, err);
     if (!r)
-        r = draft_db_trim(db, &moment, &uid, first_new, err);
-    return r ? r : draft_db_file_commit(&db->file, err);
+        r = draft_db_rows_trim(db, &moment, &uid, first_new, err);
+    return r ? r : draft_db_sql_commit(&db->file, err);
 }
 
 /**

@@ -3,7 +3,9 @@
 #ifndef COORDGEN_SPEC_DRAFT_DB_TRANSFER_H
 #define COORDGEN_SPEC_DRAFT_DB_TRANSFER_H
 
-#include "spec/db/draft_db.h"
+#include "base/err.h"
+#include "spec/db/draft_clock.h"
+#include "spec/db/draft_db_types.h"
 
 #define DRAFT_DB_EXPORT_BYTES_MAX (1u << 30) /* longest export that is written or read */
 

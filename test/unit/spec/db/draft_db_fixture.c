@@ -17,6 +17,7 @@
 #include "base/files/file_io.h"
 #include "spec/db/draft_db_blob.h"
 #include "spec/db/draft_db_private.h"
+#include "spec/db/draft_db_rows.h"
 
 const uint8_t draft_db_fixture_tokenizer[DRAFT_DB_TOKENIZER_BYTES] = "one table of tokens, its sha256";
 
@@ -121,7 +122,7 @@ void draft_db_fixture_mark(const DraftDbFixture *fixture, uint32_t uid, uint32_t
     size_t blob_bytes;
     int r;
 
-    draft_db_owner(&document, owner);
+    draft_db_rows_owner(&document, owner);
     r = draft_db_blob_encode(tokens, n, owner, sizeof(owner), &blob, &blob_bytes);
     assert(!r);
     memcpy(mark, blob + 10, DRAFT_DB_FIXTURE_MARK_BYTES);

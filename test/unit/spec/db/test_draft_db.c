@@ -337,7 +337,7 @@ static void test_draft_db_forget_bytes(void **state) {
 
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     /* Waits for the disk are off here; the files' content is the same. */
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
     for (uint32_t i = 0; i < N; i++) {
         sizes[i] = n_tokens[draw(&random, ARRAY_LEN(n_tokens))];
         draft_db_fixture_mark(fixture, 1 + i % 3 % 2, i, sizes[i], marks[i]);
@@ -348,7 +348,7 @@ static void test_draft_db_forget_bytes(void **state) {
     assert_int_equal(n_held, N / 100);
     for (uint32_t i = 0; i < N / 2; i++) {
         snprintf(statement, sizeof(statement), "DELETE FROM document WHERE id = %u", 1 + draw(&random, N));
-        assert_int_equal(draft_db_file_run(&fixture->db->file, statement, &fixture->err), 0);
+        assert_int_equal(draft_db_sql_run(&fixture->db->file, statement, &fixture->err), 0);
     }
 
     assert_int_equal(draft_db_forget(fixture->db, &what, &n, &fixture->err), 0);

@@ -47,7 +47,7 @@ static void expire(DraftDbFixture *fixture) {
 static void open_it(DraftDbFixture *fixture) {
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     /* Waits for the disk are off here. */
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
 }
 
 /* Lets the service run for that long, with a look every two hours. */
@@ -238,7 +238,7 @@ static void test_draft_db_age_damaged_clock(void **state) {
                  columns[i / ARRAY_LEN(values)], values[i % ARRAY_LEN(values)], i % 3 ? "1" : "-5",
                  values[i % ARRAY_LEN(values)], values[(i + 1) % ARRAY_LEN(values)],
                  values[(i + 2) % ARRAY_LEN(values)]);
-        r = draft_db_file_run(&fixture->db->file, statement, &fixture->err);
+        r = draft_db_sql_run(&fixture->db->file, statement, &fixture->err);
         assert_int_equal(r, 0);
         r = draft_db_fixture_open(fixture);
         assert_int_equal(r & ~DRAFT_DB_E_SET_ASIDE, 0);

@@ -80,8 +80,8 @@ static void test_draft_db_damage_pages(void **state) {
             assert_int_equal(r, 0);
             /* SQLite keeps the pages that it has read; a write by another connection makes it look again. */
             assert_int_equal(draft_db_fixture_add(fixture, 4, 1000, 10), 0);
-            assert_int_equal(draft_db_file_checkpoint(&fixture->db->file, &fixture->err), 0);
-            assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA shrink_memory", &fixture->err), 0);
+            assert_int_equal(draft_db_sql_checkpoint(&fixture->db->file, &fixture->err), 0);
+            assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA shrink_memory", &fixture->err), 0);
             write_file(fixture->path, damaged, len_bytes);
         }
         for (uint32_t uid = 0; uid < 3; uid++) {
@@ -121,7 +121,7 @@ static void test_draft_db_damage_set_aside(void **state) {
 
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     assert_int_equal(draft_db_fixture_add(fixture, 1, 10, 5), 0);
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA user_version = 99", &fixture->err), 0);
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA user_version = 99", &fixture->err), 0);
     assert_int_equal(draft_db_fixture_open(fixture), DRAFT_DB_E_SET_ASIDE);
     assert_non_null(strstr(fixture->err.text, "drafts.db.corrupt-1"));
     assert_non_null(strstr(fixture->err.text, "version"));
@@ -132,10 +132,10 @@ static void test_draft_db_damage_set_aside(void **state) {
     write_file(fixture->path, garbage, sizeof(garbage));
     assert_int_equal(draft_db_fixture_open(fixture), DRAFT_DB_E_SET_ASIDE);
     assert_int_equal(draft_db_fixture_add(fixture, 1, 12, 5), 0);
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "DROP TRIGGER document_added", &fixture->err), 0);
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "DROP TRIGGER document_added", &fixture->err), 0);
     assert_int_equal(draft_db_fixture_open(fixture), DRAFT_DB_E_SET_ASIDE);
     assert_int_equal(draft_db_fixture_add(fixture, 1, 13, 5), 0);
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "UPDATE app SET bytes = 1", &fixture->err), 0);
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "UPDATE app SET bytes = 1", &fixture->err), 0);
     assert_int_equal(draft_db_fixture_open(fixture), DRAFT_DB_E_SET_ASIDE);
     assert_true(there(fixture, ".corrupt-1") && there(fixture, ".corrupt-2"));
     assert_false(there(fixture, ".corrupt-3"));
@@ -184,14 +184,14 @@ static void test_draft_db_damage_rows(void **state) {
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     for (uint32_t i = 0; i < 8; i++)
         assert_int_equal(draft_db_fixture_add(fixture, 1, i, 50), 0);
-    assert_int_equal(draft_db_file_run(&fixture->db->file,
-                                       "UPDATE document SET uid = 2 WHERE id = 2;"
-                                       "UPDATE document SET n_prompt = n_prompt + 1 WHERE id = 3;"
-                                       "UPDATE document SET time = -1 WHERE id = 4;"
-                                       "UPDATE document SET blob = zeroblob(5000000) WHERE id = 5;"
-                                       "UPDATE document SET n_tokens = 49 WHERE id = 6;"
-                                       "UPDATE document SET blob = 'text' WHERE id = 7;",
-                                       &fixture->err),
+    assert_int_equal(draft_db_sql_run(&fixture->db->file,
+                                      "UPDATE document SET uid = 2 WHERE id = 2;"
+                                      "UPDATE document SET n_prompt = n_prompt + 1 WHERE id = 3;"
+                                      "UPDATE document SET time = -1 WHERE id = 4;"
+                                      "UPDATE document SET blob = zeroblob(5000000) WHERE id = 5;"
+                                      "UPDATE document SET n_tokens = 49 WHERE id = 6;"
+                                      "UPDATE document SET blob = 'text' WHERE id = 7;",
+                                      &fixture->err),
                      0);
     assert_int_equal(draft_db_each(fixture->db, 2, draft_db_fixture_tokenizer, UINT64_MAX, draft_db_fixture_whole, &uid,
                                    &read, &fixture->err),
@@ -292,7 +292,7 @@ static void test_draft_db_damage_cut_in_use(void **state) {
         assert_int_equal(there(fixture, suffixes[i]), i < 2);
         if (i < 2)
             assert_int_equal(truncate(path, 0), 0);
-        assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA shrink_memory", &fixture->err), 0);
+        assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA shrink_memory", &fixture->err), 0);
         for (uint32_t k = 0; k < 50; k++) {
             DraftDbRead read;
             uint32_t uid = 1;

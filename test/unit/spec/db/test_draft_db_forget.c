@@ -103,7 +103,7 @@ static void test_draft_db_forget_full_disk(void **state) {
         n = add_all(fixture);
         assert_in_range(n, 6, N);
         if (i == 2)
-            assert_int_equal(draft_db_file_checkpoint(&fixture->db->file, &fixture->err), 0);
+            assert_int_equal(draft_db_sql_checkpoint(&fixture->db->file, &fixture->err), 0);
         draft_db_fixture_fill_disk(fixture);
         forget_in_turns(fixture, n);
         unmounted(fixture);

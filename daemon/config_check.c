@@ -19,7 +19,7 @@
 #include "daemon/server.h"
 #include "daemon/service.h"
 #include "model/model_dir.h"
-#include "spec/db/draft_db.h"
+#include "spec/db/draft_db_file.h"
 
 /* Texts of modules begin with the value; the setting's name comes before. */
 static int named(ErrText *err, const char *name) {
@@ -77,7 +77,7 @@ static void warn_of_folders(const Config *config) {
         log_warn(TOPIC_DAEMON, "%s: which model drafts for which cannot be stored", err.text);
     if (is_wanted && check_made_folder("draftdb-dir", config->draft_db_dir, &err))
         log_warn(TOPIC_DAEMON, "%s: nothing is stored for later drafts", err.text);
-    else if (is_wanted && !access(config->draft_db_dir, F_OK) && draft_db_check_folder(config->draft_db_dir, &err))
+    else if (is_wanted && !access(config->draft_db_dir, F_OK) && draft_db_file_check_folder(config->draft_db_dir, &err))
         log_warn(TOPIC_DAEMON, "draftdb-dir: %s: nothing is stored for later drafts", err.text);
 }
 

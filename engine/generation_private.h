@@ -26,6 +26,8 @@ struct Generation {
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;
+    DraftReport *report; /* the options', or own_report */
+    DraftReport own_report;
     uint32_t n_undivided;       /* its last steps without rows of background prompts; counted for other classes */
     double idle_rows;           /* of its decoding steps, its share of what the device computed beside their rows */
     RepetitionCheck repetition; /* of the output, where the options want that */

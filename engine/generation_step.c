@@ -112,7 +112,7 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     generation->usage.n_accepted_tokens += n - 1;
     if (n < span->n_kept)
         sequence_rewind(generation->sequence, before + n);
-    drafting->report.head_ns += span->head_ns;
+    drafting->report->head_ns += span->head_ns;
     drafting_learn(drafting, token_before(generation, n_text - 1), n);
     return r;
 }
@@ -127,7 +127,7 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
     if (prefill) {
         generation->usage.n_prefilled_tokens += (uint32_t)span->n;
         if (span->take)
-            generation->drafting->report.prompt_head_ns += span->head_ns;
+            generation->report->prompt_head_ns += span->head_ns;
         if (generation->drafting)
             drafting_read_prompt(generation->drafting, generation->tokens.ids, sequence_n_tokens(generation->sequence));
         if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
@@ -139,6 +139,8 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
     generation->usage.n_steps += !prefill;
     if (!prefill && span->take)
         return take_picked(turn, span);
+    generation->report->n_steps += !prefill;
+    generation->report->n_rows += !prefill;
     token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
                          generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
     if (generation->options.on_logits)
@@ -283,7 +285,7 @@ static void cut_to_chains(GenerationStep *step) {
 
         if (!drafting || step->prefill[i])
             continue;
-        drafting->options.chains = true;
+        drafting->chains = true;
         draft_share_chain(&drafting->tree);
     }
     place_drafts(step);
@@ -420,9 +422,12 @@ static void count_time(const GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
 
-        if (!step->prefill[i])
-            generation->idle_rows += (double)step->spans[i].n * idle;
         *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns - load_ns;
+        if (!step->prefill[i]) {
+            generation->idle_rows += (double)step->spans[i].n * idle;
+            generation->report->n_rows_idle = (uint64_t)(generation->idle_rows + 0.5);
+            generation->report->step_ns = generation->usage.decode_ns;
+        }
         generation->usage.load_ns += load_ns;
         generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;

@@ -47,7 +47,7 @@ static uint32_t keep(const Drafting *drafting, const float *scores, uint32_t thr
     const bool always = drafting->options.pruning == GENERATION_PRUNING_ALWAYS;
     const DraftTree *tree = &drafting->tree;
     const DraftCosts costs = always ? (DraftCosts){ 0 } : drafting_costs(drafting, drafting->company);
-    const float chosen = drafting->options.pruning_threshold;
+    const float chosen = drafting->lab->pruning_threshold;
     const PruningRule rule = draft_pruning_rule(chosen < 0 ? chosen : exit_thresholds[threshold]);
     uint32_t n = tree_pruning(tree, scores, &rule, costs, rows);
 
@@ -164,7 +164,7 @@ static void count_lost(Drafting *drafting) {
 
 void draft_pruning_end(Drafting *drafting) {
     DraftPruning *pruning = &drafting->pruning;
-    GenerationReport *report = &drafting->report;
+    DraftReport *report = drafting->report;
 
     if (!pruning->was_asked)
         return;
@@ -172,10 +172,9 @@ void draft_pruning_end(Drafting *drafting) {
     report->n_exit_trials += pruning->choice == EXIT_TRIAL;
     if (pruning->choice == EXIT_TRIAL && drafting->options.pruning == GENERATION_PRUNING_CONTROLLED)
         count_lost(drafting);
-    if (drafting->options.pruning == GENERATION_PRUNING_WATCHED && drafting->options.on_watched)
-        drafting->options.on_watched(
-            drafting->options.on_watched_arg,
-            &(GenerationWatched){ &drafting->tree, pruning->row_shares, drafting->path, drafting->n_path });
+    if (drafting->options.pruning == GENERATION_PRUNING_WATCHED && drafting->lab->on_watched)
+        drafting->lab->on_watched(drafting->lab->on_watched_arg, &(SpecWatched){ &drafting->tree, pruning->row_shares,
+                                                                                 drafting->path, drafting->n_path });
     if (!pruning->n_drafted)
         return;
     report->n_exit_steps++;

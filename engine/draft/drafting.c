@@ -20,22 +20,21 @@ enum {
 /* For trees that are not weighed against their time: every row takes the same. */
 static const float free_rows[DRAFT_ROWS_MAX] = { [0 ... DRAFT_ROWS_MAX - 1] = 1 };
 
-static PromptRuleChoice choose_prompt(const Drafting *drafting, const SpeculationUser *user, uint32_t prompt_rows,
-                                      uint32_t output_max) {
+static PromptRuleChoice choose_prompt(const Drafting *drafting, const SpeculationUser *user, const DraftingText *text) {
     static const PromptRule nothing_known;
     const SpeculationMemory *memory = &drafting->engine->speculation;
     const PromptRuleCase it = {
-        .prompt_rows = prompt_rows,
-        .output_max = output_max,
+        .prompt_rows = text->prompt_rows,
+        .output_max = text->output_max,
         .row_ms = memory->prompt_row_ms,
         .token_ms = memory->token_ms,
     };
 
     if (!(speculator_sources(drafting->speculator) & TABLE_SOURCES))
         return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
-    if (drafting->options.no_prompt)
+    if (drafting->lab->no_prompt)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_DECLINED };
-    if (drafting->options.always)
+    if (drafting->lab->always)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
     return prompt_rule_choose(user ? &user->prompt : &nothing_known, &it);
 }
@@ -68,7 +67,7 @@ static PromptRuleChoice choose_model(const Drafting *drafting, const Speculation
 
     if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))
         return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
-    if (drafting->options.always || drafting->options.no_bounds || drafting->options.policy != POLICY_OURS)
+    if (drafting->lab->always || drafting->lab->no_bounds || drafting->lab->policy)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
     return prompt_rule_choose(user ? &user->model : &nothing_known, &it);
 }
@@ -80,7 +79,7 @@ static int timed_follow(void *self, const uint32_t *text, size_t n) {
     const uint64_t start_ns = clock_now_ns();
     const int r = drafting->options.model.ops->follow(drafting->options.model.self, text, n);
 
-    drafting->report.model_ns += clock_now_ns() - start_ns;
+    drafting->report->model_ns += clock_now_ns() - start_ns;
     return r;
 }
 
@@ -89,9 +88,9 @@ static int timed_expand(void *self, const DraftModelRow *rows, size_t n, DraftMo
     const uint64_t start_ns = clock_now_ns();
     const int r = drafting->options.model.ops->expand(drafting->options.model.self, rows, n, tops);
 
-    drafting->report.model_ns += clock_now_ns() - start_ns;
-    drafting->report.n_model_passes++;
-    drafting->report.n_model_rows += n;
+    drafting->report->model_ns += clock_now_ns() - start_ns;
+    drafting->report->n_model_passes++;
+    drafting->report->n_model_rows += n;
     return r;
 }
 
@@ -110,16 +109,18 @@ static DraftModel timed_model(Drafting *drafting) {
     return (DraftModel){ &drafting->timed_ops, drafting };
 }
 
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, size_t n_prompt,
-                 uint32_t prompt_rows, uint32_t output_max) {
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, DraftReport *report,
+                 const DraftingText *text) {
     const uint32_t rows_max = options->speculation.rows_max;
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
     SpeculatorOptions speculator = {
         .sources = options->speculation.sources,
-        .policy = options->speculation.policy,
         .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
-        .chains = options->speculation.chains,
+        .chains = text->chains,
         .stats = user && user->has_stats ? &user->stats : NULL,
+        .history = options->speculation.history,
+        .lab = options->speculation.lab,
+        .report = report,
     };
     _cleanup_(drafting_freep) Drafting *drafting = calloc(1, sizeof(*drafting));
     int r;
@@ -127,24 +128,21 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     if (!drafting)
         return -ENOMEM;
     drafting->engine = engine;
+    drafting->report = report;
     drafting->options = options->speculation;
     drafting->user = options->user;
-    drafting->n_prompt = n_prompt;
+    drafting->lab = spec_lab_of(options->speculation.lab);
+    drafting->chains = text->chains;
+    drafting->n_prompt = text->n_prompt;
     speculator.model = timed_model(drafting);
-    if (options->speculation.history) {
-        r = history_reader_new(options->speculation.history, &drafting->reader);
-        if (r)
-            return r;
-        speculator.history = (Drafter){ &history_drafter_ops, drafting->reader };
-    }
     r = speculator_new(engine_accounts(engine), &speculator, &drafting->speculator);
     if (r)
         return r;
     speculation_control_init(&drafting->control, &engine->speculation.times);
     model_control_init(&drafting->model_control, (float)model_loss_steps(drafting));
     draft_pruning_init(&drafting->pruning);
-    drafting->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
-    drafting->report.model = choose_model(drafting, user, output_max);
+    drafting->report->prompt = choose_prompt(drafting, user, text);
+    drafting->report->model = choose_model(drafting, user, text->output_max);
     *draftingp = steal(&drafting);
     return 0;
 }
@@ -154,9 +152,9 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
 static void remember(const Drafting *drafting) {
     SpeculationMemory *memory = &drafting->engine->speculation;
     SpeculationUser *user = speculation_memory_user(memory, drafting->user);
-    const GenerationReport *report = &drafting->report;
+    const DraftReport *report = drafting->report;
 
-    if (!drafting->options.always) {
+    if (!drafting->lab->always) {
         memory->times = drafting->control;
         speculation_memory_measure(&memory->token_ms, (float)drafting->took_ns / 1e6F / (float)drafting->n_output);
     }
@@ -168,13 +166,12 @@ static void remember(const Drafting *drafting) {
                                    (float)drafting->model_prompt_ns / 1e6F / (float)drafting->n_model_prompt);
     if (!user)
         return;
-    if (report->model.reason != PROMPT_RULE_NO_SOURCE && drafting->options.policy == POLICY_OURS)
+    if (report->model.reason != PROMPT_RULE_NO_SOURCE && !drafting->lab->policy)
         prompt_rule_ended(&user->model, report->model, drafting->n_output,
                           drafting->model_control.gained > 0 ? (uint32_t)drafting->model_control.gained : 0);
     user->stats = *speculator_stats(drafting->speculator);
     user->has_stats = true;
-    prompt_rule_ended(&user->prompt, drafting->prompt, drafting->n_output,
-                      (uint32_t)speculator_counts(drafting->speculator)->accepted_of_prompt);
+    prompt_rule_ended(&user->prompt, report->prompt, drafting->n_output, (uint32_t)report->accepted_of_prompt);
 }
 
 void drafting_free(Drafting *drafting) {
@@ -183,14 +180,13 @@ void drafting_free(Drafting *drafting) {
     if (drafting->n_output)
         remember(drafting);
     speculator_free(drafting->speculator);
-    history_reader_free(drafting->reader);
     free(drafting);
 }
 
 /* --- the prompt --------------------------------------------------------------------------------------------------- */
 
 bool drafting_wants_prompt(const Drafting *drafting) {
-    return prompt_rule_learns(drafting->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
+    return prompt_rule_learns(drafting->report->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
 }
 
 /* Vocabularies are sorted: what was frequent in the text that they were made of comes first. Nearly all of what a model
@@ -206,7 +202,7 @@ size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab) {
 
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops) {
     speculator_observe(drafting->speculator, before, token, tops->tops, tops->n, true);
-    drafting->report.n_prompt_rows++;
+    drafting->report->n_prompt_rows++;
 }
 
 void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns) {
@@ -214,7 +210,7 @@ void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns) {
 }
 
 static bool has_model(const Drafting *drafting) {
-    return prompt_rule_learns(drafting->report.model) &&
+    return prompt_rule_learns(drafting->report->model) &&
            (speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1);
 }
 
@@ -233,12 +229,12 @@ static size_t prompt_left(const Drafting *drafting) {
 
 /* A chunk: others wait for the step. That reading it pays is decided, so it is no loss of the step's. */
 static void read_some(Drafting *drafting, size_t left) {
-    const uint64_t before_ns = drafting->report.model_ns;
+    const uint64_t before_ns = drafting->report->model_ns;
     const size_t chunk = engine_chunk_tokens(drafting->engine);
 
     speculator_follow(drafting->speculator, left < chunk ? left : chunk);
-    drafting->model_read_ns += drafting->report.model_ns - before_ns;
-    drafting->model_prompt_ns += drafting->report.model_ns - before_ns;
+    drafting->model_read_ns += drafting->report->model_ns - before_ns;
+    drafting->model_prompt_ns += drafting->report->model_ns - before_ns;
     drafting->n_model_prompt += left - prompt_left(drafting);
 }
 
@@ -254,7 +250,7 @@ void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n) 
 }
 
 DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
-    if (drafting->options.always)
+    if (drafting->lab->always)
         return (DraftCosts){ .ms = free_rows, .n_rows = DRAFT_ROWS_MAX };
     return speculation_control_costs(&drafting->control, company);
 }
@@ -265,9 +261,9 @@ DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
 static float model_ms(const Drafting *drafting, StepCompany company) {
     if (!has_model(drafting))
         return 0;
-    if (drafting->options.always)
+    if (drafting->lab->always)
         return 1;
-    if (drafting->options.no_bounds)
+    if (drafting->lab->no_bounds)
         return drafting_costs(drafting, company).n_rows ? INFINITY : 0;
     return model_control_is_on(&drafting->model_control) ? speculation_control_model_ms(&drafting->control, company)
                                                          : 0;
@@ -277,25 +273,23 @@ static float model_ms(const Drafting *drafting, StepCompany company) {
  * that the model and they keep within the step's time together; others have what the model leaves if it takes all of
  * its. */
 static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, StepCompany company, float model_ms) {
-    const ModelShare model = { model_ms > 0, drafting->options.policy == POLICY_OURS ? 0 : model_ms };
+    const ModelShare model = { model_ms > 0, drafting->lab->policy ? model_ms : 0 };
     uint32_t rows;
 
-    if (drafting->options.always)
+    if (drafting->lab->always)
         return limits.rows;
-    if (drafting->options.no_bounds)
+    if (drafting->lab->no_bounds)
         return drafting_costs(drafting, company).n_rows ? limits.rows : 1;
     rows = speculation_control_rows(&drafting->control, company, model);
     return rows < limits.rows ? rows : limits.rows;
 }
 
 static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany company) {
-    const GenerationSpeculation *options = &drafting->options;
-    const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report.model_ns;
+    const SpecLab *lab = drafting->lab;
+    const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report->model_ns;
     const ModelBudget budget = {
         .ms = prompt_left(drafting) ? 0 : model_ms(drafting, company),
-        .step_ms =
-            options->always || options->no_bounds ? 0 : speculation_control_longer_ms(&drafting->control, company),
-        .is_free = options->always,
+        .step_ms = lab->always || lab->no_bounds ? 0 : speculation_control_longer_ms(&drafting->control, company),
         .stops = limits.stops,
         .stops_arg = limits.stops_arg,
     };
@@ -308,10 +302,10 @@ static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany com
 
     speculator_draft(drafting->speculator, draft_limits, costs,
                      budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->tree);
-    if (options->chains) /* from now on, where there was no memory for a tree */
+    if (drafting->chains) /* from now on, where there was no memory for a tree */
         draft_share_chain(&drafting->tree);
-    drafting->model_step_ns = drafting->report.model_ns - model_before_ns;
-    drafting->report.draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
+    drafting->model_step_ns = drafting->report->model_ns - model_before_ns;
+    drafting->report->draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
 }
 
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company) {
@@ -363,7 +357,7 @@ static void observe_rows(Drafting *drafting, uint32_t before) {
 
 void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
     const DraftTree *tree = &drafting->tree;
-    GenerationReport *report = &drafting->report;
+    DraftReport *report = drafting->report;
     const uint64_t start_ns = clock_now_ns();
     uint32_t accepted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX];
     bool has_tops = true;
@@ -378,11 +372,9 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
     for (uint32_t i = 1; i < drafting->n_path; i++)
         accepted[i - 1] = drafting->path[i];
     observe_rows(drafting, before);
-    if (tree->n_rows > 1) {
+    if (tree->n_rows > 1)
         speculator_verified(drafting->speculator, tree, accepted, drafting->n_path - 1,
                             drafting->picked[drafting->n_path - 1], has_tops ? tops : NULL);
-        report->n_verifications++;
-    }
     drafting->n_emitted = n_tokens;
     report->n_steps++;
     report->draft_ns += clock_now_ns() - start_ns;
@@ -419,7 +411,7 @@ void drafting_took(Drafting *drafting, uint64_t ns) {
         drafting->n_output += drafting->n_emitted;
         drafting->took_ns += ns + drafting->model_step_ns;
     }
-    if (!drafting->options.always && has_model(drafting))
+    if (!drafting->lab->always && has_model(drafting))
         judge_model(drafting);
     draft_pruning_learn(drafting);
     speculation_control_took(&drafting->control, draft_pruning_rows_worth(drafting), drafting->company,

@@ -12,7 +12,8 @@
 struct Drafting {
     Engine *engine;
     GenerationSpeculation options;
-    HistoryReader *reader; /* NULL: there is no history */
+    const SpecLab *lab;
+    bool chains; /* there is no memory for trees, or the lab wants none */
     Speculator *speculator;
     SpeculationControl control;
     ModelControl model_control;
@@ -23,7 +24,6 @@ struct Drafting {
     size_t n_model_prompt; /* rows of the prompt that it read in that time */
     size_t n_prompt;
     uint64_t user;
-    PromptRuleChoice prompt;         /* whether it learns from its prompt, and why */
     size_t n_text;                   /* tokens that the speculator has of the text */
     DraftTree tree;                  /* of the step; the root alone: a plain one */
     StepCompany company;             /* beside it */
@@ -35,7 +35,7 @@ struct Drafting {
     uint64_t took_ns;                /* by steps that gave n_output tokens */
     uint32_t n_output;
     DraftPruning pruning;
-    GenerationReport report;
+    DraftReport *report; /* of the generation, which outlives this */
 };
 
 /* What the next step may have of a generation's drafts. */
@@ -46,10 +46,17 @@ typedef struct DraftingLimits {
     void *stops_arg;
 } DraftingLimits;
 
-/* For a prompt of n_prompt tokens, of which prompt_rows are still to be computed, and output_max tokens at most. 0,
- * -ENOMEM. */
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, size_t n_prompt,
-                 uint32_t prompt_rows, uint32_t output_max);
+/* What a generation's drafts begin with. */
+typedef struct DraftingText {
+    size_t n_prompt;
+    uint32_t prompt_rows; /* rows of the prompt that are still to be computed */
+    uint32_t output_max;  /* tokens at most */
+    bool chains;          /* no memory for rows beside the cache: chains instead of trees */
+} DraftingText;
+
+/* Begins the drafts of a generation; report is zero, and filled from now on. 0, -ENOMEM. */
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, DraftReport *report,
+                 const DraftingText *text);
 /* The engine remembers what was learned, for later generations. */
 void drafting_free(Drafting *drafting);
 DEFINE_CLEANUP(Drafting, drafting_free)

@@ -5,95 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "spec/db/draft_db_blob.h"
+#include "spec/db/draft_db_age.h"
 #include "spec/db/draft_db_private.h"
-
-static void owner_put(uint8_t *at, uint64_t value, unsigned int n_bytes) {
-    for (unsigned int i = 0; i < n_bytes; i++)
-        at[i] = (uint8_t)(value >> 8 * i);
-}
-
-/* A row that damage has put under another user is none of that user's: the sum says whose it was. */
-void draft_db_owner(const DraftDbDocument *document, uint8_t owner[DRAFT_DB_OWNER_BYTES]) {
-    owner_put(owner, document->uid, 4);
-    owner_put(owner + 4, document->n_prompt, 4);
-    owner_put(owner + 8, document->time_s, 8);
-    memcpy(owner + 16, document->tokenizer, DRAFT_DB_TOKENIZER_BYTES);
-}
-
-/* Bytes of the file that a document takes: a share of a page, or whole pages where SQLite chains them. */
-static uint64_t row_bytes(size_t blob_bytes) {
-    uint64_t bytes = blob_bytes + DRAFT_DB_ROW_BYTES;
-
-    return bytes <= 4000 ? bytes : (bytes + 4095) / 4096 * 4096;
-}
-
-/* --- a row is read ------------------------------------------------------------------------------------------------ */
-
-/* Nothing of it is believed before it is checked: a page that is damaged need not look so. */
-static int row_read(DraftDb *db, sqlite3_stmt *query, uint32_t uid, const uint8_t *tokenizer, DraftDbRow *row) {
-    const void *blob = sqlite3_column_blob(query, 4), *hash = sqlite3_column_blob(query, 5);
-    size_t blob_bytes = (size_t)sqlite3_column_bytes(query, 4), n_tokens;
-    int64_t time_s = sqlite3_column_int64(query, 1), n_prompt = sqlite3_column_int64(query, 2);
-    int64_t n_said = sqlite3_column_int64(query, 3);
-    uint8_t owner[DRAFT_DB_OWNER_BYTES];
-    int r;
-
-    row->id = sqlite3_column_int64(query, 0);
-    row->damaged = true;
-    if (!blob || !hash || sqlite3_column_bytes(query, 5) != DRAFT_DB_TOKENIZER_BYTES || time_s < 0 || n_prompt < 0 ||
-        n_prompt > n_said || n_said > DRAFT_DB_TOKENS_MAX)
-        return 0;
-    memcpy(row->tokenizer, tokenizer ? tokenizer : hash, sizeof(row->tokenizer));
-    row->document = (DraftDbDocument){ .uid = uid,
-                                       .tokenizer = row->tokenizer,
-                                       .n_prompt = (size_t)n_prompt,
-                                       .n_tokens = (size_t)n_said,
-                                       .time_s = (uint64_t)time_s };
-    draft_db_owner(&row->document, owner);
-    r = draft_db_blob_decode(blob, blob_bytes, owner, sizeof(owner), &row->tokens, &n_tokens);
-    if (r)
-        return r < 0 ? r : 0;
-    row->document.tokens = row->tokens;
-    row->damaged = n_tokens != (size_t)n_said;
-    return 0;
-}
-
-int draft_db_next(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, bool newest_first, int64_t id, DraftDbRow *row,
-                  bool *foundp, ErrText *err) {
-#define ROW_COLUMNS "SELECT id, time, n_prompt, n_tokens, blob, tokenizer FROM document"
-    static const char *const queries[2][2] = {
-        { ROW_COLUMNS " WHERE uid = ?1 AND id > ?2 ORDER BY id LIMIT 1",
-          ROW_COLUMNS " WHERE uid = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1" },
-        { ROW_COLUMNS " WHERE uid = ?1 AND tokenizer = ?3 AND id > ?2 ORDER BY id LIMIT 1",
-          ROW_COLUMNS " WHERE uid = ?1 AND tokenizer = ?3 AND id < ?2 ORDER BY id DESC LIMIT 1" },
-    };
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    int r;
-
-    r = draft_db_file_prepare(&db->file, &query, queries[tokenizer != NULL][newest_first], err);
-    if (r)
-        return r;
-    sqlite3_bind_int64(query, 1, uid);
-    sqlite3_bind_int64(query, 2, id);
-    if (tokenizer)
-        sqlite3_bind_blob(query, 3, tokenizer, DRAFT_DB_TOKENIZER_BYTES, SQLITE_STATIC);
-    r = draft_db_file_step(&db->file, query, foundp, err);
-    if (r || !*foundp)
-        return r;
-    r = row_read(db, query, uid, tokenizer, row);
-    return r ? err_set(err, r, "%s: out of memory for a document", db->file.path) : 0;
-}
-
-static int row_drop(DraftDb *db, int64_t id, ErrText *err) {
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    int r = draft_db_file_prepare(&db->file, &query, "DELETE FROM document WHERE id = ?", err);
-
-    if (r)
-        return r;
-    sqlite3_bind_int64(query, 1, id);
-    return draft_db_file_step(&db->file, query, NULL, err);
-}
+#include "spec/db/draft_db_rows.h"
 
 static int db_read(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t n_tokens_max, DraftDbVisit *visit,
                    void *arg, DraftDbRead *read, ErrText *err) {
@@ -104,13 +18,13 @@ static int db_read(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t
         bool found = false;
         int r;
 
-        r = draft_db_next(db, uid, tokenizer, true, id, &row, &found, err);
+        r = draft_db_rows_next(db, uid, tokenizer, true, id, &row, &found, err);
         if (r || !found)
             return r;
         id = row.id;
         if (row.damaged) {
             read->n_dropped++;
-            r = row_drop(db, id, err);
+            r = draft_db_rows_drop(db, id, err);
             if (r)
                 return r;
             continue;
@@ -125,13 +39,12 @@ static int db_read(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t
 }
 
 /**
- * draft_db_each() - a user's documents of one tokenizer, newest first
- * @n_tokens_max: tokens in all; the reading ends before the document that would be more
- * @readp:        out, whatever is returned: what was given to @visit, and how many damaged ones there were, which are
- *                deleted
+ * draft_db_each() - read a user's documents of one tokenizer, newest first
+ * @n_tokens_max: tokens in all; the reading ends before the document that would exceed them
+ * @readp:        out, whatever is returned: what was given to @visit, and how many damaged documents were deleted
  *
- * Each document is a query of its own, so that no transaction is open while @visit works, and nothing but the user's
- * own rows is looked at: how long it takes tells of no other user. Memory: one document.
+ * Each document is a query of its own: no transaction is open while @visit works, and only the user's own rows are
+ * read, so that the time tells of no other user. Memory: one document.
  * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, or -errno.
  */
 int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t n_tokens_max, DraftDbVisit *visit,
@@ -145,167 +58,34 @@ int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t 
     return draft_db_file_judge(&db->file, r, err);
 }
 
-/* --- a row is added ----------------------------------------------------------------------------------------------- */
-
-int draft_db_may_add(DraftDb *db, uint32_t uid, ErrText *err) {
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    bool frozen = false;
-    int r;
-
-    r = draft_db_file_prepare(&db->file, &query, "SELECT 1 FROM app WHERE uid = ? AND frozen", err);
-    if (r)
-        return r;
-    sqlite3_bind_int64(query, 1, uid);
-    r = draft_db_file_step(&db->file, query, &frozen, err);
-    if (!r && frozen)
-        r = err_set(err, DRAFT_DB_E_FROZEN, "the draft database of uid %" PRIu32 " is frozen", uid);
-    return r;
-}
-
-/* Adds a row; ran_s: its age counts from there (DraftDbMoment.ran_s). */
-int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t ran_s, int64_t *idp, ErrText *err) {
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    _cleanup_(freep) uint8_t *blob = NULL;
-    uint8_t owner[DRAFT_DB_OWNER_BYTES];
-    size_t blob_bytes;
-    int r;
-
-    if (document->n_prompt > document->n_tokens || document->time_s > INT64_MAX)
-        return err_set(err, -EINVAL, "a document of %zu tokens with a prompt of %zu", document->n_tokens,
-                       document->n_prompt);
-    draft_db_owner(document, owner);
-    r = draft_db_blob_encode(document->tokens, document->n_tokens, owner, sizeof(owner), &blob, &blob_bytes);
-    if (r == DRAFT_DB_BLOB_E_TOO_LONG)
-        return err_set(err, DRAFT_DB_E_TOO_LARGE, "a document of %zu tokens: the draft database takes %u",
-                       document->n_tokens, DRAFT_DB_TOKENS_MAX);
-    if (r)
-        return err_set(err, err_fold(r), "out of memory for a document");
-    if (db->limits.bytes_max && row_bytes(blob_bytes) > db->limits.bytes_max)
-        return err_set(err, DRAFT_DB_E_TOO_LARGE,
-                       "a document of %" PRIu64 " bytes: the draft database may have %" PRIu64, row_bytes(blob_bytes),
-                       db->limits.bytes_max);
-    r = draft_db_file_prepare(&db->file, &query,
-                              "INSERT INTO document(uid, tokenizer, time, n_tokens, n_prompt, bytes, blob, ran)"
-                              " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-                              err);
-    if (r)
-        return r;
-    sqlite3_bind_int64(query, 1, document->uid);
-    sqlite3_bind_blob(query, 2, document->tokenizer, DRAFT_DB_TOKENIZER_BYTES, SQLITE_STATIC);
-    sqlite3_bind_int64(query, 3, (int64_t)document->time_s);
-    sqlite3_bind_int64(query, 4, (int64_t)document->n_tokens);
-    sqlite3_bind_int64(query, 5, (int64_t)document->n_prompt);
-    sqlite3_bind_int64(query, 6, (int64_t)row_bytes(blob_bytes));
-    sqlite3_bind_blob(query, 7, blob, (int)blob_bytes, SQLITE_STATIC);
-    sqlite3_bind_int64(query, 8, ran_s);
-    r = draft_db_file_step(&db->file, query, NULL, err);
-    if (!r)
-        *idp = sqlite3_last_insert_rowid(db->file.sql);
-    return r;
-}
-
-/* --- limits ------------------------------------------------------------------------------------------------------- */
-
-/* Which limit is passed: the column of app by which users are compared; NULL: none. */
-static int limit_passed(DraftDb *db, const char **columnp, ErrText *err) {
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    bool row = false;
-    int r;
-
-    r = draft_db_file_prepare(&db->file, &query, "SELECT sum(bytes), sum(documents) FROM app", err);
-    if (!r)
-        r = draft_db_file_step(&db->file, query, &row, err);
-    if (r)
-        return r;
-    *columnp = NULL;
-    if (db->limits.bytes_max && (uint64_t)sqlite3_column_int64(query, 0) > db->limits.bytes_max)
-        *columnp = "bytes";
-    else if (db->limits.documents_max && (uint64_t)sqlite3_column_int64(query, 1) > db->limits.documents_max)
-        *columnp = "documents";
-    return 0;
-}
-
-/* The oldest document of the user who has the most; among those who have the same, of the one who adds. 0: none. */
-static int limit_victim(DraftDb *db, const char *column, const uint32_t *adder, int64_t *idp, ErrText *err) {
-    static const char *const queries[] = {
-#define VICTIM_BY(column)                                                                                              \
-    "SELECT min(id) FROM document WHERE uid = (SELECT uid FROM app WHERE NOT frozen AND documents > 0"                 \
-    " ORDER BY " column " DESC, uid = ?1 DESC, uid LIMIT 1)"
-        VICTIM_BY("bytes"),
-        VICTIM_BY("documents"),
-    };
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    bool row = false;
-    int r;
-
-    r = draft_db_file_prepare(&db->file, &query, queries[!strcmp(column, "documents")], err);
-    if (r)
-        return r;
-    if (adder)
-        sqlite3_bind_int64(query, 1, *adder);
-    r = draft_db_file_step(&db->file, query, &row, err);
-    if (!r)
-        *idp = sqlite3_column_int64(query, 0);
-    return r;
-}
-
-/**
- * draft_db_trim() - within a transaction: what is too old goes, and then what is beyond the limits
- * @adder:     who has added to it, and then ages are looked at once in a while; NULL: nobody
- * @first_new: the first document that was added in this transaction; INT64_MAX: none
- *
- * Who has the most gives first, so that one app's many documents take nothing from another's few. What was just added
- * is never the one that goes: where it would be, it has no room, and the transaction is to be undone. Frozen users'
- * documents stay, and count.
- * Return: 0, DRAFT_DB_E_FULL, or as draft_db_file_step().
- */
-int draft_db_trim(DraftDb *db, const DraftDbMoment *moment, const uint32_t *adder, int64_t first_new, ErrText *err) {
-    int r = adder && !draft_db_age_is_due(db, moment) ? 0 : draft_db_age_trim(db, moment, err);
-
-    while (!r) {
-        const char *column;
-        int64_t id = 0;
-
-        r = limit_passed(db, &column, err);
-        if (!r && column)
-            r = limit_victim(db, column, adder, &id, err);
-        if (r || !column || (!id && !adder))
-            break;
-        if (!id || id >= first_new)
-            return err_set(err, DRAFT_DB_E_FULL,
-                           "the draft database has no room for more of uid %" PRIu32 " within its limit of %s",
-                           adder ? *adder : 0, column);
-        r = row_drop(db, id, err);
-    }
-    return r ? r : draft_db_file_run(&db->file, "DELETE FROM app WHERE NOT documents AND NOT frozen", err);
-}
+/* --- a document is added ------------------------------------------------------------------------------------------ */
 
 static int db_add(DraftDb *db, DraftDbDocument document, const DraftClockReading *now, ErrText *err) {
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
+    _cleanup_(draft_db_sql_undo) DraftDbFile *open = NULL;
     DraftDbMoment moment;
     int64_t id;
     int r;
 
     r = draft_db_file_begin(&open, &db->file, err);
     if (!r)
-        r = draft_db_may_add(db, document.uid, err);
+        r = draft_db_rows_may_add(db, document.uid, err);
     if (!r)
         r = draft_db_age_advance(db, now, &moment, err);
     if (!r) {
         document.time_s = (uint64_t)moment.date_s;
-        r = draft_db_insert(db, &document, moment.ran_s, &id, err);
+        r = draft_db_rows_insert(db, &document, moment.ran_s, &id, err);
     }
     if (!r)
-        r = draft_db_trim(db, &moment, &document.uid, id, err);
-    return r ? r : draft_db_file_commit(&db->file, err);
+        r = draft_db_rows_trim(db, &moment, &document.uid, id, err);
+    return r ? r : draft_db_sql_commit(&db->file, err);
 }
 
 /**
  * draft_db_add() - store a document; others may be evicted for it
- * @document: its time is not looked at: it becomes that of @now
+ * @document: its time is ignored, and becomes that of @now
  *
- * All in one transaction, which is on the disk when this returns 0. With any other code nothing is stored; the database
- * may be used further.
+ * Everything is one transaction, which is on the disk when this returns 0. With any other code nothing is stored, and
+ * the database may be used further.
  * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_FULL, DRAFT_DB_E_TOO_LARGE, DRAFT_DB_E_FROZEN, DRAFT_DB_E_BUSY or -errno.
  */
 int draft_db_add(DraftDb *db, const DraftDbDocument *document, const DraftClockReading *now, ErrText *err) {
@@ -317,19 +97,19 @@ int draft_db_add(DraftDb *db, const DraftDbDocument *document, const DraftClockR
 }
 
 static int db_expire(DraftDb *db, const DraftClockReading *now, DraftDbMoment *moment, ErrText *err) {
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
+    _cleanup_(draft_db_sql_undo) DraftDbFile *open = NULL;
     int r;
 
     r = draft_db_file_begin(&open, &db->file, err);
     if (!r)
         r = draft_db_age_advance(db, now, moment, err);
     if (!r)
-        r = draft_db_trim(db, moment, NULL, INT64_MAX, err);
-    return r ? r : draft_db_file_commit(&db->file, err);
+        r = draft_db_rows_trim(db, moment, NULL, INT64_MAX, err);
+    return r ? r : draft_db_sql_commit(&db->file, err);
 }
 
-/* What is older than the limit goes, and what is beyond the other limits. Copies of damaged databases go by the date,
- * from which pauses that are not believed yet are taken. */
+/* Deletes what is older than the limit, then what is beyond the other limits. Copies of damaged databases are judged by
+ * the date, less the pauses that are not believed yet. */
 int draft_db_expire(DraftDb *db, const DraftClockReading *now, ErrText *err) {
     DraftDbMoment moment = { 0 };
     int r = draft_db_file_ready(&db->file, err);
@@ -354,12 +134,12 @@ static int db_stats(DraftDb *db, const uint32_t *uid, DraftDbVisitStats *visit, 
     bool row = false;
     int r;
 
-    r = draft_db_file_prepare(&db->file, &query, columns, err);
+    r = draft_db_sql_prepare(&db->file, &query, columns, err);
     if (r)
         return r;
     if (uid)
         sqlite3_bind_int64(query, 1, *uid);
-    while (!(r = draft_db_file_step(&db->file, query, &row, err)) && row) {
+    while (!(r = draft_db_sql_step(&db->file, query, &row, err)) && row) {
         DraftDbStats stats = { .uid = (uint32_t)sqlite3_column_int64(query, 0),
                                .frozen = sqlite3_column_int(query, 1),
                                .n_documents = (uint64_t)sqlite3_column_int64(query, 2),
@@ -379,7 +159,7 @@ static int stats_take(void *arg, const DraftDbStats *stats) {
     return 0;
 }
 
-/* Of one user; all 0 of one who has nothing. */
+/* Counts one user's documents; all 0 for a user who has none. */
 int draft_db_stats(DraftDb *db, uint32_t uid, DraftDbStats *statsp, ErrText *err) {
     DraftDbStats stats = { .uid = uid };
     int r;
@@ -393,7 +173,7 @@ int draft_db_stats(DraftDb *db, uint32_t uid, DraftDbStats *statsp, ErrText *err
     return r;
 }
 
-/* Of every user, by uid: for administrators. The callback must not use the database. */
+/* Counts every user's documents, by uid, for administrators. The callback must not use the database. */
 int draft_db_stats_each(DraftDb *db, DraftDbVisitStats *visit, void *arg, ErrText *err) {
     int r = draft_db_file_ready(&db->file, err);
 
@@ -405,7 +185,7 @@ int draft_db_stats_each(DraftDb *db, DraftDbVisitStats *visit, void *arg, ErrTex
 static int db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_t max, size_t *np, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     bool row = false;
-    int r = draft_db_file_prepare(
+    int r = draft_db_sql_prepare(
         &db->file, &query, "SELECT uid FROM document WHERE tokenizer = ? GROUP BY uid ORDER BY max(id) DESC LIMIT ?",
         err);
 
@@ -414,7 +194,7 @@ static int db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size
         return r;
     sqlite3_bind_blob(query, 1, tokenizer, DRAFT_DB_TOKENIZER_BYTES, SQLITE_STATIC);
     sqlite3_bind_int64(query, 2, (int64_t)max);
-    while (!(r = draft_db_file_step(&db->file, query, &row, err)) && row && *np < max)
+    while (!(r = draft_db_sql_step(&db->file, query, &row, err)) && row && *np < max)
         uids[(*np)++] = (uint32_t)sqlite3_column_int64(query, 0);
     return r;
 }
@@ -429,18 +209,18 @@ int draft_db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_
 
 /* --- freeze ------------------------------------------------------------------------------------------------------- */
 
-/* Frozen: nothing of the user's is added or evicted, whatever its age, until it is thawed; forgetting goes on. */
+/* Freezes or thaws a user. Frozen: nothing of the user's is added or evicted, whatever its age; forgetting goes on. */
 int draft_db_freeze(DraftDb *db, uint32_t uid, bool frozen, ErrText *err) {
     char statement[160];
     int r;
 
-    /* One statement is a transaction of its own. */
+    /* A single statement is a transaction of its own. */
     snprintf(statement, sizeof(statement),
              "INSERT INTO app(uid, frozen) VALUES(%" PRIu32 ", %d) ON CONFLICT(uid) DO UPDATE SET frozen = %d", uid,
              frozen, frozen);
     r = draft_db_file_ready(&db->file, err);
     if (!r)
-        r = draft_db_file_run(&db->file, statement, err);
+        r = draft_db_sql_run(&db->file, statement, err);
     return draft_db_file_judge(&db->file, r, err);
 }
 
@@ -459,13 +239,13 @@ static int db_new(DraftDb **dbp, const char *path, ErrText *err) {
 }
 
 /**
- * draft_db_open() - open the draft database at path for this process alone; made where there is none
- * @path: in a folder of its own, which is made with mode 0700 (what is above it must be there)
+ * draft_db_open() - open the draft database at path for this process alone, or make it
+ * @path: in a folder of its own, which is made with mode 0700 (the folders above must exist)
  *
- * Every page is looked at, and what is beyond the limits goes. Nobody is waited for.
- * Return: 0; DRAFT_DB_E_SET_ASIDE: open too, and empty, with a text for the log; DRAFT_DB_E_BUSY: another process has
- * it; or -errno. DRAFT_DB_E_FULL: open as well, with a text for the log; nothing is there, and every call tries to
- * make it. What is there already is read and forgotten on a full disk, too.
+ * Every page is checked, and what is beyond the limits is deleted. The call waits for nobody.
+ * Return: 0; DRAFT_DB_E_SET_ASIDE: open, and empty, with a text for the log; DRAFT_DB_E_FULL: open, with a text for the
+ * log, but no file is there, and every call tries to make it; DRAFT_DB_E_BUSY: another process has it; or -errno. An
+ * existing database is read and forgotten from on a full disk, too.
  */
 int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, const DraftClockReading *now,
                   ErrText *err) {
@@ -477,7 +257,7 @@ int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, 
     if (!db)
         return r;
     db->limits = *limits;
-    /* On a full disk nothing can be deleted, and all can be read. */
+    /* On a full disk nothing can be deleted, but everything can be read. */
     r_expire = draft_db_expire(db, now, &expired);
     if (r_expire && r_expire != DRAFT_DB_E_FULL) {
         err_set(err, r_expire, "%s", expired.text);

@@ -6,12 +6,12 @@
 #include "spec/db/draft_db_private.h"
 
 #define TIME_MAX_S (INT64_C(1) << 40)
-#define SAVE_S 60      /* a clock that has only run is written that often */
-#define DUE_PARTS 1024 /* of the limit: documents that are added look that often whether others are too old */
+#define SAVE_S 60      /* interval at which a clock that has only run is written */
+#define DUE_PARTS 1024 /* part of the limit after which added documents cause a look for older ones */
 
 /* --- the clock in the file ---------------------------------------------------------------------------------------- */
 
-/* A number of a file that may be damaged, so that sums of a few hundred of them are numbers too. */
+/* Clamps a number of a file that may be damaged, so that sums of a few hundred of them do not overflow. */
 static int64_t column_s(sqlite3_stmt *query, int i) {
     const int64_t value = sqlite3_column_int64(query, i);
 
@@ -29,9 +29,9 @@ static int load_pauses(DraftDb *db, DraftClock *clock, ErrText *err) {
     bool row = false;
     int r;
 
-    r = draft_db_file_prepare(&db->file, &query,
-                              "SELECT document, claimed, seen, believed FROM pause ORDER BY document", err);
-    while (!r && clock->n_pauses < DRAFT_CLOCK_PAUSES_MAX && !(r = draft_db_file_step(&db->file, query, &row, err)) &&
+    r = draft_db_sql_prepare(&db->file, &query, "SELECT document, claimed, seen, believed FROM pause ORDER BY document",
+                             err);
+    while (!r && clock->n_pauses < DRAFT_CLOCK_PAUSES_MAX && !(r = draft_db_sql_step(&db->file, query, &row, err)) &&
            row) {
         const int64_t claimed_s = column_at_most(query, 1, TIME_MAX_S);
 
@@ -43,18 +43,18 @@ static int load_pauses(DraftDb *db, DraftClock *clock, ErrText *err) {
     return r;
 }
 
-/* *@foundp false: the file has none. */
+/* Reads the clock; *@foundp false: the file has none. */
 static int load_clock(DraftDb *db, DraftClock *clock, bool *foundp, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     int r;
 
     *clock = (DraftClock){ 0 };
-    r = draft_db_file_prepare(
+    r = draft_db_sql_prepare(
         &db->file, &query,
         "SELECT boot, boot_s, wall, ran, behind, behind_seen, looked, has_looked, start, awake_s FROM clock LIMIT 1",
         err);
     if (!r)
-        r = draft_db_file_step(&db->file, query, foundp, err);
+        r = draft_db_sql_step(&db->file, query, foundp, err);
     if (r || !*foundp)
         return r;
     if (sqlite3_column_bytes(query, 0) == DRAFT_CLOCK_BOOT_BYTES && sqlite3_column_blob(query, 0))
@@ -73,28 +73,28 @@ static int load_clock(DraftDb *db, DraftClock *clock, bool *foundp, ErrText *err
 
 static int save_pauses(DraftDb *db, const DraftClock *clock, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    int r = draft_db_file_run(&db->file, "DELETE FROM pause", err);
+    int r = draft_db_sql_run(&db->file, "DELETE FROM pause", err);
 
     if (!r)
-        r = draft_db_file_prepare(&db->file, &query, "INSERT INTO pause VALUES(?, ?, ?, ?)", err);
+        r = draft_db_sql_prepare(&db->file, &query, "INSERT INTO pause VALUES(?, ?, ?, ?)", err);
     for (size_t i = 0; !r && i < clock->n_pauses; i++) {
         sqlite3_reset(query);
         sqlite3_bind_int64(query, 1, clock->pauses[i].document);
         sqlite3_bind_int64(query, 2, clock->pauses[i].claimed_s);
         sqlite3_bind_int64(query, 3, clock->pauses[i].seen_s);
         sqlite3_bind_int64(query, 4, clock->pauses[i].believed_s);
-        r = draft_db_file_step(&db->file, query, NULL, err);
+        r = draft_db_sql_step(&db->file, query, NULL, err);
     }
     return r;
 }
 
 static int save_clock(DraftDb *db, const DraftClock *clock, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    int r = draft_db_file_run(&db->file, "DELETE FROM clock", err);
+    int r = draft_db_sql_run(&db->file, "DELETE FROM clock", err);
 
     if (!r)
-        r = draft_db_file_prepare(&db->file, &query,
-                                  "INSERT INTO clock VALUES(?1, ?2, ?10, ?3, ?4, ?5, ?6, ?7, ?8, ?9)", err);
+        r = draft_db_sql_prepare(&db->file, &query, "INSERT INTO clock VALUES(?1, ?2, ?10, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                                 err);
     if (r)
         return r;
     sqlite3_bind_blob(query, 1, clock->boot, DRAFT_CLOCK_BOOT_BYTES, SQLITE_STATIC);
@@ -107,13 +107,13 @@ static int save_clock(DraftDb *db, const DraftClock *clock, ErrText *err) {
     sqlite3_bind_int(query, 8, clock->has_looked);
     sqlite3_bind_int64(query, 9, clock->start);
     sqlite3_bind_int64(query, 10, clock->awake_s);
-    return draft_db_file_step(&db->file, query, NULL, err);
+    return draft_db_sql_step(&db->file, query, NULL, err);
 }
 
 /* --- a file that has none ----------------------------------------------------------------------------------------- */
 
-/* Goes on to a date of which nothing else is known. As little as a look ages in any case has run; more, or less than
- * nothing, is another start. */
+/* Advances to a date of which nothing else is known. At least the time by which a look ages in any case has run; more,
+ * or less than nothing, is another start. */
 static void replay(DraftClock *clock, DraftClockReading *then, int64_t wall_s, int64_t document, uint64_t age_max_s) {
     const int64_t step_s = wall_s - (int64_t)then->wall_s;
 
@@ -125,8 +125,8 @@ static void replay(DraftClock *clock, DraftClockReading *then, int64_t wall_s, i
     draft_clock_advance(clock, then, document, age_max_s);
 }
 
-/* Documents of a file of form 1 have a date alone: the clock goes from each to the next, and then to now, with the same
- * care. A file without documents begins now. */
+/* Makes a clock for a file of form 1, whose documents have a date alone: the clock advances from each document to the
+ * next and then to now, with the same care. A file without documents begins now. */
 static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *clock, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL, *change = NULL;
     const uint64_t age_max_s = db->limits.age_max_s ? db->limits.age_max_s : TIME_MAX_S;
@@ -136,10 +136,10 @@ static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *cl
     bool row = false;
     int r;
 
-    r = draft_db_file_prepare(&db->file, &query, "SELECT id, time FROM document ORDER BY id", err);
+    r = draft_db_sql_prepare(&db->file, &query, "SELECT id, time FROM document ORDER BY id", err);
     if (!r)
-        r = draft_db_file_prepare(&db->file, &change, "UPDATE document SET ran = ? WHERE id = ?", err);
-    while (!r && !(r = draft_db_file_step(&db->file, query, &row, err)) && row) {
+        r = draft_db_sql_prepare(&db->file, &change, "UPDATE document SET ran = ? WHERE id = ?", err);
+    while (!r && !(r = draft_db_sql_step(&db->file, query, &row, err)) && row) {
         const int64_t id = sqlite3_column_int64(query, 0), time_s = column_at_most(query, 1, TIME_MAX_S);
 
         if (!last) {
@@ -152,7 +152,7 @@ static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *cl
         sqlite3_reset(change);
         sqlite3_bind_int64(change, 1, clock->ran_s);
         sqlite3_bind_int64(change, 2, id);
-        r = draft_db_file_step(&db->file, change, NULL, err);
+        r = draft_db_sql_step(&db->file, change, NULL, err);
     }
     if (r)
         return r;
@@ -160,7 +160,7 @@ static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *cl
         draft_clock_init(clock, now, now_s);
     else
         replay(clock, &then, now_s, last, age_max_s);
-    /* What comes after this is of the machine's start of now. */
+    /* Documents after this belong to the machine's start of now. */
     memcpy(clock->boot, now->boot, sizeof(clock->boot));
     clock->boot_s = now->boot_s < TIME_MAX_S ? (int64_t)now->boot_s : TIME_MAX_S;
     clock->awake_s = now->awake_s < TIME_MAX_S ? (int64_t)now->awake_s : TIME_MAX_S;
@@ -169,7 +169,7 @@ static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *cl
 
 /* --- now ---------------------------------------------------------------------------------------------------------- */
 
-/* Whether it is what it was, but for the time that has run since: the next reading finds that again. */
+/* Whether the clock has only run: the next reading finds that time again. */
 static bool has_only_run(const DraftClock *clock, DraftClock before) {
     before.wall_s = clock->wall_s;
     before.boot_s = clock->boot_s;
@@ -188,9 +188,9 @@ int draft_db_age_advance(DraftDb *db, const DraftClockReading *now, DraftDbMomen
     if (!r && !found)
         r = begin_clock(db, now, &clock, err);
     if (!r)
-        r = draft_db_file_number(&db->file, "SELECT coalesce(max(id), 0) FROM document", &last, err);
+        r = draft_db_sql_number(&db->file, "SELECT coalesce(max(id), 0) FROM document", &last, err);
     if (!r)
-        r = draft_db_file_number(&db->file, "SELECT coalesce(min(id), 0) FROM document", &first, err);
+        r = draft_db_sql_number(&db->file, "SELECT coalesce(min(id), 0) FROM document", &first, err);
     if (r)
         return r;
     before = clock;
@@ -214,7 +214,7 @@ bool draft_db_age_is_due(const DraftDb *db, const DraftDbMoment *moment) {
 }
 
 int draft_db_age_trim(DraftDb *db, const DraftDbMoment *moment, ErrText *err) {
-    /* The sum of all pauses first: the index finds what may be too old by it. */
+    /* The sum of all pauses comes first: with it the index finds what may be too old. */
     static const char statement[] =
         "DELETE FROM document WHERE ran < ?1 + (SELECT coalesce(sum(believed), 0) FROM pause) AND"
         " ran < ?1 + (SELECT coalesce(sum(believed), 0) FROM pause WHERE pause.document >= document.id) AND"
@@ -224,11 +224,11 @@ int draft_db_age_trim(DraftDb *db, const DraftDbMoment *moment, ErrText *err) {
 
     if (!db->limits.age_max_s || db->limits.age_max_s > TIME_MAX_S)
         return 0;
-    r = draft_db_file_prepare(&db->file, &query, statement, err);
+    r = draft_db_sql_prepare(&db->file, &query, statement, err);
     if (r)
         return r;
     sqlite3_bind_int64(query, 1, moment->ran_s - (int64_t)db->limits.age_max_s);
-    r = draft_db_file_step(&db->file, query, NULL, err);
+    r = draft_db_sql_step(&db->file, query, NULL, err);
     db->has_trimmed = !r;
     db->trimmed_s = moment->ran_s;
     return r;

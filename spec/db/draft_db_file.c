@@ -12,136 +12,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "spec/db/draft_db.h"
 #include "spec/db/draft_db_schema.h"
-
-static bool is_space(int number) {
-    return number == ENOSPC || number == EDQUOT || number == EFBIG;
-}
-
-/* The errno behind a result. What SQLite did after the error, to undo a transaction, may have changed the connection's
- * own; the files have theirs. One that tells of a lack of room goes first. */
-static int file_errno(const DraftDbFile *file) {
-    sqlite3_file *log = NULL;
-    int numbers[3] = { 0 }, number = 0;
-
-    if (!file->sql)
-        return 0;
-    numbers[0] = sqlite3_system_errno(file->sql);
-    (void)sqlite3_file_control(file->sql, "main", SQLITE_FCNTL_LAST_ERRNO, &numbers[1]);
-    (void)sqlite3_file_control(file->sql, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-    if (log && log->pMethods)
-        (void)log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &numbers[2]);
-    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-        if (!number || (is_space(numbers[i]) && !is_space(number)))
-            number = numbers[i];
-    return number;
-}
-
-/* The result of a call as a code of the module. SQLite's own messages stay out: they quote what it was given. */
-static int file_fault(const DraftDbFile *file, int code, ErrText *err) {
-    int number = file_errno(file);
-
-    if (code == SQLITE_IOERR_NOMEM)
-        code = SQLITE_NOMEM;
-    if (code == SQLITE_IOERR_CORRUPTFS || code == SQLITE_IOERR_SHORT_READ ||
-        ((code & 0xff) == SQLITE_READONLY && !access(file->path, W_OK)))
-        code = SQLITE_CORRUPT; /* cut short by somebody; read-only by what its first page says, not by who may write */
-    if (((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) && is_space(number))
-        code = SQLITE_FULL;
-    switch (code & 0xff) {
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-    case SQLITE_SCHEMA:
-    case SQLITE_ERROR:    /* a table is not what it was: our statements are right */
-    case SQLITE_MISMATCH: /* an integer is none */
-    case SQLITE_CONSTRAINT:
-        return err_set(err, DRAFT_DB_E_DAMAGED, "%s: the draft database is damaged (%s)", file->path,
-                       sqlite3_errstr(code));
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return err_set(err, DRAFT_DB_E_BUSY, "%s: another process uses this draft database", file->path);
-    case SQLITE_NOMEM:
-        return err_set(err, -ENOMEM, "%s: out of memory", file->path);
-    case SQLITE_FULL:
-        return err_set(err, DRAFT_DB_E_FULL, "%s: no room for the draft database: %s", file->path,
-                       strerror(is_space(number) ? number : ENOSPC));
-    default:
-        return err_set(err, number ? -number : -EIO, "%s: cannot use the draft database: %s", file->path,
-                       number ? strerror(number) : sqlite3_errstr(code));
-    }
-}
-
-int draft_db_file_result(const DraftDbFile *file, int code, ErrText *err) {
-    return code ? file_fault(file, code, err) : 0;
-}
-
-int draft_db_file_prepare(DraftDbFile *file, sqlite3_stmt **statementp, const char *statement, ErrText *err) {
-    return draft_db_file_result(file, sqlite3_prepare_v2(file->sql, statement, -1, statementp, NULL), err);
-}
-
-int draft_db_file_step(DraftDbFile *file, sqlite3_stmt *statement, bool *rowp, ErrText *err) {
-    int code = sqlite3_step(statement);
-
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        return file_fault(file, sqlite3_extended_errcode(file->sql), err);
-    if (rowp)
-        *rowp = code == SQLITE_ROW;
-    return 0;
-}
-
-int draft_db_file_run(DraftDbFile *file, const char *statement, ErrText *err) {
-    int code = sqlite3_exec(file->sql, statement, NULL, NULL, NULL);
-
-    return code ? file_fault(file, sqlite3_extended_errcode(file->sql), err) : 0;
-}
+#include "spec/db/draft_db_types.h"
 
 int draft_db_file_begin(DraftDbFile **openp, DraftDbFile *file, ErrText *err) {
     int r = file->is_old ? draft_db_schema_upgrade(file, err) : 0;
 
-    if (!r)
-        r = draft_db_file_run(file, "BEGIN IMMEDIATE", err);
-    if (!r)
-        *openp = file;
-    return r;
-}
-
-/* With synchronous = FULL the log is on the disk when this returns 0: kill -9 and a loss of power leave it. */
-int draft_db_file_commit(DraftDbFile *file, ErrText *err) {
-    return draft_db_file_run(file, "COMMIT", err);
-}
-
-void draft_db_file_undo(DraftDbFile **openp) {
-    if (*openp && (*openp)->sql && !sqlite3_get_autocommit((*openp)->sql))
-        (void)sqlite3_exec((*openp)->sql, "ROLLBACK", NULL, NULL, NULL);
-}
-
-int draft_db_file_checkpoint(DraftDbFile *file, ErrText *err) {
-    int code = sqlite3_wal_checkpoint_v2(file->sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-
-    return code ? file_fault(file, code, err) : 0;
-}
-
-int draft_db_file_number(DraftDbFile *file, const char *statement, int64_t *valuep, ErrText *err) {
-    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
-    bool row = false;
-    int r;
-
-    r = draft_db_file_prepare(file, &query, statement, err);
-    if (!r)
-        r = draft_db_file_step(file, query, &row, err);
-    if (!r && !row)
-        r = file_fault(file, SQLITE_CORRUPT, err);
-    if (!r)
-        *valuep = sqlite3_column_int64(query, 0);
-    return r;
+    return r ? r : draft_db_sql_begin(openp, file, err);
 }
 
 /* --- made and looked over --------------------------------------------------------------------------------------- */
 
-/* Sets what holds for the connection. The locking mode comes first, before anything looks at the file: SQLite then
- * keeps the index of its log in memory of its own, and maps no file (PATH-shm) that others could cut short. A
- * connection that finds the file locked does not wait: who wants something is told at once, and may come again. */
+/* Configures the connection. The locking mode comes first, before anything looks at the file: SQLite then keeps the
+ * index of its log in its own memory, and maps no file (PATH-shm) that others could cut short. A connection that finds
+ * the file locked does not wait: the caller is told at once, and may come again. */
 static int file_configure(DraftDbFile *file, ErrText *err) {
     sqlite3_busy_timeout(file->sql, 0);
     sqlite3_extended_result_codes(file->sql, 1);
@@ -149,9 +33,9 @@ static int file_configure(DraftDbFile *file, ErrText *err) {
     sqlite3_limit(file->sql, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches the new file */
     (void)sqlite3_db_config(file->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     /* No map: a disk's error is a result then, not a signal. secure_delete: what is evicted is overwritten with zeros.
-     * synchronous = FULL: a commit of the log waits for the disk. What VACUUM needs beside the file is in memory, for
-     * it would be history in a folder for all. */
-    return draft_db_file_run(
+     * synchronous = FULL: a commit waits for the disk. What VACUUM needs beside the file is in memory: in a folder for
+     * all it would be history that others can read. */
+    return draft_db_sql_run(
         file,
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
         "PRAGMA mmap_size = 0; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;"
@@ -159,16 +43,16 @@ static int file_configure(DraftDbFile *file, ErrText *err) {
         err);
 }
 
-/* The log that a commit goes to. A file that was damaged may say that it has none. */
+/* Turns on the log that commits go to. A damaged file may claim that it has none. */
 static int file_want_log(DraftDbFile *file, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     const char *text;
     bool row = false;
     int r;
 
-    r = draft_db_file_prepare(file, &query, "PRAGMA journal_mode = WAL", err);
+    r = draft_db_sql_prepare(file, &query, "PRAGMA journal_mode = WAL", err);
     if (!r)
-        r = draft_db_file_step(file, query, &row, err);
+        r = draft_db_sql_step(file, query, &row, err);
     if (r)
         return r;
     text = row ? (const char *)sqlite3_column_text(query, 0) : NULL;
@@ -184,18 +68,18 @@ static int file_check_pages(DraftDbFile *file, ErrText *err) {
     bool row = false;
     int r;
 
-    r = draft_db_file_prepare(file, &query, "PRAGMA quick_check(1)", err);
+    r = draft_db_sql_prepare(file, &query, "PRAGMA quick_check(1)", err);
     if (!r)
-        r = draft_db_file_step(file, query, &row, err);
+        r = draft_db_sql_step(file, query, &row, err);
     if (r)
         return r;
     text = row ? (const char *)sqlite3_column_text(query, 0) : NULL;
-    return text && !strcmp(text, "ok") ? 0 : file_fault(file, SQLITE_CORRUPT, err);
+    return text && !strcmp(text, "ok") ? 0 : draft_db_sql_result(file, SQLITE_CORRUPT, err);
 }
 
 /* --- names beside the file ---------------------------------------------------------------------------------------- */
 
-/* "PATH" and what follows it. */
+/* Returns PATH with a suffix. */
 static int file_name(const DraftDbFile *file, char name[PATH_MAX], const char *suffix, unsigned int i, ErrText *err) {
     int n = i ? snprintf(name, PATH_MAX, "%s.corrupt-%u%s", file->path, i, suffix)
               : snprintf(name, PATH_MAX, "%s%s", file->path, suffix);
@@ -262,8 +146,8 @@ void draft_db_file_close(DraftDbFile *file) {
     file->sql = NULL;
 }
 
-/* With its log, as it is: SQLite must not write what it makes of a damaged log into the file. Killed in between, the
- * next start finds the database damaged still, or none. */
+/* Sets the file aside with its log, as they are: SQLite must not write what it makes of a damaged log into the file.
+ * After a kill in between, the next start finds the database still damaged, or none. */
 static int file_set_aside(DraftDbFile *file, ErrText *err) {
     int r = 0;
 
@@ -286,7 +170,7 @@ static int file_set_aside(DraftDbFile *file, ErrText *err) {
 
 /* --- opened ------------------------------------------------------------------------------------------------------- */
 
-int draft_db_check_folder(const char *folder, ErrText *err) {
+int draft_db_file_check_folder(const char *folder, ErrText *err) {
     struct stat status;
 
     if (stat(folder, &status) < 0)
@@ -299,7 +183,7 @@ int draft_db_check_folder(const char *folder, ErrText *err) {
     return 0;
 }
 
-static int file_check_folder(const DraftDbFile *file, ErrText *err) {
+static int file_make_folder(const DraftDbFile *file, ErrText *err) {
     char folder[PATH_MAX];
     char *slash;
     int r = file_name(file, folder, "", 0, err);
@@ -312,10 +196,10 @@ static int file_check_folder(const DraftDbFile *file, ErrText *err) {
     *slash = 0;
     if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         return err_set(err, -errno, "%s: cannot make the folder: %s", folder, strerror(errno));
-    return draft_db_check_folder(folder, err);
+    return draft_db_file_check_folder(folder, err);
 }
 
-/* Tells who uses the database; pid: 0 where that is not known. */
+/* Sets the error text that tells who uses the database; pid: 0 if unknown. */
 static int file_busy(const DraftDbFile *file, pid_t pid, ErrText *err) {
     char who[48] = "another process";
 
@@ -324,8 +208,8 @@ static int file_busy(const DraftDbFile *file, pid_t pid, ErrText *err) {
     return err_set(err, DRAFT_DB_E_BUSY, "%s: %s uses this draft database, and one at a time can", file->path, who);
 }
 
-/* Writes the process's number into the lock's file, for whoever finds it locked: over the one of before, which takes no
- * room. A full disk may refuse it in a new file, which then stays empty. */
+/* Writes the process's id into the lock's file, for whoever finds it locked. The earlier id is overwritten, which takes
+ * no room. A full disk may refuse the id in a new file, which then stays empty. */
 static void lock_sign(int fd) {
     char pid[16];
     int n = snprintf(pid, sizeof(pid), "%-11d\n", (int)getpid());
@@ -333,7 +217,7 @@ static void lock_sign(int fd) {
     (void)!pwrite(fd, pid, (size_t)n, 0);
 }
 
-/* Reads that number. 0: there is none, or none that can be one. */
+/* Reads the process's id from the lock's file. 0: there is none, or no valid one. */
 static pid_t lock_signature(int fd) {
     char pid[16] = "";
     uint64_t number = 0;
@@ -380,7 +264,7 @@ static int file_lock(DraftDbFile *file, ErrText *err) {
     return r;
 }
 
-/* SQLite's first page alone holds no table, and the tables none without a log. */
+/* A file of one page holds no table, and the tables hold nothing without a log. */
 bool draft_db_file_is_blank(const DraftDbFile *file) {
     char log[PATH_MAX];
     struct stat status;
@@ -390,8 +274,8 @@ bool draft_db_file_is_blank(const DraftDbFile *file) {
     return stat(file->path, &status) < 0 ? errno == ENOENT : status.st_size <= 4096;
 }
 
-/* An empty file that only its owner may read; SQLite gives the log beside it the same permissions, and deletes one that
- * an earlier file has left. Never opened here while SQLite has it open: closing would drop its locks. */
+/* Makes an empty file that only its owner may read. SQLite gives the log beside it the same permissions, and deletes a
+ * log that an earlier file has left. Never opened here while SQLite has it open: closing would drop its locks. */
 static int file_make(DraftDbFile *file, ErrText *err) {
     _cleanup_(closep) int fd = -1;
     struct stat status;
@@ -421,16 +305,16 @@ static int file_open(DraftDbFile *file, ErrText *err) {
     code = sqlite3_open_v2(file->path, &file->sql,
                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
     if (code)
-        return file_fault(file, code, err);
+        return draft_db_sql_result(file, code, err);
     r = file_configure(file, err);
     if (!r)
         r = file_want_log(file, err);
     if (!r)
-        r = file_remove(file, "-shm", 0, err); /* earlier versions shared the log's index in it */
+        r = file_remove(file, "-shm", 0, err); /* earlier versions shared the log's index in this file */
     if (!r)
-        r = draft_db_file_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
+        r = draft_db_sql_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
     if (!r)
-        r = draft_db_file_number(file, "PRAGMA user_version", &ids, err);
+        r = draft_db_sql_number(file, "PRAGMA user_version", &ids, err);
     if (!r && !n_tables && !ids)
         r = draft_db_schema_make(file, err);
     if (!r)
@@ -439,16 +323,16 @@ static int file_open(DraftDbFile *file, ErrText *err) {
         r = file_check_pages(file, err);
     if (!r && file->is_old)
         r = draft_db_schema_upgrade(file, err);
-    return r == DRAFT_DB_E_FULL && file->is_old ? 0 : r; /* it is read as it is; who writes needs room anyway */
+    return r == DRAFT_DB_E_FULL && file->is_old ? 0 : r; /* the file is read as it is; writing needs room anyway */
 }
 
-/* Opens it, and once more where the first was damaged and is out of the way. */
+/* Opens the file, and opens again where the first was damaged and was set aside. */
 int draft_db_file_ready(DraftDbFile *file, ErrText *err) {
     int r;
 
     if (file->sql)
         return 0;
-    r = file_check_folder(file, err);
+    r = file_make_folder(file, err);
     if (!r)
         r = file_lock(file, err);
     if (!r)
@@ -474,7 +358,7 @@ int draft_db_file_judge(DraftDbFile *file, int r, ErrText *err) {
         return err_set(err, r, "%s; it is set aside as %s.corrupt-1, and the disk has no room for a new one",
                        err ? err->text : "", file->path);
     }
-    if (r) { /* a new one that is damaged at once: the disk does not keep what is written to it */
+    if (r) { /* a new file that is damaged at once: the disk does not keep what is written to it */
         draft_db_file_close(file);
         return err_set(err, r < 0 ? r : -EIO, "%s; it cannot be set aside: %s", err ? err->text : "", why.text);
     }

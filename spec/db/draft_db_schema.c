@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "spec/db/draft_db.h"
+#include "spec/db/draft_db_types.h"
 
 #define APPLICATION 0x43474442 /* "CGDB": application_id */
 #define FORM 2                 /* user_version: the tables below */
 
-/* What SQLite keeps of each is compared with this when the file is opened. Sums of a user stand in app, so that the
- * limits cost a look at the users and not one at all documents; triggers keep them true whatever adds and deletes. */
+/* The tables. SQLite's record of each is compared with this when the file is opened. Sums of a user are in app, so
+ * that the limits cost a look at the users and not at all documents; triggers keep the sums true whatever adds and
+ * deletes. */
 #define TABLE_APP                                                                                                      \
     "CREATE TABLE app(uid INTEGER PRIMARY KEY, frozen INTEGER NOT NULL DEFAULT 0, documents INTEGER NOT NULL"          \
     " DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0)"
@@ -56,43 +57,42 @@ static int set_ids(DraftDbFile *file, ErrText *err) {
     char ids[96];
 
     snprintf(ids, sizeof(ids), "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION, FORM);
-    return draft_db_file_run(file, ids, err);
+    return draft_db_sql_run(file, ids, err);
 }
 
 int draft_db_schema_make(DraftDbFile *file, ErrText *err) {
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
+    _cleanup_(draft_db_sql_undo) DraftDbFile *open = NULL;
     int r;
 
     file->is_old = false;
-    r = draft_db_file_begin(&open, file, err);
+    r = draft_db_sql_begin(&open, file, err);
     for (size_t i = 0; !r && i < ARRAY_LEN(schema); i++)
-        r = draft_db_file_run(file, schema[i], err);
+        r = draft_db_sql_run(file, schema[i], err);
     if (!r)
         r = set_ids(file, err);
-    return r ? r : draft_db_file_commit(file, err);
+    return r ? r : draft_db_sql_commit(file, err);
 }
 
-/* A document of form 1 has grown old by its date: draft_db_age.c finds no clock, and makes one from the dates. */
+/* Documents of form 1 grew old by their date: draft_db_age.c finds no clock, and makes one from the dates. */
 int draft_db_schema_upgrade(DraftDbFile *file, ErrText *err) {
     static const char *const statements[] = {
         "ALTER TABLE document ADD COLUMN " COLUMN_RAN, "DROP INDEX document_time", TABLE_CLOCK, TABLE_PAUSE, INDEX_RAN,
     };
-    _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
+    _cleanup_(draft_db_sql_undo) DraftDbFile *open = NULL;
     int r;
 
-    file->is_old = false; /* for the transaction */
-    r = draft_db_file_begin(&open, file, err);
+    r = draft_db_sql_begin(&open, file, err);
     for (size_t i = 0; !r && i < ARRAY_LEN(statements); i++)
-        r = draft_db_file_run(file, statements[i], err);
+        r = draft_db_sql_run(file, statements[i], err);
     if (!r)
         r = set_ids(file, err);
     if (!r)
-        r = draft_db_file_commit(file, err);
+        r = draft_db_sql_commit(file, err);
     file->is_old = r != 0;
     return r;
 }
 
-/* Tables in any order: an upgrade and VACUUM have orders of their own. No two texts are the same. */
+/* Compares tables in any order: an upgrade and VACUUM have orders of their own. No two texts are equal. */
 static int check_tables(DraftDbFile *file, ErrText *err) {
     const char *const *expected = file->is_old ? schema_old : schema;
     const size_t n_expected = file->is_old ? ARRAY_LEN(schema_old) : ARRAY_LEN(schema);
@@ -101,8 +101,8 @@ static int check_tables(DraftDbFile *file, ErrText *err) {
     bool row = false;
     int r;
 
-    r = draft_db_file_prepare(file, &query, "SELECT sql FROM sqlite_schema", err);
-    while (!r && !(r = draft_db_file_step(file, query, &row, err)) && row) {
+    r = draft_db_sql_prepare(file, &query, "SELECT sql FROM sqlite_schema", err);
+    while (!r && !(r = draft_db_sql_step(file, query, &row, err)) && row) {
         const char *text = (const char *)sqlite3_column_text(query, 0);
 
         n++;
@@ -118,9 +118,9 @@ int draft_db_schema_check(DraftDbFile *file, ErrText *err) {
     int64_t application = 0, form = 0, same = 0;
     int r;
 
-    r = draft_db_file_number(file, "PRAGMA application_id", &application, err);
+    r = draft_db_sql_number(file, "PRAGMA application_id", &application, err);
     if (!r)
-        r = draft_db_file_number(file, "PRAGMA user_version", &form, err);
+        r = draft_db_sql_number(file, "PRAGMA user_version", &form, err);
     if (r)
         return r;
     if (application != APPLICATION || form < 1 || form > FORM)
@@ -128,11 +128,11 @@ int draft_db_schema_check(DraftDbFile *file, ErrText *err) {
     file->is_old = form < FORM;
     r = check_tables(file, err);
     if (!r)
-        r = draft_db_file_number(file,
-                                 "SELECT (SELECT count(*) FROM document) = (SELECT total(documents) FROM app) AND"
-                                 " (SELECT total(bytes) FROM document) = (SELECT total(bytes) FROM app) AND"
-                                 " (SELECT total(n_tokens) FROM document) = (SELECT total(tokens) FROM app)",
-                                 &same, err);
+        r = draft_db_sql_number(file,
+                                "SELECT (SELECT count(*) FROM document) = (SELECT total(documents) FROM app) AND"
+                                " (SELECT total(bytes) FROM document) = (SELECT total(bytes) FROM app) AND"
+                                " (SELECT total(n_tokens) FROM document) = (SELECT total(tokens) FROM app)",
+                                &same, err);
     if (!r && !same)
         r = err_set(err, DRAFT_DB_E_DAMAGED, "%s: the draft database's sums are not those of its rows", file->path);
     return r;

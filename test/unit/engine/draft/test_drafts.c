@@ -16,6 +16,9 @@
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/tiny_engine.h"
 
+static const SpecLab always = { .always = true }, chains = { .always = true, .chains = true },
+                     no_prompt = { .always = true, .no_prompt = true };
+
 enum {
     CHUNK = 32,
     N_PROMPT = 40,
@@ -29,15 +32,15 @@ enum {
 /* The first one is plain decoding, the second one what tests of one way take. */
 static const GenerationSpeculation ways[] = {
     { .sources = 0 },
-    { .sources = SPECULATION_AUTO, .always = true },
-    { .sources = 1u << SPECULATION_LOOKUP, .always = true },
-    { .sources = 1u << SPECULATION_SAM, .always = true, .rows_max = 4 },
-    { .sources = LEARNED, .always = true, .rows_max = 16 },
-    { .sources = LEARNED, .always = true, .no_prompt = true },
-    { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP, .always = true, .head_on_demand = true },
-    { .sources = SPECULATION_AUTO, .always = true, .head_on_demand = true }, /* which wants all rows' */
-    { .sources = SPECULATION_AUTO, .always = true, .chains = true },
-    { .sources = SPECULATION_AUTO, .always = true, .rows_max = 1 },
+    { .sources = SPECULATION_AUTO, .lab = &always },
+    { .sources = 1u << SPECULATION_LOOKUP, .lab = &always },
+    { .sources = 1u << SPECULATION_SAM, .lab = &always, .rows_max = 4 },
+    { .sources = LEARNED, .lab = &always, .rows_max = 16 },
+    { .sources = LEARNED, .lab = &no_prompt },
+    { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP, .lab = &always, .head_on_demand = true },
+    { .sources = SPECULATION_AUTO, .lab = &always, .head_on_demand = true }, /* which wants all rows' */
+    { .sources = SPECULATION_AUTO, .lab = &chains },
+    { .sources = SPECULATION_AUTO, .lab = &always, .rows_max = 1 },
     { .sources = SPECULATION_AUTO },
 };
 
@@ -68,7 +71,7 @@ typedef struct Given {
     char texts[OUTPUT][32]; /* of each delta */
     GenerationEnd end;
     GenerationUsage usage;
-    GenerationReport report;
+    DraftReport report;
 } Given;
 
 static void take_logits(void *arg, const float *logits) {
@@ -135,7 +138,7 @@ static void run(const GenerationOptions *options, Given *given) {
         assert_int_equal(generation_step(generation, take, given, NULL), 0);
     given->end = generation_end(generation);
     given->usage = *generation_usage(generation);
-    generation_report(generation, &given->report);
+    given->report = *generation_report(generation);
     generation_free(generation);
 }
 
@@ -343,7 +346,7 @@ static void test_drafts_memory(void **state) {
 /* The same request again: its answer is in the history, and few steps are left of it. Answers of others make none
  * wrong. A history that goes while it is read takes its drafts with it. */
 static void test_drafts_history(void **state) {
-    static const GenerationSpeculation of_history = { .sources = 1u << SPECULATION_HISTORY, .always = true };
+    static const GenerationSpeculation of_history = { .sources = 1u << SPECULATION_HISTORY, .lab = &always };
     _cleanup_(history_freep) History *history = NULL;
     uint32_t text[N_PROMPT + OUTPUT], others[600];
     Generation *generation;
@@ -475,8 +478,7 @@ static void test_drafts_head_on_demand(void **state) {
 
             options.speculation = (GenerationSpeculation){
                 .sources = learns ? LEARNED : 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP,
-                .always = true,
-                .no_prompt = true,
+                .lab = &no_prompt,
                 .head_on_demand = on_demand,
             };
             n_head_rows = 0;
@@ -495,7 +497,7 @@ static void test_drafts_head_on_demand_leaves_nothing(void **state) {
     Generation *generation;
 
     options.speculation =
-        (GenerationSpeculation){ .sources = 1u << SPECULATION_SAM, .always = true, .head_on_demand = true };
+        (GenerationSpeculation){ .sources = 1u << SPECULATION_SAM, .lab = &always, .head_on_demand = true };
     generation = generation_of(&options);
     while (generation_end(generation) == GENERATION_RUNNING) {
         for (size_t row = 0; row < DRAFT_ROWS_MAX; row++)

@@ -17,6 +17,7 @@
 #include "base/files/file_io.h"
 #include "spec/db/draft_db_blob.h"
 #include "spec/db/draft_db_private.h"
+#include "spec/db/draft_db_rows.h"
 
 const uint8_t draft_db_fixture_tokenizer[DRAFT_DB_TOKENIZER_BYTES] = "one table of tokens, its sha256";
 
@@ -50,7 +51,7 @@ static void remove_file(void *arg, const char *path) {
 void draft_db_fixture_deinit(DraftDbFixture *fixture) {
     draft_db_fixture_close(fixture);
     each_file(fixture, remove_file, NULL);
-    (void)umount(fixture->folder); /* of a test that has failed */
+    (void)umount(fixture->folder); /* left by a test that has failed */
     (void)rmdir(fixture->folder);
     assert(!rmdir(fixture->top));
 }
@@ -121,7 +122,7 @@ void draft_db_fixture_mark(const DraftDbFixture *fixture, uint32_t uid, uint32_t
     size_t blob_bytes;
     int r;
 
-    draft_db_owner(&document, owner);
+    draft_db_rows_owner(&document, owner);
     r = draft_db_blob_encode(tokens, n, owner, sizeof(owner), &blob, &blob_bytes);
     assert(!r);
     memcpy(mark, blob + 10, DRAFT_DB_FIXTURE_MARK_BYTES);
@@ -174,8 +175,8 @@ static void search_file(void *arg, const char *path) {
     _cleanup_(freep) char *data = NULL;
     size_t len_bytes;
 
-    /* Opening a file of an SQLite connection in this process and closing it drops the connection's locks: the tests
-     * that search have no second one. */
+    /* Opening and closing a file of this process's SQLite connection drops the connection's locks: the tests that
+     * search have no second connection. */
     if (!file_slurp(path, 1u << 30, &data, &len_bytes, NULL) &&
         memmem(data, len_bytes, search->bytes, search->len_bytes))
         search->found = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The clock of stored answers with every kind of wrong date: what has run counts, and what the date alone says is
+/* The clock of stored answers with every kind of wrong date. Run time counts at once; time that only the date tells is
  * believed late, in steps, and only for what was stored before. */
 #undef NDEBUG
 #include <setjmp.h>
@@ -14,19 +14,19 @@
 #include "spec/db/draft_clock.h"
 
 #define DAY INT64_C(86400)
-#define AGE (64 * DAY) /* a look a day, which ages by 8 days at most */
+#define AGE (64 * DAY) /* one look a day, which ages by at most 8 days */
 #define NOW INT64_C(1700000000)
 
-/* A machine: what is so, and what its date says. */
+/* A machine: the truth, and what its date says. */
 typedef struct World {
     DraftClock clock;
-    int64_t true_s;        /* since the beginning */
+    int64_t true_s;        /* true seconds since the beginning */
     int64_t booted_s;      /* true_s when it was started */
-    int64_t wrong_s;       /* by which the date is wrong */
-    int64_t slept_s;       /* since then */
-    int64_t slept_wrong_s; /* what the kernel takes for sleep beside that */
+    int64_t wrong_s;       /* seconds by which the date is wrong */
+    int64_t slept_s;       /* seconds since the start */
+    int64_t slept_wrong_s; /* what the kernel takes for sleep in addition */
     uint8_t boot;
-    int64_t document; /* the last one that is stored */
+    int64_t document; /* the last stored document */
 } World;
 
 static DraftClockReading now_of(const World *world) {
@@ -59,7 +59,7 @@ static void run(World *world, int64_t for_s) {
     }
 }
 
-/* Off for so long, and then on with a date that is wrong by so much. */
+/* Turns the machine off for that long, then on with a date that is wrong by that much. */
 static void restart(World *world, int64_t off_s, int64_t wrong_s) {
     world->true_s += off_s;
     world->booted_s = world->true_s;
@@ -74,7 +74,7 @@ static void set_date(World *world, int64_t wrong_s) {
     tell(world);
 }
 
-/* How old a document is that was stored when ran_s was what it says. */
+/* Returns the age of a document that was stored when ran_s had that value. */
 static int64_t age_of(const World *world, int64_t document, int64_t ran_s) {
     int64_t age_s = world->clock.ran_s - ran_s;
 
@@ -84,7 +84,7 @@ static int64_t age_of(const World *world, int64_t document, int64_t ran_s) {
     return age_s;
 }
 
-/* Stores one; its number. *ran_sp: for age_of(). */
+/* Stores a document; returns its number. *ran_sp: for age_of(). */
 static int64_t store(World *world, int64_t *ran_sp) {
     *ran_sp = world->clock.ran_s;
     return ++world->document;
@@ -101,7 +101,7 @@ static void test_draft_clock_reads_the_system(void **state) {
     assert_in_range(two.wall_s, (uint64_t)time(NULL) - 60, (uint64_t)time(NULL) + 60);
 }
 
-/* While the machine runs the date may say what it wants. */
+/* While the machine runs, the date does not matter. */
 static void test_draft_clock_while_it_runs(void **state) {
     static const int64_t wrong[] = { 200 * DAY, -200 * DAY, -NOW, 40000 * DAY, 0, 3600, -3600 };
     World world = begin();
@@ -118,8 +118,8 @@ static void test_draft_clock_while_it_runs(void **state) {
     assert_int_equal(draft_clock_doubted_s(&world.clock), 0);
 }
 
-/* A start with a wrong date, of less than a day, makes nothing older; what was stored then grows old as if the date had
- * been right. */
+/* A start with a wrong date, shorter than a day, makes nothing older; what was stored then grows old as with the right
+ * date. */
 static void test_draft_clock_one_wrong_start(void **state) {
     static const int64_t wrong[] = { 200 * DAY, 40000 * DAY, -200 * DAY, -NOW };
 
@@ -134,7 +134,7 @@ static void test_draft_clock_one_wrong_start(void **state) {
         assert_int_equal(age_of(&world, before, before_s), 10 * DAY);
         run(&world, DAY - 3600);
         assert_int_equal(age_of(&world, before, before_s), 11 * DAY - 3600);
-        if (i % 2) /* the network sets it, or the next start */
+        if (i % 2) /* the network sets the date, or the next start does */
             set_date(&world, 0);
         else
             restart(&world, 7200, 0);
@@ -146,7 +146,7 @@ static void test_draft_clock_one_wrong_start(void **state) {
     }
 }
 
-/* Off for long: the next look believes an eighth of the limit, and each one after it, until all is. */
+/* A long pause: the next look believes an eighth of the limit, and so does each one after it, until all is believed. */
 static void test_draft_clock_off(void **state) {
     World world = begin();
     int64_t ran_s, id = store(&world, &ran_s), later_s, later;
@@ -173,7 +173,7 @@ static void test_draft_clock_every_day(void **state) {
 
         for (int day = 0; day < 50; day++) {
             restart(&world, DAY - 3600, 0);
-            if (kind) { /* 1: it begins in 1970; 2: where it was, as some systems have it */
+            if (kind) { /* 1: the date begins in 1970; 2: it goes on where it was, as on some systems */
                 world.boot--;
                 world.true_s -= 1;
                 restart(&world, 1, kind == 1 ? -NOW - world.true_s : -(DAY - 3600));
@@ -187,8 +187,8 @@ static void test_draft_clock_every_day(void **state) {
     }
 }
 
-/* A date that stays wrong is the date: it ages what is there by an eighth of the limit with every start, not at once;
- * and when it is right again, so is the age of what is still there. */
+/* A date that stays wrong becomes the date: it ages documents by an eighth of the limit with every start, not at once.
+ * When it is right again, so is the age of what is still there. */
 static void test_draft_clock_many_wrong_starts(void **state) {
     World world = begin();
     int64_t ran_s, id = store(&world, &ran_s), later_s, later;
@@ -223,7 +223,7 @@ static void test_draft_clock_begins_ahead(void **state) {
     assert_in_range(age_of(&world, id, ran_s), 20 * DAY, 30 * DAY);
 }
 
-/* A clock that nobody has ever set says nothing of the time before it is. */
+/* A clock that was never set tells nothing of the time before it is set. */
 static void test_draft_clock_begins_unset(void **state) {
     World world = { .wrong_s = -NOW };
     const DraftClockReading now = now_of(&world);
@@ -238,8 +238,8 @@ static void test_draft_clock_begins_unset(void **state) {
     assert_int_equal(age_of(&world, id, ran_s), world.true_s);
 }
 
-/* A date that the network sets late, and a machine that is stopped from outside while it runs, do no harm: its first
- * jump is of the time before its start, which ages nothing that was stored since, the later ones age all. */
+/* A date that the network sets late, and a machine that is stopped from outside while it runs, do no harm. The first
+ * jump belongs to the time before the start and ages nothing that was stored since; later jumps age everything. */
 static void test_draft_clock_late_jumps(void **state) {
     for (int unset = 0; unset < 2; unset++) {
         World world = begin();
@@ -261,7 +261,7 @@ static void test_draft_clock_late_jumps(void **state) {
     }
 }
 
-/* Nights asleep count at once; a sleep that seems long counts like time off, for it may be a wrong date as well. */
+/* Nights asleep count at once; a long sleep counts like time off, because it may be a wrong date as well. */
 static void test_draft_clock_asleep(void **state) {
     World world = begin();
     int64_t ran_s, id = store(&world, &ran_s);
@@ -315,7 +315,7 @@ static void test_draft_clock_many_pauses(void **state) {
     assert_int_equal(age_of(&world, id, ran_s), (3 * DRAFT_CLOCK_PAUSES_MAX - 1) * INT64_C(3600));
 }
 
-/* Short pauses go into one another where there are too many; pauses before the first document go. */
+/* Short pauses merge where there are too many; pauses before the first document go. */
 static void test_draft_clock_long_pauses_stay(void **state) {
     World world = begin();
     int64_t ran_s = 0, id = 0, ignored_s;
@@ -327,14 +327,15 @@ static void test_draft_clock_long_pauses_stay(void **state) {
         else
             (void)store(&world, &ignored_s);
     }
-    /* 46 nights and two minutes 421 times have passed since; of the minutes some count. */
+    /* 46 nights and 421 times two minutes have passed since; some of the minutes count. */
     assert_in_range(age_of(&world, id, ran_s), 46 * DAY, 46 * DAY + 421 * 120);
     draft_clock_prune(&world.clock, id);
     assert_true(world.clock.pauses[0].document >= id);
     assert_in_range(age_of(&world, id, ran_s), 46 * DAY, 46 * DAY + 421 * 120);
 }
 
-/* An earlier CLOCK_BOOTTIME of one start (a machine set back to a snapshot), and readings that cannot be, are taken. */
+/* An earlier CLOCK_BOOTTIME of the same start (a machine set back to a snapshot) and impossible readings are
+ * accepted. */
 static void test_draft_clock_strange_readings(void **state) {
     World world = begin();
     DraftClockReading now;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The draft database: what is kept of whom, limits, who gives first, forgetting, freezing. */
+/* The draft database: what is kept of each user, limits, eviction order, forgetting, freezing. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -109,14 +109,14 @@ static void test_draft_db_round_trips(void **state) {
         assert_int_equal(n, 1);
         assert_int_equal(draft_db_fixture_open(fixture), 0);
     }
-    /* Another user's, and those of another table of tokens, are not told of. */
+    /* Documents of another user, or of another token table, are not told. */
     assert_int_equal(
         draft_db_each(fixture->db, 8, draft_db_fixture_tokenizer, UINT64_MAX, no_document, NULL, &read, &fixture->err),
         0);
     assert_int_equal(draft_db_each(fixture->db, 7, other, UINT64_MAX, no_document, NULL, &read, &fixture->err), 0);
     assert_int_equal(read.n_documents, 0);
 
-    /* As many tokens as are wanted, and as long as they are. */
+    /* Reading gives as many tokens as are wanted, in whole documents. */
     n = 0;
     assert_int_equal(
         draft_db_each(fixture->db, 7, draft_db_fixture_tokenizer, 66135, one_document, &n, &read, &fixture->err), 0);
@@ -172,17 +172,18 @@ static void test_draft_db_count(void **state) {
     assert_int_equal(draft_db_fixture_add(fixture, 1, 10, 5), 0);
     for (uint32_t seed = 20; seed < 26; seed++)
         assert_int_equal(draft_db_fixture_add(fixture, 2, seed, 5), 0);
-    ASSERT_SEEDS(fixture, 1, 10); /* the oldest of all, and not of the one who has the most */
+    ASSERT_SEEDS(fixture, 1, 10); /* the oldest document of all, whose user does not have the most */
     ASSERT_SEEDS(fixture, 2, 25, 24, 23);
     assert_int_equal(draft_db_fixture_add(fixture, 1, 11, 5), 0); /* 3 against 2 */
     ASSERT_SEEDS(fixture, 1, 11, 10);
     ASSERT_SEEDS(fixture, 2, 25, 24);
-    assert_int_equal(draft_db_fixture_add(fixture, 1, 12, 5), 0); /* has the most itself now */
+    assert_int_equal(draft_db_fixture_add(fixture, 1, 12, 5), 0); /* user now has the most itself */
     ASSERT_SEEDS(fixture, 1, 12, 11);
     ASSERT_SEEDS(fixture, 2, 25, 24);
-    assert_int_equal(draft_db_fixture_add(fixture, 3, 30, 5), 0); /* as many each: 1 is the lower */
+    assert_int_equal(draft_db_fixture_add(fixture, 3, 30, 5), 0); /* equally many each: uid 1 is the lower */
     ASSERT_SEEDS(fixture, 1, 12);
-    assert_int_equal(draft_db_fixture_add(fixture, 3, 31, 5), 0); /* as many as 2 with it: who adds gives */
+    /* equal to user 2 with the new one: the adder gives */
+    assert_int_equal(draft_db_fixture_add(fixture, 3, 31, 5), 0);
     ASSERT_SEEDS(fixture, 3, 31);
     ASSERT_SEEDS(fixture, 2, 25, 24);
 
@@ -209,7 +210,7 @@ static void test_draft_db_bytes(void **state) {
     assert_int_equal(draft_db_fixture_add(fixture, 1, 11, 1000), 0);
     ASSERT_SEEDS(fixture, 2, 29, 28, 27);
 
-    /* More than the others leave it: nothing is stored, and nothing evicted. */
+    /* More than the others leave room for: nothing is stored, and nothing evicted. */
     assert_int_equal(draft_db_fixture_add(fixture, 3, 31, 7500), DRAFT_DB_E_FULL);
     assert_non_null(strstr(fixture->err.text, "uid 3"));
     ASSERT_SEEDS(fixture, 1, 11, 10);
@@ -264,7 +265,7 @@ static void test_draft_db_freeze(void **state) {
     assert_int_equal(draft_db_fixture_add(fixture, 3, 30, 5), DRAFT_DB_E_FULL);
     assert_int_equal(draft_db_freeze(fixture->db, 1, false, &fixture->err), 0);
     assert_int_equal(draft_db_fixture_add(fixture, 3, 30, 5), 0);
-    assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 0); /* they had been too old for long */
+    assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 0); /* the documents had been too old for long */
 
     assert_int_equal(draft_db_freeze(fixture->db, 3, true, &fixture->err), 0);
     what.uid = (const uint32_t[]){ 3 };
@@ -335,8 +336,8 @@ static void test_draft_db_forget_bytes(void **state) {
     size_t n_held = 0;
 
     assert_int_equal(draft_db_fixture_open(fixture), 0);
-    /* Nobody waits for the disk here; what is in the files is the same. */
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
+    /* Waits for the disk are off here; the files' content is the same. */
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
     for (uint32_t i = 0; i < N; i++) {
         sizes[i] = n_tokens[draw(&random, ARRAY_LEN(n_tokens))];
         draft_db_fixture_mark(fixture, 1 + i % 3 % 2, i, sizes[i], marks[i]);
@@ -347,7 +348,7 @@ static void test_draft_db_forget_bytes(void **state) {
     assert_int_equal(n_held, N / 100);
     for (uint32_t i = 0; i < N / 2; i++) {
         snprintf(statement, sizeof(statement), "DELETE FROM document WHERE id = %u", 1 + draw(&random, N));
-        assert_int_equal(draft_db_file_run(&fixture->db->file, statement, &fixture->err), 0);
+        assert_int_equal(draft_db_sql_run(&fixture->db->file, statement, &fixture->err), 0);
     }
 
     assert_int_equal(draft_db_forget(fixture->db, &what, &n, &fixture->err), 0);

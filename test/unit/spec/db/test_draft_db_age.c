@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the draft database lets go of by age when dates are wrong, over starts of the machine and of the service; and a
- * database of the version before, which had dates alone. */
+/* Deletion by age with wrong dates, over starts of the machine and of the service; and a database of form 1, which had
+ * dates alone. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -46,11 +46,11 @@ static void expire(DraftDbFixture *fixture) {
 
 static void open_it(DraftDbFixture *fixture) {
     assert_int_equal(draft_db_fixture_open(fixture), 0);
-    /* Nobody waits for the disk here. */
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
+    /* Waits for the disk are off here. */
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
 }
 
-/* The service runs so long, and looks every two hours. */
+/* Lets the service run for that long, with a look every two hours. */
 static void run(DraftDbFixture *fixture, int64_t for_s) {
     for (; for_s > 0; for_s -= 7200) {
         fixture->now_s += for_s < 7200 ? (uint64_t)for_s : 7200;
@@ -58,7 +58,7 @@ static void run(DraftDbFixture *fixture, int64_t for_s) {
     }
 }
 
-/* The machine was off so long, and has a date that is wrong by jump_s. */
+/* Turns the machine off for that long, then on with a date that is wrong by jump_s. */
 static void restart(DraftDbFixture *fixture, int64_t off_s, int64_t jump_s) {
     draft_db_fixture_close(fixture);
     fixture->boot++;
@@ -81,13 +81,13 @@ static void test_draft_db_age_one_wrong_start(void **state) {
         assert_int_equal(stored(fixture, 1), 1);
         assert_int_equal(draft_db_fixture_add(fixture, 2, 20, 5), 0);
         run(fixture, 20 * 3600);
-        for (int k = 0; k < 20; k++) /* the service alone, not the machine */
+        for (int k = 0; k < 20; k++) /* restarts the service alone, not the machine */
             open_it(fixture);
         assert_int_equal(stored(fixture, 1) + stored(fixture, 2), 2);
         restart(fixture, 60, 0);
         run(fixture, 53 * DAY);
         assert_int_equal(stored(fixture, 1) + stored(fixture, 2), 2);
-        run(fixture, DAY); /* 64 days and 20 hours have passed for the one, 54 days and 20 hours for the other */
+        run(fixture, DAY); /* 64 days and 20 hours have passed for one, 54 days and 20 hours for the other */
         assert_int_equal(stored(fixture, 1), 0);
         assert_int_equal(stored(fixture, 2), 1);
         run(fixture, 9 * DAY);
@@ -98,8 +98,8 @@ static void test_draft_db_age_one_wrong_start(void **state) {
     }
 }
 
-/* The machine was off for longer than the limit: what is too old goes in parts, by an eighth of the limit each, and all
- * of it within an eighth of the limit; what is stored afterwards stays. */
+/* The machine was off for longer than the limit: old documents go in parts, an eighth of the limit each, and all of
+ * them within an eighth of the limit. Documents that are stored afterwards stay. */
 static void test_draft_db_age_off(void **state) {
     DraftDbFixture *fixture = *state;
     size_t n_before = 64;
@@ -128,7 +128,7 @@ static void test_draft_db_age_off(void **state) {
     assert_int_equal(stored(fixture, 2), 1);
 }
 
-/* Dates that are shown, and by which a user forgets, are those that the clock said; one that is not set is not one. */
+/* Dates that are shown, and by which a user forgets, are those of the clock; a date that is not set does not count. */
 static void test_draft_db_age_dates(void **state) {
     DraftDbFixture *fixture = *state;
     uint64_t n, before = DRAFT_DB_FIXTURE_NOW + 100 * DAY;
@@ -150,8 +150,8 @@ static void test_draft_db_age_dates(void **state) {
 
 /* --- the version before ------------------------------------------------------------------------------------------- */
 
-/* A file as the program of before made it, with a document of each second of the fixture's first eight; the date of the
- * sixth was 200 days ahead. */
+/* A file of form 1, with a document for each of the fixture's first eight seconds; the date of the sixth was 200 days
+ * ahead. */
 static void make_old(DraftDbFixture *fixture) {
     _cleanup_(freep) char *text = NULL;
     sqlite3 *sql = NULL;
@@ -178,12 +178,12 @@ static void test_draft_db_age_old_form(void **state) {
     assert_int_equal(seeds[0], 7);
     assert_int_equal(stored(fixture, 1), 4);
     assert_int_equal(draft_db_stats(fixture->db, 2, &stats, &fixture->err), 0);
-    assert_int_equal(stats.newest_s, DRAFT_DB_FIXTURE_NOW + 50 + 200 * DAY); /* as it was shown */
+    assert_int_equal(stats.newest_s, DRAFT_DB_FIXTURE_NOW + 50 + 200 * DAY); /* as the date was shown */
     assert_int_equal(draft_db_fixture_add(fixture, 1, 100, 20), 0);
     open_it(fixture);
     assert_int_equal(stored(fixture, 1) + stored(fixture, 2), 9);
 
-    /* Each grows old from its date, and the one from ahead from that of the next one. */
+    /* Each document grows old from its date; the one from the future grows old from the next one's date. */
     fixture->now_s += AGE - 70 + 55 + 1;
     expire(fixture);
     assert_int_equal(draft_db_fixture_seeds(fixture, 2, seeds, 8), 2);
@@ -195,7 +195,7 @@ static void test_draft_db_age_old_form(void **state) {
     assert_int_equal(n, 2);
 }
 
-/* Whatever the date is when it is brought up. */
+/* Holds whatever the date is when the file is brought up. */
 static void test_draft_db_age_old_form_wrong_date(void **state) {
     static const int64_t wrong[] = { 200 * DAY, -200 * DAY, -(int64_t)DRAFT_DB_FIXTURE_NOW, 20000 * DAY };
     DraftDbFixture *fixture = *state;
@@ -220,7 +220,7 @@ static void test_draft_db_age_old_form_wrong_date(void **state) {
     }
 }
 
-/* Numbers of the clock that damage has changed: the answers are what they were, or too old, and nothing faults. */
+/* Damaged numbers of the clock: answers are what they were, or too old, and nothing faults. */
 static void test_draft_db_age_damaged_clock(void **state) {
     static const char *const columns[] = { "boot_s",      "awake_s", "wall",  "ran", "behind",
                                            "behind_seen", "looked",  "start", "boot" };
@@ -238,7 +238,7 @@ static void test_draft_db_age_damaged_clock(void **state) {
                  columns[i / ARRAY_LEN(values)], values[i % ARRAY_LEN(values)], i % 3 ? "1" : "-5",
                  values[i % ARRAY_LEN(values)], values[(i + 1) % ARRAY_LEN(values)],
                  values[(i + 2) % ARRAY_LEN(values)]);
-        r = draft_db_file_run(&fixture->db->file, statement, &fixture->err);
+        r = draft_db_sql_run(&fixture->db->file, statement, &fixture->err);
         assert_int_equal(r, 0);
         r = draft_db_fixture_open(fixture);
         assert_int_equal(r & ~DRAFT_DB_E_SET_ASIDE, 0);

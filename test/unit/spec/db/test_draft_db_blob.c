@@ -110,7 +110,7 @@ static void test_draft_db_blob_damaged(void **state) {
     }
 }
 
-/* A blob whose sum is right: what somebody makes who knows the form. */
+/* A blob with a right checksum, crafted by somebody who knows the form. */
 static size_t made(uint8_t *blob, uint8_t method, uint32_t n_tokens, uint32_t plain_bytes, const void *payload,
                    size_t payload_bytes) {
     struct sha256_ctx context;
@@ -135,9 +135,9 @@ static void test_draft_db_blob_hostile(void **state) {
         uint32_t n_tokens, plain_bytes;
         const char *plain;
     } cases[] = {
-        { 1, 2, "\x80\x00" },                 /* longer than it need be */
+        { 1, 2, "\x80\x00" },                 /* longer than necessary */
         { 1, 1, "\x80" },                     /* goes on past the end */
-        { 1, 2, "\x01\x02" },                 /* more than it says */
+        { 1, 2, "\x01\x02" },                 /* more than stated */
         { 2, 2, "\x80\x01" },                 /* fewer */
         { 1, 5, "\xff\xff\xff\xff\x1f" },     /* more than 32 bits */
         { 2, 6, "\xff\xff\xff\xff\xff\x01" }, /* six bytes in one number */
@@ -164,7 +164,8 @@ static void test_draft_db_blob_hostile(void **state) {
     refused(blob, made(blob, 1, 1, 1, "\x01", 1)); /* no frame of zstd */
 }
 
-/* Little that becomes much: never more is unpacked than the head says, and the head says no more than there may be. */
+/* A small blob with a large content: no more is unpacked than the head says, and the head may say no more than the
+ * limit. */
 static void test_draft_db_blob_bomb(void **state) {
     const size_t plain_bytes = 64u << 20;
     _cleanup_(freep) uint8_t *plain = calloc(plain_bytes, 1), *packed = malloc(ZSTD_compressBound(plain_bytes)),
@@ -182,7 +183,7 @@ static void test_draft_db_blob_bomb(void **state) {
     refused(blob, made(blob, 1, DRAFT_DB_TOKENS_MAX, DRAFT_DB_TOKENS_MAX, packed, packed_bytes));
     refused(blob, made(blob, 1, (uint32_t)plain_bytes, (uint32_t)plain_bytes, packed, packed_bytes));
 
-    /* The same form with a content of the size that is said, and with something behind it. */
+    /* A blob of the same form with a content of the stated size, and with something behind it. */
     small_bytes = ZSTD_compress(packed, 65536, plain, 1000, 3);
     assert_int_equal(decode(blob, made(blob, 1, 1000, 1000, packed, small_bytes), &tokens, &n_tokens), 0);
     free(tokens);
@@ -192,7 +193,7 @@ static void test_draft_db_blob_bomb(void **state) {
     refused(blob, made(blob, 1, 1001, 1001, packed, small_bytes));
 }
 
-/* One frame, which says how much is in it: others could be unpacked, and would not be as they were written. */
+/* A single frame that states its size: other frames could be unpacked, but not written again as they were. */
 static void test_draft_db_blob_frames(void **state) {
     static const uint8_t plain[1000];
     uint8_t packed[512], blob[512];

@@ -45,8 +45,8 @@ static void write_file(const char *path, const void *data, size_t len_bytes) {
 
 /* --- damage ------------------------------------------------------------------------------------------------------- */
 
-/* Whatever a page has become: what is told is whole and the user's own, or the file is set aside. Damage comes while it
- * is closed, and in every other round also while it is open, where only reading meets it. */
+/* Whatever a page has become, answers are whole and the user's own, or the file is set aside. Damage comes while the
+ * file is closed, and in every other round also while it is open, where only reading meets it. */
 static void test_draft_db_damage_pages(void **state) {
     enum {
         N = 120,
@@ -78,10 +78,10 @@ static void test_draft_db_damage_pages(void **state) {
         r = draft_db_fixture_open(fixture);
         if (open_before) {
             assert_int_equal(r, 0);
-            /* SQLite keeps pages that it has read: another connection's write makes it look again. */
+            /* SQLite keeps the pages that it has read; a write by another connection makes it look again. */
             assert_int_equal(draft_db_fixture_add(fixture, 4, 1000, 10), 0);
-            assert_int_equal(draft_db_file_checkpoint(&fixture->db->file, &fixture->err), 0);
-            assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA shrink_memory", &fixture->err), 0);
+            assert_int_equal(draft_db_sql_checkpoint(&fixture->db->file, &fixture->err), 0);
+            assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA shrink_memory", &fixture->err), 0);
             write_file(fixture->path, damaged, len_bytes);
         }
         for (uint32_t uid = 0; uid < 3; uid++) {
@@ -112,7 +112,7 @@ static void test_draft_db_damage_pages(void **state) {
     assert_false(there(fixture, ".corrupt-3"));
 }
 
-/* Files that are none, and databases of somebody else. */
+/* Files that are no database, and databases of somebody else. */
 static void test_draft_db_damage_set_aside(void **state) {
     static const char garbage[] = "This is not a database, but it is quite long for one that is not, and goes on.";
     DraftDbFixture *fixture = *state;
@@ -121,7 +121,7 @@ static void test_draft_db_damage_set_aside(void **state) {
 
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     assert_int_equal(draft_db_fixture_add(fixture, 1, 10, 5), 0);
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA user_version = 99", &fixture->err), 0);
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA user_version = 99", &fixture->err), 0);
     assert_int_equal(draft_db_fixture_open(fixture), DRAFT_DB_E_SET_ASIDE);
     assert_non_null(strstr(fixture->err.text, "drafts.db.corrupt-1"));
     assert_non_null(strstr(fixture->err.text, "version"));
@@ -132,15 +132,15 @@ static void test_draft_db_damage_set_aside(void **state) {
     write_file(fixture->path, garbage, sizeof(garbage));
     assert_int_equal(draft_db_fixture_open(fixture), DRAFT_DB_E_SET_ASIDE);
     assert_int_equal(draft_db_fixture_add(fixture, 1, 12, 5), 0);
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "DROP TRIGGER document_added", &fixture->err), 0);
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "DROP TRIGGER document_added", &fixture->err), 0);
     assert_int_equal(draft_db_fixture_open(fixture), DRAFT_DB_E_SET_ASIDE);
     assert_int_equal(draft_db_fixture_add(fixture, 1, 13, 5), 0);
-    assert_int_equal(draft_db_file_run(&fixture->db->file, "UPDATE app SET bytes = 1", &fixture->err), 0);
+    assert_int_equal(draft_db_sql_run(&fixture->db->file, "UPDATE app SET bytes = 1", &fixture->err), 0);
     assert_int_equal(draft_db_fixture_open(fixture), DRAFT_DB_E_SET_ASIDE);
     assert_true(there(fixture, ".corrupt-1") && there(fixture, ".corrupt-2"));
     assert_false(there(fixture, ".corrupt-3"));
 
-    /* The age is theirs too, from when they were last written. */
+    /* Set-aside files have an age, too: from when they were last written. */
     fixture->limits.age_max_s = 1000;
     fixture->now_s = (uint64_t)time(NULL) + 900;
     assert_int_equal(draft_db_fixture_open(fixture), 0);
@@ -151,13 +151,13 @@ static void test_draft_db_damage_set_aside(void **state) {
     assert_true(there(fixture, ".corrupt-1"));
     assert_false(there(fixture, ".corrupt-2"));
 
-    /* Nobody knows what is in them: forgetting takes them along. */
+    /* Forgetting deletes set-aside files: nobody knows what is in them. */
     assert_int_equal(
         draft_db_forget(fixture->db, &(DraftDbForget){ .uid = (const uint32_t[]){ 77 } }, &n, &fixture->err), 0);
     assert_false(there(fixture, ".corrupt-1") || there(fixture, ".corrupt-2"));
 }
 
-/* The log of a database that has gone is not put into the new one: SQLite deletes it, which this relies on. */
+/* SQLite deletes the log of a database that is gone, instead of applying it to the new one; the module relies on it. */
 static void test_draft_db_damage_log_alone(void **state) {
     DraftDbFixture *fixture = *state;
     _cleanup_(freep) char *log = NULL;
@@ -175,7 +175,7 @@ static void test_draft_db_damage_log_alone(void **state) {
     assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 0);
 }
 
-/* Rows that look like rows: they are dropped alone, also where damage has given one to another user. */
+/* Damaged rows that look intact are dropped one by one, also where damage has given one to another user. */
 static void test_draft_db_damage_rows(void **state) {
     DraftDbFixture *fixture = *state;
     uint32_t seeds[4], uid = 2;
@@ -184,14 +184,14 @@ static void test_draft_db_damage_rows(void **state) {
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     for (uint32_t i = 0; i < 8; i++)
         assert_int_equal(draft_db_fixture_add(fixture, 1, i, 50), 0);
-    assert_int_equal(draft_db_file_run(&fixture->db->file,
-                                       "UPDATE document SET uid = 2 WHERE id = 2;"
-                                       "UPDATE document SET n_prompt = n_prompt + 1 WHERE id = 3;"
-                                       "UPDATE document SET time = -1 WHERE id = 4;"
-                                       "UPDATE document SET blob = zeroblob(5000000) WHERE id = 5;"
-                                       "UPDATE document SET n_tokens = 49 WHERE id = 6;"
-                                       "UPDATE document SET blob = 'text' WHERE id = 7;",
-                                       &fixture->err),
+    assert_int_equal(draft_db_sql_run(&fixture->db->file,
+                                      "UPDATE document SET uid = 2 WHERE id = 2;"
+                                      "UPDATE document SET n_prompt = n_prompt + 1 WHERE id = 3;"
+                                      "UPDATE document SET time = -1 WHERE id = 4;"
+                                      "UPDATE document SET blob = zeroblob(5000000) WHERE id = 5;"
+                                      "UPDATE document SET n_tokens = 49 WHERE id = 6;"
+                                      "UPDATE document SET blob = 'text' WHERE id = 7;",
+                                      &fixture->err),
                      0);
     assert_int_equal(draft_db_each(fixture->db, 2, draft_db_fixture_tokenizer, UINT64_MAX, draft_db_fixture_whole, &uid,
                                    &read, &fixture->err),
@@ -211,8 +211,8 @@ static void test_draft_db_damage_rows(void **state) {
 
 /* --- others who have it ------------------------------------------------------------------------------------------- */
 
-/* A process of its own that opens the file with SQLite, does what the statement says, and keeps it so until its end of
- * the pipe is closed. */
+/* Starts a process that opens the file with SQLite, runs the statement, and keeps the file so until its end of the pipe
+ * is closed. */
 static pid_t start_holder(const DraftDbFixture *fixture, const char *statement, int *endp) {
     int ready[2], end[2];
     char byte = 0;
@@ -248,7 +248,8 @@ static void end_holder(pid_t child, int end) {
     assert_int_equal(status, 0);
 }
 
-/* Whoever has the file, with whatever lock, is named at once; it is opened as soon as that one has gone. */
+/* The process that has the file, with whatever lock, is named at once; the file opens as soon as that process has
+ * gone. */
 static void test_draft_db_damage_held(void **state) {
     static const char *const statements[] = { "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "BEGIN; SELECT * FROM document",
                                               "PRAGMA locking_mode = EXCLUSIVE; SELECT * FROM document" };
@@ -275,7 +276,7 @@ static void test_draft_db_damage_held(void **state) {
     }
 }
 
-/* Files that another process empties or overwrites while they are in use: no map of them is there to fault. */
+/* Files that another process empties or overwrites while they are in use: no map of them exists that could fault. */
 static void test_draft_db_damage_cut_in_use(void **state) {
     static const char *const suffixes[] = { "", "-wal", "-shm" };
     DraftDbFixture *fixture = *state;
@@ -291,7 +292,7 @@ static void test_draft_db_damage_cut_in_use(void **state) {
         assert_int_equal(there(fixture, suffixes[i]), i < 2);
         if (i < 2)
             assert_int_equal(truncate(path, 0), 0);
-        assert_int_equal(draft_db_file_run(&fixture->db->file, "PRAGMA shrink_memory", &fixture->err), 0);
+        assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA shrink_memory", &fixture->err), 0);
         for (uint32_t k = 0; k < 50; k++) {
             DraftDbRead read;
             uint32_t uid = 1;
@@ -349,7 +350,7 @@ static void test_draft_db_damage_full_disk(void **state) {
     }
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     fill(fixture, &n);
-    assert_int_equal(draft_db_fixture_open(fixture), 0); /* the service starts with it full */
+    assert_int_equal(draft_db_fixture_open(fixture), 0); /* the service starts with the disk full */
     assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), n);
     assert_int_equal(mount("none", fixture->folder, "tmpfs", MS_REMOUNT, "size=8m"), 0);
     assert_int_equal(draft_db_fixture_add(fixture, 1, n, 2000), 0);
@@ -359,7 +360,7 @@ static void test_draft_db_damage_full_disk(void **state) {
 
 /* --- kill -9 ------------------------------------------------------------------------------------------------------ */
 
-/* A process of its own: adds from `first` on for ever and reports what is stored; some of it is forgotten or
+/* Runs a process that adds from `first` on for ever and reports what is stored; some of that is forgotten or
  * evicted. */
 static void child_adds(DraftDbFixture *fixture, uint32_t first, int report) {
     int r = draft_db_fixture_open(fixture);
@@ -372,8 +373,8 @@ static void child_adds(DraftDbFixture *fixture, uint32_t first, int report) {
     _exit(r < 0 ? 99 : 100 + r);
 }
 
-/* Every document that was reported is there, and whatever is there is whole; of those that were not, the last at
- * most. */
+/* Every reported document is there, and every document that is there is whole; of unreported ones at most the last is
+ * there. */
 static uint32_t check_stored(DraftDbFixture *fixture, uint32_t n_reported) {
     static uint32_t seeds[65536];
     static bool stored[65536];

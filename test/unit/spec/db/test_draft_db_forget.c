@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forgetting where there is no room: on file systems that are full to the last byte it takes what it is to take and
- * nothing else, and leaves no byte of it. */
+/* Forgetting without room: on file systems that are full to the last byte it deletes what it should and nothing else,
+ * and leaves no byte of it. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "test/unit/spec/db/draft_db_fixture.h"
 
 enum {
-    N = 120 /* documents at most */
+    N = 120 /* most documents */
 };
 
 static bool mounted(DraftDbFixture *fixture, unsigned int kib, const char *options) {
@@ -38,7 +38,7 @@ static void unmounted(DraftDbFixture *fixture) {
     draft_db_fixture_unmount(fixture);
 }
 
-/* Documents of users 1 to 3 in turns, until nothing more goes in; how many. */
+/* Adds documents of users 1 to 3 in turns until no more fit; returns how many. */
 static uint32_t add_all(DraftDbFixture *fixture) {
     uint32_t n = 0;
 
@@ -47,7 +47,7 @@ static uint32_t add_all(DraftDbFixture *fixture) {
     return n;
 }
 
-/* Which of n documents have bytes in the files: those of the users in the mask, and no other. */
+/* Checks which of n documents have bytes in the files: those of the users in the mask, and no others. */
 static void assert_held(DraftDbFixture *fixture, uint32_t n, unsigned int users) {
     for (uint32_t i = 0; i < n; i++) {
         uint8_t mark[DRAFT_DB_FIXTURE_MARK_BYTES];
@@ -63,7 +63,7 @@ static uint32_t documents_of(uint32_t n, uint32_t uid) {
     return n / 3 + (n % 3 >= uid);
 }
 
-/* Forgets one user's answers, then another's: what is left is whole, also after a start. The files are closed for the
+/* Forgets one user's answers, then another's: the rest is whole, also after a start. The files are closed for the
  * search. */
 static void forget_in_turns(DraftDbFixture *fixture, uint32_t n) {
     unsigned int left = 2 | 4 | 8;
@@ -89,7 +89,7 @@ static void forget_in_turns(DraftDbFixture *fixture, uint32_t n) {
     }
 }
 
-/* Nearly all of it in the log, the log as long as the file, nearly all of it in the file. */
+/* Cases: nearly everything in the log; the log as long as the file; nearly everything in the file. */
 static void test_draft_db_forget_full_disk(void **state) {
     static const unsigned int kib[] = { 300, 1500, 8000 };
     DraftDbFixture *fixture = *state;
@@ -103,14 +103,14 @@ static void test_draft_db_forget_full_disk(void **state) {
         n = add_all(fixture);
         assert_in_range(n, 6, N);
         if (i == 2)
-            assert_int_equal(draft_db_file_checkpoint(&fixture->db->file, &fixture->err), 0);
+            assert_int_equal(draft_db_sql_checkpoint(&fixture->db->file, &fixture->err), 0);
         draft_db_fixture_fill_disk(fixture);
         forget_in_turns(fixture, n);
         unmounted(fixture);
     }
 }
 
-/* All at once, and by date. */
+/* Forgets all at once, and by date. */
 static void test_draft_db_forget_full_disk_which(void **state) {
     DraftDbFixture *fixture = *state;
     const uint64_t before_s = DRAFT_DB_FIXTURE_NOW;
@@ -137,7 +137,7 @@ static void test_draft_db_forget_full_disk_which(void **state) {
     unmounted(fixture);
 }
 
-/* A database of the version before has no room to be brought up: it is read, and forgotten. */
+/* A database of form 1 without room for the new form is read, and forgotten from. */
 static void test_draft_db_forget_full_disk_old_form(void **state) {
     DraftDbFixture *fixture = *state;
     _cleanup_(freep) char *text = NULL;
@@ -167,7 +167,7 @@ static void test_draft_db_forget_full_disk_old_form(void **state) {
     unmounted(fixture);
 }
 
-/* Where there is no room for a database, what was set aside is forgotten, and a new one begins as soon as there is. */
+/* Without room for a database, what was set aside is forgotten, and a new database begins as soon as there is room. */
 static void test_draft_db_forget_full_disk_set_aside(void **state) {
     DraftDbFixture *fixture = *state;
     char path[256];

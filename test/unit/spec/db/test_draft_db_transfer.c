@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Exports of the draft database, and imports of what somebody says is one. */
+/* Exports of the draft database, and imports of true and false exports. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -29,7 +29,7 @@ static int file_of(const void *data, size_t len_bytes) {
     return fd;
 }
 
-/* The export of a user as bytes, which are the caller's. */
+/* Returns the export of a user as bytes, which are the caller's. */
 static uint8_t *export_of(DraftDbFixture *fixture, uint32_t uid, size_t *len_bytesp, uint64_t *n_documentsp) {
     _cleanup_(closep) int fd = memfd_create("export", MFD_CLOEXEC);
     char *data;
@@ -59,7 +59,7 @@ static void refused(DraftDbFixture *fixture, const void *data, size_t len_bytes)
     assert_int_equal(draft_db_fixture_seeds(fixture, 5, NULL, 0), 0);
 }
 
-/* The sum at the end, made right again. */
+/* Makes the checksum at the end right again. */
 static void seal(uint8_t *data, size_t len_bytes) {
     struct sha256_ctx sum;
 
@@ -125,7 +125,7 @@ static void test_draft_db_transfer_damaged(void **state) {
     assert_non_null(strstr(fixture->err.text, "version 2"));
 }
 
-/* With a sum that is right: what somebody makes who knows the form. */
+/* Exports with a right checksum, crafted by somebody who knows the form. */
 static void test_draft_db_transfer_hostile(void **state) {
     DraftDbFixture *fixture = *state;
     _cleanup_(freep) uint8_t *data = NULL;
@@ -146,7 +146,7 @@ static void test_draft_db_transfer_hostile(void **state) {
                 continue;
             data[i] = values[k];
             seal(data, len_bytes);
-            refused(fixture, data, len_bytes); /* the sums of documents are still another's */
+            refused(fixture, data, len_bytes); /* the checksums of documents are still another's */
         }
         data[i] = kept;
         n_taken++;
@@ -172,7 +172,7 @@ static void test_draft_db_transfer_all_or_nothing(void **state) {
     data = export_of(fixture, 1, &len_bytes, &n);
     assert_int_equal(draft_db_forget(fixture->db, &(DraftDbForget){ 0 }, &n, &fixture->err), 0);
 
-    /* Three of one, where the others leave room for two. */
+    /* Three documents of one user, where the others leave room for two. */
     fixture->limits = (DraftDbLimits){ .documents_max = 4, .age_max_s = 100 };
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     for (uint32_t i = 0; i < 2; i++)
@@ -182,7 +182,7 @@ static void test_draft_db_transfer_all_or_nothing(void **state) {
     assert_int_equal(draft_db_fixture_seeds(fixture, 2, NULL, 0), 2);
     assert_int_equal(draft_db_forget(fixture->db, &(DraftDbForget){ 0 }, &n, &fixture->err), 0);
 
-    /* One's own of before go for it. */
+    /* The user's own earlier documents make way. */
     for (uint32_t i = 100; i < 104; i++)
         assert_int_equal(draft_db_fixture_add(fixture, 5, i, 5), 0);
     assert_int_equal(import(fixture, 5, data, len_bytes, &imported), 0);
@@ -197,9 +197,10 @@ static void test_draft_db_transfer_all_or_nothing(void **state) {
     assert_int_equal(imported.n_documents, 0);
     assert_int_equal(imported.n_expired, 3);
 
-    /* From a clock that was ahead: they are not kept for longer. */
+    /* Documents from a clock that was ahead are not kept for longer. */
     fixture->jump_s -= 1101;
-    assert_int_equal(import(fixture, 6, data, len_bytes, &imported), DRAFT_DB_E_FULL); /* 5 is frozen, and has 4 */
+    /* user 5 is frozen, and has 4 documents */
+    assert_int_equal(import(fixture, 6, data, len_bytes, &imported), DRAFT_DB_E_FULL);
     assert_int_equal(draft_db_forget(fixture->db, &(DraftDbForget){ 0 }, &n, &fixture->err), 0);
     assert_int_equal(import(fixture, 6, data, len_bytes, &imported), 0);
     assert_int_equal(imported.n_documents, 3);
@@ -208,7 +209,7 @@ static void test_draft_db_transfer_all_or_nothing(void **state) {
     assert_int_equal(draft_db_expire(fixture->db, &now, &fixture->err), 0);
     assert_int_equal(draft_db_fixture_seeds(fixture, 6, NULL, 0), 0);
 
-    /* Nobody's pipe holds the service up. */
+    /* A pipe never holds the service up. */
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     assert_int_equal(draft_db_import(fixture->db, 6, ends[0], &now, &imported, &fixture->err), -EINVAL);
     assert_int_equal(draft_db_export(fixture->db, 6, ends[1], &n, &fixture->err), -EINVAL);
@@ -216,7 +217,7 @@ static void test_draft_db_transfer_all_or_nothing(void **state) {
     close(ends[1]);
 }
 
-/* More than the database may have is not read into memory. */
+/* An export longer than the database may have is not read into memory. */
 static void test_draft_db_transfer_too_long(void **state) {
     DraftDbFixture *fixture = *state;
     const DraftClockReading now = draft_db_fixture_now(fixture);

@@ -32,7 +32,7 @@ static uint32_t draw(uint32_t n) {
 
 static Place places[N_PLACES];
 
-/* Sums by token; returns at how many places the context stands. before: CONTEXT_NO_TOKEN: whatever it is. */
+/* Sums chances by token; returns at how many places the context stands. before: CONTEXT_NO_TOKEN: any token. */
 static uint32_t naive_sums(uint32_t n_places, uint32_t before, uint32_t token, float *sums) {
     uint32_t n = 0;
 
@@ -94,7 +94,7 @@ static void test_calibration_naive(void **state) {
     assert_int_equal(accounts.total_bytes, 0);
 }
 
-/* A loop of one token is followed eight tokens deep, however the cursor came there. */
+/* A loop of one token is followed eight tokens deep, whatever way the cursor came. */
 static void test_calibration_depth(void **state) {
     const DrafterOps *ops = &calibration_ops;
     _cleanup_(calibration_freep) Calibration *calibration = NULL;

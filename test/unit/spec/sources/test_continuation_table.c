@@ -131,7 +131,7 @@ static void test_continuation_table_buckets(void **state) {
             assert_true(ops->prior(bucket, rank) >= 0.001F && ops->prior(bucket, rank) <= 0.999F);
 }
 
-/* Of more pairs than there is room for the newest stay; single tokens all do. */
+/* If there are too many pairs, the newest stay; all single tokens do. */
 static void test_continuation_table_bounds(void **state) {
     _cleanup_(continuation_table_freep) ContinuationTable *table = NULL;
     const ContextTop top = { 5, 0.5F };

@@ -29,7 +29,7 @@ static void chain(DraftTree *tree, const uint32_t *tokens, uint32_t n) {
     draft_tree_order(tree);
 }
 
-/* The tokens that are drafted from a cursor on, taking each first choice. */
+/* Lists the tokens that are drafted from a cursor on, each first choice taken. */
 static uint32_t walk(const DraftReuse *reuse, DraftCursor at, uint32_t *tokens) {
     DraftChoice choices[DRAFT_CHOICES_MAX];
     uint32_t n = 0;
@@ -44,7 +44,7 @@ static uint32_t walk(const DraftReuse *reuse, DraftCursor at, uint32_t *tokens) 
     return n;
 }
 
-/* x are the drafts 1..n, y what the target predicts at each; e the first wrong one. */
+/* x are the drafts 1..n, y the target's predictions at each, e the first wrong draft. */
 static void test_draft_reuse_chains(void **state) {
     uint32_t n_runs = 0;
 
@@ -94,7 +94,7 @@ static void test_draft_reuse_chains(void **state) {
     assert_true(n_runs > 1000);
 }
 
-/* Behind the accepted node the deepest branch is what may be reused, of several the first in the order of rows. */
+/* Behind the accepted node the deepest branch may be reused; of several the first in the order of rows. */
 static void test_draft_reuse_tree(void **state) {
     static const DraftNode nodes[] = {
         { .token = 1, .reach = 0.9F, .parent = DRAFT_ROOT, .depth = 1 },

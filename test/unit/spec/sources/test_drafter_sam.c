@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Drafts from the running text: the match at its end as a naive search has it, choices that follow it somewhere. */
+/* Drafts from the running text: the match at the end is that of a naive search, and each choice follows the match
+ * somewhere. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* History: matches and choices as a naive search over all texts has them, no text runs into the next, what makes way
- * for what, readers meanwhile, memory that is refused, drafts through a speculator. */
+/* History: matches and choices are those of a naive search over all texts, and no text runs into the next. Also what
+ * makes way for what, readers meanwhile, refused memory, and drafts through a speculator. */
 #undef NDEBUG
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,6 +16,8 @@
 #include "spec/sources/suffix_automaton.h"
 #include "spec/speculator.h"
 #include "test/unit/text/tokenizer/hard_text.h"
+
+static DraftReport report;
 
 enum {
     N_TEXTS = 6,
@@ -50,7 +52,7 @@ static void assert_same_cursor(DraftCursor one, DraftCursor other) {
     assert_int_equal(one.c, other.c);
 }
 
-/* How often a string is in the first n_texts of the texts. */
+/* Counts how often a string is in the first n_texts of the texts. */
 static uint32_t naive_count(uint32_t texts[][LEN], uint32_t n_texts, const uint32_t *what, uint32_t len) {
     uint32_t count = 0;
 
@@ -70,7 +72,7 @@ static int compare_naive(const void *one, const void *other) {
     return a->len != b->len ? (a->len < b->len ? 1 : -1) : a->count != b->count ? (a->count < b->count ? 1 : -1) : 0;
 }
 
-/* All tokens that may come behind the text, best first. */
+/* Lists all tokens that may come behind the text, best first. */
 static uint32_t naive_choices(uint32_t texts[][LEN], uint32_t n_texts, const uint32_t *text, uint32_t n,
                               Naive *choices) {
     uint32_t n_choices = 0, what[N_READ + 1];
@@ -103,7 +105,7 @@ static uint16_t expected_bucket(Naive choice) {
     return (uint16_t)(2 * (class < 7 ? class : 7) + (2 * choice.count > choice.total + 1));
 }
 
-/* Where two are as good as each other either may come first. */
+/* If two tokens are equally good, either may come first. */
 static void check_choices(const HistoryReader *reader, uint32_t texts[][LEN], uint32_t n_texts, const uint32_t *text,
                           uint32_t n, bool is_exact) {
     DraftChoice choices[DRAFT_CHOICES_MAX];
@@ -129,7 +131,7 @@ static void check_choices(const HistoryReader *reader, uint32_t texts[][LEN], ui
     }
 }
 
-/* Tokens that no other text has, until what was young is old: as a reader of one token of it tells. */
+/* Adds tokens that no other text has, until the young texts are old: a reader of one such token tells. */
 static void make_old(History *history, uint32_t token) {
     _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
     uint32_t filler[LEN];
@@ -145,7 +147,7 @@ static void make_old(History *history, uint32_t token) {
     assert_int_equal(ops->root(reader).c, 1);
 }
 
-/* A running text that copies from the texts here and there, while texts come; and the first half of them may be old. */
+/* A running text that copies from the texts here and there while texts come; the first half of the texts may be old. */
 static void check_naive(HardText kind, uint32_t old_at) {
     _cleanup_(history_freep) History *history = NULL;
     _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
@@ -187,7 +189,7 @@ static void test_history_ages(void **state) {
         check_naive(kind, 1 + kind % (N_TEXTS - 1));
 }
 
-/* Behind the last token of a text comes nothing, before its first one nothing was. */
+/* Nothing comes behind the last token of a text or before its first one. */
 static void test_history_borders(void **state) {
     _cleanup_(history_freep) History *history = NULL;
     _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
@@ -223,7 +225,7 @@ static void check_order(History *history, const uint32_t *tokens, uint32_t n) {
     assert_int_equal(choices[0].token, tokens[0]);
 }
 
-/* Of those that came as often, the latest first; young before old. */
+/* The latest of tokens that came equally often is first; young ones come before old ones. */
 static void test_history_latest(void **state) {
     _cleanup_(history_freep) History *history = NULL;
 
@@ -240,7 +242,7 @@ static void test_history_latest(void **state) {
     check_order(history, (uint32_t[]){ 4, 3, 9, 5, 2 }, 5);
 }
 
-/* Text i of a long row of them: its own first token, then as random as they come. */
+/* Makes text i of many: its own first token, then tokens as random as they come. */
 static void numbered_text(uint32_t i, uint32_t *text, uint32_t n) {
     hard_text(HARD_TEXT_RANDOM_MANY, i, text, n);
     text[0] = 60000 + i;
@@ -265,10 +267,10 @@ static void test_history_makes_way(void **state) {
             stats = history_stats(history);
             assert_true(stats.bytes <= 4 * BYTES_SMALL);
             assert_int_equal(stats.bytes, table.used_bytes[ACCOUNT_DRAFTDB]);
-            /* What is kept is at least half of what there is room for. */
+            /* At least half of the room is used. */
             assert_true(stats.n_tokens >= 2 * BYTES_SMALL / SUFFIX_AUTOMATON_TOKEN_BYTES - 2000 ||
                         stats.n_tokens >= (uint64_t)(i + 1) * lens[l]);
-            /* The text is there, to its end, and the reader's last tokens are found in it. */
+            /* Checks that the text is there to its end, and that the reader's last tokens are found in it. */
             assert_int_equal(match_len(reader), 25);
         }
         for (uint32_t i = 0; i < n_texts; i++) {
@@ -277,7 +279,7 @@ static void test_history_makes_way(void **state) {
             numbered_text(i, text, lens[l]);
             assert_int_equal(history_reader_new(history, &probe), 0);
             assert_int_equal(ops->append(probe, text, 1), 0);
-            assert_true(match_len(probe) || !n_found); /* the oldest are gone, none in between is */
+            assert_true(match_len(probe) || !n_found); /* the oldest texts are gone, and none in between */
             n_found += match_len(probe);
         }
         assert_true(lens[l] == 20000 || (n_found && n_found < n_texts));
@@ -285,7 +287,8 @@ static void test_history_makes_way(void **state) {
     }
 }
 
-/* A reader whose texts went is where a new one with its last tokens would be; what is not gone it still has whole. */
+/* A reader whose texts went is where a new reader with its last tokens would be; it still has whole what is not
+ * gone. */
 static void test_history_readers(void **state) {
     _cleanup_(history_freep) History *history = NULL;
     HistoryReader *readers[5], *anew;
@@ -312,7 +315,7 @@ static void test_history_readers(void **state) {
         assert_int_equal(history_add(history, text, 1000), 0);
         assert_int_equal(match_len(readers[0]), HISTORY_REMATCH);
         assert_int_equal(ops->append(readers[0], text + 200, 100), 0);
-        /* Where the text was cut there is some of what was before the cut. */
+        /* Some of the text before a cut is there behind the cut, too. */
         assert_in_range(match_len(readers[0]), HISTORY_REMATCH, HISTORY_REMATCH + 100);
     }
     assert_true(n_reads > 60);
@@ -328,7 +331,7 @@ static void test_history_readers(void **state) {
     }
 }
 
-/* A match that is longer than a cursor can say stays one of the longest length there is. */
+/* A match that is longer than a cursor can say keeps the longest possible length. */
 static void test_history_long_match(void **state) {
     static uint32_t text[70000];
 
@@ -349,7 +352,7 @@ static void test_history_long_match(void **state) {
     }
 }
 
-/* Where others have the memory, older texts make way; where there is none at all, what was there is gone. */
+/* If others have the memory, older texts make way; without any memory all texts are gone. */
 static void test_history_memory(void **state) {
     _cleanup_(history_freep) History *history = NULL;
     _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
@@ -396,7 +399,7 @@ static void *build(void *arg) {
     return NULL;
 }
 
-/* Built elsewhere, then used here, with what was said meanwhile behind it. */
+/* A history that was built elsewhere is used here, with later texts behind it. */
 static void test_history_handed_over(void **state) {
     _cleanup_(history_freep) History *history = NULL;
     _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
@@ -420,19 +423,19 @@ static void test_history_handed_over(void **state) {
 /* A text as an earlier one, with an answer that differs in one place: long drafts, of which most are right. */
 static void test_history_speculator(void **state) {
     _cleanup_(history_freep) History *history = NULL;
-    _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     uint32_t text[400], n = 20, n_steps = 0;
     float ms[DRAFT_ROWS_MAX];
-    SpeculatorOptions options = { .sources = 1u << SPECULATION_HISTORY | 1u << SPECULATION_SAM, .nodes_max = 31 };
+    SpeculatorOptions options = { .sources = 1u << SPECULATION_HISTORY | 1u << SPECULATION_SAM,
+                                  .report = &report,
+                                  .nodes_max = 31 };
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         ms[i] = 10 + (float)i / 8;
     hard_text(HARD_TEXT_RANDOM_MANY, 1, text, ARRAY_LEN(text));
     assert_int_equal(history_new(&table, BYTES_LARGE, &history), 0);
     assert_int_equal(history_add(history, text, ARRAY_LEN(text)), 0);
-    assert_int_equal(history_reader_new(history, &reader), 0);
-    options.history = (Drafter){ &history_drafter_ops, reader };
+    options.history = history;
     assert_int_equal(speculator_new(&table, &options, &speculator), 0);
     text[200] = 123456;
     speculator_append(speculator, text, n);
@@ -450,9 +453,9 @@ static void test_history_speculator(void **state) {
         n += n_accepted + 1;
     }
     assert_int_equal(n, ARRAY_LEN(text));
-    assert_true(n_steps <= 30); /* 13 tokens a step at least */
-    assert_true(speculator_counts(speculator)->accepted[SPECULATION_HISTORY] >= ARRAY_LEN(text) - 20 - n_steps);
-    assert_int_equal(speculator_counts(speculator)->accepted[SPECULATION_SAM], 0);
+    assert_true(n_steps <= 30); /* at least 13 tokens a step */
+    assert_true(report.accepted[SPECULATION_HISTORY] >= ARRAY_LEN(text) - 20 - n_steps);
+    assert_int_equal(report.accepted[SPECULATION_SAM], 0);
 }
 
 static void test_history_prior(void **state) {

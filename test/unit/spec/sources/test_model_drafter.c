@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A draft model as a source: it answers from the rows that are computed, knows how far it is behind the text, reads it
- * in parts where that takes long, and believes no probability that cannot be. */
+/* A draft model as a source: the drafter answers from computed rows, knows how far the model is behind the text, lets
+ * it read long texts in parts, and believes no impossible probability. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -33,7 +33,7 @@ static ModelDrafter *begin(uint32_t rows_max) {
     return drafter;
 }
 
-/* Rows are found by the path to them; a source that has not computed a place has nothing to say of it. */
+/* Rows are found by the path to them; at a place that is not computed the source proposes nothing. */
 static void test_model_drafter_rows(void **state) {
     static const uint32_t text[] = { 3, 1, 4, 1, 5 };
     static const DraftModelRow batch[] = { { -1, 5 }, { 0, 9 }, { 0, 2 }, { 2, 6 } };
@@ -71,13 +71,13 @@ static void test_model_drafter_rows(void **state) {
     }
     at = model_drafter_ops.follow(drafter, at, 1);
     assert_int_equal(model_drafter_ops.choices(drafter, at, choices, 8), 0);
-    assert_int_equal(append(drafter, text, 1), 0); /* the rows are those of before */
+    assert_int_equal(append(drafter, text, 1), 0); /* the rows are still the old ones */
     assert_int_equal(model_drafter_ops.root(drafter).a, 0);
     model_drafter_free(drafter);
     assert_int_equal(accounts.total_bytes, 0);
 }
 
-/* What the text went through of the rows need not be read again. */
+/* Rows that the text went through need not be read again. */
 static void test_model_drafter_behind(void **state) {
     static const uint32_t text[] = { 3, 1, 4, 1, 5 }, on[] = { 2, 6, 8, 8 };
     static const DraftModelRow batch[] = { { -1, 5 }, { 0, 9 }, { 0, 2 }, { 2, 6 }, { 3, 7 } };
@@ -103,7 +103,7 @@ static void test_model_drafter_behind(void **state) {
     model_drafter_free(drafter);
 }
 
-/* A long text is read in parts, no part longer than what a step may take. */
+/* A long text is read in parts, each within what a step may take. */
 static void test_model_drafter_in_parts(void **state) {
     uint32_t text[1000], n_parts = 0;
     ModelDrafter *drafter = begin(99);
@@ -130,7 +130,7 @@ static void test_model_drafter_in_parts(void **state) {
     assert_int_equal(sim.n_follows, 8);
     model_drafter_free(drafter);
     drafter = begin(99);
-    sim.pass_ms = 0; /* not measured: it is tried */
+    sim.pass_ms = 0; /* not measured, so it is tried */
     assert_int_equal(append(drafter, text, ARRAY_LEN(text)), 0);
     assert_int_equal(model_drafter_affords(drafter, 9, &ms), ARRAY_LEN(text) - 1);
     assert_int_equal(model_drafter_follow(drafter, SIZE_MAX), 0);
@@ -163,7 +163,7 @@ static int mad_expand(void *self, const DraftModelRow *rows, size_t n, DraftMode
     return 0;
 }
 
-/* Errors go to whoever asked, and leave no row; what is no probability is none. */
+/* Errors go to the caller, and leave no row; an impossible probability is clamped. */
 static void test_model_drafter_bad(void **state) {
     static const DraftModelRow root = { -1, 1 };
     static const uint32_t text[] = { 0, 1 };
@@ -193,7 +193,7 @@ static void test_model_drafter_bad(void **state) {
     assert_int_equal(accounts.total_bytes, 0);
 }
 
-/* Priors are about what the probabilities say, and no lower for a more probable one. */
+/* Priors are about the probabilities, and never lower for a more probable token. */
 static void test_model_drafter_priors(void **state) {
     for (uint16_t rank = 0; rank < DRAFT_RANKS; rank++)
         for (uint16_t bucket = 1; bucket < DRAFT_BUCKETS; bucket++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Suffix automaton: every substring of one text and of several with its first end and count as a naive search has them,
- * nothing that runs across a border, sizes, steps, account, limit. */
+/* Suffix automaton: every substring of one text and of several has the first end and the count of a naive search, and
+ * nothing runs across a border. Also sizes, steps, account and limit. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Ends of `what` in the texts of `len` tokens that lie one behind the other: the first of them, and how many. */
+/* Counts the ends of `what` in texts of `len` tokens that lie one behind the other; *firstp becomes the first. */
 static uint32_t naive(const uint32_t *text, uint32_t n, uint32_t text_len, const uint32_t *what, uint32_t len,
                       uint32_t *firstp) {
     uint32_t count = 0;
@@ -47,25 +47,37 @@ static uint32_t naive(const uint32_t *text, uint32_t n, uint32_t text_len, const
     return count;
 }
 
+/* Returns where a late occurrence of a state's strings ends, with the token behind them. */
+static uint32_t last_end_of(const SuffixAutomaton *automaton, uint32_t state, uint32_t token) {
+    SuffixNext next = { 0 };
+    uint32_t at = 0;
+
+    while (suffix_automaton_next(automaton, state, &at, &next))
+        if (next.token == token)
+            return next.last_end;
+    fail_msg("token %u does not follow", token);
+    return 0;
+}
+
 static void check_all(const SuffixAutomaton *automaton, const uint32_t *text, uint32_t n, uint32_t text_len,
                       bool is_exact) {
     for (uint32_t i = 0; i < n; i++) {
         SuffixMatch match = { 0 };
 
         for (uint32_t j = i; j < n && j / text_len == i / text_len; j++) {
-            uint32_t len = j - i + 1, first = 0, count = naive(text, n, text_len, text + i, len, &first);
+            uint32_t len = j - i + 1, first = 0, count = naive(text, n, text_len, text + i, len, &first), last_end;
 
+            last_end = last_end_of(automaton, match.state, text[j]);
             match = suffix_automaton_follow(automaton, match, text[j]);
             assert_int_equal(match.len, len);
             assert_int_equal(suffix_automaton_first_end(automaton, match.state), first);
-            assert_memory_equal(text + suffix_automaton_last_end(automaton, match.state) - len, text + i,
-                                len * sizeof(*text));
+            assert_memory_equal(text + last_end - len, text + i, len * sizeof(*text));
             assert_in_range(suffix_automaton_count(automaton, match.state), is_exact ? count : 1, count);
         }
     }
 }
 
-/* Distinct tokens, all of them, each as often as the string with it. */
+/* Checks continuations: distinct tokens, all of them, each as often as the string with it. */
 static void check_nexts(const SuffixAutomaton *automaton, const uint32_t *text, uint32_t n, uint32_t text_len) {
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t len = 1; len < 4 && (i + len - 1) / text_len == i / text_len && i + len <= n; len++) {
@@ -110,7 +122,7 @@ static void test_suffix_automaton_naive(void **state) {
     }
 }
 
-/* The second text is the first one again: no state more. */
+/* A second text that equals the first adds no state. */
 static void test_suffix_automaton_borders(void **state) {
     for (HardText kind = 0; kind < _HARD_TEXT_N; kind++) {
         _cleanup_(suffix_automaton_freep) SuffixAutomaton *automaton = NULL;
@@ -141,7 +153,7 @@ static void test_suffix_automaton_borders(void **state) {
     }
 }
 
-/* The beginning of a text again and again, as texts of their own, takes no room but the tokens'. */
+/* A beginning that is repeated as many texts of their own takes no room but the tokens'. */
 static void test_suffix_automaton_known(void **state) {
     _cleanup_(suffix_automaton_freep) SuffixAutomaton *automaton = NULL;
     static uint32_t text[20000];
@@ -186,7 +198,7 @@ static void test_suffix_automaton_linear(void **state) {
     free(text);
 }
 
-/* An append that the limit forbids leaves all as it was. */
+/* An append that the limit forbids changes nothing. */
 static void test_suffix_automaton_limit(void **state) {
     _cleanup_(suffix_automaton_freep) SuffixAutomaton *automaton = NULL;
     uint32_t text[250], n = 0;

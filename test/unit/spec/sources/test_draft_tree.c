@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 enum {
     N_TREES = 500
@@ -37,7 +37,7 @@ static void random_tree(DraftTree *tree, uint32_t n) {
     draft_tree_order(tree);
 }
 
-/* Rows below a node as they should be, from a sort of its children. */
+/* Lists the rows below a node as they should be, by sorting its children. */
 static void visit(const DraftTree *tree, int parent, uint32_t parent_row, uint32_t *rowp) {
     uint8_t seen[DRAFT_NODES_MAX] = { 0 };
 

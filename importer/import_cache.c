@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of packages in the cache folder, and the memory of which source file has which hash (base/files/file_note). */
+#include "importer/import_cache.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 #include "base/files/file_note.h"
 #include "base/files/user_dirs.h"
-#include "importer/import_private.h"
+#include "importer/import_settings.h"
 #include "model/gguf/gguf_parts.h"
 
 #define NAME_MAX_BYTES 100

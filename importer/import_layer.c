@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One layer of the package: its memory, and its way into the file. Memory: the integers of a layer's linears and the
+/* Memory: the integers of a layer's linears and the
  * packed bytes of one of them; of embedding and head a panel. */
 #define _GNU_SOURCE
+#include "importer/import_layer.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/import_private.h"
+#include "importer/import_rows.h"
+#include "model/package/package.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 
@@ -103,7 +106,7 @@ static void pack_blocks(void *arg, size_t begin, size_t end, unsigned int worker
 
 /* rows of q[][k] with these widths into packing->packed. */
 static int pack_rows(const Import *import, Packing *packing, const int8_t *bits, size_t rows, size_t k) {
-    int r = pack_plan_init(&packing->plan, import->options.recipe.grid, bits, rows, k);
+    int r = pack_plan_init(&packing->plan, import->recipe.grid, bits, rows, k);
 
     if (r)
         return r;
@@ -131,31 +134,6 @@ static int write_channels(const Import *import, const ImportTensor *tensor, ErrT
     if (!r)
         r = write_tensor(import, linear->scales, linear->n * sizeof(*linear->scales), tensor->scales_offset, err);
     return r ? r : write_tensor(import, linear->bits, linear->n, tensor->bits_offset, err);
-}
-
-/* q[n][k] turned to [k][n], a panel of inputs for every piece of work. */
-typedef struct Turning {
-    const ImportLinear *linear;
-    int8_t *columns;
-} Turning;
-
-static void turn_columns(void *arg, size_t begin, size_t end, unsigned int worker) {
-    const Turning *turning = arg;
-    size_t n = turning->linear->n, k = turning->linear->k;
-
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = begin; c < end; c++)
-            turning->columns[c * n + i] = turning->linear->q[i * k + c];
-}
-
-int import_linear_columns(const ImportModel *model, const ImportLinear *linear, int8_t **columnsp, ErrText *err) {
-    Turning turning = { linear, malloc(linear->n * linear->k) };
-
-    if (!turning.columns)
-        return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
-    worker_pool_run(model->pool, turn_columns, &turning, linear->k, 64);
-    *columnsp = turning.columns;
-    return 0;
 }
 
 static int write_columns(const Import *import, const ImportTensor *tensor, ErrText *err) {
@@ -257,13 +235,13 @@ static int write_by_panels(Import *import, const ImportTensor *tensor, ErrText *
         return out_of_memory(import, linear->source->name, err);
     for (size_t begin = 0; !r && begin < linear->n; begin += panel_rows) {
         size_t rows = linear->n - begin < panel_rows ? linear->n - begin : panel_rows;
-        Panel panel = { &import->model.options->recipe, linear, begin, q };
+        Panel panel = { &import->recipe, linear, begin, q };
 
         r = import_each_row(&import->model, linear, begin, begin + rows, round_panel_row, &panel, err);
         if (!r)
             r = write_panel(import, tensor, q, begin, rows, err);
-        import->progress.done_bytes += linear->source->len_bytes / linear->n * rows;
-        import_report(import);
+        import->monitor.progress.done_bytes += linear->source->len_bytes / linear->n * rows;
+        import_monitor_tell(&import->monitor);
     }
     if (!r)
         r = write_at(import, zeros, (size_t)(-tensor->weight_bytes % PACKAGE_ALIGNMENT),
@@ -310,7 +288,7 @@ static int read_weights(const Import *import, const ImportTensor *tensor, ErrTex
         return read_at(import, linear->q, tensor->weight_bytes, tensor->offset, err);
     packing.q = linear->q;
     packing.packed = malloc((size_t)tensor->weight_bytes);
-    r = packing.packed ? pack_plan_init(&packing.plan, import->options.recipe.grid, linear->bits, linear->n, linear->k)
+    r = packing.packed ? pack_plan_init(&packing.plan, import->recipe.grid, linear->bits, linear->n, linear->k)
                        : -ENOMEM;
     if (r)
         return r == -ENOMEM ? out_of_memory(import, linear->source->name, err) : err_raise(r);

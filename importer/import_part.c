@@ -2,6 +2,8 @@
 /* PATH.part, the package that is being written, and its journal. Whoever holds the lock of PATH.part works on both;
  * finished, it is renamed to PATH; killed, both lie there for the next import of the same settings. */
 #define _GNU_SOURCE
+#include "importer/import_part.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +13,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 
-#include "importer/import_private.h"
+#include "importer/import_journal.h"
 
 #define PART_SUFFIX ".part"
 #define JOURNAL_SUFFIX ".part.journal"
@@ -24,6 +27,11 @@
 #define OWNER_WAIT_NS (20 * 1000 * 1000)
 #define KEEP_SECONDS (7 * 24 * 3600)
 
+enum { /* of try_lock() */
+    PART_BUSY = 100,
+    PART_AGAIN = 101,
+};
+
 int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err) {
     if (error == -ENOSPC || error == -EDQUOT || error == -EFBIG)
         return err_set(err, IMPORT_E_NO_SPACE, "%s: the package needs %" PRIu64 " bytes (%.1f MB): %s; free some space",
@@ -32,15 +40,9 @@ int import_write_error(int error, const char *out_path, uint64_t package_bytes, 
 }
 
 /* A disk without a single block or inode has no room for the part or its journal: what is to be freed is what the
- * package needs, the least of it while that is not known. */
-int import_full_error(int r, const Import *import, ErrText *err) {
-    uint64_t package_bytes = import->plan.package_bytes;
-
-    if (r != -ENOSPC && r != -EDQUOT)
-        return r;
-    if (!package_bytes)
-        package_bytes = import_plan_least_bytes(&import->plan, &import->options.recipe);
-    return import_write_error(r, import->out_path, package_bytes, err);
+ * package needs. */
+int import_full_error(int r, const char *out_path, uint64_t package_bytes, ErrText *err) {
+    return r == -ENOSPC || r == -EDQUOT ? import_write_error(r, out_path, package_bytes, err) : r;
 }
 
 /* --- the lock ----------------------------------------------------------------------------------------------------- */
@@ -60,7 +62,7 @@ static int part_paths(ImportPart *part, const char *out_path, ErrText *err) {
     return 0;
 }
 
-/* The file with its lock: 0; IMPORT_PART_BUSY when another process has it; IMPORT_PART_AGAIN when it was renamed or
+/* The file with its lock: 0; PART_BUSY when another process has it; PART_AGAIN when it was renamed or
  * removed meanwhile; -ENOENT without O_CREAT. */
 static int try_lock(ImportPart *part, int flags, ErrText *err) {
     _cleanup_(closep) int fd = open(part->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | flags, 0666);
@@ -72,11 +74,11 @@ static int try_lock(ImportPart *part, int flags, ErrText *err) {
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink > 1)
         return err_set(err, IMPORT_E_EXISTS, "%s: is not a file of ours: remove it or name another output", part->path);
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return errno == EWOULDBLOCK ? IMPORT_PART_BUSY
+        return errno == EWOULDBLOCK ? PART_BUSY
                                     : err_set(err, -errno, "%s: cannot be locked (%s): name an output elsewhere",
                                               part->path, strerror(errno));
     if (stat(part->path, &named) < 0 || named.st_ino != st.st_ino || named.st_dev != st.st_dev)
-        return IMPORT_PART_AGAIN;
+        return PART_AGAIN;
     part->fd = steal_fd(&fd);
     return 0;
 }
@@ -105,7 +107,8 @@ static pid_t lock_owner(const ImportPart *part) {
  *
  * Return: 0, IMPORT_E_CANCELLED, IMPORT_E_EXISTS, IMPORT_E_NO_SPACE, or -errno.
  */
-int import_part_open(ImportPart *part, const char *out_path, Import *import, bool *waitedp, ErrText *err) {
+int import_part_open(ImportPart *part, const char *out_path, uint64_t least_bytes, ImportMonitor *monitor,
+                     bool *waitedp, ErrText *err) {
     unsigned int tries = 0;
     int r;
 
@@ -115,18 +118,19 @@ int import_part_open(ImportPart *part, const char *out_path, Import *import, boo
         return r;
     for (;;) {
         r = try_lock(part, O_CREAT, err);
-        if (r != IMPORT_PART_BUSY && r != IMPORT_PART_AGAIN)
-            return import_full_error(r, import, err);
-        if (r == IMPORT_PART_AGAIN) {
+        if (r != PART_BUSY && r != PART_AGAIN)
+            return import_full_error(r, out_path, least_bytes, err);
+        if (r == PART_AGAIN) {
             if (++tries == LOCK_TRIES)
                 return err_set(err, -EBUSY, "%s: is taken away again and again by other programs", part->path);
             continue;
         }
-        import->progress.other_pid = *waitedp ? import_journal_owner(part->journal_path) : lock_owner(part);
+        monitor->progress.other_pid = *waitedp ? import_journal_owner(part->journal_path) : lock_owner(part);
         *waitedp = true;
-        import_report_stage(import, IMPORT_STAGE_WAIT, 0, 0, 0);
-        if (import_options_cancelled(&import->options))
-            return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+        import_monitor_stage(monitor, IMPORT_STAGE_WAIT, 0, 0, 0);
+        r = import_monitor_check(monitor, err);
+        if (r)
+            return r;
         (void)nanosleep(&(struct timespec){ .tv_nsec = WAIT_NS }, NULL);
     }
 }
@@ -156,25 +160,25 @@ void import_part_clear(const char *out_path) {
 }
 
 /**
- * import_part_discard() - remove what a killed or cancelled import has left
+ * import_left_discard() - remove what a killed or cancelled import has left
  * @foundp: out: whether there was something
  *
  * Return: 0, -EBUSY when a process works on it, or another -errno.
  */
-int import_part_discard(const char *out_path, bool *foundp, ErrText *err) {
+int import_left_discard(const char *package_path, bool *foundp, ErrText *err) {
     _cleanup_(import_part_deinit) ImportPart part = { .fd = -1 };
     pid_t pid;
     int r;
 
     *foundp = false;
-    r = part_paths(&part, out_path, err);
+    r = part_paths(&part, package_path, err);
     if (!r)
         r = try_lock(&part, 0, err);
-    if (r == -ENOENT || r == IMPORT_PART_AGAIN) {
+    if (r == -ENOENT || r == PART_AGAIN) {
         (void)unlink(part.journal_path);
         return 0;
     }
-    if (r == IMPORT_PART_BUSY) {
+    if (r == PART_BUSY) {
         pid = lock_owner(&part);
         return pid ? err_set(err, -EBUSY, "%s: process %d is working on it: stop that import first", part.path,
                              (int)pid)
@@ -201,10 +205,6 @@ ImportLeft import_left(const char *package_path) {
         return IMPORT_LEFT_BUSY;
     return st.st_size && !stat(part.journal_path, &journal) && journal.st_size ? IMPORT_LEFT_RESUMABLE
                                                                                : IMPORT_LEFT_USELESS;
-}
-
-int import_left_discard(const char *package_path, bool *foundp, ErrText *err) {
-    return import_part_discard(package_path, foundp, err);
 }
 
 /* --- space -------------------------------------------------------------------------------------------------------- */

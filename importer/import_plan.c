@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What becomes of every tensor of the source: layers for the methods, keys and offsets for the file. */
+#include "importer/import_plan.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/import_private.h"
+#include "importer/import_settings.h"
+#include "model/package/package.h"
+#include "model/package/package_checksum.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 #include "quant/rotate.h"

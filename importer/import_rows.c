@@ -3,14 +3,19 @@
  * meanwhile is an error, not a SIGBUS) and gives them to a function one by one. Memory: about 0.8 MiB a thread at the
  * widest rows. */
 #define _GNU_SOURCE
+#include "importer/import_rows.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/import_private.h"
+#include "importer/import_source.h"
+#include "quant/format/grid.h"
 #include "quant/format/recipe_spec.h"
 #include "quant/rotate.h"
+#include "quant/rounding/round.h"
+#include "quant/rounding/scale_search.h"
 
 #define BATCH_BYTES (256u << 10)
 
@@ -73,7 +78,7 @@ static bool read_batch(Rows *rows, unsigned int worker, size_t row, size_t n) {
     const ImportLinear *linear = rows->linear;
     int r;
 
-    if (import_is_cancelled(rows->model)) {
+    if (import_monitor_is_cancelled(rows->model->monitor)) {
         set_fault(rows, FAULT_CANCELLED, 0, row);
         return false;
     }
@@ -106,7 +111,7 @@ static void read_range(void *arg, size_t begin, size_t end, unsigned int worker)
 }
 
 static int rotation_error(const Rows *rows, ErrText *err) {
-    QuantRecipe other = rows->model->options->recipe;
+    QuantRecipe other = *rows->model->recipe;
     char spec[RECIPE_SPEC_MAX];
 
     other.rotate = false;
@@ -124,7 +129,7 @@ static int fault_error(const Rows *rows, ErrText *err) {
     case FAULT_NONE:
         return 0;
     case FAULT_CANCELLED:
-        return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", path);
+        return import_monitor_cancelled(rows->model->monitor, err);
     case FAULT_READ:
         return import_read_error(atomic_load(&rows->fault_error), path, err);
     case FAULT_ROTATION:
@@ -219,5 +224,39 @@ int import_read_vector(const ImportModel *model, const ImportVector *vector, Err
                 err, IMPORT_E_CORRUPT,
                 "%s: tensor '%s': element %zu is not a finite number: the file is damaged, download it again",
                 model->source_path, source->name, i);
+    return 0;
+}
+
+bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int bits, int8_t *q, float *scalep) {
+    if (bits == GRID_BITS_MAX) /* there the largest weight's scale is as good as a searched one */
+        return round_channel_int8(w, k, q, scalep);
+    if (!(recipe->search_scales ? scale_search : scale_of_largest)(w, k, recipe->grid, bits, scalep))
+        return false;
+    round_channel(w, k, recipe->grid, bits, *scalep, q);
+    return true;
+}
+
+/* q[n][k] turned to [k][n], a panel of inputs for every piece of work. */
+typedef struct Turning {
+    const ImportLinear *linear;
+    int8_t *columns;
+} Turning;
+
+static void turn_columns(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const Turning *turning = arg;
+    size_t n = turning->linear->n, k = turning->linear->k;
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = begin; c < end; c++)
+            turning->columns[c * n + i] = turning->linear->q[i * k + c];
+}
+
+int import_linear_columns(const ImportModel *model, const ImportLinear *linear, int8_t **columnsp, ErrText *err) {
+    Turning turning = { linear, malloc(linear->n * linear->k) };
+
+    if (!turning.columns)
+        return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
+    worker_pool_run(model->pool, turn_columns, &turning, linear->k, 64);
+    *columnsp = turning.columns;
     return 0;
 }

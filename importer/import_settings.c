@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A recipe as the keys of a package, and as a part of its name. */
+#include "importer/import_settings.h"
+
 #include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files/file_io.h"
 #include "base/strings/str_buf.h"
-#include "importer/import_private.h"
 
 size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MAX]) {
     size_t n = 0;
@@ -137,17 +138,18 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
         add_hash(text, room_bytes, recipe, calibration_sha256 ? calibration_sha256 : "");
 }
 
-void import_fingerprint(const Import *import, uint8_t fingerprint[JOURNAL_DIGEST_BYTES]) {
+void import_fingerprint(const QuantRecipe *recipe, const char *source_name, const char *source_sha256,
+                        const char *calibration_sha256, uint8_t fingerprint[JOURNAL_DIGEST_BYTES]) {
     char text[128], settings[DESCRIPTION_BYTES];
     struct sha256_ctx context;
 
     snprintf(text, sizeof(text), "%s %d %d %s ", COORDGEN_VERSION, IMPORT_REVISION, PACKAGE_FORMAT_VERSION,
-             import->report.source_sha256);
-    describe(settings, &import->options.recipe, import->calibration.sha256);
+             source_sha256);
+    describe(settings, recipe, calibration_sha256);
     sha256_init(&context);
     sha256_update(&context, strlen(text), (const uint8_t *)text);
     sha256_update(&context, strlen(settings), (const uint8_t *)settings);
     /* The package names its source. */
-    sha256_update(&context, strlen(import->source.name), (const uint8_t *)import->source.name);
+    sha256_update(&context, strlen(source_name), (const uint8_t *)source_name);
     sha256_digest(&context, JOURNAL_DIGEST_BYTES, fingerprint);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From the plan to the package: widths, then layer by layer, with a journal of what is finished. */
 #define _GNU_SOURCE
+#include "importer/import_work.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +12,9 @@
 
 #include "base/clock.h"
 #include "base/system/thread.h"
-#include "importer/import_private.h"
+#include "importer/import_layer.h"
+#include "importer/import_settings.h"
+#include "model/package/package_checksum.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 
@@ -24,8 +27,7 @@
 /* --- widths ------------------------------------------------------------------------------------------------------- */
 
 static int lay_out(Import *import, ErrText *err) {
-    return import_plan_layout(&import->plan, &import->options.recipe, import->report.source_sha256,
-                              import->calibration.sha256, err);
+    return import_plan_layout(&import->plan, &import->recipe, import->source_sha256, import->calibration.sha256, err);
 }
 
 /* Channels of the layers as wide as their blocks, where the levels of the grid cannot be stored wider than they are. */
@@ -44,8 +46,8 @@ static int allocate(Import *import, void *state, double bits, ErrText *err) {
     int r;
 
     import->model.bits = bits;
-    r = import->options.method->allocate(state, &import->model, err);
-    if (!r && import->options.recipe.grid != GRID_UNIFORM)
+    r = import->method->allocate(state, &import->model, err);
+    if (!r && import->recipe.grid != GRID_UNIFORM)
         r = widen(import, err);
     return r ? r : lay_out(import, err);
 }
@@ -53,7 +55,7 @@ static int allocate(Import *import, void *state, double bits, ErrText *err) {
 /* The smallest package, 1 bit a weight, before anything is measured for a larger one. With static activations it is
  * that without shadows until their profile is there. The widths are overwritten. */
 static int check_budget(Import *import, ErrText *err) {
-    const QuantRecipe *recipe = &import->options.recipe;
+    const QuantRecipe *recipe = &import->recipe;
     const ImportPlan *plan = &import->plan;
     int r;
 
@@ -78,7 +80,7 @@ static int check_budget(Import *import, ErrText *err) {
  * larger. More bits never make a package smaller, so the search may halve.
  */
 static int choose_bits(Import *import, void *state, ErrText *err) {
-    const QuantRecipe *recipe = &import->options.recipe;
+    const QuantRecipe *recipe = &import->recipe;
     const unsigned int step = recipe->allocation == QUANT_ALLOCATION_UNIFORM ? BITS_STEPS : 1;
     unsigned int low = BITS_STEPS / step, high, now = 0; /* in steps; the least, and one that is too large */
     int r;
@@ -268,7 +270,7 @@ static bool recall_widths(Import *import) {
 /* --- layers ------------------------------------------------------------------------------------------------------- */
 
 static int make_layer(Import *import, void *state, size_t index, ErrText *err) {
-    const ImportMethod *method = import->options.method;
+    const ImportMethod *method = import->method;
     int r;
 
     r = import_layer_begin(import, index, err);
@@ -287,7 +289,7 @@ enum {
 };
 
 static int skip_layer(Import *import, void *state, size_t index, ErrText *err) {
-    const ImportMethod *method = import->options.method;
+    const ImportMethod *method = import->method;
     const JournalRecord *found = import_journal_at(import->journal, index + 1);
     LayerRecord record;
     int r;
@@ -314,17 +316,19 @@ static int resume_layers(Import *import, void *state, uint64_t *done_bytesp, Err
     size_t n = import_journal_n(import->journal) - 1;
     int r = 0;
 
-    import->progress.n_layers = plan->n_layers;
+    import->monitor.progress.n_layers = plan->n_layers;
     for (size_t i = 0; i < n && i < plan->n_layers; i++) {
-        import_report_stage(import, IMPORT_STAGE_RESUME, *done_bytesp, plan->layer_bytes[i], plan->total_bytes);
-        if (import_is_cancelled(&import->model))
-            return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+        import_monitor_stage(&import->monitor, IMPORT_STAGE_RESUME, *done_bytesp, plan->layer_bytes[i],
+                             plan->total_bytes);
+        r = import_monitor_check(&import->monitor, err);
+        if (r)
+            return r;
         r = skip_layer(import, state, i, err);
         import_layer_end(import, i);
         if (r)
             break;
         *done_bytesp += plan->layer_bytes[i];
-        import->progress.done_layers = import->n_resumed = i + 1;
+        import->monitor.progress.done_layers = import->n_resumed = i + 1;
     }
     if (r && r != RESUME_BAD)
         return r;
@@ -334,7 +338,7 @@ static int resume_layers(Import *import, void *state, uint64_t *done_bytesp, Err
 /* A cancel keeps what is finished. The error of the cancel stays what is told. */
 static int cancelled(Import *import, size_t n_layers, ErrText *err) {
     (void)record_layers(import, n_layers, NULL);
-    return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+    return import_monitor_cancelled(&import->monitor, err);
 }
 
 /* The last record: when it was made, and how long that took; 0: there was none. */
@@ -366,13 +370,14 @@ static int make_layers(Import *import, void *state, ErrText *err) {
 
     r = resume_layers(import, state, &done_bytes, err);
     for (size_t i = import->n_resumed; !r && i < plan->n_layers; i++) {
-        import_report_stage(import, IMPORT_STAGE_CONVERT, done_bytes, plan->layer_bytes[i], plan->total_bytes);
-        r = import_is_cancelled(&import->model) ? IMPORT_E_CANCELLED : make_layer(import, state, i, err);
+        import_monitor_stage(&import->monitor, IMPORT_STAGE_CONVERT, done_bytes, plan->layer_bytes[i],
+                             plan->total_bytes);
+        r = import_monitor_is_cancelled(&import->monitor) ? IMPORT_E_CANCELLED : make_layer(import, state, i, err);
         import_layer_end(import, i);
         if (r == IMPORT_E_CANCELLED)
             return cancelled(import, i, err);
         done_bytes += plan->layer_bytes[i];
-        import->progress.done_layers = i + 1;
+        import->monitor.progress.done_layers = i + 1;
         if (!r)
             r = record_at_times(import, i + 1, &pace, err);
     }
@@ -383,7 +388,7 @@ static int make_layers(Import *import, void *state, ErrText *err) {
 
 /* Widths and layout, the file with its length and head: what the journal has of them, or new. */
 static int begin_file(Import *import, void *state, ErrText *err) {
-    const uint64_t least_bytes = import_plan_least_bytes(&import->plan, &import->options.recipe);
+    const uint64_t least_bytes = import_plan_least_bytes(&import->plan, &import->recipe);
     bool recalled = recall_widths(import);
     const StrBuf *head;
     int r;
@@ -396,7 +401,7 @@ static int begin_file(Import *import, void *state, ErrText *err) {
         if (!r)
             r = import_part_check_space(&import->part, least_bytes, err); /* before anything is measured */
         if (!r && import->plan.n_operators)
-            r = import->options.method->profile(state, &import->model, err);
+            r = import->method->profile(state, &import->model, err);
         if (r)
             return r;
     }
@@ -422,17 +427,18 @@ static bool worth_keeping(const Import *import, int r) {
 
 static int work_on_file(Import *import, ErrText *err) {
     uint8_t fingerprint[JOURNAL_DIGEST_BYTES];
-    const ImportMethod *method = import->options.method;
+    const ImportMethod *method = import->method;
     void *state = NULL;
     int r;
 
-    import_fingerprint(import, fingerprint);
+    import_fingerprint(&import->recipe, import->source.name, import->source_sha256, import->calibration.sha256,
+                       fingerprint);
     r = import_journal_open(&import->journal, import->part.journal_path, fingerprint, err);
     if (r)
         return r;
     /* Said when a method reports: plain rounding has nothing to measure. */
-    import->progress.stage = IMPORT_STAGE_MEASURE;
-    import->progress.total_bytes = import->part_bytes = import->plan.total_bytes;
+    import->monitor.progress.stage = IMPORT_STAGE_MEASURE;
+    import->monitor.progress.total_bytes = import->monitor.part_bytes = import->plan.total_bytes;
     r = check_budget(import, err);
     if (!r)
         r = method->begin(&state, &import->model, err);
@@ -445,14 +451,21 @@ static int work_on_file(Import *import, ErrText *err) {
         r = import_source_unchanged(&import->source, err);
     if (r)
         return r;
-    import_report_stage(import, IMPORT_STAGE_SYNC, 0, import->plan.package_bytes, import->plan.package_bytes);
+    import_monitor_stage(&import->monitor, IMPORT_STAGE_SYNC, 0, import->plan.package_bytes,
+                         import->plan.package_bytes);
     r = package_checksum_seal(import->part.fd, import->part.path, err);
     if (r)
         return r < 0 ? r : IMPORT_E_CORRUPT;
     r = import_part_commit(&import->part, import->plan.package_bytes, err);
     if (!r)
-        import_report_part(&import->model, 1);
+        import_monitor_part(&import->monitor, 1);
     return r;
+}
+
+/* Of the package; the least of it while its layout is not known. */
+static uint64_t bytes_needed(const Import *import) {
+    return import->plan.package_bytes ? import->plan.package_bytes
+                                      : import_plan_least_bytes(&import->plan, &import->recipe);
 }
 
 static unsigned int threads_allowed(unsigned int n_threads) {
@@ -470,28 +483,29 @@ static unsigned int threads_allowed(unsigned int n_threads) {
  * Return: 0, IMPORT_E_* or -errno.
  */
 int import_work(Import *import, ErrText *err) {
-    const ImportOptions *options = &import->options;
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     ErrText told;
     int r;
 
-    r = worker_pool_new(&pool, threads_allowed(options->n_threads));
+    r = worker_pool_new(&pool, threads_allowed(import->n_threads));
     if (r)
         return err_set(err, r, "%s: cannot start threads: %s", import->out_path, strerror(-r));
     import->model = (ImportModel){
-        .options = options,
+        .recipe = &import->recipe,
+        .monitor = &import->monitor,
         .source_path = import->source.path,
         .source = import->source.file,
         .source_fds = import->source.fds,
         .hparams = import->source.hparams,
         .pool = pool,
         .calibration = *import->calibration.sha256 ? &import->calibration : NULL,
-        .bits = options->recipe.bits,
+        .bits = import->recipe.bits,
         .layers = import->plan.layers,
         .operators = import->plan.operators,
         .n_operators = import->plan.n_operators,
     };
-    r = import_full_error(work_on_file(import, err), import, err);
+    r = work_on_file(import, err);
+    r = import_full_error(r, import->out_path, bytes_needed(import), err);
     if (!r)
         return 0;
     if (!worth_keeping(import, r)) {

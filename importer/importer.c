@@ -10,14 +10,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
-#include "importer/import_private.h"
+#include "importer/import_cache.h"
+#include "importer/import_settings.h"
+#include "importer/import_work.h"
+#include "model/package/package.h"
+#include "model/package/package_checksum.h"
 #include "text/tokenizer/tokenizer.h"
-
-const char *import_stage_name(ImportStage stage) {
-    static const char *const names[] = { "hashing", "waiting", "measuring", "resuming", "converting", "writing" };
-
-    return names[stage];
-}
 
 ImportOptions import_options_default(void) {
     ImportOptions options = { .method = NULL };
@@ -26,39 +24,12 @@ ImportOptions import_options_default(void) {
     return options;
 }
 
-/* --- for methods -------------------------------------------------------------------------------------------------- */
-
-bool import_options_cancelled(const ImportOptions *options) {
-    return options->cancelled && atomic_load_explicit(options->cancelled, memory_order_relaxed);
-}
-
-bool import_is_cancelled(const ImportModel *model) {
-    return import_options_cancelled(model->options);
-}
-
-void import_report(Import *import) {
-    const ImportOptions *options = &import->options;
-
-    if (options->progress)
-        options->progress(options->progress_arg, &import->progress);
-}
-
-void import_report_part(const ImportModel *model, double done) {
-    Import *import = (Import *)model; /* its first member; methods see it as const */
-    double part = done < 0 ? 0 : done > 1 ? 1 : done;
-
-    import->progress.done_bytes = import->part_begin_bytes + (uint64_t)(part * (double)import->part_bytes);
-    import_report(import);
-}
-
-void import_report_stage(Import *import, ImportStage stage, uint64_t begin_bytes, uint64_t part_bytes,
-                         uint64_t total_bytes) {
-    import->part_begin_bytes = begin_bytes;
-    import->part_bytes = part_bytes;
-    import->progress.stage = stage;
-    import->progress.total_bytes = total_bytes;
-    import_report_part(&import->model, 0);
-}
+/* An import with what is its caller's: the options, and the report that is given back at the end. */
+typedef struct ImportRun {
+    ImportOptions options;
+    Import import;
+    ImportReport report;
+} ImportRun;
 
 /* --- what lies at the output path --------------------------------------------------------------------------------- */
 
@@ -92,14 +63,15 @@ static bool is_undamaged(const Package *package) {
     return r != PACKAGE_CHECKSUM_E_DAMAGED;
 }
 
-static bool already_imported(Import *import) {
+static bool already_imported(ImportRun *run) {
     _cleanup_(package_freep) Package *package = NULL;
-    ImportReport *report = &import->report;
+    const Import *import = &run->import;
+    ImportReport *report = &run->report;
 
     if (package_open(&package, import->out_path, NULL) ||
-        strcmp(package_source_sha256(package), report->source_sha256) ||
-        !import_settings_match(package_quant(package), &import->options.recipe, import->calibration.sha256) ||
-        (import->options.checks_package && !is_undamaged(package)))
+        strcmp(package_source_sha256(package), import->source_sha256) ||
+        !import_settings_match(package_quant(package), &import->recipe, import->calibration.sha256) ||
+        (run->options.checks_package && !is_undamaged(package)))
         return false;
     report->package_bytes = gguf_len_bytes(package_file(package));
     report->n_linears = package_n_linears(package);
@@ -126,35 +98,42 @@ static int check_replaceable(const char *path, const ImportSource *source, ErrTe
     return 0;
 }
 
-static int choose_path(Import *import, const char *out_path, ErrText *err) {
-    const ImportOptions *options = &import->options;
+static int choose_path(ImportRun *run, const char *out_path, ErrText *err) {
+    const ImportOptions *options = &run->options;
+    Import *import = &run->import;
     const char *calibration_sha256 = options->calibration_path ? import->calibration.sha256 : NULL;
-    ImportReport *report = &import->report;
+    char *path = run->report.path;
 
-    import->out_path = report->path;
+    import->out_path = path;
     if (!out_path && options->model_dir)
-        return import_model_path(report->path, import->source.path, &options->recipe, calibration_sha256,
-                                 options->model_dir, err);
+        return import_model_path(path, import->source.path, &options->recipe, calibration_sha256, options->model_dir,
+                                 err);
     if (out_path) {
-        if (snprintf(report->path, sizeof(report->path), "%s", out_path) >= (int)sizeof(report->path))
+        if (snprintf(path, PATH_MAX, "%s", out_path) >= PATH_MAX)
             return err_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", out_path);
         return 0;
     }
-    return import_default_path(report->path, import->source.path, report->source_sha256, &options->recipe,
-                               calibration_sha256, options->cache_dir, err);
+    return import_default_path(path, import->source.path, import->source_sha256, &options->recipe, calibration_sha256,
+                               options->cache_dir, err);
 }
 
 /* The settings, and the text to calibrate on when they need one. */
-static int check_options(Import *import, const ImportOptions *options, ErrText *err) {
+static int take_options(ImportRun *run, const char *source_path, const ImportOptions *options, ErrText *err) {
     const QuantRecipe *recipe = &options->recipe;
+    Import *import = &run->import;
     int r = quant_recipe_check(recipe, err);
 
-    import->options = *options;
-    if (!options->method)
-        import->options.method = &import_method_plain;
+    run->options = *options;
+    import->recipe = *recipe;
+    import->method = options->method ? options->method : &import_method_plain;
+    import->n_threads = options->n_threads;
+    import->monitor = (ImportMonitor){ .source_path = source_path,
+                                       .cancelled = options->cancelled,
+                                       .fn = options->progress,
+                                       .arg = options->progress_arg };
     if (r || !quant_recipe_needs_calibration(recipe))
         return r;
-    if (import->options.method == &import_method_plain)
+    if (import->method == &import_method_plain)
         return err_set(err, IMPORT_E_UNSUPPORTED,
                        "recipe %s as it is set needs calibration, which this program does not have: take the recipe "
                        "int8, or switch smoothing, compensation, static activations and the allocation by model off",
@@ -175,10 +154,13 @@ static uint64_t peak_bytes(void) {
     return line ? (uint64_t)strtoull(line + strlen("\nVmHWM:"), NULL, 10) * 1024 : 0;
 }
 
-static void fill_report(Import *import, uint64_t begin_ns) {
-    const QuantRecipe *recipe = &import->options.recipe;
-    ImportReport *report = &import->report;
+static void fill_report(ImportRun *run, uint64_t begin_ns) {
+    const Import *import = &run->import;
+    const QuantRecipe *recipe = &import->recipe;
+    ImportReport *report = &run->report;
 
+    memcpy(report->source_sha256, import->source_sha256, sizeof(report->source_sha256));
+    report->source_bytes = import_source_len_bytes(&import->source);
     snprintf(report->recipe, sizeof(report->recipe), "%s", recipe->name);
     report->bits_asked = recipe->bits;
     report->embedding_bits = recipe->embedding_bits;
@@ -202,7 +184,9 @@ static void fill_report(Import *import, uint64_t begin_ns) {
     report->seconds = (double)(clock_now_ns() - begin_ns) / 1e9;
 }
 
-static void import_deinit(Import *import) {
+static void run_deinit(ImportRun *run) {
+    Import *import = &run->import;
+
     import_journal_free(import->journal);
     import_part_deinit(&import->part);
     import_plan_deinit(&import->plan);
@@ -210,23 +194,24 @@ static void import_deinit(Import *import) {
     calibration_deinit(&import->calibration);
 }
 
-#define IMPORT_NULL ((Import){ .source = IMPORT_SOURCE_NULL, .part.fd = -1 })
+#define IMPORT_RUN_NULL ((ImportRun){ .import = { .source = IMPORT_SOURCE_NULL, .part.fd = -1 } })
 
 /* Source, settings and path. */
-static int import_open(Import *import, const char *source_path, const char *out_path, const ImportOptions *options,
-                       ErrText *err) {
+static int run_open(ImportRun *run, const char *source_path, const char *out_path, const ImportOptions *options,
+                    ErrText *err) {
+    Import *import = &run->import;
     int r;
 
     if (out_path && !*out_path)
         return err_set(err, -EINVAL, "the path of the package is empty: name a file");
-    r = check_options(import, options, err);
+    r = take_options(run, source_path, options, err);
     if (!r)
         r = import_source_open(&import->source, source_path, options->source_fd, err);
     if (r)
         return r;
-    import->report.source_bytes = import_source_len_bytes(&import->source);
-    r = import_source_identify(&import->source, options, &import->report, err);
-    return r ? r : choose_path(import, out_path, err);
+    r = import_source_identify(&import->source, options->cache_dir, &import->monitor, import->source_sha256,
+                               &run->report.hash_remembered, err);
+    return r ? r : choose_path(run, out_path, err);
 }
 
 /* A package without a tokenizer is of no use: whether it can be built shows before the work, not at the first load. */
@@ -239,32 +224,35 @@ static int check_tokenizer(const ImportSource *source, ErrText *err) {
 }
 
 /* The cache's folder or that of models, which a full disk may have no room for either. */
-static int make_folder(const Import *import, char folder[PATH_MAX], ErrText *err) {
-    const char *model_dir = import->options.model_dir;
-    int r = import_cache_dir(folder, model_dir ? model_dir : import->options.cache_dir, err);
+static int make_folder(const ImportRun *run, char folder[PATH_MAX], uint64_t least_bytes, ErrText *err) {
+    const char *model_dir = run->options.model_dir;
+    int r = import_cache_dir(folder, model_dir ? model_dir : run->options.cache_dir, err);
 
-    return r ? r : import_full_error(file_make_dirs(folder, err), import, err);
+    return r ? r : import_full_error(file_make_dirs(folder, err), run->import.out_path, least_bytes, err);
 }
 
-static int make_package(Import *import, const char *out_path, ErrText *err) {
-    const ImportOptions *options = &import->options;
+static int make_package(ImportRun *run, const char *out_path, ErrText *err) {
+    Import *import = &run->import;
+    uint64_t least_bytes = 0;
     char folder[PATH_MAX];
     bool waited;
     int r;
 
     r = check_tokenizer(&import->source, err);
-    if (!r && (out_path || options->model_dir))
+    if (!r && (out_path || run->options.model_dir))
         r = check_replaceable(import->out_path, &import->source, err);
     if (!r) /* before the part: where there is no room for that, it says how much is needed */
-        r = import_plan_make(&import->plan, &import->source, &options->recipe, err);
-    if (!r && !out_path)
-        r = make_folder(import, folder, err);
+        r = import_plan_make(&import->plan, &import->source, &import->recipe, err);
     if (!r)
-        r = import_part_open(&import->part, import->out_path, import, &waited, err);
+        least_bytes = import_plan_least_bytes(&import->plan, &import->recipe);
+    if (!r && !out_path)
+        r = make_folder(run, folder, least_bytes, err);
+    if (!r)
+        r = import_part_open(&import->part, import->out_path, least_bytes, &import->monitor, &waited, err);
     if (r)
         return r;
-    if (waited && already_imported(import)) {
-        import->report.already_imported = true;
+    if (waited && already_imported(run)) {
+        run->report.already_imported = true;
         import_part_remove(&import->part);
         return 0;
     }
@@ -305,33 +293,53 @@ static int import_error(const Import *import, int r, ErrText *err) {
  */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,
                ErrText *err) {
-    _cleanup_(import_deinit) Import import = IMPORT_NULL;
+    _cleanup_(run_deinit) ImportRun run = IMPORT_RUN_NULL;
     uint64_t begin_ns = clock_now_ns();
     int r;
 
-    r = import_open(&import, source_path, out_path, options, err);
+    r = run_open(&run, source_path, out_path, options, err);
     if (r)
-        return import_error(&import, r, err);
-    import.report.already_imported = already_imported(&import);
-    if (import.report.already_imported)
-        import_part_clear(import.out_path);
+        return import_error(&run.import, r, err);
+    run.report.already_imported = already_imported(&run);
+    if (run.report.already_imported)
+        import_part_clear(run.import.out_path);
     else
-        r = make_package(&import, out_path, err);
+        r = make_package(&run, out_path, err);
     if (r)
-        return import_error(&import, r, err);
-    fill_report(&import, begin_ns);
-    *report = import.report;
+        return import_error(&run.import, r, err);
+    fill_report(&run, begin_ns);
+    *report = run.report;
     return 0;
 }
 
 int import_discard(const char *source_path, const char *out_path, const ImportOptions *options, char path[PATH_MAX],
                    bool *foundp, ErrText *err) {
-    _cleanup_(import_deinit) Import import = IMPORT_NULL;
+    _cleanup_(run_deinit) ImportRun run = IMPORT_RUN_NULL;
     int r;
 
-    r = import_open(&import, source_path, out_path, options, err);
+    r = run_open(&run, source_path, out_path, options, err);
     if (r)
         return r;
-    memcpy(path, import.report.path, PATH_MAX);
-    return import_part_discard(path, foundp, err);
+    memcpy(path, run.report.path, PATH_MAX);
+    return import_left_discard(path, foundp, err);
+}
+
+int import_source_sha256(const char *source_path, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
+                         ErrText *err) {
+    _cleanup_(import_source_deinit) ImportSource source;
+    ImportMonitor monitor = {
+        .source_path = source_path,
+        .cancelled = options->cancelled,
+        .fn = options->progress,
+        .arg = options->progress_arg,
+    };
+    char read[SHA256_HEX_BYTES];
+    bool remembered;
+    int r = import_source_open(&source, source_path, NULL, err);
+
+    if (!r)
+        r = import_source_identify(&source, options->cache_dir, &monitor, read, &remembered, err);
+    if (!r)
+        memcpy(sha256, read, sizeof(read));
+    return r;
 }

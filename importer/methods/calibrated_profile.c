@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "importer/methods/calibrated_profile.h"
+
 /* Static activations (llm.npu 3.3): what the inputs of every operator are like on the calibration text, in the model at
  * 8 bits with dynamic rows. From that come its scale, how much its outliers matter, whether it keeps a shadow, and
  * which channels are hot. All counts are integers, so that their sums do not depend on threads. */
@@ -9,7 +11,8 @@
 #include <string.h>
 
 #include "backends/backend.h"
-#include "importer/methods/calibrated.h"
+#include "importer/methods/calibrated_round.h"
+#include "importer/methods/calibrated_smooth.h"
 #include "quant/format/grid.h"
 #include "quant/rotate.h"
 
@@ -230,7 +233,7 @@ static int profile_input(Profile *profile, ImportOperator *operator, const float
     loop.threshold = 127.0f * operator->scale; /* as the device has it */
     worker_pool_run(model->pool, profile_rows, &loop, rows, 16);
     add_up(profile->counts, operator->k, profile->n_inputs_max, profile->n_threads);
-    return choose_hot(profile, operator, profile->counts, model->options->recipe.hot_percent, err);
+    return choose_hot(profile, operator, profile->counts, model->recipe->hot_percent, err);
 }
 
 /* --- the walk ----------------------------------------------------------------------------------------------------- */
@@ -267,7 +270,7 @@ static int profile_weights(Profile *profile, const ArchOp *op, const float *x, s
     _cleanup_(freep) float *factors = NULL;
     int r = 0;
 
-    if (calibrated->model->options->recipe.smooth) {
+    if (calibrated->model->recipe->smooth) {
         factors = malloc(k * sizeof(*factors));
         r = factors ? calibrated_smoothing(calibrated, profile->layer, op, x, rows, k, w, false, factors, err)
                     : out_of_memory(profile, err);
@@ -284,8 +287,9 @@ static int profile_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t
     float *w[OP_WEIGHTS_MAX] = { 0 };
     int r;
 
-    if (import_is_cancelled(model))
-        return calibrated_cancelled(profile->calibrated, err);
+    r = import_monitor_check(model->monitor, err);
+    if (r)
+        return r;
     r = calibrated_read(profile->calibrated, profile->layer, op, w, err);
     if (!r)
         r = profile_weights(profile, op, x, rows, k, w, err);
@@ -293,7 +297,7 @@ static int profile_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t
         r = plain_linear(profile, calibrated_linear_of(profile->layer, op->w[i]), w[i], &linears[op->w[i]], err);
     for (size_t i = 0; i < op->n; i++)
         free(w[i]);
-    import_report_part(model, (double)++profile->n_done / (double)model->n_operators);
+    import_monitor_part(model->monitor, (double)++profile->n_done / (double)model->n_operators);
     return r;
 }
 
@@ -332,7 +336,7 @@ static int least_first(const void *a, const void *b) {
 static int prune(const Profile *profile, ErrText *err) {
     const ImportModel *model = profile->calibrated->model;
     _cleanup_(freep) Ranked *ranked = malloc(model->n_operators * sizeof(*ranked));
-    size_t n_pruned = (size_t)floor(model->options->recipe.prune_percent / 100 * (double)model->n_operators);
+    size_t n_pruned = (size_t)floor(model->recipe->prune_percent / 100 * (double)model->n_operators);
 
     if (!ranked)
         return out_of_memory(profile, err);

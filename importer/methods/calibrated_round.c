@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "importer/methods/calibrated_round.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/methods/calibrated.h"
+#include "importer/import_rows.h"
+#include "quant/format/recipe_spec.h"
 #include "quant/rotate.h"
 #include "quant/rounding/compensate.h"
 #include "quant/rounding/descent.h"
@@ -67,7 +70,7 @@ static void add_moments(float *h, const float *x, size_t rows, size_t k, uint32_
 }
 
 static int moments_error(const ImportModel *model, size_t k, ErrText *err) {
-    QuantRecipe other = model->options->recipe;
+    QuantRecipe other = *model->recipe;
     char spec[RECIPE_SPEC_MAX];
 
     other.compensate = other.descend = false;
@@ -139,7 +142,7 @@ static void round_rows(void *arg, size_t begin, size_t end, unsigned int worker)
 
 /* Integers that suit the calibration rows better than rounding each weight to its nearest level. */
 static int fit_to_rows(Calibrated *calibrated, const CalibratedRounding *rounding) {
-    const QuantRecipe *recipe = &calibrated->model->options->recipe;
+    const QuantRecipe *recipe = calibrated->model->recipe;
     CompensateCall call = {
         .factor = rounding->factor,
         .n = rounding->linear->n,
@@ -166,8 +169,7 @@ static int fit_to_rows(Calibrated *calibrated, const CalibratedRounding *roundin
 int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding, ErrText *err) {
     const ImportModel *model = calibrated->model;
     const ImportLinear *linear = rounding->linear;
-    RoundLoop loop = { &model->options->recipe, rounding,
-                       .scales_only = rounding->factor && model->options->recipe.compensate };
+    RoundLoop loop = { model->recipe, rounding, .scales_only = rounding->factor && model->recipe->compensate };
     int r;
 
     worker_pool_run(model->pool, round_rows, &loop, linear->n, 4);

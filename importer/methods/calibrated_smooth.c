@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "importer/methods/calibrated_smooth.h"
+
 /* EdgeFlow's smoothing inside the calibrated method: factors for the input of one operator, folded into what makes that
  * input (quant/smoothing.h has the table). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/methods/calibrated.h"
+#include "importer/methods/calibrated_round.h"
+#include "quant/format/grid.h"
 #include "quant/bit_allocation.h"
 #include "quant/relative_error.h"
 #include "quant/smoothing.h"
@@ -57,8 +60,8 @@ int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const
         .linears = linears,
         .n_linears = op->n,
         .average_bits = model->bits,
-        .grid = model->options->recipe.grid,
-        .search_scales = model->options->recipe.search_scales,
+        .grid = model->recipe->grid,
+        .search_scales = model->recipe->search_scales,
     };
     const ImportLinear *first = calibrated_linear_of(layer, op->w[0]);
     double alpha;
@@ -177,11 +180,9 @@ static int measure_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t
     Calibrated *calibrated = peaks->calibrated;
     _cleanup_(freep) float *factors = malloc(k * sizeof(*factors));
     float *w[OP_WEIGHTS_MAX] = { 0 };
-    int r = 0;
+    int r = import_monitor_check(calibrated->model->monitor, err);
 
-    if (import_is_cancelled(calibrated->model))
-        return calibrated_cancelled(calibrated, err);
-    if (!factors)
+    if (!r && !factors)
         r = failed(calibrated, calibrated_linear_of(peaks->layer, op->w[0]), -ENOMEM, err);
     if (!r)
         r = calibrated_read(calibrated, peaks->layer, op, w, err);
@@ -226,7 +227,7 @@ static int measure_peaks(Calibrated *calibrated, ErrText *err) {
             r = layer_walk_layer(walk, i, linears, vectors, measure_op, &peaks, err);
         calibrated_linears_free(calibrated, linears);
         calibrated_vectors_free(vectors);
-        import_report_part(model, (double)(i + 1) / (double)n_layers);
+        import_monitor_part(model->monitor, (double)(i + 1) / (double)n_layers);
     }
     if (!r)
         calibrated->peaks = steal(&values);

@@ -2,134 +2,19 @@
 /* Rounding with calibration: the model runs on rows of the calibration text while its weights become integers, operator
  * by operator, so that every matrix is fitted to the inputs that the quantized layers before it give. */
 #include "base/system/cpu.h"
-#include "importer/methods/calibrated.h"
+#include "importer/import_rows.h"
+#include "importer/methods/calibrated_profile.h"
+#include "importer/methods/calibrated_round.h"
+#include "importer/methods/calibrated_smooth.h"
+#include "importer/methods/import_method.h"
+#include "importer/sensitivity/sensitivity.h"
+#include "importer/sensitivity/sensitivity_allocate.h"
 #include "quant/rounding/blas.h"
 #include "quant/smoothing.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-int calibrated_cancelled(const Calibrated *calibrated, ErrText *err) {
-    return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", calibrated->model->source_path);
-}
-
-/* --- parts -------------------------------------------------------------------------------------------------------- */
-
-static int linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
-                      const float *scales, float *const *vectors, const LinearActivations *activations, ErrText *err) {
-    TensorRole bias = tensor_role_bias(linear->role);
-    LinearSource source = {
-        .name = linear->source->name,
-        .n = linear->n,
-        .k = linear->k,
-        .type = GGML_I8,
-        .data = q,
-        .scales = scales,
-        .rotation_block = linear->rotation_block,
-        .bias = bias == ROLE_NONE ? NULL : vectors[bias],
-        .activations = *activations,
-    };
-    int r = calibrated->backend->ops->linear_new(calibrated->backend, linearp, &source, err);
-
-    return r > 0 ? IMPORT_E_CORRUPT : r;
-}
-
-int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
-                          const float *scales, float *const *vectors, ErrText *err) {
-    return linear_new(calibrated, linearp, linear, q, scales, vectors, &(LinearActivations){ 0 }, err);
-}
-
-/* Here all channels are hot: what is in memory and what is read later gives the same bits. */
-int calibrated_linear_final(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
-                            float *const *vectors, ErrText *err) {
-    const ImportOperator *owner = linear->operator;
-    _cleanup_(freep) int8_t *columns = NULL;
-    _cleanup_(freep) uint32_t *hot = NULL;
-    LinearActivations activations = { 0 };
-    int r;
-
-    if (owner) {
-        activations.scale = owner->scale;
-        activations.shadow = owner->shadow;
-    }
-    if (activations.shadow) {
-        hot = malloc(linear->k * sizeof(*hot));
-        if (!hot)
-            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
-                           linear->source->name);
-        for (size_t c = 0; c < linear->k; c++)
-            hot[c] = (uint32_t)c;
-        r = import_linear_columns(calibrated->model, linear, &columns, err);
-        if (r)
-            return r;
-        activations.hot = hot;
-        activations.n_hot = linear->k;
-        activations.columns = columns;
-    }
-    return linear_new(calibrated, linearp, linear, linear->q, linear->scales, vectors, &activations, err);
-}
-
-void calibrated_linears_free(Calibrated *calibrated, BackendLinear **linears) {
-    for (size_t role = 0; role < _ROLE_N; role++)
-        linears[role] = calibrated->backend->ops->linear_free(linears[role]);
-}
-
-void calibrated_vectors_free(float **vectors) {
-    for (size_t role = 0; role < _ROLE_N; role++) {
-        free(vectors[role]);
-        vectors[role] = NULL;
-    }
-}
-
-int calibrated_vectors_read(Calibrated *calibrated, const ImportLayer *layer, float **vectors, ErrText *err) {
-    for (size_t i = 0; i < layer->n_vectors; i++) {
-        ImportVector vector = layer->vectors[i];
-        int r;
-
-        vector.values = vectors[vector.role] = malloc(vector.n * sizeof(*vector.values));
-        if (!vector.values)
-            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
-                           vector.source->name);
-        r = import_read_vector(calibrated->model, &vector, err);
-        if (r)
-            return r;
-    }
-    return 0;
-}
-
-const ImportLinear *calibrated_linear_of(const ImportLayer *layer, TensorRole role) {
-    for (size_t i = 0; i < layer->n_linears; i++)
-        if (layer->linears[i].role == role)
-            return &layer->linears[i];
-    return NULL;
-}
-
-int calibrated_read(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float **w, ErrText *err) {
-    for (size_t i = 0; i < op->n; i++) {
-        const ImportLinear *linear = calibrated_linear_of(layer, op->w[i]);
-        int r;
-
-        w[i] = malloc(linear->n * linear->k * sizeof(**w));
-        if (!w[i])
-            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
-                           linear->source->name);
-        r = import_read_linear(calibrated->model, linear, w[i], err);
-        if (r)
-            return r;
-    }
-    return 0;
-}
-
-int calibrated_walk_new(Calibrated *calibrated, LayerWalk **walkp, size_t n_windows, ErrText *err) {
-    int r = layer_walk_new(walkp, &calibrated->model->hparams, calibrated->backend, &calibrated->accounts,
-                           calibrated->outside, n_windows, CALIBRATION_WINDOW_TOKENS, err);
-
-    if (r)
-        return r < 0 ? r : -ENOMEM;
-    layer_walk_embed(*walkp, calibrated->embedding, calibrated->tokens);
-    return 0;
-}
 
 /* --- begin and end ------------------------------------------------------------------------------------------------ */
 
@@ -154,7 +39,7 @@ static int outside_linear_new(Calibrated *calibrated, BackendLinear **linearp, c
     const ImportModel *model = calibrated->model;
     _cleanup_(freep) int8_t *q = malloc(linear->n * linear->k);
     _cleanup_(freep) float *scales = malloc(linear->n * sizeof(*scales));
-    PlainRows rows = { &model->options->recipe, linear, q, scales };
+    PlainRows rows = { model->recipe, linear, q, scales };
     int r;
 
     if (!q || !scales)
@@ -227,7 +112,7 @@ static int calibrated_begin(void **statep, const ImportModel *model, ErrText *er
         return err_set(err, -ENOMEM, "%s: out of memory", model->source_path);
     calibrated->model = model;
     account_table_init(&calibrated->accounts);
-    r = needs_blas(&model->options->recipe) ? blas_load(err) : 0;
+    r = needs_blas(model->recipe) ? blas_load(err) : 0;
     if (!r)
         r = import_method_plain.begin(&calibrated->plain, model, err);
     if (!r)
@@ -250,9 +135,9 @@ static int calibrated_allocate(void *state, const ImportModel *model, ErrText *e
     Calibrated *calibrated = state;
     int r;
 
-    if (model->options->recipe.allocation == QUANT_ALLOCATION_TENSOR && model->options->recipe.smooth)
+    if (model->recipe->allocation == QUANT_ALLOCATION_TENSOR && model->recipe->smooth)
         return calibrated_allocate_smoothed(calibrated, err);
-    if (model->options->recipe.allocation != QUANT_ALLOCATION_MODEL)
+    if (model->recipe->allocation != QUANT_ALLOCATION_MODEL)
         return import_method_plain.allocate(calibrated->plain, model, err);
     if (!calibrated->sensitivity) {
         r = sensitivity_measure(&calibrated->sensitivity, calibrated, err);
@@ -281,7 +166,7 @@ static int quantize_linear(LayerWork *work, const ImportLinear *linear, const fl
     r = calibrated_round(work->calibrated, &rounding, err);
     if (!r)
         r = calibrated_linear_final(work->calibrated, linearp, linear, work->vectors, err);
-    import_report_part(work->calibrated->model, (double)++work->n_done / (double)work->layer->n_linears);
+    import_monitor_part(work->calibrated->model->monitor, (double)++work->n_done / (double)work->layer->n_linears);
     return r;
 }
 
@@ -305,7 +190,7 @@ static int smooth_op(LayerWork *work, const ArchOp *op, float *x, size_t rows, s
 static int quantize_weights(LayerWork *work, const ArchOp *op, float *x, size_t rows, size_t k, float *const *w,
                             BackendLinear **linears, ErrText *err) {
     Calibrated *calibrated = work->calibrated;
-    const QuantRecipe *recipe = &calibrated->model->options->recipe;
+    const QuantRecipe *recipe = calibrated->model->recipe;
     _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
     int r = 0;
 
@@ -327,8 +212,9 @@ static int quantize_op(void *arg, const ArchOp *op, float *x, size_t rows, size_
     float *w[OP_WEIGHTS_MAX] = { 0 };
     int r;
 
-    if (import_is_cancelled(work->calibrated->model))
-        return calibrated_cancelled(work->calibrated, err);
+    r = import_monitor_check(work->calibrated->model->monitor, err);
+    if (r)
+        return r;
     r = calibrated_read(work->calibrated, work->layer, op, w, err);
     if (!r)
         r = quantize_weights(work, op, x, rows, k, w, linears, err);
@@ -341,17 +227,12 @@ static int quantize_op(void *arg, const ArchOp *op, float *x, size_t rows, size_
 static int load_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                    ErrText *err) {
     LayerWork *work = arg;
+    int r = import_monitor_check(work->calibrated->model->monitor, err);
 
-    if (import_is_cancelled(work->calibrated->model))
-        return calibrated_cancelled(work->calibrated, err);
-    for (size_t i = 0; i < op->n; i++) {
-        const ImportLinear *linear = calibrated_linear_of(work->layer, op->w[i]);
-        int r = calibrated_linear_final(work->calibrated, &linears[op->w[i]], linear, work->vectors, err);
-
-        if (r)
-            return r;
-    }
-    return 0;
+    for (size_t i = 0; i < op->n && !r; i++)
+        r = calibrated_linear_final(work->calibrated, &linears[op->w[i]], calibrated_linear_of(work->layer, op->w[i]),
+                                    work->vectors, err);
+    return r;
 }
 
 static int ensure_walk(Calibrated *calibrated, ErrText *err) {
@@ -396,7 +277,7 @@ static int quantize_smoothed(Calibrated *calibrated, const ImportLayer *layer, E
 }
 
 static int calibrated_quantize(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err) {
-    if (layer->layer >= 0 && model->options->recipe.smooth)
+    if (layer->layer >= 0 && model->recipe->smooth)
         return quantize_smoothed(state, layer, err);
     return walk_layer(state, layer, quantize_op, err);
 }

@@ -6,21 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/import_private.h"
+#include "importer/import_rows.h"
+#include "importer/methods/import_method.h"
 #include "quant/bit_allocation.h"
-#include "quant/format/grid.h"
 #include "quant/relative_error.h"
-#include "quant/rounding/round.h"
-#include "quant/rounding/scale_search.h"
-
-bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int bits, int8_t *q, float *scalep) {
-    if (bits == GRID_BITS_MAX) /* there the largest weight's scale is as good as a searched one */
-        return round_channel_int8(w, k, q, scalep);
-    if (!(recipe->search_scales ? scale_search : scale_of_largest)(w, k, recipe->grid, bits, scalep))
-        return false;
-    round_channel(w, k, recipe->grid, bits, *scalep, q);
-    return true;
-}
 
 typedef struct PlainState {
     double *peaks; /* of all channels of the layers, in their order, once they are measured; or NULL */
@@ -84,19 +73,19 @@ static int plain_measure(PlainState *state, const ImportModel *model, ErrText *e
             if (r)
                 return r;
             at += linear->n;
-            import_report_part(model, (double)++n_measured / (double)n_linears);
+            import_monitor_part(model->monitor, (double)++n_measured / (double)n_linears);
         }
     state->peaks = steal(&peaks);
     return 0;
 }
 
 static int plain_allocate(void *arg, const ImportModel *model, ErrText *err) {
-    bool by_tensor = model->options->recipe.allocation == QUANT_ALLOCATION_TENSOR;
+    bool by_tensor = model->recipe->allocation == QUANT_ALLOCATION_TENSOR;
     PlainState *state = arg;
     const double *peaks;
     int r = 0;
 
-    assert(model->options->recipe.allocation != QUANT_ALLOCATION_MODEL); /* it needs calibration */
+    assert(model->recipe->allocation != QUANT_ALLOCATION_MODEL); /* it needs calibration */
     if (by_tensor && !state->peaks)
         r = plain_measure(state, model, err);
     peaks = state->peaks;
@@ -134,12 +123,12 @@ static bool round_row(void *arg, size_t row, float *w, unsigned int worker) {
 
 static int plain_quantize(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err) {
     for (size_t i = 0; layer->layer >= 0 && i < layer->n_linears; i++) {
-        RoundLinear round = { &model->options->recipe, &layer->linears[i] };
+        RoundLinear round = { model->recipe, &layer->linears[i] };
         int r = import_each_row(model, round.linear, 0, round.linear->n, round_row, &round, err);
 
         if (r)
             return r;
-        import_report_part(model, (double)(i + 1) / (double)layer->n_linears);
+        import_monitor_part(model->monitor, (double)(i + 1) / (double)layer->n_linears);
     }
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "importer/import_rows.h"
 #include "importer/sensitivity/backward.h"
 #include "quant/rotate.h"
 

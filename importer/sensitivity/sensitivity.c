@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "importer/sensitivity/sensitivity.h"
+
 /* How many bits each part of a model deserves, measured on the model itself.
  *
  * An error in a product's output changes the model's answers: by how many nats of Kullback-Leibler divergence is, to
@@ -11,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/methods/calibrated.h"
+#include "importer/import_rows.h"
+#include "importer/methods/calibrated_round.h"
 #include "importer/sensitivity/answer_gradient.h"
 #include "importer/sensitivity/backward.h"
 #include "quant/format/grid.h"
@@ -80,7 +83,7 @@ static void measuring_deinit(Measuring *measuring) {
  * As `coordgenctl model import --recipe` takes it: for errors, which name it as the remedy.
  */
 void sensitivity_spec_without(char spec[RECIPE_SPEC_MAX], const ImportModel *model) {
-    QuantRecipe other = model->options->recipe;
+    QuantRecipe other = *model->recipe;
 
     other.allocation = other.bits == floor(other.bits) ? QUANT_ALLOCATION_UNIFORM : QUANT_ALLOCATION_TENSOR;
     recipe_spec_format(spec, &other);
@@ -145,7 +148,7 @@ static int keep_inputs(Measuring *measuring, const float *x, size_t rows, size_t
 
     if (!probe)
         return out_of_memory(measuring, err);
-    if (calibrated->model->options->recipe.compensate) {
+    if (calibrated->model->recipe->compensate) {
         r = calibrated_factor(calibrated, &factor, x + held_back * k, rows - held_back, k, rotation_block, err);
         if (r)
             return r;
@@ -194,7 +197,7 @@ static int probe_linear(Measuring *measuring, const ImportLinear *linear, Backen
     _cleanup_(freep) float *scales = malloc(linear->n * sizeof(*scales));
     _cleanup_(freep) int8_t *probed = malloc(worker_pool_n_threads(model->pool) * linear->k);
     double *errors = calloc(linear->n, sizeof(*errors));
-    ProbeRows rows = { &model->options->recipe, linear->k, q, scales, probed, errors };
+    ProbeRows rows = { model->recipe, linear->k, q, scales, probed, errors };
     int r;
 
     measuring->sensitivity->losses[linear->layer][linear->role] = errors;
@@ -213,8 +216,9 @@ static int probe_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k
     const ImportLayer *layer = &model->layers[1 + measuring->index];
     int r;
 
-    if (import_is_cancelled(model))
-        return calibrated_cancelled(measuring->calibrated, err);
+    r = import_monitor_check(model->monitor, err);
+    if (r)
+        return r;
     r = keep_inputs(measuring, x, rows, k, calibrated_linear_of(layer, op->w[0])->rotation_block,
                     &measuring->layers[measuring->index].inputs[op->w[0]], err);
     for (size_t i = 0; i < op->n && !r; i++)
@@ -240,7 +244,7 @@ static int forward(Measuring *measuring, ErrText *err) {
             r = layer_walk_layer(measuring->walk, i, layer->linears, layer->vectors, probe_op, measuring, err);
         if (r)
             return r;
-        import_report_part(model, 0.6 * (double)(i + 1) / (double)model->hparams.n_layers);
+        import_monitor_part(model->monitor, 0.6 * (double)(i + 1) / (double)model->hparams.n_layers);
     }
     measuring->last = copy_of(layer_walk_stream(measuring->walk), n_values);
     return measuring->last ? 0 : out_of_memory(measuring, err);
@@ -450,9 +454,8 @@ static int backward(Measuring *measuring, ErrText *err) {
     for (uint32_t i = hparams->n_layers; i-- > 0 && !r;) {
         float *(*saved)[_SLOT_N] = calloc(n_ops, sizeof(*saved));
 
-        if (import_is_cancelled(calibrated->model))
-            r = calibrated_cancelled(calibrated, err);
-        else if (!saved)
+        r = import_monitor_check(calibrated->model->monitor, err);
+        if (!r && !saved)
             r = out_of_memory(measuring, err);
         measuring->index = i;
         if (!r)
@@ -461,7 +464,7 @@ static int backward(Measuring *measuring, ErrText *err) {
             for (size_t slot = 0; slot < _SLOT_N; slot++)
                 free(saved[op][slot]);
         free(saved);
-        import_report_part(calibrated->model, 1 - 0.4 * (double)i / (double)hparams->n_layers);
+        import_monitor_part(calibrated->model->monitor, 1 - 0.4 * (double)i / (double)hparams->n_layers);
     }
     return r;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "importer/sensitivity/sensitivity_allocate.h"
+
 /* From the losses of all channels (sensitivity.c) to their widths. To other widths than the measured one a loss is
  * carried by the error of a quantizer of that width. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "importer/methods/calibrated.h"
+#include "quant/format/grid.h"
 #include "quant/bit_allocation.h"
 #include "quant/format/pack.h"
 
@@ -142,7 +144,7 @@ int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calib
                          ErrText *err) {
     const ImportModel *model = calibrated->model;
     const ImportLinear *unmeasured = find_unmeasured(sensitivity, model);
-    _cleanup_(groups_deinit) Groups groups = { .errors = quantizer_errors[model->options->recipe.grid] };
+    _cleanup_(groups_deinit) Groups groups = { .errors = quantizer_errors[model->recipe->grid] };
     size_t n = 0;
     int r;
 

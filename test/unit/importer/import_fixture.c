@@ -235,14 +235,14 @@ void import_fixture_refusal(ImportFixture *fixture, const char *out, int code, c
 }
 
 int import_fixture_profile(void *state, const ImportModel *model, ErrText *err) {
-    double percent = model->options->recipe.hot_percent;
+    double percent = model->recipe->hot_percent;
 
     for (size_t i = 0; i < model->n_operators; i++) {
         ImportOperator *operator= & model->operators[i];
 
         operator->scale = 0.004f *(float)(1 + i % 3);
         operator->importance = 200 +(float) i;
-        operator->shadow = i % 2 == 0 && model->options->recipe.prune_percent<100;
+        operator->shadow = i % 2 == 0 && model->recipe->prune_percent<100;
         for (size_t c = 0; operator->shadow && c<operator->k; c++)
             operator->is_hot[c] =(double)(c * 37 % 100) < percent;
     }

@@ -4,6 +4,7 @@
 #define COORDGEN_TEST_IMPORT_FIXTURE_H
 
 #include "base/system/cpu.h"
+#include "importer/importer.h"
 #include "importer/methods/import_method.h"
 #include "test/unit/fixtures/model_maker.h"
 

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_io.h"
+#include "importer/import_settings.h"
 #include "model/package/package.h"
 #include "test/unit/importer/import_fixture.h"
 
@@ -112,7 +113,7 @@ static ChangeFn *const changes[] = {
 
 /* Takes every recipe; looks at no text. */
 static int allocate_anyhow(void *state, const ImportModel *model, ErrText *err) {
-    if (model->options->recipe.allocation != QUANT_ALLOCATION_MODEL)
+    if (model->recipe->allocation != QUANT_ALLOCATION_MODEL)
         return import_method_plain.allocate(state, model, err);
     for (size_t i = 1; i <= model->hparams.n_layers; i++)
         for (size_t j = 0; j < model->layers[i].n_linears; j++)

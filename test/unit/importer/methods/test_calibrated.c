@@ -14,7 +14,8 @@
 
 #include "base/cleanup.h"
 #include "engine/engine.h"
-#include "importer/methods/calibrated.h"
+#include "importer/methods/calibrated_round.h"
+#include "importer/methods/calibrated_smooth.h"
 #include "model/package/package.h"
 #include "quant/format/grid.h"
 #include "quant/rotate.h"
@@ -461,16 +462,16 @@ typedef enum LastStep {
 
 static void round_up_to(LastStep last, const Rounding *rounding, const CalibratedRounding *rounded, const float *x,
                         size_t rows, OutputSums *sums) {
-    ImportOptions options = *rounding->calibrated->model->options;
+    QuantRecipe recipe = *rounding->calibrated->model->recipe;
     ImportModel model = *rounding->calibrated->model;
     Calibrated calibrated = *rounding->calibrated;
     CalibratedRounding call = *rounded;
     ErrText err;
 
-    options.recipe.compensate = last >= STEP_COMPENSATION;
-    options.recipe.descend = last >= STEP_DESCENT;
-    options.recipe.correct_gain = last >= STEP_GAIN_CORRECTION;
-    model.options = &options;
+    recipe.compensate = last >= STEP_COMPENSATION;
+    recipe.descend = last >= STEP_DESCENT;
+    recipe.correct_gain = last >= STEP_GAIN_CORRECTION;
+    model.recipe = &recipe;
     calibrated.model = &model;
     call.factor = last >= STEP_COMPENSATION ? call.factor : NULL;
     assert_int_equal(calibrated_round(&calibrated, &call, &err), 0);

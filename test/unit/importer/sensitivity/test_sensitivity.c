@@ -14,8 +14,10 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "importer/methods/calibrated.h"
+#include "importer/import_rows.h"
+#include "importer/methods/calibrated_round.h"
 #include "importer/sensitivity/answer_gradient.h"
+#include "importer/sensitivity/sensitivity_allocate.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 #include "test/unit/fixtures/patience.h"
@@ -261,7 +263,7 @@ typedef struct Given {
     int8_t bits[N_GIVEN][N_CHANNELS];
     double values[N_GIVEN][N_CHANNELS], *losses[1][_ROLE_N];
     ImportLayer layers[2];
-    ImportOptions options;
+    QuantRecipe recipe;
     ImportModel model;
     Calibrated calibrated;
     Sensitivity sensitivity;
@@ -269,10 +271,10 @@ typedef struct Given {
 
 static void given_init(Given *given, const double losses[N_GIVEN][2]) {
     *given = (Given){ .layers = { { .layer = -1 }, { .linears = given->linears, .n_linears = N_GIVEN } },
-                      .model = { .source_path = "none", .options = &given->options, .layers = given->layers },
+                      .model = { .source_path = "none", .recipe = &given->recipe, .layers = given->layers },
                       .calibrated = { .model = &given->model },
                       .sensitivity = { .n_layers = 1, .losses = given->losses } };
-    assert_int_equal(quant_recipe_named(&given->options.recipe, "compensated"), 0);
+    assert_int_equal(quant_recipe_named(&given->recipe, "compensated"), 0);
     for (size_t i = 0; i < N_GIVEN; i++) {
         const TensorRole role = (TensorRole[]){ ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V }[i];
 
@@ -296,7 +298,7 @@ static void test_sensitivity_allocates_by_linear_too(void **state) {
 
     for (Grid grid = GRID_UNIFORM; grid < _GRID_N; grid++) {
         given_init(&given, losses);
-        given.options.recipe.grid = grid;
+        given.recipe.grid = grid;
         assert_int_equal(sensitivity_allocate(&given.sensitivity, &given.calibrated, 4.75, &err), 0);
         for (size_t i = 0; i < N_GIVEN; i++)
             for (size_t c = 0; c < N_CHANNELS; c++)

@@ -230,7 +230,8 @@ static int open_part(const GgufFile *file, size_t index, size_t n, int *fdp, Err
     return 0;
 }
 
-int gguf_parts_open(GgufFile *file, ErrText *err) {
+/* Adds the further parts of a file that was opened by its path, if it has any: they lie beside it. */
+static int open_parts(GgufFile *file, ErrText *err) {
     size_t n = 1;
     int r = gguf_parts_count(file, &n, err);
 
@@ -245,4 +246,26 @@ int gguf_parts_open(GgufFile *file, ErrText *err) {
             r = add_part(file, fd, i, n, err);
     }
     return r ? r : join_tensors(file, err);
+}
+
+/**
+ * gguf_open() - map a GGUF file read-only and check its whole structure
+ *
+ * The data of tensors is not touched. The map is the file: when another process cuts the file short while it is open,
+ * reading the lost part ends the process with SIGBUS, or, after map_guard_install(), gives zeros. Who reads keys or
+ * tensors then asks gguf_check_whole() behind what it has read, before that counts: the metadata's strings are in the
+ * map too. Tensors are best read with read calls (as the importer and loads of packages do).
+ *
+ * Thread: any; the object is immutable afterwards and may be shared.
+ * Return: 0, GGUF_E_CORRUPT, GGUF_E_UNSUPPORTED, or -errno of the file system; the text names file, field and value.
+ */
+int gguf_open(GgufFile **filep, const char *path, ErrText *err) {
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    int r = gguf_open_one(&file, path, err);
+
+    if (!r)
+        r = open_parts(file, err);
+    if (!r)
+        *filep = steal(&file);
+    return r;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside of GgufFile, shared by gguf.c (object and look-up), gguf_parse.c (the checks) and gguf_value.c (getters). */
+/* The object behind GgufFile, for the modules that fill and read it. */
 #ifndef COORDGEN_MODEL_GGUF_PRIVATE_H
 #define COORDGEN_MODEL_GGUF_PRIVATE_H
 
 #include "base/files/file_io.h"
-#include "model/gguf/gguf.h"
+#include "model/gguf/gguf_types.h"
 
+#define GGUF_VALUE_TYPE_N (GGUF_F64 + 1)
 #define GGUF_ALIGNMENT_DEFAULT 32
 #define GGUF_ALIGNMENT_MAX (1u << 20)
 /* Far above any real file (some hundred keys and a few thousand tensors); bounds the cost of look-up collisions too. */
@@ -47,7 +48,7 @@ uint32_t gguf_value_bytes(uint32_t type);
 /* Sets key->value from the packed bytes of a value of key->type, which has a fixed size. */
 void gguf_decode_scalar(GgufKey *key, const uint8_t *data);
 
-/* Fills file from file->data; 0, GGUF_E_*, or -ENOMEM. What was allocated is the caller's to free (gguf_free). */
-int gguf_parse_into(GgufFile *file, ErrText *err);
+/* Opens one file, even where it is a part of a model in several. Errors of gguf_open(). */
+int gguf_open_one(GgufFile **filep, const char *path, ErrText *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/gguf/gguf.h"
 #include "model/gguf/gguf_private.h"
 
 /* Whole floats are taken up to here: beyond, the float may stand for its neighbours. */
@@ -15,12 +16,68 @@
 
 #define SHOWN_MAX 32
 
+/* --- types -------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint8_t bytes; /* 0: variable */
+} value_types[] = {
+    [GGUF_U8] = { "u8", 1 },       [GGUF_I8] = { "i8", 1 },     [GGUF_U16] = { "u16", 2 },
+    [GGUF_I16] = { "i16", 2 },     [GGUF_U32] = { "u32", 4 },   [GGUF_I32] = { "i32", 4 },
+    [GGUF_F32] = { "f32", 4 },     [GGUF_BOOL] = { "bool", 1 }, [GGUF_STRING] = { "string", 0 },
+    [GGUF_ARRAY] = { "array", 0 }, [GGUF_U64] = { "u64", 8 },   [GGUF_I64] = { "i64", 8 },
+    [GGUF_F64] = { "f64", 8 },
+};
+
+const char *gguf_value_type_name(uint32_t type) {
+    return type < ARRAY_LEN(value_types) ? value_types[type].name : "unknown";
+}
+
+uint32_t gguf_value_bytes(uint32_t type) {
+    return type < ARRAY_LEN(value_types) ? value_types[type].bytes : 0;
+}
+
+void gguf_decode_scalar(GgufKey *key, const uint8_t *data) {
+    uint64_t bits = 0;
+    double f64;
+    float f32;
+
+    memcpy(&bits, data, value_types[key->type].bytes);
+    switch (key->type) {
+    case GGUF_I8:
+        key->value.i64 = (int8_t)bits;
+        break;
+    case GGUF_I16:
+        key->value.i64 = (int16_t)bits;
+        break;
+    case GGUF_I32:
+        key->value.i64 = (int32_t)bits;
+        break;
+    case GGUF_I64:
+        key->value.i64 = (int64_t)bits;
+        break;
+    case GGUF_F32:
+        memcpy(&f32, data, sizeof(f32));
+        key->value.f64 = (double)f32;
+        break;
+    case GGUF_F64:
+        memcpy(&f64, data, sizeof(f64));
+        key->value.f64 = f64;
+        break;
+    case GGUF_BOOL:
+        key->value.boolean = bits;
+        break;
+    default:
+        key->value.u64 = bits;
+    }
+}
+
+/* --- one value ---------------------------------------------------------------------------------------------------- */
+
 typedef struct Integer {
     uint64_t magnitude;
     bool is_negative;
 } Integer;
-
-/* --- one value ---------------------------------------------------------------------------------------------------- */
 
 /* Reads a scalar as an integer. false: it is none, or a float that is not whole. */
 static bool as_integer(const GgufKey *scalar, Integer *integer) {

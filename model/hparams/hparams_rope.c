@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rotary positions as keys say them: base, rotated dimensions, and the ways to stretch a context (linear, YaRN, the
  * divisors of Llama 3 and of long RoPE), as llama.cpp takes them. */
+#include "model/hparams/hparams_rope.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/strings/printable.h"
-#include "model/hparams/hparams_private.h"
 
 #define BASE_MAX 1e12
 #define FACTOR_MAX 1e6
@@ -58,7 +59,7 @@ typedef enum Scaling {
 static int read_type(const KeyReader *reader, Scaling *scalingp) {
     static const char *const names[_SCALING_N] = { "none", "linear", "yarn", "longrope" };
     GgufString type = { 0 };
-    char name[HPARAMS_KEY_MAX];
+    char name[KEY_READER_NAME_MAX];
     Printable shown;
     int r;
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What static activations (llm.npu 3.3) add to a package: one scale for the inputs of an operator, and its outliers. */
+#include "model/package/package_activations.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/strings/printable.h"
-#include "model/package/package_private.h"
+#include "model/package/package.h"
 
 /* A share of something. */
 static int get_percent(const PackageCheck *check, const char *key, float *percentp) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading keys "ARCH.suffix", which are under the architecture's name. hparams.c: all but what hparams_rope.c reads of
- * rotary positions; hparams_tensors.c: tensors. Private to model/. */
-#ifndef COORDGEN_MODEL_HPARAMS_PRIVATE_H
-#define COORDGEN_MODEL_HPARAMS_PRIVATE_H
+/* Reads keys "ARCH.suffix", which are under the architecture's name. */
+#ifndef COORDGEN_MODEL_KEY_READER_H
+#define COORDGEN_MODEL_KEY_READER_H
 
 #include "model/hparams/hparams.h"
 
-#define HPARAMS_KEY_MAX 128
+#define KEY_READER_NAME_MAX 128
 
 typedef struct KeyReader {
     const GgufFile *file;
@@ -16,15 +15,12 @@ typedef struct KeyReader {
 } KeyReader;
 
 /* The whole key. Returns name. */
-const char *key_reader_name(const KeyReader *reader, const char *suffix, char name[HPARAMS_KEY_MAX]);
+const char *key_reader_name(const KeyReader *reader, const char *suffix, char name[KEY_READER_NAME_MAX]);
 /* Gets a number, of any type and also as a list with an equal element for each layer. fallback: when there is no such
  * key; NULL: it must be there. 0; HPARAMS_E_CORRUPT or HPARAMS_E_UNSUPPORTED with key and value; -errno. */
 int key_reader_u32(const KeyReader *reader, const char *suffix, uint32_t min, uint32_t max, const uint32_t *fallback,
                    uint32_t *valuep);
 int key_reader_f32(const KeyReader *reader, const char *suffix, double min, double max, const double *fallback,
                    double *valuep);
-
-/* Rotary positions; needs n_context, head_size. 0, HPARAMS_E_UNSUPPORTED, HPARAMS_E_CORRUPT, -errno. */
-int hparams_read_rope(const KeyReader *reader, Hparams *hparams);
 
 #endif

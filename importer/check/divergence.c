@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/eval/quality/divergence.h"
+#include "importer/check/divergence.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 /* Logit rows of each model at a time: their memory is rows x vocabulary. */
 #define ROWS 64

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How far a model's answers are from another's, on the tokens of a text: the Kullback-Leibler divergence of what they
  * say of the next token. Beside its size its standard error is smaller than that of a change of perplexity. */
-#ifndef COORDGEN_EVAL_DIVERGENCE_H
-#define COORDGEN_EVAL_DIVERGENCE_H
+#ifndef COORDGEN_IMPORTER_DIVERGENCE_H
+#define COORDGEN_IMPORTER_DIVERGENCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/engine.h"
-#include "tools/eval/quality/text_windows.h"
+#include "importer/check/text_windows.h"
 
 /* Means over the rows that are scored; errors are standard errors, from the means of the windows; NaN of one window. */
 typedef struct Divergence {

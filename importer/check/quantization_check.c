@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/eval/quality/quantization_check.h"
+#include "importer/check/quantization_check.h"
 
-#include "tools/eval/eval.h"
+#include <string.h>
 
-/* Generated from tools/eval/quality/sample.txt by the Makefile. */
+#include "base/memory/account.h"
+#include "base/system/worker_pool.h"
+
+/* Generated from importer/check/sample.txt by the Makefile. */
 static const unsigned char own_text[] = {
-#include "tools/eval/quality/sample_bytes.inc"
+#include "importer/check/sample_bytes.inc"
 };
 
 QuantizationHarm quantization_harm_of(double nats) {
@@ -22,6 +25,31 @@ const char *quantization_harm_name(QuantizationHarm harm) {
     return names[harm];
 }
 
+/* A model with its own workers and accounts. */
+typedef struct CheckedModel {
+    AccountTable accounts;
+    WorkerPool *pool;
+    Engine *engine;
+} CheckedModel;
+
+static void model_close(CheckedModel *model) {
+    engine_free(model->engine);
+    worker_pool_free(model->pool);
+}
+
+static int model_open(CheckedModel *model, const char *path, EngineDevice device, unsigned int n_threads,
+                      ErrText *err) {
+    EngineOptions options = { .path = path, .device = device, .isa = ISA_BEST, .accounts = &model->accounts };
+    int r;
+
+    account_table_init(&model->accounts);
+    r = worker_pool_new(&model->pool, n_threads ? n_threads : engine_device_threads(device));
+    if (r)
+        return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
+    options.pool = model->pool;
+    return engine_new(&model->engine, &options, err);
+}
+
 /**
  * quantization_check() - the divergence of a package from its source
  *
@@ -29,18 +57,12 @@ const char *quantization_harm_name(QuantizationHarm harm) {
  * and of the source, which is mapped, what the page cache has. Nearly all of the time is the reference device's.
  */
 int quantization_check(Divergence *result, const QuantizationCheckOptions *options, ErrText *err) {
-    const EvalOptions served = {
-        .model = options->package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .threads = options->n_threads
-    };
-    const EvalOptions exact = {
-        .model = options->source, .device = ENGINE_DEVICE_REFERENCE, .isa = ISA_BEST, .threads = options->n_threads
-    };
-    _cleanup_(eval_model_close) EvalModel package = { 0 }, source = { 0 };
+    _cleanup_(model_close) CheckedModel package = { 0 }, source = { 0 };
     _cleanup_(text_windows_deinit) TextWindows windows = { 0 };
-    int r = eval_model_open(&package, &served, err);
+    int r = model_open(&package, options->package, ENGINE_DEVICE_CPU, options->n_threads, err);
 
     if (!r)
-        r = eval_model_open(&source, &exact, err);
+        r = model_open(&source, options->source, ENGINE_DEVICE_REFERENCE, options->n_threads, err);
     if (r)
         return r;
     if (options->text)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whether quantization did a model harm: what its package says of the next token on a short text, beside the source in
  * float32. */
-#ifndef COORDGEN_EVAL_QUANTIZATION_CHECK_H
-#define COORDGEN_EVAL_QUANTIZATION_CHECK_H
+#ifndef COORDGEN_IMPORTER_QUANTIZATION_CHECK_H
+#define COORDGEN_IMPORTER_QUANTIZATION_CHECK_H
 
-#include "tools/eval/quality/divergence.h"
+#include "importer/check/divergence.h"
 
 /* By the divergence in nats a token, which a short text tells better than a change of perplexity. docs/quantization.md
  * has what recipes come to. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Log-likelihoods of texts: how probable a model holds a continuation after a context. */
-#ifndef COORDGEN_EVAL_SCORER_H
-#define COORDGEN_EVAL_SCORER_H
+#ifndef COORDGEN_IMPORTER_SCORER_H
+#define COORDGEN_IMPORTER_SCORER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A text as the windows of tokens that perplexity and divergence are measured on: the second half of each is scored. A
  * model that wants a BOS has one before the text, and in place of the first token of every later window. */
-#ifndef COORDGEN_EVAL_TEXT_WINDOWS_H
-#define COORDGEN_EVAL_TEXT_WINDOWS_H
+#ifndef COORDGEN_IMPORTER_TEXT_WINDOWS_H
+#define COORDGEN_IMPORTER_TEXT_WINDOWS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/tools/eval/direct_score.h"
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 static RealModel model;
 static Scorer scorer;

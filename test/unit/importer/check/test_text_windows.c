@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "test/unit/fixtures/tiny_engine.h"
-#include "tools/eval/quality/text_windows.h"
+#include "importer/check/text_windows.h"
 
 /* A token a letter, but for those that a merge makes: "ab" is 26, "cd" 27. */
 static const char text[] = "eabfgcdhijkemn";

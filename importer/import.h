@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One import: what it reads, makes and tells. */
+/* An import: its source, its package and its progress. */
 #ifndef COORDGEN_IMPORTER_IMPORT_H
 #define COORDGEN_IMPORTER_IMPORT_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory: the integers of a layer's linears and the
- * packed bytes of one of them; of embedding and head a panel. */
+/* Peak memory: the integers of a layer's linears and the packed bytes of one of them; one panel of the embedding or
+ * head. */
 #define _GNU_SOURCE
 #include "importer/import_layer.h"
 
@@ -29,7 +29,7 @@ static int write_at(const Import *import, const void *data, size_t len_bytes, ui
     return r ? import_write_error(r, import->out_path, import->plan.package_bytes, err) : 0;
 }
 
-/* A whole tensor: what lies between it and the next is zero, whatever the file held before. */
+/* Writes a whole tensor and zeros up to the next one, whatever the file held before. */
 static int write_tensor(const Import *import, const void *data, uint64_t len_bytes, uint64_t offset, ErrText *err) {
     static const uint8_t zeros[PACKAGE_ALIGNMENT];
     int r = write_at(import, data, (size_t)len_bytes, offset, err);
@@ -55,7 +55,7 @@ void import_layer_end(Import *import, size_t index) {
 }
 
 /**
- * import_layer_begin() - memory of a layer; import_layer_end() frees it, also after an error
+ * import_layer_begin() - allocate a layer's memory; import_layer_end() frees it, also after an error
  *
  * Vectors are filled from the source. Embedding and head get scales only.
  */
@@ -104,7 +104,7 @@ static void pack_blocks(void *arg, size_t begin, size_t end, unsigned int worker
         pack_block(&packing->plan, block, packing->q, packing->packed);
 }
 
-/* rows of q[][k] with these widths into packing->packed. */
+/* Packs rows of q[][k] at these widths into packing->packed. */
 static int pack_rows(const Import *import, Packing *packing, const int8_t *bits, size_t rows, size_t k) {
     int r = pack_plan_init(&packing->plan, import->recipe.grid, bits, rows, k);
 
@@ -117,7 +117,7 @@ static int pack_rows(const Import *import, Packing *packing, const int8_t *bits,
     return 0;
 }
 
-/* What the method wrote is ours to guarantee; a scale may still be no number when the source holds extreme values. */
+/* Refuses scales that are not finite: extreme values of the source make them. A method's integers need no check. */
 static int check_scales(const Import *import, const ImportLinear *linear, ErrText *err) {
     for (size_t i = 0; i < linear->n; i++)
         if (!isfinite(linear->scales[i]) || linear->scales[i] < 0)
@@ -179,7 +179,7 @@ int import_layer_write(Import *import, size_t index, ErrText *err) {
         } else {
             r = write_tensor(import, tensor->vector->values, tensor->weight_bytes, tensor->offset, err);
         }
-        if (!r) /* writing out starts now, so that a sync has little left to do; only a hint */
+        if (!r) /* starts the write-out now, so that the sync at the end has little left to do; only a hint */
             (void)sync_file_range(import->part.fd, (off_t)tensor->offset, (off_t)tensor->weight_bytes,
                                   SYNC_FILE_RANGE_WRITE);
     }
@@ -215,7 +215,7 @@ static int write_panel(const Import *import, const ImportTensor *tensor, int8_t 
     r = pack_rows(import, &packing, linear->bits + begin, rows, linear->k);
     if (r)
         return r == -ENOMEM ? out_of_memory(import, linear->source->name, err) : err_raise(r);
-    /* All blocks are of one width: as many bytes before this one as blocks. */
+    /* All blocks have one width, hence one size in bytes. */
     panel_bytes = packing.plan.offsets[packing.plan.n_blocks];
     return write_at(import, packing.packed, (size_t)panel_bytes,
                     tensor->offset + begin / PACK_BLOCK_CHANNELS * (panel_bytes / packing.plan.n_blocks), err);
@@ -299,7 +299,7 @@ static int read_weights(const Import *import, const ImportTensor *tensor, ErrTex
     return 0;
 }
 
-/* The integers of a layer that was written. import_layer_begin() was called; of layer 0 the q are allocated here. */
+/* Reads the integers of a layer that was written, after import_layer_begin(); allocates the q of layer 0. */
 int import_layer_read_integers(Import *import, size_t index, ErrText *err) {
     int r = 0;
 
@@ -309,7 +309,7 @@ int import_layer_read_integers(Import *import, size_t index, ErrText *err) {
     return r;
 }
 
-/* The scales and vectors of a layer that was written; import_layer_begin() was called. */
+/* Reads the scales and vectors of a layer that was written, after import_layer_begin(). */
 int import_layer_read_floats(Import *import, size_t index, ErrText *err) {
     int r = 0;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading the source's tensors. Rows are independent: every thread reads rows with pread (a file that is cut short
- * meanwhile is an error, not a SIGBUS) and gives them to a function one by one. Memory: about 0.8 MiB a thread at the
- * widest rows. */
+/* Rows are independent: every thread reads rows with pread and gives them to a function one by one. A file that is cut
+ * short meanwhile is an error, not a SIGBUS. Memory: about 0.8 MiB a thread at the widest rows. */
 #define _GNU_SOURCE
 #include "importer/import_rows.h"
 
@@ -19,13 +18,13 @@
 
 #define BATCH_BYTES (256u << 10)
 
-/* What went wrong first, in any thread. */
+/* The first fault of any thread. */
 typedef enum RowsFault {
     FAULT_NONE,
     FAULT_CANCELLED,
     FAULT_READ,     /* FILE_E_SHORT or -errno */
     FAULT_VALUE,    /* a value that is not finite */
-    FAULT_ROTATION, /* values that are finite, but not when they are rotated */
+    FAULT_ROTATION, /* finite values whose rotation is not finite */
 } RowsFault;
 
 typedef struct RowsBuffers {
@@ -66,13 +65,13 @@ static void dequantize(const Rows *rows, const RowsBuffers *buffers, size_t i) {
     ggml_dequantize(rows->linear->source->type, buffers->source + i * rows->row_bytes, buffers->row, rows->linear->k);
 }
 
-/* Why the i-th row of the batch was refused; the row is read once more. */
+/* Finds why the i-th row of the batch was refused, by dequantizing it once more. */
 static RowsFault fault_of(const Rows *rows, const RowsBuffers *buffers, size_t i) {
     dequantize(rows, buffers, i);
     return rows->linear->rotation_block && all_finite(buffers->row, rows->linear->k) ? FAULT_ROTATION : FAULT_VALUE;
 }
 
-/* Rows [row, row + n); false after a fault. */
+/* Reads rows [row, row + n); false after a fault. */
 static bool read_batch(Rows *rows, unsigned int worker, size_t row, size_t n) {
     const RowsBuffers *buffers = &rows->buffers[worker];
     const ImportLinear *linear = rows->linear;
@@ -165,9 +164,9 @@ static RowsBuffers *buffers_new(unsigned int n_threads, size_t source_bytes, siz
 
 /**
  * import_each_row() - read rows of a linear on all threads
- * @fn: called once for every row of [begin, end), by any thread; what it makes of a row must depend on that row alone
+ * @fn: called once for every row of [begin, end), by any thread; its result must depend on that row alone
  *
- * Matrices have at most 131072 inputs (hparams_read() sees to it).
+ * Matrices have at most 131072 inputs, which hparams_read() checks.
  */
 int import_each_row(const ImportModel *model, const ImportLinear *linear, size_t begin, size_t end, ImportRowFn *fn,
                     void *arg, ErrText *err) {
@@ -206,7 +205,7 @@ int import_read_linear(const ImportModel *model, const ImportLinear *linear, flo
     return import_each_row(model, linear, 0, linear->n, import_rows_read, &(ReadLinear){ w, linear->k }, err);
 }
 
-/* Norms, biases, rope_freqs: float32 as they are, into vector->values. */
+/* Reads norms, biases and rope_freqs into vector->values, float32. */
 int import_read_vector(const ImportModel *model, const ImportVector *vector, ErrText *err) {
     const GgufTensor *source = vector->source;
     _cleanup_(freep) uint8_t *raw = malloc((size_t)source->len_bytes);
@@ -228,7 +227,7 @@ int import_read_vector(const ImportModel *model, const ImportVector *vector, Err
 }
 
 bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int bits, int8_t *q, float *scalep) {
-    if (bits == GRID_BITS_MAX) /* there the largest weight's scale is as good as a searched one */
+    if (bits == GRID_BITS_MAX) /* at this width the largest weight's scale is as good as a searched one */
         return round_channel_int8(w, k, q, scalep);
     if (!(recipe->search_scales ? scale_search : scale_of_largest)(w, k, recipe->grid, bits, scalep))
         return false;
@@ -236,7 +235,7 @@ bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int b
     return true;
 }
 
-/* q[n][k] turned to [k][n], a panel of inputs for every piece of work. */
+/* Turns q[n][k] into [k][n]; each piece of work is a range of inputs. */
 typedef struct Turning {
     const ImportLinear *linear;
     int8_t *columns;

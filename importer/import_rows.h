@@ -12,7 +12,8 @@
 /* Takes one row of a linear as float32, rotated when the linear is; may overwrite w. false: not a finite number. */
 typedef bool ImportRowFn(void *arg, size_t row, float *w, unsigned int worker);
 
-/* Rows [begin, end) on all threads, in any order. 0, IMPORT_E_CORRUPT, IMPORT_E_CHANGED, IMPORT_E_CANCELLED, -errno. */
+/* Calls fn for rows [begin, end) on all threads, in any order. 0, IMPORT_E_CORRUPT, IMPORT_E_CHANGED,
+ * IMPORT_E_CANCELLED, -errno. */
 int import_each_row(const ImportModel *model, const ImportLinear *linear, size_t begin, size_t end, ImportRowFn *fn,
                     void *arg, ErrText *err);
 /* Dequantizes a whole linear into f32 w[n][k], rotated when the linear is. Errors of import_each_row(). */
@@ -22,7 +23,7 @@ int import_read_vector(const ImportModel *model, const ImportVector *vector, Err
 
 /* Rounds a row to the levels of its width; false when a value is not finite. */
 bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int bits, int8_t *q, float *scalep);
-/* The linear's q by columns, int8[k][n], to be freed by the caller; all threads. 0, -ENOMEM. */
+/* Makes a copy of the linear's q by columns, int8[k][n], to be freed by the caller; all threads. 0, -ENOMEM. */
 int import_linear_columns(const ImportModel *model, const ImportLinear *linear, int8_t **columnsp, ErrText *err);
 
 #endif

@@ -42,7 +42,8 @@ uint64_t import_source_len_bytes(const ImportSource *source) {
     return len_bytes;
 }
 
-/* The families that text/tokenizer/tokenizer.h builds; quick. Whether it can build this one shows in make_package(). */
+/* Checks quickly that text/tokenizer/tokenizer.h knows the tokenizer's family. make_package() checks that this
+ * tokenizer can be built. */
 static int check_tokenizer(const ImportSource *source, ErrText *err) {
     const GgufArray *tokens;
     GgufString model;
@@ -105,7 +106,7 @@ int import_source_unchanged(const ImportSource *source, ErrText *err) {
     return 0;
 }
 
-/* Refuses what is no language model, or not all of one. What else is wrong with a file its reader says. */
+/* Refuses a file that is no language model, or not all of one. Other faults are left to the reader of the file. */
 static int check_kind(const ImportSource *source, const char *path, ErrText *err) {
     GgufKindInfo info;
 
@@ -130,7 +131,7 @@ static int check_kind(const ImportSource *source, const char *path, ErrText *err
     return info.kind == GGUF_KIND_CUT || info.kind == GGUF_KIND_DOWNLOAD ? GGUF_E_CORRUPT : GGUF_E_UNSUPPORTED;
 }
 
-/* The file at path, or the one that is open already, as the next part of the source. */
+/* Opens the file at path, or takes the one that is open already, as the next part of the source. */
 static int open_part(ImportSource *source, const char *path, const int *fd, ErrText *err) {
     const size_t i = source->n_parts;
 
@@ -143,7 +144,7 @@ static int open_part(ImportSource *source, const char *path, const int *fd, ErrT
     return check_kind(source, path, err);
 }
 
-/* The others lie beside the first one, which must be known by its path. */
+/* Opens the other parts, which lie beside the first one; the first one must be known by its path. */
 static int open_other_parts(ImportSource *source, size_t n, bool is_opened, ErrText *err) {
     if (is_opened)
         return err_set(err, GGUF_E_UNSUPPORTED,
@@ -154,7 +155,7 @@ static int open_other_parts(ImportSource *source, size_t n, bool is_opened, ErrT
         _cleanup_(freep) char *path = gguf_parts_path(source->path, i, n);
         int r;
 
-        if (!path) /* gguf_parts_add() says what is wrong with the first one's name, before it looks at the others */
+        if (!path) /* gguf_parts_add() reports a bad name of the first part before it looks at the others */
             break;
         r = open_part(source, path, NULL, err);
         if (r)
@@ -190,14 +191,14 @@ int import_source_open(ImportSource *source, const char *path, const int *fd, Er
     if (!source->fds || !source->sts)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     r = open_parts(source, fd, err);
-    if (r > 0 && import_source_unchanged(source, err)) /* what was wrong was not in the file */
+    if (r > 0 && import_source_unchanged(source, err)) /* the fault came from the change, not from the file */
         return IMPORT_E_CHANGED;
     if (r)
         return r == GGUF_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r == GGUF_E_CORRUPT ? IMPORT_E_CORRUPT : err_trace(r);
     return source_check(source, err);
 }
 
-/* Every part, one behind the other. */
+/* Hashes all parts, one behind the other. */
 static int source_hash(const ImportSource *source, ImportMonitor *monitor, char sha256[SHA256_HEX_BYTES],
                        ErrText *err) {
     _cleanup_(freep) uint8_t *block = malloc(HASH_BLOCK_BYTES);
@@ -237,7 +238,8 @@ static int source_hash(const ImportSource *source, ImportMonitor *monitor, char 
     return import_source_unchanged(source, err);
 }
 
-/* Remembers the hash in the cache folder, if there is one; not that of several files. */
+/* Remembers the hash of a single file in the cache folder, if there is one; a hash of several files is not
+ * remembered. */
 int import_source_identify(const ImportSource *source, const char *cache_dir, ImportMonitor *monitor,
                            char sha256[SHA256_HEX_BYTES], bool *rememberedp, ErrText *err) {
     char folder[PATH_MAX];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file that is imported, or the parts of a model in several files. */
+/* The file that is imported, or all files of a model in parts. */
 #ifndef COORDGEN_IMPORTER_IMPORT_SOURCE_H
 #define COORDGEN_IMPORTER_IMPORT_SOURCE_H
 
@@ -31,12 +31,12 @@ int import_source_open(ImportSource *source, const char *path, const int *fd, Er
 void import_source_deinit(ImportSource *source);
 /* Length of all parts. */
 uint64_t import_source_len_bytes(const ImportSource *source);
-/* IMPORT_E_CHANGED when the path no longer has the file that was opened. */
+/* Compares the files with their state when they were opened. IMPORT_E_CHANGED if one differs. */
 int import_source_unchanged(const ImportSource *source, ErrText *err);
-/* SHA-256 of all parts, read or remembered from the cache folder. */
+/* Gives the SHA-256 of all parts: recalled from the cache folder, or computed. */
 int import_source_identify(const ImportSource *source, const char *cache_dir, ImportMonitor *monitor,
                            char sha256[SHA256_HEX_BYTES], bool *rememberedp, ErrText *err);
-/* Words a failed read at FILE_E_SHORT or -errno. */
+/* Reports a failed read: FILE_E_SHORT or -errno. */
 int import_read_error(int error, const char *path, ErrText *err);
 
 #endif

@@ -20,11 +20,11 @@
 ImportOptions import_options_default(void) {
     ImportOptions options = { .method = NULL };
 
-    (void)quant_recipe_named(&options.recipe, NULL); /* the default is there */
+    (void)quant_recipe_named(&options.recipe, NULL); /* the default recipe always exists */
     return options;
 }
 
-/* An import with what is its caller's: the options, and the report that is given back at the end. */
+/* An import beside its caller's side of it: the options, and the report that is returned at the end. */
 typedef struct ImportRun {
     ImportOptions options;
     Import import;
@@ -33,7 +33,7 @@ typedef struct ImportRun {
 
 /* --- what lies at the output path --------------------------------------------------------------------------------- */
 
-/* Of a package that is there; linears that share an input count once. */
+/* Counts the operators of a package that is there; linears that share an input count once. */
 static void report_operators(ImportReport *report, const Package *package) {
     const Hparams *hparams = package_hparams(package);
     char name[GGUF_TENSOR_NAME_MAX];
@@ -53,7 +53,7 @@ static void report_operators(ImportReport *report, const Package *package) {
         }
 }
 
-/* Whether its bytes are those that were written. One whose checksums cannot be compared passes. */
+/* Whether the package's bytes are those that were written. A package whose checksums cannot be compared passes. */
 static bool is_undamaged(const Package *package) {
     ErrText why = { "" };
     const int r = package_checksum_verify(package_fd(package), gguf_path(package_file(package)), NULL, NULL, &why);
@@ -80,7 +80,7 @@ static bool already_imported(ImportRun *run) {
     return true;
 }
 
-/* A file that someone named is replaced only when it is a package of some version; the cache's files are ours. */
+/* Refuses to replace a file that someone named, unless it is a package of some version. Files of the cache are ours. */
 static int check_replaceable(const char *path, const ImportSource *source, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     struct stat st;
@@ -117,7 +117,7 @@ static int choose_path(ImportRun *run, const char *out_path, ErrText *err) {
                                options->cache_dir, err);
 }
 
-/* The settings, and the text to calibrate on when they need one. */
+/* Takes the settings, and loads the text to calibrate on if they need one. */
 static int take_options(ImportRun *run, const char *source_path, const ImportOptions *options, ErrText *err) {
     const QuantRecipe *recipe = &options->recipe;
     Import *import = &run->import;
@@ -142,7 +142,7 @@ static int take_options(ImportRun *run, const char *source_path, const ImportOpt
     return r > 0 ? IMPORT_E_CALIBRATION : r;
 }
 
-/* Of this program: what getrusage() says may be that of the process that started it. */
+/* Reads the peak of this program from /proc: getrusage() may report that of the process that started it. */
 static uint64_t peak_bytes(void) {
     _cleanup_(freep) char *text = NULL;
     const char *line;
@@ -196,7 +196,7 @@ static void run_deinit(ImportRun *run) {
 
 #define IMPORT_RUN_NULL ((ImportRun){ .import = { .source = IMPORT_SOURCE_NULL, .part.fd = -1 } })
 
-/* Source, settings and path. */
+/* Takes the settings, opens the source and chooses the path. */
 static int run_open(ImportRun *run, const char *source_path, const char *out_path, const ImportOptions *options,
                     ErrText *err) {
     Import *import = &run->import;
@@ -214,7 +214,7 @@ static int run_open(ImportRun *run, const char *source_path, const char *out_pat
     return r ? r : choose_path(run, out_path, err);
 }
 
-/* A package without a tokenizer is of no use: whether it can be built shows before the work, not at the first load. */
+/* Refuses a source whose tokenizer cannot be built, before the work: its package would be of no use. */
 static int check_tokenizer(const ImportSource *source, ErrText *err) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
     int r;
@@ -223,7 +223,7 @@ static int check_tokenizer(const ImportSource *source, ErrText *err) {
     return r == TOKENIZER_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r > 0 ? IMPORT_E_CORRUPT : r ? err_trace(r) : 0;
 }
 
-/* The cache's folder or that of models, which a full disk may have no room for either. */
+/* Makes the cache's folder or that of models, for which a full disk may have no room either. */
 static int make_folder(const ImportRun *run, char folder[PATH_MAX], uint64_t least_bytes, ErrText *err) {
     const char *model_dir = run->options.model_dir;
     int r = import_cache_dir(folder, model_dir ? model_dir : run->options.cache_dir, err);
@@ -241,7 +241,7 @@ static int make_package(ImportRun *run, const char *out_path, ErrText *err) {
     r = check_tokenizer(&import->source, err);
     if (!r && (out_path || run->options.model_dir))
         r = check_replaceable(import->out_path, &import->source, err);
-    if (!r) /* before the part: where there is no room for that, it says how much is needed */
+    if (!r) /* before the part is made: the message of a full disk says how much is needed */
         r = import_plan_make(&import->plan, &import->source, &import->recipe, err);
     if (!r)
         least_bytes = import_plan_least_bytes(&import->plan, &import->recipe);
@@ -261,8 +261,8 @@ static int make_package(ImportRun *run, const char *out_path, ErrText *err) {
     return import_work(import, err);
 }
 
-/* What was wrong with a source that was cut short meanwhile is only that. Memory that was not there says which limit
- * of the process or the machine was met. */
+/* Replaces an error of a source that was cut short by IMPORT_E_CHANGED, which caused it. An -ENOMEM gets a text that
+ * names the limit of the process or the machine. */
 static int import_error(const Import *import, int r, ErrText *err) {
     const ImportSource *source = &import->source;
 
@@ -273,19 +273,19 @@ static int import_error(const Import *import, int r, ErrText *err) {
 
 /**
  * import_run() - make a package of a GGUF file, or find the one that was made before
- * @source_path: read with read calls but for the metadata, which is mapped (see gguf_open())
- * @out_path:    the package, replaced when it is an older one of another source or with other settings; its folder must
- *               exist, and "" is refused at once. NULL: the default path, whose folder is made
+ * @source_path: read with read calls, except for the metadata, which is mapped (see gguf_open())
+ * @out_path:    the package; an older one of another source or with other settings is replaced. Its folder must exist,
+ *               and "" is refused at once. NULL: the default path, whose folder is made
  * @report:      out; filled only when 0 is returned
  *
- * The package appears under its name whole or not at all. Its bytes depend on the source, its base name, the settings
- * and the calibration text alone. Takes some ms when the package is there and the source is remembered, and one reading
- * of the source when it is not.
+ * The package appears under its name whole or not at all. Its bytes depend only on the source, its base name, the
+ * settings and the calibration text. Time: some ms if the package is there and the source is remembered; one reading
+ * of the source if it is not remembered.
  *
- * PATH.part and PATH.part.journal are the package in the making. A killed import leaves both, a cancelled one when a
- * layer was finished: the next one with the same settings checks what is there and goes on; one with other settings
- * begins anew. After any other error nothing is left. What a kill at the very end has left beside the package goes with
- * the next import that finds it there. In the cache folder parts of 7 days are removed.
+ * PATH.part and PATH.part.journal are the package in the making. A killed import leaves both, and so does one that is
+ * cancelled after its first layer. The next import with the same settings checks them and resumes; one with other
+ * settings begins anew. After any other error nothing is left. Files that a kill at the very end has left beside the
+ * package are removed by the next import that finds them. In the cache folder, parts older than 7 days are removed.
  *
  * Thread: any, several at a time; of two imports to one path the second waits for the first.
  *

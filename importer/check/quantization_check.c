@@ -51,10 +51,10 @@ static int model_open(CheckedModel *model, const char *path, EngineDevice device
 }
 
 /**
- * quantization_check() - the divergence of a package from its source
+ * quantization_check() - measure the divergence of a package from its source
  *
- * That the package was made of this source is the caller's to see. Both are in memory at a time: the package's weights,
- * and of the source, which is mapped, what the page cache has. Nearly all of the time is the reference device's.
+ * The caller checks that the package was made of this source. Both models are in memory at a time: the package's
+ * weights, and the source's map as far as the page cache holds it. The reference device takes nearly all of the time.
  */
 int quantization_check(Divergence *result, const QuantizationCheckOptions *options, ErrText *err) {
     _cleanup_(model_close) CheckedModel package = { 0 }, source = { 0 };

@@ -30,7 +30,7 @@ int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const
     return linear_new(calibrated, linearp, linear, q, scales, vectors, &(LinearActivations){ 0 }, err);
 }
 
-/* Here all channels are hot: what is in memory and what is read later gives the same bits. */
+/* Marks all channels as hot: columns in memory and columns read later give the same bits. */
 int calibrated_linear_final(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
                             float *const *vectors, ErrText *err) {
     const ImportOperator *owner = linear->operator;

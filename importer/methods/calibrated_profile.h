@@ -5,7 +5,7 @@
 
 #include "importer/methods/calibrated.h"
 
-/* Fills model->operators: scales, importance, who keeps a shadow, hot channels. */
+/* Fills model->operators: scale, importance, shadow, hot channels. */
 int calibrated_profile(Calibrated *calibrated, ErrText *err);
 
 #endif

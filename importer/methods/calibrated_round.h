@@ -6,7 +6,7 @@
 #include "importer/methods/calibrated.h"
 #include "quant/rounding/hessian.h"
 
-/* One linear: from its weights f32 w[n][k] to q and scales at the widths of `bits`. */
+/* A call that rounds the weights f32 w[n][k] of a linear to q and scales at the widths of `bits`. */
 typedef struct CalibratedRounding {
     const ImportLinear *linear;
     const HessianFactor *factor; /* NULL: rounded plainly */
@@ -14,12 +14,11 @@ typedef struct CalibratedRounding {
     const int8_t *bits; /* [n] */
     int8_t *q;          /* out: [n][k] */
     float *scales;      /* out: [n] */
-    double *errors;     /* out, [n] or NULL: with a factor, every channel's error over the calibration rows, before gain
-                         * correction */
+    double *errors;     /* out, [n] or NULL; with a factor: error over the calibration rows, before gain correction */
 } CalibratedRounding;
 
 int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding, ErrText *err);
-/* Second moments of the inputs x f32[rows][k], rotated by blocks first (0: not), factored. */
+/* Factors the second moments of the inputs x f32[rows][k], which are rotated by blocks first (0: not). */
 int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float *x, size_t rows, size_t k,
                       uint32_t rotation_block, ErrText *err);
 

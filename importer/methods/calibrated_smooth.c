@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "importer/methods/calibrated_smooth.h"
 
-/* EdgeFlow's smoothing inside the calibrated method: factors for the input of one operator, folded into what makes that
- * input (quant/smoothing.h has the table). */
+/* EdgeFlow's smoothing inside the calibrated method. The input of an operator gets factors, which are folded into the
+ * operator before it (quant/smoothing.h has the table). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static int failed(const Calibrated *calibrated, const ImportLinear *linear, int 
     return err_set(err, r, "%s: tensor '%s' cannot be smoothed: %s", path, linear->source->name, strerror(-r));
 }
 
-/* The operator whose output is the input of op and can be divided by factors; NULL: none can, for what is between is
- * not linear. */
+/* Finds the operator that makes the input of op and can be divided by factors. NULL: a non-linear operator lies
+ * between. */
 static const ArchOp *maker_of(const Arch *arch, const ArchOp *op) {
     const ArchOp *maker = op;
 
@@ -40,11 +40,11 @@ static const ArchOp *maker_of(const Arch *arch, const ArchOp *op) {
 }
 
 /**
- * calibrated_smoothing() - factors for the input of the linears of an operator
+ * calibrated_smoothing() - find factors for the input of the linears of an operator
  * @x:       f32[rows][k], the input on the calibration rows
  * @w:       weights of op->w[i], f32[n_i][k]
- * @by_bits: judge alpha at the widths that the linears have; else at Algorithm 1's for the average
- * @factors: out, f32[k]; all 1 where nothing before the operator can take them
+ * @by_bits: judge alpha at the widths that the linears have; otherwise at those that Algorithm 1 gives for the average
+ * @factors: out, f32[k]; all 1 if no operator before can take them
  */
 int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, const float *x,
                          size_t rows, size_t k, float *const *w, bool by_bits, float *factors, ErrText *err) {
@@ -116,10 +116,10 @@ static int divide_values(Calibrated *calibrated, const ImportLayer *layer, const
 }
 
 /**
- * calibrated_fold() - take the factors out of what makes the input of an operator
+ * calibrated_fold() - divide the operator that makes an input by the factors of that input
  *
- * The makers' weights are integers already: their scales are divided, which is the same. x is divided too, so that the
- * walk goes on with the model as it is now. Folding twice into one norm cannot happen: every norm feeds one operator.
+ * The weights of that operator are integers already: dividing their scales has the same effect. x is divided too, so
+ * that the walk goes on with the changed model. No norm is folded into twice, because every norm feeds one operator.
  */
 int calibrated_fold(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float *x, size_t rows, size_t k,
                     const float *factors, float *const *vectors, ErrText *err) {
@@ -145,10 +145,10 @@ typedef struct SmoothedPeaks {
     Calibrated *calibrated;
     const ImportLayer *layer;
     float **vectors;
-    double *peaks; /* of the next linear's channels */
+    double *peaks; /* peaks of the next linear's channels */
 } SmoothedPeaks;
 
-/* Peaks of the smoothed weights; the walk itself goes on with plain 8 bits. */
+/* Measures the peaks of the smoothed weights; the walk itself goes on with plain 8 bits. */
 static int measure_linear(SmoothedPeaks *peaks, const ImportLinear *linear, float *w, const float *factors,
                           BackendLinear **linearp, ErrText *err) {
     Calibrated *calibrated = peaks->calibrated;
@@ -204,7 +204,7 @@ static size_t n_channels(const ImportModel *model) {
     return n;
 }
 
-/* Linears come in the order of the operators that read them, which is that of the file. */
+/* Measures linears in the order of the operators that read them, which is the order of the file. */
 static int measure_peaks(Calibrated *calibrated, ErrText *err) {
     const ImportModel *model = calibrated->model;
     uint32_t n_layers = model->hparams.n_layers;
@@ -235,10 +235,10 @@ static int measure_peaks(Calibrated *calibrated, ErrText *err) {
 }
 
 /**
- * calibrated_allocate_smoothed() - Algorithm 1 in every tensor, on the weights that smoothing will make of it
+ * calibrated_allocate_smoothed() - run Algorithm 1 in every tensor, on its smoothed weights
  *
- * Alphas are judged here on the inputs of the model at 8 bits, and later, when the layers are made, on those of the
- * quantized one: the widths stay.
+ * The widths come from alphas that are judged on the inputs of the model at 8 bits. The layers are later made with
+ * alphas judged on the quantized model, without a change of the widths.
  */
 int calibrated_allocate_smoothed(Calibrated *calibrated, ErrText *err) {
     const ImportModel *model = calibrated->model;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rounding with calibration: the model runs on rows of the calibration text while its weights become integers, operator
- * by operator, so that every matrix is fitted to the inputs that the quantized layers before it give. */
+ * by operator. Every matrix is thus fitted to the inputs that the quantized layers before it give. */
 #include "base/system/cpu.h"
 #include "importer/import_rows.h"
 #include "importer/methods/calibrated_profile.h"
@@ -33,7 +33,7 @@ static bool round_row(void *arg, size_t row, float *w, unsigned int worker) {
                             &rows->scales[row]);
 }
 
-/* Embedding or head on the device, with the integers that the core writes into the package. */
+/* Puts embedding or head on the device, with the integers that the core writes into the package. */
 static int outside_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
                               ErrText *err) {
     const ImportModel *model = calibrated->model;
@@ -154,7 +154,7 @@ static int calibrated_make_profile(void *state, const ImportModel *model, ErrTex
 typedef struct LayerWork {
     Calibrated *calibrated;
     const ImportLayer *layer;
-    float **vectors; /* by role; the core's */
+    float **vectors; /* [_ROLE_N], the core's */
     size_t n_done;   /* linears */
 } LayerWork;
 
@@ -170,7 +170,7 @@ static int quantize_linear(LayerWork *work, const ImportLinear *linear, const fl
     return r;
 }
 
-/* Factors for the input, into the weights and out of what made it. */
+/* Smooths the input: multiplies the weights by the factors and folds the factors into the operator before. */
 static int smooth_op(LayerWork *work, const ArchOp *op, float *x, size_t rows, size_t k, float *const *w,
                      ErrText *err) {
     Calibrated *calibrated = work->calibrated;
@@ -205,7 +205,7 @@ static int quantize_weights(LayerWork *work, const ArchOp *op, float *x, size_t 
     return r;
 }
 
-/* The linears that share an input: they are made when it is there. */
+/* Quantizes the linears that share an input, as soon as the input is there. */
 static int quantize_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                        ErrText *err) {
     LayerWork *work = arg;
@@ -223,7 +223,7 @@ static int quantize_op(void *arg, const ArchOp *op, float *x, size_t rows, size_
     return r;
 }
 
-/* The layer's linears were made before. */
+/* Loads the linears of a layer that was made before. */
 static int load_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                    ErrText *err) {
     LayerWork *work = arg;
@@ -257,8 +257,9 @@ static int walk_layer(Calibrated *calibrated, const ImportLayer *layer, LayerWal
     return r;
 }
 
-/* What is folded into a layer after its rows passed changes their last bits; a resumed import sees the layer as it was
- * written. So the rows pass it again when it is whole, and the stream is the same in both cases. */
+/* Walks a smoothed layer twice. Factors are folded into a layer after its rows passed, which changes the last bits of
+ * the stream; a resumed import sees the layer only as it was written. The second pass, through the whole layer, gives
+ * the same stream in both cases. */
 static int quantize_smoothed(Calibrated *calibrated, const ImportLayer *layer, ErrText *err) {
     size_t len_bytes =
         calibrated->n_windows * CALIBRATION_WINDOW_TOKENS * calibrated->model->hparams.n_embd * sizeof(float);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rounding without calibration: rows are read, rotated and rounded one by one, on all threads. Widths are alike, or
+/* Rounding without calibration: rows are read, rotated and rounded one by one, on all threads. All widths are equal, or
  * EdgeFlow's Algorithm 1 chooses them in every tensor by statistics of its channels. */
 #include <assert.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "quant/relative_error.h"
 
 typedef struct PlainState {
-    double *peaks; /* of all channels of the layers, in their order, once they are measured; or NULL */
+    double *peaks; /* peaks of all channels of the layers, in order; NULL until they are measured */
 } PlainState;
 
 static int plain_begin(void **statep, const ImportModel *model, ErrText *err) {
@@ -57,7 +57,7 @@ static size_t count_channels(const ImportModel *model, size_t *n_linearsp) {
     return n;
 }
 
-/* One reading of the source: what Algorithm 1 needs to know of a channel does not depend on the average it is given. */
+/* Measures all channels in one reading of the source: Algorithm 1's statistics do not depend on the average width. */
 static int plain_measure(PlainState *state, const ImportModel *model, ErrText *err) {
     size_t n_linears, n_measured = 0, n = count_channels(model, &n_linears);
     _cleanup_(freep) double *peaks = malloc(n * sizeof(*peaks));
@@ -85,7 +85,7 @@ static int plain_allocate(void *arg, const ImportModel *model, ErrText *err) {
     const double *peaks;
     int r = 0;
 
-    assert(model->recipe->allocation != QUANT_ALLOCATION_MODEL); /* it needs calibration */
+    assert(model->recipe->allocation != QUANT_ALLOCATION_MODEL); /* this allocation needs calibration */
     if (by_tensor && !state->peaks)
         r = plain_measure(state, model, err);
     peaks = state->peaks;

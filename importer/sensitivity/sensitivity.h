@@ -11,10 +11,10 @@ enum {
     SENSITIVITY_BITS = 4,
 };
 
-/* How much the model's answers suffer from fewer bits in each part of it, measured on calibration rows. */
+/* The loss of answers by fewer bits in each part of the model, measured on calibration rows. */
 typedef struct Sensitivity {
     uint32_t n_layers;
-    double *(*losses)[_ROLE_N]; /* [n_layers]: f64[n] of a linear's channels, nats an answer at SENSITIVITY_BITS */
+    double *(*losses)[_ROLE_N]; /* [n_layers]: f64[n] of a linear's channels, in nats an answer at SENSITIVITY_BITS */
 } Sensitivity;
 
 int sensitivity_measure(Sensitivity **sensitivityp, Calibrated *calibrated, ErrText *err);

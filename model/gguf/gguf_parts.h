@@ -20,8 +20,8 @@ char *gguf_parts_sibling(const char *path, size_t part);
 /* Path of a part, from 0 on, beside the first one of n at `path`. NULL: that is not the name of a first part; else the
  * caller frees it. */
 char *gguf_parts_path(const char *path, size_t part, size_t n);
-/* Adds the further parts, n - 1 of them open already, the second one first. 0, GGUF_E_CORRUPT with a text that names the
- * part that is missing or wrong, GGUF_E_UNSUPPORTED, -errno. */
+/* Adds the further parts, n - 1 of them open already, the second one first. 0, GGUF_E_CORRUPT with a text that names
+ * the part that is missing or wrong, GGUF_E_UNSUPPORTED, -errno. */
 int gguf_parts_add(GgufFile *file, const int *fds, size_t n, ErrText *err);
 
 #endif

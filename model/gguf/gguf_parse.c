@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every count and length is compared with the bytes that are left before anything is allocated or touched for it, so
- * that the memory used stays below about five times the size of the metadata, whatever the file claims. */
+/* The parser compares every count and length with the bytes left, before it allocates or touches anything for it.
+ * Memory thus stays below about five times the size of the metadata, whatever the file claims. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 #define AGAIN "; the file is cut short or damaged: download it again"
 
-/* Smallest encodings: a name of one byte and a value of one byte; a name, one dimension, type and offset. */
+/* Smallest encodings. Key: a name of one byte and a value of one byte. Tensor: a name, one dimension, type and
+ * offset. */
 #define KEY_BYTES_MIN (8 + 1 + 4 + 1)
 #define TENSOR_BYTES_MIN (8 + 1 + 4 + 8 + 4 + 8)
 
@@ -21,14 +22,14 @@ typedef struct Cursor {
     const GgufFile *file;
     size_t at;
     ErrText *err;
-    char where[160]; /* what is being read, for messages */
+    char where[160]; /* current item, for messages */
 } Cursor;
 
 static size_t bytes_left(const Cursor *cursor) {
     return cursor->file->len_bytes - cursor->at;
 }
 
-/* Steps over n bytes, which are all there; *datap is their start. */
+/* Steps over n bytes and checks that all are there; *datap is their start. */
 static int take(Cursor *cursor, size_t n, const char *field, const uint8_t **datap) {
     if (n > bytes_left(cursor))
         return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: %s needs %zu bytes at byte %zu, the file has %zu" AGAIN,
@@ -75,7 +76,7 @@ static int take_string(Cursor *cursor, const char *field, GgufString *stringp) {
     return 0;
 }
 
-/* Names are compared as bytes and printed: text without control bytes, not empty. */
+/* Checks that a name is not empty, and is text without control bytes: names are compared as bytes and printed. */
 static int check_name(Cursor *cursor, const char *field, GgufString name, size_t max_bytes) {
     Printable shown;
 
@@ -167,7 +168,7 @@ static int parse_strings(Cursor *cursor, GgufArray *array) {
     for (uint64_t i = 0; i < array->n; i++) {
         uint64_t len_bytes;
 
-        /* The common case of take_string(), which words the errors: this loop sees 150,000 tokens and more. */
+        /* Fast path of take_string(), which reports the errors: this loop sees 150,000 tokens and more. */
         if (bytes_left(cursor) >= 8) {
             memcpy(&len_bytes, cursor->file->data + cursor->at, 8);
             if (len_bytes <= bytes_left(cursor) - 8) {
@@ -273,7 +274,7 @@ static int parse_alignment(GgufFile *file, ErrText *err) {
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
-/* Bytes of the tensor from its dimensions and type; nothing wraps. */
+/* Computes the bytes of the tensor from its dimensions and type, without wrapping. */
 static int measure_tensor(Cursor *cursor, GgufTensor *tensor) {
     const char *path = cursor->file->path, *type_name = ggml_type_name(tensor->type);
     uint32_t block_values, block_bytes;
@@ -309,7 +310,7 @@ static int measure_tensor(Cursor *cursor, GgufTensor *tensor) {
     return 0;
 }
 
-/* Name, dimensions, type; offset_bytes is still relative to the data section. */
+/* Reads name, dimensions and type; offset_bytes is still relative to the data section. */
 static int parse_tensor(Cursor *cursor, GgufFile *file, size_t index, uint64_t n_tensors) {
     GgufTensor *tensor = &file->tensors[index];
     GgufString name;
@@ -360,7 +361,7 @@ static int parse_tensor(Cursor *cursor, GgufFile *file, size_t index, uint64_t n
 /**
  * place_tensors() - check the offsets and turn them into places in the file
  *
- * Tensors follow each other in the order of the table, each padded to the alignment: nothing overlaps, nothing is left
+ * Tensors follow each other in the order of the table, each padded to the alignment. Nothing overlaps, nothing is left
  * out, and a damaged offset is always noticed. (llama.cpp refuses other layouts as well.)
  */
 static int place_tensors(Cursor *cursor, GgufFile *file) {
@@ -447,14 +448,14 @@ int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char 
     return 0;
 }
 
-/* The map is the file's then, or unmapped on error. */
+/* Parses a map, which then belongs to the file; it is unmapped on error. */
 static int parse_map(GgufFile **filep, MappedFile map, const char *name, ErrText *err) {
     _cleanup_(mapped_file_deinit) MappedFile owned = map;
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     int r;
 
     r = gguf_parse(&file, map.data, map.len_bytes, name, err);
-    if (mapped_file_check(&map, name, err)) /* what was wrong was not in the file */
+    if (mapped_file_check(&map, name, err)) /* the error came from the cut, not from the content */
         return GGUF_E_CORRUPT;
     if (r)
         return r;
@@ -471,7 +472,8 @@ int gguf_open_one(GgufFile **filep, const char *path, ErrText *err) {
     return r ? r : parse_map(filep, map, path, err);
 }
 
-/* As gguf_open() for a file that is open already; fd stays the caller's, name is used in messages. */
+/* Maps and parses a file that is open already; fd stays the caller's, name is used in messages. Errors of
+ * gguf_open(). */
 int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
     MappedFile map;
     int r;

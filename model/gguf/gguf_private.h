@@ -14,7 +14,7 @@
 #define GGUF_TENSORS_MAX 32768
 #define GGUF_KEY_NAME_MAX 65535 /* the format's limit in bytes */
 
-/* Open addressing, a power of two of slots, at most half full; a slot holds index + 1, or 0. */
+/* A hash index with open addressing: a power of two of slots, at most half full; a slot holds index + 1, or 0. */
 typedef struct GgufIndex {
     uint32_t *slots;
     uint32_t mask;
@@ -27,19 +27,19 @@ struct GgufFile {
     size_t len_bytes;
     uint32_t version;
     uint32_t alignment;
-    uint64_t data_offset; /* of the data section */
+    uint64_t data_offset; /* offset of the data section */
     size_t n_keys;
     GgufKey *keys;
     size_t n_tensors;
     GgufTensor *tensors;
     GgufIndex key_index;
     GgufIndex tensor_index;
-    GgufFile **others; /* [n_others]: further parts, whose tensors are among ours; see gguf_parts.c */
+    GgufFile **others; /* [n_others]: further parts (gguf_parts.c), whose tensors are in `tensors` too */
     size_t n_others;
 };
 
 int gguf_index_init(GgufIndex *index, size_t n);
-/* The slot of a name: occupied by its namesake, or free. */
+/* Finds the slot of a name: the occupied one, or a free one. */
 uint32_t *gguf_key_slot(const GgufFile *file, const char *name, size_t len_bytes);
 uint32_t *gguf_tensor_slot(const GgufFile *file, const char *name, size_t len_bytes);
 

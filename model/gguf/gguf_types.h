@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a GGUF file consists of: keys with typed values, and tensors. */
+/* Parts of a GGUF file: keys with typed values, and tensors. */
 #ifndef COORDGEN_MODEL_GGUF_TYPES_H
 #define COORDGEN_MODEL_GGUF_TYPES_H
 
@@ -11,8 +11,8 @@ enum {
     GGUF_E_CORRUPT = 1,     /* not a GGUF v3 file, or one that contradicts itself; the text names field and value */
     GGUF_E_UNSUPPORTED = 2, /* a valid file with something that this program refuses by name */
     GGUF_E_MISSING = 3,     /* no such key */
-    GGUF_E_TYPE = 4,        /* the key has a type, or a value, that cannot be read as what the caller asks for */
-    GGUF_E_RANGE = 5,       /* the key is such a value, outside the caller's range */
+    GGUF_E_TYPE = 4,        /* the value cannot be read as the type that the caller asks for */
+    GGUF_E_RANGE = 5,       /* the value has the type, but is outside the caller's range */
 };
 
 typedef enum GgufValueType { /* the numbers are the file format's */
@@ -68,7 +68,7 @@ typedef struct GgufTensor {
     uint64_t offset_bytes;      /* in the file */
     uint64_t len_bytes;
     const uint8_t *data; /* in the map; all len_bytes are inside the file */
-    uint32_t part;       /* of the file that it is in, where a model is in several; else 0 */
+    uint32_t part;       /* index of the file with its data, for a model in several; else 0 */
 } GgufTensor;
 
 typedef struct GgufFile GgufFile;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Typed getters of a GGUF file's keys. Converters disagree about types: one writes a count as u32, another as i64, as a
- * list with an element for each layer, or as a float. Every form is taken whose value is what the caller asks for;
- * anything else is refused by name, found type and what is wanted. docs/model-keys.md has the rules for users. */
+ * list with an element for each layer, or as a float. Every form is taken if its value fits the type asked for. Other
+ * values are refused by name, type found and type wanted. docs/model-keys.md has the rules for users. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "model/gguf/gguf.h"
 #include "model/gguf/gguf_private.h"
 
-/* Whole floats are taken up to here: beyond, the float may stand for its neighbours. */
+/* Largest whole float that is taken: beyond, the float may stand for its neighbours. */
 #define F32_WHOLE_MAX 0x1p24
 #define F64_WHOLE_MAX 0x1p53
 
@@ -79,7 +79,7 @@ typedef struct Integer {
     bool is_negative;
 } Integer;
 
-/* Reads a scalar as an integer. false: it is none, or a float that is not whole. */
+/* Reads a scalar as an integer. false: not an integer, or a float that is not whole. */
 static bool as_integer(const GgufKey *scalar, Integer *integer) {
     const double real = scalar->value.f64;
     const int64_t i64 = scalar->value.i64;
@@ -108,7 +108,7 @@ static bool as_integer(const GgufKey *scalar, Integer *integer) {
     }
 }
 
-/* Reads a scalar as an integer of i64. false: it is none. */
+/* Reads a scalar as an integer of i64. false: not possible. */
 static bool as_i64(const GgufKey *scalar, int64_t *valuep) {
     Integer integer = { 0 };
 
@@ -118,7 +118,7 @@ static bool as_i64(const GgufKey *scalar, int64_t *valuep) {
     return true;
 }
 
-/* Reads a scalar as a number of f32, the nearest one. false: it is none. */
+/* Reads a scalar as the nearest number of f32. false: not a number. */
 static bool as_f32(const GgufKey *scalar, float *valuep) {
     Integer integer = { 0 };
 
@@ -136,7 +136,7 @@ static bool is_number(GgufValueType type) {
     return type != GGUF_BOOL && type != GGUF_STRING && type != GGUF_ARRAY;
 }
 
-/* Writes a number or flag for a text. Returns shown. */
+/* Formats a number or flag for a text. Returns shown. */
 static const char *show(const GgufKey *scalar, char shown[SHOWN_MAX]) {
     Integer integer = { 0 };
 
@@ -191,7 +191,7 @@ static int find(const GgufFile *file, const char *name, const GgufKey **keyp, Er
 
 /* --- scalars ------------------------------------------------------------------------------------------------------ */
 
-/* Takes the one value of a list whose elements are all the same. */
+/* Takes the common value of a list whose elements are all equal. */
 static int same_element(const GgufFile *file, const GgufKey *key, const char *name, const char *expected,
                         GgufKey *scalar, ErrText *err) {
     const GgufArray *array = &key->value.array;
@@ -217,7 +217,7 @@ static int same_element(const GgufFile *file, const GgufKey *key, const char *na
     return 0;
 }
 
-/* Finds the key's value, be it in a list. It is a number or a flag. */
+/* Finds the key's number or flag, which may be in a list. */
 static int find_scalar(const GgufFile *file, const char *name, const char *expected, GgufKey *scalar, ErrText *err) {
     const GgufKey *key;
     int r = find(file, name, &key, err);
@@ -363,7 +363,7 @@ int gguf_get_strings(const GgufFile *file, const char *name, const GgufArray **a
 /**
  * gguf_get_integers() - get a list of integers, each from @min to @max
  *
- * Flags are taken where 0 and 1 are all that is asked for. The first element that is none is named.
+ * Flags are taken if the range is 0 to 1. An error names the first bad element.
  */
 int gguf_get_integers(const GgufFile *file, const char *name, int64_t min, int64_t max, const GgufArray **arrayp,
                       ErrText *err) {

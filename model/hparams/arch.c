@@ -31,7 +31,7 @@ static const ArchTensor phi3_first[] = {
     { ROLE_ROPE_FACTORS_SHORT, DIM_ROT_HALF, DIM_NONE, true },
 };
 
-/* Rotary frequencies are what the keys say. */
+/* The keys give the rotary frequencies. */
 static const ArchTensor plain_first[] = {
     { ROLE_TOKEN_EMBD, DIM_EMBD, DIM_VOCAB, false },
 };
@@ -41,7 +41,7 @@ static const ArchTensor common_last[] = {
     { ROLE_OUTPUT, DIM_EMBD, DIM_VOCAB, true }, /* absent when tied: token_embd serves */
 };
 
-/* Mistral's and Llama 2's too; some have biases. */
+/* Layer of Llama, and of Mistral and Llama 2; some have biases. */
 static const ArchTensor llama_layer[] = {
     { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
     { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
@@ -61,7 +61,7 @@ static const ArchTensor llama_layer[] = {
     { ROLE_FFN_DOWN_BIAS, DIM_EMBD, DIM_NONE, true },
 };
 
-/* Of phi3, gemma and smollm3. */
+/* Layer of phi3, gemma and smollm3. */
 static const ArchTensor plain_layer[] = {
     { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
     { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading the hyper-parameters of a model file: all keys but those of rotary positions (hparams_rope.c). */
+/* Reads the hyper-parameters of a model file: all keys except those of rotary positions (hparams_rope.c). */
 #include <inttypes.h>
 #include <math.h>
 
@@ -8,7 +8,7 @@
 #include "model/hparams/hparams_keys.h"
 #include "model/hparams/hparams_rope.h"
 
-#define WIDTH_MAX 131072 /* of a product's inputs: an int32 sum of int8 products cannot overflow */
+#define WIDTH_MAX 131072 /* inputs of a product: an int32 sum of int8 products cannot overflow */
 #define HEADS_MAX 1024
 #define HEAD_SIZE_MAX 1024
 #define VOCAB_MAX (1u << 21)
@@ -47,7 +47,7 @@ static int read_attention(const KeyReader *reader, Hparams *hparams) {
     return 0;
 }
 
-/* Where all layers see all: a window that no position of the context leaves is none. */
+/* Refuses a window for an architecture whose layers see all positions, unless the window covers the whole context. */
 static int check_no_window(const KeyReader *reader, const Hparams *hparams, uint32_t window) {
     if (!window || window >= hparams->n_context)
         return 0;
@@ -58,7 +58,7 @@ static int check_no_window(const KeyReader *reader, const Hparams *hparams, uint
         gguf_path(reader->file), reader->arch, window, hparams->n_context, reader->arch);
 }
 
-/* Reads which layers are local, each by a flag of its own. */
+/* Reads which layers are local, from a list of flags. */
 static int read_window_list(const KeyReader *reader, Hparams *hparams) {
     const GgufArray *array;
     char name[KEY_READER_NAME_MAX];
@@ -124,7 +124,7 @@ static int read_caps(const KeyReader *reader, Hparams *hparams) {
     return r;
 }
 
-/* What the size of a family, not a key, says. */
+/* Sets scales that depend on the size of a family, not on a key. */
 static void set_scales(Hparams *hparams) {
     if (hparams->arch->scales_embedding)
         hparams->embedding_scale = sqrtf((float)hparams->n_embd);
@@ -132,7 +132,8 @@ static void set_scales(Hparams *hparams) {
         hparams->attention_scale = 1.0f / sqrtf((float)(hparams->n_embd / hparams->n_heads));
 }
 
-/* Rows of the embedding. A package may hold it as opaque bytes (package.h): there its scales are counted. */
+/* Counts the rows of the embedding. A package may hold it as opaque bytes (package_format.h): there its scales are
+ * counted. */
 static int read_vocab(KeyReader *reader, Hparams *hparams) {
     const GgufTensor *embd = gguf_tensor(reader->file, tensor_role_name(ROLE_TOKEN_EMBD));
     const GgufTensor *scales = gguf_tensor(reader->file, "token_embd.scales");
@@ -151,7 +152,7 @@ static int read_vocab(KeyReader *reader, Hparams *hparams) {
 }
 
 /**
- * hparams_read() - hyper-parameters of a model file
+ * hparams_read() - read the hyper-parameters of a model file
  * @hparams:  out; filled only when 0 is returned
  *
  * Return: 0, HPARAMS_E_UNSUPPORTED, HPARAMS_E_CORRUPT or -errno, with a text that names the key and the value.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rotary positions as keys say them. */
+/* Keys of rotary positions. */
 #ifndef COORDGEN_MODEL_HPARAMS_ROPE_H
 #define COORDGEN_MODEL_HPARAMS_ROPE_H
 

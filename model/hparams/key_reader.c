@@ -9,7 +9,7 @@ const char *key_reader_name(const KeyReader *reader, const char *suffix, char na
     return name;
 }
 
-/* Checks a number that is a list of equal elements: for one value, or for one of each layer. */
+/* Checks the length of a list of equal elements that stands for a number: 1, or the number of layers. */
 static int check_list(const KeyReader *reader, const char *name) {
     const GgufKey *key = gguf_key(reader->file, name);
     const uint64_t n = key && key->type == GGUF_ARRAY ? key->value.array.n : 1;
@@ -22,13 +22,13 @@ static int check_list(const KeyReader *reader, const char *name) {
                    gguf_path(reader->file), name, n, reader->n_layers);
 }
 
-/* What a getter of a number said, as a condition of this module. */
+/* Turns an error of a number's getter into a condition of HPARAMS_E_*. */
 static int number_error(const KeyReader *reader, const char *name, int r) {
     const GgufKey *key = gguf_key(reader->file, name);
 
     if (r < 0)
         return r;
-    /* Layers that differ are a model of its own kind, not a damaged file. */
+    /* Layers that differ are an unsupported kind of model, not a damaged file. */
     return key && key->type == GGUF_ARRAY && key->value.array.n > 1 && key->value.array.element_type != GGUF_STRING
                ? HPARAMS_E_UNSUPPORTED
                : HPARAMS_E_CORRUPT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads keys "ARCH.suffix", which are under the architecture's name. */
+/* Reads keys "ARCH.suffix", under the architecture's name. */
 #ifndef COORDGEN_MODEL_KEY_READER_H
 #define COORDGEN_MODEL_KEY_READER_H
 
@@ -14,10 +14,10 @@ typedef struct KeyReader {
     ErrText *err;
 } KeyReader;
 
-/* The whole key. Returns name. */
+/* Gives the whole key. Returns name. */
 const char *key_reader_name(const KeyReader *reader, const char *suffix, char name[KEY_READER_NAME_MAX]);
-/* Gets a number, of any type and also as a list with an equal element for each layer. fallback: when there is no such
- * key; NULL: it must be there. 0; HPARAMS_E_CORRUPT or HPARAMS_E_UNSUPPORTED with key and value; -errno. */
+/* Gets a number of any type, also as a list with an equal element for each layer. fallback: used without such a key;
+ * NULL: the key must be there. 0; HPARAMS_E_CORRUPT or HPARAMS_E_UNSUPPORTED with key and value; -errno. */
 int key_reader_u32(const KeyReader *reader, const char *suffix, uint32_t min, uint32_t max, const uint32_t *fallback,
                    uint32_t *valuep);
 int key_reader_f32(const KeyReader *reader, const char *suffix, double min, double max, const double *fallback,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tensors of a model are for, and their names in a file. */
+/* Roles of a model's tensors, and their names in a file. */
 #ifndef COORDGEN_MODEL_TENSOR_ROLE_H
 #define COORDGEN_MODEL_TENSOR_ROLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a tensor is for. */
+/* The purpose of a tensor. */
 typedef enum TensorRole {
     ROLE_NONE,
     ROLE_TOKEN_EMBD,
@@ -43,15 +43,15 @@ typedef enum TensorRole {
 
 /* "attn_q.weight", "attn_q.bias"; without "blk.N." */
 const char *tensor_role_name(TensorRole role);
-/* Whether the tensor is a matrix that products run on (its bias and norms are not). */
+/* Whether the tensor is a matrix of a product (its bias and norms are not). */
 bool tensor_role_is_linear(TensorRole role);
-/* Whether it is the embedding or the head: matrices over the vocabulary. */
+/* Whether the tensor is the embedding or the head: matrices over the vocabulary. */
 static inline bool tensor_role_is_embedding(TensorRole role) {
     return role == ROLE_TOKEN_EMBD || role == ROLE_OUTPUT;
 }
-/* The bias that goes with a linear or a norm, or ROLE_NONE. */
+/* Gives the bias of a linear or a norm, or ROLE_NONE. */
 TensorRole tensor_role_bias(TensorRole role);
-/* Full name of a tensor; layer below 0 for those outside the layers. Returns buffer. */
+/* Gives the full name of a tensor; layer below 0 for tensors outside the layers. Returns buffer. */
 const char *tensor_name(TensorRole role, int layer, char *buffer, size_t len_bytes);
 
 #endif

@@ -6,11 +6,11 @@
 #include "model/package/package_check.h"
 
 int package_check_activation_mode(const PackageCheck *check);
-/* The parallel arrays; their elements belong to check->names->n linears. Mode static-tensor only. */
+/* Checks the parallel arrays, which have check->names->n elements; mode static-tensor only. */
 int package_check_activation_arrays(PackageCheck *check);
-/* Fills linear->activations; in file order. */
+/* Fills linear->activations; called in file order. */
 int package_check_activations(PackageCheck *check, size_t index, PackageLinear *linear, bool is_embedding);
-/* When all linears are there. */
+/* Checks the operators; called when all linears are there. */
 int package_check_operators(const PackageCheck *check);
 
 #endif

@@ -12,7 +12,7 @@
 #include "quant/format/pack.h"
 #include "quant/rotate.h"
 
-/* Any number of bytes: check_packed() compares it with the widths. */
+/* Finds a packed tensor of any number of bytes; check_packed() compares it with the widths. */
 static int find_packed(PackageCheck *check, const char *name, const GgufTensor **tensorp) {
     const GgufTensor *tensor = gguf_tensor(check->package->file, name);
 
@@ -46,7 +46,7 @@ static int check_linear_settings(const PackageCheck *check, size_t index, const 
     return 0;
 }
 
-/* embedding_bits: the width that all channels must have, 0: each its own. */
+/* Checks scales and widths. embedding_bits: the width that all channels must have; 0: each channel has its own. */
 static int check_channels(PackageCheck *check, const PackageLinear *linear, uint32_t embedding_bits) {
     const char *path = gguf_path(check->package->file);
 
@@ -74,7 +74,7 @@ static int check_channels(PackageCheck *check, const PackageLinear *linear, uint
     return 0;
 }
 
-/* As many bytes as the widths ask for, which were checked. */
+/* Checks that the tensor has as many bytes as its checked widths need. */
 static int check_packed(const PackageCheck *check, const PackageLinear *linear) {
     PackPlan plan;
     uint64_t expected_bytes;
@@ -94,7 +94,8 @@ static int check_packed(const PackageCheck *check, const PackageLinear *linear) 
     return 0;
 }
 
-/* The plan of a matrix goes by them whenever it is made, and others may write to the file meanwhile. */
+/* Copies the widths: the plan of a matrix depends on them whenever it is made, and others may write to the file
+ * meanwhile. */
 static int copy_widths(PackageCheck *check, const GgufTensor *bits, const int8_t **widthsp) {
     Package *package = check->package;
     int8_t *widths = malloc((size_t)bits->len_bytes);
@@ -195,7 +196,7 @@ static int check_tensor(void *arg, const ArchTensor *expected, int layer) {
     return r ? r : check_vector(check, tensor);
 }
 
-/* Counts are exact, and one division rounds alike everywhere; the tolerance is for other writers. */
+/* Compares exact counts, divided once; the tolerance is for other writers. */
 static int check_average(const PackageCheck *check) {
     double average = check->n_weights ? (double)check->n_weight_bits / (double)check->n_weights : 0;
 

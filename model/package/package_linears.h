@@ -5,7 +5,7 @@
 
 #include "model/package/package_check.h"
 
-/* Fills the package's linears; the keys and parallel arrays are checked. 0, PACKAGE_E_*, -errno. */
+/* Fills the package's linears, after the checks of keys and parallel arrays. 0, PACKAGE_E_*, -errno. */
 int package_check_tensors(PackageCheck *check);
 
 #endif

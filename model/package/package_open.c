@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opening a package: its file, its keys, and the order of the checks. */
+/* Opens a package: its file, its keys, and the order of the checks. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static int get_sha256(const PackageCheck *check, const char *key, char sha256[65
     return 0;
 }
 
-/* An average width. */
+/* Gets an average width. */
 static int get_bits(const PackageCheck *check, const char *key, float *bitsp) {
     const GgufFile *file = check->package->file;
     int r;
@@ -57,7 +57,7 @@ static int check_recipe(const PackageCheck *check) {
         (r = gguf_get_bool(file, PACKAGE_KEY_ROTATED, &quant->rotated, check->err)) ||
         (r = gguf_get_u32(file, PACKAGE_KEY_EMBEDDING_BITS, &quant->embedding_bits, check->err)))
         return package_key_error(r);
-    /* Whatever made the integers, they are used alike: an unknown recipe is no reason to refuse. */
+    /* An unknown recipe is no reason to refuse: all integers are used alike. */
     if (!recipe.len_bytes || recipe.len_bytes >= sizeof(quant->recipe) || memchr(recipe.data, 0, recipe.len_bytes))
         return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %zu bytes: a name of 1 to %zu is needed",
                        gguf_path(file), PACKAGE_KEY_RECIPE, recipe.len_bytes, sizeof(quant->recipe) - 1);
@@ -139,16 +139,16 @@ static int check_arrays(PackageCheck *check) {
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-/* Scales, widths and vectors; not weights and columns. */
+/* Whether the checks read the tensor: scales, widths and vectors, but not weights and columns. */
 static bool is_checked(const GgufTensor *tensor) {
     const char *last_part = strrchr(tensor->name, '.');
 
     return tensor->type == GGML_F32 || (last_part && !strcmp(last_part, ".bits"));
 }
 
-/* The checks read a few per cent of the file, here and there. What they will read is asked for at once; beyond that a
- * page that is touched brings no neighbours, which are mostly weights, and those are not read through the map. Advice:
- * nothing depends on it. */
+/* Asks at once for the pages that the checks read, a few per cent of the file, here and there. Other pages that are
+ * touched bring no neighbours, which are mostly weights: those are not read through the map. Both are advice; nothing
+ * depends on it. */
 static void ask_for_small_tensors(const Package *package) {
     const GgufFile *file = package->file;
     const size_t n = gguf_n_tensors(file);
@@ -161,7 +161,8 @@ static void ask_for_small_tensors(const Package *package) {
     if (data_begin < gguf_len_bytes(file))
         (void)madvise((uint8_t *)gguf_data(file) + data_begin, (size_t)(gguf_len_bytes(file) - data_begin),
                       MADV_RANDOM);
-    (void)posix_fadvise(package->fd, 0, 0, POSIX_FADV_RANDOM); /* likewise: columns, and page_cache_holds() */
+    (void)posix_fadvise(package->fd, 0, 0,
+                        POSIX_FADV_RANDOM); /* columns and page_cache_holds() read at random places */
     for (size_t i = 0; i <= n; i++) {
         const GgufTensor *tensor = i < n ? gguf_tensor_at(file, i) : NULL;
         const bool is_small = tensor && is_checked(tensor);
@@ -195,7 +196,7 @@ static int check(Package *package, ErrText *err) {
     return r ? r : package_check_tensors(&check);
 }
 
-/* Takes file and fd over, also when it fails. */
+/* Makes a package of file and fd, and takes them over, also when it fails. */
 static int package_new(Package **packagep, GgufFile *file, int fd, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *owned = file;
     _cleanup_(closep) int owned_fd = fd;
@@ -210,7 +211,7 @@ static int package_new(Package **packagep, GgufFile *file, int fd, ErrText *err)
     if (package->fd >= 0)
         ask_for_small_tensors(package);
     r = check(package, err);
-    if (gguf_check_whole(file, err)) /* what was wrong was not in the file */
+    if (gguf_check_whole(file, err)) /* the error came from the cut, not from the content */
         return PACKAGE_E_CORRUPT;
     if (r)
         return r;
@@ -222,7 +223,7 @@ static int gguf_error(int r) {
     return r == GGUF_E_UNSUPPORTED ? PACKAGE_E_UNSUPPORTED : r == GGUF_E_CORRUPT ? PACKAGE_E_CORRUPT : err_fold(r);
 }
 
-/* Takes fd over, also when it fails. */
+/* Opens a package of fd, and takes it over, also when it fails. */
 static int open_taken(Package **packagep, int fd, const char *name, ErrText *err) {
     _cleanup_(closep) int owned_fd = fd;
     GgufFile *file = NULL;
@@ -235,9 +236,9 @@ static int open_taken(Package **packagep, int fd, const char *name, ErrText *err
 /**
  * package_open() - map a package and check it
  *
- * Everything but the integers of the weights is checked: keys, the parallel arrays, every tensor's presence, type and
- * shape against the architecture, scales, widths, the bytes that the widths ask for, their average, and vectors. Reads
- * some percent of the file at most.
+ * Everything except the integers of the weights is checked. The checks cover keys, parallel arrays, scales, widths and
+ * their average, vectors, and the length of the weights. The architecture gives every tensor's presence, type and
+ * shape. Some per cent of the file are read at most.
  *
  * Thread: any. Return: 0, PACKAGE_E_*, or -errno; the text names the file and what is wrong.
  */

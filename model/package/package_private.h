@@ -16,7 +16,7 @@ typedef struct Package {
     size_t n_linears;
     PackageLinear *linears;
     char (*names)[GGUF_TENSOR_NAME_MAX]; /* [n_linears] */
-    int8_t **widths;                     /* [n_widths] of the channels of each linear; copies */
+    int8_t **widths;                     /* [n_widths]: widths of the channels of each linear; copies */
     size_t n_widths;
     uint32_t *hot;       /* hot channels of all linears, one after the other */
     uint32_t *by_tensor; /* [n_tensors]: index + 1 of the linear whose weight the tensor is, or 0 */

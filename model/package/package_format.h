@@ -12,9 +12,9 @@
  *   NAME.bits    I8  {n}      width of every channel's integers: 8 in layout "int8", 1..8 in the others
  * and every other tensor (norms, biases, rope_freqs) is F32. A tied head uses token_embd.
  *
- * Activation mode "static-tensor" (llm.npu 3.3): the inputs of the linears in the layers have one scale a tensor. Embedding
- * and head stay "dynamic-row". Linears that share an input agree in all keys about it. If the outliers of the
- * input have a shadow, the linear has one more tensor:
+ * Activation mode "static-tensor" (llm.npu 3.3): inputs of linears in the layers have one scale a tensor. The
+ * embedding and the head stay "dynamic-row". Linears that share an input agree in all keys about it. If the outliers of
+ * the input have a shadow, the linear has one more tensor:
  *   NAME.columns I8  {n, k}   the integers once more, by columns: an input's weights lie side by side
  *
  * package_checksum.h has the checksums of the layers. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The divergence of one row against its definition; whole models: test/integration/test_eval.py. */
+/* Tests the divergence of one row against its definition; test/integration/test_eval.py tests whole models. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -188,21 +188,6 @@ int import_layer_write(Import *import, size_t index, ErrText *err) {
 
 /* --- embedding and head ------------------------------------------------------------------------------------------- */
 
-typedef struct Panel {
-    const QuantRecipe *recipe;
-    const ImportLinear *linear;
-    size_t begin;
-    int8_t *q; /* [rows][k] */
-} Panel;
-
-static bool round_panel_row(void *arg, size_t row, float *w, unsigned int worker) {
-    const Panel *panel = arg;
-    const ImportLinear *linear = panel->linear;
-
-    return import_round_row(panel->recipe, w, linear->k, linear->bits[row], panel->q + (row - panel->begin) * linear->k,
-                            &linear->scales[row]);
-}
-
 static int write_panel(const Import *import, const ImportTensor *tensor, int8_t *q, size_t begin, size_t rows,
                        ErrText *err) {
     const ImportLinear *linear = tensor->linear;
@@ -235,9 +220,8 @@ static int write_by_panels(Import *import, const ImportTensor *tensor, ErrText *
         return out_of_memory(import, linear->source->name, err);
     for (size_t begin = 0; !r && begin < linear->n; begin += panel_rows) {
         size_t rows = linear->n - begin < panel_rows ? linear->n - begin : panel_rows;
-        Panel panel = { &import->recipe, linear, begin, q };
 
-        r = import_each_row(&import->model, linear, begin, begin + rows, round_panel_row, &panel, err);
+        r = import_round_rows(&import->model, linear, begin, begin + rows, q, linear->scales, err);
         if (!r)
             r = write_panel(import, tensor, q, begin, rows, err);
         import->monitor.progress.done_bytes += linear->source->len_bytes / linear->n * rows;

@@ -71,4 +71,9 @@ typedef struct ImportModel {
     size_t n_operators;
 } ImportModel;
 
+/* The layer's linear with this role, or NULL. */
+ImportLinear *import_linear_of(const ImportLayer *layer, TensorRole role);
+/* Counts the channels of all linears of the layers; linears outside the layers do not count. */
+size_t import_n_channels(const ImportModel *model);
+
 #endif

@@ -110,13 +110,6 @@ static void place_bits(ImportPlan *plan, const QuantRecipe *recipe) {
     }
 }
 
-static ImportLinear *linear_of(const ImportLayer *layer, TensorRole role) {
-    for (size_t i = 0; i < layer->n_linears; i++)
-        if (layer->linears[i].role == role)
-            return &layer->linears[i];
-    return NULL;
-}
-
 /* Lists the operators of all layers and points their linears at them. */
 static int plan_operators(ImportPlan *plan) {
     const Hparams *hparams = &plan->source->hparams;
@@ -135,7 +128,7 @@ static int plan_operators(ImportPlan *plan) {
                 continue;
             *operator=(ImportOperator){ .layer = (int)i - 1, .op = op, .scale = 1 };
             for (size_t w = 0; w < op->n; w++) {
-                ImportLinear *linear = linear_of(&plan->layers[i], op->w[w]);
+                ImportLinear *linear = import_linear_of(&plan->layers[i], op->w[w]);
 
                 linear->operator= operator;
                 operator->k = linear->k;

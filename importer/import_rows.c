@@ -235,6 +235,29 @@ bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int b
     return true;
 }
 
+typedef struct RoundRows {
+    const QuantRecipe *recipe;
+    const ImportLinear *linear;
+    size_t begin;
+    int8_t *q;
+    float *scales;
+} RoundRows;
+
+static bool round_row(void *arg, size_t row, float *w, unsigned int worker) {
+    const RoundRows *rows = arg;
+    const ImportLinear *linear = rows->linear;
+
+    return import_round_row(rows->recipe, w, linear->k, linear->bits[row], rows->q + (row - rows->begin) * linear->k,
+                            &rows->scales[row]);
+}
+
+int import_round_rows(const ImportModel *model, const ImportLinear *linear, size_t begin, size_t end, int8_t *q,
+                      float *scales, ErrText *err) {
+    RoundRows rows = { model->recipe, linear, begin, q, scales };
+
+    return import_each_row(model, linear, begin, end, round_row, &rows, err);
+}
+
 /* Turns q[n][k] into [k][n]; each piece of work is a range of inputs. */
 typedef struct Turning {
     const ImportLinear *linear;

@@ -23,6 +23,10 @@ int import_read_vector(const ImportModel *model, const ImportVector *vector, Err
 
 /* Rounds a row to the levels of its width; false when a value is not finite. */
 bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int bits, int8_t *q, float *scalep);
+/* Rounds rows [begin, end) of the source to the linear's widths: q int8[end - begin][k], scales[row] of f32[n]. Errors
+ * of import_each_row(). */
+int import_round_rows(const ImportModel *model, const ImportLinear *linear, size_t begin, size_t end, int8_t *q,
+                      float *scales, ErrText *err);
 /* Makes a copy of the linear's q by columns, int8[k][n], to be freed by the caller; all threads. 0, -ENOMEM. */
 int import_linear_columns(const ImportModel *model, const ImportLinear *linear, int8_t **columnsp, ErrText *err);
 

@@ -88,16 +88,9 @@ int calibrated_vectors_read(Calibrated *calibrated, const ImportLayer *layer, fl
     return 0;
 }
 
-const ImportLinear *calibrated_linear_of(const ImportLayer *layer, TensorRole role) {
-    for (size_t i = 0; i < layer->n_linears; i++)
-        if (layer->linears[i].role == role)
-            return &layer->linears[i];
-    return NULL;
-}
-
 int calibrated_read(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float **w, ErrText *err) {
     for (size_t i = 0; i < op->n; i++) {
-        const ImportLinear *linear = calibrated_linear_of(layer, op->w[i]);
+        const ImportLinear *linear = import_linear_of(layer, op->w[i]);
         int r;
 
         w[i] = malloc(linear->n * linear->k * sizeof(**w));

@@ -31,7 +31,6 @@ void calibrated_linears_free(Calibrated *calibrated, BackendLinear **linears);
 /* Reads the vectors of a layer from the source; calibrated_vectors_free() frees them. */
 int calibrated_vectors_read(Calibrated *calibrated, const ImportLayer *layer, float **vectors, ErrText *err);
 void calibrated_vectors_free(float **vectors);
-const ImportLinear *calibrated_linear_of(const ImportLayer *layer, TensorRole role);
 /* Reads the weights of the operator's linears, f32[n][k] each, rotated if the linears are; to be freed also after an
  * error. */
 int calibrated_read(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float **w, ErrText *err);

@@ -279,7 +279,7 @@ static int profile_weights(Profile *profile, const ArchOp *op, const float *x, s
     }
     return r ? r
              : profile_input(profile, operator_of(profile, op), x, rows,
-                             calibrated_linear_of(profile->layer, op->w[0])->rotation_block, factors, err);
+                             import_linear_of(profile->layer, op->w[0])->rotation_block, factors, err);
 }
 
 static int profile_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
@@ -296,7 +296,7 @@ static int profile_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t
     if (!r)
         r = profile_weights(profile, op, x, rows, k, w, err);
     for (size_t i = 0; i < op->n && !r; i++)
-        r = plain_linear(profile, calibrated_linear_of(profile->layer, op->w[i]), w[i], &linears[op->w[i]], err);
+        r = plain_linear(profile, import_linear_of(profile->layer, op->w[i]), w[i], &linears[op->w[i]], err);
     for (size_t i = 0; i < op->n; i++)
         free(w[i]);
     import_monitor_part(model->monitor, (double)++profile->n_done / (double)model->n_operators);

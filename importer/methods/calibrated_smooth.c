@@ -63,7 +63,7 @@ int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const
         .grid = model->recipe->grid,
         .search_scales = model->recipe->search_scales,
     };
-    const ImportLinear *first = calibrated_linear_of(layer, op->w[0]);
+    const ImportLinear *first = import_linear_of(layer, op->w[0]);
     double alpha;
     int r;
 
@@ -78,7 +78,7 @@ int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const
     if (op->w[0] == ROLE_ATTN_OUTPUT)
         smoothing_share_heads(maxima, hparams->n_heads, hparams->n_kv_heads, hparams->head_size);
     for (size_t i = 0; i < op->n; i++) {
-        const ImportLinear *linear = calibrated_linear_of(layer, op->w[i]);
+        const ImportLinear *linear = import_linear_of(layer, op->w[i]);
 
         linears[i] = (SmoothingLinear){ w[i], linear->n, by_bits ? linear->bits : NULL };
     }
@@ -105,7 +105,7 @@ static void divide_norm(TensorRole role, size_t k, const float *factors, float *
 static int divide_values(Calibrated *calibrated, const ImportLayer *layer, const float *factors, float *const *vectors,
                          ErrText *err) {
     const Hparams *hparams = &calibrated->model->hparams;
-    const ImportLinear *values = calibrated_linear_of(layer, ROLE_ATTN_V);
+    const ImportLinear *values = import_linear_of(layer, ROLE_ATTN_V);
     _cleanup_(freep) float *value_factors = malloc(values->n * sizeof(*value_factors));
 
     if (!value_factors)
@@ -131,7 +131,7 @@ int calibrated_fold(Calibrated *calibrated, const ImportLayer *layer, const Arch
     if (maker->kind == OP_NORM)
         divide_norm(maker->w[0], k, factors, vectors);
     else if (maker->kind == OP_GATED)
-        divide_outputs(calibrated_linear_of(layer, ROLE_FFN_UP), factors, vectors);
+        divide_outputs(import_linear_of(layer, ROLE_FFN_UP), factors, vectors);
     else
         r = divide_values(calibrated, layer, factors, vectors, err);
     if (!r)
@@ -183,32 +183,23 @@ static int measure_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t
     int r = import_monitor_check(calibrated->model->monitor, err);
 
     if (!r && !factors)
-        r = failed(calibrated, calibrated_linear_of(peaks->layer, op->w[0]), -ENOMEM, err);
+        r = failed(calibrated, import_linear_of(peaks->layer, op->w[0]), -ENOMEM, err);
     if (!r)
         r = calibrated_read(calibrated, peaks->layer, op, w, err);
     if (!r)
         r = calibrated_smoothing(calibrated, peaks->layer, op, x, rows, k, w, false, factors, err);
     for (size_t i = 0; i < op->n && !r; i++)
-        r = measure_linear(peaks, calibrated_linear_of(peaks->layer, op->w[i]), w[i], factors, &linears[op->w[i]], err);
+        r = measure_linear(peaks, import_linear_of(peaks->layer, op->w[i]), w[i], factors, &linears[op->w[i]], err);
     for (size_t i = 0; i < op->n; i++)
         free(w[i]);
     return r;
-}
-
-static size_t n_channels(const ImportModel *model) {
-    size_t n = 0;
-
-    for (size_t i = 1; i <= model->hparams.n_layers; i++)
-        for (size_t j = 0; j < model->layers[i].n_linears; j++)
-            n += model->layers[i].linears[j].n;
-    return n;
 }
 
 /* Measures linears in the order of the operators that read them, which is the order of the file. */
 static int measure_peaks(Calibrated *calibrated, ErrText *err) {
     const ImportModel *model = calibrated->model;
     uint32_t n_layers = model->hparams.n_layers;
-    _cleanup_(freep) double *values = malloc(n_channels(model) * sizeof(*values));
+    _cleanup_(freep) double *values = malloc(import_n_channels(model) * sizeof(*values));
     _cleanup_(layer_walk_freep) LayerWalk *walk = NULL;
     SmoothedPeaks peaks = { .calibrated = calibrated, .peaks = values };
     int r = 0;
@@ -251,7 +242,7 @@ int calibrated_allocate_smoothed(Calibrated *calibrated, ErrText *err) {
             const ArchOp *op = &model->hparams.arch->ops[j];
 
             for (size_t o = 0; op->kind == OP_LINEAR && o < op->n && !r; o++) {
-                const ImportLinear *linear = calibrated_linear_of(&model->layers[i], op->w[o]);
+                const ImportLinear *linear = import_linear_of(&model->layers[i], op->w[o]);
 
                 r = bit_allocation_tensor(peaks, linear->n, model->bits, linear->bits);
                 if (r)

@@ -18,44 +18,28 @@
 
 /* --- begin and end ------------------------------------------------------------------------------------------------ */
 
-typedef struct PlainRows {
-    const QuantRecipe *recipe;
-    const ImportLinear *linear;
-    int8_t *q;
-    float *scales;
-} PlainRows;
-
-static bool round_row(void *arg, size_t row, float *w, unsigned int worker) {
-    const PlainRows *rows = arg;
-    size_t k = rows->linear->k;
-
-    return import_round_row(rows->recipe, w, k, (int)rows->recipe->embedding_bits, rows->q + row * k,
-                            &rows->scales[row]);
-}
-
 /* Puts embedding or head on the device, with the integers that the core writes into the package. */
 static int outside_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
                               ErrText *err) {
     const ImportModel *model = calibrated->model;
     _cleanup_(freep) int8_t *q = malloc(linear->n * linear->k);
     _cleanup_(freep) float *scales = malloc(linear->n * sizeof(*scales));
-    PlainRows rows = { model->recipe, linear, q, scales };
     int r;
 
     if (!q || !scales)
         return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
-    r = import_each_row(model, linear, 0, linear->n, round_row, &rows, err);
+    r = import_round_rows(model, linear, 0, linear->n, q, scales, err);
     return r ? r : calibrated_linear_new(calibrated, linearp, linear, q, scales, calibrated->outside, err);
 }
 
 static int load_outside(Calibrated *calibrated, ErrText *err) {
     const ImportLayer *outside = &calibrated->model->layers[0];
-    const ImportLinear *head = calibrated_linear_of(outside, ROLE_OUTPUT);
+    const ImportLinear *head = import_linear_of(outside, ROLE_OUTPUT);
     int r;
 
     r = calibrated_vectors_read(calibrated, outside, calibrated->outside, err);
     if (!r)
-        r = outside_linear_new(calibrated, &calibrated->embedding, calibrated_linear_of(outside, ROLE_TOKEN_EMBD), err);
+        r = outside_linear_new(calibrated, &calibrated->embedding, import_linear_of(outside, ROLE_TOKEN_EMBD), err);
     if (!r && head)
         r = outside_linear_new(calibrated, &calibrated->head, head, err);
     else if (!r)
@@ -183,7 +167,7 @@ static int smooth_op(LayerWork *work, const ArchOp *op, float *x, size_t rows, s
     if (!r)
         r = calibrated_fold(calibrated, work->layer, op, x, rows, k, factors, work->vectors, err);
     for (size_t i = 0; i < op->n && !r; i++)
-        smoothing_multiply_columns(w[i], calibrated_linear_of(work->layer, op->w[i])->n, k, factors);
+        smoothing_multiply_columns(w[i], import_linear_of(work->layer, op->w[i])->n, k, factors);
     return r;
 }
 
@@ -197,10 +181,10 @@ static int quantize_weights(LayerWork *work, const ArchOp *op, float *x, size_t 
     if (recipe->smooth)
         r = smooth_op(work, op, x, rows, k, w, err);
     if (!r && quant_recipe_needs_moments(recipe))
-        r = calibrated_factor(calibrated, &factor, x, rows, k,
-                              calibrated_linear_of(work->layer, op->w[0])->rotation_block, err);
+        r = calibrated_factor(calibrated, &factor, x, rows, k, import_linear_of(work->layer, op->w[0])->rotation_block,
+                              err);
     for (size_t i = 0; i < op->n && !r; i++)
-        r = quantize_linear(work, calibrated_linear_of(work->layer, op->w[i]), w[i],
+        r = quantize_linear(work, import_linear_of(work->layer, op->w[i]), w[i],
                             quant_recipe_needs_moments(recipe) ? &factor : NULL, &linears[op->w[i]], err);
     return r;
 }
@@ -230,7 +214,7 @@ static int load_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k,
     int r = import_monitor_check(work->calibrated->model->monitor, err);
 
     for (size_t i = 0; i < op->n && !r; i++)
-        r = calibrated_linear_final(work->calibrated, &linears[op->w[i]], calibrated_linear_of(work->layer, op->w[i]),
+        r = calibrated_linear_final(work->calibrated, &linears[op->w[i]], import_linear_of(work->layer, op->w[i]),
                                     work->vectors, err);
     return r;
 }

@@ -45,26 +45,16 @@ static bool measure_row(void *arg, size_t row, float *w, unsigned int worker) {
     return relative_error_peak(w, measure->k, &measure->peaks[row]);
 }
 
-static size_t count_channels(const ImportModel *model, size_t *n_linearsp) {
-    size_t n = 0;
-
-    *n_linearsp = 0;
-    for (size_t i = 1; i <= model->hparams.n_layers; i++) {
-        *n_linearsp += model->layers[i].n_linears;
-        for (size_t j = 0; j < model->layers[i].n_linears; j++)
-            n += model->layers[i].linears[j].n;
-    }
-    return n;
-}
-
 /* Measures all channels in one reading of the source: Algorithm 1's statistics do not depend on the average width. */
 static int plain_measure(PlainState *state, const ImportModel *model, ErrText *err) {
-    size_t n_linears, n_measured = 0, n = count_channels(model, &n_linears);
+    size_t n_linears = 0, n_measured = 0, n = import_n_channels(model);
     _cleanup_(freep) double *peaks = malloc(n * sizeof(*peaks));
     double *at = peaks;
 
     if (!peaks)
         return err_set(err, -ENOMEM, "%s: out of memory for %zu channels", model->source_path, n);
+    for (size_t i = 1; i <= model->hparams.n_layers; i++)
+        n_linears += model->layers[i].n_linears;
     for (size_t i = 1; i <= model->hparams.n_layers; i++)
         for (size_t j = 0; j < model->layers[i].n_linears; j++) {
             const ImportLinear *linear = &model->layers[i].linears[j];
@@ -108,23 +98,10 @@ static int plain_allocate(void *arg, const ImportModel *model, ErrText *err) {
 
 /* --- integers ----------------------------------------------------------------------------------------------------- */
 
-typedef struct RoundLinear {
-    const QuantRecipe *recipe;
-    const ImportLinear *linear;
-} RoundLinear;
-
-static bool round_row(void *arg, size_t row, float *w, unsigned int worker) {
-    const RoundLinear *round = arg;
-    const ImportLinear *linear = round->linear;
-
-    return import_round_row(round->recipe, w, linear->k, linear->bits[row], linear->q + row * linear->k,
-                            &linear->scales[row]);
-}
-
 static int plain_quantize(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err) {
     for (size_t i = 0; layer->layer >= 0 && i < layer->n_linears; i++) {
-        RoundLinear round = { model->recipe, &layer->linears[i] };
-        int r = import_each_row(model, round.linear, 0, round.linear->n, round_row, &round, err);
+        const ImportLinear *linear = &layer->linears[i];
+        int r = import_round_rows(model, linear, 0, linear->n, linear->q, linear->scales, err);
 
         if (r)
             return r;

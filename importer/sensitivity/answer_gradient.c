@@ -100,12 +100,12 @@ static void keep_columns(float *to, const float *directions, size_t rows, size_t
 static int through_head(Calibrated *calibrated, const float *directions, size_t n, float *d, ErrText *err) {
     const ImportModel *model = calibrated->model;
     const ImportLayer *outside = &model->layers[0];
-    const ImportLinear *head = calibrated_linear_of(outside, ROLE_OUTPUT);
+    const ImportLinear *head = import_linear_of(outside, ROLE_OUTPUT);
     _cleanup_(freep) float *w = NULL, *columns = NULL;
     int r = 0;
 
     if (!head)
-        head = calibrated_linear_of(outside, ROLE_TOKEN_EMBD);
+        head = import_linear_of(outside, ROLE_TOKEN_EMBD);
     w = malloc(PANEL_ROWS * head->k * sizeof(*w));
     columns = malloc(n * PANEL_ROWS * sizeof(*columns));
     if (!w || !columns)

@@ -220,10 +220,10 @@ static int probe_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k
     r = import_monitor_check(model->monitor, err);
     if (r)
         return r;
-    r = keep_inputs(measuring, x, rows, k, calibrated_linear_of(layer, op->w[0])->rotation_block,
+    r = keep_inputs(measuring, x, rows, k, import_linear_of(layer, op->w[0])->rotation_block,
                     &measuring->layers[measuring->index].inputs[op->w[0]], err);
     for (size_t i = 0; i < op->n && !r; i++)
-        r = probe_linear(measuring, calibrated_linear_of(layer, op->w[i]), &linears[op->w[i]], err);
+        r = probe_linear(measuring, import_linear_of(layer, op->w[i]), &linears[op->w[i]], err);
     return r;
 }
 
@@ -299,7 +299,7 @@ static int backward_product(Measuring *measuring, const ArchOp *op, ErrText *err
     Calibrated *calibrated = measuring->calibrated;
     const ImportModel *model = calibrated->model;
     const ImportLayer *layer = &model->layers[1 + measuring->index];
-    const ImportLinear *first = calibrated_linear_of(layer, op->w[0]);
+    const ImportLinear *first = import_linear_of(layer, op->w[0]);
     const size_t k = first->k;
     float *d_x = measuring->gradients[op->in], *w[OP_WEIGHTS_MAX] = { 0 };
     _cleanup_(freep) float *scratch =
@@ -312,7 +312,7 @@ static int backward_product(Measuring *measuring, const ArchOp *op, ErrText *err
             .d = measuring->gradients[op->out[i]],
             .x = measuring->layers[measuring->index].inputs[op->w[0]],
             .rows = measuring->n_rows,
-            .n = calibrated_linear_of(layer, op->w[i])->n,
+            .n = import_linear_of(layer, op->w[i])->n,
             .k = k,
             .scratch = scratch,
             .factor = 0.5 / (double)measuring->n_answers,

@@ -550,7 +550,7 @@ static int round_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k
     if (op->w[0] == ROLE_ATTN_OUTPUT)
         check_shared_factors(rounding, op, w);
     for (size_t i = 0; i < op->n; i++)
-        round_linear(rounding, calibrated_linear_of(rounding->layer, op->w[i]), w[i], x, rows, &linears[op->w[i]]);
+        round_linear(rounding, import_linear_of(rounding->layer, op->w[i]), w[i], x, rows, &linears[op->w[i]]);
     for (size_t i = 0; i < op->n; i++)
         free(w[i]);
     return 0;

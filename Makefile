@@ -219,7 +219,7 @@ $(OBJ)/gen/%_bytes.inc: %.txt
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
 $(OBJ)/importer/calibration_text.o: $(OBJ)/gen/importer/calibration_bytes.inc
-$(OBJ)/tools/eval/quality/quantization_check.o: $(OBJ)/gen/tools/eval/quality/sample_bytes.inc
+$(OBJ)/importer/check/quantization_check.o: $(OBJ)/gen/importer/check/sample_bytes.inc
 
 define archive
 	@mkdir -p $(@D)
@@ -246,7 +246,7 @@ endef
 
 $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_EVAL) $(LIB_BASELINES) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
+$(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))

@@ -10,16 +10,16 @@
 
 #include "base/strings/utf8.h"
 
-/* Generated from importer/calibration.txt by the Makefile: an array needs no assembler of the target, and its text is
- * in the dependencies, which an .incbin is not. */
+/* Generated from importer/calibration.txt by the Makefile. An array needs no assembler of the target, and the
+ * compiler's dependencies name its text; an .incbin has neither property. */
 static const unsigned char own_text[] = {
 #include "importer/calibration_bytes.inc"
 };
 
-/* Twice to four times what a token of prose has: one pass is enough for a usual text. */
+/* Two to four times the bytes of a token of prose: one pass is enough for a usual text. */
 #define PREFIX_BYTES_PER_TOKEN 16
 
-/* A prefix of so much is not doubled any more. */
+/* The search for a long enough prefix doubles its length up to this limit. */
 #define PART_BYTES (1u << 20)
 
 const char *calibration_text(size_t *len_bytesp) {
@@ -27,8 +27,8 @@ const char *calibration_text(size_t *len_bytesp) {
     return (const char *)own_text;
 }
 
-/* Bytes before the first that is not UTF-8 text, or len_bytes. A NUL is no text: UTF-16 of ASCII would pass as UTF-8
- * otherwise. */
+/* Counts the bytes before the first one that is not UTF-8 text; len_bytes if all are. A NUL counts as no text:
+ * otherwise UTF-16 of ASCII would pass as UTF-8. */
 static size_t well_formed_bytes(const char *text, size_t len_bytes) {
     size_t at = 0;
 
@@ -49,7 +49,7 @@ static int read_text(CalibrationText *text, const char *path, ErrText *err) {
     size_t good_bytes;
     int r;
 
-    /* O_NONBLOCK: the open of a FIFO without a writer would wait for one. */
+    /* O_NONBLOCK: opening a FIFO without a writer would otherwise wait for one. */
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
@@ -75,10 +75,10 @@ static int read_text(CalibrationText *text, const char *path, ErrText *err) {
 }
 
 /**
- * calibration_load() - the text to calibrate on, checked and hashed
- * @textp: out: to be given to calibration_deinit(); untouched on error
- * @path:  a regular file of 1 byte to CALIBRATION_TEXT_MAX_BYTES of UTF-8, read whole, so that what was hashed is what
- *         is used; must live as long as *textp. NULL: the project's own text.
+ * calibration_load() - load, check and hash the text to calibrate on
+ * @textp: out; the caller passes it to calibration_deinit(); untouched on error
+ * @path:  a regular file of 1 byte to CALIBRATION_TEXT_MAX_BYTES of UTF-8, read whole, so that the hashed bytes are
+ *         the bytes used; must live as long as *textp. NULL: the project's own text
  *
  * Return: 0, CALIBRATION_E_UNUSABLE, or -errno of the file or -ENOMEM.
  */
@@ -105,7 +105,7 @@ void calibration_deinit(CalibrationText *text) {
     *text = CALIBRATION_TEXT_NULL;
 }
 
-/* The end of at most max_bytes from `begin`, between two characters. */
+/* Finds the end of at most max_bytes from `begin`, between two characters. */
 static size_t part_end(const CalibrationText *text, size_t begin, size_t max_bytes) {
     size_t end = begin + max_bytes;
 
@@ -126,10 +126,10 @@ static int encode_part(const CalibrationText *text, const Tokenizer *tokenizer, 
     return r > 0 ? err_fold(r) : r;
 }
 
-/* At least n_tokens of the text, or all that it has. Only a prefix is tokenized, since a text may have thousands of
- * times what is wanted; the caller asks for a margin, so that no token it uses stands at the cut. What of PART_BYTES
- * has too few is no prose, and its next parts are tokenized one by one, for the tokenizer takes some twenty times as
- * much memory as its text. */
+/* Tokenizes at least n_tokens of the text, or all that it has. Only a prefix is tokenized, because a text may be
+ * thousands of times as long as needed. The caller asks for a margin, so that no token it uses stands at the cut. A
+ * part of PART_BYTES with too few tokens is no prose: the parts behind it are tokenized one by one, because the
+ * tokenizer takes some twenty times as much memory as its text. */
 static int first_tokens(const CalibrationText *text, const Tokenizer *tokenizer, size_t n_tokens, TokenList *list,
                         ErrText *err) {
     size_t part_bytes = n_tokens * PREFIX_BYTES_PER_TOKEN, end;
@@ -152,14 +152,15 @@ static int first_tokens(const CalibrationText *text, const Tokenizer *tokenizer,
 }
 
 /**
- * calibration_windows() - the first tokens of a text, cut into windows that a model reads one by one
+ * calibration_windows() - cut the first tokens of a text into windows that a model reads one by one
  * @n_windows:     1..CALIBRATION_WINDOWS_MAX: how many at most
  * @window_tokens: 2..CALIBRATION_WINDOW_TOKENS_MAX
  * @tokensp:       out: u32[*n_windowsp][window_tokens], malloc'ed, the caller's
- * @n_windowsp:    out: 1..n_windows; fewer than asked for when the text ends. What is left over is not used.
+ * @n_windowsp:    out: 1..n_windows; fewer than asked for when the text ends. Tokens behind the last whole window are
+ *                 not used.
  *
- * A window begins with a BOS where the tokenizer adds one to a text, as in inference. Names of control tokens in the
- * text are text. The tokens depend on text, tokenizer and the two sizes alone.
+ * A window begins with a BOS if the tokenizer adds one to a text, as in inference. Names of control tokens in the text
+ * are read as text. The tokens depend only on the text, the tokenizer and the two sizes.
  *
  * Return: 0, CALIBRATION_E_SHORT, -EINVAL for a size outside its range, -ENOMEM.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The text that weights are calibrated on: the project's own, which is part of the program, or a file of the user's. */
+/* The text that weights are calibrated on: the project's own, which is part of the program, or a user's file. */
 #ifndef COORDGEN_IMPORTER_CALIBRATION_TEXT_H
 #define COORDGEN_IMPORTER_CALIBRATION_TEXT_H
 
@@ -17,8 +17,7 @@ enum {
 
 enum {
     CALIBRATION_TEXT_MAX_BYTES = 64 << 20,
-    CALIBRATION_WINDOWS = 34, /* what an import uses; the project's own text has as many for every tokenizer
-                               * supported */
+    CALIBRATION_WINDOWS = 34, /* of an import; the project's own text has them for every supported tokenizer */
     CALIBRATION_WINDOWS_MAX = 4096,
     CALIBRATION_WINDOW_TOKENS = 512,
     CALIBRATION_WINDOW_TOKENS_MAX = 32768,
@@ -29,19 +28,20 @@ typedef struct CalibrationText {
     const char *text; /* well-formed UTF-8 without NULs; no NUL at the end */
     size_t len_bytes;
     char sha256[SHA256_HEX_BYTES]; /* of the bytes of text */
-    char *owned;                   /* what deinit frees */
+    char *owned;                   /* memory that calibration_deinit() frees, or NULL */
 } CalibrationText;
 
 #define CALIBRATION_TEXT_NULL ((CalibrationText){ 0 })
 
-/* The project's own text: importer/calibration.txt, byte by byte. Static memory, no NUL at the end. */
+/* Returns the project's own text: importer/calibration.txt, byte by byte. Static memory, no NUL at the end. */
 const char *calibration_text(size_t *len_bytesp);
 
-/* path NULL: the project's own. 0, CALIBRATION_E_UNUSABLE, -errno. Deinit of a zero struct does nothing. */
+/* Loads a text; path NULL: the project's own. 0, CALIBRATION_E_UNUSABLE, -errno. Deinit of a zero struct does
+ * nothing. */
 int calibration_load(CalibrationText *textp, const char *path, ErrText *err);
 void calibration_deinit(CalibrationText *text);
 
-/* The first tokens of the text as u32[*n_windowsp][window_tokens], to be freed by the caller. */
+/* Cuts the first tokens of the text into windows, u32[*n_windowsp][window_tokens], to be freed by the caller. */
 int calibration_windows(const CalibrationText *text, const Tokenizer *tokenizer, size_t n_windows, size_t window_tokens,
                         uint32_t **tokensp, size_t *n_windowsp, ErrText *err);
 

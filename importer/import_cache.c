@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of packages in the cache folder, and the memory of which source file has which hash (base/files/file_note). */
+#include "importer/import_cache.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,11 +9,11 @@
 
 #include "base/files/file_note.h"
 #include "base/files/user_dirs.h"
-#include "importer/import_private.h"
+#include "importer/import_settings.h"
 #include "model/gguf/gguf_parts.h"
 
 #define NAME_MAX_BYTES 100
-#define SETTINGS_BYTES 120 /* with the rest, and the journal's suffix, a name that file systems take */
+#define SETTINGS_BYTES 120 /* short enough that the whole name with the journal's suffix fits a file system's limit */
 
 static int path_format(char path[PATH_MAX], ErrText *err, const char *format, const char *a, const char *b) {
     int n = snprintf(path, PATH_MAX, format, a, b);
@@ -31,7 +32,7 @@ int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err) {
     return r ? err_set(err, r, "no cache folder: set XDG_CACHE_HOME or HOME, or name the output file") : 0;
 }
 
-/* FOLDER/NAME[-first 12 of sha256][SETTINGS].cgm; sha256 NULL: none. */
+/* Makes FOLDER/NAME[-first 12 digits of sha256][SETTINGS].cgm; sha256 NULL: without these digits. */
 static int package_path(char path[PATH_MAX], const char *folder, const char *source_path, const char *sha256,
                         const QuantRecipe *recipe, const char *calibration_sha256, ErrText *err) {
     const char *base = strrchr(source_path, '/');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* File: header, then records, little-endian.
+/* The file is a header and records, little-endian:
  *   header: magic[16], u32 version, u32 process that works on it, fingerprint[32], SHA-256 of all but the process
  *   record: u32 kind, u32 0, u64 len_bytes, data, SHA-256 of the digest before it and of all these */
 #define _GNU_SOURCE
@@ -85,7 +85,7 @@ static void record_digest(const ImportJournal *journal, const RecordHead *head, 
     sha256_digest(&context, JOURNAL_DIGEST_BYTES, digest);
 }
 
-/* Takes data over. */
+/* Appends a record and takes data over. */
 static int take_record(ImportJournal *journal, uint32_t kind, uint8_t *data, size_t len_bytes,
                        const uint8_t digest[JOURNAL_DIGEST_BYTES]) {
     uint64_t end = end_bytes(journal) + sizeof(RecordHead) + len_bytes + JOURNAL_DIGEST_BYTES;
@@ -111,7 +111,7 @@ static int io_error(const ImportJournal *journal, int r, ErrText *err) {
     return err_set(err, r, "%s: cannot write: %s", journal->path, strerror(-r));
 }
 
-/* The record behind the last one; false: there is none that holds. */
+/* Reads the record behind the last one. false: no valid record follows. */
 static bool read_record(ImportJournal *journal, uint64_t file_bytes, int *rp) {
     uint64_t at = end_bytes(journal);
     uint8_t digest[JOURNAL_DIGEST_BYTES], found[JOURNAL_DIGEST_BYTES], *data;
@@ -141,7 +141,7 @@ static bool read_record(ImportJournal *journal, uint64_t file_bytes, int *rp) {
     return !*rp;
 }
 
-/* What is there and holds; the file ends behind it afterwards. */
+/* Reads all valid records; the file ends behind the last of them afterwards. */
 static int read_records(ImportJournal *journal, const JournalHeader *mine) {
     JournalHeader header;
     struct stat st;
@@ -163,10 +163,11 @@ static int read_records(ImportJournal *journal, const JournalHeader *mine) {
 }
 
 /**
- * import_journal_open() - the records that an earlier process with the same fingerprint has left
+ * import_journal_open() - read the records that an earlier process with the same fingerprint has left
  *
- * The caller holds the lock that makes it the only one. A file of other settings, of another version or with a bad
- * header begins anew; what follows the last good record is cut off. The process's id goes into the header at once.
+ * The caller holds the lock that makes it the only user of the file. A file of other settings, of another version or
+ * with a bad header is begun anew. Bytes behind the last valid record are cut off. The process's id is written into
+ * the header at once.
  *
  * Return: 0 or -errno.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Journal of an import: which settings it has, and records of what is finished. Every record is chained to the one
- * before by its SHA-256, so that a torn, changed or misplaced one ends the journal. */
+/* Journal of an import: its settings, and records of finished work. Every record is chained to the one before by its
+ * SHA-256, so that a torn, changed or misplaced record ends the journal. */
 #ifndef COORDGEN_IMPORTER_IMPORT_JOURNAL_H
 #define COORDGEN_IMPORTER_IMPORT_JOURNAL_H
 
@@ -18,13 +18,13 @@ typedef struct JournalRecord {
     uint32_t kind;
     size_t len_bytes;
     uint8_t *data;      /* the journal's */
-    uint64_t end_bytes; /* where it ends in the file */
+    uint64_t end_bytes; /* offset of its end in the file */
     uint8_t digest[JOURNAL_DIGEST_BYTES];
 } JournalRecord;
 
 typedef struct ImportJournal ImportJournal;
 
-/* Opens the file, which this process then owns; what does not belong to the fingerprint is thrown away. */
+/* Opens the file, which this process then owns; records of another fingerprint are thrown away. */
 int import_journal_open(ImportJournal **journalp, const char *path, const uint8_t fingerprint[JOURNAL_DIGEST_BYTES],
                         ErrText *err);
 ImportJournal *import_journal_free(ImportJournal *journal);
@@ -35,10 +35,10 @@ const JournalRecord *import_journal_at(const ImportJournal *journal, size_t inde
 /* Forgets all but the first n records. */
 int import_journal_keep(ImportJournal *journal, size_t n, ErrText *err);
 int import_journal_add(ImportJournal *journal, uint32_t kind, const void *data, size_t len_bytes, ErrText *err);
-/* Everything that was added is on the disk when it returns. */
+/* Returns when every record that was added is on the disk. */
 int import_journal_sync(const ImportJournal *journal, ErrText *err);
 
-/* Process that owns the journal at path, as far as it says; 0: not known. */
+/* Reads the id of the process that owns the journal at path; 0: not known. */
 pid_t import_journal_owner(const char *path);
 
 #endif

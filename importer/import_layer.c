@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One layer of the package: its memory, and its way into the file. Memory: the integers of a layer's linears and the
- * packed bytes of one of them; of embedding and head a panel. */
+/* Peak memory: the integers of a layer's linears and the packed bytes of one of them; one panel of the embedding or
+ * head. */
 #define _GNU_SOURCE
+#include "importer/import_layer.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/import_private.h"
+#include "importer/import_rows.h"
+#include "model/package/package.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 
@@ -26,7 +29,7 @@ static int write_at(const Import *import, const void *data, size_t len_bytes, ui
     return r ? import_write_error(r, import->out_path, import->plan.package_bytes, err) : 0;
 }
 
-/* A whole tensor: what lies between it and the next is zero, whatever the file held before. */
+/* Writes a whole tensor and zeros up to the next one, whatever the file held before. */
 static int write_tensor(const Import *import, const void *data, uint64_t len_bytes, uint64_t offset, ErrText *err) {
     static const uint8_t zeros[PACKAGE_ALIGNMENT];
     int r = write_at(import, data, (size_t)len_bytes, offset, err);
@@ -52,7 +55,7 @@ void import_layer_end(Import *import, size_t index) {
 }
 
 /**
- * import_layer_begin() - memory of a layer; import_layer_end() frees it, also after an error
+ * import_layer_begin() - allocate a layer's memory; import_layer_end() frees it, also after an error
  *
  * Vectors are filled from the source. Embedding and head get scales only.
  */
@@ -101,9 +104,9 @@ static void pack_blocks(void *arg, size_t begin, size_t end, unsigned int worker
         pack_block(&packing->plan, block, packing->q, packing->packed);
 }
 
-/* rows of q[][k] with these widths into packing->packed. */
+/* Packs rows of q[][k] at these widths into packing->packed. */
 static int pack_rows(const Import *import, Packing *packing, const int8_t *bits, size_t rows, size_t k) {
-    int r = pack_plan_init(&packing->plan, import->options.recipe.grid, bits, rows, k);
+    int r = pack_plan_init(&packing->plan, import->recipe.grid, bits, rows, k);
 
     if (r)
         return r;
@@ -114,7 +117,7 @@ static int pack_rows(const Import *import, Packing *packing, const int8_t *bits,
     return 0;
 }
 
-/* What the method wrote is ours to guarantee; a scale may still be no number when the source holds extreme values. */
+/* Refuses scales that are not finite: extreme values of the source make them. A method's integers need no check. */
 static int check_scales(const Import *import, const ImportLinear *linear, ErrText *err) {
     for (size_t i = 0; i < linear->n; i++)
         if (!isfinite(linear->scales[i]) || linear->scales[i] < 0)
@@ -131,31 +134,6 @@ static int write_channels(const Import *import, const ImportTensor *tensor, ErrT
     if (!r)
         r = write_tensor(import, linear->scales, linear->n * sizeof(*linear->scales), tensor->scales_offset, err);
     return r ? r : write_tensor(import, linear->bits, linear->n, tensor->bits_offset, err);
-}
-
-/* q[n][k] turned to [k][n], a panel of inputs for every piece of work. */
-typedef struct Turning {
-    const ImportLinear *linear;
-    int8_t *columns;
-} Turning;
-
-static void turn_columns(void *arg, size_t begin, size_t end, unsigned int worker) {
-    const Turning *turning = arg;
-    size_t n = turning->linear->n, k = turning->linear->k;
-
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = begin; c < end; c++)
-            turning->columns[c * n + i] = turning->linear->q[i * k + c];
-}
-
-int import_linear_columns(const ImportModel *model, const ImportLinear *linear, int8_t **columnsp, ErrText *err) {
-    Turning turning = { linear, malloc(linear->n * linear->k) };
-
-    if (!turning.columns)
-        return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
-    worker_pool_run(model->pool, turn_columns, &turning, linear->k, 64);
-    *columnsp = turning.columns;
-    return 0;
 }
 
 static int write_columns(const Import *import, const ImportTensor *tensor, ErrText *err) {
@@ -201,7 +179,7 @@ int import_layer_write(Import *import, size_t index, ErrText *err) {
         } else {
             r = write_tensor(import, tensor->vector->values, tensor->weight_bytes, tensor->offset, err);
         }
-        if (!r) /* writing out starts now, so that a sync has little left to do; only a hint */
+        if (!r) /* starts the write-out now, so that the sync at the end has little left to do; only a hint */
             (void)sync_file_range(import->part.fd, (off_t)tensor->offset, (off_t)tensor->weight_bytes,
                                   SYNC_FILE_RANGE_WRITE);
     }
@@ -209,21 +187,6 @@ int import_layer_write(Import *import, size_t index, ErrText *err) {
 }
 
 /* --- embedding and head ------------------------------------------------------------------------------------------- */
-
-typedef struct Panel {
-    const QuantRecipe *recipe;
-    const ImportLinear *linear;
-    size_t begin;
-    int8_t *q; /* [rows][k] */
-} Panel;
-
-static bool round_panel_row(void *arg, size_t row, float *w, unsigned int worker) {
-    const Panel *panel = arg;
-    const ImportLinear *linear = panel->linear;
-
-    return import_round_row(panel->recipe, w, linear->k, linear->bits[row], panel->q + (row - panel->begin) * linear->k,
-                            &linear->scales[row]);
-}
 
 static int write_panel(const Import *import, const ImportTensor *tensor, int8_t *q, size_t begin, size_t rows,
                        ErrText *err) {
@@ -237,7 +200,7 @@ static int write_panel(const Import *import, const ImportTensor *tensor, int8_t 
     r = pack_rows(import, &packing, linear->bits + begin, rows, linear->k);
     if (r)
         return r == -ENOMEM ? out_of_memory(import, linear->source->name, err) : err_raise(r);
-    /* All blocks are of one width: as many bytes before this one as blocks. */
+    /* All blocks have one width, hence one size in bytes. */
     panel_bytes = packing.plan.offsets[packing.plan.n_blocks];
     return write_at(import, packing.packed, (size_t)panel_bytes,
                     tensor->offset + begin / PACK_BLOCK_CHANNELS * (panel_bytes / packing.plan.n_blocks), err);
@@ -257,13 +220,12 @@ static int write_by_panels(Import *import, const ImportTensor *tensor, ErrText *
         return out_of_memory(import, linear->source->name, err);
     for (size_t begin = 0; !r && begin < linear->n; begin += panel_rows) {
         size_t rows = linear->n - begin < panel_rows ? linear->n - begin : panel_rows;
-        Panel panel = { &import->model.options->recipe, linear, begin, q };
 
-        r = import_each_row(&import->model, linear, begin, begin + rows, round_panel_row, &panel, err);
+        r = import_round_rows(&import->model, linear, begin, begin + rows, q, linear->scales, err);
         if (!r)
             r = write_panel(import, tensor, q, begin, rows, err);
-        import->progress.done_bytes += linear->source->len_bytes / linear->n * rows;
-        import_report(import);
+        import->monitor.progress.done_bytes += linear->source->len_bytes / linear->n * rows;
+        import_monitor_tell(&import->monitor);
     }
     if (!r)
         r = write_at(import, zeros, (size_t)(-tensor->weight_bytes % PACKAGE_ALIGNMENT),
@@ -310,7 +272,7 @@ static int read_weights(const Import *import, const ImportTensor *tensor, ErrTex
         return read_at(import, linear->q, tensor->weight_bytes, tensor->offset, err);
     packing.q = linear->q;
     packing.packed = malloc((size_t)tensor->weight_bytes);
-    r = packing.packed ? pack_plan_init(&packing.plan, import->options.recipe.grid, linear->bits, linear->n, linear->k)
+    r = packing.packed ? pack_plan_init(&packing.plan, import->recipe.grid, linear->bits, linear->n, linear->k)
                        : -ENOMEM;
     if (r)
         return r == -ENOMEM ? out_of_memory(import, linear->source->name, err) : err_raise(r);
@@ -321,7 +283,7 @@ static int read_weights(const Import *import, const ImportTensor *tensor, ErrTex
     return 0;
 }
 
-/* The integers of a layer that was written. import_layer_begin() was called; of layer 0 the q are allocated here. */
+/* Reads the integers of a layer that was written, after import_layer_begin(); allocates the q of layer 0. */
 int import_layer_read_integers(Import *import, size_t index, ErrText *err) {
     int r = 0;
 
@@ -331,7 +293,7 @@ int import_layer_read_integers(Import *import, size_t index, ErrText *err) {
     return r;
 }
 
-/* The scales and vectors of a layer that was written; import_layer_begin() was called. */
+/* Reads the scales and vectors of a layer that was written, after import_layer_begin(). */
 int import_layer_read_floats(Import *import, size_t index, ErrText *err) {
     int r = 0;
 

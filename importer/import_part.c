@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* PATH.part, the package that is being written, and its journal. Whoever holds the lock of PATH.part works on both;
- * finished, it is renamed to PATH; killed, both lie there for the next import of the same settings. */
+/* PATH.part, the package that is being written, and its journal. The holder of the lock on PATH.part works on both
+ * files. A finished part is renamed to PATH; a killed import leaves both files for the next import with the same
+ * settings. */
 #define _GNU_SOURCE
+#include "importer/import_part.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +14,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 
-#include "importer/import_private.h"
+#include "importer/import_journal.h"
 
 #define PART_SUFFIX ".part"
 #define JOURNAL_SUFFIX ".part.journal"
@@ -24,6 +28,11 @@
 #define OWNER_WAIT_NS (20 * 1000 * 1000)
 #define KEEP_SECONDS (7 * 24 * 3600)
 
+enum { /* of try_lock() */
+    PART_BUSY = 100,
+    PART_AGAIN = 101,
+};
+
 int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err) {
     if (error == -ENOSPC || error == -EDQUOT || error == -EFBIG)
         return err_set(err, IMPORT_E_NO_SPACE, "%s: the package needs %" PRIu64 " bytes (%.1f MB): %s; free some space",
@@ -31,16 +40,10 @@ int import_write_error(int error, const char *out_path, uint64_t package_bytes, 
     return err_set(err, error, "%s: cannot write: %s", out_path, strerror(-error));
 }
 
-/* A disk without a single block or inode has no room for the part or its journal: what is to be freed is what the
- * package needs, the least of it while that is not known. */
-int import_full_error(int r, const Import *import, ErrText *err) {
-    uint64_t package_bytes = import->plan.package_bytes;
-
-    if (r != -ENOSPC && r != -EDQUOT)
-        return r;
-    if (!package_bytes)
-        package_bytes = import_plan_least_bytes(&import->plan, &import->options.recipe);
-    return import_write_error(r, import->out_path, package_bytes, err);
+/* A disk without a single block or inode has no room even for the part or its journal. The message then says how much
+ * the package needs. */
+int import_full_error(int r, const char *out_path, uint64_t package_bytes, ErrText *err) {
+    return r == -ENOSPC || r == -EDQUOT ? import_write_error(r, out_path, package_bytes, err) : r;
 }
 
 /* --- the lock ----------------------------------------------------------------------------------------------------- */
@@ -60,29 +63,29 @@ static int part_paths(ImportPart *part, const char *out_path, ErrText *err) {
     return 0;
 }
 
-/* The file with its lock: 0; IMPORT_PART_BUSY when another process has it; IMPORT_PART_AGAIN when it was renamed or
- * removed meanwhile; -ENOENT without O_CREAT. */
+/* Opens and locks the file. 0; PART_BUSY: another process has it; PART_AGAIN: it was renamed or removed meanwhile;
+ * -ENOENT without O_CREAT. */
 static int try_lock(ImportPart *part, int flags, ErrText *err) {
     _cleanup_(closep) int fd = open(part->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | flags, 0666);
     struct stat st, named;
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: cannot create a file there: %s", part->path, strerror(errno));
-    /* In a folder that others may write to, the file could be theirs, to be changed under our hands. */
+    /* A folder that others may write to could hold a file of theirs, which they could change while it is used. */
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink > 1)
         return err_set(err, IMPORT_E_EXISTS, "%s: is not a file of ours: remove it or name another output", part->path);
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return errno == EWOULDBLOCK ? IMPORT_PART_BUSY
+        return errno == EWOULDBLOCK ? PART_BUSY
                                     : err_set(err, -errno, "%s: cannot be locked (%s): name an output elsewhere",
                                               part->path, strerror(errno));
     if (stat(part->path, &named) < 0 || named.st_ino != st.st_ino || named.st_dev != st.st_dev)
-        return IMPORT_PART_AGAIN;
+        return PART_AGAIN;
     part->fd = steal_fd(&fd);
     return 0;
 }
 
-/* The process that has the lock, 0 when it is not known. Its name comes into the journal a moment after the lock was
- * taken, and until then an earlier owner's may stand there: that one is waited out. */
+/* Finds the process that has the lock; 0: not known. The owner's id comes into the journal a moment after the lock was
+ * taken, and until then an earlier owner's id may stand there: the loop waits that out. */
 static pid_t lock_owner(const ImportPart *part) {
     unsigned int tries;
 
@@ -97,15 +100,17 @@ static pid_t lock_owner(const ImportPart *part) {
 }
 
 /**
- * import_part_open() - PATH.part, locked; made when it is not there
- * @waitedp: out: whether another process had it, which may have finished the package meanwhile
+ * import_part_open() - open PATH.part, locked; make it if it is not there
+ * @least_bytes: smallest size that the package can have, for the message of a full disk
+ * @waitedp:     out: whether another process had the part, which may have finished the package meanwhile
  *
- * Two imports of one path want the same thing, so the second one waits for the first; it says for whom, and may be
- * cancelled.
+ * Two imports to one path make the same package, so the second one waits for the first. Meanwhile the monitor is told
+ * of the first one's process, and may cancel.
  *
  * Return: 0, IMPORT_E_CANCELLED, IMPORT_E_EXISTS, IMPORT_E_NO_SPACE, or -errno.
  */
-int import_part_open(ImportPart *part, const char *out_path, Import *import, bool *waitedp, ErrText *err) {
+int import_part_open(ImportPart *part, const char *out_path, uint64_t least_bytes, ImportMonitor *monitor,
+                     bool *waitedp, ErrText *err) {
     unsigned int tries = 0;
     int r;
 
@@ -115,34 +120,35 @@ int import_part_open(ImportPart *part, const char *out_path, Import *import, boo
         return r;
     for (;;) {
         r = try_lock(part, O_CREAT, err);
-        if (r != IMPORT_PART_BUSY && r != IMPORT_PART_AGAIN)
-            return import_full_error(r, import, err);
-        if (r == IMPORT_PART_AGAIN) {
+        if (r != PART_BUSY && r != PART_AGAIN)
+            return import_full_error(r, out_path, least_bytes, err);
+        if (r == PART_AGAIN) {
             if (++tries == LOCK_TRIES)
                 return err_set(err, -EBUSY, "%s: is taken away again and again by other programs", part->path);
             continue;
         }
-        import->progress.other_pid = *waitedp ? import_journal_owner(part->journal_path) : lock_owner(part);
+        monitor->progress.other_pid = *waitedp ? import_journal_owner(part->journal_path) : lock_owner(part);
         *waitedp = true;
-        import_report_stage(import, IMPORT_STAGE_WAIT, 0, 0, 0);
-        if (import_options_cancelled(&import->options))
-            return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+        import_monitor_stage(monitor, IMPORT_STAGE_WAIT, 0, 0, 0);
+        r = import_monitor_check(monitor, err);
+        if (r)
+            return r;
         (void)nanosleep(&(struct timespec){ .tv_nsec = WAIT_NS }, NULL);
     }
 }
 
-/* Both files are gone; the lock stays until deinit, on a file without a name. */
+/* Removes both files. The lock, on a file without a name, stays until deinit. */
 void import_part_remove(const ImportPart *part) {
     (void)unlink(part->journal_path);
     (void)unlink(part->path);
 }
 
 /**
- * import_part_clear() - remove what an import has left that was killed when its package had its name already
+ * import_part_clear() - remove what an import has left that was killed just after its package got its name
  *
- * That is the journal without the part, or with an empty one where this too was killed. A part that has something in it
- * is of other settings, for an import that would replace the package: it stays, and so does all while a process has the
- * lock. Where nothing is left, nothing is made either: the folder may be read-only.
+ * Such an import leaves a journal without a part, or with an empty part if this function was killed too. A part with
+ * content belongs to other settings, for an import that would replace the package: it stays. All files stay while a
+ * process has the lock. If nothing is left, no file is made either, because the folder may be read-only.
  */
 void import_part_clear(const char *out_path) {
     _cleanup_(import_part_deinit) ImportPart part = { .fd = -1 };
@@ -156,25 +162,25 @@ void import_part_clear(const char *out_path) {
 }
 
 /**
- * import_part_discard() - remove what a killed or cancelled import has left
+ * import_left_discard() - remove what a killed or cancelled import has left
  * @foundp: out: whether there was something
  *
  * Return: 0, -EBUSY when a process works on it, or another -errno.
  */
-int import_part_discard(const char *out_path, bool *foundp, ErrText *err) {
+int import_left_discard(const char *package_path, bool *foundp, ErrText *err) {
     _cleanup_(import_part_deinit) ImportPart part = { .fd = -1 };
     pid_t pid;
     int r;
 
     *foundp = false;
-    r = part_paths(&part, out_path, err);
+    r = part_paths(&part, package_path, err);
     if (!r)
         r = try_lock(&part, 0, err);
-    if (r == -ENOENT || r == IMPORT_PART_AGAIN) {
+    if (r == -ENOENT || r == PART_AGAIN) {
         (void)unlink(part.journal_path);
         return 0;
     }
-    if (r == IMPORT_PART_BUSY) {
+    if (r == PART_BUSY) {
         pid = lock_owner(&part);
         return pid ? err_set(err, -EBUSY, "%s: process %d is working on it: stop that import first", part.path,
                              (int)pid)
@@ -203,13 +209,9 @@ ImportLeft import_left(const char *package_path) {
                                                                                : IMPORT_LEFT_USELESS;
 }
 
-int import_left_discard(const char *package_path, bool *foundp, ErrText *err) {
-    return import_part_discard(package_path, foundp, err);
-}
-
 /* --- space -------------------------------------------------------------------------------------------------------- */
 
-/* Whether so many bytes would fit, those that the file has already counted in. */
+/* Checks that so many bytes would fit, including the bytes that the file has already. */
 int import_part_check_space(const ImportPart *part, uint64_t package_bytes, ErrText *err) {
     struct statvfs vfs;
     struct rlimit limit;
@@ -219,7 +221,7 @@ int import_part_check_space(const ImportPart *part, uint64_t package_bytes, ErrT
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < package_bytes)
         return import_write_error(-EFBIG, part->out_path, package_bytes, err);
     if (fstatvfs(part->fd, &vfs) < 0 || !vfs.f_blocks || fstat(part->fd, &st) < 0)
-        return 0; /* the file system does not say: writing will */
+        return 0; /* the file system reports no free space: a write will show it */
     free_bytes = (uint64_t)(geteuid() ? vfs.f_bavail : vfs.f_bfree) * vfs.f_frsize + (uint64_t)st.st_blocks * 512;
     if (free_bytes < package_bytes)
         return err_set(
@@ -229,8 +231,8 @@ int import_part_check_space(const ImportPart *part, uint64_t package_bytes, ErrT
     return 0;
 }
 
-/* All blocks are reserved now, so that a full disk shows before the work and not in the middle of it. The file has this
- * length afterwards, and what it held stays. */
+/* Reserves all blocks now, so that a full disk shows before the work and not in its middle. The file has this length
+ * afterwards and keeps its content. */
 int import_part_reserve(const ImportPart *part, uint64_t package_bytes, ErrText *err) {
     int r;
 
@@ -265,7 +267,7 @@ int import_part_commit(const ImportPart *part, uint64_t package_bytes, ErrText *
         slash[slash == folder] = 0;
     folder_fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder_fd >= 0)
-        (void)fsync(folder_fd); /* the name is there either way; this only hardens it against power loss */
+        (void)fsync(folder_fd); /* only hardens the new name against a loss of power */
     return 0;
 }
 
@@ -277,15 +279,15 @@ static bool ends_with(const char *name, const char *end) {
     return n > end_bytes && !strcmp(name + n - end_bytes, end);
 }
 
-/* NAME.cgm.tmp-XXXXXX: of versions that did not resume. */
+/* Tells NAME.cgm.tmp-XXXXXX, which versions that could not resume have left. */
 static bool is_temporary(const char *name) {
     size_t n = strlen(name), suffix_bytes = strlen(".cgm.tmp-XXXXXX");
 
     return n > suffix_bytes && !strncmp(name + n - suffix_bytes, ".cgm.tmp-", strlen(".cgm.tmp-"));
 }
 
-/* A temporary file is stale when nobody has it locked; parts and journals when they are old besides, since they may be
- * gone on with. */
+/* Removes a stale file. A temporary file is stale when nobody has it locked. Parts and journals must also be old,
+ * because an import may still resume them. */
 static void remove_if_stale(const char *folder, const char *name) {
     bool temporary = is_temporary(name);
     _cleanup_(closep) int fd = -1;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What becomes of every tensor of the source: layers for the methods, keys and offsets for the file. */
+#include "importer/import_plan.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/import_private.h"
+#include "importer/import_settings.h"
+#include "model/package/package.h"
+#include "model/package/package_checksum.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 #include "quant/rotate.h"
@@ -36,7 +39,7 @@ static int count_tensor(void *arg, const ArchTensor *expected, int layer) {
     size_t index = (size_t)(layer + 1);
     GgufTensor source;
 
-    /* Not there: an optional one; hparams_check_tensors() has seen to the others. */
+    /* An optional tensor that is missing; hparams_check_tensors() has refused other gaps. */
     if (!hparams_tensor(&plan->source->hparams, plan->source->file, expected, layer, &source))
         return 0;
     plan->layer_bytes[index] += source.len_bytes;
@@ -107,14 +110,7 @@ static void place_bits(ImportPlan *plan, const QuantRecipe *recipe) {
     }
 }
 
-static ImportLinear *linear_of(const ImportLayer *layer, TensorRole role) {
-    for (size_t i = 0; i < layer->n_linears; i++)
-        if (layer->linears[i].role == role)
-            return &layer->linears[i];
-    return NULL;
-}
-
-/* The operators of all layers; the linears that belong to them learn it. */
+/* Lists the operators of all layers and points their linears at them. */
 static int plan_operators(ImportPlan *plan) {
     const Hparams *hparams = &plan->source->hparams;
     const Arch *arch = hparams->arch;
@@ -132,7 +128,7 @@ static int plan_operators(ImportPlan *plan) {
                 continue;
             *operator=(ImportOperator){ .layer = (int)i - 1, .op = op, .scale = 1 };
             for (size_t w = 0; w < op->n; w++) {
-                ImportLinear *linear = linear_of(&plan->layers[i], op->w[w]);
+                ImportLinear *linear = import_linear_of(&plan->layers[i], op->w[w]);
 
                 linear->operator= operator;
                 operator->k = linear->k;
@@ -150,10 +146,10 @@ static int plan_operators(ImportPlan *plan) {
 }
 
 /**
- * import_plan_make() - the layers of a source, as methods see them
- * @source: checked (hparams_check_tensors()); must outlive the plan
+ * import_plan_make() - list the layers of a source, as methods see them
+ * @source: checked by hparams_check_tensors(); must outlive the plan
  *
- * Widths: those of embedding and head are the recipe's, all others 8 until a method or the journal says more.
+ * Embedding and head have the recipe's width. All other widths are 8 until a method or the journal sets them.
  * Return: 0 or -ENOMEM.
  */
 int import_plan_make(ImportPlan *plan, const ImportSource *source, const QuantRecipe *recipe, ErrText *err) {
@@ -182,7 +178,7 @@ int import_plan_make(ImportPlan *plan, const ImportSource *source, const QuantRe
     place_bits(plan, recipe);
     if (recipe->static_activations && plan_operators(plan))
         return err_set(err, -ENOMEM, "%s: out of memory for %zu operators", source->path, plan->n_linears);
-    r = plan->n_linears ? 0 : IMPORT_E_CORRUPT; /* no architecture is without */
+    r = plan->n_linears ? 0 : IMPORT_E_CORRUPT; /* every architecture has matrices */
     return r ? err_set(err, r, "%s: no matrices", source->path) : 0;
 }
 
@@ -203,7 +199,7 @@ uint64_t import_plan_least_bytes(const ImportPlan *plan, const QuantRecipe *reci
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
 static void source_keys(const ImportPlan *plan) {
-    /* The last three of a source in parts: a package is one file. */
+    /* A package is one file: the last three keys are dropped from a source in parts. */
     static const char *const dropped[] = { "general.alignment", "general.file_type", "general.quantization_version",
                                            "split.no",          "split.count",       "split.tensors.count" };
     const size_t prefix_bytes = strlen(PACKAGE_KEY_PREFIX),
@@ -273,7 +269,7 @@ static int linear_keys(const ImportPlan *plan, const QuantRecipe *recipe, ErrTex
     return 0;
 }
 
-/* What the operators say of the inputs, linear by linear. */
+/* Static activations as parallel arrays over the linears. */
 typedef struct ActivationArrays {
     float *scales, *importance;
     const char **outliers;
@@ -335,7 +331,7 @@ static int activation_keys(const ImportPlan *plan, ErrText *err) {
 
 /* --- layout ------------------------------------------------------------------------------------------------------- */
 
-/* One division of exact counts, so that the figure is the same everywhere. */
+/* Averages by one division of exact counts, so that the figure is the same on every machine. */
 static double average_bits(const ImportPlan *plan) {
     uint64_t n_weights = 0, n_bits = 0;
 
@@ -391,7 +387,7 @@ static void tensor_infos(const ImportPlan *plan, const ImportTensor *tensor) {
         gguf_writer_tensor(plan->writer, name, GGML_I8, 2, (const uint64_t[]){ source->ne[1], source->ne[0] });
 }
 
-/* A digest for the head and for each run of tensors of a layer: zeros until all else is written. */
+/* Reserves a digest for the head and for each run of tensors of a layer: zeros until all else is written. */
 static int checksum_keys(ImportPlan *plan, ErrText *err) {
     _cleanup_(freep) uint8_t *zeros = NULL;
     size_t n = 1;
@@ -406,9 +402,10 @@ static int checksum_keys(ImportPlan *plan, ErrText *err) {
 }
 
 /**
- * import_plan_layout() - head and offsets of the package for the widths as they stand
+ * import_plan_layout() - compute head and offsets of the package for the widths as they stand
  *
- * The tensors of a layer are one extent, padded to the package's alignment; those outside lie before and behind all.
+ * The tensors of a layer are one extent, padded to the package's alignment. Tensors outside the layers lie before and
+ * behind all of them.
  * Return: 0, IMPORT_E_CORRUPT or -errno.
  */
 int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *source_sha256,

@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading the source's tensors. Rows are independent: every thread reads rows with pread (a file that is cut short
- * meanwhile is an error, not a SIGBUS) and gives them to a function one by one. Memory: about 0.8 MiB a thread at the
- * widest rows. */
+/* Rows are independent: every thread reads rows with pread and gives them to a function one by one. A file that is cut
+ * short meanwhile is an error, not a SIGBUS. Memory: about 0.8 MiB a thread at the widest rows. */
 #define _GNU_SOURCE
+#include "importer/import_rows.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/import_private.h"
+#include "importer/import_source.h"
+#include "quant/format/grid.h"
 #include "quant/format/recipe_spec.h"
 #include "quant/rotate.h"
+#include "quant/rounding/round.h"
+#include "quant/rounding/scale_search.h"
 
 #define BATCH_BYTES (256u << 10)
 
-/* What went wrong first, in any thread. */
+/* The first fault of any thread. */
 typedef enum RowsFault {
     FAULT_NONE,
     FAULT_CANCELLED,
     FAULT_READ,     /* FILE_E_SHORT or -errno */
     FAULT_VALUE,    /* a value that is not finite */
-    FAULT_ROTATION, /* values that are finite, but not when they are rotated */
+    FAULT_ROTATION, /* finite values whose rotation is not finite */
 } RowsFault;
 
 typedef struct RowsBuffers {
@@ -61,19 +65,19 @@ static void dequantize(const Rows *rows, const RowsBuffers *buffers, size_t i) {
     ggml_dequantize(rows->linear->source->type, buffers->source + i * rows->row_bytes, buffers->row, rows->linear->k);
 }
 
-/* Why the i-th row of the batch was refused; the row is read once more. */
+/* Finds why the i-th row of the batch was refused, by dequantizing it once more. */
 static RowsFault fault_of(const Rows *rows, const RowsBuffers *buffers, size_t i) {
     dequantize(rows, buffers, i);
     return rows->linear->rotation_block && all_finite(buffers->row, rows->linear->k) ? FAULT_ROTATION : FAULT_VALUE;
 }
 
-/* Rows [row, row + n); false after a fault. */
+/* Reads rows [row, row + n); false after a fault. */
 static bool read_batch(Rows *rows, unsigned int worker, size_t row, size_t n) {
     const RowsBuffers *buffers = &rows->buffers[worker];
     const ImportLinear *linear = rows->linear;
     int r;
 
-    if (import_is_cancelled(rows->model)) {
+    if (import_monitor_is_cancelled(rows->model->monitor)) {
         set_fault(rows, FAULT_CANCELLED, 0, row);
         return false;
     }
@@ -106,7 +110,7 @@ static void read_range(void *arg, size_t begin, size_t end, unsigned int worker)
 }
 
 static int rotation_error(const Rows *rows, ErrText *err) {
-    QuantRecipe other = rows->model->options->recipe;
+    QuantRecipe other = *rows->model->recipe;
     char spec[RECIPE_SPEC_MAX];
 
     other.rotate = false;
@@ -124,7 +128,7 @@ static int fault_error(const Rows *rows, ErrText *err) {
     case FAULT_NONE:
         return 0;
     case FAULT_CANCELLED:
-        return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", path);
+        return import_monitor_cancelled(rows->model->monitor, err);
     case FAULT_READ:
         return import_read_error(atomic_load(&rows->fault_error), path, err);
     case FAULT_ROTATION:
@@ -160,9 +164,9 @@ static RowsBuffers *buffers_new(unsigned int n_threads, size_t source_bytes, siz
 
 /**
  * import_each_row() - read rows of a linear on all threads
- * @fn: called once for every row of [begin, end), by any thread; what it makes of a row must depend on that row alone
+ * @fn: called once for every row of [begin, end), by any thread; its result must depend on that row alone
  *
- * Matrices have at most 131072 inputs (hparams_read() sees to it).
+ * Matrices have at most 131072 inputs, which hparams_read() checks.
  */
 int import_each_row(const ImportModel *model, const ImportLinear *linear, size_t begin, size_t end, ImportRowFn *fn,
                     void *arg, ErrText *err) {
@@ -201,7 +205,7 @@ int import_read_linear(const ImportModel *model, const ImportLinear *linear, flo
     return import_each_row(model, linear, 0, linear->n, import_rows_read, &(ReadLinear){ w, linear->k }, err);
 }
 
-/* Norms, biases, rope_freqs: float32 as they are, into vector->values. */
+/* Reads norms, biases and rope_freqs into vector->values, float32. */
 int import_read_vector(const ImportModel *model, const ImportVector *vector, ErrText *err) {
     const GgufTensor *source = vector->source;
     _cleanup_(freep) uint8_t *raw = malloc((size_t)source->len_bytes);
@@ -219,5 +223,62 @@ int import_read_vector(const ImportModel *model, const ImportVector *vector, Err
                 err, IMPORT_E_CORRUPT,
                 "%s: tensor '%s': element %zu is not a finite number: the file is damaged, download it again",
                 model->source_path, source->name, i);
+    return 0;
+}
+
+bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int bits, int8_t *q, float *scalep) {
+    if (bits == GRID_BITS_MAX) /* at this width the largest weight's scale is as good as a searched one */
+        return round_channel_int8(w, k, q, scalep);
+    if (!(recipe->search_scales ? scale_search : scale_of_largest)(w, k, recipe->grid, bits, scalep))
+        return false;
+    round_channel(w, k, recipe->grid, bits, *scalep, q);
+    return true;
+}
+
+typedef struct RoundRows {
+    const QuantRecipe *recipe;
+    const ImportLinear *linear;
+    size_t begin;
+    int8_t *q;
+    float *scales;
+} RoundRows;
+
+static bool round_row(void *arg, size_t row, float *w, unsigned int worker) {
+    const RoundRows *rows = arg;
+    const ImportLinear *linear = rows->linear;
+
+    return import_round_row(rows->recipe, w, linear->k, linear->bits[row], rows->q + (row - rows->begin) * linear->k,
+                            &rows->scales[row]);
+}
+
+int import_round_rows(const ImportModel *model, const ImportLinear *linear, size_t begin, size_t end, int8_t *q,
+                      float *scales, ErrText *err) {
+    RoundRows rows = { model->recipe, linear, begin, q, scales };
+
+    return import_each_row(model, linear, begin, end, round_row, &rows, err);
+}
+
+/* Turns q[n][k] into [k][n]; each piece of work is a range of inputs. */
+typedef struct Turning {
+    const ImportLinear *linear;
+    int8_t *columns;
+} Turning;
+
+static void turn_columns(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const Turning *turning = arg;
+    size_t n = turning->linear->n, k = turning->linear->k;
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = begin; c < end; c++)
+            turning->columns[c * n + i] = turning->linear->q[i * k + c];
+}
+
+int import_linear_columns(const ImportModel *model, const ImportLinear *linear, int8_t **columnsp, ErrText *err) {
+    Turning turning = { linear, malloc(linear->n * linear->k) };
+
+    if (!turning.columns)
+        return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
+    worker_pool_run(model->pool, turn_columns, &turning, linear->k, 64);
+    *columnsp = turning.columns;
     return 0;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A recipe as the keys of a package, and as a part of its name. */
+#include "importer/import_settings.h"
+
 #include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files/file_io.h"
 #include "base/strings/str_buf.h"
-#include "importer/import_private.h"
 
 size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MAX]) {
     size_t n = 0;
@@ -58,7 +59,7 @@ bool import_settings_match(const PackageQuant *quant, const QuantRecipe *recipe,
 
 #define DESCRIPTION_BYTES 320
 
-/* All that the bytes of a package depend on, but for program and source. */
+/* Describes all settings that the bytes of a package depend on, program and source excluded. */
 static void describe(char text[DESCRIPTION_BYTES], const QuantRecipe *recipe, const char *calibration_sha256) {
     snprintf(text, DESCRIPTION_BYTES, "%s %.17g %u %llu %d %d %d %d %d %d %d %d %d %.17g %.17g %s\n", recipe->name,
              recipe->bits, recipe->embedding_bits, (unsigned long long)recipe->budget_bytes, recipe->rotate,
@@ -72,7 +73,7 @@ static void add_switch(StrBuf *name, bool is_on, bool usually, const char *off, 
         str_buf_addf(name, "-%s", is_on ? on : off);
 }
 
-/* Whether a name with %g says the number and no other. */
+/* Whether %g prints the number exactly. */
 static bool is_short(double number) {
     char text[32];
 
@@ -82,7 +83,7 @@ static bool is_short(double number) {
 
 #define HASH_CHARS 8
 
-/* For what the name does not say: its end becomes a hash of the settings. */
+/* Replaces the end of the text by a hash of the settings, for settings that a name cannot express. */
 static void add_hash(char *text, size_t room_bytes, const QuantRecipe *recipe, const char *calibration_sha256) {
     char settings[DESCRIPTION_BYTES], sha256[SHA256_HEX_BYTES];
     size_t n = strlen(text), n_most = room_bytes - sizeof("-") - HASH_CHARS;
@@ -94,12 +95,12 @@ static void add_hash(char *text, size_t room_bytes, const QuantRecipe *recipe, c
 }
 
 /**
- * import_settings_suffix() - what stands in the name of a package for its settings
- * @calibration_sha256: of the user's own text; NULL or "": the project's, or none
+ * import_settings_suffix() - name the settings, for the name of a package
+ * @calibration_sha256: hash of the user's own text; NULL or "": the project's text, or none
  *
- * Recipe and bits, unless they are the default, then every setting that differs from the recipe's own: packages with
- * different settings lie beside each other in the cache. Where there are too many for the room, or a number has more
- * digits than the name, a hash of all of them is at the end.
+ * The suffix has recipe and bits, unless they are the default, then every setting that differs from the recipe's own.
+ * Packages with different settings thus lie beside each other in the cache. A hash of all settings ends the suffix if
+ * the room is too small, or a number has more digits than the suffix shows.
  */
 void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *recipe, const char *calibration_sha256) {
     _cleanup_(str_buf_deinit) StrBuf name = STR_BUF_NULL;
@@ -137,17 +138,18 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
         add_hash(text, room_bytes, recipe, calibration_sha256 ? calibration_sha256 : "");
 }
 
-void import_fingerprint(const Import *import, uint8_t fingerprint[JOURNAL_DIGEST_BYTES]) {
+void import_fingerprint(const QuantRecipe *recipe, const char *source_name, const char *source_sha256,
+                        const char *calibration_sha256, uint8_t fingerprint[JOURNAL_DIGEST_BYTES]) {
     char text[128], settings[DESCRIPTION_BYTES];
     struct sha256_ctx context;
 
     snprintf(text, sizeof(text), "%s %d %d %s ", COORDGEN_VERSION, IMPORT_REVISION, PACKAGE_FORMAT_VERSION,
-             import->report.source_sha256);
-    describe(settings, &import->options.recipe, import->calibration.sha256);
+             source_sha256);
+    describe(settings, recipe, calibration_sha256);
     sha256_init(&context);
     sha256_update(&context, strlen(text), (const uint8_t *)text);
     sha256_update(&context, strlen(settings), (const uint8_t *)settings);
-    /* The package names its source. */
-    sha256_update(&context, strlen(import->source.name), (const uint8_t *)import->source.name);
+    /* The package holds the name of its source. */
+    sha256_update(&context, strlen(source_name), (const uint8_t *)source_name);
     sha256_digest(&context, JOURNAL_DIGEST_BYTES, fingerprint);
 }

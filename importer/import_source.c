@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
+#include "importer/import_source.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,10 +11,11 @@
 #include <string.h>
 
 #include "base/strings/printable.h"
-#include "importer/import_private.h"
+#include "importer/import_cache.h"
 #include "model/gguf/gguf_kind.h"
 #include "model/gguf/gguf_parts.h"
 #include "model/hparams/hparams_keys.h"
+#include "model/package/package.h"
 
 #define HASH_BLOCK_BYTES (1u << 20)
 
@@ -39,7 +42,8 @@ uint64_t import_source_len_bytes(const ImportSource *source) {
     return len_bytes;
 }
 
-/* The families that text/tokenizer/tokenizer.h builds; quick. Whether it can build this one shows in make_package(). */
+/* Checks quickly that text/tokenizer/tokenizer.h knows the tokenizer's family. make_package() checks that this
+ * tokenizer can be built. */
 static int check_tokenizer(const ImportSource *source, ErrText *err) {
     const GgufArray *tokens;
     GgufString model;
@@ -102,7 +106,7 @@ int import_source_unchanged(const ImportSource *source, ErrText *err) {
     return 0;
 }
 
-/* Refuses what is no language model, or not all of one. What else is wrong with a file its reader says. */
+/* Refuses a file that is no language model, or not all of one. Other faults are left to the reader of the file. */
 static int check_kind(const ImportSource *source, const char *path, ErrText *err) {
     GgufKindInfo info;
 
@@ -127,7 +131,7 @@ static int check_kind(const ImportSource *source, const char *path, ErrText *err
     return info.kind == GGUF_KIND_CUT || info.kind == GGUF_KIND_DOWNLOAD ? GGUF_E_CORRUPT : GGUF_E_UNSUPPORTED;
 }
 
-/* The file at path, or the one that is open already, as the next part of the source. */
+/* Opens the file at path, or takes the one that is open already, as the next part of the source. */
 static int open_part(ImportSource *source, const char *path, const int *fd, ErrText *err) {
     const size_t i = source->n_parts;
 
@@ -140,7 +144,7 @@ static int open_part(ImportSource *source, const char *path, const int *fd, ErrT
     return check_kind(source, path, err);
 }
 
-/* The others lie beside the first one, which must be known by its path. */
+/* Opens the other parts, which lie beside the first one; the first one must be known by its path. */
 static int open_other_parts(ImportSource *source, size_t n, bool is_opened, ErrText *err) {
     if (is_opened)
         return err_set(err, GGUF_E_UNSUPPORTED,
@@ -151,7 +155,7 @@ static int open_other_parts(ImportSource *source, size_t n, bool is_opened, ErrT
         _cleanup_(freep) char *path = gguf_parts_path(source->path, i, n);
         int r;
 
-        if (!path) /* gguf_parts_add() says what is wrong with the first one's name, before it looks at the others */
+        if (!path) /* gguf_parts_add() reports a bad name of the first part before it looks at the others */
             break;
         r = open_part(source, path, NULL, err);
         if (r)
@@ -187,15 +191,15 @@ int import_source_open(ImportSource *source, const char *path, const int *fd, Er
     if (!source->fds || !source->sts)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     r = open_parts(source, fd, err);
-    if (r > 0 && import_source_unchanged(source, err)) /* what was wrong was not in the file */
+    if (r > 0 && import_source_unchanged(source, err)) /* the fault came from the change, not from the file */
         return IMPORT_E_CHANGED;
     if (r)
         return r == GGUF_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r == GGUF_E_CORRUPT ? IMPORT_E_CORRUPT : err_trace(r);
     return source_check(source, err);
 }
 
-/* Every part, one behind the other. */
-static int source_hash(const ImportSource *source, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
+/* Hashes all parts, one behind the other. */
+static int source_hash(const ImportSource *source, ImportMonitor *monitor, char sha256[SHA256_HEX_BYTES],
                        ErrText *err) {
     _cleanup_(freep) uint8_t *block = malloc(HASH_BLOCK_BYTES);
     const uint64_t total_bytes = import_source_len_bytes(source);
@@ -206,6 +210,7 @@ static int source_hash(const ImportSource *source, const ImportOptions *options,
 
     if (!block)
         return err_set(err, -ENOMEM, "%s: out of memory", source->path);
+    monitor->progress = (ImportProgress){ .stage = IMPORT_STAGE_HASH, .total_bytes = total_bytes };
     sha256_init(&context);
     for (size_t part = 0; part < source->n_parts; part++) {
         const uint64_t part_bytes = (uint64_t)source->sts[part].st_size;
@@ -214,18 +219,17 @@ static int source_hash(const ImportSource *source, const ImportOptions *options,
         for (uint64_t at = 0; at < part_bytes;) {
             size_t n = part_bytes - at < HASH_BLOCK_BYTES ? (size_t)(part_bytes - at) : HASH_BLOCK_BYTES;
 
-            if (import_options_cancelled(options))
-                return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", source->path);
+            r = import_monitor_check(monitor, err);
+            if (r)
+                return r;
             r = file_read_exact(source->fds[part], block, n, at);
             if (r)
                 return import_read_error(r, gguf_part_path(source->file, part), err);
             sha256_update(&context, n, block);
             at += n;
             done_bytes += n;
-            if (options->progress)
-                options->progress(options->progress_arg, &(ImportProgress){ .stage = IMPORT_STAGE_HASH,
-                                                                            .done_bytes = done_bytes,
-                                                                            .total_bytes = total_bytes });
+            monitor->progress.done_bytes = done_bytes;
+            import_monitor_tell(monitor);
         }
     }
     sha256_digest(&context, sizeof(digest), digest);
@@ -234,33 +238,21 @@ static int source_hash(const ImportSource *source, const ImportOptions *options,
     return import_source_unchanged(source, err);
 }
 
-/* Remembers the hash in the cache folder, if there is one; not that of several files. */
-int import_source_identify(const ImportSource *source, const ImportOptions *options, ImportReport *report,
-                           ErrText *err) {
+/* Remembers the hash of a single file in the cache folder, if there is one; a hash of several files is not
+ * remembered. */
+int import_source_identify(const ImportSource *source, const char *cache_dir, ImportMonitor *monitor,
+                           char sha256[SHA256_HEX_BYTES], bool *rememberedp, ErrText *err) {
     char folder[PATH_MAX];
-    bool has_folder = source->n_parts == 1 && !import_cache_dir(folder, options->cache_dir, NULL);
+    bool has_folder = source->n_parts == 1 && !import_cache_dir(folder, cache_dir, NULL);
     int r;
 
-    report->hash_remembered = has_folder && import_hash_recall(folder, &source->sts[0], report->source_sha256);
-    if (report->hash_remembered)
+    *rememberedp = has_folder && import_hash_recall(folder, &source->sts[0], sha256);
+    if (*rememberedp)
         return 0;
-    r = source_hash(source, options, report->source_sha256, err);
+    r = source_hash(source, monitor, sha256, err);
     if (r)
         return r;
     if (has_folder)
-        import_hash_remember(folder, &source->sts[0], report->source_sha256);
+        import_hash_remember(folder, &source->sts[0], sha256);
     return 0;
-}
-
-int import_source_sha256(const char *source_path, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
-                         ErrText *err) {
-    _cleanup_(import_source_deinit) ImportSource source;
-    _cleanup_(freep) ImportReport *report = calloc(1, sizeof(*report));
-    int r = import_source_open(&source, source_path, NULL, err);
-
-    if (!r)
-        r = report ? import_source_identify(&source, options, report, err) : err_set(err, -ENOMEM, "out of memory");
-    if (!r)
-        memcpy(sha256, report->source_sha256, SHA256_HEX_BYTES);
-    return r;
 }

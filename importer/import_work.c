@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From the plan to the package: widths, then layer by layer, with a journal of what is finished. */
 #define _GNU_SOURCE
+#include "importer/import_work.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +12,9 @@
 
 #include "base/clock.h"
 #include "base/system/thread.h"
-#include "importer/import_private.h"
+#include "importer/import_layer.h"
+#include "importer/import_settings.h"
+#include "model/package/package_checksum.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 
@@ -19,16 +22,17 @@
 #define BITS_STEPS 128 /* a budget of bytes is met to 1/128 bit */
 #define HASH_BLOCK_BYTES (1u << 20)
 #define RECORD_NS 1000000000u
-#define RECORD_PAUSES 19 /* as long as the record was, before the next: recording is 1 part in 20, 5 % of the time */
+/* Pause before the next record, in durations of the last one: recording takes at most 5 % of the time. */
+#define RECORD_PAUSES 19
 
 /* --- widths ------------------------------------------------------------------------------------------------------- */
 
 static int lay_out(Import *import, ErrText *err) {
-    return import_plan_layout(&import->plan, &import->options.recipe, import->report.source_sha256,
-                              import->calibration.sha256, err);
+    return import_plan_layout(&import->plan, &import->recipe, import->source_sha256, import->calibration.sha256, err);
 }
 
-/* Channels of the layers as wide as their blocks, where the levels of the grid cannot be stored wider than they are. */
+/* Widens the channels of the layers to the width of their blocks: levels of a grid that is not uniform cannot be stored
+ * at a larger width otherwise. */
 static int widen(const Import *import, ErrText *err) {
     const ImportPlan *plan = &import->plan;
     int r = 0;
@@ -39,21 +43,21 @@ static int widen(const Import *import, ErrText *err) {
     return r ? err_set(err, r, "%s: out of memory for the widths", import->source.path) : 0;
 }
 
-/* One trial of an average width: how large the package would be. */
+/* Tries an average width and computes the size of the package. */
 static int allocate(Import *import, void *state, double bits, ErrText *err) {
     int r;
 
     import->model.bits = bits;
-    r = import->options.method->allocate(state, &import->model, err);
-    if (!r && import->options.recipe.grid != GRID_UNIFORM)
+    r = import->method->allocate(state, &import->model, err);
+    if (!r && import->recipe.grid != GRID_UNIFORM)
         r = widen(import, err);
     return r ? r : lay_out(import, err);
 }
 
-/* The smallest package, 1 bit a weight, before anything is measured for a larger one. With static activations it is
- * that without shadows until their profile is there. The widths are overwritten. */
+/* Refuses a budget below the smallest package, 1 bit a weight, before anything is measured. With static activations the
+ * size counts no shadows until their profile is there. Overwrites the widths. */
 static int check_budget(Import *import, ErrText *err) {
-    const QuantRecipe *recipe = &import->options.recipe;
+    const QuantRecipe *recipe = &import->recipe;
     const ImportPlan *plan = &import->plan;
     int r;
 
@@ -72,15 +76,15 @@ static int check_budget(Import *import, ErrText *err) {
 }
 
 /**
- * choose_bits() - the widths of all channels, and with them the layout
+ * choose_bits() - choose the widths of all channels, and with them the layout
  *
- * With a budget: the largest average, in steps of 1/128 bit (1 bit where all channels are alike), whose package is not
- * larger. More bits never make a package smaller, so the search may halve.
+ * A budget is met by the largest average, in steps of 1/128 bit (of 1 bit if all channels are alike), whose package is
+ * not larger. More bits never make a package smaller, so the search halves its range.
  */
 static int choose_bits(Import *import, void *state, ErrText *err) {
-    const QuantRecipe *recipe = &import->options.recipe;
+    const QuantRecipe *recipe = &import->recipe;
     const unsigned int step = recipe->allocation == QUANT_ALLOCATION_UNIFORM ? BITS_STEPS : 1;
-    unsigned int low = BITS_STEPS / step, high, now = 0; /* in steps; the least, and one that is too large */
+    unsigned int low = BITS_STEPS / step, high, now = 0; /* in steps; low is possible, high is too large */
     int r;
 
     r = check_budget(import, err);
@@ -105,11 +109,11 @@ static int choose_bits(Import *import, void *state, ErrText *err) {
 /* --- the journal -------------------------------------------------------------------------------------------------- */
 
 enum {
-    RECORD_WIDTHS = 1, /* i8[n_channels]: the widths of all channels, then all of the operators; the first record */
-    RECORD_LAYER = 2,  /* LayerRecord; one a layer, in their order */
+    RECORD_WIDTHS = 1, /* i8[n_channels], the widths of all channels, then the operators; the first record */
+    RECORD_LAYER = 2,  /* LayerRecord; one for each layer, in order */
 };
 
-#define EXTENTS_MAX 2 /* what lies outside of the layers lies before and behind them */
+#define EXTENTS_MAX 2 /* the tensors outside the layers lie before and behind them */
 
 typedef struct LayerExtent {
     uint64_t begin, end; /* in the file, padding included */
@@ -143,7 +147,7 @@ static int hash_extent(const Import *import, LayerExtent *extent, uint8_t *block
     return 0;
 }
 
-/* The record of a layer as it stands in the file. */
+/* Computes the record of a layer from the bytes in the file. */
 static int layer_record(const Import *import, size_t index, LayerRecord *record, ErrText *err) {
     _cleanup_(freep) uint8_t *block = malloc(HASH_BLOCK_BYTES);
     const ImportPlan *plan = &import->plan;
@@ -170,7 +174,7 @@ static int layer_record(const Import *import, size_t index, LayerRecord *record,
     return 0;
 }
 
-/* Layers up to n are finished: on the disk first, then in the journal. */
+/* Records layers up to n as finished: their bytes reach the disk first, then the journal. */
 static int record_layers(Import *import, size_t n, ErrText *err) {
     size_t n_recorded = import_journal_n(import->journal) - 1;
     int r = 0;
@@ -191,7 +195,7 @@ static int record_layers(Import *import, size_t n, ErrText *err) {
     return r;
 }
 
-/* What a profile has found of an operator; after these, is_hot of all of them, u8[n_inputs]. */
+/* A profiled operator. is_hot of all operators follows these records, u8[n_inputs]. */
 typedef struct OperatorRecord {
     float scale, importance;
     uint32_t shadow;
@@ -247,7 +251,7 @@ static bool recall_operators(const ImportPlan *plan, const uint8_t *at) {
     return true;
 }
 
-/* Takes the widths and operators that an earlier import has chosen; false: there are none. */
+/* Takes the widths and operators that an earlier import has recorded. false: there are none. */
 static bool recall_widths(Import *import) {
     const JournalRecord *record = import_journal_at(import->journal, 0);
     const ImportPlan *plan = &import->plan;
@@ -268,7 +272,7 @@ static bool recall_widths(Import *import) {
 /* --- layers ------------------------------------------------------------------------------------------------------- */
 
 static int make_layer(Import *import, void *state, size_t index, ErrText *err) {
-    const ImportMethod *method = import->options.method;
+    const ImportMethod *method = import->method;
     int r;
 
     r = import_layer_begin(import, index, err);
@@ -281,13 +285,14 @@ static int make_layer(Import *import, void *state, size_t index, ErrText *err) {
     return r ? r : import_layer_write(import, index, err);
 }
 
-/* A finished layer, whose record was found: 0; RESUME_BAD when the file does not hold it. */
+/* Checks a finished layer against its record and hands it to the method. 0; RESUME_BAD: the file does not hold the
+ * layer. */
 enum {
     RESUME_BAD = 100
 };
 
 static int skip_layer(Import *import, void *state, size_t index, ErrText *err) {
-    const ImportMethod *method = import->options.method;
+    const ImportMethod *method = import->method;
     const JournalRecord *found = import_journal_at(import->journal, index + 1);
     LayerRecord record;
     int r;
@@ -308,44 +313,47 @@ static int skip_layer(Import *import, void *state, size_t index, ErrText *err) {
     return r ? r : method->skip(state, &import->model, &import->plan.layers[index], err);
 }
 
-/* The layers that the journal has, until one does not hold; that one's record and all after it are forgotten. */
+/* Takes over the recorded layers up to the first bad one, whose record and all later ones are forgotten. */
 static int resume_layers(Import *import, void *state, uint64_t *done_bytesp, ErrText *err) {
     const ImportPlan *plan = &import->plan;
     size_t n = import_journal_n(import->journal) - 1;
     int r = 0;
 
-    import->progress.n_layers = plan->n_layers;
+    import->monitor.progress.n_layers = plan->n_layers;
     for (size_t i = 0; i < n && i < plan->n_layers; i++) {
-        import_report_stage(import, IMPORT_STAGE_RESUME, *done_bytesp, plan->layer_bytes[i], plan->total_bytes);
-        if (import_is_cancelled(&import->model))
-            return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+        import_monitor_stage(&import->monitor, IMPORT_STAGE_RESUME, *done_bytesp, plan->layer_bytes[i],
+                             plan->total_bytes);
+        r = import_monitor_check(&import->monitor, err);
+        if (r)
+            return r;
         r = skip_layer(import, state, i, err);
         import_layer_end(import, i);
         if (r)
             break;
         *done_bytesp += plan->layer_bytes[i];
-        import->progress.done_layers = import->n_resumed = i + 1;
+        import->monitor.progress.done_layers = import->n_resumed = i + 1;
     }
     if (r && r != RESUME_BAD)
         return r;
     return n > import->n_resumed ? import_journal_keep(import->journal, import->n_resumed + 1, err) : 0;
 }
 
-/* A cancel keeps what is finished. The error of the cancel stays what is told. */
+/* Keeps finished layers after a cancel. An error of the record does not replace the text of the cancel. */
 static int cancelled(Import *import, size_t n_layers, ErrText *err) {
     (void)record_layers(import, n_layers, NULL);
-    return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+    return import_monitor_cancelled(&import->monitor, err);
 }
 
-/* The last record: when it was made, and how long that took; 0: there was none. */
+/* The end and the duration of the last record; 0: there was none. */
 typedef struct RecordPace {
     uint64_t end_ns, took_ns;
 } RecordPace;
 
-/* Waiting for the disk after every layer would take longer than the layer when they are small, and once a second is
- * never where the whole import takes half a second: how often it is worth it, the last record tells, and the first
- * layer is recorded at once. What a killed import loses is RECORD_PAUSES times a record's time of work and at most
- * RECORD_NS, or the layer that it was at. That limit goes before the 5 %, on a disk where a record takes 1/19 s. */
+/* Records finished layers, not too often. A wait for the disk after every small layer would take longer than the layer,
+ * and an import of half a second would never be recorded at one record a second. So the duration of the last record
+ * sets the pause, and the first layer is recorded at once. A killed import loses its last layer, or RECORD_PAUSES times
+ * the duration of a record, at most RECORD_NS. This limit takes precedence over the 5 % on a disk that needs more than
+ * 1/19 s for a record. */
 static int record_at_times(Import *import, size_t n, RecordPace *pace, ErrText *err) {
     uint64_t begin_ns = clock_now_ns(), pause_ns = RECORD_PAUSES * pace->took_ns;
     int r;
@@ -366,13 +374,14 @@ static int make_layers(Import *import, void *state, ErrText *err) {
 
     r = resume_layers(import, state, &done_bytes, err);
     for (size_t i = import->n_resumed; !r && i < plan->n_layers; i++) {
-        import_report_stage(import, IMPORT_STAGE_CONVERT, done_bytes, plan->layer_bytes[i], plan->total_bytes);
-        r = import_is_cancelled(&import->model) ? IMPORT_E_CANCELLED : make_layer(import, state, i, err);
+        import_monitor_stage(&import->monitor, IMPORT_STAGE_CONVERT, done_bytes, plan->layer_bytes[i],
+                             plan->total_bytes);
+        r = import_monitor_is_cancelled(&import->monitor) ? IMPORT_E_CANCELLED : make_layer(import, state, i, err);
         import_layer_end(import, i);
         if (r == IMPORT_E_CANCELLED)
             return cancelled(import, i, err);
         done_bytes += plan->layer_bytes[i];
-        import->progress.done_layers = i + 1;
+        import->monitor.progress.done_layers = i + 1;
         if (!r)
             r = record_at_times(import, i + 1, &pace, err);
     }
@@ -381,22 +390,22 @@ static int make_layers(Import *import, void *state, ErrText *err) {
 
 /* --- the package -------------------------------------------------------------------------------------------------- */
 
-/* Widths and layout, the file with its length and head: what the journal has of them, or new. */
+/* Prepares the file: widths, layout, length and head, recalled from the journal or made anew. */
 static int begin_file(Import *import, void *state, ErrText *err) {
-    const uint64_t least_bytes = import_plan_least_bytes(&import->plan, &import->options.recipe);
+    const uint64_t least_bytes = import_plan_least_bytes(&import->plan, &import->recipe);
     bool recalled = recall_widths(import);
     const StrBuf *head;
     int r;
 
     if (!recalled) {
-        /* Nothing of the file is of use: without this, bytes of another layout would stay between tensors. */
+        /* The file's content is useless: without this, bytes of another layout would stay between tensors. */
         r = import_journal_keep(import->journal, 0, err);
         if (!r && ftruncate(import->part.fd, 0) < 0)
             r = import_write_error(-errno, import->out_path, least_bytes, err);
         if (!r)
             r = import_part_check_space(&import->part, least_bytes, err); /* before anything is measured */
         if (!r && import->plan.n_operators)
-            r = import->options.method->profile(state, &import->model, err);
+            r = import->method->profile(state, &import->model, err);
         if (r)
             return r;
     }
@@ -411,28 +420,29 @@ static int begin_file(Import *import, void *state, ErrText *err) {
         return import_write_error(r, import->out_path, import->plan.package_bytes, err);
     if (recalled)
         return 0;
-    /* Measuring may have taken minutes. */
+    /* Measuring may have taken minutes, so its result is recorded at once. */
     return record_widths(import, err);
 }
 
-/* What a cancelled import leaves is of use, and so is what another program's hunger for memory has stopped. */
+/* Whether finished layers are kept: after a cancel, and when other programs used up the memory. */
 static bool worth_keeping(const Import *import, int r) {
     return (r == IMPORT_E_CANCELLED || r == -ENOMEM) && import->journal && import_journal_n(import->journal) > 1;
 }
 
 static int work_on_file(Import *import, ErrText *err) {
     uint8_t fingerprint[JOURNAL_DIGEST_BYTES];
-    const ImportMethod *method = import->options.method;
+    const ImportMethod *method = import->method;
     void *state = NULL;
     int r;
 
-    import_fingerprint(import, fingerprint);
+    import_fingerprint(&import->recipe, import->source.name, import->source_sha256, import->calibration.sha256,
+                       fingerprint);
     r = import_journal_open(&import->journal, import->part.journal_path, fingerprint, err);
     if (r)
         return r;
-    /* Said when a method reports: plain rounding has nothing to measure. */
-    import->progress.stage = IMPORT_STAGE_MEASURE;
-    import->progress.total_bytes = import->part_bytes = import->plan.total_bytes;
+    /* The stage is reported only when a method reports: plain rounding measures nothing. */
+    import->monitor.progress.stage = IMPORT_STAGE_MEASURE;
+    import->monitor.progress.total_bytes = import->monitor.part_bytes = import->plan.total_bytes;
     r = check_budget(import, err);
     if (!r)
         r = method->begin(&state, &import->model, err);
@@ -445,14 +455,21 @@ static int work_on_file(Import *import, ErrText *err) {
         r = import_source_unchanged(&import->source, err);
     if (r)
         return r;
-    import_report_stage(import, IMPORT_STAGE_SYNC, 0, import->plan.package_bytes, import->plan.package_bytes);
+    import_monitor_stage(&import->monitor, IMPORT_STAGE_SYNC, 0, import->plan.package_bytes,
+                         import->plan.package_bytes);
     r = package_checksum_seal(import->part.fd, import->part.path, err);
     if (r)
         return r < 0 ? r : IMPORT_E_CORRUPT;
     r = import_part_commit(&import->part, import->plan.package_bytes, err);
     if (!r)
-        import_report_part(&import->model, 1);
+        import_monitor_part(&import->monitor, 1);
     return r;
+}
+
+/* Size of the package, or the least possible size while its layout is not known. */
+static uint64_t bytes_needed(const Import *import) {
+    return import->plan.package_bytes ? import->plan.package_bytes
+                                      : import_plan_least_bytes(&import->plan, &import->recipe);
 }
 
 static unsigned int threads_allowed(unsigned int n_threads) {
@@ -462,36 +479,37 @@ static unsigned int threads_allowed(unsigned int n_threads) {
 }
 
 /**
- * import_work() - the package at import->out_path, whole or not at all
+ * import_work() - make the package at import->out_path, whole or not at all
  *
- * What an import of the same fingerprint has finished is checked and kept. After a cancel the finished layers stay for
- * the next one; after any other error nothing does.
+ * Work that an import with the same fingerprint has finished is checked and kept. After a cancel the finished layers
+ * stay for the next import; after any other error nothing stays.
  *
  * Return: 0, IMPORT_E_* or -errno.
  */
 int import_work(Import *import, ErrText *err) {
-    const ImportOptions *options = &import->options;
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     ErrText told;
     int r;
 
-    r = worker_pool_new(&pool, threads_allowed(options->n_threads));
+    r = worker_pool_new(&pool, threads_allowed(import->n_threads));
     if (r)
         return err_set(err, r, "%s: cannot start threads: %s", import->out_path, strerror(-r));
     import->model = (ImportModel){
-        .options = options,
+        .recipe = &import->recipe,
+        .monitor = &import->monitor,
         .source_path = import->source.path,
         .source = import->source.file,
         .source_fds = import->source.fds,
         .hparams = import->source.hparams,
         .pool = pool,
         .calibration = *import->calibration.sha256 ? &import->calibration : NULL,
-        .bits = options->recipe.bits,
+        .bits = import->recipe.bits,
         .layers = import->plan.layers,
         .operators = import->plan.operators,
         .n_operators = import->plan.n_operators,
     };
-    r = import_full_error(work_on_file(import, err), import, err);
+    r = work_on_file(import, err);
+    r = import_full_error(r, import->out_path, bytes_needed(import), err);
     if (!r)
         return 0;
     if (!worth_keeping(import, r)) {

@@ -10,59 +10,30 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
-#include "importer/import_private.h"
+#include "importer/import_cache.h"
+#include "importer/import_settings.h"
+#include "importer/import_work.h"
+#include "model/package/package.h"
+#include "model/package/package_checksum.h"
 #include "text/tokenizer/tokenizer.h"
-
-const char *import_stage_name(ImportStage stage) {
-    static const char *const names[] = { "hashing", "waiting", "measuring", "resuming", "converting", "writing" };
-
-    return names[stage];
-}
 
 ImportOptions import_options_default(void) {
     ImportOptions options = { .method = NULL };
 
-    (void)quant_recipe_named(&options.recipe, NULL); /* the default is there */
+    (void)quant_recipe_named(&options.recipe, NULL); /* the default recipe always exists */
     return options;
 }
 
-/* --- for methods -------------------------------------------------------------------------------------------------- */
-
-bool import_options_cancelled(const ImportOptions *options) {
-    return options->cancelled && atomic_load_explicit(options->cancelled, memory_order_relaxed);
-}
-
-bool import_is_cancelled(const ImportModel *model) {
-    return import_options_cancelled(model->options);
-}
-
-void import_report(Import *import) {
-    const ImportOptions *options = &import->options;
-
-    if (options->progress)
-        options->progress(options->progress_arg, &import->progress);
-}
-
-void import_report_part(const ImportModel *model, double done) {
-    Import *import = (Import *)model; /* its first member; methods see it as const */
-    double part = done < 0 ? 0 : done > 1 ? 1 : done;
-
-    import->progress.done_bytes = import->part_begin_bytes + (uint64_t)(part * (double)import->part_bytes);
-    import_report(import);
-}
-
-void import_report_stage(Import *import, ImportStage stage, uint64_t begin_bytes, uint64_t part_bytes,
-                         uint64_t total_bytes) {
-    import->part_begin_bytes = begin_bytes;
-    import->part_bytes = part_bytes;
-    import->progress.stage = stage;
-    import->progress.total_bytes = total_bytes;
-    import_report_part(&import->model, 0);
-}
+/* An import beside its caller's side of it: the options, and the report that is returned at the end. */
+typedef struct ImportRun {
+    ImportOptions options;
+    Import import;
+    ImportReport report;
+} ImportRun;
 
 /* --- what lies at the output path --------------------------------------------------------------------------------- */
 
-/* Of a package that is there; linears that share an input count once. */
+/* Counts the operators of a package that is there; linears that share an input count once. */
 static void report_operators(ImportReport *report, const Package *package) {
     const Hparams *hparams = package_hparams(package);
     char name[GGUF_TENSOR_NAME_MAX];
@@ -82,7 +53,7 @@ static void report_operators(ImportReport *report, const Package *package) {
         }
 }
 
-/* Whether its bytes are those that were written. One whose checksums cannot be compared passes. */
+/* Whether the package's bytes are those that were written. A package whose checksums cannot be compared passes. */
 static bool is_undamaged(const Package *package) {
     ErrText why = { "" };
     const int r = package_checksum_verify(package_fd(package), gguf_path(package_file(package)), NULL, NULL, &why);
@@ -92,14 +63,15 @@ static bool is_undamaged(const Package *package) {
     return r != PACKAGE_CHECKSUM_E_DAMAGED;
 }
 
-static bool already_imported(Import *import) {
+static bool already_imported(ImportRun *run) {
     _cleanup_(package_freep) Package *package = NULL;
-    ImportReport *report = &import->report;
+    const Import *import = &run->import;
+    ImportReport *report = &run->report;
 
     if (package_open(&package, import->out_path, NULL) ||
-        strcmp(package_source_sha256(package), report->source_sha256) ||
-        !import_settings_match(package_quant(package), &import->options.recipe, import->calibration.sha256) ||
-        (import->options.checks_package && !is_undamaged(package)))
+        strcmp(package_source_sha256(package), import->source_sha256) ||
+        !import_settings_match(package_quant(package), &import->recipe, import->calibration.sha256) ||
+        (run->options.checks_package && !is_undamaged(package)))
         return false;
     report->package_bytes = gguf_len_bytes(package_file(package));
     report->n_linears = package_n_linears(package);
@@ -108,7 +80,7 @@ static bool already_imported(Import *import) {
     return true;
 }
 
-/* A file that someone named is replaced only when it is a package of some version; the cache's files are ours. */
+/* Refuses to replace a file that someone named, unless it is a package of some version. Files of the cache are ours. */
 static int check_replaceable(const char *path, const ImportSource *source, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     struct stat st;
@@ -126,35 +98,42 @@ static int check_replaceable(const char *path, const ImportSource *source, ErrTe
     return 0;
 }
 
-static int choose_path(Import *import, const char *out_path, ErrText *err) {
-    const ImportOptions *options = &import->options;
+static int choose_path(ImportRun *run, const char *out_path, ErrText *err) {
+    const ImportOptions *options = &run->options;
+    Import *import = &run->import;
     const char *calibration_sha256 = options->calibration_path ? import->calibration.sha256 : NULL;
-    ImportReport *report = &import->report;
+    char *path = run->report.path;
 
-    import->out_path = report->path;
+    import->out_path = path;
     if (!out_path && options->model_dir)
-        return import_model_path(report->path, import->source.path, &options->recipe, calibration_sha256,
-                                 options->model_dir, err);
+        return import_model_path(path, import->source.path, &options->recipe, calibration_sha256, options->model_dir,
+                                 err);
     if (out_path) {
-        if (snprintf(report->path, sizeof(report->path), "%s", out_path) >= (int)sizeof(report->path))
+        if (snprintf(path, PATH_MAX, "%s", out_path) >= PATH_MAX)
             return err_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", out_path);
         return 0;
     }
-    return import_default_path(report->path, import->source.path, report->source_sha256, &options->recipe,
-                               calibration_sha256, options->cache_dir, err);
+    return import_default_path(path, import->source.path, import->source_sha256, &options->recipe, calibration_sha256,
+                               options->cache_dir, err);
 }
 
-/* The settings, and the text to calibrate on when they need one. */
-static int check_options(Import *import, const ImportOptions *options, ErrText *err) {
+/* Takes the settings, and loads the text to calibrate on if they need one. */
+static int take_options(ImportRun *run, const char *source_path, const ImportOptions *options, ErrText *err) {
     const QuantRecipe *recipe = &options->recipe;
+    Import *import = &run->import;
     int r = quant_recipe_check(recipe, err);
 
-    import->options = *options;
-    if (!options->method)
-        import->options.method = &import_method_plain;
+    run->options = *options;
+    import->recipe = *recipe;
+    import->method = options->method ? options->method : &import_method_plain;
+    import->n_threads = options->n_threads;
+    import->monitor = (ImportMonitor){ .source_path = source_path,
+                                       .cancelled = options->cancelled,
+                                       .fn = options->progress,
+                                       .arg = options->progress_arg };
     if (r || !quant_recipe_needs_calibration(recipe))
         return r;
-    if (import->options.method == &import_method_plain)
+    if (import->method == &import_method_plain)
         return err_set(err, IMPORT_E_UNSUPPORTED,
                        "recipe %s as it is set needs calibration, which this program does not have: take the recipe "
                        "int8, or switch smoothing, compensation, static activations and the allocation by model off",
@@ -163,7 +142,7 @@ static int check_options(Import *import, const ImportOptions *options, ErrText *
     return r > 0 ? IMPORT_E_CALIBRATION : r;
 }
 
-/* Of this program: what getrusage() says may be that of the process that started it. */
+/* Reads the peak of this program from /proc: getrusage() may report that of the process that started it. */
 static uint64_t peak_bytes(void) {
     _cleanup_(freep) char *text = NULL;
     const char *line;
@@ -175,10 +154,13 @@ static uint64_t peak_bytes(void) {
     return line ? (uint64_t)strtoull(line + strlen("\nVmHWM:"), NULL, 10) * 1024 : 0;
 }
 
-static void fill_report(Import *import, uint64_t begin_ns) {
-    const QuantRecipe *recipe = &import->options.recipe;
-    ImportReport *report = &import->report;
+static void fill_report(ImportRun *run, uint64_t begin_ns) {
+    const Import *import = &run->import;
+    const QuantRecipe *recipe = &import->recipe;
+    ImportReport *report = &run->report;
 
+    memcpy(report->source_sha256, import->source_sha256, sizeof(report->source_sha256));
+    report->source_bytes = import_source_len_bytes(&import->source);
     snprintf(report->recipe, sizeof(report->recipe), "%s", recipe->name);
     report->bits_asked = recipe->bits;
     report->embedding_bits = recipe->embedding_bits;
@@ -202,7 +184,9 @@ static void fill_report(Import *import, uint64_t begin_ns) {
     report->seconds = (double)(clock_now_ns() - begin_ns) / 1e9;
 }
 
-static void import_deinit(Import *import) {
+static void run_deinit(ImportRun *run) {
+    Import *import = &run->import;
+
     import_journal_free(import->journal);
     import_part_deinit(&import->part);
     import_plan_deinit(&import->plan);
@@ -210,26 +194,27 @@ static void import_deinit(Import *import) {
     calibration_deinit(&import->calibration);
 }
 
-#define IMPORT_NULL ((Import){ .source = IMPORT_SOURCE_NULL, .part.fd = -1 })
+#define IMPORT_RUN_NULL ((ImportRun){ .import = { .source = IMPORT_SOURCE_NULL, .part.fd = -1 } })
 
-/* Source, settings and path. */
-static int import_open(Import *import, const char *source_path, const char *out_path, const ImportOptions *options,
-                       ErrText *err) {
+/* Takes the settings, opens the source and chooses the path. */
+static int run_open(ImportRun *run, const char *source_path, const char *out_path, const ImportOptions *options,
+                    ErrText *err) {
+    Import *import = &run->import;
     int r;
 
     if (out_path && !*out_path)
         return err_set(err, -EINVAL, "the path of the package is empty: name a file");
-    r = check_options(import, options, err);
+    r = take_options(run, source_path, options, err);
     if (!r)
         r = import_source_open(&import->source, source_path, options->source_fd, err);
     if (r)
         return r;
-    import->report.source_bytes = import_source_len_bytes(&import->source);
-    r = import_source_identify(&import->source, options, &import->report, err);
-    return r ? r : choose_path(import, out_path, err);
+    r = import_source_identify(&import->source, options->cache_dir, &import->monitor, import->source_sha256,
+                               &run->report.hash_remembered, err);
+    return r ? r : choose_path(run, out_path, err);
 }
 
-/* A package without a tokenizer is of no use: whether it can be built shows before the work, not at the first load. */
+/* Refuses a source whose tokenizer cannot be built, before the work: its package would be of no use. */
 static int check_tokenizer(const ImportSource *source, ErrText *err) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
     int r;
@@ -238,33 +223,36 @@ static int check_tokenizer(const ImportSource *source, ErrText *err) {
     return r == TOKENIZER_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r > 0 ? IMPORT_E_CORRUPT : r ? err_trace(r) : 0;
 }
 
-/* The cache's folder or that of models, which a full disk may have no room for either. */
-static int make_folder(const Import *import, char folder[PATH_MAX], ErrText *err) {
-    const char *model_dir = import->options.model_dir;
-    int r = import_cache_dir(folder, model_dir ? model_dir : import->options.cache_dir, err);
+/* Makes the cache's folder or that of models, for which a full disk may have no room either. */
+static int make_folder(const ImportRun *run, char folder[PATH_MAX], uint64_t least_bytes, ErrText *err) {
+    const char *model_dir = run->options.model_dir;
+    int r = import_cache_dir(folder, model_dir ? model_dir : run->options.cache_dir, err);
 
-    return r ? r : import_full_error(file_make_dirs(folder, err), import, err);
+    return r ? r : import_full_error(file_make_dirs(folder, err), run->import.out_path, least_bytes, err);
 }
 
-static int make_package(Import *import, const char *out_path, ErrText *err) {
-    const ImportOptions *options = &import->options;
+static int make_package(ImportRun *run, const char *out_path, ErrText *err) {
+    Import *import = &run->import;
+    uint64_t least_bytes = 0;
     char folder[PATH_MAX];
     bool waited;
     int r;
 
     r = check_tokenizer(&import->source, err);
-    if (!r && (out_path || options->model_dir))
+    if (!r && (out_path || run->options.model_dir))
         r = check_replaceable(import->out_path, &import->source, err);
-    if (!r) /* before the part: where there is no room for that, it says how much is needed */
-        r = import_plan_make(&import->plan, &import->source, &options->recipe, err);
-    if (!r && !out_path)
-        r = make_folder(import, folder, err);
+    if (!r) /* before the part is made: the message of a full disk says how much is needed */
+        r = import_plan_make(&import->plan, &import->source, &import->recipe, err);
     if (!r)
-        r = import_part_open(&import->part, import->out_path, import, &waited, err);
+        least_bytes = import_plan_least_bytes(&import->plan, &import->recipe);
+    if (!r && !out_path)
+        r = make_folder(run, folder, least_bytes, err);
+    if (!r)
+        r = import_part_open(&import->part, import->out_path, least_bytes, &import->monitor, &waited, err);
     if (r)
         return r;
-    if (waited && already_imported(import)) {
-        import->report.already_imported = true;
+    if (waited && already_imported(run)) {
+        run->report.already_imported = true;
         import_part_remove(&import->part);
         return 0;
     }
@@ -273,8 +261,8 @@ static int make_package(Import *import, const char *out_path, ErrText *err) {
     return import_work(import, err);
 }
 
-/* What was wrong with a source that was cut short meanwhile is only that. Memory that was not there says which limit
- * of the process or the machine was met. */
+/* Replaces an error of a source that was cut short by IMPORT_E_CHANGED, which caused it. An -ENOMEM gets a text that
+ * names the limit of the process or the machine. */
 static int import_error(const Import *import, int r, ErrText *err) {
     const ImportSource *source = &import->source;
 
@@ -285,19 +273,19 @@ static int import_error(const Import *import, int r, ErrText *err) {
 
 /**
  * import_run() - make a package of a GGUF file, or find the one that was made before
- * @source_path: read with read calls but for the metadata, which is mapped (see gguf_open())
- * @out_path:    the package, replaced when it is an older one of another source or with other settings; its folder must
- *               exist, and "" is refused at once. NULL: the default path, whose folder is made
+ * @source_path: read with read calls, except for the metadata, which is mapped (see gguf_open())
+ * @out_path:    the package; an older one of another source or with other settings is replaced. Its folder must exist,
+ *               and "" is refused at once. NULL: the default path, whose folder is made
  * @report:      out; filled only when 0 is returned
  *
- * The package appears under its name whole or not at all. Its bytes depend on the source, its base name, the settings
- * and the calibration text alone. Takes some ms when the package is there and the source is remembered, and one reading
- * of the source when it is not.
+ * The package appears under its name whole or not at all. Its bytes depend only on the source, its base name, the
+ * settings and the calibration text. Time: some ms if the package is there and the source is remembered; one reading
+ * of the source if it is not remembered.
  *
- * PATH.part and PATH.part.journal are the package in the making. A killed import leaves both, a cancelled one when a
- * layer was finished: the next one with the same settings checks what is there and goes on; one with other settings
- * begins anew. After any other error nothing is left. What a kill at the very end has left beside the package goes with
- * the next import that finds it there. In the cache folder parts of 7 days are removed.
+ * PATH.part and PATH.part.journal are the package in the making. A killed import leaves both, and so does one that is
+ * cancelled after its first layer. The next import with the same settings checks them and resumes; one with other
+ * settings begins anew. After any other error nothing is left. Files that a kill at the very end has left beside the
+ * package are removed by the next import that finds them. In the cache folder, parts older than 7 days are removed.
  *
  * Thread: any, several at a time; of two imports to one path the second waits for the first.
  *
@@ -305,33 +293,53 @@ static int import_error(const Import *import, int r, ErrText *err) {
  */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,
                ErrText *err) {
-    _cleanup_(import_deinit) Import import = IMPORT_NULL;
+    _cleanup_(run_deinit) ImportRun run = IMPORT_RUN_NULL;
     uint64_t begin_ns = clock_now_ns();
     int r;
 
-    r = import_open(&import, source_path, out_path, options, err);
+    r = run_open(&run, source_path, out_path, options, err);
     if (r)
-        return import_error(&import, r, err);
-    import.report.already_imported = already_imported(&import);
-    if (import.report.already_imported)
-        import_part_clear(import.out_path);
+        return import_error(&run.import, r, err);
+    run.report.already_imported = already_imported(&run);
+    if (run.report.already_imported)
+        import_part_clear(run.import.out_path);
     else
-        r = make_package(&import, out_path, err);
+        r = make_package(&run, out_path, err);
     if (r)
-        return import_error(&import, r, err);
-    fill_report(&import, begin_ns);
-    *report = import.report;
+        return import_error(&run.import, r, err);
+    fill_report(&run, begin_ns);
+    *report = run.report;
     return 0;
 }
 
 int import_discard(const char *source_path, const char *out_path, const ImportOptions *options, char path[PATH_MAX],
                    bool *foundp, ErrText *err) {
-    _cleanup_(import_deinit) Import import = IMPORT_NULL;
+    _cleanup_(run_deinit) ImportRun run = IMPORT_RUN_NULL;
     int r;
 
-    r = import_open(&import, source_path, out_path, options, err);
+    r = run_open(&run, source_path, out_path, options, err);
     if (r)
         return r;
-    memcpy(path, import.report.path, PATH_MAX);
-    return import_part_discard(path, foundp, err);
+    memcpy(path, run.report.path, PATH_MAX);
+    return import_left_discard(path, foundp, err);
+}
+
+int import_source_sha256(const char *source_path, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
+                         ErrText *err) {
+    _cleanup_(import_source_deinit) ImportSource source;
+    ImportMonitor monitor = {
+        .source_path = source_path,
+        .cancelled = options->cancelled,
+        .fn = options->progress,
+        .arg = options->progress_arg,
+    };
+    char read[SHA256_HEX_BYTES];
+    bool remembered;
+    int r = import_source_open(&source, source_path, NULL, err);
+
+    if (!r)
+        r = import_source_identify(&source, options->cache_dir, &monitor, read, &remembered, err);
+    if (!r)
+        memcpy(sha256, read, sizeof(read));
+    return r;
 }

@@ -29,7 +29,7 @@ static void tell(Review *review, SourceFate fate, const char *kind, const char *
     review->fn(review->arg, fate, kind, name, why);
 }
 
-/* The reasons begin with the file's name, which whoever asks knows. */
+/* Drops the file's name at the beginning of a reason: the caller knows it. */
 static const char *without_path(const Review *review, const ErrText *err) {
     const char *path = gguf_path(review->file);
     const size_t n = strlen(path);
@@ -56,7 +56,7 @@ static bool ends_with(const GgufString *name, const char *end) {
     return name->len_bytes > n && !memcmp(name->data + name->len_bytes - n, end, n);
 }
 
-/* Keys of tokenizers: which kind uses it, and why the other does not. */
+/* Finds the kind of tokenizer that uses a key, and the reason why another kind does not. */
 static void review_tokenizer_key(Review *review, const GgufString *name, const char *shown) {
     enum {
         NEITHER = 0,
@@ -211,7 +211,7 @@ static void review_template(Review *review) {
         tell(review, SOURCE_IGNORED, "chat template", "", "out of memory");
     else if (!chat.has_template)
         tell(review, SOURCE_IGNORED, "chat template", "", "there is none: only raw prompts can be used");
-    else if (!chat.jinja) /* the model loads */
+    else if (!chat.jinja) /* the model loads all the same */
         tell(review, SOURCE_IGNORED, "chat template", "", chat.why.text);
     else
         tell(review, SOURCE_USED, "chat template", "", "");
@@ -238,7 +238,7 @@ bool source_review(const GgufFile *file, SourceReviewFn *fn, void *arg) {
     if (!r)
         tell(&review, SOURCE_USED, "architecture", review.arch->name, "");
     review_keys(&review);
-    if (r && !review.is_refused) /* else a key was told to be the reason */
+    if (r && !review.is_refused) /* otherwise a key was reported as the reason */
         tell(&review, SOURCE_REFUSED, "architecture", review.arch ? review.arch->name : "",
              without_path(&review, &why));
     if (!r)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What of a source GGUF is used here, what is passed over and what is refused, with the reasons: for people who wonder
- * why a model does not load, or says other things than elsewhere. */
+/* Which parts of a source GGUF are used, ignored or refused here, with the reasons. The review is for users whose model
+ * does not load, or answers differently than elsewhere. */
 #ifndef COORDGEN_IMPORTER_SOURCE_REVIEW_H
 #define COORDGEN_IMPORTER_SOURCE_REVIEW_H
 
@@ -10,17 +10,17 @@
 typedef enum SourceFate {
     SOURCE_USED,
     SOURCE_IGNORED,
-    SOURCE_REFUSED, /* the model is, because of it */
+    SOURCE_REFUSED, /* the model is refused because of it */
 } SourceFate;
 
 const char *source_fate_name(SourceFate fate); /* "used", "ignored", "refused" */
 
-/* kind: "architecture", "key", "tensor", "tokenizer", "chat template". why: "" of what is used without more to say.
- * Both texts may hold what the file has; valid during the call. */
+/* Receives one finding. kind: "architecture", "key", "tensor", "tokenizer", "chat template". why: "" if a used thing
+ * needs no explanation. name and why may hold text of the file; valid during the call. */
 typedef void SourceReviewFn(void *arg, SourceFate fate, const char *kind, const char *name, const char *why);
 
-/* Calls fn for each key and tensor, in the order of the file, and for what they are together. Whether the model can be
- * imported; false for a package, of which nothing is told. Nothing is written. */
+/* Calls fn for each key and tensor in the order of the file, then for the file as a whole. Returns whether the model
+ * can be imported; false for a package, without a finding. Writes nothing. */
 bool source_review(const GgufFile *file, SourceReviewFn *fn, void *arg);
 
 #endif

@@ -11,9 +11,9 @@
 #include "base/files/user_dirs.h"
 
 /**
- * model_dir_default() - write the folder of models that counts where none is named
- * @of_user: whether it is a user's own, root's too; else root's is that of the system's service, which then has what
- *           root imports
+ * model_dir_default() - give the default folder of models
+ * @of_user: a user's own folder, root's too; otherwise root gets the folder of the system's service, which then has
+ *           root's imports
  *
  * $STATE_DIRECTORY is systemd's (StateDirectory=). A user's own models are in $XDG_DATA_HOME: the user has chosen
  * them, so they are neither state of a program nor a cache.
@@ -22,7 +22,7 @@ int model_dir_default(bool of_user, char *path, size_t room_bytes) {
     const char *state = getenv("STATE_DIRECTORY");
     int n;
 
-    if (state && *state == '/') /* several are separated by colons */
+    if (state && *state == '/') /* systemd separates several folders by colons */
         n = snprintf(path, room_bytes, "%.*s/models", (int)strcspn(state, ":"), state);
     else if (geteuid() == 0 && !of_user)
         n = snprintf(path, room_bytes, "%s", PATH_MODEL_DIR);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Static activations (llm.npu 3.3): what the inputs of every operator are like on the calibration text, in the model at
- * 8 bits with dynamic rows. From that come its scale, how much its outliers matter, whether it keeps a shadow, and
- * which channels are hot. All counts are integers, so that their sums do not depend on threads. */
+#include "importer/methods/calibrated_profile.h"
+
+/* Static activations (llm.npu 3.3): profiles the inputs of every operator on the calibration text, in the model at 8
+ * bits with dynamic rows. The profile gives an operator's scale, the importance of its outliers, whether it keeps a
+ * shadow, and its hot channels. All counts are integers, so that their sums do not depend on threads. */
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -9,24 +11,25 @@
 #include <string.h>
 
 #include "backends/backend.h"
-#include "importer/methods/calibrated.h"
+#include "importer/methods/calibrated_round.h"
+#include "importer/methods/calibrated_smooth.h"
 #include "quant/format/grid.h"
 #include "quant/rotate.h"
 
-/* An operator with a shadow has its threshold so high that this share of its values is below. The first token of every
- * window makes rows that are some hundred times as large as others; rotation spreads them over all channels, so that
- * they are up to 1 in 512 values. A higher share puts the threshold among them, and nothing is left of the other rows
- * (smollm2-135m, mobile, rotated: perplexity 29.49 at 0.995, 29.57 at 0.999, 33.71 at 0.9999). */
+/* An operator with a shadow has its threshold above this share of its values. The first token of every window makes
+ * rows some hundred times as large as others. Rotation spreads them over all channels, so that they are up to 1 in 512
+ * values. A higher share puts the threshold among them, and all other rows round to almost nothing (smollm2-135m,
+ * mobile, rotated: perplexity 29.49 at 0.995, 29.57 at 0.999, 33.71 at 0.9999). */
 #define INLIER_SHARE 0.995
 
-/* Hot are the channels that have this share of the outliers together (the paper: 80 %), most frequent first. */
+/* The hot channels together have this share of the outliers (the paper: 80 %), most frequent channels first. */
 #define HOT_SHARE 0.8
 
-/* |x| by the highest bits of its float32: 9 of the fraction, a resolution of 0.2 %. */
+/* Bins of |x| by the highest bits of its float32: 9 bits of the fraction, a resolution of 0.2 %. */
 enum {
     BIN_SHIFT = 14,
     N_BINS = 0x7f800000 >> BIN_SHIFT,
-    THRESHOLDS_AN_OCTAVE = 8, /* that are tried for a clipped operator */
+    THRESHOLDS_AN_OCTAVE = 8, /* thresholds that are tried for a clipped operator */
     OCTAVES = 10,
 };
 
@@ -37,8 +40,8 @@ typedef struct Profile {
     unsigned int n_threads;
     uint32_t (*bins)[N_BINS];    /* [n_threads] */
     uint32_t *counts;            /* [n_threads][most inputs of an operator] */
-    float *rows;                 /* likewise: the row that a worker rotates */
-    float *clipped_scales;       /* [n_operators]: what the scale is without a shadow */
+    float *rows;                 /* [n_threads][most inputs of an operator]: the row that a worker rotates */
+    float *clipped_scales;       /* [n_operators]: the scale without a shadow */
     size_t n_inputs_max, n_done; /* operators */
 } Profile;
 
@@ -61,7 +64,7 @@ typedef struct ProfileLoop {
     const float *x, *factors; /* factors NULL: not smoothed */
     size_t k;
     uint32_t rotation_block;
-    float threshold; /* 0: bins are filled; else outliers are counted */
+    float threshold; /* 0: bins are filled; otherwise outliers are counted */
     _Atomic bool not_finite;
 } ProfileLoop;
 
@@ -115,7 +118,7 @@ static float scale_of(float threshold) {
     return scale < LINEAR_SCALE_MIN ? LINEAR_SCALE_MIN : scale > LINEAR_SCALE_MAX ? LINEAR_SCALE_MAX : scale;
 }
 
-/* The end of the first bin below or in which `share` of all values are. */
+/* Finds the end of the first bin up to which `share` of all values lie. */
 static float threshold_of(const uint32_t *bins, uint64_t n, double share) {
     uint64_t below = 0;
 
@@ -127,7 +130,8 @@ static float threshold_of(const uint32_t *bins, uint64_t n, double share) {
     return 0;
 }
 
-/* Squared error of clipping at the threshold and of rounding below it; values that round to 0 lose themselves. */
+/* Squared error of clipping at the threshold and of rounding below it; a value that rounds to 0 loses its whole
+ * square. */
 static double clipping_error(const uint32_t *bins, double threshold) {
     double scale = threshold / 127, rounding = scale * scale / 12, error = 0;
 
@@ -143,7 +147,7 @@ static double clipping_error(const uint32_t *bins, double threshold) {
     return error;
 }
 
-/* The threshold of least squared error, of those from the largest value down. */
+/* Finds the threshold of least squared error, from the largest value down. */
 static float clipped_threshold(const uint32_t *bins, float largest) {
     double best = (double)largest, least = clipping_error(bins, best);
 
@@ -170,8 +174,9 @@ static int most_first(const void *a, const void *b) {
     return of_a->n != of_b->n ? (of_a->n < of_b->n ? 1 : -1) : of_a->channel < of_b->channel ? -1 : 1;
 }
 
-/* Channels by falling number of outliers until they have HOT_SHARE of them, at most `percent` of all. 100 % switches
- * reading on demand off: then they are all hot, for other texts have outliers in channels where this one has none. */
+/* Chooses channels by falling number of outliers until they have HOT_SHARE of them, at most `percent` of all. 100 %
+ * makes all channels hot and thus switches reading on demand off: other texts have outliers in channels that have none
+ * in this text. */
 static int choose_hot(const Profile *profile, const ImportOperator *operator, const uint32_t * counts, double percent,
                       ErrText *err) {
     _cleanup_(freep) ChannelCount *channels = malloc(operator->k * sizeof(*channels));
@@ -197,7 +202,7 @@ static int choose_hot(const Profile *profile, const ImportOperator *operator, co
     return 0;
 }
 
-/* Workers' counts into the first one's. */
+/* Adds the workers' counts to the first one's. */
 static void add_up(uint32_t *counts, size_t n, size_t stride, unsigned int n_threads) {
     for (unsigned int worker = 1; worker < n_threads; worker++)
         for (size_t i = 0; i < n; i++)
@@ -227,15 +232,15 @@ static int profile_input(Profile *profile, ImportOperator *operator, const float
     operator->scale = scale_of(threshold);
     operator->importance = fminf(largest / operator->scale, FLT_MAX);
     profile->clipped_scales[operator - model->operators] = scale_of(clipped_threshold(profile->bins[0], largest));
-    loop.threshold = 127.0f * operator->scale; /* as the device has it */
+    loop.threshold = 127.0f * operator->scale; /* computed as the device does */
     worker_pool_run(model->pool, profile_rows, &loop, rows, 16);
     add_up(profile->counts, operator->k, profile->n_inputs_max, profile->n_threads);
-    return choose_hot(profile, operator, profile->counts, model->options->recipe.hot_percent, err);
+    return choose_hot(profile, operator, profile->counts, model->recipe->hot_percent, err);
 }
 
 /* --- the walk ----------------------------------------------------------------------------------------------------- */
 
-/* The linear at 8 bits, so that the walk goes on. */
+/* Rounds the linear to 8 bits, so that the walk goes on. */
 static int plain_linear(Profile *profile, const ImportLinear *linear, const float *w, BackendLinear **linearp,
                         ErrText *err) {
     Calibrated *calibrated = profile->calibrated;
@@ -267,14 +272,14 @@ static int profile_weights(Profile *profile, const ArchOp *op, const float *x, s
     _cleanup_(freep) float *factors = NULL;
     int r = 0;
 
-    if (calibrated->model->options->recipe.smooth) {
+    if (calibrated->model->recipe->smooth) {
         factors = malloc(k * sizeof(*factors));
         r = factors ? calibrated_smoothing(calibrated, profile->layer, op, x, rows, k, w, false, factors, err)
                     : out_of_memory(profile, err);
     }
     return r ? r
              : profile_input(profile, operator_of(profile, op), x, rows,
-                             calibrated_linear_of(profile->layer, op->w[0])->rotation_block, factors, err);
+                             import_linear_of(profile->layer, op->w[0])->rotation_block, factors, err);
 }
 
 static int profile_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
@@ -284,16 +289,17 @@ static int profile_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t
     float *w[OP_WEIGHTS_MAX] = { 0 };
     int r;
 
-    if (import_is_cancelled(model))
-        return calibrated_cancelled(profile->calibrated, err);
+    r = import_monitor_check(model->monitor, err);
+    if (r)
+        return r;
     r = calibrated_read(profile->calibrated, profile->layer, op, w, err);
     if (!r)
         r = profile_weights(profile, op, x, rows, k, w, err);
     for (size_t i = 0; i < op->n && !r; i++)
-        r = plain_linear(profile, calibrated_linear_of(profile->layer, op->w[i]), w[i], &linears[op->w[i]], err);
+        r = plain_linear(profile, import_linear_of(profile->layer, op->w[i]), w[i], &linears[op->w[i]], err);
     for (size_t i = 0; i < op->n; i++)
         free(w[i]);
-    import_report_part(model, (double)++profile->n_done / (double)model->n_operators);
+    import_monitor_part(model->monitor, (double)++profile->n_done / (double)model->n_operators);
     return r;
 }
 
@@ -328,11 +334,11 @@ static int least_first(const void *a, const void *b) {
                                                 : 1;
 }
 
-/* The least important operators lose their shadow, and get the scale that clips best. */
+/* Takes the shadow from the least important operators, which get the scale that clips best. */
 static int prune(const Profile *profile, ErrText *err) {
     const ImportModel *model = profile->calibrated->model;
     _cleanup_(freep) Ranked *ranked = malloc(model->n_operators * sizeof(*ranked));
-    size_t n_pruned = (size_t)floor(model->options->recipe.prune_percent / 100 * (double)model->n_operators);
+    size_t n_pruned = (size_t)floor(model->recipe->prune_percent / 100 * (double)model->n_operators);
 
     if (!ranked)
         return out_of_memory(profile, err);
@@ -367,10 +373,10 @@ static int profile_init(Profile *profile, ErrText *err) {
 }
 
 /**
- * calibrated_profile() - scales, importance, shadows and hot channels of all operators
+ * calibrated_profile() - find scales, importance, shadows and hot channels of all operators
  *
- * Importance is the largest |x| in units of the scale that the operator has with a shadow (llm.npu 3.3). With smoothing
- * the inputs are those that it leaves when its alphas are judged at the average width.
+ * Importance is the largest |x| in units of the scale that the operator has with a shadow (llm.npu 3.3). Smoothed
+ * inputs are profiled with alphas that are judged at the average width.
  *
  * Time: one reading of the source and one forward pass of the calibration rows. Return: 0, IMPORT_E_CORRUPT,
  * IMPORT_E_CANCELLED, IMPORT_E_CHANGED, -errno.

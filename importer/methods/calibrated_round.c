@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "importer/methods/calibrated_round.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/methods/calibrated.h"
+#include "importer/import_rows.h"
+#include "quant/format/recipe_spec.h"
 #include "quant/rotate.h"
 #include "quant/rounding/compensate.h"
 #include "quant/rounding/descent.h"
@@ -13,10 +16,11 @@
 #include "quant/rounding/round.h"
 #include "quant/rounding/scale_search.h"
 
-/* Of the mean diagonal, as in OPTQ. */
+/* Share of the mean diagonal, as in OPTQ. */
 #define DAMPING 0.01
 
-/* Rows that are rotated at a time: a bound on the copy. Fixed, because the last bits of the sums depend on it. */
+/* Rows that are rotated at a time, a bound on the copy. The number is fixed because the last bits of the sums depend on
+ * it. */
 #define ROTATED_ROWS 2048
 
 typedef struct RotateLoop {
@@ -46,9 +50,9 @@ static void add_energies(void *arg, size_t begin, size_t end, unsigned int worke
             loop->energies[i] += loop->x[r * loop->k + i] * loop->x[r * loop->k + i];
 }
 
-/* What is taken from the correlations of the inputs (hessian_shrink()): the more, the fewer rows there are an input.
- * The form was found on rows of other texts, by the error that is left in the outputs of products of 576 to 8960 inputs
- * rounded to 4 bits after 4096 and 15360 rows of calibration; around it the error is flat. */
+/* How much the correlations of the inputs are shrunk (hessian_shrink()): the fewer rows there are an input, the more.
+ * The form was fitted on rows of other texts, to the output error of products of 576 to 8960 inputs at 4 bits after
+ * 4096 and 15360 calibration rows. The error is flat around it. */
 static float shrinkage(size_t rows, size_t k) {
     return sqrtf((float)k / (float)(k + rows));
 }
@@ -67,7 +71,7 @@ static void add_moments(float *h, const float *x, size_t rows, size_t k, uint32_
 }
 
 static int moments_error(const ImportModel *model, size_t k, ErrText *err) {
-    QuantRecipe other = model->options->recipe;
+    QuantRecipe other = *model->recipe;
     char spec[RECIPE_SPEC_MAX];
 
     other.compensate = other.descend = false;
@@ -80,10 +84,10 @@ static int moments_error(const ImportModel *model, size_t k, ErrText *err) {
 }
 
 /**
- * calibrated_factor() - second moments of a product's inputs, factored
+ * calibrated_factor() - compute and factor the second moments of a product's inputs
  *
- * The inputs are those that the layers before, already quantized, give to this one: so later layers make up for what
- * earlier ones lost. Peak memory: two matrices f32[k][k], or one and ROTATED_ROWS rows.
+ * The inputs come from the layers before, which are quantized already: thus later layers make up for the errors of
+ * earlier ones. Peak memory: two matrices f32[k][k], or one and ROTATED_ROWS rows.
  */
 int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float *x, size_t rows, size_t k,
                       uint32_t rotation_block, ErrText *err) {
@@ -137,9 +141,9 @@ static void round_rows(void *arg, size_t begin, size_t end, unsigned int worker)
     }
 }
 
-/* Integers that suit the calibration rows better than rounding each weight to its nearest level. */
+/* Fits the integers to the calibration rows, for less output error than rounding each weight to its nearest level. */
 static int fit_to_rows(Calibrated *calibrated, const CalibratedRounding *rounding) {
-    const QuantRecipe *recipe = &calibrated->model->options->recipe;
+    const QuantRecipe *recipe = calibrated->model->recipe;
     CompensateCall call = {
         .factor = rounding->factor,
         .n = rounding->linear->n,
@@ -158,16 +162,15 @@ static int fit_to_rows(Calibrated *calibrated, const CalibratedRounding *roundin
 }
 
 /**
- * calibrated_round() - integers and scales of one linear
+ * calibrated_round() - compute integers and scales of one linear
  *
- * With a factor: error-compensated, coordinate descent, or both, as the recipe says, on the scales that plain rounding
- * would have; then the scales are corrected. All threads; bits do not depend on their number.
+ * With a factor, the weights are rounded with error compensation, coordinate descent or both, as the recipe says, on
+ * the scales of plain rounding. Then the scales are corrected. All threads; bits do not depend on their number.
  */
 int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding, ErrText *err) {
     const ImportModel *model = calibrated->model;
     const ImportLinear *linear = rounding->linear;
-    RoundLoop loop = { &model->options->recipe, rounding,
-                       .scales_only = rounding->factor && model->options->recipe.compensate };
+    RoundLoop loop = { model->recipe, rounding, .scales_only = rounding->factor && model->recipe->compensate };
     int r;
 
     worker_pool_run(model->pool, round_rows, &loop, linear->n, 4);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* EdgeFlow's smoothing inside the calibrated method: factors for the input of one operator, folded into what makes that
- * input (quant/smoothing.h has the table). */
+#include "importer/methods/calibrated_smooth.h"
+
+/* EdgeFlow's smoothing inside the calibrated method. The input of an operator gets factors, which are folded into the
+ * operator before it (quant/smoothing.h has the table). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/methods/calibrated.h"
+#include "importer/methods/calibrated_round.h"
+#include "quant/format/grid.h"
 #include "quant/bit_allocation.h"
 #include "quant/relative_error.h"
 #include "quant/smoothing.h"
@@ -21,8 +24,8 @@ static int failed(const Calibrated *calibrated, const ImportLinear *linear, int 
     return err_set(err, r, "%s: tensor '%s' cannot be smoothed: %s", path, linear->source->name, strerror(-r));
 }
 
-/* The operator whose output is the input of op and can be divided by factors; NULL: none can, for what is between is
- * not linear. */
+/* Finds the operator that makes the input of op and can be divided by factors. NULL: a non-linear operator lies
+ * between. */
 static const ArchOp *maker_of(const Arch *arch, const ArchOp *op) {
     const ArchOp *maker = op;
 
@@ -37,11 +40,11 @@ static const ArchOp *maker_of(const Arch *arch, const ArchOp *op) {
 }
 
 /**
- * calibrated_smoothing() - factors for the input of the linears of an operator
+ * calibrated_smoothing() - find factors for the input of the linears of an operator
  * @x:       f32[rows][k], the input on the calibration rows
  * @w:       weights of op->w[i], f32[n_i][k]
- * @by_bits: judge alpha at the widths that the linears have; else at Algorithm 1's for the average
- * @factors: out, f32[k]; all 1 where nothing before the operator can take them
+ * @by_bits: judge alpha at the widths that the linears have; otherwise at those that Algorithm 1 gives for the average
+ * @factors: out, f32[k]; all 1 if no operator before can take them
  */
 int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, const float *x,
                          size_t rows, size_t k, float *const *w, bool by_bits, float *factors, ErrText *err) {
@@ -57,10 +60,10 @@ int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const
         .linears = linears,
         .n_linears = op->n,
         .average_bits = model->bits,
-        .grid = model->options->recipe.grid,
-        .search_scales = model->options->recipe.search_scales,
+        .grid = model->recipe->grid,
+        .search_scales = model->recipe->search_scales,
     };
-    const ImportLinear *first = calibrated_linear_of(layer, op->w[0]);
+    const ImportLinear *first = import_linear_of(layer, op->w[0]);
     double alpha;
     int r;
 
@@ -75,7 +78,7 @@ int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const
     if (op->w[0] == ROLE_ATTN_OUTPUT)
         smoothing_share_heads(maxima, hparams->n_heads, hparams->n_kv_heads, hparams->head_size);
     for (size_t i = 0; i < op->n; i++) {
-        const ImportLinear *linear = calibrated_linear_of(layer, op->w[i]);
+        const ImportLinear *linear = import_linear_of(layer, op->w[i]);
 
         linears[i] = (SmoothingLinear){ w[i], linear->n, by_bits ? linear->bits : NULL };
     }
@@ -102,7 +105,7 @@ static void divide_norm(TensorRole role, size_t k, const float *factors, float *
 static int divide_values(Calibrated *calibrated, const ImportLayer *layer, const float *factors, float *const *vectors,
                          ErrText *err) {
     const Hparams *hparams = &calibrated->model->hparams;
-    const ImportLinear *values = calibrated_linear_of(layer, ROLE_ATTN_V);
+    const ImportLinear *values = import_linear_of(layer, ROLE_ATTN_V);
     _cleanup_(freep) float *value_factors = malloc(values->n * sizeof(*value_factors));
 
     if (!value_factors)
@@ -113,10 +116,10 @@ static int divide_values(Calibrated *calibrated, const ImportLayer *layer, const
 }
 
 /**
- * calibrated_fold() - take the factors out of what makes the input of an operator
+ * calibrated_fold() - divide the operator that makes an input by the factors of that input
  *
- * The makers' weights are integers already: their scales are divided, which is the same. x is divided too, so that the
- * walk goes on with the model as it is now. Folding twice into one norm cannot happen: every norm feeds one operator.
+ * The weights of that operator are integers already: dividing their scales has the same effect. x is divided too, so
+ * that the walk goes on with the changed model. No norm is folded into twice, because every norm feeds one operator.
  */
 int calibrated_fold(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float *x, size_t rows, size_t k,
                     const float *factors, float *const *vectors, ErrText *err) {
@@ -128,7 +131,7 @@ int calibrated_fold(Calibrated *calibrated, const ImportLayer *layer, const Arch
     if (maker->kind == OP_NORM)
         divide_norm(maker->w[0], k, factors, vectors);
     else if (maker->kind == OP_GATED)
-        divide_outputs(calibrated_linear_of(layer, ROLE_FFN_UP), factors, vectors);
+        divide_outputs(import_linear_of(layer, ROLE_FFN_UP), factors, vectors);
     else
         r = divide_values(calibrated, layer, factors, vectors, err);
     if (!r)
@@ -142,10 +145,10 @@ typedef struct SmoothedPeaks {
     Calibrated *calibrated;
     const ImportLayer *layer;
     float **vectors;
-    double *peaks; /* of the next linear's channels */
+    double *peaks; /* peaks of the next linear's channels */
 } SmoothedPeaks;
 
-/* Peaks of the smoothed weights; the walk itself goes on with plain 8 bits. */
+/* Measures the peaks of the smoothed weights; the walk itself goes on with plain 8 bits. */
 static int measure_linear(SmoothedPeaks *peaks, const ImportLinear *linear, float *w, const float *factors,
                           BackendLinear **linearp, ErrText *err) {
     Calibrated *calibrated = peaks->calibrated;
@@ -177,37 +180,26 @@ static int measure_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t
     Calibrated *calibrated = peaks->calibrated;
     _cleanup_(freep) float *factors = malloc(k * sizeof(*factors));
     float *w[OP_WEIGHTS_MAX] = { 0 };
-    int r = 0;
+    int r = import_monitor_check(calibrated->model->monitor, err);
 
-    if (import_is_cancelled(calibrated->model))
-        return calibrated_cancelled(calibrated, err);
-    if (!factors)
-        r = failed(calibrated, calibrated_linear_of(peaks->layer, op->w[0]), -ENOMEM, err);
+    if (!r && !factors)
+        r = failed(calibrated, import_linear_of(peaks->layer, op->w[0]), -ENOMEM, err);
     if (!r)
         r = calibrated_read(calibrated, peaks->layer, op, w, err);
     if (!r)
         r = calibrated_smoothing(calibrated, peaks->layer, op, x, rows, k, w, false, factors, err);
     for (size_t i = 0; i < op->n && !r; i++)
-        r = measure_linear(peaks, calibrated_linear_of(peaks->layer, op->w[i]), w[i], factors, &linears[op->w[i]], err);
+        r = measure_linear(peaks, import_linear_of(peaks->layer, op->w[i]), w[i], factors, &linears[op->w[i]], err);
     for (size_t i = 0; i < op->n; i++)
         free(w[i]);
     return r;
 }
 
-static size_t n_channels(const ImportModel *model) {
-    size_t n = 0;
-
-    for (size_t i = 1; i <= model->hparams.n_layers; i++)
-        for (size_t j = 0; j < model->layers[i].n_linears; j++)
-            n += model->layers[i].linears[j].n;
-    return n;
-}
-
-/* Linears come in the order of the operators that read them, which is that of the file. */
+/* Measures linears in the order of the operators that read them, which is the order of the file. */
 static int measure_peaks(Calibrated *calibrated, ErrText *err) {
     const ImportModel *model = calibrated->model;
     uint32_t n_layers = model->hparams.n_layers;
-    _cleanup_(freep) double *values = malloc(n_channels(model) * sizeof(*values));
+    _cleanup_(freep) double *values = malloc(import_n_channels(model) * sizeof(*values));
     _cleanup_(layer_walk_freep) LayerWalk *walk = NULL;
     SmoothedPeaks peaks = { .calibrated = calibrated, .peaks = values };
     int r = 0;
@@ -226,7 +218,7 @@ static int measure_peaks(Calibrated *calibrated, ErrText *err) {
             r = layer_walk_layer(walk, i, linears, vectors, measure_op, &peaks, err);
         calibrated_linears_free(calibrated, linears);
         calibrated_vectors_free(vectors);
-        import_report_part(model, (double)(i + 1) / (double)n_layers);
+        import_monitor_part(model->monitor, (double)(i + 1) / (double)n_layers);
     }
     if (!r)
         calibrated->peaks = steal(&values);
@@ -234,10 +226,10 @@ static int measure_peaks(Calibrated *calibrated, ErrText *err) {
 }
 
 /**
- * calibrated_allocate_smoothed() - Algorithm 1 in every tensor, on the weights that smoothing will make of it
+ * calibrated_allocate_smoothed() - run Algorithm 1 in every tensor, on its smoothed weights
  *
- * Alphas are judged here on the inputs of the model at 8 bits, and later, when the layers are made, on those of the
- * quantized one: the widths stay.
+ * The widths come from alphas that are judged on the inputs of the model at 8 bits. The layers are later made with
+ * alphas judged on the quantized model, without a change of the widths.
  */
 int calibrated_allocate_smoothed(Calibrated *calibrated, ErrText *err) {
     const ImportModel *model = calibrated->model;
@@ -250,7 +242,7 @@ int calibrated_allocate_smoothed(Calibrated *calibrated, ErrText *err) {
             const ArchOp *op = &model->hparams.arch->ops[j];
 
             for (size_t o = 0; op->kind == OP_LINEAR && o < op->n && !r; o++) {
-                const ImportLinear *linear = calibrated_linear_of(&model->layers[i], op->w[o]);
+                const ImportLinear *linear = import_linear_of(&model->layers[i], op->w[o]);
 
                 r = bit_allocation_tensor(peaks, linear->n, model->bits, linear->bits);
                 if (r)

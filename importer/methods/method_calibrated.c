@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rounding with calibration: the model runs on rows of the calibration text while its weights become integers, operator
- * by operator, so that every matrix is fitted to the inputs that the quantized layers before it give. */
+ * by operator. Every matrix is thus fitted to the inputs that the quantized layers before it give. */
 #include "base/system/cpu.h"
-#include "importer/methods/calibrated.h"
+#include "importer/import_rows.h"
+#include "importer/methods/calibrated_profile.h"
+#include "importer/methods/calibrated_round.h"
+#include "importer/methods/calibrated_smooth.h"
+#include "importer/methods/import_method.h"
+#include "importer/sensitivity/sensitivity.h"
+#include "importer/sensitivity/sensitivity_allocate.h"
 #include "quant/rounding/blas.h"
 #include "quant/smoothing.h"
 
@@ -10,167 +16,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-int calibrated_cancelled(const Calibrated *calibrated, ErrText *err) {
-    return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", calibrated->model->source_path);
-}
-
-/* --- parts -------------------------------------------------------------------------------------------------------- */
-
-static int linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
-                      const float *scales, float *const *vectors, const LinearActivations *activations, ErrText *err) {
-    TensorRole bias = tensor_role_bias(linear->role);
-    LinearSource source = {
-        .name = linear->source->name,
-        .n = linear->n,
-        .k = linear->k,
-        .type = GGML_I8,
-        .data = q,
-        .scales = scales,
-        .rotation_block = linear->rotation_block,
-        .bias = bias == ROLE_NONE ? NULL : vectors[bias],
-        .activations = *activations,
-    };
-    int r = calibrated->backend->ops->linear_new(calibrated->backend, linearp, &source, err);
-
-    return r > 0 ? IMPORT_E_CORRUPT : r;
-}
-
-int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
-                          const float *scales, float *const *vectors, ErrText *err) {
-    return linear_new(calibrated, linearp, linear, q, scales, vectors, &(LinearActivations){ 0 }, err);
-}
-
-/* Here all channels are hot: what is in memory and what is read later gives the same bits. */
-int calibrated_linear_final(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
-                            float *const *vectors, ErrText *err) {
-    const ImportOperator *owner = linear->operator;
-    _cleanup_(freep) int8_t *columns = NULL;
-    _cleanup_(freep) uint32_t *hot = NULL;
-    LinearActivations activations = { 0 };
-    int r;
-
-    if (owner) {
-        activations.scale = owner->scale;
-        activations.shadow = owner->shadow;
-    }
-    if (activations.shadow) {
-        hot = malloc(linear->k * sizeof(*hot));
-        if (!hot)
-            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
-                           linear->source->name);
-        for (size_t c = 0; c < linear->k; c++)
-            hot[c] = (uint32_t)c;
-        r = import_linear_columns(calibrated->model, linear, &columns, err);
-        if (r)
-            return r;
-        activations.hot = hot;
-        activations.n_hot = linear->k;
-        activations.columns = columns;
-    }
-    return linear_new(calibrated, linearp, linear, linear->q, linear->scales, vectors, &activations, err);
-}
-
-void calibrated_linears_free(Calibrated *calibrated, BackendLinear **linears) {
-    for (size_t role = 0; role < _ROLE_N; role++)
-        linears[role] = calibrated->backend->ops->linear_free(linears[role]);
-}
-
-void calibrated_vectors_free(float **vectors) {
-    for (size_t role = 0; role < _ROLE_N; role++) {
-        free(vectors[role]);
-        vectors[role] = NULL;
-    }
-}
-
-int calibrated_vectors_read(Calibrated *calibrated, const ImportLayer *layer, float **vectors, ErrText *err) {
-    for (size_t i = 0; i < layer->n_vectors; i++) {
-        ImportVector vector = layer->vectors[i];
-        int r;
-
-        vector.values = vectors[vector.role] = malloc(vector.n * sizeof(*vector.values));
-        if (!vector.values)
-            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
-                           vector.source->name);
-        r = import_read_vector(calibrated->model, &vector, err);
-        if (r)
-            return r;
-    }
-    return 0;
-}
-
-const ImportLinear *calibrated_linear_of(const ImportLayer *layer, TensorRole role) {
-    for (size_t i = 0; i < layer->n_linears; i++)
-        if (layer->linears[i].role == role)
-            return &layer->linears[i];
-    return NULL;
-}
-
-int calibrated_read(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float **w, ErrText *err) {
-    for (size_t i = 0; i < op->n; i++) {
-        const ImportLinear *linear = calibrated_linear_of(layer, op->w[i]);
-        int r;
-
-        w[i] = malloc(linear->n * linear->k * sizeof(**w));
-        if (!w[i])
-            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
-                           linear->source->name);
-        r = import_read_linear(calibrated->model, linear, w[i], err);
-        if (r)
-            return r;
-    }
-    return 0;
-}
-
-int calibrated_walk_new(Calibrated *calibrated, LayerWalk **walkp, size_t n_windows, ErrText *err) {
-    int r = layer_walk_new(walkp, &calibrated->model->hparams, calibrated->backend, &calibrated->accounts,
-                           calibrated->outside, n_windows, CALIBRATION_WINDOW_TOKENS, err);
-
-    if (r)
-        return r < 0 ? r : -ENOMEM;
-    layer_walk_embed(*walkp, calibrated->embedding, calibrated->tokens);
-    return 0;
-}
-
 /* --- begin and end ------------------------------------------------------------------------------------------------ */
 
-typedef struct PlainRows {
-    const QuantRecipe *recipe;
-    const ImportLinear *linear;
-    int8_t *q;
-    float *scales;
-} PlainRows;
-
-static bool round_row(void *arg, size_t row, float *w, unsigned int worker) {
-    const PlainRows *rows = arg;
-    size_t k = rows->linear->k;
-
-    return import_round_row(rows->recipe, w, k, (int)rows->recipe->embedding_bits, rows->q + row * k,
-                            &rows->scales[row]);
-}
-
-/* Embedding or head on the device, with the integers that the core writes into the package. */
+/* Puts embedding or head on the device, with the integers that the core writes into the package. */
 static int outside_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
                               ErrText *err) {
     const ImportModel *model = calibrated->model;
     _cleanup_(freep) int8_t *q = malloc(linear->n * linear->k);
     _cleanup_(freep) float *scales = malloc(linear->n * sizeof(*scales));
-    PlainRows rows = { &model->options->recipe, linear, q, scales };
     int r;
 
     if (!q || !scales)
         return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
-    r = import_each_row(model, linear, 0, linear->n, round_row, &rows, err);
+    r = import_round_rows(model, linear, 0, linear->n, q, scales, err);
     return r ? r : calibrated_linear_new(calibrated, linearp, linear, q, scales, calibrated->outside, err);
 }
 
 static int load_outside(Calibrated *calibrated, ErrText *err) {
     const ImportLayer *outside = &calibrated->model->layers[0];
-    const ImportLinear *head = calibrated_linear_of(outside, ROLE_OUTPUT);
+    const ImportLinear *head = import_linear_of(outside, ROLE_OUTPUT);
     int r;
 
     r = calibrated_vectors_read(calibrated, outside, calibrated->outside, err);
     if (!r)
-        r = outside_linear_new(calibrated, &calibrated->embedding, calibrated_linear_of(outside, ROLE_TOKEN_EMBD), err);
+        r = outside_linear_new(calibrated, &calibrated->embedding, import_linear_of(outside, ROLE_TOKEN_EMBD), err);
     if (!r && head)
         r = outside_linear_new(calibrated, &calibrated->head, head, err);
     else if (!r)
@@ -227,7 +96,7 @@ static int calibrated_begin(void **statep, const ImportModel *model, ErrText *er
         return err_set(err, -ENOMEM, "%s: out of memory", model->source_path);
     calibrated->model = model;
     account_table_init(&calibrated->accounts);
-    r = needs_blas(&model->options->recipe) ? blas_load(err) : 0;
+    r = needs_blas(model->recipe) ? blas_load(err) : 0;
     if (!r)
         r = import_method_plain.begin(&calibrated->plain, model, err);
     if (!r)
@@ -250,9 +119,9 @@ static int calibrated_allocate(void *state, const ImportModel *model, ErrText *e
     Calibrated *calibrated = state;
     int r;
 
-    if (model->options->recipe.allocation == QUANT_ALLOCATION_TENSOR && model->options->recipe.smooth)
+    if (model->recipe->allocation == QUANT_ALLOCATION_TENSOR && model->recipe->smooth)
         return calibrated_allocate_smoothed(calibrated, err);
-    if (model->options->recipe.allocation != QUANT_ALLOCATION_MODEL)
+    if (model->recipe->allocation != QUANT_ALLOCATION_MODEL)
         return import_method_plain.allocate(calibrated->plain, model, err);
     if (!calibrated->sensitivity) {
         r = sensitivity_measure(&calibrated->sensitivity, calibrated, err);
@@ -269,7 +138,7 @@ static int calibrated_make_profile(void *state, const ImportModel *model, ErrTex
 typedef struct LayerWork {
     Calibrated *calibrated;
     const ImportLayer *layer;
-    float **vectors; /* by role; the core's */
+    float **vectors; /* [_ROLE_N], the core's */
     size_t n_done;   /* linears */
 } LayerWork;
 
@@ -281,11 +150,11 @@ static int quantize_linear(LayerWork *work, const ImportLinear *linear, const fl
     r = calibrated_round(work->calibrated, &rounding, err);
     if (!r)
         r = calibrated_linear_final(work->calibrated, linearp, linear, work->vectors, err);
-    import_report_part(work->calibrated->model, (double)++work->n_done / (double)work->layer->n_linears);
+    import_monitor_part(work->calibrated->model->monitor, (double)++work->n_done / (double)work->layer->n_linears);
     return r;
 }
 
-/* Factors for the input, into the weights and out of what made it. */
+/* Smooths the input: multiplies the weights by the factors and folds the factors into the operator before. */
 static int smooth_op(LayerWork *work, const ArchOp *op, float *x, size_t rows, size_t k, float *const *w,
                      ErrText *err) {
     Calibrated *calibrated = work->calibrated;
@@ -298,37 +167,38 @@ static int smooth_op(LayerWork *work, const ArchOp *op, float *x, size_t rows, s
     if (!r)
         r = calibrated_fold(calibrated, work->layer, op, x, rows, k, factors, work->vectors, err);
     for (size_t i = 0; i < op->n && !r; i++)
-        smoothing_multiply_columns(w[i], calibrated_linear_of(work->layer, op->w[i])->n, k, factors);
+        smoothing_multiply_columns(w[i], import_linear_of(work->layer, op->w[i])->n, k, factors);
     return r;
 }
 
 static int quantize_weights(LayerWork *work, const ArchOp *op, float *x, size_t rows, size_t k, float *const *w,
                             BackendLinear **linears, ErrText *err) {
     Calibrated *calibrated = work->calibrated;
-    const QuantRecipe *recipe = &calibrated->model->options->recipe;
+    const QuantRecipe *recipe = calibrated->model->recipe;
     _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
     int r = 0;
 
     if (recipe->smooth)
         r = smooth_op(work, op, x, rows, k, w, err);
     if (!r && quant_recipe_needs_moments(recipe))
-        r = calibrated_factor(calibrated, &factor, x, rows, k,
-                              calibrated_linear_of(work->layer, op->w[0])->rotation_block, err);
+        r = calibrated_factor(calibrated, &factor, x, rows, k, import_linear_of(work->layer, op->w[0])->rotation_block,
+                              err);
     for (size_t i = 0; i < op->n && !r; i++)
-        r = quantize_linear(work, calibrated_linear_of(work->layer, op->w[i]), w[i],
+        r = quantize_linear(work, import_linear_of(work->layer, op->w[i]), w[i],
                             quant_recipe_needs_moments(recipe) ? &factor : NULL, &linears[op->w[i]], err);
     return r;
 }
 
-/* The linears that share an input: they are made when it is there. */
+/* Quantizes the linears that share an input, as soon as the input is there. */
 static int quantize_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                        ErrText *err) {
     LayerWork *work = arg;
     float *w[OP_WEIGHTS_MAX] = { 0 };
     int r;
 
-    if (import_is_cancelled(work->calibrated->model))
-        return calibrated_cancelled(work->calibrated, err);
+    r = import_monitor_check(work->calibrated->model->monitor, err);
+    if (r)
+        return r;
     r = calibrated_read(work->calibrated, work->layer, op, w, err);
     if (!r)
         r = quantize_weights(work, op, x, rows, k, w, linears, err);
@@ -337,21 +207,16 @@ static int quantize_op(void *arg, const ArchOp *op, float *x, size_t rows, size_
     return r;
 }
 
-/* The layer's linears were made before. */
+/* Loads the linears of a layer that was made before. */
 static int load_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                    ErrText *err) {
     LayerWork *work = arg;
+    int r = import_monitor_check(work->calibrated->model->monitor, err);
 
-    if (import_is_cancelled(work->calibrated->model))
-        return calibrated_cancelled(work->calibrated, err);
-    for (size_t i = 0; i < op->n; i++) {
-        const ImportLinear *linear = calibrated_linear_of(work->layer, op->w[i]);
-        int r = calibrated_linear_final(work->calibrated, &linears[op->w[i]], linear, work->vectors, err);
-
-        if (r)
-            return r;
-    }
-    return 0;
+    for (size_t i = 0; i < op->n && !r; i++)
+        r = calibrated_linear_final(work->calibrated, &linears[op->w[i]], import_linear_of(work->layer, op->w[i]),
+                                    work->vectors, err);
+    return r;
 }
 
 static int ensure_walk(Calibrated *calibrated, ErrText *err) {
@@ -376,8 +241,9 @@ static int walk_layer(Calibrated *calibrated, const ImportLayer *layer, LayerWal
     return r;
 }
 
-/* What is folded into a layer after its rows passed changes their last bits; a resumed import sees the layer as it was
- * written. So the rows pass it again when it is whole, and the stream is the same in both cases. */
+/* Walks a smoothed layer twice. Factors are folded into a layer after its rows passed, which changes the last bits of
+ * the stream; a resumed import sees the layer only as it was written. The second pass, through the whole layer, gives
+ * the same stream in both cases. */
 static int quantize_smoothed(Calibrated *calibrated, const ImportLayer *layer, ErrText *err) {
     size_t len_bytes =
         calibrated->n_windows * CALIBRATION_WINDOW_TOKENS * calibrated->model->hparams.n_embd * sizeof(float);
@@ -396,7 +262,7 @@ static int quantize_smoothed(Calibrated *calibrated, const ImportLayer *layer, E
 }
 
 static int calibrated_quantize(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err) {
-    if (layer->layer >= 0 && model->options->recipe.smooth)
+    if (layer->layer >= 0 && model->recipe->smooth)
         return quantize_smoothed(state, layer, err);
     return walk_layer(state, layer, quantize_op, err);
 }

@@ -1,29 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rounding without calibration: rows are read, rotated and rounded one by one, on all threads. Widths are alike, or
+/* Rounding without calibration: rows are read, rotated and rounded one by one, on all threads. All widths are equal, or
  * EdgeFlow's Algorithm 1 chooses them in every tensor by statistics of its channels. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/import_private.h"
+#include "importer/import_rows.h"
+#include "importer/methods/import_method.h"
 #include "quant/bit_allocation.h"
-#include "quant/format/grid.h"
 #include "quant/relative_error.h"
-#include "quant/rounding/round.h"
-#include "quant/rounding/scale_search.h"
-
-bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int bits, int8_t *q, float *scalep) {
-    if (bits == GRID_BITS_MAX) /* there the largest weight's scale is as good as a searched one */
-        return round_channel_int8(w, k, q, scalep);
-    if (!(recipe->search_scales ? scale_search : scale_of_largest)(w, k, recipe->grid, bits, scalep))
-        return false;
-    round_channel(w, k, recipe->grid, bits, *scalep, q);
-    return true;
-}
 
 typedef struct PlainState {
-    double *peaks; /* of all channels of the layers, in their order, once they are measured; or NULL */
+    double *peaks; /* peaks of all channels of the layers, in order; NULL until they are measured */
 } PlainState;
 
 static int plain_begin(void **statep, const ImportModel *model, ErrText *err) {
@@ -56,26 +45,16 @@ static bool measure_row(void *arg, size_t row, float *w, unsigned int worker) {
     return relative_error_peak(w, measure->k, &measure->peaks[row]);
 }
 
-static size_t count_channels(const ImportModel *model, size_t *n_linearsp) {
-    size_t n = 0;
-
-    *n_linearsp = 0;
-    for (size_t i = 1; i <= model->hparams.n_layers; i++) {
-        *n_linearsp += model->layers[i].n_linears;
-        for (size_t j = 0; j < model->layers[i].n_linears; j++)
-            n += model->layers[i].linears[j].n;
-    }
-    return n;
-}
-
-/* One reading of the source: what Algorithm 1 needs to know of a channel does not depend on the average it is given. */
+/* Measures all channels in one reading of the source: Algorithm 1's statistics do not depend on the average width. */
 static int plain_measure(PlainState *state, const ImportModel *model, ErrText *err) {
-    size_t n_linears, n_measured = 0, n = count_channels(model, &n_linears);
+    size_t n_linears = 0, n_measured = 0, n = import_n_channels(model);
     _cleanup_(freep) double *peaks = malloc(n * sizeof(*peaks));
     double *at = peaks;
 
     if (!peaks)
         return err_set(err, -ENOMEM, "%s: out of memory for %zu channels", model->source_path, n);
+    for (size_t i = 1; i <= model->hparams.n_layers; i++)
+        n_linears += model->layers[i].n_linears;
     for (size_t i = 1; i <= model->hparams.n_layers; i++)
         for (size_t j = 0; j < model->layers[i].n_linears; j++) {
             const ImportLinear *linear = &model->layers[i].linears[j];
@@ -84,19 +63,19 @@ static int plain_measure(PlainState *state, const ImportModel *model, ErrText *e
             if (r)
                 return r;
             at += linear->n;
-            import_report_part(model, (double)++n_measured / (double)n_linears);
+            import_monitor_part(model->monitor, (double)++n_measured / (double)n_linears);
         }
     state->peaks = steal(&peaks);
     return 0;
 }
 
 static int plain_allocate(void *arg, const ImportModel *model, ErrText *err) {
-    bool by_tensor = model->options->recipe.allocation == QUANT_ALLOCATION_TENSOR;
+    bool by_tensor = model->recipe->allocation == QUANT_ALLOCATION_TENSOR;
     PlainState *state = arg;
     const double *peaks;
     int r = 0;
 
-    assert(model->options->recipe.allocation != QUANT_ALLOCATION_MODEL); /* it needs calibration */
+    assert(model->recipe->allocation != QUANT_ALLOCATION_MODEL); /* this allocation needs calibration */
     if (by_tensor && !state->peaks)
         r = plain_measure(state, model, err);
     peaks = state->peaks;
@@ -119,27 +98,14 @@ static int plain_allocate(void *arg, const ImportModel *model, ErrText *err) {
 
 /* --- integers ----------------------------------------------------------------------------------------------------- */
 
-typedef struct RoundLinear {
-    const QuantRecipe *recipe;
-    const ImportLinear *linear;
-} RoundLinear;
-
-static bool round_row(void *arg, size_t row, float *w, unsigned int worker) {
-    const RoundLinear *round = arg;
-    const ImportLinear *linear = round->linear;
-
-    return import_round_row(round->recipe, w, linear->k, linear->bits[row], linear->q + row * linear->k,
-                            &linear->scales[row]);
-}
-
 static int plain_quantize(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err) {
     for (size_t i = 0; layer->layer >= 0 && i < layer->n_linears; i++) {
-        RoundLinear round = { &model->options->recipe, &layer->linears[i] };
-        int r = import_each_row(model, round.linear, 0, round.linear->n, round_row, &round, err);
+        const ImportLinear *linear = &layer->linears[i];
+        int r = import_round_rows(model, linear, 0, linear->n, linear->q, linear->scales, err);
 
         if (r)
             return r;
-        import_report_part(model, (double)(i + 1) / (double)layer->n_linears);
+        import_monitor_part(model->monitor, (double)(i + 1) / (double)layer->n_linears);
     }
     return 0;
 }

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "importer/import_rows.h"
 #include "importer/sensitivity/backward.h"
 #include "quant/rotate.h"
 
 enum {
     ANSWERS_AT_ONCE = 128, /* a vocabulary of 262144 makes 134 MB of them */
-    PANEL_ROWS = 4096,     /* of the head, in float */
+    PANEL_ROWS = 4096,     /* rows of the head that are in float at a time */
 };
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
@@ -49,11 +50,11 @@ typedef struct DirectionLoop {
     float *logits;
     const size_t *rows;
     size_t n_vocab;
-    float cap;     /* of the logits; 0: none */
+    float cap;     /* soft cap of the logits; 0: none */
     float *capped; /* f32[n_threads][n_vocab], with a cap */
 } DirectionLoop;
 
-/* Through the soft cap, whose slope at y = cap tanh(x / cap) is 1 - (y / cap)^2. */
+/* Multiplies by the slope of the soft cap: at y = cap tanh(x / cap) it is 1 - (y / cap)^2. */
 static void through_cap(float *direction, const float *capped, size_t n, float cap) {
     for (size_t i = 0; i < n; i++) {
         const float t = capped[i] / cap;
@@ -89,22 +90,22 @@ static bool keep_row(void *arg, size_t row, float *w, unsigned int worker) {
     return true;
 }
 
-/* Columns [first, first + n) of the directions, close together. */
+/* Copies columns [first, first + n) of the directions side by side. */
 static void keep_columns(float *to, const float *directions, size_t rows, size_t n_vocab, size_t first, size_t n) {
     for (size_t row = 0; row < rows; row++)
         memcpy(to + row * n, directions + row * n_vocab + first, n * sizeof(*to));
 }
 
-/* d f32[n][n_embd] = directions f32[n][n_vocab] times the head, a panel of it at a time. */
+/* Computes d f32[n][n_embd] = directions f32[n][n_vocab] times the head, one panel of the head at a time. */
 static int through_head(Calibrated *calibrated, const float *directions, size_t n, float *d, ErrText *err) {
     const ImportModel *model = calibrated->model;
     const ImportLayer *outside = &model->layers[0];
-    const ImportLinear *head = calibrated_linear_of(outside, ROLE_OUTPUT);
+    const ImportLinear *head = import_linear_of(outside, ROLE_OUTPUT);
     _cleanup_(freep) float *w = NULL, *columns = NULL;
     int r = 0;
 
     if (!head)
-        head = calibrated_linear_of(outside, ROLE_TOKEN_EMBD);
+        head = import_linear_of(outside, ROLE_TOKEN_EMBD);
     w = malloc(PANEL_ROWS * head->k * sizeof(*w));
     columns = malloc(n * PANEL_ROWS * sizeof(*columns));
     if (!w || !columns)
@@ -130,10 +131,10 @@ static void gather_rows(float *to, const float *from, const size_t *rows, size_t
 }
 
 /**
- * answer_gradient() - the gradient of a random direction of every answer, at the stream behind the last layer
+ * answer_gradient() - compute the gradient of a random direction of every answer, at the stream behind the last layer
  *
- * Signs of different answers are independent, so that the square of what comes out, summed over answers that a weight
- * has a part in, is on the average the sum of the squares. Memory: 128 answers, and 4096 rows of the head in float.
+ * The signs of different answers are independent. A weight has a part in many answers; the square of its summed
+ * gradient is on average the sum of the squares. Memory: 128 answers, and 4096 rows of the head in float.
  *
  * Return: 0, IMPORT_E_CORRUPT, IMPORT_E_CANCELLED, IMPORT_E_CHANGED, -errno.
  */

@@ -8,7 +8,7 @@
 
 #include "quant/rounding/blas.h"
 
-/* Rows of a piece of work: fixed, so that every product is called with the same shapes whatever the threads. */
+/* Rows of a piece of work: fixed, so that every product is called with the same shapes for any number of threads. */
 #define PIECE_ROWS 64
 
 typedef struct NormLoop {
@@ -187,11 +187,11 @@ void backward_linear(const float *dy, const float *w, size_t rows, size_t n, siz
 
 typedef struct AttentionLoop {
     const BackwardAttention *call;
-    size_t n_squares; /* of a thread: probabilities, their gradients, and with a soft cap its slopes */
+    size_t n_squares; /* scratch of a thread: probabilities, their gradients, and with a soft cap its slopes */
     float *scratch;   /* f32[n_threads][n_squares][window][window] */
 } AttentionLoop;
 
-/* Scores become capped ones, and slopes what a change of them is multiplied by. */
+/* Caps the scores, and stores the slopes of the cap. */
 static void cap_square(float *scores, float *slopes, size_t n, float cap) {
     for (size_t i = 0; i < n; i++) {
         const float t = tanhf(scores[i] / cap);
@@ -201,7 +201,7 @@ static void cap_square(float *scores, float *slopes, size_t n, float cap) {
     }
 }
 
-/* Row t of the scores becomes probabilities; positions that the query does not see get 0. */
+/* Turns row t of the scores into probabilities; positions that the query does not see get 0. */
 static void softmax_row(float *scores, size_t t, size_t window, size_t sees) {
     size_t first = sees && t + 1 > sees ? t + 1 - sees : 0;
     float largest = scores[first];
@@ -215,7 +215,7 @@ static void softmax_row(float *scores, size_t t, size_t window, size_t sees) {
         scores[i] = i < first || i > t ? 0 : scores[i] / (float)sum;
 }
 
-/* One head in one window. The gradients of k and v are added to: the heads of a group share them. */
+/* Computes one head in one window. Gradients are added to those of k and v, which the heads of a group share. */
 static void attention_head(const BackwardAttention *call, size_t row, size_t head, float *p, float *d_p,
                            float *slopes) {
     const size_t size = call->head_size, t_n = call->window, q_stride = call->n_heads * size,
@@ -257,7 +257,7 @@ static void attention_head(const BackwardAttention *call, size_t row, size_t hea
     blas_product(&inner);
 }
 
-/* A piece of work is a key-value head in a window, with its group of heads one after the other. */
+/* Computes pieces of work: a key-value head in a window, with its group of heads one after the other. */
 static void attention_groups(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
     const BackwardAttention *call = loop->call;
@@ -273,10 +273,10 @@ static void attention_groups(void *arg, size_t begin, size_t end, unsigned int w
 }
 
 /**
- * backward_attention() - gradients of queries, keys and values
+ * backward_attention() - compute the gradients of queries, keys and values
  *
- * The probabilities are computed again, a window by a window for every head. Scratch: two or
- * three such squares a thread.
+ * The probabilities are computed again for every head and window. Scratch of a thread: two or three matrices
+ * f32[window][window].
  * Return: 0 or -ENOMEM.
  */
 int backward_attention(const BackwardAttention *call, WorkerPool *pool) {

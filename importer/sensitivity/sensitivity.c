@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How many bits each part of a model deserves, measured on the model itself.
+#include "importer/sensitivity/sensitivity.h"
+
+/* Measures how many bits each part of a model deserves, on the model itself.
  *
- * An error in a product's output changes the model's answers: by how many nats of Kullback-Leibler divergence is, to
- * the second order, half a square with the Fisher matrix of the answers. A gradient of a random direction of that
- * matrix (answer_gradient.h), sent back through all layers, gives it for every channel of every product in one pass.
- * The errors are those of rounding to SENSITIVITY_BITS; of the inputs they meet what error compensation leaves, fitted
- * to other rows than it is judged on. */
+ * An error in a product's output changes the model's answers. The change in nats of Kullback-Leibler divergence is, to
+ * the second order, half a square with the Fisher matrix of the answers. One backward pass computes it for every
+ * channel of every product, from the gradient of a random direction of that matrix (answer_gradient.h). The errors are
+ * those of rounding to SENSITIVITY_BITS, after error compensation that was fitted to other rows than it is judged on.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "importer/methods/calibrated.h"
+#include "importer/import_rows.h"
+#include "importer/methods/calibrated_round.h"
 #include "importer/sensitivity/answer_gradient.h"
 #include "importer/sensitivity/backward.h"
 #include "quant/format/grid.h"
@@ -19,9 +22,10 @@
 #include "quant/rounding/blas.h"
 
 enum {
-    WINDOWS = 10,         /* of the calibration's: they set the peak memory of an import, and much of its time */
-    PROBE_WINDOWS = 2,    /* that the losses are measured on; the others are for the rounding to be fitted to */
-    PROBE_FIRST_ROW = 64, /* answers without context say little of how the model is used */
+    WINDOWS =
+        10, /* windows of the calibration text; their number sets the peak memory of an import, and much of its time */
+    PROBE_WINDOWS = 2,    /* windows that the losses are measured on; the rounding is fitted to the other ones */
+    PROBE_FIRST_ROW = 64, /* answers without context tell little about the use of the model */
     PROBE_ROW_STEP = 2,
     CHANNELS_AT_ONCE = 64, /* pieces of work: fixed, so that threads change no bit */
     PROBE_PIECE = 64,      /* rows, likewise */
@@ -41,21 +45,21 @@ Sensitivity *sensitivity_free(Sensitivity *sensitivity) {
 typedef struct MeasuredLayer {
     BackendLinear *linears[_ROLE_N]; /* 8 bits */
     float *vectors[_ROLE_N];
-    float *stream;          /* before the layer: f32[n_rows][n_embd] of the probe */
-    float *inputs[_ROLE_N]; /* by an operator's first linear: f32[n_rows][k], as rounding errors see them */
+    float *stream;          /* input of the layer: f32[n_rows][n_embd] of the probe */
+    float *inputs[_ROLE_N]; /* by an operator's first linear: f32[n_rows][k], as rounding errors meet them */
 } MeasuredLayer;
 
 typedef struct Measuring {
     Calibrated *calibrated;
     Sensitivity *sensitivity;
-    size_t n_rows;         /* of the probe: the first ones of the walk over all rows */
-    LayerWalk *walk;       /* first over all rows, then over the probe's */
+    size_t n_rows;         /* rows of the probe, the first ones of the walk over all rows */
+    LayerWalk *walk;       /* first over all rows, then over the probe's rows */
     MeasuredLayer *layers; /* [n_layers] */
     float *last;           /* the probe's stream behind the last layer */
     size_t *answers;       /* rows of the probe whose answers count */
     size_t n_answers;
     float *gradients[_SLOT_N]; /* f32[n_rows][width of the slot] */
-    uint32_t index;            /* of the layer at work */
+    uint32_t index;            /* layer at work */
 } Measuring;
 
 static void measuring_deinit(Measuring *measuring) {
@@ -75,12 +79,12 @@ static void measuring_deinit(Measuring *measuring) {
 }
 
 /**
- * sensitivity_spec_without() - the recipe of this import with an allocation that measures nothing
+ * sensitivity_spec_without() - name the recipe of this import with an allocation that measures nothing
  *
- * As `coordgenctl model import --recipe` takes it: for errors, which name it as the remedy.
+ * The text has the form that `coordgenctl model import --recipe` takes: errors give it as the remedy.
  */
 void sensitivity_spec_without(char spec[RECIPE_SPEC_MAX], const ImportModel *model) {
-    QuantRecipe other = model->options->recipe;
+    QuantRecipe other = *model->recipe;
 
     other.allocation = other.bits == floor(other.bits) ? QUANT_ALLOCATION_UNIFORM : QUANT_ALLOCATION_TENSOR;
     recipe_spec_format(spec, &other);
@@ -130,13 +134,13 @@ static void turn_inputs(void *arg, size_t begin, size_t end, unsigned int worker
     }
 }
 
-/* The probe's inputs of a product as its rounding errors meet them. Plain: the rotated inputs x. Compensated: the
- * error of a channel e = w - q is M^-T times the errors of the single roundings (hessian_factor()), which are
- * independent of each other; so they meet M^-1 x. */
+/* Keeps the probe's inputs of a product as its rounding errors meet them. Plain rounding: the rotated inputs x.
+ * Compensated rounding: the error of a channel e = w - q is M^-T times the errors of the single roundings
+ * (hessian_factor()). Those errors are independent of each other, and meet M^-1 x. */
 static int keep_inputs(Measuring *measuring, const float *x, size_t rows, size_t k, uint32_t rotation_block,
                        float **inputsp, ErrText *err) {
     Calibrated *calibrated = measuring->calibrated;
-    /* Rounding must not have been fitted to the rows that it is judged on, where there are others. */
+    /* The rounding must not be fitted to the rows that it is judged on, if there are others. */
     size_t held_back = measuring->n_rows < rows ? measuring->n_rows : 0;
     _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
     _cleanup_(freep) float *probe = copy_of(x, measuring->n_rows * k);
@@ -145,7 +149,7 @@ static int keep_inputs(Measuring *measuring, const float *x, size_t rows, size_t
 
     if (!probe)
         return out_of_memory(measuring, err);
-    if (calibrated->model->options->recipe.compensate) {
+    if (calibrated->model->recipe->compensate) {
         r = calibrated_factor(calibrated, &factor, x + held_back * k, rows - held_back, k, rotation_block, err);
         if (r)
             return r;
@@ -166,7 +170,7 @@ typedef struct ProbeRows {
     int8_t *q;      /* [n][k] at 8 bits */
     float *scales;  /* [n] */
     int8_t *probed; /* [n_threads][k] at SENSITIVITY_BITS */
-    double *errors; /* [n]: mean square of a weight's error there */
+    double *errors; /* [n]: mean square of a weight's error at SENSITIVITY_BITS */
 } ProbeRows;
 
 static bool probe_row(void *arg, size_t row, float *w, unsigned int worker) {
@@ -186,7 +190,7 @@ static bool probe_row(void *arg, size_t row, float *w, unsigned int worker) {
     return import_round_row(rows->recipe, w, rows->k, GRID_BITS_MAX, rows->q + row * rows->k, &rows->scales[row]);
 }
 
-/* A linear at 8 bits, and the errors of its channels at SENSITIVITY_BITS. */
+/* Loads a linear at 8 bits, and measures the errors of its channels at SENSITIVITY_BITS. */
 static int probe_linear(Measuring *measuring, const ImportLinear *linear, BackendLinear **linearp, ErrText *err) {
     Calibrated *calibrated = measuring->calibrated;
     const ImportModel *model = calibrated->model;
@@ -194,7 +198,7 @@ static int probe_linear(Measuring *measuring, const ImportLinear *linear, Backen
     _cleanup_(freep) float *scales = malloc(linear->n * sizeof(*scales));
     _cleanup_(freep) int8_t *probed = malloc(worker_pool_n_threads(model->pool) * linear->k);
     double *errors = calloc(linear->n, sizeof(*errors));
-    ProbeRows rows = { &model->options->recipe, linear->k, q, scales, probed, errors };
+    ProbeRows rows = { model->recipe, linear->k, q, scales, probed, errors };
     int r;
 
     measuring->sensitivity->losses[linear->layer][linear->role] = errors;
@@ -213,12 +217,13 @@ static int probe_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k
     const ImportLayer *layer = &model->layers[1 + measuring->index];
     int r;
 
-    if (import_is_cancelled(model))
-        return calibrated_cancelled(measuring->calibrated, err);
-    r = keep_inputs(measuring, x, rows, k, calibrated_linear_of(layer, op->w[0])->rotation_block,
+    r = import_monitor_check(model->monitor, err);
+    if (r)
+        return r;
+    r = keep_inputs(measuring, x, rows, k, import_linear_of(layer, op->w[0])->rotation_block,
                     &measuring->layers[measuring->index].inputs[op->w[0]], err);
     for (size_t i = 0; i < op->n && !r; i++)
-        r = probe_linear(measuring, calibrated_linear_of(layer, op->w[i]), &linears[op->w[i]], err);
+        r = probe_linear(measuring, import_linear_of(layer, op->w[i]), &linears[op->w[i]], err);
     return r;
 }
 
@@ -240,7 +245,7 @@ static int forward(Measuring *measuring, ErrText *err) {
             r = layer_walk_layer(measuring->walk, i, layer->linears, layer->vectors, probe_op, measuring, err);
         if (r)
             return r;
-        import_report_part(model, 0.6 * (double)(i + 1) / (double)model->hparams.n_layers);
+        import_monitor_part(model->monitor, 0.6 * (double)(i + 1) / (double)model->hparams.n_layers);
     }
     measuring->last = copy_of(layer_walk_stream(measuring->walk), n_values);
     return measuring->last ? 0 : out_of_memory(measuring, err);
@@ -254,11 +259,11 @@ typedef struct FisherLoop {
     size_t rows, n, k;
     float *scratch; /* f32[n_threads][CHANNELS_AT_ONCE][k] */
     double factor;
-    double *losses; /* [n]: comes with the mean square of a weight's error */
+    double *losses; /* [n]; in: the mean square of a weight's error */
 } FisherLoop;
 
-/* Independent errors of variance v in a channel's weights change the answers by half v times the square of the gradient
- * by those weights. */
+/* Multiplies the losses by the squared gradients: independent errors of variance v in a channel's weights change the
+ * answers by half v times the square of the gradient by those weights. */
 static void add_losses(void *arg, size_t begin, size_t end, unsigned int worker) {
     const FisherLoop *loop = arg;
     float *gradient = loop->scratch + worker * CHANNELS_AT_ONCE * loop->k;
@@ -294,7 +299,7 @@ static int backward_product(Measuring *measuring, const ArchOp *op, ErrText *err
     Calibrated *calibrated = measuring->calibrated;
     const ImportModel *model = calibrated->model;
     const ImportLayer *layer = &model->layers[1 + measuring->index];
-    const ImportLinear *first = calibrated_linear_of(layer, op->w[0]);
+    const ImportLinear *first = import_linear_of(layer, op->w[0]);
     const size_t k = first->k;
     float *d_x = measuring->gradients[op->in], *w[OP_WEIGHTS_MAX] = { 0 };
     _cleanup_(freep) float *scratch =
@@ -307,7 +312,7 @@ static int backward_product(Measuring *measuring, const ArchOp *op, ErrText *err
             .d = measuring->gradients[op->out[i]],
             .x = measuring->layers[measuring->index].inputs[op->w[0]],
             .rows = measuring->n_rows,
-            .n = calibrated_linear_of(layer, op->w[i])->n,
+            .n = import_linear_of(layer, op->w[i])->n,
             .k = k,
             .scratch = scratch,
             .factor = 0.5 / (double)measuring->n_answers,
@@ -329,7 +334,7 @@ static void add_to(float *to, const float *values, size_t n) {
         to[i] += values[i];
 }
 
-/* One operator: saved[] is what its slots held before it. */
+/* Goes back through one operator; saved[] holds its slots before it. */
 static int backward_op(Measuring *measuring, const ArchOp *op, float *const *saved, ErrText *err) {
     const ImportModel *model = measuring->calibrated->model;
     const Hparams *hparams = &model->hparams;
@@ -394,7 +399,7 @@ static int backward_op(Measuring *measuring, const ArchOp *op, float *const *sav
     return r ? out_of_memory(measuring, err) : 0;
 }
 
-/* What the way back needs of an operator's slots. */
+/* Saves the slots that the backward pass of an operator needs. */
 static int save_slots(Measuring *measuring, const ArchOp *op, float **saved, ErrText *err) {
     static const Slot attention[] = { SLOT_Q, SLOT_K, SLOT_V }, gated[] = { SLOT_GATE, SLOT_UP };
     const bool is_alone = op->kind == OP_NORM || op->kind == OP_HEAD_NORM || op->kind == OP_ACTIVATE;
@@ -411,7 +416,7 @@ static int save_slots(Measuring *measuring, const ArchOp *op, float **saved, Err
     return 0;
 }
 
-/* The layer forward once more, and back. */
+/* Computes the layer forward once more, and then backward. */
 static int backward_layer(Measuring *measuring, float *(*saved)[_SLOT_N], ErrText *err) {
     const Hparams *hparams = &measuring->calibrated->model->hparams;
     const Arch *arch = hparams->arch;
@@ -450,9 +455,8 @@ static int backward(Measuring *measuring, ErrText *err) {
     for (uint32_t i = hparams->n_layers; i-- > 0 && !r;) {
         float *(*saved)[_SLOT_N] = calloc(n_ops, sizeof(*saved));
 
-        if (import_is_cancelled(calibrated->model))
-            r = calibrated_cancelled(calibrated, err);
-        else if (!saved)
+        r = import_monitor_check(calibrated->model->monitor, err);
+        if (!r && !saved)
             r = out_of_memory(measuring, err);
         measuring->index = i;
         if (!r)
@@ -461,17 +465,17 @@ static int backward(Measuring *measuring, ErrText *err) {
             for (size_t slot = 0; slot < _SLOT_N; slot++)
                 free(saved[op][slot]);
         free(saved);
-        import_report_part(calibrated->model, 1 - 0.4 * (double)i / (double)hparams->n_layers);
+        import_monitor_part(calibrated->model->monitor, 1 - 0.4 * (double)i / (double)hparams->n_layers);
     }
     return r;
 }
 
-/* The middle of the i-th of n_parts equal parts of n. */
+/* Middle of the i-th of n_parts equal parts of n. */
 static size_t middle(size_t i, size_t n_parts, size_t n) {
     return (2 * i + 1) * n / (2 * n_parts);
 }
 
-/* The walk over all rows, of windows from all over the text: the probe's come first. */
+/* Walks over all rows, of windows from all over the text; the probe's windows come first. */
 static int walk_all(Measuring *measuring, ErrText *err) {
     Calibrated *calibrated = measuring->calibrated;
     const size_t n = calibrated->n_windows < WINDOWS ? calibrated->n_windows : WINDOWS,
@@ -515,9 +519,10 @@ static int measuring_init(Measuring *measuring, ErrText *err) {
 }
 
 /**
- * sensitivity_measure() - the loss of every channel of the layers' linears
+ * sensitivity_measure() - measure the loss of every channel of the layers' linears
  *
- * Time: a factor for every input, a forward pass of WINDOWS windows and one forward and back of PROBE_WINDOWS of them.
+ * Time: a factor for every input, a forward pass of WINDOWS windows, and a forward and a backward pass of
+ * PROBE_WINDOWS of them.
  * Memory: the model at 8 bits, the rows of WINDOWS windows, the probe's inputs of all products.
  * Return: 0, IMPORT_E_CORRUPT, IMPORT_E_CANCELLED, IMPORT_E_CHANGED, -errno.
  */

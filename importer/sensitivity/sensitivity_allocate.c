@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From the losses of all channels (sensitivity.c) to their widths. To other widths than the measured one a loss is
- * carried by the error of a quantizer of that width. */
+#include "importer/sensitivity/sensitivity_allocate.h"
+
+/* Turns the losses of all channels (sensitivity.c) into widths. The loss at another width than the measured one is
+ * estimated by the error of a quantizer of that width. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "importer/methods/calibrated.h"
+#include "quant/format/grid.h"
 #include "quant/bit_allocation.h"
 #include "quant/format/pack.h"
 
-/* Mean squared error of the best quantizer of a Gaussian by width, with levels equally far apart (Max 1960, table II)
- * and with those of the normal grid: rotated weights are nearly Gaussian. */
+/* Mean squared error of the best quantizer of a Gaussian, by width: with equally spaced levels (Max 1960, table II) and
+ * with those of the normal grid. Rotated weights are nearly Gaussian. */
 static const double quantizer_errors[_GRID_N][GRID_BITS_MAX] = {
     [GRID_UNIFORM] = { 0.3634, 0.1188, 0.03744, 0.01154, 0.003495, 0.001041, 0.0003035, 0.0000869 },
     [GRID_NORMAL] = { 0.3634, 0.1175, 0.03455, 0.009508, 0.002520, 0.0006568, 0.0001800, 0.0000869 },
 };
 
-/* Channels of one linear that get one width: 16, as the packed layout stores them, of like losses. */
+/* Groups of channels of one linear that get one width: 16 channels of similar loss, as the packed layout stores
+ * them. */
 typedef struct Groups {
-    const double *errors; /* of a quantizer, by width - 1 */
+    const double *errors; /* errors of a quantizer, by width - 1 */
     BitGroup *groups;
     int8_t *bits;
     size_t n;
@@ -29,9 +32,8 @@ static void groups_deinit(Groups *groups) {
     free(groups->bits);
 }
 
-/* Of a channel's loss, this part is taken to be what the channels of its linear lose on the average: a loss comes from
- * a few hundred answers, and the channels that get the fewest bits would be those that it was measured too small
- * for. */
+/* Share of a channel's loss that is replaced by the mean loss of its linear. A loss comes from a few hundred answers,
+ * and the channels with the fewest bits would otherwise be those whose loss was measured too small. */
 #define LOSS_OF_LINEAR 0.3
 
 typedef struct ByLoss {
@@ -51,7 +53,7 @@ static size_t n_blocks(const ImportLinear *linear) {
     return (linear->n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
 }
 
-/* Channels of a linear by falling loss, the caller's to free. */
+/* Sorts the channels of a linear by falling loss; the caller frees them. */
 static ByLoss *channels_by_loss(const Sensitivity *sensitivity, const ImportLinear *linear) {
     const double *losses = sensitivity->losses[linear->layer][linear->role];
     ByLoss *channels = malloc(linear->n * sizeof(*channels));
@@ -106,7 +108,7 @@ static int each_linear(const Sensitivity *sensitivity, const ImportModel *model,
     return 0;
 }
 
-/* A linear with a loss that is no number, or NULL. */
+/* Finds a linear with a loss that is not finite, or NULL. */
 static const ImportLinear *find_unmeasured(const Sensitivity *sensitivity, const ImportModel *model) {
     for (uint32_t i = 0; i < sensitivity->n_layers; i++)
         for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
@@ -134,7 +136,7 @@ static int unmeasured_error(const ImportModel *model, const ImportLinear *linear
 }
 
 /**
- * sensitivity_allocate() - widths of all channels, for one budget over the whole model
+ * sensitivity_allocate() - choose widths of all channels, for one budget over the whole model
  *
  * Return: 0, IMPORT_E_UNSUPPORTED for losses that are not finite, -EINVAL, -ENOMEM.
  */
@@ -142,7 +144,7 @@ int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calib
                          ErrText *err) {
     const ImportModel *model = calibrated->model;
     const ImportLinear *unmeasured = find_unmeasured(sensitivity, model);
-    _cleanup_(groups_deinit) Groups groups = { .errors = quantizer_errors[model->options->recipe.grid] };
+    _cleanup_(groups_deinit) Groups groups = { .errors = quantizer_errors[model->recipe->grid] };
     size_t n = 0;
     int r;
 
@@ -158,7 +160,8 @@ int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calib
     r = each_linear(sensitivity, model, &groups, add_groups, err);
     if (r)
         return r;
-    /* More than a bit below the average a loss is no longer small, and squares no longer say what happens. */
+    /* More than a bit below the average a loss is no longer small, and its square no longer predicts the change of
+     * answers. */
     r = bit_allocation_model(groups.groups, n, average_bits, max_int(GRID_BITS_MIN, (int)average_bits - 1),
                              GRID_BITS_MAX, groups.bits);
     if (r)

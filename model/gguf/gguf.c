@@ -5,10 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/strings/printable.h"
-#include "model/gguf/gguf_parts.h"
 #include "model/gguf/gguf_private.h"
 
 /* --- look-up by name ---------------------------------------------------------------------------------------------- */
@@ -81,75 +78,6 @@ GgufFile *gguf_free(GgufFile *file) {
     free(file->path);
     free(file);
     return NULL;
-}
-
-int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = calloc(1, sizeof(*file));
-    int r;
-
-    if (file)
-        file->path = strdup(name);
-    if (!file || !file->path)
-        return err_set(err, -ENOMEM, "%s: out of memory", name);
-    file->data = data;
-    file->len_bytes = len_bytes;
-    r = gguf_parse_into(file, err);
-    if (r)
-        return r;
-    *filep = steal(&file);
-    return 0;
-}
-
-/* The map is the file's then, or unmapped on error. */
-static int parse_map(GgufFile **filep, MappedFile map, const char *name, ErrText *err) {
-    _cleanup_(mapped_file_deinit) MappedFile owned = map;
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
-    int r;
-
-    r = gguf_parse(&file, map.data, map.len_bytes, name, err);
-    if (mapped_file_check(&map, name, err)) /* what was wrong was not in the file */
-        return GGUF_E_CORRUPT;
-    if (r)
-        return r;
-    file->map = owned;
-    owned = (MappedFile){ 0 };
-    *filep = steal(&file);
-    return 0;
-}
-
-/**
- * gguf_open() - map a GGUF file read-only and check its whole structure
- *
- * The data of tensors is not touched. The map is the file: when another process cuts the file short while it is open,
- * reading the lost part ends the process with SIGBUS, or, after map_guard_install(), gives zeros. Who reads keys or
- * tensors then asks gguf_check_whole() behind what it has read, before that counts: the metadata's strings are in the
- * map too. Tensors are best read with read calls (as the importer and loads of packages do).
- *
- * Thread: any; the object is immutable afterwards and may be shared.
- * Return: 0, GGUF_E_CORRUPT, GGUF_E_UNSUPPORTED, or -errno of the file system; the text names file, field and value.
- */
-int gguf_open(GgufFile **filep, const char *path, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
-    MappedFile map;
-    int r;
-
-    r = mapped_file_open(&map, path, err);
-    if (!r)
-        r = parse_map(&file, map, path, err);
-    if (!r)
-        r = gguf_parts_open(file, err);
-    if (!r)
-        *filep = steal(&file);
-    return r;
-}
-
-/* As gguf_open() for a file that is open already; fd stays the caller's, name is used in messages. */
-int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
-    MappedFile map;
-    int r;
-
-    r = mapped_file_from_fd(&map, fd, name, err);
-    return r ? r : parse_map(filep, map, name, err);
 }
 
 int gguf_check_whole(const GgufFile *file, ErrText *err) {

@@ -3,96 +3,27 @@
 #ifndef COORDGEN_MODEL_GGUF_H
 #define COORDGEN_MODEL_GGUF_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "model/gguf/gguf_types.h"
 #include "quant/format/ggml_type.h"
 
-enum {
-    GGUF_E_CORRUPT = 1,     /* not a GGUF v3 file, or one that contradicts itself; the text names field and value */
-    GGUF_E_UNSUPPORTED = 2, /* a valid file with something that this program refuses by name */
-    GGUF_E_MISSING = 3,     /* no such key */
-    GGUF_E_TYPE = 4,        /* the key has a type, or a value, that cannot be read as what the caller asks for */
-    GGUF_E_RANGE = 5,       /* the key is such a value, outside the caller's range */
-};
-
-typedef enum GgufValueType { /* the numbers are the file format's */
-    GGUF_U8 = 0,
-    GGUF_I8 = 1,
-    GGUF_U16 = 2,
-    GGUF_I16 = 3,
-    GGUF_U32 = 4,
-    GGUF_I32 = 5,
-    GGUF_F32 = 6,
-    GGUF_BOOL = 7,
-    GGUF_STRING = 8,
-    GGUF_ARRAY = 9,
-    GGUF_U64 = 10,
-    GGUF_I64 = 11,
-    GGUF_F64 = 12,
-} GgufValueType;
-
-/* Bytes inside the mapped file (or the writer's memory); not NUL-terminated. */
-typedef struct GgufString {
-    const char *data;
-    size_t len_bytes;
-} GgufString;
-
-typedef struct GgufArray {
-    GgufValueType element_type;
-    uint64_t n;
-    const uint8_t *data;       /* packed little-endian elements, possibly unaligned; NULL for strings */
-    const GgufString *strings; /* [n] when element_type is GGUF_STRING */
-} GgufArray;
-
-typedef struct GgufKey {
-    GgufString name;
-    GgufValueType type;
-    union {
-        uint64_t u64; /* U8 U16 U32 U64 */
-        int64_t i64;  /* I8 I16 I32 I64 */
-        double f64;   /* F32 F64 */
-        bool boolean;
-        GgufString string;
-        GgufArray array;
-    } value;
-} GgufKey;
-
-#define GGUF_DIMS_MAX 4
-#define GGUF_TENSOR_NAME_MAX 64 /* with the NUL */
-
-typedef struct GgufTensor {
-    char name[GGUF_TENSOR_NAME_MAX];
-    uint32_t type; /* GgmlType; its block layout is known */
-    uint32_t n_dims;
-    uint64_t ne[GGUF_DIMS_MAX]; /* ne[0] fastest; 1 past n_dims */
-    uint64_t offset_bytes;      /* in the file */
-    uint64_t len_bytes;
-    const uint8_t *data; /* in the map; all len_bytes are inside the file */
-    uint32_t part;       /* of the file that it is in, where a model is in several; else 0 */
-} GgufTensor;
-
-typedef struct GgufFile GgufFile;
-
-/* With all parts, where this is the first of several: NAME-00001-of-0000N.gguf. */
+/* Opens a file with all its parts, if it is the first of several: NAME-00001-of-0000N.gguf. */
 int gguf_open(GgufFile **filep, const char *path, ErrText *err);
-/* One file, even where it is a part. */
+/* Opens one file that is open already, even if it is a part. fd stays the caller's, name is used in messages. */
 int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err);
 /* Parses len_bytes of memory that must outlive the object (fuzzing, tests). */
 int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err);
-/* Whether all that was read of the map so far was the file's (map_guard): 0, or GGUF_E_CORRUPT when it was cut
- * short meanwhile. Any thread. */
+/* Whether all bytes that were read of the map so far were the file's (map_guard). 0, or GGUF_E_CORRUPT if the file was
+ * cut short meanwhile. Any thread. */
 int gguf_check_whole(const GgufFile *file, ErrText *err);
 GgufFile *gguf_free(GgufFile *file);
 DEFINE_CLEANUP(GgufFile, gguf_free)
 
 const char *gguf_path(const GgufFile *file);
-uint64_t gguf_len_bytes(const GgufFile *file); /* of all parts */
-const void *gguf_data(const GgufFile *file);   /* the whole mapped file, the first of several */
-size_t gguf_n_parts(const GgufFile *file);     /* 1 where it is all in one */
+uint64_t gguf_len_bytes(const GgufFile *file); /* length of all parts */
+const void *gguf_data(const GgufFile *file);   /* the whole map, of the first part */
+size_t gguf_n_parts(const GgufFile *file);     /* 1 if the model is in one file */
 const char *gguf_part_path(const GgufFile *file, size_t part);
 uint32_t gguf_alignment(const GgufFile *file);
 uint32_t gguf_version(const GgufFile *file);
@@ -104,25 +35,26 @@ size_t gguf_n_tensors(const GgufFile *file);
 const GgufTensor *gguf_tensor_at(const GgufFile *file, size_t index);
 const GgufTensor *gguf_tensor(const GgufFile *file, const char *name); /* NULL when absent; O(1) */
 
-/* Typed getters (gguf_value.c): every type of the format is taken whose value fits what is asked for. Each returns 0,
- * GGUF_E_MISSING, GGUF_E_TYPE or GGUF_E_RANGE, with a text that names key, found type and what is wanted; *valuep is
- * untouched on error. */
+/* Typed getters (gguf_value.c). A value of any type of the format is taken if it fits the type asked for. Each getter
+ * returns 0, GGUF_E_MISSING, GGUF_E_TYPE or GGUF_E_RANGE, with a text that names the key, the type found and the type
+ * wanted. *valuep is untouched on error. */
 int gguf_get_u32(const GgufFile *file, const char *name, uint32_t *valuep, ErrText *err);
 int gguf_get_u64(const GgufFile *file, const char *name, uint64_t *valuep, ErrText *err);
 int gguf_get_i64(const GgufFile *file, const char *name, int64_t *valuep, ErrText *err);
 int gguf_get_f32(const GgufFile *file, const char *name, float *valuep, ErrText *err);
 int gguf_get_bool(const GgufFile *file, const char *name, bool *valuep, ErrText *err);
 int gguf_get_string(const GgufFile *file, const char *name, GgufString *valuep, ErrText *err);
-/* Lists; an empty one is taken as a list of any type. Integers: each from min to max. Numbers: each an f32 or NaN. */
+/* Getters of lists; an empty list is taken as a list of any type. Integers lie from min to max. Numbers are f32 or
+ * NaN. */
 int gguf_get_strings(const GgufFile *file, const char *name, const GgufArray **arrayp, ErrText *err);
 int gguf_get_integers(const GgufFile *file, const char *name, int64_t min, int64_t max, const GgufArray **arrayp,
                       ErrText *err);
 int gguf_get_numbers(const GgufFile *file, const char *name, const GgufArray **arrayp, ErrText *err);
-/* A list of exactly this type, whose bytes in the file are used as they are. */
+/* Gets a list of exactly this type, whose bytes in the file are used as they are. */
 int gguf_get_array(const GgufFile *file, const char *name, GgufValueType element_type, const GgufArray **arrayp,
                    ErrText *err);
 
-/* Element of a list that gguf_get_integers() gave; of one that gguf_get_numbers() gave. */
+/* Element of a list from gguf_get_integers(), or from gguf_get_numbers(). */
 int64_t gguf_array_i64(const GgufArray *array, uint64_t index);
 float gguf_array_f32(const GgufArray *array, uint64_t index);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The reader walks over the metadata in a window of the file. Strings and arrays are stepped over by their lengths, so
- * that of most files some megabytes are read: the lengths of the vocabulary's strings. */
+/* The reader walks over the metadata in a window of the file. Strings and arrays are stepped over by their lengths. Of
+ * most files some megabytes are read, mainly the lengths of the vocabulary's strings. */
 #define _GNU_SOURCE
 #include "model/gguf/gguf_kind.h"
 
@@ -19,8 +19,8 @@
 #include "model/gguf/gguf_private.h"
 
 #define WINDOW_BYTES 65536
-#define CALL_BYTES 4096    /* what a read costs beside its bytes */
-#define SHOWN_BYTES_MAX 64 /* of names and values that are looked at: all that matter are shorter */
+#define CALL_BYTES 4096    /* cost of a read beside its bytes, in bytes */
+#define SHOWN_BYTES_MAX 64 /* longest name or value that is looked at; all that matter are shorter */
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ static bool ends_with(const char *text, const char *end) {
     return text_bytes > end_bytes && !strcasecmp(text + text_bytes - end_bytes, end);
 }
 
-/* What programs that fetch files append to a name until all is there. */
+/* Endings that download programs append to a name until the file is complete. */
 static const char *const download_suffixes[] = {
     ".part", ".partial", ".incomplete", ".crdownload", ".download", ".aria2", ".opdownload", ".!qb", ".!ut",
 };
@@ -69,7 +69,7 @@ bool gguf_kind_is_fetched(const char *path) {
 typedef enum Stage {
     STAGE_HEADER,
     STAGE_KEYS,
-    STAGE_STRINGS, /* of an array */
+    STAGE_STRINGS, /* length of an array */
     STAGE_TENSORS,
     STAGE_DONE,
 } Stage;
@@ -77,14 +77,14 @@ typedef enum Stage {
 struct GgufKindReader {
     int fd;
     Stage stage;
-    uint64_t at; /* in the file */
+    uint64_t at; /* offset in the file */
     uint64_t window_at;
     size_t window_bytes;
-    uint64_t read_bytes;                   /* of the file, so far */
-    uint64_t n_keys, n_tensors, n_strings; /* still to come; tensors: as the header says until they do */
+    uint64_t read_bytes;                   /* length of the file, so far */
+    uint64_t n_keys, n_tensors, n_strings; /* still to come; tensors: by the header until they do */
     uint64_t n_all_tensors;
     uint64_t alignment;
-    uint64_t end_bytes; /* of the data section, as far as tensors are known */
+    uint64_t end_bytes; /* length of the data section, of the tensors so far */
     bool has_tokens;
     GgufKindInfo info;
     uint8_t window[WINDOW_BYTES];
@@ -118,14 +118,14 @@ GgufKindReader *gguf_kind_reader_free(GgufKindReader *reader) {
     return NULL;
 }
 
-/* Ends the reading with this kind. Always false. */
+/* Ends the reading with this kind. Returns false. */
 static bool end(GgufKindReader *reader, GgufKind kind) {
     reader->info.kind = kind;
     reader->stage = STAGE_DONE;
     return false;
 }
 
-/* Brings the window to the reading position. A file that became shorter meanwhile is cut. */
+/* Brings the window to the reading position. A file that became shorter meanwhile counts as cut. */
 static bool fill(GgufKindReader *reader) {
     ssize_t n;
 
@@ -144,7 +144,7 @@ static bool fill(GgufKindReader *reader) {
     return true;
 }
 
-/* The next n bytes, at most WINDOW_BYTES; NULL: the reading has ended. The position stays. */
+/* Gives the next n bytes, at most WINDOW_BYTES, without moving the position. NULL: the reading has ended. */
 static const uint8_t *look(GgufKindReader *reader, size_t n) {
     const uint64_t skipped = reader->at - reader->window_at;
 
@@ -164,7 +164,7 @@ static const uint8_t *look(GgufKindReader *reader, size_t n) {
 }
 
 static bool skip(GgufKindReader *reader, uint64_t n) {
-    if (n > reader->info.have_bytes - reader->at) /* look() was here, so the position is inside */
+    if (n > reader->info.have_bytes - reader->at) /* look() has checked that the position is inside */
         return end(reader, GGUF_KIND_CUT);
     reader->at += n;
     return true;
@@ -180,7 +180,7 @@ static bool take(GgufKindReader *reader, void *value, size_t n) {
     return true;
 }
 
-/* A string; of a longer one than is of interest the text is "". */
+/* Reads a string; the text of one that is too long to matter is "". */
 static bool take_text(GgufKindReader *reader, char text[SHOWN_BYTES_MAX + 1]) {
     const uint8_t *data;
     uint64_t n;
@@ -226,7 +226,7 @@ static void read_header(GgufKindReader *reader) {
     reader->stage = STAGE_KEYS;
 }
 
-/* Texts that say what the file is. */
+/* Texts that identify the kind of the file. */
 static void judge_text(GgufKindReader *reader, const char *name, const char *value) {
     const bool is_type = !strcmp(name, "general.type"), is_architecture = !strcmp(name, "general.architecture");
 
@@ -301,7 +301,8 @@ static void read_string(GgufKindReader *reader) {
         skip(reader, n);
 }
 
-/* Bytes of a tensor; of a type that is not known here only that it is there. False: they wrap. */
+/* Computes the bytes of a tensor; for a type that is not known here it only checks that the tensor is there. false:
+ * they wrap. */
 static bool tensor_bytes(uint32_t type, const uint64_t *ne, uint32_t n_dims, uint64_t *bytesp) {
     uint32_t block_values, block_bytes;
     uint64_t n_values = 1;
@@ -338,7 +339,7 @@ static void read_tensor(GgufKindReader *reader) {
         reader->end_bytes = len_bytes;
 }
 
-/* Says what a file is whose metadata were read to their end. */
+/* Decides what a file is, after its metadata were read to their end. */
 static void conclude(GgufKindReader *reader) {
     GgufKindInfo *info = &reader->info;
     uint64_t whole_bytes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a model file is, told by its name and by the first part of its content, without a map and in bounded steps. */
+/* Kinds of model files, recognized by the name and the first part of the content, without a map and in bounded
+ * steps. */
 #ifndef COORDGEN_MODEL_GGUF_KIND_H
 #define COORDGEN_MODEL_GGUF_KIND_H
 
@@ -13,45 +14,45 @@
 typedef enum GgufKind {
     GGUF_KIND_MODEL,     /* a language model, or the first of its files */
     GGUF_KIND_PART,      /* a later file of a model in several */
-    GGUF_KIND_PROJECTOR, /* of images or sounds into a language model's embeddings */
-    GGUF_KIND_ADAPTER,   /* LoRA, control vector */
+    GGUF_KIND_PROJECTOR, /* a projector of images or sounds into a language model's embeddings */
+    GGUF_KIND_ADAPTER,   /* an adapter: LoRA, control vector */
     GGUF_KIND_IMATRIX,   /* statistics for quantizers */
     GGUF_KIND_VOCAB,     /* no tensors */
-    GGUF_KIND_DOWNLOAD,  /* the name, or a file beside it, says that it is still being fetched */
-    GGUF_KIND_CUT,       /* it ends before its content does */
-    GGUF_KIND_OTHER,     /* not a GGUF file that can be read, or a damaged one */
-    GGUF_KIND_LOST,      /* it cannot be opened or read */
+    GGUF_KIND_DOWNLOAD,  /* still being downloaded, by its name or by a file beside it */
+    GGUF_KIND_CUT,       /* cut: ends before its content does */
+    GGUF_KIND_OTHER,     /* not a readable GGUF file, or a damaged one */
+    GGUF_KIND_LOST,      /* cannot be opened or read */
 } GgufKind;
 
 typedef struct GgufKindInfo {
     GgufKind kind;
     uint32_t part, n_parts; /* from 1; 1 of 1: a model in one file */
-    uint64_t have_bytes;    /* of the file */
-    uint64_t whole_bytes;   /* that it needs; 0: not known */
-    int error;              /* LOST: an errno */
+    uint64_t have_bytes;    /* length of the file */
+    uint64_t whole_bytes;   /* length that the content needs; 0: not known */
+    int error;              /* errno of LOST */
 } GgufKindInfo;
 
 /* Most bytes that are read of one file: far above the metadata of any real one. */
 #define GGUF_KIND_READ_BYTES_MAX (UINT64_C(64) << 20)
 
-/* By the name alone: whether it tells that the file is no model. A name of a part sets part and n_parts too. */
+/* Whether the name alone shows that the file is no model. A part's name sets part and n_parts too. */
 bool gguf_kind_of_name(GgufKindInfo *info, const char *path);
-/* Whether a file beside it says that path is still being downloaded. */
+/* Whether a file beside path shows that path is still being downloaded. */
 bool gguf_kind_is_fetched(const char *path);
 
-/* The content, step by step. */
+/* Reads the content step by step. */
 typedef struct GgufKindReader GgufKindReader;
-/* Takes fd over, also when it fails. 0, -EINVAL where it is not a regular file, or -errno. */
+/* Begins a reading and takes fd over, also when it fails. 0, -EINVAL if it is not a regular file, or -errno. */
 int gguf_kind_reader_new(GgufKindReader **readerp, int fd);
 GgufKindReader *gguf_kind_reader_free(GgufKindReader *reader);
 DEFINE_CLEANUP(GgufKindReader, gguf_kind_reader_free)
-/* Reads about max_bytes more. Whether that was the last step. */
+/* Reads about max_bytes more. Returns whether this was the last step. */
 bool gguf_kind_reader_step(GgufKindReader *reader, size_t max_bytes);
-const GgufKindInfo *gguf_kind_reader_info(const GgufKindReader *reader); /* after the last step */
+const GgufKindInfo *gguf_kind_reader_info(const GgufKindReader *reader); /* Gives the result after the last step. */
 
-/* All of it at once: name, files beside it, content. fd: of the file when it is open, else -1. */
+/* Finds the kind at once, by name, neighbours and content. fd: of the file when it is open, else -1. */
 void gguf_kind_find(GgufKindInfo *info, const char *path, int fd);
-/* What it is instead of a model, and what to do: "PATH: is ...". Not for GGUF_KIND_MODEL. */
+/* Words for users: what the file is instead of a model, and what to do. "PATH: is ...". Not for GGUF_KIND_MODEL. */
 void gguf_kind_tell(const GgufKindInfo *info, const char *path, ErrText *err);
 
 #endif

@@ -1,52 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every count and length is compared with the bytes that are left before anything is allocated or touched for it, so
- * that the memory used stays below about five times the size of the metadata, whatever the file claims. */
+/* The parser compares every count and length with the bytes left, before it allocates or touches anything for it.
+ * Memory thus stays below about five times the size of the metadata, whatever the file claims. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/strings/printable.h"
+#include "model/gguf/gguf.h"
 #include "model/gguf/gguf_private.h"
 
 #define AGAIN "; the file is cut short or damaged: download it again"
 
-/* Smallest encodings: a name of one byte and a value of one byte; a name, one dimension, type and offset. */
+/* Smallest encodings. Key: a name of one byte and a value of one byte. Tensor: a name, one dimension, type and
+ * offset. */
 #define KEY_BYTES_MIN (8 + 1 + 4 + 1)
 #define TENSOR_BYTES_MIN (8 + 1 + 4 + 8 + 4 + 8)
-
-static const struct {
-    const char *name;
-    uint8_t bytes; /* 0: variable */
-} value_types[] = {
-    [GGUF_U8] = { "u8", 1 },       [GGUF_I8] = { "i8", 1 },     [GGUF_U16] = { "u16", 2 },
-    [GGUF_I16] = { "i16", 2 },     [GGUF_U32] = { "u32", 4 },   [GGUF_I32] = { "i32", 4 },
-    [GGUF_F32] = { "f32", 4 },     [GGUF_BOOL] = { "bool", 1 }, [GGUF_STRING] = { "string", 0 },
-    [GGUF_ARRAY] = { "array", 0 }, [GGUF_U64] = { "u64", 8 },   [GGUF_I64] = { "i64", 8 },
-    [GGUF_F64] = { "f64", 8 },
-};
-
-const char *gguf_value_type_name(uint32_t type) {
-    return type < ARRAY_LEN(value_types) ? value_types[type].name : "unknown";
-}
-
-uint32_t gguf_value_bytes(uint32_t type) {
-    return type < ARRAY_LEN(value_types) ? value_types[type].bytes : 0;
-}
 
 /* Reading position in the file; at <= file->len_bytes always. */
 typedef struct Cursor {
     const GgufFile *file;
     size_t at;
     ErrText *err;
-    char where[160]; /* what is being read, for messages */
+    char where[160]; /* current item, for messages */
 } Cursor;
 
 static size_t bytes_left(const Cursor *cursor) {
     return cursor->file->len_bytes - cursor->at;
 }
 
-/* Steps over n bytes, which are all there; *datap is their start. */
+/* Steps over n bytes and checks that all are there; *datap is their start. */
 static int take(Cursor *cursor, size_t n, const char *field, const uint8_t **datap) {
     if (n > bytes_left(cursor))
         return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: %s needs %zu bytes at byte %zu, the file has %zu" AGAIN,
@@ -93,7 +76,7 @@ static int take_string(Cursor *cursor, const char *field, GgufString *stringp) {
     return 0;
 }
 
-/* Names are compared as bytes and printed: text without control bytes, not empty. */
+/* Checks that a name is not empty, and is text without control bytes: names are compared as bytes and printed. */
 static int check_name(Cursor *cursor, const char *field, GgufString name, size_t max_bytes) {
     Printable shown;
 
@@ -159,46 +142,11 @@ static int parse_header(Cursor *cursor, GgufFile *file, uint64_t *n_tensorsp, ui
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
-void gguf_decode_scalar(GgufKey *key, const uint8_t *data) {
-    uint64_t bits = 0;
-    double f64;
-    float f32;
-
-    memcpy(&bits, data, value_types[key->type].bytes);
-    switch (key->type) {
-    case GGUF_I8:
-        key->value.i64 = (int8_t)bits;
-        break;
-    case GGUF_I16:
-        key->value.i64 = (int16_t)bits;
-        break;
-    case GGUF_I32:
-        key->value.i64 = (int32_t)bits;
-        break;
-    case GGUF_I64:
-        key->value.i64 = (int64_t)bits;
-        break;
-    case GGUF_F32:
-        memcpy(&f32, data, sizeof(f32));
-        key->value.f64 = (double)f32;
-        break;
-    case GGUF_F64:
-        memcpy(&f64, data, sizeof(f64));
-        key->value.f64 = f64;
-        break;
-    case GGUF_BOOL:
-        key->value.boolean = bits;
-        break;
-    default:
-        key->value.u64 = bits;
-    }
-}
-
 static int parse_scalar(Cursor *cursor, GgufKey *key) {
     const uint8_t *data = NULL;
     int r;
 
-    r = take(cursor, value_types[key->type].bytes, "the value", &data);
+    r = take(cursor, gguf_value_bytes(key->type), "the value", &data);
     if (r)
         return r;
     if (key->type == GGUF_BOOL && *data > 1)
@@ -220,7 +168,7 @@ static int parse_strings(Cursor *cursor, GgufArray *array) {
     for (uint64_t i = 0; i < array->n; i++) {
         uint64_t len_bytes;
 
-        /* The common case of take_string(), which words the errors: this loop sees 150,000 tokens and more. */
+        /* Fast path of take_string(), which reports the errors: this loop sees 150,000 tokens and more. */
         if (bytes_left(cursor) >= 8) {
             memcpy(&len_bytes, cursor->file->data + cursor->at, 8);
             if (len_bytes <= bytes_left(cursor) - 8) {
@@ -247,14 +195,14 @@ static int parse_array(Cursor *cursor, GgufKey *key) {
     if (element_type == GGUF_ARRAY)
         return err_set(cursor->err, GGUF_E_UNSUPPORTED, "%s: %s: an array of arrays, which this program does not read",
                        cursor->file->path, cursor->where);
-    if (element_type >= ARRAY_LEN(value_types))
+    if (element_type >= GGUF_VALUE_TYPE_N)
         return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: array element type %u, 0 to 12 are defined" AGAIN,
                        cursor->file->path, cursor->where, element_type);
     array->element_type = (GgufValueType)element_type;
     r = take_u64(cursor, "the array's length", &array->n);
     if (r)
         return r;
-    element_bytes = value_types[element_type].bytes ? value_types[element_type].bytes : 8;
+    element_bytes = element_type == GGUF_STRING ? 8 : gguf_value_bytes(element_type);
     if (array->n > bytes_left(cursor) / element_bytes)
         return err_set(cursor->err, GGUF_E_CORRUPT,
                        "%s: %s: an array of %" PRIu64 " %s, %zu bytes are left in the file" AGAIN, cursor->file->path,
@@ -297,7 +245,7 @@ static int parse_key(Cursor *cursor, GgufFile *file, size_t index, uint64_t n_ke
     r = take_u32(cursor, "the value's type", &type);
     if (r)
         return r;
-    if (type >= ARRAY_LEN(value_types))
+    if (type >= GGUF_VALUE_TYPE_N)
         return err_set(cursor->err, GGUF_E_CORRUPT, "%s: key '%s' has value type %u, 0 to 12 are defined" AGAIN,
                        file->path, shown.text, type);
     key->type = (GgufValueType)type;
@@ -326,7 +274,7 @@ static int parse_alignment(GgufFile *file, ErrText *err) {
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
-/* Bytes of the tensor from its dimensions and type; nothing wraps. */
+/* Computes the bytes of the tensor from its dimensions and type, without wrapping. */
 static int measure_tensor(Cursor *cursor, GgufTensor *tensor) {
     const char *path = cursor->file->path, *type_name = ggml_type_name(tensor->type);
     uint32_t block_values, block_bytes;
@@ -362,7 +310,7 @@ static int measure_tensor(Cursor *cursor, GgufTensor *tensor) {
     return 0;
 }
 
-/* Name, dimensions, type; offset_bytes is still relative to the data section. */
+/* Reads name, dimensions and type; offset_bytes is still relative to the data section. */
 static int parse_tensor(Cursor *cursor, GgufFile *file, size_t index, uint64_t n_tensors) {
     GgufTensor *tensor = &file->tensors[index];
     GgufString name;
@@ -413,7 +361,7 @@ static int parse_tensor(Cursor *cursor, GgufFile *file, size_t index, uint64_t n
 /**
  * place_tensors() - check the offsets and turn them into places in the file
  *
- * Tensors follow each other in the order of the table, each padded to the alignment: nothing overlaps, nothing is left
+ * Tensors follow each other in the order of the table, each padded to the alignment. Nothing overlaps, nothing is left
  * out, and a damaged offset is always noticed. (llama.cpp refuses other layouts as well.)
  */
 static int place_tensors(Cursor *cursor, GgufFile *file) {
@@ -451,7 +399,7 @@ static int place_tensors(Cursor *cursor, GgufFile *file) {
     return 0;
 }
 
-int gguf_parse_into(GgufFile *file, ErrText *err) {
+static int parse_into(GgufFile *file, ErrText *err) {
     Cursor cursor = { .file = file, .err = err, .where = "header" };
     uint64_t n_tensors = 0, n_keys = 0;
     int r;
@@ -479,4 +427,57 @@ int gguf_parse_into(GgufFile *file, ErrText *err) {
             return r;
     }
     return place_tensors(&cursor, file);
+}
+
+/* --- one file ----------------------------------------------------------------------------------------------------- */
+
+int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err) {
+    _cleanup_(gguf_freep) GgufFile *file = calloc(1, sizeof(*file));
+    int r;
+
+    if (file)
+        file->path = strdup(name);
+    if (!file || !file->path)
+        return err_set(err, -ENOMEM, "%s: out of memory", name);
+    file->data = data;
+    file->len_bytes = len_bytes;
+    r = parse_into(file, err);
+    if (r)
+        return r;
+    *filep = steal(&file);
+    return 0;
+}
+
+/* Parses a map, which then belongs to the file; it is unmapped on error. */
+static int parse_map(GgufFile **filep, MappedFile map, const char *name, ErrText *err) {
+    _cleanup_(mapped_file_deinit) MappedFile owned = map;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    int r;
+
+    r = gguf_parse(&file, map.data, map.len_bytes, name, err);
+    if (mapped_file_check(&map, name, err)) /* the error came from the cut, not from the content */
+        return GGUF_E_CORRUPT;
+    if (r)
+        return r;
+    file->map = owned;
+    owned = (MappedFile){ 0 };
+    *filep = steal(&file);
+    return 0;
+}
+
+int gguf_open_one(GgufFile **filep, const char *path, ErrText *err) {
+    MappedFile map;
+    int r = mapped_file_open(&map, path, err);
+
+    return r ? r : parse_map(filep, map, path, err);
+}
+
+/* Maps and parses a file that is open already; fd stays the caller's, name is used in messages. Errors of
+ * gguf_open(). */
+int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
+    MappedFile map;
+    int r;
+
+    r = mapped_file_from_fd(&map, fd, name, err);
+    return r ? r : parse_map(filep, map, name, err);
 }

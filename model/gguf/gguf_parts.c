@@ -31,7 +31,7 @@ int gguf_parts_count(const GgufFile *file, size_t *np, ErrText *err) {
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
-/* Five digits as a number; -1: they are none. */
+/* Reads five digits as a number; -1: they are none. */
 static int five_digits(const char *text) {
     int value = 0;
 
@@ -108,7 +108,7 @@ static int check_total(const GgufFile *file, size_t n, ErrText *err) {
                    file->path, expected, gguf_n_parts(file), n);
 }
 
-/* All parts' tensors become the first one's. */
+/* Adds the tensors of all parts to those of the first one. */
 static int join_tensors(GgufFile *file, ErrText *err) {
     const size_t n = n_all_tensors(file);
     GgufIndex index;
@@ -151,7 +151,7 @@ static int join_tensors(GgufFile *file, ErrText *err) {
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 
-/* That it says of itself what it must be. */
+/* Checks that a part's keys agree with its name. */
 static int check_part(const GgufFile *part, size_t index, size_t n, ErrText *err) {
     uint32_t no, count;
     int r = gguf_get_u32(part, "split.no", &no, err);
@@ -166,7 +166,7 @@ static int check_part(const GgufFile *part, size_t index, size_t n, ErrText *err
                    part->path, (uint64_t)no + 1, count, index + 1, n);
 }
 
-/* The first one must be first, and named so. */
+/* Checks that the first part is first by its keys, and by its name. */
 static int check_first(const GgufFile *file, size_t n, ErrText *err) {
     _cleanup_(freep) char *path = gguf_parts_path(file->path, 0, n);
     uint32_t no = 0;
@@ -186,7 +186,7 @@ static int check_first(const GgufFile *file, size_t n, ErrText *err) {
     return 0;
 }
 
-/* A part's name, for the first one's says how many there are. */
+/* Opens a part under its own name, which follows from the first part's name. */
 static int add_part(GgufFile *file, int fd, size_t index, size_t n, ErrText *err) {
     _cleanup_(freep) char *path = gguf_parts_path(file->path, index, n);
     int r;
@@ -230,7 +230,8 @@ static int open_part(const GgufFile *file, size_t index, size_t n, int *fdp, Err
     return 0;
 }
 
-int gguf_parts_open(GgufFile *file, ErrText *err) {
+/* Adds the further parts of a file that was opened by its path, if it has any: they lie beside it. */
+static int open_parts(GgufFile *file, ErrText *err) {
     size_t n = 1;
     int r = gguf_parts_count(file, &n, err);
 
@@ -245,4 +246,26 @@ int gguf_parts_open(GgufFile *file, ErrText *err) {
             r = add_part(file, fd, i, n, err);
     }
     return r ? r : join_tensors(file, err);
+}
+
+/**
+ * gguf_open() - map a GGUF file read-only and check its whole structure
+ *
+ * The data of tensors is not touched. If another process cuts the file short while it is mapped, reading the lost part
+ * ends the process with SIGBUS, or gives zeros after map_guard_install(). A caller therefore reads keys or tensors
+ * first, then asks gguf_check_whole(), and only then relies on them: strings of the metadata are in the map too.
+ * Tensors are best read with read calls (as the importer and loads of packages do).
+ *
+ * Thread: any; the object is immutable afterwards and may be shared.
+ * Return: 0, GGUF_E_CORRUPT, GGUF_E_UNSUPPORTED, or -errno of the file system; the text names file, field and value.
+ */
+int gguf_open(GgufFile **filep, const char *path, ErrText *err) {
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    int r = gguf_open_one(&file, path, err);
+
+    if (!r)
+        r = open_parts(file, err);
+    if (!r)
+        *filep = steal(&file);
+    return r;
 }

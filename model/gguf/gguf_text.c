@@ -10,9 +10,9 @@
 #include "model/json_text.h"
 
 #define STRING_SHOWN_BYTES 72
-#define JSON_STRING_MAX (1u << 20) /* a chat template is some kilobytes; what is longer is cut */
+#define JSON_STRING_MAX (1u << 20) /* a chat template has some kilobytes; a longer text is cut */
 
-/* Element index of an array as a key with a scalar value. */
+/* Gives an element of an array as a key with a scalar value. */
 static GgufKey array_element(const GgufArray *array, uint64_t index) {
     GgufKey key = { .type = array->element_type };
     const uint8_t *data = array->data;
@@ -60,7 +60,7 @@ static GgufKey array_element(const GgufArray *array, uint64_t index) {
     case GGUF_STRING:
         key.value.string = array->strings[index];
         break;
-    case GGUF_ARRAY: /* the reader refuses them */
+    case GGUF_ARRAY: /* the reader refuses such arrays */
         break;
     }
     return key;
@@ -193,7 +193,7 @@ static json_t *json_value(const GgufKey *key) {
     case GGUF_U64:
         if (key->value.u64 <= INT64_MAX)
             return json_integer((json_int_t)key->value.u64);
-        snprintf(digits, sizeof(digits), "%" PRIu64, key->value.u64); /* JSON integers here end at 2^63 */
+        snprintf(digits, sizeof(digits), "%" PRIu64, key->value.u64); /* JSON integers of jansson end at 2^63 */
         return json_string(digits);
     case GGUF_I8:
     case GGUF_I16:

@@ -1,28 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Typed getters of a GGUF file's keys. Converters disagree about types: one writes a count as u32, another as i64, as a
- * list with an element for each layer, or as a float. Every form is taken whose value is what the caller asks for;
- * anything else is refused by name, found type and what is wanted. docs/model-keys.md has the rules for users. */
+ * list with an element for each layer, or as a float. Every form is taken if its value fits the type asked for. Other
+ * values are refused by name, type found and type wanted. docs/model-keys.md has the rules for users. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "model/gguf/gguf.h"
 #include "model/gguf/gguf_private.h"
 
-/* Whole floats are taken up to here: beyond, the float may stand for its neighbours. */
+/* Largest whole float that is taken: beyond, the float may stand for its neighbours. */
 #define F32_WHOLE_MAX 0x1p24
 #define F64_WHOLE_MAX 0x1p53
 
 #define SHOWN_MAX 32
+
+/* --- types -------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint8_t bytes; /* 0: variable */
+} value_types[] = {
+    [GGUF_U8] = { "u8", 1 },       [GGUF_I8] = { "i8", 1 },     [GGUF_U16] = { "u16", 2 },
+    [GGUF_I16] = { "i16", 2 },     [GGUF_U32] = { "u32", 4 },   [GGUF_I32] = { "i32", 4 },
+    [GGUF_F32] = { "f32", 4 },     [GGUF_BOOL] = { "bool", 1 }, [GGUF_STRING] = { "string", 0 },
+    [GGUF_ARRAY] = { "array", 0 }, [GGUF_U64] = { "u64", 8 },   [GGUF_I64] = { "i64", 8 },
+    [GGUF_F64] = { "f64", 8 },
+};
+
+const char *gguf_value_type_name(uint32_t type) {
+    return type < ARRAY_LEN(value_types) ? value_types[type].name : "unknown";
+}
+
+uint32_t gguf_value_bytes(uint32_t type) {
+    return type < ARRAY_LEN(value_types) ? value_types[type].bytes : 0;
+}
+
+void gguf_decode_scalar(GgufKey *key, const uint8_t *data) {
+    uint64_t bits = 0;
+    double f64;
+    float f32;
+
+    memcpy(&bits, data, value_types[key->type].bytes);
+    switch (key->type) {
+    case GGUF_I8:
+        key->value.i64 = (int8_t)bits;
+        break;
+    case GGUF_I16:
+        key->value.i64 = (int16_t)bits;
+        break;
+    case GGUF_I32:
+        key->value.i64 = (int32_t)bits;
+        break;
+    case GGUF_I64:
+        key->value.i64 = (int64_t)bits;
+        break;
+    case GGUF_F32:
+        memcpy(&f32, data, sizeof(f32));
+        key->value.f64 = (double)f32;
+        break;
+    case GGUF_F64:
+        memcpy(&f64, data, sizeof(f64));
+        key->value.f64 = f64;
+        break;
+    case GGUF_BOOL:
+        key->value.boolean = bits;
+        break;
+    default:
+        key->value.u64 = bits;
+    }
+}
+
+/* --- one value ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Integer {
     uint64_t magnitude;
     bool is_negative;
 } Integer;
 
-/* --- one value ---------------------------------------------------------------------------------------------------- */
-
-/* Reads a scalar as an integer. false: it is none, or a float that is not whole. */
+/* Reads a scalar as an integer. false: not an integer, or a float that is not whole. */
 static bool as_integer(const GgufKey *scalar, Integer *integer) {
     const double real = scalar->value.f64;
     const int64_t i64 = scalar->value.i64;
@@ -51,7 +108,7 @@ static bool as_integer(const GgufKey *scalar, Integer *integer) {
     }
 }
 
-/* Reads a scalar as an integer of i64. false: it is none. */
+/* Reads a scalar as an integer of i64. false: not possible. */
 static bool as_i64(const GgufKey *scalar, int64_t *valuep) {
     Integer integer = { 0 };
 
@@ -61,7 +118,7 @@ static bool as_i64(const GgufKey *scalar, int64_t *valuep) {
     return true;
 }
 
-/* Reads a scalar as a number of f32, the nearest one. false: it is none. */
+/* Reads a scalar as the nearest number of f32. false: not a number. */
 static bool as_f32(const GgufKey *scalar, float *valuep) {
     Integer integer = { 0 };
 
@@ -79,7 +136,7 @@ static bool is_number(GgufValueType type) {
     return type != GGUF_BOOL && type != GGUF_STRING && type != GGUF_ARRAY;
 }
 
-/* Writes a number or flag for a text. Returns shown. */
+/* Formats a number or flag for a text. Returns shown. */
 static const char *show(const GgufKey *scalar, char shown[SHOWN_MAX]) {
     Integer integer = { 0 };
 
@@ -134,7 +191,7 @@ static int find(const GgufFile *file, const char *name, const GgufKey **keyp, Er
 
 /* --- scalars ------------------------------------------------------------------------------------------------------ */
 
-/* Takes the one value of a list whose elements are all the same. */
+/* Takes the common value of a list whose elements are all equal. */
 static int same_element(const GgufFile *file, const GgufKey *key, const char *name, const char *expected,
                         GgufKey *scalar, ErrText *err) {
     const GgufArray *array = &key->value.array;
@@ -160,7 +217,7 @@ static int same_element(const GgufFile *file, const GgufKey *key, const char *na
     return 0;
 }
 
-/* Finds the key's value, be it in a list. It is a number or a flag. */
+/* Finds the key's number or flag, which may be in a list. */
 static int find_scalar(const GgufFile *file, const char *name, const char *expected, GgufKey *scalar, ErrText *err) {
     const GgufKey *key;
     int r = find(file, name, &key, err);
@@ -306,7 +363,7 @@ int gguf_get_strings(const GgufFile *file, const char *name, const GgufArray **a
 /**
  * gguf_get_integers() - get a list of integers, each from @min to @max
  *
- * Flags are taken where 0 and 1 are all that is asked for. The first element that is none is named.
+ * Flags are taken if the range is 0 to 1. An error names the first bad element.
  */
 int gguf_get_integers(const GgufFile *file, const char *name, int64_t min, int64_t max, const GgufArray **arrayp,
                       ErrText *err) {

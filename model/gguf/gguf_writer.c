@@ -13,10 +13,10 @@ struct GgufWriter {
     StrBuf table; /* encoded tensor infos */
     StrBuf head;  /* after gguf_writer_layout() */
     uint64_t n_keys;
-    uint64_t *offsets; /* [n_tensors]: in the data section */
+    uint64_t *offsets; /* [n_tensors]: offsets in the data section */
     size_t n_tensors, room_tensors;
-    uint64_t data_bytes; /* of the data section so far, padded */
-    int error;           /* the first one */
+    uint64_t data_bytes; /* length of the data section so far, padded */
+    int error;           /* the first error */
     ErrText error_text;
 };
 
@@ -203,7 +203,7 @@ void gguf_writer_tensor(GgufWriter *writer, const char *name, uint32_t type, uin
 /**
  * gguf_writer_layout() - end the tables; the head is ready and every place in the file is known
  *
- * Names that are there twice are not looked for: the reader finds them when the file is opened.
+ * Duplicate names are not looked for: the reader finds them when the file is opened.
  *
  * Return: 0, GGUF_WRITER_E_INVALID, or -ENOMEM.
  */

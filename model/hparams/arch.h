@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Architectures as data: which tensors a model has, in order of use, and the operators of one layer. The next
- * architecture is a table in arch.c, not code. */
+/* Architectures as data: the tensors of a model in order of use, and the operators of one layer. A new architecture is
+ * a table in arch.c, not code. */
 #ifndef COORDGEN_MODEL_ARCH_H
 #define COORDGEN_MODEL_ARCH_H
 
@@ -8,42 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a tensor is for. */
-typedef enum TensorRole {
-    ROLE_NONE,
-    ROLE_TOKEN_EMBD,
-    ROLE_ROPE_FREQS,
-    ROLE_ROPE_FACTORS_LONG,
-    ROLE_ROPE_FACTORS_SHORT,
-    ROLE_ATTN_NORM,
-    ROLE_ATTN_NORM_BIAS,
-    ROLE_ATTN_Q,
-    ROLE_ATTN_Q_BIAS,
-    ROLE_ATTN_K,
-    ROLE_ATTN_K_BIAS,
-    ROLE_ATTN_V,
-    ROLE_ATTN_V_BIAS,
-    ROLE_ATTN_Q_NORM,
-    ROLE_ATTN_K_NORM,
-    ROLE_ATTN_OUTPUT,
-    ROLE_ATTN_OUTPUT_BIAS,
-    ROLE_POST_ATTN_NORM,
-    ROLE_FFN_NORM,
-    ROLE_FFN_GATE,
-    ROLE_FFN_GATE_BIAS,
-    ROLE_FFN_UP,
-    ROLE_FFN_UP_BIAS,
-    ROLE_FFN_DOWN,
-    ROLE_FFN_DOWN_BIAS,
-    ROLE_POST_FFN_NORM,
-    ROLE_OUTPUT_NORM,
-    ROLE_OUTPUT_NORM_BIAS,
-    ROLE_OUTPUT,
-    ROLE_OUTPUT_BIAS,
-    _ROLE_N,
-} TensorRole;
+#include "model/hparams/tensor_role.h"
 
-/* Sizes that shapes are made of; their values are in Hparams. */
+/* Sizes that shapes consist of; their values are in Hparams. */
 typedef enum Dim {
     DIM_NONE,
     DIM_EMBD,     /* width of the residual stream */
@@ -64,8 +31,8 @@ typedef struct ArchTensor {
 
 #define ARCH_PARTS_MAX 3
 
-/* A tensor of a file whose rows, one part behind the other, are tensors of the architecture. It stands for them where
- * the file has not the first of them. */
+/* A tensor of a file that holds the rows of several tensors of the architecture, one part behind the other. The reader
+ * uses it if the file lacks the first of these tensors. */
 typedef struct ArchFused {
     const char *name; /* without "blk.N." */
     size_t n;
@@ -81,15 +48,15 @@ typedef enum Slot {
     SLOT_V,    /* values, DIM_KV */
     SLOT_GATE, /* DIM_FF */
     SLOT_UP,   /* DIM_FF */
-    SLOT_OUT,  /* what is added to the stream, DIM_EMBD */
+    SLOT_OUT,  /* addend of the stream, DIM_EMBD */
     _SLOT_N,
 } Slot;
 
-/* Of a set of slots. */
+/* Member of a set of slots. */
 #define SLOT_BIT(slot) (UINT64_C(1) << (slot))
 
 typedef enum OpKind {
-    OP_NORM,      /* out[0] = norm(in) * w[0] (+ its bias); which norm is the architecture's */
+    OP_NORM,      /* out[0] = norm(in) * w[0] (+ its bias), by the architecture's norm */
     OP_LINEAR,    /* out[i] = in x w[i] (+ its bias), i below n: products that share their input */
     OP_HEAD_NORM, /* in = RMSNorm of each head of in, * w[0] */
     OP_ROPE,      /* rotary positions on the heads of in */
@@ -116,7 +83,7 @@ typedef enum RopeStyle {
 
 typedef enum NormKind {
     NORM_RMS,
-    NORM_LAYER, /* the mean is taken off; every norm has a bias */
+    NORM_LAYER, /* subtracts the mean; every norm has a bias */
 } NormKind;
 
 typedef enum Activation {
@@ -124,9 +91,9 @@ typedef enum Activation {
     ACTIVATION_GELU, /* tanh form */
 } Activation;
 
-/* Which layers see a window only, where a key says how large it is. */
+/* Layers that see only a window, whose size a key gives. */
 typedef enum WindowKind {
-    WINDOW_NONE,    /* none: a key that asks for it is refused */
+    WINDOW_NONE,    /* none: a key that asks for a window is refused */
     WINDOW_ALL,     /* all */
     WINDOW_PATTERN, /* all but the last of each so many */
 } WindowKind;
@@ -139,27 +106,27 @@ typedef enum ArchReads {
 
 typedef struct Arch {
     const char *name;        /* general.architecture */
-    const ArchTensor *first; /* before the layers, in file order */
+    const ArchTensor *first; /* tensors before the layers, in file order */
     size_t n_first;
-    const ArchTensor *layer; /* of every layer, in order of use */
+    const ArchTensor *layer; /* tensors of every layer, in order of use */
     size_t n_layer;
-    const ArchTensor *last; /* after the layers */
+    const ArchTensor *last; /* tensors after the layers */
     size_t n_last;
     const ArchFused *fused;
     size_t n_fused;
-    const ArchOp *ops; /* of a layer */
+    const ArchOp *ops; /* operators of a layer */
     size_t n_ops;
     RopeStyle rope;
     NormKind norm;
     Activation activation;
     bool scales_embedding; /* x = embedding * sqrt(n_embd) */
     WindowKind window;
-    uint32_t window_pattern, window_default; /* where no key says it; 0: no window */
-    bool has_local_rope; /* sliding-window layers have a RoPE base of their own, 10000, and are not stretched */
+    uint32_t window_pattern, window_default; /* used without a key; 0: no window */
+    bool has_local_rope; /* sliding-window layers have their own RoPE base, 10000, and are not stretched */
     uint32_t reads;      /* ArchReads */
-    float attention_cap_default, logit_cap_default; /* where no key says it; 0: none */
+    float attention_cap_default, logit_cap_default; /* used without a key; 0: no cap */
     uint32_t no_rope_every; /* the last of so many layers has no rotary positions; 0: all have */
-    uint32_t n_layers_wide; /* of the size whose query scale is by n_embd / n_heads, not by the head size; 0: none */
+    uint32_t n_layers_wide; /* layers of the size whose query scale is by n_embd / n_heads, not head_size; 0: none */
 } Arch;
 
 /* NULL when unknown. */
@@ -168,23 +135,11 @@ const Arch *arch_find(const char *name);
 /* "llama, qwen2 and gemma3": all that there are. Returns buffer. */
 const char *arch_names(char *buffer, size_t len_bytes);
 
-/* "attn_q.weight", "attn_q.bias"; without "blk.N." */
-const char *tensor_role_name(TensorRole role);
-/* Whether the tensor is a matrix that products run on (its bias and norms are not). */
-bool tensor_role_is_linear(TensorRole role);
-/* Whether it is the embedding or the head: matrices over the vocabulary. */
-static inline bool tensor_role_is_embedding(TensorRole role) {
-    return role == ROLE_TOKEN_EMBD || role == ROLE_OUTPUT;
-}
-/* The bias that goes with a linear or a norm, or ROLE_NONE. */
-TensorRole tensor_role_bias(TensorRole role);
 /* "attn_q.weight" for what has weights, "rope", "attention", "gated", "activation", "add". */
 const char *arch_op_name(const ArchOp *op);
 /* The slots that an operator reads, and those that it writes, as sets; one may be in both. */
 uint64_t arch_op_reads(const ArchOp *op);
 uint64_t arch_op_writes(const ArchOp *op);
-/* Full name of a tensor; layer below 0 for those outside the layers. Returns buffer. */
-const char *tensor_name(TensorRole role, int layer, char *buffer, size_t len_bytes);
 Dim slot_dim(Slot slot);
 
 #endif

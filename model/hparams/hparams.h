@@ -9,7 +9,7 @@
 #include "model/hparams/arch.h"
 
 enum {
-    HPARAMS_E_UNSUPPORTED = 1, /* an architecture or option that is not known here; the text names it */
+    HPARAMS_E_UNSUPPORTED = 1, /* an architecture or option that is not supported; the text names it */
     HPARAMS_E_CORRUPT = 2,     /* missing, out of range, or contradicting the tensors; the text names the key */
 };
 
@@ -29,47 +29,48 @@ typedef struct Hparams {
     float norm_eps;
     double rope_base;
     double rope_position_scale; /* 1 / rope.scaling.factor */
-    double rope_magnitude;      /* of cos and sin, whatever else: rotated queries and keys become so much longer */
-    double rope_yarn;           /* share of frequencies as they were in those that turn fast; 0: not YaRN */
-    double rope_yarn_fast, rope_yarn_slow; /* turns within rope_original from which on, and up to which */
-    double rope_yarn_magnitude;            /* another factor of the magnitude where it is not YaRN */
-    double rope_yarn_log_multiplier;       /* 0: none */
-    uint32_t rope_original;                /* positions before the context was stretched */
-    TensorRole rope_divisors;              /* rope_freqs, or long RoPE's factors for this context; or ROLE_NONE */
-    bool has_local_rope;                   /* sliding-window layers turn otherwise: by the next two, no divisors */
+    double rope_magnitude;      /* factor of cos and sin in all cases: rotated queries and keys become so much longer */
+    double rope_yarn;           /* YaRN: share of fast-turning frequencies that stay as they were; 0: no YaRN */
+    double rope_yarn_fast,
+        rope_yarn_slow; /* YaRN: frequencies with more turns within rope_original stay, and with fewer are stretched */
+    double rope_yarn_magnitude;      /* further factor of the magnitude without YaRN */
+    double rope_yarn_log_multiplier; /* 0: none */
+    uint32_t rope_original;          /* positions before the context was stretched */
+    TensorRole rope_divisors;        /* rope_freqs, or long RoPE's factors for this context; or ROLE_NONE */
+    bool has_local_rope;             /* sliding-window layers use the next two fields, and no divisors */
     double rope_base_local, rope_position_scale_local;
-    uint32_t window;         /* positions a sliding-window layer sees, itself included; 0: no such layers */
-    uint32_t window_pattern; /* layer il is local when il % pattern < pattern - 1; 0: all are, as in llama.cpp */
-    bool has_window_list;    /* instead of the pattern: layer il is local when bit il % 64 of word il / 64 is set */
+    uint32_t window;         /* positions that a sliding-window layer sees, its own included; 0: no such layers */
+    uint32_t window_pattern; /* layer il is local if il % pattern < pattern - 1; 0: all are, as in llama.cpp */
+    bool has_window_list; /* the list replaces the pattern: layer il is local if bit il % 64 of word il / 64 is set */
     uint64_t window_list[HPARAMS_LAYERS_MAX / 64];
     float attention_scale; /* on q.k */
-    float attention_cap;   /* scores become cap * tanh(score / cap); 0: they do not */
-    float logit_cap;       /* likewise */
-    float embedding_scale; /* on the embedding; 1 or sqrt(n_embd) */
+    float attention_cap;   /* scores become cap * tanh(score / cap); 0: no cap */
+    float logit_cap;       /* logits become cap * tanh(logit / cap); 0: no cap */
+    float embedding_scale; /* factor of the embedding: 1 or sqrt(n_embd) */
     bool tied;             /* no output.weight: the head uses token_embd */
 } Hparams;
 
 /* Reads and checks the keys of a source GGUF or of a package (which keeps them). */
 int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err);
-/* Every tensor the architecture needs is there with its shape and a type that can be read, and no other is. */
+/* Checks that every tensor of the architecture is there, with its shape and a readable type, and no other tensor. */
 int hparams_check_tensors(const Hparams *hparams, const GgufFile *file, ErrText *err);
-/* Whether a tensor of the file is one of the architecture's, or stands for some of them. */
+/* Whether a tensor of the file is one of the architecture's, or holds the rows of some of them. */
 bool hparams_has_tensor(const Hparams *hparams, const GgufFile *file, const char *name);
-/* The tensor of the architecture as the file has it: one of its own, or the rows of a tensor that several share
- * (ArchFused), under its own name. false: it is not there. */
+/* Finds a tensor of the architecture in the file: a tensor of its own, or its rows of a shared one (ArchFused), under
+ * its own name. false: not there. */
 bool hparams_tensor(const Hparams *hparams, const GgufFile *file, const ArchTensor *expected, int layer,
                     GgufTensor *tensor);
 uint32_t hparams_dim(const Hparams *hparams, Dim dim);
-/* Whether it has a window. */
+/* Whether the layer has a sliding window. */
 bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer);
-/* Whether its rotary positions are those of local layers, where they are others. */
+/* Whether the layer has the rotary positions of local layers, if these differ. */
 bool hparams_layer_turns_locally(const Hparams *hparams, uint32_t layer);
-/* Whether it has rotary positions at all. */
+/* Whether the layer has rotary positions. */
 bool hparams_layer_turns(const Hparams *hparams, uint32_t layer);
-/* Of n_positions, those whose keys a row reads that sees all it may: the sum over all layers. */
+/* Positions whose keys a row reads that sees all of n_positions it may: the sum over all layers. */
 uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions);
 
-/* Calls fn for every tensor of the architecture in file order: layer -1 outside the layers. Stops at a non-zero value
+/* Calls fn for every tensor of the architecture in file order; layer -1: outside the layers. Stops at a non-zero value
  * and returns it. */
 typedef int HparamsTensorFn(void *arg, const ArchTensor *tensor, int layer);
 int hparams_each_tensor(const Hparams *hparams, HparamsTensorFn *fn, void *arg);

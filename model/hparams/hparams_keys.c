@@ -8,19 +8,19 @@
 #include "base/strings/printable.h"
 #include "model/hparams/hparams.h"
 
-#define WARNINGS_MAX 16 /* lines of a file: it may have very many keys */
+#define WARNINGS_MAX 16 /* lines in the log for one file, which may have very many keys */
 
 typedef struct KnownKey {
     const char *suffix; /* behind "ARCH." */
     KeyKind kind;
-    const char *asks_for; /* with another value than the neutral ones; NULL: no value of it is refused here */
+    const char *asks_for; /* values without effect; others are refused. NULL: no value is refused here */
     double neutral, also_neutral;
-    uint32_t reads; /* ArchReads: of architectures that do, hparams.c reads it and checks the value */
+    uint32_t reads; /* ArchReads: for architectures with this bit, hparams_read.c reads the key and checks the value */
 } KnownKey;
 
 #define READ_BY_ALL UINT32_MAX
 
-/* READ: by hparams.c, which checks the value. UNUSED: whatever it says, the result is the same. */
+/* READ: hparams_read.c or hparams_rope.c checks the value. UNUSED: no value changes the result. */
 #define READ(suffix, kind)                                                                                             \
     { suffix, kind, NULL, 0, 0, READ_BY_ALL }
 #define UNUSED(suffix, kind)                                                                                           \
@@ -37,7 +37,7 @@ static const KnownKey known_keys[] = {
     READ("attention.head_count_kv", KEY_INTEGER),
     READ("attention.key_length", KEY_INTEGER),
     READ("attention.value_length", KEY_INTEGER),
-    READ("attention.layer_norm_rms_epsilon", KEY_NUMBER), /* of the two the norms of the architecture have one */
+    READ("attention.layer_norm_rms_epsilon", KEY_NUMBER), /* each norm of an architecture has one of the two */
     READ("attention.layer_norm_epsilon", KEY_NUMBER),
     READ("attention.sliding_window", KEY_INTEGER),
     READ("rope.dimension_count", KEY_INTEGER),
@@ -55,10 +55,10 @@ static const KnownKey known_keys[] = {
     READ("rope.scaling.yarn_log_multiplier", KEY_NUMBER),
     READ("rope.scaling.yarn_beta_fast", KEY_NUMBER),
     READ("rope.scaling.yarn_beta_slow", KEY_NUMBER),
-    /* The layers without a window have no pattern: gemma2 and gemma3 read it, a number or a list. */
+    /* Layers without a window have no pattern: only gemma2 and gemma3 read it, a number or a list. */
     READ("attention.sliding_window_pattern", KEY_ANY),
 
-    UNUSED("vocab_size", KEY_INTEGER), /* the embedding's rows count */
+    UNUSED("vocab_size", KEY_INTEGER), /* the rows of the embedding count instead */
     UNUSED("tensor_data_layout", KEY_STRING),
     UNUSED("pooling_type", KEY_INTEGER),                 /* of embeddings */
     UNUSED("attention.temperature_length", KEY_INTEGER), /* of attention.temperature_scale */
@@ -98,7 +98,7 @@ const char *hparams_key_at(size_t index, KeyKind *kindp) {
     return known_keys[index].suffix;
 }
 
-/* Gets the value as a number, where it is one. Return: 0, GGUF_E_* with key, found type and what is wanted. */
+/* Gets the value as a number, if it is one. Return: 0, GGUF_E_* with key, type found and type wanted. */
 static int get_value(const GgufFile *file, const char *name, KeyKind kind, double *valuep, ErrText *err) {
     GgufString string;
     int64_t integer = 0;
@@ -132,7 +132,7 @@ static bool is_read(const KnownKey *known, const Arch *arch) {
     return known->reads == READ_BY_ALL || known->reads & arch->reads;
 }
 
-/* Its type, and a value that asks for something. */
+/* Checks the type, and refuses a value that asks for an unsupported feature. */
 static int check_key(const GgufFile *file, const Arch *arch, const KnownKey *known, ErrText *err) {
     double value = 0;
     char name[128], shown[32];
@@ -169,7 +169,7 @@ static const KnownKey *find_known(const GgufString *suffix) {
     return NULL;
 }
 
-/* Of a key "ARCH.suffix". */
+/* Finds the table's row for a key "ARCH.suffix". */
 static bool suffix_of(const GgufString *name, const char *arch, GgufString *suffix) {
     const size_t arch_bytes = strlen(arch);
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rotary positions as keys say them: base, rotated dimensions, and the ways to stretch a context (linear, YaRN, the
- * divisors of Llama 3 and of long RoPE), as llama.cpp takes them. */
+/* Reads rotary positions: base, rotated dimensions, and the ways to stretch a context (linear, YaRN, the divisors of
+ * Llama 3 and of long RoPE), as llama.cpp does. */
+#include "model/hparams/hparams_rope.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/strings/printable.h"
-#include "model/hparams/hparams_private.h"
 
 #define BASE_MAX 1e12
 #define FACTOR_MAX 1e6
 #define MAGNITUDE_MAX 1e3
 
-/* Another name of a number that was read, or that has a default: it must not say anything else. */
+/* Checks another name of a number that was read, or that has a default: the value must be equal. */
 static int check_same(const KeyReader *reader, const char *suffix, double expected, const char *read_from) {
     double value = expected;
     int r;
@@ -58,7 +59,7 @@ typedef enum Scaling {
 static int read_type(const KeyReader *reader, Scaling *scalingp) {
     static const char *const names[_SCALING_N] = { "none", "linear", "yarn", "longrope" };
     GgufString type = { 0 };
-    char name[HPARAMS_KEY_MAX];
+    char name[KEY_READER_NAME_MAX];
     Printable shown;
     int r;
 
@@ -79,7 +80,7 @@ static int read_type(const KeyReader *reader, Scaling *scalingp) {
                    gguf_path(reader->file), name, printable(&shown, type.data, type.len_bytes));
 }
 
-/* Reads a factor of the context's length; 0 is none. */
+/* Reads a factor of the context's length; 0 means none. */
 static int read_stretch(const KeyReader *reader, const char *suffix, const double *fallback, double *factorp) {
     double factor;
     int r = key_reader_f32(reader, suffix, 0, FACTOR_MAX, fallback, &factor);
@@ -101,11 +102,11 @@ static int read_factor(const KeyReader *reader, Scaling scaling, double *factorp
     *factorp = 1;
     if (scaling == SCALING_NONE)
         return 0;
-    r = read_stretch(reader, "rope.scale_linear", &one, &factor); /* older files' name of it */
+    r = read_stretch(reader, "rope.scale_linear", &one, &factor); /* the name in older files */
     return r ? r : read_stretch(reader, "rope.scaling.factor", &factor, factorp);
 }
 
-/* How much longer queries and keys become. */
+/* Reads the factors of the length of queries and keys. */
 static int read_magnitudes(const KeyReader *reader, Hparams *hparams) {
     static const double zero = 0, one = 1;
     int r;
@@ -137,8 +138,8 @@ static int read_yarn(const KeyReader *reader, Scaling scaling, Hparams *hparams)
     return r ? r : read_magnitudes(reader, hparams);
 }
 
-/* Divisors of long RoPE: for contexts up to the original one, or for longer ones. The one that this context needs must
- * be there where the type asks for it. */
+/* Chooses the divisors of long RoPE: for contexts up to the original one, or for longer ones. The set for this context
+ * must be there if the type asks for it. */
 static int read_long(const KeyReader *reader, Scaling scaling, Hparams *hparams) {
     const TensorRole role =
         hparams->n_context > hparams->rope_original ? ROLE_ROPE_FACTORS_LONG : ROLE_ROPE_FACTORS_SHORT;
@@ -165,7 +166,7 @@ int hparams_read_rope(const KeyReader *reader, Hparams *hparams) {
                             &hparams->rope_original)) ||
         (r = read_yarn(reader, scaling, hparams)))
         return r;
-    if (!hparams->rope_original) /* as if it was not there */
+    if (!hparams->rope_original) /* 0 counts as a missing key */
         hparams->rope_original = hparams->n_context;
     hparams->rope_position_scale = 1 / factor;
     hparams->rope_position_scale_local = hparams->arch->has_local_rope ? 1 : 1 / factor;

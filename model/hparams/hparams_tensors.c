@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which tensors a source has, and where the roles of an architecture lie in them. */
+/* Tensors of a source file, and the places of an architecture's roles in them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static uint64_t rows_of(const Hparams *hparams, const ArchTensor *expected) {
     return hparams_dim(hparams, expected->out == DIM_NONE ? expected->in : expected->out);
 }
 
-/* The tensor that stands for this one and others in this file; NULL: none does. */
+/* Finds the tensor that holds the rows of this one and others in this file; NULL: none does. */
 static const GgufTensor *find_fused(const Hparams *hparams, const GgufFile *file, TensorRole role, int layer,
                                     const ArchFused **fusedp) {
     const Arch *arch = hparams->arch;
@@ -66,7 +66,7 @@ static const GgufTensor *find_fused(const Hparams *hparams, const GgufFile *file
     return NULL;
 }
 
-/* Rows of the role's parts before it, and of all. */
+/* Counts the rows of the role's parts before it, and of all parts. */
 static uint64_t fused_rows(const Hparams *hparams, const ArchFused *fused, TensorRole role, uint64_t *firstp) {
     uint64_t n = 0;
 
@@ -133,7 +133,7 @@ static int wrong_shape(const TensorCheck *check, const GgufTensor *tensor, uint6
                    out);
 }
 
-/* One that stands for several: all of them must be in it. */
+/* Checks a tensor that stands for several: all of them must be in it. */
 static int check_fused(const TensorCheck *check, const ArchTensor *expected, int layer) {
     const uint64_t in = hparams_dim(check->hparams, expected->in);
     const ArchFused *fused = NULL;
@@ -181,7 +181,7 @@ static bool is_one_of(const ArchTensor *tensors, size_t n, int layer, const char
     return false;
 }
 
-/* One that stands for others that are not there. */
+/* Whether the tensor stands for others that are missing. */
 static bool is_fused(const TensorCheck *check, int layer, const char *name) {
     const Arch *arch = check->hparams->arch;
     char known[GGUF_TENSOR_NAME_MAX];
@@ -208,7 +208,8 @@ bool hparams_has_tensor(const Hparams *hparams, const GgufFile *file, const char
     return is_known(&(TensorCheck){ .hparams = hparams, .file = file }, name);
 }
 
-/* Of a source GGUF; a package checks its own. Return: 0, HPARAMS_E_CORRUPT, HPARAMS_E_UNSUPPORTED. */
+/* Checks the tensors of a source GGUF; a package checks its own. Return: 0, HPARAMS_E_CORRUPT,
+ * HPARAMS_E_UNSUPPORTED. */
 int hparams_check_tensors(const Hparams *hparams, const GgufFile *file, ErrText *err) {
     TensorCheck check = { .hparams = hparams, .file = file, .err = err };
     int r;

@@ -14,9 +14,9 @@
 #define VERSION 2
 #define HEX_BYTES (SHA256_HEX_BYTES - 1)
 
-static const float most = 100; /* of the mixture and tau: more than that no training gives */
+static const float most = 100; /* limit of the mixture and tau, above the values of any training */
 
-/* As it lies in the file. */
+/* Head of the file. */
 typedef struct Head {
     char magic[8];
     uint32_t version, n_embd, n_layers, layer;

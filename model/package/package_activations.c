@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What static activations (llm.npu 3.3) add to a package: one scale for the inputs of an operator, and its outliers. */
+#include "model/package/package_activations.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/strings/printable.h"
-#include "model/package/package_private.h"
+#include "model/package/package.h"
 
-/* A share of something. */
+/* Gets a percentage. */
 static int get_percent(const PackageCheck *check, const char *key, float *percentp) {
     const GgufFile *file = check->package->file;
     int r;
@@ -82,7 +83,7 @@ int package_check_activation_arrays(PackageCheck *check) {
     return get_hot_channels(check);
 }
 
-/* The next hot_counts[index] of the hot channels are this linear's. */
+/* Takes the next hot_counts[index] of the hot channels for this linear. */
 static int take_hot(PackageCheck *check, size_t index, PackageLinear *linear) {
     const char *path = gguf_path(check->package->file);
     uint32_t n_hot = (uint32_t)gguf_array_i64(check->hot_counts, index);
@@ -142,7 +143,7 @@ static int check_static(PackageCheck *check, size_t index, PackageLinear *linear
     return r;
 }
 
-/* As a dynamic-row linear has them in a package of the other mode. */
+/* Whether a dynamic-row linear in a package of mode static-tensor has no scale, importance or outliers. */
 static bool is_blank(const PackageCheck *check, size_t index) {
     return !check->package->quant.static_activations ||
            (gguf_array_f32(check->activation_scales, index) == 0 && gguf_array_f32(check->importance, index) == 0 &&
@@ -178,7 +179,8 @@ static bool share_input(const PackageLinear *a, const PackageLinear *b) {
 }
 
 /**
- * package_check_operators() - linears that share an input must say the same of it, for a device quantizes it once
+ * package_check_operators() - check that linears with the same input agree about it, because a device quantizes it
+ * once
  */
 int package_check_operators(const PackageCheck *check) {
     const Arch *arch = check->package->hparams.arch;

@@ -16,8 +16,8 @@ enum {
 };
 
 typedef struct Part {
-    uint64_t end_bytes; /* in the file; it begins where the one before ends */
-    const char *first;  /* its first tensor, the file's; NULL: the head */
+    uint64_t end_bytes; /* end in the file; a part begins at the end of the one before */
+    const char *first;  /* name of its first tensor, the file's; NULL: the head */
 } Part;
 
 struct PackageChecksum {
@@ -25,20 +25,20 @@ struct PackageChecksum {
     const char *name;
     Part *parts; /* [n_parts] */
     size_t n_parts;
-    uint8_t *digests; /* [n_parts][SHA256_DIGEST_SIZE], of the key: a copy, for others may write to the file */
+    uint8_t *digests; /* [n_parts][SHA256_DIGEST_SIZE], of the key: a copy, because others may write to the file */
     uint64_t digests_at;
-    bool seals;     /* the digests are made, not compared */
+    bool seals;     /* the digests are computed, not compared */
     uint8_t *block; /* [BLOCK_BYTES] */
-    size_t part;    /* that is hashed; n_parts: none is left */
+    size_t part;    /* part that is hashed; n_parts: none is left */
     struct sha256_ctx context;
-    uint64_t at_bytes; /* hashed up to here */
+    uint64_t at_bytes; /* offset up to which bytes are hashed */
     int result;
     ErrText failure;
 };
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 
-/* "blk.12." of a name, or nothing: what tells layers apart. */
+/* Length of "blk.12." in a name, or 0: tells layers apart. */
 static size_t layer_prefix(const char *name) {
     size_t n = 4;
 
@@ -108,11 +108,11 @@ static int damaged(const PackageChecksum *self, const Part *part, ErrText *err) 
 
 /* --- hashing ------------------------------------------------------------------------------------------------------ */
 
-/* The part that has come to its end. */
+/* Ends the current part and compares its digest. */
 static int end_part(PackageChecksum *self) {
     uint8_t digest[SHA256_DIGEST_SIZE], *held = self->digests + self->part * SHA256_DIGEST_SIZE;
 
-    sha256_digest(&self->context, sizeof(digest), digest); /* and begins anew */
+    sha256_digest(&self->context, sizeof(digest), digest); /* the hash begins anew */
     if (self->seals)
         memcpy(held, digest, sizeof(digest));
     else if (memcmp(digest, held, sizeof(digest)))
@@ -121,7 +121,7 @@ static int end_part(PackageChecksum *self) {
     return 0;
 }
 
-/* The digests' own bytes count as zeros. */
+/* Hashes zeros in place of the digests' own bytes. */
 static void blank(const PackageChecksum *self, size_t n) {
     const uint64_t at = self->at_bytes, begin = self->digests_at, end = begin + self->n_parts * SHA256_DIGEST_SIZE;
 
@@ -129,7 +129,7 @@ static void blank(const PackageChecksum *self, size_t n) {
         self->block[i - at] = 0;
 }
 
-/* The next n bytes of the part, n at most BLOCK_BYTES. */
+/* Hashes the next n bytes of the part, n at most BLOCK_BYTES. */
 static int read_block(PackageChecksum *self, size_t n) {
     const int r = file_read_exact(self->fd, self->block, n, self->at_bytes);
 
@@ -141,7 +141,7 @@ static int read_block(PackageChecksum *self, size_t n) {
     return 0;
 }
 
-/* Up to end_bytes, and of data, where they are given, what begins at at_bytes. */
+/* Hashes up to end_bytes; bytes from at_bytes on are taken from data, if it is given. */
 static void hash(PackageChecksum *self, uint64_t end_bytes, const uint8_t *data) {
     while (!self->result && self->part < self->n_parts && self->at_bytes <= end_bytes) {
         const uint64_t part_end_bytes = self->parts[self->part].end_bytes,
@@ -176,10 +176,10 @@ PackageChecksum *package_checksum_free(PackageChecksum *self) {
 }
 
 /**
- * package_checksum_new() - the parts of a package and their digests
+ * package_checksum_new() - find the parts of a package and their digests
  * @fd, @file: the same file
  *
- * Return: 0; PACKAGE_CHECKSUM_E_NONE, PACKAGE_CHECKSUM_E_DAMAGED: the key has not one digest a part; -ENOMEM.
+ * Return: 0; PACKAGE_CHECKSUM_E_NONE; PACKAGE_CHECKSUM_E_DAMAGED: the key has not one digest a part; -ENOMEM.
  */
 int package_checksum_new(PackageChecksum **checksump, int fd, const GgufFile *file, ErrText *err) {
     _cleanup_(package_checksum_freep) PackageChecksum *self = calloc(1, sizeof(*self));

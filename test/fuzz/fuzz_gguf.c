@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The GGUF reader and what needs no weights: hyper-parameters, package checks, the printed form. */
+/* Fuzzes the GGUF reader and its users that need no weights: hyper-parameters, package checks, the printed form. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
-/* What the reader accepted must hold for everyone who uses it; abort() is the fuzzer's sign. */
+/* A file that the reader accepted must hold for all its users; abort() is the fuzzer's sign. */
 static void check_tensors(const GgufFile *file, const uint8_t *data, size_t len_bytes) {
     for (size_t i = 0; i < gguf_n_tensors(file); i++) {
         const GgufTensor *tensor = gguf_tensor_at(file, i);
@@ -55,10 +55,10 @@ static void check_printed(const GgufFile *file) {
         abort();
     for (const char *c = text.data; *c; c++)
         if ((*c > 0 && *c < 0x20 && *c != '\n') || *c == 0x7f)
-            abort(); /* a name moved the terminal's cursor */
+            abort(); /* a name that moves the terminal's cursor */
 }
 
-/* What a scan of the models' folder says of the file must fit what the reader says. */
+/* The kind that a scan of the models' folder finds must fit the reader's verdict. */
 static void check_kind(const uint8_t *data, size_t len_bytes, bool is_read) {
     const int fd = memfd_create("fuzz", MFD_CLOEXEC);
     GgufKindInfo info;

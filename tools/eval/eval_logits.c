@@ -6,7 +6,7 @@
 
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 /* The int8 path is judged by perplexity; the worst single logit of its thousands wanders by a share of the rms that
  * these bounds allow for. */

@@ -7,6 +7,7 @@
 
 #include "base/files/file_io.h"
 #include "base/progress.h"
+#include "importer/importer.h"
 #include "importer/methods/import_method.h"
 #include "model/package/package.h"
 #include "tools/eval/eval.h"

@@ -12,7 +12,7 @@
 #include "importer/importer.h"
 #include "model/package/package.h"
 #include "model/package/package_checksum.h"
-#include "tools/eval/quality/quantization_check.h"
+#include "importer/check/quantization_check.h"
 
 static void show_compared(void *arg, uint64_t done_bytes, uint64_t total_bytes) {
     ctl_progress(arg, "verifying", total_bytes ? (double)done_bytes / (double)total_bytes : 1, -1);

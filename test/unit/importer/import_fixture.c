@@ -86,7 +86,7 @@ int import_fixture_teardown(void **state) {
     return 0;
 }
 
-/* A file of a known size and content: its hash. */
+/* Hash of a file with known size and content. */
 const char *import_fixture_package(ImportFixture *fixture, const ModelMaker *maker, double bits,
                                    bool static_activations) {
     static ImportReport report;
@@ -115,7 +115,7 @@ void import_fixture_hash(const char *path, char hex[SHA256_HEX_BYTES]) {
     mapped_file_deinit(&file);
 }
 
-/* The integers of a row, from either layout. */
+/* Gives the integers of a row, from either layout. */
 static const int8_t *row_of(const PackageLinear *linear, int8_t *unpacked, size_t row) {
     PackPlan plan;
 
@@ -130,7 +130,7 @@ static const int8_t *row_of(const PackageLinear *linear, int8_t *unpacked, size_
     return unpacked + row * linear->k;
 }
 
-/* From a weight in units of the scale to the level nearest to it. */
+/* Distance of a weight, in units of the scale, from its nearest level. */
 static double distance_to_grid(Grid grid, int bits, double v) {
     double least = INFINITY;
 
@@ -143,7 +143,8 @@ static double distance_to_grid(Grid grid, int bits, double v) {
     return least;
 }
 
-/* Every weight of the package is the level nearest to the rotated source; un-rotated it is within the norm of that. */
+/* Checks that every weight of the package is the level nearest to the rotated source, and un-rotated within the norm of
+ * that. */
 static void check_linear(const GgufTensor *source, const PackageLinear *linear) {
     _cleanup_(freep) float *rotated = malloc(linear->k * sizeof(float)), *plain = malloc(linear->k * sizeof(float)),
                            *back = malloc(linear->k * sizeof(float));
@@ -209,7 +210,7 @@ void import_fixture_check(const char *source_path, const char *package_path, boo
     assert_int_equal(norm->len_bytes, hparams->n_embd * sizeof(float));
     assert_memory_equal(norm->data, gguf_tensor(source, "output_norm.weight")->data, norm->len_bytes);
     assert_int_equal(package_linear(package, "blk.0.attn_norm.weight", &linear, NULL), PACKAGE_E_CORRUPT);
-    /* The source's keys are there, but for the three that speak of its own storage. */
+    /* Checks that the source's keys are there, except for the three about its own storage. */
     for (size_t i = 0; i < gguf_n_keys(source); i++) {
         const GgufKey *key = gguf_key_at(source, i);
         bool dropped = false;
@@ -235,14 +236,14 @@ void import_fixture_refusal(ImportFixture *fixture, const char *out, int code, c
 }
 
 int import_fixture_profile(void *state, const ImportModel *model, ErrText *err) {
-    double percent = model->options->recipe.hot_percent;
+    double percent = model->recipe->hot_percent;
 
     for (size_t i = 0; i < model->n_operators; i++) {
         ImportOperator *operator= & model->operators[i];
 
         operator->scale = 0.004f *(float)(1 + i % 3);
         operator->importance = 200 +(float) i;
-        operator->shadow = i % 2 == 0 && model->options->recipe.prune_percent<100;
+        operator->shadow = i % 2 == 0 && model->recipe->prune_percent<100;
         for (size_t c = 0; operator->shadow && c<operator->k; c++)
             operator->is_hot[c] =(double)(c * 37 % 100) < percent;
     }

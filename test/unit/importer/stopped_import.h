@@ -9,33 +9,33 @@
 
 #include "test/unit/importer/import_fixture.h"
 
-#define STOPPED_IMPORT_LAYERS 6 /* and what lies outside */
+#define STOPPED_IMPORT_LAYERS 6 /* and the tensors outside */
 
-/* Where an import is interrupted, and what happens there: it is cancelled, */
+/* Place where an import is interrupted, and the interruption: it is cancelled, */
 typedef struct Interrupt {
     ImportStage stage;
     _Atomic bool cancelled;
-    const char *append_to; /* or: the source grows meanwhile */
-    const char *truncate;  /* or: it is cut in half */
-    rlim_t limit_bytes;    /* or: no file may be longer any more */
-    int pipe_fd;           /* or: say so and wait to be killed, */
+    const char *append_to; /* or the source grows meanwhile, */
+    const char *truncate;  /* or the source is cut in half, */
+    rlim_t limit_bytes;    /* or no file may be longer from now on, */
+    int pipe_fd;           /* or it reports here and waits to be killed, */
     int go_fd;             /* or for a byte from here */
-    size_t n_layers;       /* not before so many are finished */
+    size_t n_layers;       /* least number of finished layers */
     bool done;
 } Interrupt;
 
-/* For ImportOptions.progress, with an Interrupt. */
+/* Serves as ImportOptions.progress, with an Interrupt. */
 void stopped_import_interrupt(void *arg, const ImportProgress *progress);
 
 void stopped_import_source(ImportFixture *fixture);
-/* The hash of the package that an import makes which nobody disturbs; the package is removed. */
+/* Gives the hash of the package of an undisturbed import; the package is removed. */
 void stopped_import_undisturbed(ImportFixture *fixture, char hash[SHA256_HEX_BYTES]);
-/* The import goes on with n layers, and makes the same package. */
+/* Checks that the import resumes with n layers, and makes the same package. */
 void stopped_import_goes_on(ImportFixture *fixture, size_t n, const char *expected_hash);
-/* Likewise with least to most of them: which layers a killed one had recorded is the disk's matter. */
+/* Checks that it resumes with least to most layers: the disk decides which layers a killed import had recorded. */
 void stopped_import_goes_on_with(ImportFixture *fixture, size_t least, size_t most, const char *expected_hash);
 
-/* Cancels an import when n layers are finished, whose part and journal stay. */
+/* Cancels an import when n layers are finished; its part and journal stay. */
 void stopped_import_cancelled(ImportFixture *fixture, size_t n);
 
 typedef struct StoppedImport {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The calibration text: the project's own as it was written, files of users that cannot be used, windows of tokens. */
+/* Tests the calibration text: the project's own text, unusable files of users, windows of tokens. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "test/unit/text/tokenizer/tokenizer_fixture.h"
 #include "test/unit/text/tokenizer/tokenizer_golden.h"
 
-/* Packages name the text by this hash: a changed text makes other packages, so it is changed here on purpose only. */
+/* Packages name the text by this hash. A changed text makes other packages, so the hash changes on purpose only. */
 #define OWN_SHA256 "9e58c74143ce8e18e6f67a44f5f3ea09bf445444ead137168c5defa1471246f8"
 #define OWN_BYTES 72073
 
@@ -160,7 +160,7 @@ static void test_calibration_text_length_cap(void **state) {
 
     test_write_file(fixture->folder, "text.txt", "", 0);
     assert_int_equal(truncate(fixture->path, CALIBRATION_TEXT_MAX_BYTES), 0);
-    refused(fixture, CALIBRATION_E_UNUSABLE, "byte 0x00 at offset 0"); /* as long as may be, but no text */
+    refused(fixture, CALIBRATION_E_UNUSABLE, "byte 0x00 at offset 0"); /* of the largest size, but no text */
     assert_int_equal(truncate(fixture->path, CALIBRATION_TEXT_MAX_BYTES + 1), 0);
     refused(fixture, CALIBRATION_E_UNUSABLE, "64 MiB");
 }
@@ -181,7 +181,7 @@ static CalibrationText borrowed(const char *text, size_t len_bytes) {
     return (CalibrationText){ .name = "a text", .text = text, .len_bytes = len_bytes };
 }
 
-/* Letters without merges: a token a byte, so that every id is known. */
+/* Letters without merges: each byte is a token, so that every id is known. */
 static void test_calibration_windows_small(void **state) {
     TokenizerSpec spec = fixture_bpe_spec("gpt-2");
     Tokenizer *tokenizer = new_tokenizer(&spec);
@@ -250,7 +250,7 @@ static void test_calibration_windows_errors(void **state) {
     tokenizer_free(tokenizer);
 }
 
-/* Tokens of 64 bytes and of one, characters of one to four bytes: what is cut off behind a prefix never shows. */
+/* Tokens of 64 bytes and of one, characters of one to four bytes: the cut behind a prefix never shows. */
 static void test_calibration_windows_of_long_texts(void **state) {
     static const char *const parts[] = {
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaa", "\xf0\x9f\x90\x90", "hello hello", "\n", "\xe6\xa1\xa5\xe6\xa2\x81", "x", "3333"
@@ -278,7 +278,7 @@ static void test_calibration_windows_of_long_texts(void **state) {
     tokenizer_free(tokenizer);
 }
 
-/* A token of 128 bytes: the first prefix has too few, and is doubled until it has enough. */
+/* A token of 128 bytes: the first prefix has too few tokens, and is doubled until it has enough. */
 static void test_calibration_windows_of_long_tokens(void **state) {
     enum {
         N_POWERS = 8,
@@ -326,8 +326,8 @@ static void test_calibration_windows_of_long_tokens(void **state) {
     tokenizer_free(tokenizer);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* those have memory of their own */
-/* Most memory since it was called before; 0: the system does not say. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* these have memory of their own */
+/* Peak of memory since the last call; 0: the system does not report it. */
 static size_t peak_kib(void) {
     char line[128];
     size_t kib = 0;
@@ -349,8 +349,8 @@ static size_t peak_kib(void) {
 }
 #endif
 
-/* Of the letters of small models only a to j have tokens: what there is stands behind MiBs without one, which are
- * tokenized in parts. */
+/* Small models have tokens for a to j only: the text stands behind MiBs without a token, which are tokenized in
+ * parts. */
 static void test_calibration_windows_of_text_without_tokens(void **state) {
     static const char end[] = "abcdefghij";
     enum {
@@ -376,7 +376,7 @@ static void test_calibration_windows_of_text_without_tokens(void **state) {
     kib = peak_kib();
     assert_int_equal(calibration_windows(&text, tokenizer, 4, list.n, &tokens, &n, NULL), 0);
     if (kib)
-        assert_true(peak_kib() < 120 << 10); /* found: 58 MiB; all at once 192 */
+        assert_true(peak_kib() < 120 << 10); /* measured: 58 MiB; in one piece 192 */
     assert_int_equal(n, 1);
     assert_memory_equal(tokens, list.ids, list.n * sizeof(*tokens));
     free(tokens);

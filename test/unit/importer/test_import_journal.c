@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Journal of an import: what was added comes back; torn, changed and foreign files give a prefix of it, never more. */
+/* Tests the journal of an import: added records come back; torn, changed and foreign files give a prefix of them, never
+ * more. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -136,7 +137,7 @@ static void test_import_journal_torn(void **state) {
         assert_int_equal(truncate(path, (off_t)len_bytes), 0);
         journal = open_journal(mine);
         check_records(journal, records_in(len_bytes));
-        /* The tail is gone: what is added now is found again. */
+        /* The tail is gone: a record that is added now is found again. */
         add_records(journal, records_in(len_bytes), N_RECORDS);
         import_journal_free(journal);
         journal = open_journal(mine);
@@ -151,7 +152,7 @@ static void test_import_journal_changed(void **state) {
     write_all_records();
     assert_int_equal(stat(path, &st), 0);
     for (off_t at = 0; at < st.st_size; at++) {
-        bool is_pid = at >= 20 && at < 24; /* who works on it now is no matter */
+        bool is_pid = at >= 20 && at < 24; /* the process in the header does not count */
         ImportJournal *journal;
         uint8_t byte;
         int fd;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Imports of one package by several processes: who waits, who takes over, what is discarded and cleared up. */
+/* Tests imports of one package by several processes: waiting, taking over, discarding and clearing up. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -26,7 +26,7 @@
 typedef struct Waiting {
     StoppedImport other;
     _Atomic bool cancelled;
-    bool let_go; /* or be cancelled */
+    bool let_go; /* or is cancelled */
     size_t n_seen;
 } Waiting;
 
@@ -63,7 +63,7 @@ static void test_import_others_two_at_once(void **state) {
     fixture->options.cancelled = &waiting.cancelled;
     assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, &err), IMPORT_E_CANCELLED);
     assert_int_equal(waiting.n_seen, 1);
-    /* What the other one has is not touched; this time it is waited for, and nothing is left to do. */
+    /* The other import's files are not touched. This time it is waited for, and nothing is left to do. */
     atomic_store(&waiting.cancelled, false);
     waiting.let_go = true;
     waiting.n_seen = 0;
@@ -77,7 +77,7 @@ static void test_import_others_two_at_once(void **state) {
     assert_int_equal(test_folder_count(fixture->folder), 2);
 }
 
-/* The other one dies while it is waited for: its work is taken over. */
+/* The other import dies while it is waited for: its work is taken over. */
 static void test_import_others_other_dies(void **state) {
     ImportFixture *fixture = *state;
     Waiting waiting = { .let_go = true };
@@ -95,7 +95,7 @@ static void test_import_others_other_dies(void **state) {
         kill(waiting.other.pid, SIGKILL);
         _exit(0);
     }
-    waiting.n_seen = 1; /* do not let it go */
+    waiting.n_seen = 1; /* does not let it go */
     fixture->options.progress = while_waiting;
     fixture->options.progress_arg = &waiting;
     assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
@@ -115,7 +115,7 @@ static void own_journal(const char *path) {
     import_journal_free(journal);
 }
 
-/* A process has taken the lock and not yet written its name: first nobody's stands there, then a dead one's. */
+/* A process has the lock but has not written its id yet: first no id stands there, then a dead process's. */
 static void test_import_others_owner_unknown(void **state) {
     ImportFixture *fixture = *state;
     char part[PATH_MAX + 8], journal[PATH_MAX + 16], path[PATH_MAX], owner[64];
@@ -173,7 +173,7 @@ static void test_import_others_discard(void **state) {
 
 /* --- beside a package that is there ------------------------------------------------------------------------------- */
 
-/* The package is there: an import finds it, and n files are in the folder then. */
+/* Checks that an import finds the package, and that n files are in the folder then. */
 static void finds_package(ImportFixture *fixture, size_t n) {
     ImportReport report;
 
@@ -182,7 +182,7 @@ static void finds_package(ImportFixture *fixture, size_t n) {
     assert_int_equal(test_folder_count(fixture->folder), n);
 }
 
-/* What a kill between the rename and the end leaves, and one in the clearing up of that. */
+/* Files left by a kill between the rename and the end, and by one while those are cleared up. */
 static void test_import_others_leftover_cleared(void **state) {
     ImportFixture *fixture = *state;
     char journal[320];
@@ -199,7 +199,7 @@ static void test_import_others_leftover_cleared(void **state) {
     finds_package(fixture, 2);
 }
 
-/* The same files of a process that has just begun, and has the lock. */
+/* A journal and a part of a process that has just begun and has the lock. */
 static void test_import_others_lock_respected(void **state) {
     ImportFixture *fixture = *state;
     char part[320], journal[320];
@@ -218,7 +218,7 @@ static void test_import_others_lock_respected(void **state) {
     finds_package(fixture, 2);
 }
 
-/* An import with other settings is to replace the package: what it has stays, whether it runs or was killed. */
+/* An import with other settings is to replace the package: its files stay, whether it runs or was killed. */
 static void test_import_others_other_settings_kept(void **state) {
     ImportFixture *fixture = *state;
     StoppedImport other;
@@ -257,7 +257,7 @@ static void make_old(const char *path) {
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* In the cache folder the next import of any model clears up what is old. */
+/* In the cache folder the next import of any model clears up old files. */
 static void test_import_others_cache_cleaned(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -272,7 +272,7 @@ static void test_import_others_cache_cleaned(void **state) {
     maker.seed = 2;
     import_fixture_source(fixture, &maker);
     assert_int_equal(import_run(fixture->source, NULL, &fixture->options, &report, NULL), 0);
-    assert_int_equal(test_folder_count(fixture->cache), 3); /* the package, and what may be gone on with */
+    assert_int_equal(test_folder_count(fixture->cache), 3); /* the package, and the part that can be resumed */
 
     stopped_import_source(fixture);
     assert_int_equal(import_discard(fixture->source, NULL, &fixture->options, path, &found, NULL), 0);

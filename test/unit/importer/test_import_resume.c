@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Imports that are stopped: cancelled, killed, out of space, and gone on with. */
+/* Tests imports that are stopped (cancelled, killed, out of space) and resumed. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -48,7 +48,7 @@ static void test_import_resume_cancelled_early(void **state) {
 
 /* --- going on ----------------------------------------------------------------------------------------------------- */
 
-/* A method that mixes widths and changes a vector, and sees what it wrote when a layer is skipped. */
+/* A method that mixes widths, changes a vector, and checks what it wrote when a layer is skipped. */
 typedef struct Witness {
     uint64_t sums[STOPPED_IMPORT_LAYERS + 1];
     size_t n_allocated, n_quantized, n_skipped;
@@ -139,13 +139,13 @@ static void test_import_resume_cancelled(void **state) {
         assert_int_equal(witness.n_quantized, STOPPED_IMPORT_LAYERS + 1);
         assert_int_equal(witness.n_skipped, n);
     }
-    /* Again and again. */
+    /* Interrupted several times. */
     for (size_t n = 1; n <= STOPPED_IMPORT_LAYERS; n++)
         stopped_import_cancelled(fixture, n);
     stopped_import_goes_on(fixture, STOPPED_IMPORT_LAYERS, hash);
 }
 
-/* A method that does not ask for the integers of the embedding gets the rest of that layer all the same. */
+/* A method that does not ask for the embedding's integers still gets the rest of that layer. */
 static void test_import_resume_embedding_unseen(void **state) {
     ImportFixture *fixture = *state;
     ImportMethod method = witness_method();
@@ -160,7 +160,7 @@ static void test_import_resume_embedding_unseen(void **state) {
     assert_int_equal(witness.n_skipped, 2);
 }
 
-/* While the layers that are there are checked. */
+/* Interrupted while finished layers are checked. */
 static void test_import_resume_cancelled_in_resume(void **state) {
     ImportFixture *fixture = *state;
     Interrupt at = { .stage = IMPORT_STAGE_RESUME, .n_layers = 2 };
@@ -198,7 +198,7 @@ static off_t length_of(const char *path) {
     return st.st_size;
 }
 
-/* Cancels after 4 layers, damages, and expects the same package from fewer or as many. */
+/* Cancels after 4 layers, damages a file, and expects the same package from at most as many layers. */
 static void test_import_resume_damaged(void **state) {
     ImportFixture *fixture = *state;
     char hash[SHA256_HEX_BYTES], part[320], journal[320];
@@ -227,13 +227,13 @@ static void test_import_resume_damaged(void **state) {
         assert_int_equal(unlink(fixture->out), 0);
         assert_int_equal(test_folder_count(fixture->folder), 1);
     }
-    /* The padding behind the embedding, which no tensor has: it counts. */
+    /* The padding behind the embedding belongs to no tensor, but counts. */
     stopped_import_cancelled(fixture, 4);
     change_file(part, length_of(part) - 1);
     stopped_import_goes_on(fixture, 0, hash);
 }
 
-/* A link that someone else put there would lead our writes elsewhere. */
+/* A link that someone else put there would lead writes elsewhere. */
 static void test_import_resume_not_our_file(void **state) {
     ImportFixture *fixture = *state;
     char part[320], precious[320];
@@ -288,7 +288,7 @@ static void test_import_resume_write_fails(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 
-/* A source that becomes shorter than its header said: an error, not a signal. */
+/* A source that becomes shorter than its header claims is an error, not a signal. */
 static void test_import_resume_source_shrinks(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -313,8 +313,8 @@ static void test_import_resume_file_size_limit(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 
-/* A disk of this kind is too small for a file of this name, NULL: for the cache and a package in it, and says so in
- * these words; false: it cannot be mounted. */
+/* Checks that a small disk has no room for a file of this name (NULL: for the cache and a package in it), and that the
+ * error has these words. false: the disk cannot be mounted. */
 static bool refuses_on_disk(ImportFixture *fixture, const char *mount_options, const char *name, const char *text) {
     char out[400], mounted[300];
     ImportOptions options = fixture->options;
@@ -344,7 +344,7 @@ static bool refuses_on_disk(ImportFixture *fixture, const char *mount_options, c
     return true;
 }
 
-/* For the package; for the part, which would be the second file; for the journal, the third; for the cache's folder. */
+/* No room for the package; for the part, the second file; for the journal, the third; for the cache's folder. */
 static void test_import_resume_disk_full(void **state) {
     static const char full[] = "No space left on device; free some space";
     ImportFixture *fixture = *state;
@@ -366,13 +366,13 @@ static void test_import_resume_killed(void **state) {
     stopped_import_source(fixture);
     fixture->options.method = &method;
     stopped_import_undisturbed(fixture, hash);
-    witness.sleep_ms = 1100; /* longer than what may go unrecorded */
+    witness.sleep_ms = 1100; /* longer than work may go unrecorded */
     stopped_import_kill(stopped_import_start(fixture, fixture->out, 4));
     assert_int_equal(test_folder_count(fixture->folder), 3);
     assert_int_equal(access(fixture->out, F_OK), -1);
     witness.sleep_ms = 0;
     stopped_import_goes_on_with(fixture, 2, 4, hash);
-    /* An import of some milliseconds: its first layer is recorded, and what there is time for. */
+    /* An import of some milliseconds records its first layer, and more if there is time. */
     stopped_import_kill(stopped_import_start(fixture, fixture->out, 4));
     stopped_import_goes_on_with(fixture, 1, 4, hash);
     /* Killed before anything was recorded. */

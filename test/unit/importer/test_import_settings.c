@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whatever setting changes, neither the package nor what a cancelled import has left is taken for the one asked for. */
+/* Tests that a package, or the files of a cancelled import, are never taken for those of other settings. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_io.h"
+#include "importer/import_settings.h"
 #include "model/package/package.h"
 #include "test/unit/importer/import_fixture.h"
 
@@ -110,9 +111,9 @@ static ChangeFn *const changes[] = {
     change_hot,    change_pruned,    change_activations,    change_text,    change_name,
 };
 
-/* Takes every recipe; looks at no text. */
+/* A method that takes every recipe and looks at no text. */
 static int allocate_anyhow(void *state, const ImportModel *model, ErrText *err) {
-    if (model->options->recipe.allocation != QUANT_ALLOCATION_MODEL)
+    if (model->recipe->allocation != QUANT_ALLOCATION_MODEL)
         return import_method_plain.allocate(state, model, err);
     for (size_t i = 1; i <= model->hparams.n_layers; i++)
         for (size_t j = 0; j < model->layers[i].n_linears; j++)
@@ -152,7 +153,7 @@ static void make_source(ImportFixture *fixture) {
     import_fixture_source(fixture, &maker);
 }
 
-/* An import from the beginning, whatever lies there; the package is removed. */
+/* Imports from the beginning, whatever lies there; the package is removed. */
 static void import_anew(ImportFixture *fixture, char hash[SHA256_HEX_BYTES]) {
     ImportReport report;
     ErrText err = { "" };
@@ -182,7 +183,7 @@ static void import_cancelled(ImportFixture *fixture) {
     assert_int_equal(test_folder_count(fixture->folder), 3); /* the source, the part, the journal */
 }
 
-/* What other settings, another text or a source of another name have left is not gone on with, and none of its bytes
+/* Files left with other settings, another text or a source of another name are not resumed, and none of their bytes
  * stay between tensors. */
 static void test_import_settings_of_others_are_not_gone_on_with(void **state) {
     ImportFixture *fixture = *state;
@@ -232,7 +233,7 @@ static void test_import_settings_of_others_are_not_there(void **state) {
     }
 }
 
-/* The value after this key of a package, in the file. */
+/* Finds the value of a key in the file of a package. */
 static void write_revision(const char *path, uint32_t revision) {
     static const char key[] = PACKAGE_KEY_IMPORT_REVISION;
     _cleanup_(mapped_file_deinit) MappedFile file = { 0 };
@@ -244,13 +245,14 @@ static void write_revision(const char *path, uint32_t revision) {
     assert_non_null(found);
     stream = fopen(path, "r+e");
     assert_non_null(stream);
-    /* Behind the name comes its type, u32. */
+    /* The type, u32, follows the name. */
     assert_int_equal(fseek(stream, found - (const uint8_t *)file.data + (long)sizeof(key) - 1 + 4, SEEK_SET), 0);
     assert_int_equal(fwrite(&revision, sizeof(revision), 1, stream), 1);
     assert_int_equal(fclose(stream), 0);
 }
 
-/* What another revision of the importer has made with the same settings is made again; it could have other weights. */
+/* A package of another revision of the importer is made again, even with the same settings; its weights could
+ * differ. */
 static void test_import_settings_of_other_revisions_are_not_there(void **state) {
     ImportFixture *fixture = *state;
     char hash[SHA256_HEX_BYTES], again[SHA256_HEX_BYTES];

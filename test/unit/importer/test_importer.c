@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Importer: round trip, every width, the same bytes whatever the threads, recognition and refusals. */
+/* Tests the importer: round trip, every width, the same bytes for any number of threads, recognition and refusals. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "importer/import_private.h"
+#include "importer/import_cache.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
 
@@ -45,7 +45,7 @@ static void test_importer_tiny(void **state) {
             }
 }
 
-/* Every width, of the layers and of the embedding; whatever the threads, the same bytes. */
+/* Every width of the layers and of the embedding; the bytes do not depend on threads. */
 static void check_widths(ImportFixture *fixture, Grid grid) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     char out[300], first[SHA256_HEX_BYTES] = "", hash[SHA256_HEX_BYTES];
@@ -108,7 +108,7 @@ static void test_importer_mixed_widths_normal(void **state) {
     assert_int_equal(package_bytes[GRID_NORMAL], package_bytes[GRID_UNIFORM]);
 }
 
-/* The largest average that fits; less than one bit cannot be. */
+/* The largest average that fits; less than one bit is not possible. */
 static void test_importer_budget(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -117,7 +117,7 @@ static void test_importer_budget(void **state) {
     char out[300];
     ErrText err;
 
-    maker.n_ff = 1024; /* else every matrix is one page */
+    maker.n_ff = 1024; /* otherwise every matrix is one page */
     import_fixture_source(fixture, &maker);
     snprintf(out, sizeof(out), "%s/out.cgm", fixture->folder);
     for (int bits = 1; bits <= 8; bits++) {
@@ -139,7 +139,7 @@ static void test_importer_budget(void **state) {
     assert_non_null(strstr(err.text, "the smallest package has "));
 }
 
-/* With a budget alone next to nothing of it is left: some channels have one bit more than others. */
+/* A budget alone is used almost completely: some channels have one bit more than others. */
 static void test_importer_fills_a_budget(void **state) {
     ImportFixture *fixture = *state;
     QuantRecipe *recipe = &fixture->options.recipe;
@@ -162,13 +162,13 @@ static void test_importer_fills_a_budget(void **state) {
     assert_true(report.bits > 4 && report.bits < 5);
     assert_true(report.package_bytes <= recipe->budget_bytes);
     assert_true(report.package_bytes > recipe->budget_bytes - one_bit_bytes / 4);
-    /* More than there is use for. */
+    /* A budget larger than needed. */
     recipe->budget_bytes = 1 << 30;
     assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
     assert_true(report.bits == 8);
 }
 
-static size_t n_asked; /* what would have measured something */
+static size_t n_asked; /* calls that would have measured something */
 
 static int begin_counted(void **statep, const ImportModel *model, ErrText *err) {
     n_asked++;
@@ -185,7 +185,7 @@ static int allocate_counted(void *state, const ImportModel *model, ErrText *err)
     return import_method_plain.allocate(state, model, err);
 }
 
-/* A budget that nothing fits shows before the measuring, which takes minutes where there is calibration. */
+/* A budget that no package fits is refused before the measuring, which takes minutes with calibration. */
 static void test_importer_impossible_budget_measures_nothing(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -302,7 +302,7 @@ static void test_importer_recognises(void **state) {
     assert_string_not_equal(second.path, first.path);
 }
 
-/* One that can be opened, but is not as it was written: found when the checksums are looked at. */
+/* A package that opens but has changed bytes is found when the checksums are compared. */
 static void test_importer_checks_package(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -356,7 +356,7 @@ static void test_importer_remembers_hashes(void **state) {
     changed = st;
     changed.st_ino = 78;
     assert_false(import_hash_recall(fixture->cache, &changed, recalled));
-    changed.st_ctim.tv_sec = time(NULL); /* a file that changed just now may change again unseen */
+    changed.st_ctim.tv_sec = time(NULL); /* a file that has just changed may change again unseen */
     import_hash_remember(fixture->cache, &changed, hash);
     assert_false(import_hash_recall(fixture->cache, &changed, recalled));
 }
@@ -403,7 +403,7 @@ static void path_of(char path[PATH_MAX], const QuantRecipe *recipe, const char *
     assert_int_equal(import_default_path(path, "m.gguf", sha, recipe, calibration_sha256, "/c", NULL), 0);
 }
 
-/* Settings that a name has no room for, or not the digits: each has a name of its own all the same. */
+/* Settings that are too long for a name, or have too many digits: each still has a name of its own. */
 static void test_importer_default_path_of_unusual_settings(void **state) {
     static const char text[] = "89abcdef89abcdef89abcdef89abcdef89abcdef89abcdef89abcdef89abcdef";
     static const double numbers[] = { 4.1234567, 4.1234568, 4.12346 };
@@ -465,7 +465,7 @@ static void test_importer_refuses_sources(void **state) {
     import_fixture_refusal(fixture, NULL, IMPORT_E_CORRUPT,
                            "tensor 'output.weight', row 1: a value is not a finite number");
     maker.bad_value = false;
-    maker.pretokenizer = "xmollm"; /* known to the tokenizer alone */
+    maker.pretokenizer = "xmollm"; /* only the tokenizer knows it */
     import_fixture_source(fixture, &maker);
     import_fixture_refusal(fixture, NULL, IMPORT_E_UNSUPPORTED, "xmollm");
     test_write_file(fixture->folder, "tiny.gguf", "no model", 8);
@@ -479,7 +479,8 @@ static void enlarge_row(float *values, size_t n, size_t k) {
         values[5 * k + i] = 1e38f;
 }
 
-/* Weights that a float holds, but not the sums of the rotation: no damaged file, and there is a way. */
+/* Weights that fit a float, though the sums of their rotation do not: the file is not damaged, and the error names a
+ * way. */
 static void test_importer_refuses_rotations_that_overflow(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;

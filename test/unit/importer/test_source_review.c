@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What of a source is used, ignored and refused: every key and tensor has its fate, what makes an import fail is
- * refused, and a model of which nothing is refused can be imported. */
+/* Tests the review of a source. Every key and tensor has its fate, anything that makes an import fail is refused, and a
+ * model without a refusal can be imported. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "test/unit/importer/import_fixture.h"
 
 typedef struct Told {
-    const char *name; /* whose fate is asked for */
+    const char *name; /* the name whose fate is asked for */
     SourceFate fate;
     char why[512];
     size_t n_found, n_keys, n_tensors, n_refused;
@@ -67,13 +67,13 @@ static void test_source_review_of_good_models(void **state) {
             fail_msg("%s: refused", model->name);
         assert_int_equal(told.n_found, 1);
         assert_int_equal(told.fate, SOURCE_USED);
-        /* No template: said, and no reason to refuse. */
+        /* A missing template is reported, and no reason to refuse. */
         assert_true(review(fixture->source, "chat template", &told));
         assert_int_equal(told.fate, SOURCE_IGNORED);
     }
 }
 
-/* What a tokenizer's keys do depends on its kind. */
+/* The effect of a tokenizer's keys depends on its kind. */
 static void test_source_review_of_tokenizer_keys(void **state) {
     static const struct {
         ModelMakerKey key;
@@ -173,7 +173,7 @@ static void test_source_review_of_other_models(void **state) {
     assert_int_equal(told.fate, SOURCE_REFUSED);
     assert_non_null(strstr(told.why, "of-mars"));
 
-    /* A package says nothing. */
+    /* A package gives no findings. */
     maker = MODEL_MAKER_DEFAULT;
     assert_false(review(import_fixture_package(fixture, &maker, 8, false), "architecture", &told));
     assert_int_equal(told.n_keys + told.n_tensors + told.n_found, 0);

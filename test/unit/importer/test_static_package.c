@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packages with static activations in the engine: the logits do not depend on which columns are in memory and which are
- * read on demand; outliers make a difference; and a package that is cut short while it is in use fails the step with
+/* Tests packages with static activations in the engine. The logits do not depend on which columns are in memory and
+ * which are read on demand. Outliers make a difference. A package that is cut short while in use fails the step with
  * its name, and nothing else. */
 #undef NDEBUG
 #include <setjmp.h>
@@ -62,7 +62,7 @@ static int forward(Loaded *loaded, uint32_t first, size_t n, float *logits, ErrT
     return engine_forward(loaded->engine, loaded->sequence, tokens, n, n, logits, err);
 }
 
-/* All positions, in two steps of 15; what it cost. */
+/* Logits of all positions, in two steps of 15, and their cost. */
 static ShadowCounts logits_of(const char *package, float *logits) {
     ShadowCounts counts;
     Loaded loaded;
@@ -77,7 +77,7 @@ static ShadowCounts logits_of(const char *package, float *logits) {
 
 static ImportMethod method;
 
-/* A package with hot_percent of the channels in memory. */
+/* Makes a package with hot_percent of the channels in memory. */
 static void make_package(ImportFixture *fixture, double bits, double hot_percent, double prune_percent,
                          char path[PATH_MAX]) {
     QuantRecipe *recipe = &fixture->options.recipe;
@@ -156,7 +156,7 @@ static void test_static_package_cut_short(void **state) {
         assert_int_equal(generation_step(generation, NULL, NULL, &err), GENERATION_E_READ);
         assert_non_null(strstr(err.text, path));
     }
-    /* Whole again, by the same name and inode: the same sequence goes on with the right bits. */
+    /* The file is whole again, with the same name and inode: the same sequence goes on with the right bits. */
     snprintf(folder, sizeof(folder), "%s", path);
     name = strrchr(folder, '/');
     *name++ = 0;
@@ -169,7 +169,7 @@ static void test_static_package_cut_short(void **state) {
     free(copy);
 }
 
-/* Another package under its name is not read: the one that was loaded is. */
+/* Another package under the name is not read: the loaded one is. */
 static void test_static_package_replaced(void **state) {
     ImportFixture *fixture = *state;
     float before[N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where models are when nobody says: the service's folder, root's, a user's. */
+/* Tests the default folder of models: the service's, root's, a user's. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tools/eval/eval.h"
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 typedef struct ClozeRow {
     char *id; /* "" when it has none */

@@ -5,7 +5,7 @@
 
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
-#include "tools/eval/quality/divergence.h"
+#include "importer/check/divergence.h"
 
 /* A .gguf is computed in float32 by the reference device, a package as it is. */
 static int open_against(EvalModel *model, const EvalOptions *options, ErrText *err) {

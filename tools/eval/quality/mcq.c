@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/eval/eval.h"
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 #define CHOICES_MAX 64
 

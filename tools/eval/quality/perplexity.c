@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/eval/quality/scorer.h"
-#include "tools/eval/quality/text_windows.h"
+#include "importer/check/scorer.h"
+#include "importer/check/text_windows.h"
 
 void perplexity_deinit(Perplexity *result) {
     free(result->means);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Perplexity of a text in windows (tools/eval/quality/text_windows.h). */
+/* Perplexity of a text in windows (importer/check/text_windows.h). */
 #ifndef COORDGEN_EVAL_PERPLEXITY_H
 #define COORDGEN_EVAL_PERPLEXITY_H
 

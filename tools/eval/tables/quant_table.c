@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/files/file_io.h"
 #include "importer/calibration_text.h"
+#include "importer/import_settings.h"
 #include "model/hparams/hparams.h"
 #include "model/json_text.h"
 #include "model/package/package.h"

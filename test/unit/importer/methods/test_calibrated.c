@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Imports that look at activations: the same bytes whatever the number of threads and wherever they were stopped, a
- * package that says what it is, and answers as the model does. */
+/* Tests imports that look at activations. The bytes are the same for every number of threads and wherever the import
+ * was stopped; the package describes itself, and answers as the model does. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +14,8 @@
 
 #include "base/cleanup.h"
 #include "engine/engine.h"
-#include "importer/methods/calibrated.h"
+#include "importer/methods/calibrated_round.h"
+#include "importer/methods/calibrated_smooth.h"
 #include "model/package/package.h"
 #include "quant/format/grid.h"
 #include "quant/rotate.h"
@@ -43,12 +44,12 @@ static const Kind kinds[] = {
     { "compensated", QUANT_ALLOCATION_UNIFORM, 4, true, 100 },
 };
 
-/* Every method on every architecture where there is time for it; else each on one. */
+/* Runs every method on every architecture if there is time; otherwise each method on one. */
 static bool is_taken(size_t arch, size_t kind) {
     return patience_is_long() || kind % ARRAY_LEN(archs) == arch;
 }
 
-/* What LLaMA-Pro's added blocks have, and what is as good as nothing: rows without a scale. */
+/* Weights as in LLaMA-Pro's added blocks, and nearly as small ones: rows without a scale. */
 static void empty_rows(float *values, size_t n, size_t k) {
     for (size_t i = 0; i < k; i++) {
         values[k + i] = 0;
@@ -56,7 +57,7 @@ static void empty_rows(float *values, size_t n, size_t k) {
     }
 }
 
-/* Channels whose rows are those of a few inputs only, which smoothing is for. */
+/* Channels whose rows are those of a few inputs only, the case that smoothing serves. */
 static void raise_rows(float *values, size_t n, size_t k) {
     for (size_t i = 0; i < k; i++) {
         values[3 * k + i] *= 8;
@@ -81,7 +82,7 @@ static void change_layers(const ImportFixture *fixture, uint32_t n_layers) {
     }
 }
 
-static char text_path[400]; /* 3 windows of the project's text: enough to see what is tested here */
+static char text_path[400]; /* 3 windows of the project's text suffice for these tests */
 
 static void make_source(ImportFixture *fixture, const char *arch) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -146,8 +147,8 @@ static void test_calibrated_bytes_do_not_depend_on_threads(void **state) {
     }
 }
 
-/* What rounds, searches scales and runs the model while it is measured gives the same bits at every level. BLAS has its
- * own idea of the machine, and here it is one. */
+/* Rounding, the search for scales and the model that is measured give the same bits at every level. BLAS chooses its
+ * code for the machine, which is one machine here. */
 static void test_calibrated_bytes_do_not_depend_on_instructions(void **state) {
     ImportFixture *fixture = *state;
 
@@ -169,7 +170,7 @@ static void test_calibrated_bytes_do_not_depend_on_instructions(void **state) {
 }
 
 typedef struct Stop {
-    size_t n_layers; /* that are done when it comes; 0: while it measures */
+    size_t n_layers; /* finished layers when the flag comes; 0: while it measures */
     _Atomic bool cancelled;
 } Stop;
 
@@ -220,7 +221,7 @@ static void test_calibrated_resumes_with_the_same_bytes(void **state) {
     }
 }
 
-/* 3 layers of 4 operators; in the first linear of each. Those that are pruned are the least important ones. */
+/* Sets 3 layers of 4 operators, in the first linear of each. Pruned operators are the least important ones. */
 static void check_operators(const Package *package, const ImportReport *report, const Kind *kind) {
     static const size_t firsts[] = { 1, 4, 5, 7 };
     size_t n_shadows = 0, n_hot = 0, n_inputs = 0;
@@ -276,7 +277,7 @@ static void test_calibrated_package_says_what_it_is(void **state) {
             for (size_t c = 0; c < linear->n; c++)
                 bits += (double)linear->bits[c] * (double)linear->k;
         }
-        /* Matrices of a few blocks: what Algorithm 1 gives is then widened to whole blocks, for no more bytes. */
+        /* Matrices of a few blocks: Algorithm 1's widths are then widened to whole blocks, for no more bytes. */
         assert_true(bits <= kinds[i].bits * weights * (kinds[i].allocation == QUANT_ALLOCATION_TENSOR ? 1.2 : 1.0001));
         assert_true(bits >= (kinds[i].bits - 0.5) * weights);
         assert_int_equal(quant->rotated, strcmp(kinds[i].recipe, "edgeflow") != 0);
@@ -293,7 +294,8 @@ enum {
     MEAN_INPUTS = 72, /* 64, 64, 64 and 96 of a layer's operators */
 };
 
-/* Logits of all positions of one text of letters, which the calibration text is of too; and what shadows had to do. */
+/* Logits of all positions of one text of letters, of which the calibration text consists too, and the work of the
+ * shadows. */
 static ShadowCounts answer(EngineDevice device, const char *path, float *logits) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     AccountTable accounts;
@@ -349,8 +351,8 @@ static const Kind whole_kinds[] = {
     { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, true, 0 },
 };
 
-/* With every width 8 what is left is the rounding of activations: 1 to 4 % of the logits. Static ones keep a shadow in
- * every operator, whose outliers are about 1 in 200 values. */
+/* With every width 8 only the rounding of activations is left: 1 to 4 % of the logits. Static activations keep a shadow
+ * in every operator, whose outliers are about 1 in 200 values. */
 static void test_calibrated_package_is_the_model(void **state) {
     static float expected[N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
     ImportFixture *fixture = *state;
@@ -379,8 +381,8 @@ static void test_calibrated_package_is_the_model(void **state) {
     }
 }
 
-/* At 100 % no column is read on demand, whatever the calibration text has seen of its channel. Below, those that have
- * most of the outliers are enough. */
+/* At 100 % no column is read on demand, whichever channels have outliers in the calibration text. Below, the channels
+ * with most of the outliers are enough. */
 static void test_calibrated_all_channels_hot(void **state) {
     static const Kind kind = { "int8", QUANT_ALLOCATION_UNIFORM, 8, true, 50 };
     static float some[N_TOKENS * N_VOCAB], all[N_TOKENS * N_VOCAB];
@@ -408,7 +410,7 @@ static void test_calibrated_all_channels_hot(void **state) {
 
 enum {
     ROUNDED_BITS = 4,
-    CHANCE_ROWS = 64, /* about as many as a product has inputs: what they say of correlations is chance */
+    CHANCE_ROWS = 64, /* about as many as a product has inputs: their correlations are chance */
     OTHER_ROWS = 256,
 };
 
@@ -419,7 +421,7 @@ typedef struct OutputSums {
     double energy;  /* y^2 */
 } OutputSums;
 
-/* Summed over the linears of a model. */
+/* Sums over the linears of a model. */
 typedef struct Errors {
     OutputSums plain, compensated, descended, corrected;
 } Errors;
@@ -428,12 +430,12 @@ typedef struct Rounding {
     Calibrated *calibrated;
     const ImportLayer *layer;
     float *const *vectors;
-    Errors seen;   /* of the rows that the factor is of */
-    Errors unseen; /* of others, all of independent inputs */
+    Errors seen;   /* rows that the factor is made of */
+    Errors unseen; /* other rows, all of independent inputs */
     float *noise;  /* f32[CHANCE_ROWS + OTHER_ROWS][k], of any k of the model */
 } Rounding;
 
-/* Of rows x, which are rotated as the weights are. */
+/* Rows x, rotated as the weights are. */
 static void add_outputs(OutputSums *sums, const CalibratedRounding *rounded, const float *x, size_t rows) {
     const size_t n = rounded->linear->n, k = rounded->linear->k;
 
@@ -451,7 +453,7 @@ static void add_outputs(OutputSums *sums, const CalibratedRounding *rounded, con
         }
 }
 
-/* The steps of recipe `compensated` up to this one. */
+/* Runs the steps of recipe `compensated` up to this one. */
 typedef enum LastStep {
     STEP_SCALES,
     STEP_COMPENSATION,
@@ -461,23 +463,23 @@ typedef enum LastStep {
 
 static void round_up_to(LastStep last, const Rounding *rounding, const CalibratedRounding *rounded, const float *x,
                         size_t rows, OutputSums *sums) {
-    ImportOptions options = *rounding->calibrated->model->options;
+    QuantRecipe recipe = *rounding->calibrated->model->recipe;
     ImportModel model = *rounding->calibrated->model;
     Calibrated calibrated = *rounding->calibrated;
     CalibratedRounding call = *rounded;
     ErrText err;
 
-    options.recipe.compensate = last >= STEP_COMPENSATION;
-    options.recipe.descend = last >= STEP_DESCENT;
-    options.recipe.correct_gain = last >= STEP_GAIN_CORRECTION;
-    model.options = &options;
+    recipe.compensate = last >= STEP_COMPENSATION;
+    recipe.descend = last >= STEP_DESCENT;
+    recipe.correct_gain = last >= STEP_GAIN_CORRECTION;
+    model.recipe = &recipe;
     calibrated.model = &model;
     call.factor = last >= STEP_COMPENSATION ? call.factor : NULL;
     assert_int_equal(calibrated_round(&calibrated, &call, &err), 0);
     add_outputs(sums, &call, x, rows);
 }
 
-/* A factor of the first n_seen of the rows, judged on rows x[n_judged]. */
+/* Makes a factor of the first n_seen of the rows, and judges it on rows x[n_judged]. */
 static void add_errors(const Rounding *rounding, CalibratedRounding *rounded, const float *x, size_t n_seen,
                        const float *judged, size_t n_judged, Errors *errors) {
     _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
@@ -493,7 +495,7 @@ static void add_errors(const Rounding *rounding, CalibratedRounding *rounded, co
     round_up_to(STEP_GAIN_CORRECTION, rounding, rounded, judged, n_judged, &errors->corrected);
 }
 
-/* Rounds a linear in all ways; what stands on the device has 8 bits. */
+/* Rounds a linear in all ways; the linear on the device has 8 bits. */
 static void round_linear(Rounding *rounding, const ImportLinear *linear, const float *w, const float *x, size_t rows,
                          BackendLinear **linearp) {
     const size_t n = linear->n, k = linear->k;
@@ -548,13 +550,13 @@ static int round_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k
     if (op->w[0] == ROLE_ATTN_OUTPUT)
         check_shared_factors(rounding, op, w);
     for (size_t i = 0; i < op->n; i++)
-        round_linear(rounding, calibrated_linear_of(rounding->layer, op->w[i]), w[i], x, rows, &linears[op->w[i]]);
+        round_linear(rounding, import_linear_of(rounding->layer, op->w[i]), w[i], x, rows, &linears[op->w[i]]);
     for (size_t i = 0; i < op->n; i++)
         free(w[i]);
     return 0;
 }
 
-/* In the place of allocate(): between begin() and end() of the calibrated method. */
+/* Replaces allocate(): runs between begin() and end() of the calibrated method. */
 static int judge_rounding(void *state, const ImportModel *model, ErrText *err) {
     _cleanup_(layer_walk_freep) LayerWalk *walk = NULL;
     const size_t n_noise = (CHANCE_ROWS + OTHER_ROWS) * (size_t)model->hparams.n_ff;
@@ -582,7 +584,7 @@ static int judge_rounding(void *state, const ImportModel *model, ErrText *err) {
     assert_true(seen->compensated.error < 0.15 * seen->plain.error);     /* found: 0.06 */
     assert_true(seen->descended.error < 0.97 * seen->compensated.error); /* 0.92 */
     assert_true(unseen->compensated.error < 1.3 * unseen->plain.error);  /* 1.04; 2.9 without shrinking */
-    /* Of the size of outputs; shrunk moments are not quite those of the rows. */
+    /* in the size of outputs; shrunk moments are not quite those of the rows */
     lost = 1 - seen->descended.product / seen->descended.energy;       /* 0.0008 */
     still_lost = 1 - seen->corrected.product / seen->corrected.energy; /* -0.0004 */
     assert_true(lost > 0 && fabs(still_lost) < 0.7 * lost);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gradients of the operators and of the answers, against differences of the operators in double precision. */
+/* Tests gradients of the operators and of the answers, against differences of the operators in double precision. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -20,11 +20,11 @@
 
 #define MOST 4096
 
-/* A function of values, whose sum of outputs times weights is what gradients are of. */
+/* A function of values. The gradient is that of the sum of its outputs times weights. */
 typedef struct Function {
     double (*loss)(const struct Function *function, const double *x);
-    const float *weights; /* of the outputs */
-    const float *other;   /* what it is not differentiated by */
+    const float *weights; /* weights of the outputs */
+    const float *other;   /* constants of the function */
     size_t rows, n;
     bool flag;
 } Function;
@@ -40,7 +40,7 @@ static void fill(float *values, size_t n) {
         values[i] = random_value();
 }
 
-/* gradient f32[n] against central differences, in parts of its largest value. */
+/* Compares the gradient f32[n] with central differences, in parts of its largest value. */
 static void check(const Function *function, const float *x, size_t n, const float *gradient) {
     static double at[MOST];
     double largest = 0, worst = 0;
@@ -246,7 +246,7 @@ static void test_linear(void **state) {
         ROWS = 131,
         N = 7,
         K = 9
-    }; /* pieces of work and a rest */
+    }; /* whole pieces of work and a rest */
     float dy[ROWS * N], w[N * K], dx[ROWS * K];
 
     fill(dy, ROWS * N);
@@ -336,7 +336,7 @@ static void test_attention(void **state) {
 
         soft_cap = (double)call.soft_cap;
         for (size_t j = 0; j < ARRAY_LEN(d); j++)
-            d[j] = 7; /* must not stay */
+            d[j] = 7; /* must be overwritten */
         memcpy(d, weights, sizeof(weights));
         assert_int_equal(backward_attention(&call, *state), 0);
         check(&function, x, ARRAY_LEN(x), d);
@@ -345,7 +345,7 @@ static void test_attention(void **state) {
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
-/* Over many signs the squares of the directions are the Fisher matrix of the softmax. */
+/* Over many signs the mean square of the directions is the Fisher matrix of the softmax. */
 static void test_answer_direction(void **state) {
     enum {
         N = 5,

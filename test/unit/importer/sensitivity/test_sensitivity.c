@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the measured losses foretell, against models whose matrices are rounded one by one. */
+/* Tests the losses that are measured against models whose matrices are rounded one by one. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -14,8 +14,10 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "importer/methods/calibrated.h"
+#include "importer/import_rows.h"
+#include "importer/methods/calibrated_round.h"
 #include "importer/sensitivity/answer_gradient.h"
+#include "importer/sensitivity/sensitivity_allocate.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 #include "test/unit/fixtures/patience.h"
@@ -27,11 +29,11 @@ enum {
     FIRST_ROW = 64,
 };
 
-/* Nats that answers differ by when the activations' roundings fall otherwise, with a margin. One direction of the
- * answers shows a single linear's loss within a factor of a few, where its errors move all answers alike. */
+/* Nats that answers differ by when the activations' roundings fall differently, with a margin. One direction of the
+ * answers shows a single linear's loss within a factor of a few, if its errors move all answers alike. */
 #define NOISE 2e-5
 
-/* All layers on the device, to be answered by. */
+/* All layers on the device, for answers. */
 typedef struct Model {
     Calibrated *calibrated;
     LayerWalk *walk;
@@ -41,7 +43,7 @@ typedef struct Model {
     float *expected, *logits; /* f32[n_rows][VOCAB] */
 } Model;
 
-/* Rounded plainly, as a model without error compensation is. */
+/* Rounds plainly, as a model without error compensation is. */
 static void round_linear(Model *model, const ImportLinear *linear, int bits) {
     Calibrated *calibrated = model->calibrated;
     BackendLinear **place = &model->linears[linear->layer][linear->role];
@@ -81,7 +83,7 @@ static double log_sum(const float *logits) {
     return log(sum);
 }
 
-/* Nats an answer. */
+/* Measures nats an answer. */
 static double divergence(Model *model) {
     double sum = 0;
 
@@ -142,8 +144,8 @@ static double product(const float *a, const float *b, size_t n) {
     return sum;
 }
 
-/* The stream of one row a step up its gradient and a step down: what the answer's direction gains is the slope, but for
- * what rounding the stream to int8 blurs. */
+/* Moves the stream of one row a step up its gradient and a step down. The gain in the answer's direction is the slope,
+ * blurred by rounding the stream to int8. */
 static void check_slope(Model *model, size_t row) {
     Calibrated *calibrated = model->calibrated;
     const size_t width = calibrated->model->hparams.n_embd;
@@ -172,7 +174,7 @@ static void check_slope(Model *model, size_t row) {
         fail_msg("row %zu: %g of the gradient", row, slope);
 }
 
-/* Between begin() and end() of the calibrated method: what is measured, and what comes of it. */
+/* Runs between begin() and end() of the calibrated method: measures, and compares with the real losses. */
 static int compare(void *state, const ImportModel *source, ErrText *err) {
     _cleanup_(sensitivity_freep) Sensitivity *sensitivity = NULL;
     double all_foretold = 0, all_found = 0;
@@ -185,7 +187,7 @@ static int compare(void *state, const ImportModel *source, ErrText *err) {
     for (uint32_t i = 0; i < LAYERS; i++)
         for (size_t j = 0; j < source->layers[1 + i].n_linears; j++) {
             const ImportLinear *linear = &source->layers[1 + i].linears[j];
-            /* Of what stands before an activation, whose slope counts, little else is in the way. */
+            /* An activation's input has a slope, and little else in the way. */
             const double most = linear->role == ROLE_FFN_UP ? 2 : 6;
             double foretold = 0, found;
 
@@ -223,7 +225,8 @@ static void test_sensitivity_foretells_the_divergence(void **state) {
         ImportReport report;
         ErrText err = { "" };
 
-        if (patience_is_short() && i && i + 2 < ARRAY_LEN(archs)) /* llama and the ones that differ most from it */
+        if (patience_is_short() && i &&
+            i + 2 < ARRAY_LEN(archs)) /* llama, and the architectures that differ most from it */
             continue;
         maker.arch = archs[i];
         maker.n_vocab = VOCAB;
@@ -231,7 +234,7 @@ static void test_sensitivity_foretells_the_divergence(void **state) {
         maker.tied = i == 2;
         maker.is_fused = i % 2;
         if (!strcmp(archs[i], "gemma2")) {
-            maker.is_balanced = true; /* else the caps leave too little to compare */
+            maker.is_balanced = true; /* otherwise the caps leave too little to compare */
             maker.keys = caps;
             maker.n_keys = ARRAY_LEN(caps);
         }
@@ -261,7 +264,7 @@ typedef struct Given {
     int8_t bits[N_GIVEN][N_CHANNELS];
     double values[N_GIVEN][N_CHANNELS], *losses[1][_ROLE_N];
     ImportLayer layers[2];
-    ImportOptions options;
+    QuantRecipe recipe;
     ImportModel model;
     Calibrated calibrated;
     Sensitivity sensitivity;
@@ -269,10 +272,10 @@ typedef struct Given {
 
 static void given_init(Given *given, const double losses[N_GIVEN][2]) {
     *given = (Given){ .layers = { { .layer = -1 }, { .linears = given->linears, .n_linears = N_GIVEN } },
-                      .model = { .source_path = "none", .options = &given->options, .layers = given->layers },
+                      .model = { .source_path = "none", .recipe = &given->recipe, .layers = given->layers },
                       .calibrated = { .model = &given->model },
                       .sensitivity = { .n_layers = 1, .losses = given->losses } };
-    assert_int_equal(quant_recipe_named(&given->options.recipe, "compensated"), 0);
+    assert_int_equal(quant_recipe_named(&given->recipe, "compensated"), 0);
     for (size_t i = 0; i < N_GIVEN; i++) {
         const TensorRole role = (TensorRole[]){ ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V }[i];
 
@@ -286,7 +289,7 @@ static void given_init(Given *given, const double losses[N_GIVEN][2]) {
     }
 }
 
-/* One that seemed to lose nothing counts as 0.3 of its linear's mean loss, 1 here: it gets more bits than channels of
+/* A channel without a measured loss counts as 0.3 of its linear's mean loss, 1 here. It gets more bits than channels of
  * another linear that lose 0.06 each, and fewer than those that lose 1.2. */
 static void test_sensitivity_allocates_by_linear_too(void **state) {
     static const double losses[N_GIVEN][2] = { { 0, 2 }, { 0.06, 0.06 }, { 1.2, 1.2 } };
@@ -296,7 +299,7 @@ static void test_sensitivity_allocates_by_linear_too(void **state) {
 
     for (Grid grid = GRID_UNIFORM; grid < _GRID_N; grid++) {
         given_init(&given, losses);
-        given.options.recipe.grid = grid;
+        given.recipe.grid = grid;
         assert_int_equal(sensitivity_allocate(&given.sensitivity, &given.calibrated, 4.75, &err), 0);
         for (size_t i = 0; i < N_GIVEN; i++)
             for (size_t c = 0; c < N_CHANNELS; c++)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* GGUF reader and writer: round trip, every refusal by its code, and mutations that must end in success or an error. */
+/* Tests the GGUF reader and writer: round trip, every refusal by its code, and mutations that must end in success or an
+ * error. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -62,7 +63,7 @@ static int try_parse(const uint8_t *data, size_t len_bytes) {
     return r;
 }
 
-/* On a heap block of exactly this length, so that a sanitizer sees a byte too far. */
+/* Parses a heap block of exactly this length, so that a sanitizer sees a byte too far. */
 static int try_parse_copy(const uint8_t *data, size_t len_bytes) {
     uint8_t *copy = malloc(len_bytes ? len_bytes : 1);
     int r;
@@ -432,7 +433,7 @@ static void test_gguf_open_errors(void **state) {
 static const uint64_t extremes[] = { 0,          1,          0x7fffffff, 0x80000000, 0xffffffff,
                                      1ull << 32, 1ull << 61, INT64_MAX,  1ull << 63, UINT64_MAX };
 
-/* Every truncation of the small file, every extreme value at every place of its head, every bit of its head. */
+/* Tries every truncation of the small file, every extreme value at every place of its head, every bit of its head. */
 static void test_gguf_mutations_small(void **state) {
     _cleanup_(small_deinit) Small small;
     _cleanup_(freep) uint8_t *copy = NULL;
@@ -503,7 +504,7 @@ static void test_gguf_mutations_real(void **state) {
         size_t at = borders[test_random(&random) % n_borders];
         uint8_t saved[8];
 
-        if (i % 4 == 0) { /* cut at a border, or within two bytes of one */
+        if (i % 4 == 0) { /* cuts at a border, or within two bytes of one */
             size_t cut = at + test_random(&random) % 5 - 2;
 
             assert_int_equal(try_parse_copy(data, cut), GGUF_E_CORRUPT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a file is by its name and content: whole models, their parts, what is no model, and files that are cut anywhere,
- * grow, or claim more than they have. */
+/* Tests the kinds of files by name and content: whole models, their parts, other files, and files that are cut
+ * anywhere, grow, or claim more than they have. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* The content as a file; what it is. */
+/* Writes the content as a file; gives its kind. */
 static GgufKindInfo kind_of(const Fixture *fixture, const void *data, size_t len_bytes) {
     GgufKindInfo info;
 
@@ -81,7 +81,7 @@ static void test_gguf_kind_by_name(void **state) {
         { "model.gguf.crdownload", GGUF_KIND_DOWNLOAD },
         { "model.gguf.incomplete", GGUF_KIND_DOWNLOAD },
         { "", GGUF_KIND_MODEL },
-        { "-00002-of-00003.gguf", GGUF_KIND_MODEL }, /* of no model */
+        { "-00002-of-00003.gguf", GGUF_KIND_MODEL }, /* a name without a stem is no part of a model */
     };
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -92,7 +92,7 @@ static void test_gguf_kind_by_name(void **state) {
     }
 }
 
-/* A file of these keys: a type, an architecture, numbers of a part. */
+/* Makes a file of these keys: a type, an architecture, numbers of a part. */
 static void make(StrBuf *file, const char *type, const char *arch, int part, int n_parts, bool has_tensor) {
     static const char *const tokens[] = { "a", "b" };
     const uint64_t shape[] = { 32, 3 };
@@ -159,7 +159,7 @@ static void test_gguf_kind_names_the_first_part(void **state) {
     assert_tells(fixture, &info, "is shard 2 of 3 of a model: load big-00001-of-00003.gguf");
 }
 
-/* Whatever is missing at its end, it is cut, and from the end of the metadata on it is told how much is there. */
+/* A file with a missing end is cut, and from the end of the metadata on the length that is needed is known. */
 static void test_gguf_kind_of_cut_files(void **state) {
     const Fixture *fixture = *state;
     _cleanup_(str_buf_deinit) StrBuf file = STR_BUF_NULL;
@@ -250,7 +250,7 @@ static void test_gguf_kind_shrinks_meanwhile(void **state) {
     assert_int_equal(gguf_kind_reader_info(reader)->kind, GGUF_KIND_CUT);
 }
 
-/* Neither a FIFO nor a folder holds anybody up. */
+/* Neither a FIFO nor a folder blocks the reader. */
 static void test_gguf_kind_of_what_is_no_file(void **state) {
     const Fixture *fixture = *state;
     GgufKindInfo info;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models in several files: what they give is what the one file gives, and a part that is missing or wrong is named. */
+/* Tests models in several files: they give the same result as one file, and a part that is missing or wrong is
+ * named. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,11 +25,11 @@ enum {
     N_VOCAB = 40,
 };
 
-/* What a part says of itself. */
+/* The keys of a part about itself. */
 typedef struct PartKeys {
     uint32_t no, count;
     uint32_t n_tensors;
-    size_t begin, end; /* tensors of the whole file that it has */
+    size_t begin, end; /* number of its tensors */
 } PartKeys;
 
 static void write_part(const ImportFixture *fixture, const GgufFile *whole, const char *name, const PartKeys *keys,
@@ -74,7 +75,7 @@ static void part_path(const ImportFixture *fixture, char path[400], size_t part)
 static PartKeys keys_of(const GgufFile *whole, size_t part) {
     const size_t n = gguf_n_tensors(whole);
 
-    /* The second one has most, so that layers lie in two files. */
+    /* The second part has most tensors, so that layers lie in two files. */
     return (PartKeys){ .no = (uint32_t)part,
                        .count = N_PARTS,
                        .n_tensors = (uint32_t)n,
@@ -86,7 +87,7 @@ static PartKeys keys_of(const GgufFile *whole, size_t part) {
                                           : n };
 }
 
-/* The whole model at fixture->source, and its parts beside it. The caller frees what is returned. */
+/* Writes the whole model at fixture->source, and its parts beside it. The caller frees the result. */
 static GgufFile *write_parts(ImportFixture *fixture) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     GgufFile *whole;
@@ -194,7 +195,7 @@ static void test_gguf_parts_run_and_import(void **state) {
     assert_memory_equal(logits, expected, sizeof(logits));
     snprintf(other, sizeof(other), "%s", report.path);
     assert_int_equal(gguf_open(&package, report.path, &err), 0);
-    assert_null(gguf_key(package, "split.count")); /* it is one file */
+    assert_null(gguf_key(package, "split.count")); /* one file */
     assert_int_equal(import_run(path, NULL, &fixture->options, &report, &err), 0);
     assert_true(report.already_imported);
     assert_string_equal(report.path, other);
@@ -285,7 +286,7 @@ static void test_gguf_parts_refuses_by_name(void **state) {
     }
 }
 
-/* Of a descriptor nobody knows what lies beside it. */
+/* A descriptor alone does not tell what lies beside its file. */
 static void test_gguf_parts_of_a_descriptor(void **state) {
     ImportFixture *fixture = *state;
     _cleanup_(gguf_freep) GgufFile *whole = write_parts(fixture);

@@ -56,7 +56,7 @@ static bool is_float(GgufValueType type) {
     return type == GGUF_F32 || type == GGUF_F64;
 }
 
-/* Whether a value of this type is what is wanted, as a scalar or as an element. */
+/* Whether a value of this type is accepted, as a scalar or as an element. */
 static bool is_wanted(KeyWant want, GgufValueType type) {
     switch (want) {
     case WANT_INTEGER:

@@ -15,14 +15,14 @@
 #include "model/hparams/hparams_keys.h"
 #include "test/unit/fixtures/model_maker.h"
 
-/* A llama of one layer without weights worth the name; one key or tensor may be changed by the test. */
+/* A llama of one layer with trivial weights; a test may change one key or tensor. */
 typedef struct Change {
     const char *key;
-    double number; /* when text is NULL; a key of an integer gets it as u32 */
+    double number; /* used if text is NULL; a key of an integer gets it as u32 */
     const char *text;
     const char *drop_tensor, *extra_tensor;
     bool as_float, as_bool, drop_key;
-    GgufValueType list_type; /* with a list: of its elements */
+    GgufValueType list_type; /* type of the elements, with a list */
     const void *list;
     uint64_t n_list;
     uint32_t n_layers; /* 0: one */
@@ -214,7 +214,7 @@ static void keep_line(LogLevel level, const char *topic, const char *line) {
     n_logged++;
 }
 
-/* What leaves the result as it is passes without a word. */
+/* A value without effect passes without a word. */
 static void test_hparams_takes_neutral_keys(void **state) {
     static const Change neutral[] = {
         { .key = "llama.vocab_size", .number = 10 },
@@ -246,7 +246,7 @@ static void test_hparams_takes_neutral_keys(void **state) {
     assert_int_equal(n_logged, 0);
 }
 
-/* A list says of each layer whether it is local; a list that is not one is refused. */
+/* A list tells for each layer whether it is local; a list with another content is refused. */
 static void test_hparams_window_list(void **state) {
     static const uint8_t flags[] = { 1, 0, 0, 1, 1 };
     static const uint32_t numbers[] = { 1, 0, 0, 1, 1 }, bad[] = { 1, 0, 2, 1, 1 };
@@ -281,7 +281,7 @@ static void test_hparams_window_list(void **state) {
     assert_non_null(strstr(err.text, "of type f32, expected integers from 0 to 1"));
 }
 
-/* A number may be a list with an element for each layer, all of which are the same. */
+/* A number may be a list of equal elements, one for each layer. */
 static void test_hparams_takes_lists_of_equal_numbers(void **state) {
     static const uint32_t equal[] = { 2, 2, 2, 2, 2 }, different[] = { 2, 2, 4, 2, 2 };
     Change list = {
@@ -302,7 +302,7 @@ static void test_hparams_takes_lists_of_equal_numbers(void **state) {
                                      "element 2 is 4)"));
 }
 
-/* Of llama and phi3 all layers have the window; qwen3 has none, and one that is less than the context is refused. */
+/* All layers of llama and phi3 have the window; qwen3 has none, and refuses one that is less than the context. */
 static void test_hparams_windows(void **state) {
     Change window = { .key = "llama.attention.sliding_window", .number = 127 };
     Hparams hparams;

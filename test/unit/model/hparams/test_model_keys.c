@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every key that a model file or a package is read by, in every type of the format: each takes all types that its value
- * fits, with the same result, and refuses the others by key and found type. docs/model-keys.md names every key. */
+/* Tests every key of a model file or a package in every type of the format. Each key takes all types that its value
+ * fits, with the same result, and refuses the others by key and type found. docs/model-keys.md names every key. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void make_model(const char *arch, const char *tokenizer, StrBuf *bytes) {
 typedef struct Model {
     StrBuf bytes;
     GgufFile *file;
-    char read[1024]; /* what is read of it as it is */
+    char read[1024]; /* the result of the unchanged file */
     size_t n_taken, n_refused;
 } Model;
 
@@ -47,7 +47,7 @@ static bool has_name(const GgufKey *key, const char *name) {
     return key->name.len_bytes == strlen(name) && !memcmp(key->name.data, name, key->name.len_bytes);
 }
 
-/* The file with one key as the form has it; its tensors are zeros. */
+/* Makes the file with one key in this form; its tensors are zeros. */
 static GgufFile *rewrite(const GgufFile *file, const GgufKey *changed, StrBuf *bytes) {
     _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
     GgufFile *made = NULL;
@@ -72,7 +72,7 @@ static GgufFile *rewrite(const GgufFile *file, const GgufKey *changed, StrBuf *b
     return made;
 }
 
-/* Reads all that keys say, and writes it down. */
+/* Reads all keys, and writes the result down. */
 static int read_model(const GgufFile *file, char text[1024], ErrText *err) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
     Hparams h;
@@ -103,7 +103,7 @@ static int read_model(const GgufFile *file, char text[1024], ErrText *err) {
 typedef struct Case {
     Model *model;
     const char *name;
-    char first[1024]; /* what was read with the first form that fits */
+    char first[1024]; /* the result with the first form that fits */
 } Case;
 
 static void check_form(void *arg, const KeyForm *form) {
@@ -134,7 +134,7 @@ static void check_key(Model *model, const char *name, KeyWant want, const double
     key_forms(name, want, values, n, N_LAYERS, check_form, &tested);
 }
 
-/* A value of each key that a small model can have. */
+/* A value for each key that a small model can have. */
 static const struct {
     const char *suffix;
     double value;
@@ -173,7 +173,7 @@ static const struct {
     { "residual_scale", 1 },
 };
 
-/* Others say nothing with 0. */
+/* Gives a value for the key; 0, which has no effect, for keys without a row. */
 static double value_of(const char *suffix) {
     for (size_t i = 0; i < ARRAY_LEN(values); i++)
         if (!strcmp(values[i].suffix, suffix))
@@ -216,7 +216,7 @@ static void test_model_keys_of_architectures(void **state) {
             char name[128];
 
             snprintf(name, sizeof(name), "%s.%s", archs[i], suffix);
-            if (kind != KEY_ANY) /* test_hparams has the one that may be a number or flags */
+            if (kind != KEY_ANY) /* test_hparams tests the key that may be a number or flags */
                 check_key(&model, name, wants[kind], &value, 1);
         }
         close_model(&model);
@@ -229,8 +229,8 @@ static const struct {
     const char *name;
     KeyWant want;
     bool of_gpt2, of_llama;
-    double value; /* of a list: of each element */
-    size_t n;     /* elements; 0: one value */
+    double value; /* value of each element of a list */
+    size_t n;     /* number of elements; 0: one value */
 } tokenizer_keys[] = {
     { "general.architecture", WANT_STRING, true, true, 1, 0 },
     { "tokenizer.ggml.model", WANT_STRING, true, true, 1, 0 },
@@ -268,7 +268,7 @@ static void test_model_keys_of_tokenizers(void **state) {
     }
 }
 
-/* An id that is no token's, in every type: as if the key was not there. */
+/* An id that is no token's counts as a missing key, in every type. */
 static void test_model_keys_ignore_ids_of_no_token(void **state) {
     static const char *const ids[] = { "eos", "eot", "eom", "unknown", "padding" };
     static const GgufKey forms[] = {
@@ -298,7 +298,7 @@ static void test_model_keys_ignore_ids_of_no_token(void **state) {
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
-/* What the reader itself needs of a file, before anything else is read. */
+/* Keys that the reader itself needs, before anything else is read. */
 static void check_file_form(void *arg, const KeyForm *form) {
     const char *name = arg;
     _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
@@ -335,7 +335,7 @@ static void test_model_keys_of_files(void **state) {
 static const struct {
     const char *name;
     KeyWant want;
-    double value; /* of lists: what the package has */
+    double value; /* for lists: the package's values */
 } package_keys[] = {
     { PACKAGE_KEY_FORMAT_VERSION, WANT_INTEGER, PACKAGE_FORMAT_VERSION },
     { PACKAGE_KEY_SOURCE_SHA256, WANT_STRING, 1 },
@@ -393,7 +393,7 @@ static void check_package_form(void *arg, const KeyForm *form) {
         expect_edit(good, &edit, PACKAGE_E_CORRUPT, form->found);
 }
 
-/* Values of a list that the package has. */
+/* Values of a list in the package. */
 static size_t list_of(const GoodPackage *good, const char *name, double list[LIST_MAX]) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     const GgufArray *array;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file of an early-exit predictor: what was written is read; one that is of another package, of another version,
- * too long, too short, or changed in any byte is refused by name, and nothing stays charged. */
+/* Tests the file of an early-exit predictor. A written file is read. A file of another package or version, too long,
+ * too short, or changed in any byte is refused by name, and nothing stays charged. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +80,7 @@ static int read_back(ExitMap *map, const ExitMapModel *of, ErrText *err) {
     return r;
 }
 
-/* Bytes of the file, with a checksum that is right. */
+/* Bytes of the file, with the right checksum. */
 static void write_bytes(const uint8_t *data, size_t len_bytes, bool seal) {
     FILE *file = fopen(path, "we");
     char sha256[SHA256_HEX_BYTES];
@@ -171,7 +171,7 @@ static void test_exit_map_damaged(void **state) {
     assert_int_equal(read_back(&map, &model, &err), EXIT_MAP_E_DAMAGED);
 }
 
-/* Values that no training writes, under a checksum that is right. */
+/* Values that no training writes, with the right checksum. */
 static void test_exit_map_hostile(void **state) {
     static const struct {
         size_t at;
@@ -181,7 +181,7 @@ static void test_exit_map_hostile(void **state) {
         { 8, 1, EXIT_MAP_E_FOREIGN },  /* version */
         { 12, 0, EXIT_MAP_E_DAMAGED }, /* n_embd */
         { 12, 0x80000000, EXIT_MAP_E_DAMAGED },
-        { 16, 14, EXIT_MAP_E_DAMAGED }, /* n_layers: the exit is behind the last one */
+        { 16, 14, EXIT_MAP_E_DAMAGED }, /* n_layers: the exit is behind the last layer */
         { 20, 0, EXIT_MAP_E_DAMAGED },  /* layer */
         { 20, 30, EXIT_MAP_E_DAMAGED },
         { 24, 0x7fc00000, EXIT_MAP_E_DAMAGED }, /* by_q: NaN */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Package reader: a package at 8 bits, every refusal by its code, and mutations of its head. */
+/* Tests the package reader: a package at 8 bits, every refusal by its code, and mutations of its head. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -205,12 +205,12 @@ static void test_package_refuses_tensors(void **state) {
         expect_edit(good, &(PackageEdit){ .retype_tensor = needed[i] }, PACKAGE_E_CORRUPT,
                     "has type F16, a package has ");
     }
-    /* The scales of the embedding count the tokens. */
+    /* The scales of the embedding give the number of tokens. */
     expect_edit(good, &(PackageEdit){ .drop_tensor = "token_embd.scales" }, PACKAGE_E_CORRUPT,
                 "'token_embd.scales' is missing");
     expect_edit(good, &(PackageEdit){ .reshape_tensor = "token_embd.scales" }, PACKAGE_E_CORRUPT,
                 "'token_embd.weight' is 64 x 40 x 1 x 1, the metadata asks for 64 x 41");
-    /* Without output.weight the model is tied, so what is left of the head does not belong. */
+    /* Without output.weight the model is tied, so the head's other tensors do not belong. */
     expect_edit(good, &(PackageEdit){ .drop_tensor = "output.weight" }, PACKAGE_E_CORRUPT,
                 "has 16 elements, the architecture has 15 linears");
     expect_edit(good, &(PackageEdit){ .add_tensor = "stranger" }, PACKAGE_E_CORRUPT,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Package reader: what a package with static activations says of them, what is refused, and mutations of its head. */
+/* Tests the package reader with static activations: the values read, the refusals, and mutations of the head. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static int make_static(void **state) {
     return good_package_new(state, &options);
 }
 
-/* What the profile said, for all linears of an operator; columns are the integers turned. */
+/* Checks the profile for all linears of an operator; columns are the integers turned. */
 static void test_package_static(void **state) {
     GoodPackage *good = *state;
     _cleanup_(package_freep) Package *package = package_edit_parse(good);
@@ -54,7 +54,7 @@ static void test_package_static(void **state) {
     }
 }
 
-/* One element of an array of 4-byte numbers is another; at the end of the array: it is one shorter. */
+/* Changes one element of an array of 4-byte numbers; an index at its end shortens the array by one. */
 static const GoodPackage *changed;
 static size_t changed_index;
 static uint32_t changed_bits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checksums of packages: one bit anywhere is enough. */
+/* Tests checksums of packages: one changed bit anywhere is found. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static int verify(const char *path, ErrText *err) {
     return package_checksum_verify(fd, path, NULL, NULL, err);
 }
 
-/* One bit of the byte at `at` the other way round. */
+/* Flips one bit of the byte at `at`. */
 static void flip(const char *path, uint64_t at) {
     _cleanup_(closep) int fd = open(path, O_RDWR | O_CLOEXEC);
     uint8_t byte;
@@ -37,7 +37,7 @@ static void flip(const char *path, uint64_t at) {
     assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
 }
 
-/* Whether the tensor is one of a layer. */
+/* Whether the tensor belongs to a layer. */
 static bool layer_of(const char *name, unsigned long *layerp) {
     if (strncmp(name, "blk.", 4))
         return false;
@@ -45,7 +45,7 @@ static bool layer_of(const char *name, unsigned long *layerp) {
     return true;
 }
 
-/* Every tensor, the padding behind it and the head: one bit is enough, and the text names the layer. */
+/* Any bit of a tensor, of the padding behind it and of the head is found, and the text names the layer. */
 static void test_package_checksum_of_every_tensor(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -80,7 +80,7 @@ static void test_package_checksum_of_every_tensor(void **state) {
     assert_int_equal(verify(path, &err), 0);
 }
 
-/* A digest that was changed is damage too; a file that is cut is no package any more. */
+/* A changed digest is damage too; a file that is cut is no package any more. */
 static void test_package_checksum_of_digests(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -105,7 +105,8 @@ static void test_package_checksum_of_digests(void **state) {
     assert_int_equal(verify(path, &err), PACKAGE_CHECKSUM_E_FILE);
 }
 
-/* What is handed over counts, and only what lies between is read: in pieces of any size, over borders of parts too. */
+/* Bytes that are handed over count, and only the bytes between are read: in pieces of any size, over borders of parts
+ * too. */
 static void test_package_checksum_of_bytes(void **state) {
     static const size_t pieces[] = { 1, 63, 4096, 50000, 1 << 20, 3 << 20 };
     ImportFixture *fixture = *state;
@@ -124,7 +125,7 @@ static void test_package_checksum_of_bytes(void **state) {
     at = gguf_tensor_at(file, gguf_n_tensors(file) / 2)->offset_bytes;
     fd = open(path, O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < ARRAY_LEN(pieces); i++)
-        for (int damage = 0; damage < 3; damage++) { /* nowhere, in the file, in what is handed over */
+        for (int damage = 0; damage < 3; damage++) { /* damage: nowhere, in the file, in the bytes handed over */
             PackageChecksum *checksum;
             const uint64_t first = gguf_tensor_at(file, 0)->offset_bytes;
             int r;
@@ -138,7 +139,7 @@ static void test_package_checksum_of_bytes(void **state) {
             for (uint64_t begin = first; begin < len_bytes; begin += pieces[i]) {
                 const size_t n = len_bytes - begin < pieces[i] ? (size_t)(len_bytes - begin) : pieces[i];
 
-                /* A hole behind the damage is read; what is handed over again is passed over. */
+                /* A gap behind the damage is read; bytes handed over again are skipped. */
                 if (begin > at + pieces[i] && begin < at + hole_bytes)
                     continue;
                 package_checksum_take(checksum, begin, data + begin, n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packages with random faults: each is refused with a text that names it, or is loaded and generates, whatever then
- * comes out; nothing is left on any account. Three kinds of package, most faults in their heads, where everything has a
- * meaning. TEST_SEED sets other faults, TEST_ROUNDS how many. */
+/* Tests packages with random faults: each is refused with a text that names it, or is loaded and generates some text;
+ * nothing is left on any account. Three kinds of package are used. Most faults are in their heads, where every byte has
+ * a meaning. TEST_SEED sets other faults, TEST_ROUNDS how many. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include "test/unit/fixtures/loaded_engine.h"
 
 enum {
-    ROUNDS = 150, /* of each package */
+    ROUNDS = 150, /* faults of each package */
     FILE_MAX_BYTES = 64 << 20,
 };
 
@@ -33,7 +33,7 @@ static size_t draw(size_t n) {
     return (size_t)(test_random(&seed) % n);
 }
 
-/* A bit, a byte, or a number of 4 or 8 bytes where the extremes are likely. */
+/* Changes a bit, a byte, or a number of 4 or 8 bytes, often to an extreme value. */
 static void damage(char *data, size_t len_bytes, size_t head_bytes) {
     static const uint32_t words[] = { 0, 1, UINT32_MAX, INT32_MAX, 0x80000000, 0x7f800000, 0x7fc00000, 0x00000001 };
     static const uint64_t longs[] = { 0, 1, UINT64_MAX, INT64_MAX, UINT64_C(1) << 32, UINT64_C(1) << 63 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Package reader: packed weights, with all widths in every matrix of the layers and embeddings of 6 bits, on both
- * grids; what is refused of them, and mutations of their heads. */
+/* Tests the package reader with packed weights: all widths in every matrix of the layers, embeddings of 6 bits, both
+ * grids, the refusals, and mutations of the heads. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,7 +116,7 @@ static void test_package_refuses_packed(void **state) {
     const PackageEdit no_width = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 0, .spoil_bytes = 1 };
     const PackageEdit nine_bits = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 9, .spoil_bytes = 1 };
     const PackageEdit negative = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 0xff, .spoil_bytes = 1 };
-    /* One channel wider: the widest of a block further. */
+    /* Channels that are wider than the bytes of their block. */
     const PackageEdit wider = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 0x08080808, .spoil_bytes = 4 };
     const PackageEdit wider_embedding = { .spoil_tensor = "token_embd.bits", .spoil_bits = 7, .spoil_bytes = 1 };
     const PackageEdit longer = { .reshape_tensor = "blk.0.attn_q.weight" };

@@ -16,7 +16,7 @@
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/tools/eval/direct_score.h"
 #include "tools/eval/quality/cloze.h"
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 #define OWN "test/golden/choices/own.cloze.jsonl"
 #define N_ROWS 5

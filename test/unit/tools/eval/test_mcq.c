@@ -16,7 +16,7 @@
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/tools/eval/direct_score.h"
 #include "tools/eval/quality/mcq.h"
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 #define OWN "test/golden/choices/own.mcq.jsonl"
 #define N_ROWS 8

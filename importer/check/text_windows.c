@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/eval/quality/text_windows.h"
+#include "importer/check/text_windows.h"
 
 #include <errno.h>
 #include <stdlib.h>

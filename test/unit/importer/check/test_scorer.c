@@ -12,7 +12,7 @@
 
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/tools/eval/direct_score.h"
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 static RealModel model;
 static Scorer scorer;
@@ -86,7 +86,7 @@ static void test_scorer_empty_context(void **state) {
     pair = pair_of(" \n", "The river"); /* white space alone is no context */
     assert_int_equal(pair.n_context, 1);
     score_pair_deinit(&pair);
-    pair = pair_of("Th", "e river"); /* nor is half a token */
+    pair = pair_of("Th", "e river"); /* half a token is no context either */
     assert_int_equal(pair.n, 3);
     assert_int_equal(pair.n_context, 1);
     assert_false(pair.clean);
@@ -148,7 +148,7 @@ static void test_scorer_equals_direct(void **state) {
     }
 }
 
-/* What a rewound sequence computes is what a new one does. */
+/* A rewound sequence computes the same bits as a new one. */
 static void test_scorer_rewind(void **state) {
     _cleanup_(sequence_freep) Sequence *sequence = NULL, *fresh = NULL;
     ScorePair pair = pair_of("One two three four five", " six seven eight nine");

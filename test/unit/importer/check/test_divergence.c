@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The divergence of one row against its definition; whole models: test/integration/test_eval.py. */
+/* Tests the divergence of one row against its definition; test/integration/test_eval.py tests whole models. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "tools/eval/quality/quantization_check.h"
+#include "importer/check/quantization_check.h"
 
 static void test_divergence_of_known_rows(void **state) {
     /* q = (1/2, 1/4, 1/4), p = (1/4, 1/2, 1/4); logits are logs but for a constant. */

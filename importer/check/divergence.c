@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/eval/quality/divergence.h"
+#include "importer/check/divergence.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
-/* Logit rows of each model at a time: their memory is rows x vocabulary. */
+/* logit rows of each model at a time: their memory is rows x vocabulary */
 #define ROWS 64
 
 /* Sum and sum of squares of the windows' means. */
@@ -53,7 +53,7 @@ static int side_forward(Side *side, const uint32_t *ids, size_t rows, size_t n_s
     return r ? scorer_forward_failed(r, err) : 0;
 }
 
-/* Sums over the rows of a window. */
+/* Sums over the rows of one window. */
 typedef struct WindowSums {
     double nats, loss, other_loss;
     size_t n_same;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/eval/quality/scorer.h"
+#include "importer/check/scorer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -36,14 +36,14 @@ void scorer_deinit(Scorer *scorer) {
 
 /* --- tokens ------------------------------------------------------------------------------------------------------- */
 
-/* What Python's str.isspace() says of ASCII. */
+/* Python's str.isspace() for ASCII. */
 static bool is_space(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f);
 }
 
-/* What stands before a text: the BOS where the model wants one. A model without it cannot say how probable the first
- * token of a text is; when that one is to be scored (@needed) the text has the model's BOS or its end token before it
- * all the same, as in the Evaluation Harness. TOKEN_NONE: nothing. */
+/* Finds the token to put before a text: the BOS, if the model wants one. A model without a BOS gives the first token of
+ * a text no probability. If that token is to be scored (@needed), the model's BOS or its end token comes first all the
+ * same, as in the Evaluation Harness. TOKEN_NONE: nothing. */
 static int text_prefix(const Tokenizer *tokenizer, bool needed, uint32_t *idp, ErrText *err) {
     *idp = tokenizer_adds_bos(tokenizer) || needed ? tokenizer_bos(tokenizer) : TOKEN_NONE;
     if (needed && *idp == TOKEN_NONE)
@@ -53,7 +53,7 @@ static int text_prefix(const Tokenizer *tokenizer, bool needed, uint32_t *idp, E
                : err_set(err, -EINVAL, "the context is empty, and the model has no token that begins a text");
 }
 
-/* Without BOS or EOS: those are text_prefix()'s. */
+/* Tokenizes without BOS and EOS, which text_prefix() adds. */
 static int encode(TokenList *list, const Tokenizer *tokenizer, const char *text, size_t len_bytes, ErrText *err) {
     int r = tokenizer_encode(tokenizer, text, len_bytes, 0, list, err);
 
@@ -61,16 +61,16 @@ static int encode(TokenList *list, const Tokenizer *tokenizer, const char *text,
 }
 
 /**
- * score_pair_init_with() - tokens of a context and its continuation
+ * score_pair_init_with() - tokenize a context and its continuation
  * @n_context:              positions that the model was made for
  * @context, @continuation: UTF-8, any bytes; the context may be empty, the continuation not
  *
- * The border is found as the Language Model Evaluation Harness does it (lm_eval/api/model.py, _encode_pair()): white
- * space at the end of the context goes to the continuation, the whole is tokenized in one piece, and the tokens that
- * the context has when it is tokenized alone are the context. So a continuation that begins with a space begins with a
- * token of its own. Where the texts merge at the border ("shi" + "ning": `clean` is false then), the harness goes by
- * the number of tokens, and passes over those that hold the beginning of the continuation; here all tokens are scored
- * from the first one that differs. A BOS comes first where the model wants one.
+ * The border is found as in the Language Model Evaluation Harness (lm_eval/api/model.py, _encode_pair()). White space
+ * at the end of the context moves to the continuation, and the whole is tokenized in one piece. The tokens of the
+ * context tokenized alone then are the context, so a continuation that begins with a space begins with a token of its
+ * own. The texts may merge at the border ("shi" + "ning"; `clean` is false then). The harness then counts tokens and
+ * skips those that hold the beginning of the continuation. Here all tokens are scored from the first one that differs.
+ * A BOS comes first if the model wants one.
  *
  * Return: 0, -EINVAL (no token is left for the continuation), ENGINE_E_CONTEXT (more tokens than the model has
  * positions) or -ENOMEM.
@@ -141,12 +141,11 @@ int scorer_forward_failed(int r, ErrText *err) {
 
 /**
  * scorer_append() - compute rows of a sequence and score the tokens that follow them
- * @ids:          the tokens of the whole; ids[from..to) are appended, and ids[to] must be there when row to - 1 is
- * scored
+ * @ids:          all tokens; ids[from..to) are appended, and ids[to] must be there when row to - 1 is scored
  * @first_scored: rows from here on are scored; `to` and more: none is
- * @score:        what comes on top of it
+ * @score:        the scores are added to it
  *
- * Return: 0, or what engine_forward() gives; the text is set.
+ * Return: 0, or an error of engine_forward(); the text is set.
  */
 int scorer_append(Scorer *scorer, Sequence *sequence, const uint32_t *ids, size_t from, size_t to, size_t first_scored,
                   Score *score, ErrText *err) {
@@ -170,7 +169,8 @@ int scorer_append(Scorer *scorer, Sequence *sequence, const uint32_t *ids, size_
     return 0;
 }
 
-/* Tokens that all have in common, less one: the row before a continuation is computed with it, for its logits. */
+/* Counts the tokens that all pairs have in common, less one: the row before a continuation is computed with it, for its
+ * logits. */
 static size_t common_tokens(const ScorePair *pairs, size_t n) {
     size_t common = pairs[0].n_context - 1;
 
@@ -185,12 +185,12 @@ static size_t common_tokens(const ScorePair *pairs, size_t n) {
 }
 
 /**
- * scorer_pairs() - score some continuations, as a rule of one context
+ * scorer_pairs() - score some continuations, usually of one context
  * @pairs:  [n], n is 1 or more
  * @scores: out, [n]
  *
- * What the contexts have in common is computed once and kept: a row's bits do not depend on how many rows are computed
- * with it, so the scores are those of each pair alone.
+ * The common beginning of the contexts is computed once and kept. A row's bits do not depend on how many rows are
+ * computed with it, so each score is that of its pair alone.
  *
  * Return: 0, ENGINE_E_MEMORY, -errno; -ERANGE when a score is not a finite number.
  */

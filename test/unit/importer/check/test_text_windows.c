@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Windows of a text: which tokens they hold, with and without a BOS, and what is no window. */
+/* Tests the windows of a text: their tokens, with and without a BOS, and texts that give no window. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "test/unit/fixtures/tiny_engine.h"
-#include "tools/eval/quality/text_windows.h"
+#include "importer/check/text_windows.h"
 
-/* A token a letter, but for those that a merge makes: "ab" is 26, "cd" 27. */
+/* Each letter is a token, except for merges: "ab" is 26, "cd" 27. */
 static const char text[] = "eabfgcdhijkemn";
 static const uint32_t tokens[] = { 4, 26, 5, 6, 27, 7, 8, 9, 10, 4, 12, 13 };
 #define BOS 2
@@ -41,7 +41,7 @@ static void test_text_windows_of_all(void **state) {
     tiny_engine_close(&tiny);
 }
 
-/* The first ones, and no more than were asked for; what does not fill a window is left over. */
+/* The first windows only, and no more than were asked for; tokens that do not fill a window are left over. */
 static void test_text_windows_of_some(void **state) {
     TinyEngine tiny = { 0 };
     TextWindows windows = { 0 };
@@ -59,7 +59,7 @@ static void test_text_windows_of_some(void **state) {
     tiny_engine_close(&tiny);
 }
 
-/* Before the text, and over the first token of the windows behind the first. */
+/* The BOS stands before the text, and replaces the first token of the windows behind the first. */
 static void test_text_windows_with_bos(void **state) {
     TinyEngine tiny = { .adds_bos = true };
     TextWindows windows = { 0 };

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "model/gguf/gguf.h"
 #include "text/chat/chat_marks.h"
-#include "text/jinja/text_index.h"
+#include "text/tokenizer/text_index.h"
 
 enum {
     VOCAB_E_CORRUPT = 1, /* a table that contradicts itself; the text names key, index and value */

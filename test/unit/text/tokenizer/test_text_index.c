@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "text/jinja/text_index.h"
+#include "text/tokenizer/text_index.h"
 
 #define N_SLOTS 16384u
 #define N_TEXTS (N_SLOTS / 4 * 3) /* as full as the index lets its table be */

@@ -132,26 +132,38 @@ int chat_marks_init(ChatMarks *marks, const char *source, size_t len_bytes) {
     return r ? err_trace(r) : chat_marks_add(marks, source, len_bytes);
 }
 
-int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes) {
+typedef struct MarkSource {
+    ChatMarks *marks;
+    const char *data;
+    size_t len_bytes;
+} MarkSource;
+
+static void read_marks(JinjaLexer *lexer, void *context) {
+    const MarkSource *source = context;
+    ChatMarks *marks = source->marks;
     const char *front = NULL;
     size_t front_bytes = 0;
-    JinjaToken token;
-    JinjaLexer lexer;
-    int r;
 
-    r = jinja_lexer_init(&lexer, &marks->arena, source, len_bytes, NULL);
-    while (!r && !(r = jinja_lexer_next(&lexer, &token)) && token.kind != JINJA_TOKEN_END) {
+    jinja_lexer_init(lexer, source->data, source->len_bytes);
+    for (JinjaToken token; (token = jinja_lexer_next(lexer)).kind != JINJA_TOKEN_END;) {
         const JinjaText *text = token.value.text;
 
         if (token.kind != JINJA_TOKEN_DATA && token.kind != JINJA_TOKEN_TEXT)
             continue;
         if (!add_marks_of(marks, text) || (front && !add_role_marks(marks, front, front_bytes, text)))
-            return err_raise(-ENOMEM);
+            jinja_lexer_throw(lexer, err_raise(-ENOMEM));
         if (open_end(text, &front_bytes))
             front = open_end(text, &front_bytes);
         else if (front && closing_front(text, front[0]))
             front = NULL;
     }
+}
+
+int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes) {
+    JinjaLexer lexer = { .arena = &marks->arena };
+    int r = jinja_lexer_attempt(&lexer, read_marks,
+                                &(MarkSource){ .marks = marks, .data = source, .len_bytes = len_bytes });
+
     return r < 0 ? r : 0;
 }
 

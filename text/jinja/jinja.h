@@ -35,7 +35,7 @@ int jinja_template_new(JinjaTemplate **templatep, const char *source, size_t len
 JinjaTemplate *jinja_template_free(JinjaTemplate *template);
 DEFINE_CLEANUP(JinjaTemplate, jinja_template_free)
 uint64_t jinja_template_memory_bytes(const JinjaTemplate *template);
-/* Whether a name is used in it. */
+/* Whether the template uses a name. */
 bool jinja_template_uses(const JinjaTemplate *template, const char *name);
 
 typedef struct JinjaRendering JinjaRendering; /* of one template, once; one thread */

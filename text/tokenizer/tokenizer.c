@@ -529,11 +529,6 @@ bool tokenizer_is_control_named(const Tokenizer *tokenizer, uint32_t id, const c
     return strlen(text) == len_bytes && !memcmp(own, text, len_bytes);
 }
 
-bool tokenizer_is_mark(const Tokenizer *tokenizer, uint32_t id) {
-    return tokenizer_is_control(tokenizer, id) ||
-           (id < tokenizer->vocab.n_tokens && tokenizer->vocab.types[id] == TOKEN_USER_DEFINED);
-}
-
 uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text) {
     return vocab_find(&tokenizer->vocab, text, strlen(text));
 }

@@ -77,7 +77,6 @@ bool tokenizer_is_end(const Tokenizer *tokenizer, uint32_t id);     /* ends a ge
 bool tokenizer_is_control(const Tokenizer *tokenizer, uint32_t id); /* has no text of its own */
 /* Whether a control token has this text in the file. */
 bool tokenizer_is_control_named(const Tokenizer *tokenizer, uint32_t id, const char *text);
-bool tokenizer_is_mark(const Tokenizer *tokenizer, uint32_t id); /* recognised as a whole with TOKENIZE_PARSE_SPECIAL */
 /* Id of a token by its text as it stands in the file, or TOKEN_NONE. */
 uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text);
 const char *tokenizer_model_name(const Tokenizer *tokenizer); /* "gpt2/smollm", "llama" */

@@ -322,7 +322,7 @@ static void test_chat_template_refusals(void **state) {
     assert_int_equal(refused(chatml_plain, unknown, 1, &err), CHAT_E_ROLE);
     assert_non_null(strstr(err.text, "role number 9"));
     assert_int_equal(refused("{{ messages[0].content|xmlattr }}", user, 1, &err), CHAT_E_REFUSED);
-    assert_non_null(strstr(err.text, "chat template line 1: filter 'xmlattr' is not known"));
+    assert_non_null(strstr(err.text, "chat template line 1: filter 'xmlattr' is not supported in chat templates"));
     assert_non_null(strstr(err.text, "--raw"));
     assert_non_null(strstr(err.text, "chat-template"));
     assert_int_equal(refused("{% for i in range(99999) %}{{ messages * 100 }}{% endfor %}", user, 1, &err),

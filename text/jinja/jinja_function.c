@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that every template has, Jinja's own and those that chat templates get besides, and filters of any value. */
+/* Functions that every template has: Jinja's own, and those that only chat templates get. Filters of any value. */
 #include <time.h>
 
 #include "base/strings/printable.h"

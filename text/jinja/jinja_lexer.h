@@ -2,8 +2,8 @@
 /* Cuts a template into tokens: the text between tags, and the words in tags. White space is cut as Jinja does with
  * trim_blocks and lstrip_blocks.
  *
- * A failure of the lexer or of what runs above it jumps back to jinja_lexer_attempt(), which returns the error. The arena
- * owns all memory, so nothing has to be released on the way. No function between may own anything else. */
+ * A failure of the lexer or of the code above it jumps back to jinja_lexer_attempt(), which returns the error. The
+ * arena owns all memory, so nothing has to be released on the way. No function between may own anything else. */
 #ifndef COORDGEN_TEXT_JINJA_LEXER_H
 #define COORDGEN_TEXT_JINJA_LEXER_H
 
@@ -56,8 +56,8 @@ typedef struct JinjaLexer {
     jmp_buf failed; /* set by jinja_lexer_attempt() */
 } JinjaLexer;
 
-/* Calls work with a lexer of which arena and err are set. Returns 0 or the error: JINJA_E_SYNTAX, JINJA_E_LIMIT, -ENOMEM,
- * or the code that work threw. */
+/* Calls work with a lexer of which arena and err are set. Returns 0 or the error: JINJA_E_SYNTAX, JINJA_E_LIMIT,
+ * -ENOMEM, or the code that work threw. */
 int jinja_lexer_attempt(JinjaLexer *lexer, void (*work)(JinjaLexer *lexer, void *context), void *context);
 /* Copies the source into the arena. Only work calls this function and those below. */
 void jinja_lexer_init(JinjaLexer *lexer, const char *source, size_t len_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Methods and filters of strings: ends, search, width, escapes. The others are in jinja_case.c and jinja_split.c. */
+/* Methods and filters of strings: ends, search, width, escapes. The others are in jinja_letter.c and jinja_split.c. */
 #include "text/jinja/jinja_string.h"
 
 #include "text/jinja/jinja_builtin.h"

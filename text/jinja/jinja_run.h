@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One rendering while it runs: its memory, its limits, and how it fails.
+/* State of a rendering while it runs: its memory, its limits, and its failures.
  *
  * A failure ends the rendering at once: jinja_fail() and its kin jump back to the function of jinja.h that was called,
  * which returns the error. The arena owns all memory, so nothing has to be released on the way. No function between may

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Jinja: small templates against what the reference printed, limits, and errors that name line and construct. */
+/* Jinja: small templates compared with the reference's output, limits, and errors that name line and construct. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -190,7 +190,7 @@ static void test_jinja_texts_grow_in_place(void **state) {
     }
 }
 
-/* A continued text leaves the one it continues as it was. */
+/* A text that is continued in place does not change. */
 static void test_jinja_texts_never_change(void **state) {
     static const char source[] = "{% set a = 'x' ~ 'y' %}{% set b = a ~ '1' %}{% set c = a ~ '2' %}"
                                  "{% set d = b[:2] ~ '3' %}{{ a }},{{ b }},{{ c }},{{ d }}";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where bytes come from, operation by operation: a byte is the template's own where the template itself has it, and in
- * no other place. */
+/* Origin of bytes, operation by operation: a byte is the template's own if the template itself has it, and otherwise
+ * not. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "test/unit/text/jinja/jinja_case.h"
 
-/* own: for each byte of out 't' where it is the template's, '.' where it is from outside or computed. */
+/* own: for each byte of out 't' if the byte is the template's, '.' if it is from outside or computed. */
 typedef struct OriginRow {
     const char *expression, *out, *own;
 } OriginRow;
@@ -212,7 +212,7 @@ static void test_jinja_origin_methods(void **state) {
     check_rows(rows, ARRAY_LEN(rows));
 }
 
-/* A mark is whole, or none: of pieces from both sides no byte changes its origin. */
+/* No byte changes its origin if a mark is put together of pieces from both sides. */
 static void test_jinja_origin_pieces(void **state) {
     static const OriginRow rows[] = {
         { "'<|' ~ m[2:3] ~ '|>'", "<|a|>", "tt.tt" },
@@ -235,7 +235,7 @@ static void test_jinja_origin_pieces(void **state) {
 
 /* --- all golden expressions --------------------------------------------------------------------------------------- */
 
-/* Armenian letters: they have two cases, and no template has them. */
+/* Finds Armenian letters, which have two cases and stand in no template. */
 static bool is_from_outside(const char *text, size_t left) {
     const unsigned char *byte = (const unsigned char *)text;
 
@@ -274,7 +274,7 @@ static json_t *armenian(const json_t *value) {
     return json_deep_copy(value);
 }
 
-/* Whatever is done to a text from outside, no byte of it becomes the template's. */
+/* No operation turns a byte from outside into one of the template's. */
 static void test_jinja_origin_of_all_golden_expressions(void **state) {
     json_t *root = jinja_golden_load("expressions.json"), *variables = armenian(json_object_get(root, "variables")),
            *golden;

@@ -208,7 +208,9 @@ void jinja_put_text(JinjaRendering *rendering, JinjaSlot slot, const char *data,
     JinjaRun *run = &rendering->run;
     const JinjaText *text;
 
-    if (run->failure || setjmp(run->failed))
+    if (run->failure)
+        return;
+    if (setjmp(run->failed))
         return;
     text = jinja_text_of(&run->arena, data, len_bytes, is_own);
     if (!text)
@@ -227,7 +229,9 @@ void jinja_put_none(JinjaRendering *rendering, JinjaSlot slot) {
 void jinja_put_list(JinjaRendering *rendering, JinjaSlot slot, size_t n) {
     JinjaRun *run = &rendering->run;
 
-    if (run->failure || setjmp(run->failed))
+    if (run->failure)
+        return;
+    if (setjmp(run->failed))
         return;
     if (n > UINT32_MAX / 2)
         jinja_throw(run, err_set(run->err, -E2BIG, "a list of %zu messages", n));
@@ -243,7 +247,9 @@ JinjaSlot jinja_list_place(JinjaRendering *rendering, JinjaSlot slot, size_t ind
 void jinja_put_dict(JinjaRendering *rendering, JinjaSlot slot) {
     JinjaRun *run = &rendering->run;
 
-    if (!run->failure && !setjmp(run->failed))
+    if (run->failure)
+        return;
+    if (!setjmp(run->failed))
         *slot.value = jinja_dict_new(run, JINJA_DICT);
 }
 
@@ -252,7 +258,9 @@ JinjaSlot jinja_dict_place(JinjaRendering *rendering, JinjaSlot slot, const char
     JinjaDict *dict = slot.value->dict;
     const JinjaText *text;
 
-    if (slot.value->type != JINJA_DICT || run->failure || setjmp(run->failed))
+    if (slot.value->type != JINJA_DICT || run->failure)
+        return nowhere(rendering);
+    if (setjmp(run->failed))
         return nowhere(rendering);
     text = jinja_text_of(&run->arena, key, strlen(key), true);
     if (!text)

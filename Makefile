@@ -87,7 +87,7 @@ PLAIN_GOALS := help clean dist lint format check check-long demo install-deps in
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------
-PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit openblas liburing sqlite3 libzstd
+PKGS := libevent libprotobuf-c libsystemd libpcre2-8 libutf8proc jansson nettle libedit openblas liburing sqlite3 libzstd
 PKGS := $(filter-out $(foreach name,$(ABSENT),$(package_$(name))),$(PKGS))
 ifneq ($(BUILDING),)
 ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
@@ -107,7 +107,7 @@ PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS))
 BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle $(filter liburing,$(PKGS))) -lm
 # What the programs need of the makers of devices: make DEVICE_LIBS='-L/opt/vendor/lib -lvendor' (docs/porting.md).
 DEVICE_LIBS ?=
-CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8) $(DEVICE_LIBS)
+CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8 libutf8proc) $(DEVICE_LIBS)
 PROTO_LIBS := $(shell $(PKG_CONFIG) --libs libprotobuf-c)
 DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent $(filter libsystemd,$(PKGS)))
 # For programs that use the draft database; the others take nothing of it from libcore.a.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-/* Chat templates and what is put into them: a template, a line of "====", then messages with lines of "----" between,
- * of which one that begins with "[" or "{" is the tools. Whatever comes of it, no byte of a message becomes the
- * template's. */
+/* Chat templates with their inputs: a template, a line of "====", then messages with lines of "----" between. The first
+ * one that begins with "[" or "{" is the tools. No byte of a message may ever become the template's. */
 #undef NDEBUG
 #include <assert.h>
 
@@ -12,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
 #define MESSAGES_MAX 8
-/* Less than the service has, so that inputs do not take the fuzzer's time; the same limits in kind. */
+/* Limits below the service's, so that inputs do not take the fuzzer's time. */
 #define STEPS_MAX 20000
 #define MEMORY_BYTES_MAX (4u << 20)
 #define OUTPUT_BYTES_MAX (1u << 20)
@@ -32,7 +31,7 @@ static void set_up(void) {
     fixture_deinit(&fixture);
 }
 
-/* The text up to a line of the marks, and behind it; NULL: there is none. */
+/* Cuts a text at the line of a mark. Returns the text behind the mark; NULL: there is no mark. */
 static const char *cut(const char *text, size_t left, const char *mark, size_t *len_bytesp) {
     const char *found = memmem(text, left, mark, strlen(mark));
 
@@ -48,7 +47,7 @@ static bool has_escapes(const char *source, size_t len_bytes) {
     return false;
 }
 
-/* As the service does it, with other limits. Whether a limit was not in the way. */
+/* Renders as the service does, with other limits. Returns whether no limit was reached. */
 static bool render(const JinjaTemplate *template, const ChatInput *input, bool has_no_mark) {
     const JinjaOptions options = { .now_s = 1753531200,
                                    .steps_max = STEPS_MAX,
@@ -81,7 +80,7 @@ static bool render(const JinjaTemplate *template, const ChatInput *input, bool h
     assert(!r || (r >= JINJA_E_RUN && r <= JINJA_E_LIMIT));
     for (size_t i = 0; !r && i < output.len_bytes; i++) {
         assert(output.own[i] <= 1);
-        assert(!has_no_mark || !output.own[i] || output.data[i] != '\x02'); /* which messages alone have */
+        assert(!has_no_mark || !output.own[i] || output.data[i] != '\x02'); /* only messages have this byte */
     }
     return r != JINJA_E_LIMIT;
 }

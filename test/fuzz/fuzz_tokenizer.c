@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 /* Tokenizers: hostile texts on small tables with every family of pre-tokenizers, hostile token tables, hostile chat
- * templates. The first byte chooses. */
+ * templates. The first byte chooses among these. */
 #undef NDEBUG
 #include <assert.h>
 
@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
 static Tokenizer *tokenizers[4]; /* three byte-level, one SentencePiece-style */
 
-/* One of each family, then SentencePiece-style ones without the space before texts, and with spaces that marks take. */
+/* Tables of each family, then SentencePiece-style ones without the space before texts, and with spaces that marks
+ * take. */
 static struct {
     Tokenizer *tokenizer;
     bool is_complete; /* a text comes back from its tokens */
@@ -68,7 +69,7 @@ static void set_up(void) {
     add_more(&spec, false);
 }
 
-/* Encodes, streams back; with a complete table the bytes must be the same when no mark is parsed. */
+/* Encodes a text and decodes it again. With a complete table the bytes must be the same if no mark is parsed. */
 static void check_text(const Tokenizer *tokenizer, const char *text, size_t len_bytes, bool is_complete) {
     for (unsigned int flags = 0; flags <= (TOKENIZE_ADD_SPECIAL | TOKENIZE_PARSE_SPECIAL); flags++) {
         _cleanup_(token_list_deinit) TokenList list = { 0 };
@@ -116,7 +117,7 @@ static void check_chat(const char *source, size_t source_bytes, const char *text
     }
 }
 
-/* A token table out of lines: kind, then one token or merge a line. */
+/* Makes a token table of lines: the kind, then one token or merge for each line. */
 static void check_table(const char *text, size_t len_bytes) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
     _cleanup_(freep) char *copy = strndup(text, len_bytes);

@@ -9,12 +9,12 @@
 #include "text/jinja/jinja_lexer.h"
 
 #define MARK_BYTES_MAX 96
-#define MARK_ENDS_MAX 3 /* so many closing brackets are tried behind an opening one */
+#define MARK_ENDS_MAX 3 /* closing brackets that are tried behind an opening one */
 #define MARKS_MAX (1u << 16)
 #define MARKS_MEMORY_BYTES_MAX (64u << 20)
 
 struct ChatMark {
-    const char *text; /* NULL: free */
+    const char *text; /* NULL: the slot is free */
     uint32_t len_bytes;
 };
 
@@ -43,7 +43,7 @@ static bool grow_marks(ChatMarks *marks) {
     return true;
 }
 
-/* The text is in the arena already. */
+/* Adds a mark whose text is in the arena already; false: no memory. */
 static bool add_mark(ChatMarks *marks, const char *text, size_t len_bytes) {
     ChatMark *slot;
 
@@ -81,7 +81,7 @@ static bool add_marks_of(ChatMarks *marks, const JinjaText *text) {
     return true;
 }
 
-/* What a literal leaves open at its end: "<|" of '<|' + role + '|>'. NULL: nothing. */
+/* The beginning of a mark that ends a literal: "<|" of '<|' + role + '|>'. NULL: there is none. */
 static const char *open_end(const JinjaText *text, size_t *len_bytesp) {
     for (size_t n = 1; n <= text->len_bytes && n < MARK_BYTES_MAX / 4; n++) {
         const char c = text->data[text->len_bytes - n];
@@ -96,14 +96,14 @@ static const char *open_end(const JinjaText *text, size_t *len_bytesp) {
     return NULL;
 }
 
-/* The front of a literal up to the bracket that closes what an earlier one opened. 0: there is none. */
+/* Bytes at the front of a literal up to the bracket that closes an earlier literal's. 0: there is no such bracket. */
 static size_t closing_front(const JinjaText *text, char open) {
     const char *end = memchr(text->data, open == '<' ? '>' : ']', text->len_bytes);
 
     return end && end - text->data < MARK_BYTES_MAX / 4 ? (size_t)(end + 1 - text->data) : 0;
 }
 
-/* Marks that are put together of two literals and a role, which is no text from outside. */
+/* Adds marks that two literals and a role make, because a role is no text from outside. */
 static bool add_role_marks(ChatMarks *marks, const char *front, size_t front_bytes, const JinjaText *text) {
     static const char *const roles[] = { "system", "user", "assistant", "tool" };
     size_t end_bytes = closing_front(text, front[0]);
@@ -132,26 +132,38 @@ int chat_marks_init(ChatMarks *marks, const char *source, size_t len_bytes) {
     return r ? err_trace(r) : chat_marks_add(marks, source, len_bytes);
 }
 
-int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes) {
+typedef struct MarkSource {
+    ChatMarks *marks;
+    const char *data;
+    size_t len_bytes;
+} MarkSource;
+
+static void read_marks(JinjaLexer *lexer, void *context) {
+    const MarkSource *source = context;
+    ChatMarks *marks = source->marks;
     const char *front = NULL;
     size_t front_bytes = 0;
-    JinjaToken token;
-    JinjaLexer lexer;
-    int r;
 
-    r = jinja_lexer_init(&lexer, &marks->arena, source, len_bytes, NULL);
-    while (!r && !(r = jinja_lexer_next(&lexer, &token)) && token.kind != JINJA_TOKEN_END) {
+    jinja_lexer_init(lexer, source->data, source->len_bytes);
+    for (JinjaToken token; (token = jinja_lexer_next(lexer)).kind != JINJA_TOKEN_END;) {
         const JinjaText *text = token.value.text;
 
         if (token.kind != JINJA_TOKEN_DATA && token.kind != JINJA_TOKEN_TEXT)
             continue;
         if (!add_marks_of(marks, text) || (front && !add_role_marks(marks, front, front_bytes, text)))
-            return err_raise(-ENOMEM);
+            jinja_lexer_throw(lexer, err_raise(-ENOMEM));
         if (open_end(text, &front_bytes))
             front = open_end(text, &front_bytes);
         else if (front && closing_front(text, front[0]))
             front = NULL;
     }
+}
+
+int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes) {
+    JinjaLexer lexer = { .arena = &marks->arena };
+    int r = jinja_lexer_attempt(&lexer, read_marks,
+                                &(MarkSource){ .marks = marks, .data = source, .len_bytes = len_bytes });
+
     return r < 0 ? r : 0;
 }
 

@@ -12,7 +12,7 @@
 
 typedef struct ChatMark ChatMark;
 
-/* Zero: none. */
+/* A set of marks; zero-initialised it is empty. */
 typedef struct ChatMarks {
     JinjaArena arena;
     ChatMark *slots;
@@ -20,15 +20,15 @@ typedef struct ChatMarks {
     HashKey key;
 } ChatMarks;
 
-/* Takes the marks of a template's text. What is behind a place where it does not parse has none. 0, -errno;
- * chat_marks_deinit() is due in any case. */
+/* Takes the marks of a template's text, up to the place at which it does not parse. 0, -errno; chat_marks_deinit() is
+ * due in any case. */
 int chat_marks_init(ChatMarks *marks, const char *source, size_t len_bytes);
-/* Takes those of one more template of the same model. 0, -errno. */
+/* Takes the marks of one more template of the same model. 0, -errno. */
 int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes);
 void chat_marks_deinit(ChatMarks *marks);
 bool chat_marks_has(const ChatMarks *marks, const char *text, size_t len_bytes);
-/* Whether a mark of a template is one whatever type its file gives it: "<|user|>", "[INST]"; not "<think>", which
- * belongs to what a model says. */
+/* Whether a template's mark is a control token whatever type the file gives it: "<|user|>", "[INST]". Tags such as
+ * "<think>" are none: they belong to a model's answers. */
 bool chat_mark_is_control(const char *text, size_t len_bytes);
 
 #endif

@@ -127,7 +127,7 @@ const char *chat_role_name(ChatRole role) {
 
 /* --- rendering -------------------------------------------------------------------------------------------------- */
 
-/* Says why there is no template for a chat. */
+/* Sets the error that says why a chat has no template. */
 static int refuse_without(const ChatTemplate *chat, const ChatInput *input, ErrText *err) {
     if (input->tools && chat->has_tool_template)
         return err_set(err, CHAT_E_UNUSED,
@@ -170,13 +170,13 @@ static void put_messages(JinjaRendering *rendering, const ChatInput *input) {
 
         message = jinja_list_place(rendering, list, i);
         jinja_put_dict(rendering, message);
-        /* Roles are ours, a few words, so that '<|' + role + '|>' is a mark. */
+        /* Roles are a few fixed words and count as the template's own, so that '<|' + role + '|>' is a mark. */
         jinja_put_text(rendering, jinja_dict_place(rendering, message, "role"), role, strlen(role), true);
         jinja_put_text(rendering, jinja_dict_place(rendering, message, "content"), from->text, from->len_bytes, false);
     }
 }
 
-/* The texts of special tokens, as good as the template's own. Those of BOS and EOS are there in any case. */
+/* Puts the texts of special tokens, which count as the template's own. Those of BOS and EOS are defined in any case. */
 static int put_special(JinjaRendering *rendering, const Tokenizer *tokenizer, StrBuf *texts, size_t n_texts) {
     const struct {
         const char *name;
@@ -210,7 +210,7 @@ static int put_json(JinjaRendering *rendering, const char *name, const char *tex
     return 0;
 }
 
-/* What the evaluator says becomes what a chat says. */
+/* Translates an error of the evaluator into one of a chat. */
 static int chat_error(int r, ErrText *err) {
     switch (r) {
     case JINJA_E_RAISED:
@@ -232,7 +232,7 @@ static int chat_error(int r, ErrText *err) {
 
 typedef int ChatOutputFn(void *arg, const JinjaOutput *output, ErrText *err);
 
-/* Renders, and hands what came out to fn. */
+/* Renders, and hands the output to fn. */
 static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *input, ChatOutputFn *fn,
                        void *arg, ErrText *err) {
     JinjaOptions options = { .accounts = input->accounts, .account = input->account, .now_s = input->now_s };
@@ -278,7 +278,7 @@ static int compare_output(void *arg, const JinjaOutput *output, ErrText *err) {
                : 0;
 }
 
-/* Says whether JSON holds nothing that could be lost: an empty list or dict, or null. */
+/* Whether JSON holds nothing that could be lost: an empty list or dict, or null. */
 static bool is_empty_json(const char *text, size_t len_bytes) {
     char kept[5] = "";
     size_t n = 0;
@@ -290,7 +290,7 @@ static bool is_empty_json(const char *text, size_t len_bytes) {
            (n == 4 && !memcmp(kept, "null", 4));
 }
 
-/* Refuses what the template has ignored: what was given under the name, without which the same bytes come out. */
+/* Refuses an input that the template ignores: the same bytes come out without the value of this name. */
 static int refuse_unused(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *without,
                          const char *name, const JinjaOutput *output, ErrText *err) {
     ErrText why;
@@ -308,7 +308,7 @@ static int refuse_unused(const JinjaTemplate *jinja, const Tokenizer *tokenizer,
             *err = why;
         return r;
     }
-    return 0; /* without them it is another prompt, or none */
+    return 0; /* without the input the prompt is another one, or fails */
 }
 
 static int check_used(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *input,
@@ -339,7 +339,7 @@ typedef struct ChatTokens {
     TokenList *list;
 } ChatTokens;
 
-/* BOS is as the template writes it; a tokenizer that adds one by itself gets it too, but never twice. */
+/* Adds BOS if the tokenizer asks for it and the template has not written it. */
 static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     ChatTokens *tokens = arg;
     const ChatInput *input = tokens->input;

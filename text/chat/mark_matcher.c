@@ -8,15 +8,15 @@
 
 #include "base/cleanup.h"
 
-/* Gemma 3 has 6,414 marks of at most 31 bytes, 76 kB together; room is left for many times as many. The automaton takes
- * up to 64 bytes of memory a byte. */
+/* Gemma 3 has 6,414 marks of at most 31 bytes, 76 kB together. The limits leave room for many times as many. The
+ * automaton takes up to 64 bytes of memory for each byte of a mark. */
 #define MARK_MAX_BYTES 4096u
 #define MARKS_MAX_BYTES (1u << 20)
 #define PROBES_MAX 4096
 
 /* --- automaton -------------------------------------------------------------------------------------------------- */
 
-/* The edge, or the free slot where it belongs; NULL when there is neither in n_probes_max steps. */
+/* Finds the edge, or the free slot for it. NULL: neither is within n_probes_max steps. */
 static MarkEdge *edge_slot(const MarkMatcher *matcher, uint32_t from, uint8_t byte, uint32_t n_probes_max,
                            uint32_t *n_probesp) {
     uint32_t key = (from << 8 | byte) + 1, at = (uint32_t)hash_key_u64(&matcher->key, key) & matcher->edge_mask;
@@ -45,7 +45,7 @@ static uint32_t step(const MarkMatcher *matcher, uint32_t from, uint8_t byte) {
     }
 }
 
-/* False when thousands of edges collide. */
+/* Adds the nodes and edges of a mark; false: thousands of edges collide. */
 static bool add_mark(MarkMatcher *matcher, uint32_t id) {
     uint32_t len_bytes, at = 0;
     const char *text = vocab_text(matcher->vocab, id, &len_bytes);
@@ -65,14 +65,14 @@ static bool add_mark(MarkMatcher *matcher, uint32_t id) {
         }
         at = edge->child;
     }
-    if (matcher->nodes[at].id == UINT32_MAX) /* the first token of a text */
+    if (matcher->nodes[at].id == UINT32_MAX) /* of equal texts the first token counts */
         matcher->nodes[at].id = id;
     if (len_bytes > matcher->len_max_bytes)
         matcher->len_max_bytes = len_bytes;
     return true;
 }
 
-/* Fail links by rising length, so that the shorter ones are there. */
+/* Links nodes by rising length, so that the links of shorter ones exist already. */
 static int link_nodes(MarkMatcher *matcher) {
     _cleanup_(freep) MarkEdge *by_len = NULL;
     _cleanup_(freep) uint32_t *starts = calloc((size_t)matcher->len_max_bytes + 2, sizeof(*starts));
@@ -102,8 +102,8 @@ static bool is_mark(const Vocab *vocab, uint32_t id, unsigned int type_mask) {
     return type_mask & 1u << vocab->types[id];
 }
 
-/* Bytes of all marks. They are bounded: an automaton takes many times the memory of its texts, and a load cannot be
- * cancelled while one is built. */
+/* Counts the bytes of all marks. These are bounded: an automaton takes many times the memory of its texts, and a load
+ * cannot be cancelled while one is built. */
 static int marks_measure(const Vocab *vocab, unsigned int type_mask, const char *path, uint32_t *n_bytesp,
                          ErrText *err) {
     uint32_t n_bytes = 0, len_bytes;
@@ -174,9 +174,9 @@ uint64_t mark_matcher_memory_bytes(const MarkMatcher *matcher) {
 
 typedef struct Occurrence {
     uint32_t offset;
-    uint32_t node;    /* the mark that is tried here: the longest first, then shorter ones; 0: none fits */
-    uint32_t next;    /* in the list of its length, plus one; 0: the last */
-    uint32_t own_end; /* so far the template's bytes go from here on */
+    uint32_t node;    /* node of the mark that is tried here, the longest first; 0: none fits */
+    uint32_t next;    /* index + 1 of the next occurrence of the same length; 0: the last */
+    uint32_t own_end; /* end of the template's bytes that begin here */
     bool accepted;
 } Occurrence;
 
@@ -186,12 +186,12 @@ typedef struct OccurrenceList {
     size_t room;
 } OccurrenceList;
 
-/* Whether a mark may be anywhere: messages may hold user-defined tokens, but those of the template's tags. */
+/* Whether a mark may be anywhere: messages may hold user-defined tokens, except the template's tags. */
 static bool is_free(const Vocab *vocab, uint32_t id) {
     return vocab->types[id] == TOKEN_USER_DEFINED && vocab->roles[id] != TOKEN_ROLE_TAG;
 }
 
-/* The longest mark, from node on, that may begin at a place; 0: none. */
+/* Finds the longest mark, from node on, that may begin at a place; 0: none. */
 static uint32_t allowed_node(const MarkMatcher *matcher, uint32_t node, uint32_t offset, uint32_t own_end) {
     while (node && !is_free(matcher->vocab, matcher->nodes[node].id) &&
            offset + matcher->nodes[node].len_bytes > own_end)
@@ -237,7 +237,7 @@ static bool is_covered(const uint8_t *covered, uint32_t at) {
     return covered[at >> 3] >> (at & 7) & 1;
 }
 
-/* Takes the occurrences of one length, leftmost first; what does not fit is moved to its next shorter mark. */
+/* Takes the occurrences of one length, leftmost first. One that does not fit moves to its next shorter mark. */
 static void choose_of_length(const MarkMatcher *matcher, OccurrenceList *list, uint32_t *heads, uint32_t *batch,
                              uint8_t *covered, uint32_t len_bytes) {
     size_t n = 0;
@@ -256,7 +256,7 @@ static void choose_of_length(const MarkMatcher *matcher, OccurrenceList *list, u
 
         if (is_covered(covered, item->offset))
             continue;
-        /* What is taken already is at least as long: it cannot lie inside without covering an end. */
+        /* A mark that is taken already is at least as long, so it cannot lie inside without covering an end. */
         if (!is_covered(covered, item->offset + len_bytes - 1)) {
             item->accepted = true;
             for (uint32_t k = 0; k < len_bytes; k++)
@@ -270,11 +270,12 @@ static void choose_of_length(const MarkMatcher *matcher, OccurrenceList *list, u
     }
 }
 
-/* mark_matcher_find() - which special tokens a text holds, and where
+/* mark_matcher_find() - find the special tokens of a text and their places
  *
- * The rule is llama.cpp's: token by token, the longest text first, each takes its occurrences from the left in what the
- * earlier ones left over. That is: occurrences by (length falling, offset rising), taken when nothing of them is taken.
- * Texts of equal length do not overlap in any known model; here the leftmost wins. Return: 0 or -ENOMEM. */
+ * The rule is llama.cpp's: token by token, the longest text first, each takes its occurrences from the left in the
+ * bytes that earlier tokens left over. In other words, occurrences are taken by (length falling, offset rising) if all
+ * of their bytes are free. Texts of equal length do not overlap in any known model; here the leftmost wins. Return: 0
+ * or -ENOMEM. */
 int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_bytes, const uint8_t *own,
                       MarkHit **hitsp, size_t *n_hitsp) {
     _cleanup_(freep) uint32_t *heads = NULL, *batch = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Finds the texts of special tokens in raw text: an Aho-Corasick automaton, time linear in the text. */
+/* Finds the texts of special tokens in raw text by an Aho-Corasick automaton, in a time that is linear in the text. */
 #ifndef COORDGEN_TEXT_MARK_MATCHER_H
 #define COORDGEN_TEXT_MARK_MATCHER_H
 
@@ -18,7 +18,8 @@ typedef struct MarkEdge {
     uint32_t child;
 } MarkEdge;
 
-/* The texts are stored reversed and the scan runs from the end, so that a state knows what begins at a position. */
+/* Texts are stored reversed and the scan runs from the end, so that a state knows the marks that begin at a
+ * position. */
 typedef struct MarkMatcher {
     const Vocab *vocab;
     MarkNode *nodes;
@@ -40,9 +41,9 @@ typedef struct MarkHit {
 int mark_matcher_init(MarkMatcher *matcher, const Vocab *vocab, unsigned int type_mask, const char *path, ErrText *err);
 void mark_matcher_deinit(MarkMatcher *matcher);
 uint64_t mark_matcher_memory_bytes(const MarkMatcher *matcher);
-/* Disjoint hits by rising offset; *hitsp is the caller's to free, NULL when there are none. len_bytes < 2^31. own: for
- * each byte whether a template wrote it; what is no user-defined token, and tags, are found in such bytes alone. NULL:
- * everywhere. */
+/* Finds disjoint hits, by rising offset. *hitsp is the caller's to free, NULL if there are none. len_bytes < 2^31.
+ * own[len_bytes] is 1 for bytes that a template wrote: only there are tags found, and tokens that are not user-defined.
+ * own NULL: all are found everywhere. 0 or -ENOMEM. */
 int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_bytes, const uint8_t *own,
                       MarkHit **hitsp, size_t *n_hitsp);
 

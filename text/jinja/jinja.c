@@ -7,8 +7,11 @@
 #include <stdio.h>
 
 #include "base/strings/printable.h"
+#include "text/jinja/jinja_builtin.h"
 #include "text/jinja/jinja_eval.h"
+#include "text/jinja/jinja_json.h"
 #include "text/jinja/jinja_parser.h"
+#include "text/jinja/jinja_run.h"
 
 #define TEMPLATE_MEMORY_BYTES_MAX (128u << 20)
 
@@ -46,54 +49,63 @@ bool jinja_template_uses(const JinjaTemplate *template, const char *name) {
 
 /* --- limits and errors ------------------------------------------------------------------------------------------ */
 
-int jinja_fail(JinjaRun *run, const char *format, ...) {
+_Noreturn void jinja_throw(JinjaRun *run, int code) {
+    run->failure = code;
+    longjmp(run->failed, 1);
+}
+
+_Noreturn void jinja_fail(JinjaRun *run, const char *format, ...) {
     char text[512];
     va_list args;
 
     va_start(args, format);
     printable_format(text, sizeof(text), format, args);
     va_end(args);
-    return err_set(run->err, JINJA_E_RUN, "chat template line %u: %s", run->line, text);
+    jinja_throw(run, err_set(run->err, JINJA_E_RUN, "chat template line %u: %s", run->line, text));
 }
 
-int jinja_fail_memory(JinjaRun *run) {
+_Noreturn void jinja_fail_undefined(JinjaRun *run, JinjaValue value) {
+    jinja_fail(run, "%s", value.why ? value.why : "a value is undefined");
+}
+
+_Noreturn void jinja_fail_memory(JinjaRun *run) {
     switch (run->arena.failure) {
     case JINJA_ARENA_E_LIMIT:
-        return err_set(run->err, JINJA_E_LIMIT, "chat template line %u: it takes more than %llu MiB of memory",
-                       run->line, (unsigned long long)run->arena.limit_bytes >> 20);
+        jinja_throw(run,
+                    err_set(run->err, JINJA_E_LIMIT, "chat template line %u: it takes more than %llu MiB of memory",
+                            run->line, (unsigned long long)run->arena.limit_bytes >> 20));
     case JINJA_ARENA_E_ACCOUNT:
-        return err_set(run->err, JINJA_E_ACCOUNT,
-                       "no memory for the text that the chat template writes: memory-limit is reached");
+        jinja_throw(run, err_set(run->err, JINJA_E_ACCOUNT,
+                                 "no memory for the text that the chat template writes: memory-limit is reached"));
     default:
-        return err_set(run->err, -ENOMEM, "out of memory in the chat template");
+        jinja_throw(run, err_set(run->err, -ENOMEM, "out of memory in the chat template"));
     }
 }
 
-int jinja_spend(JinjaRun *run, uint64_t n_steps) {
-    if (n_steps > run->steps_left) {
-        run->steps_left = 0;
-        return err_set(run->err, JINJA_E_LIMIT, "chat template line %u: it takes too many steps", run->line);
-    }
+void jinja_spend(JinjaRun *run, uint64_t n_steps) {
+    if (n_steps > run->steps_left)
+        jinja_throw(run, err_set(run->err, JINJA_E_LIMIT, "chat template line %u: it takes too many steps", run->line));
     run->steps_left -= n_steps;
-    return 0;
 }
 
-int jinja_enter(JinjaRun *run) {
+void jinja_enter(JinjaRun *run) {
     if (run->depth == JINJA_DEPTH_MAX)
-        return err_set(run->err, JINJA_E_LIMIT, "chat template line %u: nested more than %d deep", run->line,
-                       JINJA_DEPTH_MAX);
+        jinja_throw(run, err_set(run->err, JINJA_E_LIMIT, "chat template line %u: nested more than %d deep", run->line,
+                                 JINJA_DEPTH_MAX));
     run->depth++;
-    return 0;
 }
 
 void *jinja_take(JinjaRun *run, size_t n, size_t each_bytes) {
     size_t len_bytes;
+    void *data = NULL;
 
-    if (__builtin_mul_overflow(n, each_bytes, &len_bytes)) {
+    if (__builtin_mul_overflow(n, each_bytes, &len_bytes))
         run->arena.failure = JINJA_ARENA_E_LIMIT;
-        return NULL;
-    }
-    return jinja_arena_take(&run->arena, len_bytes);
+    else
+        data = jinja_arena_take(&run->arena, len_bytes);
+    if (!data)
+        jinja_fail_memory(run);
+    return data;
 }
 
 /* --- renderings ------------------------------------------------------------------------------------------------- */
@@ -102,10 +114,29 @@ struct JinjaRendering {
     JinjaRun run;
     JinjaScope root;
     JinjaWriter out;
-    JinjaValue nowhere; /* of names that the template does not use, and after a failure */
+    JinjaValue nowhere; /* takes values of names that the template does not use, and values after a failure */
     ErrText err;
-    int failure;
 };
+
+static int told(JinjaRendering *rendering, ErrText *err) {
+    if (err)
+        *err = rendering->err;
+    return rendering->run.failure;
+}
+
+static int bind_functions(JinjaRendering *rendering, const JinjaTemplate *template, ErrText *err) {
+    JinjaRun *run = &rendering->run;
+
+    if (setjmp(run->failed))
+        return told(rendering, err);
+    run->globals = jinja_take(run, template->n_names, sizeof(*run->globals));
+    for (uint32_t i = 0; i < template->n_names; i++) {
+        const JinjaBuiltin *function = jinja_builtin_find(JINJA_FUNCTIONS, template->names[i]);
+
+        run->globals[i] = function ? (JinjaValue){ .type = JINJA_FUNCTION, .function = function } : JINJA_NO_VALUE;
+    }
+    return 0;
+}
 
 int jinja_rendering_new(JinjaRendering **renderingp, const JinjaTemplate *template, const JinjaOptions *options,
                         ErrText *err) {
@@ -116,13 +147,13 @@ int jinja_rendering_new(JinjaRendering **renderingp, const JinjaTemplate *templa
     if (!rendering)
         return err_raise(-ENOMEM);
     run = &rendering->run;
-    *run = (JinjaRun){ .template = template,
-                       .root = &rendering->root,
-                       .steps_left = options->steps_max ? options->steps_max : JINJA_STEPS_MAX,
-                       .line = 1,
-                       .now_s = options->now_s,
-                       .out = &rendering->out,
-                       .err = &rendering->err };
+    run->template = template;
+    run->root = &rendering->root;
+    run->steps_left = options->steps_max ? options->steps_max : JINJA_STEPS_MAX;
+    run->line = 1;
+    run->now_s = options->now_s;
+    run->out = &rendering->out;
+    run->err = &rendering->err;
     jinja_arena_init(&run->arena,
                      options->memory_bytes_max ? options->memory_bytes_max
                                                : JINJA_MEMORY_BYTES_MAX + JINJA_MEMORY_PER_BYTE * options->input_bytes,
@@ -132,18 +163,9 @@ int jinja_rendering_new(JinjaRendering **renderingp, const JinjaTemplate *templa
         return err_trace(r);
     jinja_writer_init(&rendering->out, run);
     rendering->out.limit_bytes = options->output_bytes_max ? options->output_bytes_max : JINJA_OUTPUT_BYTES_MAX;
-    run->globals = jinja_take(run, template->n_names, sizeof(*run->globals));
-    if (!run->globals) {
-        r = jinja_fail_memory(run);
-        if (err)
-            *err = rendering->err;
+    r = bind_functions(rendering, template, err);
+    if (r)
         return r;
-    }
-    for (uint32_t i = 0; i < template->n_names; i++) {
-        const JinjaFunction *function = jinja_function_find(template->names[i]);
-
-        run->globals[i] = function ? (JinjaValue){ .type = JINJA_FUNCTION, .function = function } : JINJA_NO_VALUE;
-    }
     *renderingp = steal(&rendering);
     return 0;
 }
@@ -157,17 +179,12 @@ JinjaRendering *jinja_rendering_free(JinjaRendering *rendering) {
 
 int jinja_render(JinjaRendering *rendering, JinjaOutput *output, ErrText *err) {
     JinjaRun *run = &rendering->run;
-    int r = rendering->failure;
 
-    if (!r)
-        r = jinja_run_body(run, run->root, &run->template->body);
-    if (!r)
-        r = rendering->out.failure;
-    if (r) {
-        if (err)
-            *err = rendering->err;
-        return r;
-    }
+    if (run->failure)
+        return told(rendering, err);
+    if (setjmp(run->failed))
+        return told(rendering, err);
+    (void)jinja_run_body(run, run->root, &run->template->body);
     *output = (JinjaOutput){ .data = rendering->out.len_bytes ? rendering->out.data : "",
                              .own = rendering->out.own,
                              .len_bytes = rendering->out.len_bytes };
@@ -175,11 +192,6 @@ int jinja_render(JinjaRendering *rendering, JinjaOutput *output, ErrText *err) {
 }
 
 /* --- values from outside ---------------------------------------------------------------------------------------- */
-
-static void keep_failure(JinjaRendering *rendering, int r) {
-    if (!rendering->failure)
-        rendering->failure = r;
-}
 
 static JinjaSlot nowhere(JinjaRendering *rendering) {
     rendering->nowhere = JINJA_NO_VALUE;
@@ -193,12 +205,17 @@ JinjaSlot jinja_variable(JinjaRendering *rendering, const char *name) {
 }
 
 void jinja_put_text(JinjaRendering *rendering, JinjaSlot slot, const char *data, size_t len_bytes, bool is_own) {
-    const JinjaText *text = jinja_text_of(&rendering->run.arena, data, len_bytes, is_own);
+    JinjaRun *run = &rendering->run;
+    const JinjaText *text;
 
+    if (run->failure)
+        return;
+    if (setjmp(run->failed))
+        return;
+    text = jinja_text_of(&run->arena, data, len_bytes, is_own);
     if (!text)
-        keep_failure(rendering, jinja_fail_memory(&rendering->run));
-    else
-        *slot.value = (JinjaValue){ .type = JINJA_TEXT, .text = text };
+        jinja_fail_memory(run);
+    *slot.value = jinja_str(text);
 }
 
 void jinja_put_bool(JinjaRendering *rendering, JinjaSlot slot, bool boolean) {
@@ -210,13 +227,15 @@ void jinja_put_none(JinjaRendering *rendering, JinjaSlot slot) {
 }
 
 void jinja_put_list(JinjaRendering *rendering, JinjaSlot slot, size_t n) {
-    JinjaValue list;
-    int r = n > UINT32_MAX / 2 ? -E2BIG : jinja_list_new(&rendering->run, JINJA_LIST, (uint32_t)n, &list);
+    JinjaRun *run = &rendering->run;
 
-    if (r)
-        keep_failure(rendering, r);
-    else
-        *slot.value = list;
+    if (run->failure)
+        return;
+    if (setjmp(run->failed))
+        return;
+    if (n > UINT32_MAX / 2)
+        jinja_throw(run, err_set(run->err, -E2BIG, "a list of %zu messages", n));
+    *slot.value = jinja_list_new(run, JINJA_LIST, (uint32_t)n);
 }
 
 JinjaSlot jinja_list_place(JinjaRendering *rendering, JinjaSlot slot, size_t index) {
@@ -226,40 +245,41 @@ JinjaSlot jinja_list_place(JinjaRendering *rendering, JinjaSlot slot, size_t ind
 }
 
 void jinja_put_dict(JinjaRendering *rendering, JinjaSlot slot) {
-    JinjaValue dict;
-    int r = jinja_dict_new(&rendering->run, JINJA_DICT, &dict);
+    JinjaRun *run = &rendering->run;
 
-    if (r)
-        keep_failure(rendering, r);
-    else
-        *slot.value = dict;
+    if (run->failure)
+        return;
+    if (!setjmp(run->failed))
+        *slot.value = jinja_dict_new(run, JINJA_DICT);
 }
 
 JinjaSlot jinja_dict_place(JinjaRendering *rendering, JinjaSlot slot, const char *key) {
-    const JinjaText *text = jinja_text_of(&rendering->run.arena, key, strlen(key), true);
+    JinjaRun *run = &rendering->run;
     JinjaDict *dict = slot.value->dict;
-    int r;
+    const JinjaText *text;
 
-    if (slot.value->type != JINJA_DICT || !text) {
-        if (!text)
-            keep_failure(rendering, jinja_fail_memory(&rendering->run));
+    if (slot.value->type != JINJA_DICT || run->failure)
         return nowhere(rendering);
-    }
-    r = jinja_dict_set(&rendering->run, dict, (JinjaValue){ .type = JINJA_TEXT, .text = text }, JINJA_NOTHING);
-    if (r) {
-        keep_failure(rendering, r);
+    if (setjmp(run->failed))
         return nowhere(rendering);
-    }
+    text = jinja_text_of(&run->arena, key, strlen(key), true);
+    if (!text)
+        jinja_fail_memory(run);
+    jinja_dict_set(run, dict, jinja_str(text), JINJA_NOTHING);
     return (JinjaSlot){ &dict->values[dict->n - 1] };
 }
 
 int jinja_put_json(JinjaRendering *rendering, JinjaSlot slot, const char *what, const char *data, size_t len_bytes,
                    ErrText *err) {
-    int r = jinja_json_read(&rendering->run, data, len_bytes, slot.value);
+    JinjaRun *run = &rendering->run;
 
-    if (r == JINJA_E_RUN)
-        err_prefix(&rendering->err, "%s is no JSON", what);
-    if (r && err)
-        *err = rendering->err;
-    return r;
+    if (run->failure)
+        return told(rendering, err);
+    if (setjmp(run->failed)) {
+        if (run->failure == JINJA_E_RUN)
+            err_prefix(&rendering->err, "%s is no JSON", what);
+        return told(rendering, err);
+    }
+    *slot.value = jinja_json_read(run, data, len_bytes);
+    return 0;
 }

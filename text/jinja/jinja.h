@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Jinja, as far as chat templates use it: a template is parsed once, then rendered with values from outside. What comes
- * out says of each byte whether the template itself had it. See docs/chat-templates.md. */
+/* Jinja, as far as chat templates use it: a template is parsed once, then rendered with values from outside. The output
+ * says of each byte whether the template itself had it. See docs/chat-templates.md. */
 #ifndef COORDGEN_TEXT_JINJA_H
 #define COORDGEN_TEXT_JINJA_H
 
@@ -14,17 +14,17 @@
 
 enum {
     JINJA_E_SYNTAX = 1,  /* a template that does not parse */
-    JINJA_E_RUN = 2,     /* an operation that there is not, or not for these values */
+    JINJA_E_RUN = 2,     /* an operation that does not exist, or not for these values */
     JINJA_E_RAISED = 3,  /* the template's own raise_exception(); the text is its words */
     JINJA_E_LIMIT = 4,   /* steps, memory, depth or output */
     JINJA_E_ACCOUNT = 5, /* no memory left on the account */
 };
 
 #define JINJA_SOURCE_BYTES_MAX (1u << 20)
-#define JINJA_DEPTH_MAX 400                /* of evaluations inside of each other */
-#define JINJA_NESTING_MAX 128              /* of brackets and blocks in a template */
-#define JINJA_STEPS_MAX 10000000           /* values computed, each 64 bytes of text counted as one more */
-#define JINJA_MEMORY_BYTES_MAX (64u << 20) /* of a rendering, and JINJA_MEMORY_PER_BYTE for each byte of its input */
+#define JINJA_DEPTH_MAX 400                /* evaluations inside of each other */
+#define JINJA_NESTING_MAX 128              /* brackets and blocks inside of each other */
+#define JINJA_STEPS_MAX 10000000           /* values computed; 64 bytes of text count as one more */
+#define JINJA_MEMORY_BYTES_MAX (64u << 20) /* for a rendering, and JINJA_MEMORY_PER_BYTE for each byte of its input */
 #define JINJA_MEMORY_PER_BYTE 128
 #define JINJA_OUTPUT_BYTES_MAX (32u << 20)
 
@@ -35,19 +35,19 @@ int jinja_template_new(JinjaTemplate **templatep, const char *source, size_t len
 JinjaTemplate *jinja_template_free(JinjaTemplate *template);
 DEFINE_CLEANUP(JinjaTemplate, jinja_template_free)
 uint64_t jinja_template_memory_bytes(const JinjaTemplate *template);
-/* Whether a name is used in it. */
+/* Whether the template uses a name. */
 bool jinja_template_uses(const JinjaTemplate *template, const char *name);
 
-typedef struct JinjaRendering JinjaRendering; /* of one template, once; one thread */
+typedef struct JinjaRendering JinjaRendering; /* renders one template once, on one thread */
 typedef struct JinjaValue JinjaValue;
 typedef struct JinjaDict JinjaDict;
 
 typedef struct JinjaOptions {
     AccountTable *accounts; /* NULL: memory is on no account */
     AccountId account;
-    uint64_t input_bytes; /* about how much text will be put in */
-    int64_t now_s;        /* for strftime_now(): seconds since 1970 */
-    /* 0: the limits above */
+    uint64_t input_bytes; /* about the bytes of all texts from outside */
+    int64_t now_s;        /* the time for strftime_now(): seconds since 1970 */
+    /* limits; 0: those above */
     uint64_t steps_max;
     uint64_t memory_bytes_max;
     uint32_t output_bytes_max;
@@ -58,32 +58,34 @@ int jinja_rendering_new(JinjaRendering **renderingp, const JinjaTemplate *templa
 JinjaRendering *jinja_rendering_free(JinjaRendering *rendering);
 DEFINE_CLEANUP(JinjaRendering, jinja_rendering_free)
 
-/* What came out; as long as the rendering. */
+/* The rendered text, valid as long as the rendering. */
 typedef struct JinjaOutput {
     const char *data;
-    const uint8_t *own; /* for each byte 1: it is the template's own */
+    const uint8_t *own; /* [len_bytes] 1: the byte is the template's own */
     size_t len_bytes;
 } JinjaOutput;
 
 int jinja_render(JinjaRendering *rendering, JinjaOutput *output, ErrText *err);
 
-/* Values from outside. A failure stays and is told by jinja_render(). Bytes are the caller's until then. */
-typedef struct JinjaSlot { /* where a value goes: a variable, or a place in a list or dict */
+/* Values from outside. After a failure the others do nothing, and jinja_render() returns the error. The caller keeps
+ * the bytes of texts until then. */
+typedef struct JinjaSlot { /* takes a value: a variable, or a place in a list or dict */
     JinjaValue *value;
 } JinjaSlot;
 
 JinjaSlot jinja_variable(JinjaRendering *rendering, const char *name);
-/* is_own: a text of ours, as good as one in the template. */
+/* is_own: the text counts as one in the template. */
 void jinja_put_text(JinjaRendering *rendering, JinjaSlot slot, const char *data, size_t len_bytes, bool is_own);
 void jinja_put_bool(JinjaRendering *rendering, JinjaSlot slot, bool boolean);
 void jinja_put_none(JinjaRendering *rendering, JinjaSlot slot);
-/* A list of n places. */
+/* Puts a list of n places. */
 void jinja_put_list(JinjaRendering *rendering, JinjaSlot slot, size_t n);
 JinjaSlot jinja_list_place(JinjaRendering *rendering, JinjaSlot slot, size_t index);
-/* A dict, and places of new keys in it. */
+/* Puts a dict; jinja_dict_place() adds a key to it. */
 void jinja_put_dict(JinjaRendering *rendering, JinjaSlot slot);
 JinjaSlot jinja_dict_place(JinjaRendering *rendering, JinjaSlot slot, const char *key);
-/* JSON text. 0, JINJA_E_RUN (no JSON; the text says where, after "what"), JINJA_E_LIMIT, -ENOMEM. */
+/* Puts the value of a JSON text. 0, JINJA_E_RUN (no JSON: the error begins with what and names the byte),
+ * JINJA_E_LIMIT, -ENOMEM. */
 int jinja_put_json(JinjaRendering *rendering, JinjaSlot slot, const char *what, const char *data, size_t len_bytes,
                    ErrText *err);
 

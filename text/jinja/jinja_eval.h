@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Evaluation: jinja_eval.c has statements, scopes and calls, jinja_evaluate.c expressions. */
+/* Evaluation of a tree: jinja_eval.c has statements, scopes and calls, jinja_evaluate.c expressions. */
 #ifndef COORDGEN_TEXT_JINJA_EVAL_H
 #define COORDGEN_TEXT_JINJA_EVAL_H
 
@@ -9,22 +9,22 @@
 typedef struct JinjaBinding {
     struct JinjaBinding *next;
     uint32_t name;
-    JinjaValue value; /* JINJA_MISSING: of an earlier turn of the loop */
+    JinjaValue value; /* JINJA_MISSING: bound in an earlier turn of the loop only */
 } JinjaBinding;
 
-/* Variables of a body; those of the top are in JinjaRun.globals. */
+/* Variables of a body. JinjaRun.globals has those of the top. */
 struct JinjaScope {
     JinjaScope *parent; /* NULL: the top */
     JinjaBinding *bindings;
-    bool is_captured; /* a macro that was made in it may read it later */
+    bool is_captured; /* a macro was made in the scope and may read its variables later */
 };
 
 struct JinjaLoop {
     JinjaList items;
     uint32_t index0, depth0;
     const JinjaNode *node;
-    JinjaScope *scope;  /* that the loop stands in */
-    JinjaValue changed; /* what changed() was asked last */
+    JinjaScope *scope;  /* the scope that the loop stands in */
+    JinjaValue changed; /* arguments of the last changed() */
 };
 
 struct JinjaMacro {
@@ -32,20 +32,20 @@ struct JinjaMacro {
     JinjaScope *scope;
 };
 
-/* Results of statements, beside errors: the loop is left, or its next turn begins. */
-enum {
-    JINJA_BREAK = 100,
-    JINJA_CONTINUE = 101,
-};
+typedef enum JinjaFlow {
+    JINJA_GO_ON,
+    JINJA_BREAK,    /* the loop is left */
+    JINJA_CONTINUE, /* the next turn of the loop begins */
+} JinjaFlow;
 
-int jinja_run_body(JinjaRun *run, JinjaScope *scope, const JinjaBody *body);
-int jinja_evaluate(JinjaRun *run, JinjaScope *scope, const JinjaNode *node, JinjaValue *valuep);
-int jinja_bind(JinjaRun *run, JinjaScope *scope, uint32_t name, JinjaValue value);
+JinjaFlow jinja_run_body(JinjaRun *run, JinjaScope *scope, const JinjaBody *body);
+JinjaValue jinja_evaluate(JinjaRun *run, JinjaScope *scope, const JinjaNode *node);
+JinjaValue jinja_call(JinjaRun *run, JinjaValue callee, const JinjaArguments *arguments);
 JinjaValue jinja_lookup(const JinjaRun *run, const JinjaScope *scope, uint32_t name);
-/* hole: what stands for JINJA_NODE_HOLE in filters of a block. */
-int jinja_filter_text(JinjaRun *run, JinjaScope *scope, const JinjaNode *filters, JinjaValue hole, JinjaValue *valuep);
-/* Values of the arguments of a call. */
-int jinja_evaluate_arguments(JinjaRun *run, JinjaScope *scope, const JinjaArgumentNodes *nodes,
-                             JinjaArguments *arguments, uint32_t n_more_named);
+/* Applies filters to a block's text, which stands for JINJA_NODE_HOLE. */
+JinjaValue jinja_filter_text(JinjaRun *run, JinjaScope *scope, const JinjaNode *filters, JinjaValue hole);
+/* Evaluates the arguments of a call. extra is one more named argument; NULL: none. nodes NULL: no arguments. */
+JinjaArguments jinja_evaluate_arguments(JinjaRun *run, JinjaScope *scope, const JinjaArgumentNodes *nodes,
+                                        const JinjaText *extra_name, const JinjaValue *extra);
 
 #endif

@@ -1,169 +1,160 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Formats: "%s" % value, and "{}".format(value). */
+#include "text/jinja/jinja_format.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-#include "text/jinja/jinja_builtin.h"
+#include "text/jinja/jinja_member.h"
+#include "text/jinja/jinja_print.h"
 
 #define FORMAT_WIDTH_MAX 100000
 #define FORMAT_DIGITS_MAX 300
 
-/* How a value is to be laid out. */
+static const JinjaText space = JINJA_LITERAL(" "), zero = JINJA_LITERAL("0");
+
+/* How a value is laid out. */
 typedef struct FormatSpec {
-    const JinjaText *fill; /* NULL: a space */
-    size_t fill_at, fill_bytes;
-    char align; /* 0: by kind */
+    const JinjaText *fill;
+    char align; /* 0: by the kind of the value */
     char sign;
-    bool alternate, grouped_comma, grouped_line;
+    char separator; /* of thousands; 0: none */
+    bool alternate;
     int64_t width, precision; /* precision -1: none */
     char type;
 } FormatSpec;
 
-static void write_fill(JinjaWriter *writer, const FormatSpec *spec, int64_t n) {
-    for (; n > 0 && !writer->failure; n--) {
-        if (spec->fill)
-            jinja_write_part(writer, spec->fill, spec->fill_at, spec->fill_at + spec->fill_bytes);
-        else
-            jinja_write_chars(writer, " ");
-    }
-}
+/* --- layout ----------------------------------------------------------------------------------------------------- */
 
-static void write_padded(JinjaWriter *writer, const FormatSpec *spec, const JinjaText *text, char align) {
-    int64_t more = spec->width > (int64_t)text->n_chars ? spec->width - text->n_chars : 0;
-    int64_t left = align == '<' ? 0 : align == '^' ? more / 2 : more;
+/* Writes sign and text, padded to the width. Alignment "=" pads between the two. */
+static void write_padded(JinjaWriter *writer, const FormatSpec *spec, const char *sign, const JinjaText *text,
+                         char align) {
+    int64_t more = spec->width - (int64_t)(strlen(sign) + text->n_chars), left;
 
-    write_fill(writer, spec, left);
+    more = more > 0 ? more : 0;
+    left = align == '<' || align == '=' ? 0 : align == '^' ? more / 2 : more;
+    jinja_write_fill(writer, spec->fill, left);
+    jinja_write_chars(writer, sign);
+    jinja_write_fill(writer, spec->fill, align == '=' ? more : 0);
     jinja_write(writer, text);
-    write_fill(writer, spec, more - left);
+    jinja_write_fill(writer, spec->fill, align == '=' ? 0 : more - left);
 }
 
-/* A number's text: sign, digits, padding between them where the fill goes there. */
-static void write_number_padded(JinjaWriter *writer, const FormatSpec *spec, const char *sign, const char *digits,
-                                char align) {
-    char all[FORMAT_DIGITS_MAX + 200];
-    int64_t n = (int64_t)(strlen(sign) + strlen(digits));
-    JinjaText text;
-
-    if (align == '=') {
-        jinja_write_chars(writer, sign);
-        write_fill(writer, spec, spec->width - n);
-        jinja_write_chars(writer, digits);
-        return;
-    }
-    snprintf(all, sizeof(all), "%s%s", sign, digits);
-    text = (JinjaText){ .data = all, .len_bytes = (uint32_t)strlen(all), .n_chars = (uint32_t)strlen(all) };
-    write_padded(writer, spec, &text, align);
-}
-
-static const char *sign_of(bool negative, char sign) {
-    return negative ? "-" : sign == '+' ? "+" : sign == ' ' ? " " : "";
-}
-
-/* Separators between thousands of the integer part. */
-static void group_digits(char *digits, size_t room_bytes, char separator) {
+static void write_number(JinjaWriter *writer, const FormatSpec *spec, bool is_negative, char *digits, size_t room_bytes,
+                         char align) {
+    const char *sign = is_negative ? "-" : spec->sign == '+' ? "+" : spec->sign == ' ' ? " " : "";
     size_t n = strspn(digits, "0123456789"), len_bytes = strlen(digits);
 
-    for (size_t at = n; at > 3 && len_bytes + 2 < room_bytes;) {
+    for (size_t at = n; spec->separator && at > 3 && len_bytes + 2 < room_bytes; len_bytes++) {
         at -= 3;
         memmove(digits + at + 1, digits + at, len_bytes - at + 1);
-        digits[at] = separator;
-        len_bytes++;
+        digits[at] = spec->separator;
     }
-}
-
-static int format_integer(JinjaRun *run, const FormatSpec *spec, int64_t value, char *digits, size_t room_bytes) {
-    uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    size_t n = 0;
-
-    switch (spec->type) {
-    case 'x':
-        snprintf(digits, room_bytes, "%s%" PRIx64, spec->alternate ? "0x" : "", size);
-        break;
-    case 'X':
-        snprintf(digits, room_bytes, "%s%" PRIX64, spec->alternate ? "0X" : "", size);
-        break;
-    case 'o':
-        snprintf(digits, room_bytes, "%s%" PRIo64, spec->alternate ? "0o" : "", size);
-        break;
-    case 'b':
-        if (spec->alternate)
-            n = (size_t)snprintf(digits, room_bytes, "0b");
-        for (int bit = size ? 63 - __builtin_clzll(size) : 0; bit >= 0; bit--)
-            digits[n++] = (char)('0' + (size >> bit & 1));
-        digits[n] = 0;
-        break;
-    default:
-        snprintf(digits, room_bytes, "%" PRIu64, size);
-        break;
-    }
-    return 0;
-}
-
-static void format_real(const FormatSpec *spec, double value, char *digits, size_t room_bytes) {
-    int precision = spec->precision < 0 ? 6 : (int)spec->precision;
-
-    value = fabs(value);
-    switch (spec->type) {
-    case 'e':
-        snprintf(digits, room_bytes, "%.*e", precision, value);
-        break;
-    case 'E':
-        snprintf(digits, room_bytes, "%.*E", precision, value);
-        break;
-    case 'F':
-        snprintf(digits, room_bytes, "%.*F", precision, value);
-        break;
-    case 'g':
-        snprintf(digits, room_bytes, "%.*g", precision, value);
-        break;
-    case 'G':
-        snprintf(digits, room_bytes, "%.*G", precision, value);
-        break;
-    case '%':
-        snprintf(digits, room_bytes, "%.*f%%", precision, value * 100);
-        break;
-    case 0:
-        if (spec->precision < 0)
-            jinja_float_text(value, digits);
-        else
-            snprintf(digits, room_bytes, "%.*g", precision ? precision : 1, value);
-        break;
-    default:
-        snprintf(digits, room_bytes, "%.*f", precision, value);
-        break;
-    }
-}
-
-static void write_real(JinjaWriter *writer, const FormatSpec *spec, double value, char align) {
-    char digits[FORMAT_DIGITS_MAX + 400];
-
-    format_real(spec, value, digits, sizeof(digits));
-    if (spec->grouped_comma || spec->grouped_line)
-        group_digits(digits, sizeof(digits), spec->grouped_comma ? ',' : '_');
-    write_number_padded(writer, spec, sign_of(signbit(value) && !isnan(value), spec->sign), digits, align);
+    write_padded(writer, spec, sign,
+                 &(JinjaText){ .data = digits, .len_bytes = (uint32_t)len_bytes, .n_chars = (uint32_t)len_bytes },
+                 align);
 }
 
 static void write_integer(JinjaWriter *writer, const FormatSpec *spec, int64_t value, char align) {
-    char digits[160];
+    uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    const char mark[3] = { '0', spec->type, 0 };
+    const int base = spec->type == 'b' ? 2 : spec->type == 'o' ? 8 : (spec->type | 0x20) == 'x' ? 16 : 10;
+    char digits[160], *at = digits + 100;
 
-    format_integer(writer->run, spec, value, digits, sizeof(digits));
-    if (spec->grouped_comma || spec->grouped_line)
-        group_digits(digits, sizeof(digits), spec->grouped_comma ? ',' : '_');
-    write_number_padded(writer, spec, sign_of(value < 0, spec->sign), digits, align);
+    at[0] = 0;
+    do
+        *--at = (spec->type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[size % (unsigned)base];
+    while (size /= (unsigned)base);
+    if (spec->alternate && base != 10) {
+        at -= 2;
+        memcpy(at, mark, 2);
+    }
+    memmove(digits, at, strlen(at) + 1);
+    write_number(writer, spec, value < 0, digits, sizeof(digits), align);
 }
 
-/* A width or precision that stands at *atp. */
-static int read_count(JinjaRun *run, const JinjaText *format, size_t *atp, int64_t max, int64_t *countp) {
+static void write_real(JinjaWriter *writer, const FormatSpec *spec, double value, char align) {
+    char digits[FORMAT_DIGITS_MAX + 400], format[8];
+    int precision = spec->precision < 0 ? 6 : (int)spec->precision;
+    double size = fabs(value);
+
+    if (!spec->type && spec->precision < 0) {
+        jinja_float_text(size, digits);
+    } else {
+        char type = spec->type == '%' || spec->type == 'n' ? 'f' : spec->type ? spec->type : 'g';
+
+        snprintf(format, sizeof(format), "%%.*%c%s", type, spec->type == '%' ? "%%" : "");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(digits, sizeof(digits), format, precision || spec->type ? precision : 1,
+                 spec->type == '%' ? size * 100 : size);
+#pragma GCC diagnostic pop
+    }
+    write_number(writer, spec, signbit(value) && !isnan(value), digits, sizeof(digits), align);
+}
+
+/* Writes a text cut to the precision. */
+static void write_text(JinjaWriter *writer, const FormatSpec *spec, const JinjaText *text, char align) {
+    if (spec->precision >= 0)
+        text = jinja_text_slice(writer->run, text, 0, jinja_text_offset(text, (size_t)spec->precision));
+    write_padded(writer, spec, "", text, align);
+}
+
+static void write_character(JinjaWriter *writer, JinjaValue value) {
+    int64_t integer;
+
+    if (!jinja_as_int(value, &integer) || integer < 0 || integer >= 0x110000 || (integer >= 0xd800 && integer < 0xe000))
+        jinja_fail(writer->run, "format 'c' needs a character");
+    jinja_write_code_point(writer, (uint32_t)integer, false);
+}
+
+/* --- places in a format ----------------------------------------------------------------------------------------- */
+
+/* The byte at a place; 0: the format ends there. */
+static char byte_at(const JinjaText *format, size_t at, size_t end) {
+    return at < end ? format->data[at] : 0;
+}
+
+static bool is_one_of(char c, const char *set) {
+    return c && strchr(set, c);
+}
+
+/* Reads a number at *atp. */
+static int64_t read_count(JinjaRun *run, const JinjaText *format, size_t *atp, size_t end) {
     int64_t count = 0;
 
-    for (; *atp < format->len_bytes && format->data[*atp] >= '0' && format->data[*atp] <= '9'; (*atp)++) {
-        count = count * 10 + (format->data[*atp] - '0');
-        if (count > max)
-            return jinja_fail(run, "a width or precision of more than %" PRId64 " in a format", max);
+    for (char c; (c = byte_at(format, *atp, end)) >= '0' && c <= '9'; (*atp)++) {
+        count = count * 10 + (c - '0');
+        if (count > FORMAT_WIDTH_MAX)
+            jinja_fail(run, "a width or precision of more than %d in a format", FORMAT_WIDTH_MAX);
     }
-    *countp = count;
-    return 0;
+    return count;
+}
+
+static int64_t read_precision(JinjaRun *run, const JinjaText *format, size_t *atp, size_t end) {
+    if (byte_at(format, *atp, end) != '.')
+        return -1;
+    (*atp)++;
+    return read_count(run, format, atp, end);
+}
+
+static void check_digits(JinjaRun *run, const FormatSpec *spec) {
+    if (spec->precision > FORMAT_DIGITS_MAX)
+        jinja_fail(run, "a precision of more than %d in a format", FORMAT_DIGITS_MAX);
+}
+
+static JinjaValue named_argument(JinjaRun *run, const JinjaArguments *arguments, const JinjaDict *dict,
+                                 const JinjaText *name) {
+    const JinjaValue *found = NULL;
+
+    for (uint32_t i = 0; i < arguments->n_named; i++)
+        if (jinja_text_equal(arguments->names[i], name))
+            found = &arguments->named[i];
+    if (!found && dict)
+        found = jinja_dict_get_text(run, dict, name);
+    if (!found)
+        jinja_fail(run, "the format names '%.*s', which is not given", (int)name->len_bytes, name->data);
+    return *found;
 }
 
 /* --- "%s" % value ----------------------------------------------------------------------------------------------- */
@@ -171,196 +162,131 @@ static int read_count(JinjaRun *run, const JinjaText *format, size_t *atp, int64
 typedef struct PercentArguments {
     const JinjaArguments *all;
     uint32_t at;
-    const JinjaDict *dict; /* of a single argument: for %(name)s */
+    const JinjaDict *dict; /* the only argument, for %(name)s; NULL: the argument is no dict */
 } PercentArguments;
 
-static int next_argument(JinjaRun *run, PercentArguments *arguments, JinjaValue *valuep) {
+static JinjaValue next_argument(JinjaRun *run, PercentArguments *arguments) {
     if (arguments->at >= arguments->all->n)
-        return jinja_fail(run, "not enough arguments for format string");
-    *valuep = arguments->all->items[arguments->at++];
-    return 0;
+        jinja_fail(run, "not enough arguments for format string");
+    return arguments->all->items[arguments->at++];
 }
 
-static int named_argument(JinjaRun *run, const PercentArguments *arguments, const JinjaText *format, size_t from,
-                          size_t to, JinjaValue *valuep) {
-    const JinjaText name = { .data = format->data + from, .len_bytes = (uint32_t)(to - from) };
-    const JinjaValue *found = NULL;
-    int r = 0;
-
-    for (uint32_t i = 0; i < arguments->all->n_named; i++)
-        if (jinja_text_equal(arguments->all->names[i], &name))
-            found = &arguments->all->named[i];
-    if (!found && arguments->dict)
-        r = jinja_dict_get(run, arguments->dict, (JinjaValue){ .type = JINJA_TEXT, .text = &name }, &found);
-    if (!r && !found)
-        return jinja_fail(run, "the format names '%.*s', which is not given", (int)(to - from), name.data);
-    if (!r)
-        *valuep = *found;
-    return r;
-}
-
-static int write_percent(JinjaWriter *writer, const FormatSpec *spec, JinjaValue value, char align) {
+static void write_percent(JinjaWriter *writer, const FormatSpec *spec, JinjaValue value) {
     JinjaRun *run = writer->run;
-    const JinjaText *text;
-    JinjaWriter part;
-    JinjaValue made;
     int64_t integer;
-    size_t end;
-    int r;
 
-    switch (spec->type) {
-    case 's':
-    case 'r':
-    case 'a':
-        jinja_writer_init(&part, run);
-        if (spec->type == 's')
-            jinja_write_value(&part, value);
-        else
-            jinja_write_repr(&part, value);
-        r = jinja_writer_finish(&part, &made);
-        if (r)
-            return r;
-        text = made.text;
-        end = spec->precision >= 0 ? jinja_text_offset(text, (size_t)spec->precision) : text->len_bytes;
-        r = jinja_text_slice(run, text, 0, end, &made);
-        if (!r)
-            write_padded(writer, spec, made.text, align == '<' ? '<' : '>');
-        return r ? r : writer->failure;
-    case 'd':
-    case 'i':
-    case 'u':
-    case 'x':
-    case 'X':
-    case 'o':
-        if (value.type == JINJA_FLOAT && strchr("diu", spec->type) && fabs(value.real) < 9e18)
+    if (is_one_of(spec->type, "sra")) {
+        write_text(writer, spec, spec->type == 's' ? jinja_to_text(run, value) : jinja_repr(run, value), spec->align);
+    } else if (is_one_of(spec->type, "diuxXo")) {
+        if (value.type == JINJA_FLOAT && is_one_of(spec->type, "diu") && fabs(value.real) < 9e18)
             integer = (int64_t)value.real;
         else if (!jinja_as_int(value, &integer))
-            return jinja_fail(run, "%%%c needs a number, not '%s'", spec->type, jinja_type_name(value));
-        write_integer(writer, spec, integer, align);
-        return writer->failure;
-    case 'e':
-    case 'E':
-    case 'f':
-    case 'F':
-    case 'g':
-    case 'G':
+            jinja_fail(run, "%%%c needs a number, not '%s'", spec->type, jinja_type_name(value));
+        write_integer(writer, spec, integer, spec->align);
+    } else if (is_one_of(spec->type, "eEfFgG")) {
         if (!jinja_is_number(value))
-            return jinja_fail(run, "%%%c needs a number, not '%s'", spec->type, jinja_type_name(value));
-        write_real(writer, spec, jinja_as_float(value), align);
-        return writer->failure;
-    case 'c':
-        if (value.type == JINJA_TEXT && value.text->n_chars == 1)
-            write_padded(writer, spec, value.text, align == '<' ? '<' : '>');
-        else if (jinja_as_int(value, &integer) && integer >= 0 && integer < 0x110000 &&
-                 (integer < 0xd800 || integer >= 0xe000))
-            jinja_write_code_point(writer, (uint32_t)integer, false);
-        else
-            return jinja_fail(run, "%%c needs a character");
-        return writer->failure;
-    default:
-        return jinja_fail(run, "unsupported format character '%c'", spec->type);
+            jinja_fail(run, "%%%c needs a number, not '%s'", spec->type, jinja_type_name(value));
+        write_real(writer, spec, jinja_as_float(value), spec->align);
+    } else if (spec->type != 'c') {
+        jinja_fail(run, "unsupported format character '%c'", spec->type);
+    } else if (value.type == JINJA_TEXT && value.text->n_chars == 1) {
+        write_padded(writer, spec, "", value.text, spec->align);
+    } else {
+        write_character(writer, value);
     }
 }
 
-/* One conversion behind its "%". */
-static int convert_percent(JinjaWriter *writer, const JinjaText *format, size_t *atp, PercentArguments *arguments) {
-    static const JinjaText zero = { .data = "0", .len_bytes = 1, .n_chars = 1 };
-    FormatSpec spec = { .precision = -1 };
+/* Reads flags and width of a conversion. */
+static void read_flags(JinjaRun *run, const JinjaText *format, size_t *atp, PercentArguments *arguments,
+                       FormatSpec *spec) {
+    const size_t end = format->len_bytes;
+    JinjaValue value;
+
+    for (char c; is_one_of(c = byte_at(format, *atp, end), "-+ 0#"); (*atp)++) {
+        if (c == '-')
+            spec->align = '<';
+        else if (c == '0')
+            spec->fill = &zero;
+        else if (c == '#')
+            spec->alternate = true;
+        else if (spec->sign != '+')
+            spec->sign = c;
+    }
+    if (byte_at(format, *atp, end) != '*') {
+        spec->width = read_count(run, format, atp, end);
+        return;
+    }
+    (*atp)++;
+    value = next_argument(run, arguments);
+    if (!jinja_as_int(value, &spec->width) || spec->width > FORMAT_WIDTH_MAX || spec->width < -FORMAT_WIDTH_MAX)
+        jinja_fail(run, "* wants an integer");
+    if (spec->width < 0) {
+        spec->align = '<';
+        spec->width = -spec->width;
+    }
+}
+
+/* Writes one conversion, whose place is behind its "%". Returns the place behind the conversion. */
+static size_t convert_percent(JinjaWriter *writer, const JinjaText *format, size_t at, PercentArguments *arguments) {
+    FormatSpec spec = { .fill = &space, .precision = -1, .align = '>' };
+    const size_t end = format->len_bytes;
     JinjaRun *run = writer->run;
     JinjaValue value = JINJA_NO_VALUE;
-    size_t at = *atp, close;
-    char align = '>';
-    bool zeroes = false;
-    int64_t number;
-    int r = 0;
 
-    if (at < format->len_bytes && format->data[at] == '(') {
-        for (close = at; close < format->len_bytes && format->data[close] != ')';)
-            close++;
-        if (close == format->len_bytes)
-            return jinja_fail(run, "incomplete format key");
-        r = named_argument(run, arguments, format, at + 1, close, &value);
-        at = close + 1;
-    }
-    for (; !r && at < format->len_bytes && format->data[at] && strchr("-+ 0#", format->data[at]); at++) {
-        char c = format->data[at];
+    if (byte_at(format, at, end) == '(') {
+        const char *close = memchr(format->data + at, ')', end - at);
+        const size_t to = close ? (size_t)(close - format->data) : 0;
 
-        if (c == '-')
-            align = '<';
-        else if (c == '0')
-            zeroes = true;
-        else if (c == '#')
-            spec.alternate = true;
-        else if (spec.sign != '+')
-            spec.sign = c;
+        if (!close)
+            jinja_fail(run, "incomplete format key");
+        value = named_argument(run, arguments->all, arguments->dict, jinja_text_slice(run, format, at + 1, to));
+        at = to + 1;
     }
-    if (!r && at < format->len_bytes && format->data[at] == '*') {
+    read_flags(run, format, &at, arguments, &spec);
+    spec.precision = read_precision(run, format, &at, end);
+    while (is_one_of(byte_at(format, at, end), "hlL"))
         at++;
-        r = next_argument(run, arguments, &value);
-        if (!r && (!jinja_as_int(value, &number) || number > FORMAT_WIDTH_MAX || number < -FORMAT_WIDTH_MAX))
-            return jinja_fail(run, "* wants an integer");
-        if (!r) {
-            align = number < 0 ? '<' : align;
-            spec.width = number < 0 ? -number : number;
-        }
-        value = JINJA_NO_VALUE;
-    } else if (!r) {
-        r = read_count(run, format, &at, FORMAT_WIDTH_MAX, &spec.width);
-    }
-    if (!r && at < format->len_bytes && format->data[at] == '.') {
-        at++;
-        r = read_count(run, format, &at, FORMAT_WIDTH_MAX, &spec.precision);
-    }
-    while (!r && at < format->len_bytes && format->data[at] && strchr("hlL", format->data[at]))
-        at++;
-    if (r)
-        return r;
-    if (at == format->len_bytes)
-        return jinja_fail(run, "incomplete format");
+    if (at == end)
+        jinja_fail(run, "incomplete format");
     spec.type = format->data[at++];
-    *atp = at;
     if (spec.type == '%') {
         jinja_write_part(writer, format, at - 1, at);
-        return writer->failure;
+        return at;
     }
-    if (spec.type != 's' && spec.type != 'r' && spec.type != 'a' && spec.precision > FORMAT_DIGITS_MAX)
-        return jinja_fail(run, "a precision of more than %d in a format", FORMAT_DIGITS_MAX);
-    if (zeroes && align == '>' && !strchr("srac", spec.type)) {
-        align = '=';
-        spec.fill = &zero;
-        spec.fill_bytes = 1;
-    }
-    if (!jinja_given(value))
-        r = next_argument(run, arguments, &value);
-    return r ? r : write_percent(writer, &spec, value, align);
+    if (!is_one_of(spec.type, "sra"))
+        check_digits(run, &spec);
+    if (spec.align == '<' || is_one_of(spec.type, "srac"))
+        spec.fill = &space; /* zeroes are for numbers, and stand before them only */
+    if (spec.fill == &zero)
+        spec.align = '=';
+    write_percent(writer, &spec, jinja_given(value) ? value : next_argument(run, arguments));
+    return at;
 }
 
-int jinja_format_percent(JinjaRun *run, const JinjaText *format, const JinjaArguments *arguments, bool is_one,
-                         JinjaValue *valuep) {
-    PercentArguments left = { .all = arguments };
+JinjaValue jinja_format_percent(JinjaRun *run, const JinjaText *format, const JinjaArguments *arguments, bool is_one) {
+    const JinjaType type = is_one ? arguments->items[0].type : JINJA_MISSING;
+    PercentArguments left = { .all = arguments, .dict = type == JINJA_DICT ? arguments->items[0].dict : NULL };
+    /* A value that has items may be left over unless it is a text: Python takes it for a mapping. */
+    const bool may_be_left = arguments->n_named || type == JINJA_DICT || type == JINJA_LIST || type == JINJA_RANGE;
     JinjaWriter writer;
-    size_t at = 0;
-    bool may_be_left;
-    int r = 0;
 
-    if (is_one && arguments->items[0].type == JINJA_DICT)
-        left.dict = arguments->items[0].dict;
-    /* What has items, but is no text, may be left over: Python takes it for a mapping. */
-    may_be_left =
-        arguments->n_named ||
-        (is_one && (left.dict || arguments->items[0].type == JINJA_LIST || arguments->items[0].type == JINJA_RANGE));
     jinja_writer_init(&writer, run);
-    while (!r && at < format->len_bytes) {
+    for (size_t at = 0; at < format->len_bytes;) {
         const char *percent = memchr(format->data + at, '%', format->len_bytes - at);
         size_t to = percent ? (size_t)(percent - format->data) : format->len_bytes;
 
         jinja_write_part(&writer, format, at, to);
-        at = to + 1;
-        r = percent ? convert_percent(&writer, format, &at, &left) : writer.failure;
+        at = percent ? convert_percent(&writer, format, to + 1, &left) : to;
     }
-    if (!r && left.at < arguments->n && !may_be_left)
-        return jinja_fail(run, "not all arguments converted during string formatting");
-    return r ? r : jinja_writer_finish(&writer, valuep);
+    if (left.at < arguments->n && !may_be_left)
+        jinja_fail(run, "not all arguments converted during string formatting");
+    return jinja_str(jinja_writer_finish(&writer));
+}
+
+JinjaValue jinja_filter_format(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
+    if (arguments->n && arguments->n_named)
+        jinja_fail(run, "filter 'format' takes arguments with names or without, not both");
+    return jinja_format_percent(run, self.text, arguments, false);
 }
 
 /* --- "{}".format(value) ----------------------------------------------------------------------------------------- */
@@ -368,228 +294,186 @@ int jinja_format_percent(JinjaRun *run, const JinjaText *format, const JinjaArgu
 typedef struct BraceFormat {
     const JinjaText *format;
     const JinjaArguments *arguments;
-    uint32_t next; /* of "{}" */
+    uint32_t next; /* index of the argument for the next "{}" */
     bool is_numbered;
 } BraceFormat;
 
-/* The value that a field names: 0, name, name.attribute, name[key]. */
-static int find_field(JinjaRun *run, BraceFormat *braces, size_t from, size_t to, JinjaValue *valuep) {
-    const JinjaText *format = braces->format;
-    size_t at = from;
-    uint64_t index = 0;
-    int r = 0;
-
-    while (at < to && format->data[at] != '.' && format->data[at] != '[')
-        at++;
-    if (at == from) {
-        if (braces->is_numbered)
-            return jinja_fail(run, "cannot switch from manual field specification to automatic field numbering");
-        index = braces->next++;
-    } else if (format->data[from] >= '0' && format->data[from] <= '9') {
-        braces->is_numbered = true;
-        for (size_t i = from; i < at && index < UINT32_MAX; i++)
-            index = index * 10 + (uint64_t)(format->data[i] - '0');
-    } else {
-        const JinjaText name = { .data = format->data + from, .len_bytes = (uint32_t)(at - from) };
-        uint32_t i = 0;
-
-        while (i < braces->arguments->n_named && !jinja_text_equal(braces->arguments->names[i], &name))
-            i++;
-        if (i == braces->arguments->n_named)
-            return jinja_fail(run, "the format names '%.*s', which is not given", (int)(at - from), name.data);
-        *valuep = braces->arguments->named[i];
-        index = UINT64_MAX;
+/* Reads a number that fills all bytes; false: they are none. */
+static bool read_index(const JinjaText *format, size_t from, size_t to, uint64_t *indexp) {
+    *indexp = 0;
+    for (size_t i = from; i < to; i++) {
+        if (format->data[i] < '0' || format->data[i] > '9' || *indexp >= UINT32_MAX)
+            return false;
+        *indexp = *indexp * 10 + (uint64_t)(format->data[i] - '0');
     }
-    if (index != UINT64_MAX && index >= braces->arguments->n)
-        return jinja_fail(run, "replacement index %" PRIu64 " out of range for the arguments of format()", index);
-    if (index != UINT64_MAX)
-        *valuep = braces->arguments->items[index];
-    while (!r && at < to) {
-        size_t begin = at + 1, end = begin;
-        bool is_item = format->data[at] == '[', is_number = true;
-        JinjaValue name;
+    return to > from;
+}
 
-        while (end < to && (is_item ? format->data[end] != ']' : format->data[end] != '.' && format->data[end] != '['))
+/* The argument that a field begins with: an index, a name, or nothing for the next argument. */
+static JinjaValue field_argument(JinjaRun *run, BraceFormat *braces, size_t from, size_t to) {
+    uint64_t index = 0;
+
+    if (to == from) {
+        if (braces->is_numbered)
+            jinja_fail(run, "cannot switch from manual field specification to automatic field numbering");
+        index = braces->next++;
+    } else if (read_index(braces->format, from, to, &index)) {
+        braces->is_numbered = true;
+    } else {
+        return named_argument(run, braces->arguments, NULL, jinja_text_slice(run, braces->format, from, to));
+    }
+    if (index >= braces->arguments->n)
+        jinja_fail(run, "replacement index %" PRIu64 " out of range for the arguments of format()", index);
+    return braces->arguments->items[index];
+}
+
+/* The value that a field names: 0, name, name.attribute, name[key]. */
+static JinjaValue find_field(JinjaRun *run, BraceFormat *braces, size_t from, size_t to) {
+    const JinjaText *format = braces->format, *name;
+    size_t at = from, begin, end;
+    JinjaValue value;
+
+    while (at < to && !is_one_of(format->data[at], ".["))
+        at++;
+    value = field_argument(run, braces, from, at);
+    for (uint64_t index; at < to; at = end) {
+        const bool is_item = format->data[at] == '[';
+
+        begin = end = at + 1;
+        while (end < to && (is_item ? format->data[end] != ']' : !is_one_of(format->data[end], ".[")))
             end++;
         if (end == begin || (is_item && end == to))
-            return jinja_fail(run, "a field of a format is not complete");
-        r = jinja_text_slice(run, format, begin, end, &name);
-        index = 0;
-        for (size_t i = begin; i < end && is_number; i++) {
-            is_number = format->data[i] >= '0' && format->data[i] <= '9' && index < UINT32_MAX;
-            index = index * 10 + (uint64_t)(format->data[i] - '0');
-        }
-        if (!r && is_item)
-            r = jinja_item(run, *valuep, is_number ? jinja_int((int64_t)index) : name, valuep);
-        else if (!r)
-            r = jinja_attribute(run, *valuep, name.text, valuep);
-        at = end + is_item;
+            jinja_fail(run, "a field of a format is not complete");
+        name = jinja_text_slice(run, format, begin, end);
+        if (is_item && read_index(format, begin, end, &index))
+            value = jinja_item(run, value, jinja_int((int64_t)index));
+        else
+            value = is_item ? jinja_item(run, value, jinja_str(name)) : jinja_attribute(run, value, name);
+        end += is_item;
     }
-    return r;
+    return value;
 }
 
-/* What stands behind the colon. */
-static int read_spec(JinjaRun *run, const JinjaText *format, size_t at, size_t to, FormatSpec *spec) {
-    static const JinjaText zero = { .data = "0", .len_bytes = 1, .n_chars = 1 };
+/* Reads the bytes behind the colon of a field. */
+static FormatSpec read_spec(JinjaRun *run, const JinjaText *format, size_t at, size_t to) {
+    FormatSpec spec = { .fill = &space, .precision = -1 };
     size_t n = at < to ? jinja_text_char(format, at) : 0;
-    int r = 0;
 
-    *spec = (FormatSpec){ .precision = -1 };
-    if (at + n < to && strchr("<>^=", format->data[at + n]) && format->data[at + n]) {
-        spec->fill = format;
-        spec->fill_at = at;
-        spec->fill_bytes = n;
-        spec->align = format->data[at + n];
+    if (n && is_one_of(byte_at(format, at + n, to), "<>^=")) {
+        spec.fill = jinja_text_slice(run, format, at, at + n);
+        spec.align = format->data[at + n];
         at += n + 1;
-    } else if (n && format->data[at] && strchr("<>^=", format->data[at])) {
-        spec->align = format->data[at++];
+    } else if (is_one_of(byte_at(format, at, to), "<>^=")) {
+        spec.align = format->data[at++];
     }
-    if (at < to && (format->data[at] == '+' || format->data[at] == '-' || format->data[at] == ' '))
-        spec->sign = format->data[at++];
-    if (at < to && format->data[at] == '#') {
-        spec->alternate = true;
+    if (is_one_of(byte_at(format, at, to), "+- "))
+        spec.sign = format->data[at++];
+    if (byte_at(format, at, to) == '#') {
+        spec.alternate = true;
         at++;
     }
-    if (at < to && format->data[at] == '0' && !spec->fill) {
-        spec->fill = &zero;
-        spec->fill_at = 0;
-        spec->fill_bytes = 1;
-        spec->align = spec->align ? spec->align : '=';
+    if (byte_at(format, at, to) == '0' && spec.fill == &space) {
+        spec.fill = &zero;
+        spec.align = spec.align ? spec.align : '=';
         at++;
     }
-    r = read_count(run, format, &at, FORMAT_WIDTH_MAX, &spec->width);
-    if (!r && at < to && (format->data[at] == ',' || format->data[at] == '_')) {
-        spec->grouped_comma = format->data[at] == ',';
-        spec->grouped_line = !spec->grouped_comma;
-        at++;
-    }
-    if (!r && at < to && format->data[at] == '.') {
-        at++;
-        r = read_count(run, format, &at, FORMAT_WIDTH_MAX, &spec->precision);
-    }
-    if (!r && at < to)
-        spec->type = format->data[at++];
-    return r || at == to ? r : jinja_fail(run, "invalid format specifier");
+    spec.width = read_count(run, format, &at, to);
+    if (is_one_of(byte_at(format, at, to), ",_"))
+        spec.separator = format->data[at++];
+    spec.precision = read_precision(run, format, &at, to);
+    if (at < to)
+        spec.type = format->data[at++];
+    if (at != to)
+        jinja_fail(run, "invalid format specifier");
+    return spec;
 }
 
-static int write_formatted(JinjaWriter *writer, const FormatSpec *spec, bool has_spec, JinjaValue value) {
-    JinjaRun *run = writer->run;
+static void write_formatted_number(JinjaWriter *writer, const FormatSpec *spec, JinjaValue value) {
+    const bool is_real = value.type == JINJA_FLOAT || is_one_of(spec->type, "eEfFgG%");
+    const char align = spec->align ? spec->align : '>';
     int64_t integer;
-    const JinjaText *text;
-    JinjaValue part;
-    int r;
+
+    check_digits(writer->run, spec);
+    if (spec->type && !is_one_of(spec->type, is_real ? "eEfFgG%n" : "bcdoxXn"))
+        jinja_fail(writer->run, "unknown format code '%c' for %s", spec->type, is_real ? "a float" : "an integer");
+    if (is_real)
+        write_real(writer, spec, jinja_as_float(value), align);
+    else if (spec->type == 'c')
+        write_character(writer, value);
+    else if (jinja_as_int(value, &integer))
+        write_integer(writer, spec, integer, align);
+}
+
+static void write_formatted(JinjaWriter *writer, const FormatSpec *spec, bool has_spec, JinjaValue value) {
+    JinjaRun *run = writer->run;
 
     if (jinja_is_number(value) && has_spec && !(value.type == JINJA_BOOL && !spec->type)) {
-        char align = spec->align ? spec->align : '>';
-
-        if (spec->precision > FORMAT_DIGITS_MAX)
-            return jinja_fail(run, "a precision of more than %d in a format", FORMAT_DIGITS_MAX);
-        if (value.type == JINJA_FLOAT || (spec->type && strchr("eEfFgG%", spec->type))) {
-            if (spec->type && !strchr("eEfFgG%n", spec->type))
-                return jinja_fail(run, "unknown format code '%c' for a float", spec->type);
-            write_real(writer, spec, jinja_as_float(value), align);
-            return writer->failure;
-        }
-        if (spec->type && !strchr("bcdoxXn", spec->type))
-            return jinja_fail(run, "unknown format code '%c' for an integer", spec->type);
-        (void)jinja_as_int(value, &integer);
-        if (spec->type == 'c') {
-            if (integer < 0 || integer >= 0x110000 || (integer >= 0xd800 && integer < 0xe000))
-                return jinja_fail(run, "format code 'c' needs the number of a character");
-            jinja_write_code_point(writer, (uint32_t)integer, false);
-            return writer->failure;
-        }
-        write_integer(writer, spec, integer, align);
-        return writer->failure;
+        write_formatted_number(writer, spec, value);
+        return;
     }
     if (has_spec && value.type != JINJA_TEXT && value.type != JINJA_BOOL)
-        return jinja_fail(run, "unsupported format string for a value of type '%s'", jinja_type_name(value));
+        jinja_fail(run, "unsupported format string for a value of type '%s'", jinja_type_name(value));
     if (spec->type && spec->type != 's')
-        return jinja_fail(run, "unknown format code '%c' for a string", spec->type);
-    r = jinja_to_text(run, value, &text);
-    if (!r)
-        r = jinja_text_slice(run, text, 0,
-                             spec->precision >= 0 ? jinja_text_offset(text, (size_t)spec->precision) : text->len_bytes,
-                             &part);
-    if (!r)
-        write_padded(writer, spec, part.text, spec->align && spec->align != '=' ? spec->align : '<');
-    return r ? r : writer->failure;
+        jinja_fail(run, "unknown format code '%c' for a string", spec->type);
+    write_text(writer, spec, jinja_to_text(run, value), is_one_of(spec->align, "<>^") ? spec->align : '<');
 }
 
-/* One field between its braces. Fields in the format of a field are not known. */
-static int convert_field(JinjaWriter *writer, BraceFormat *braces, size_t from, size_t to) {
+/* Writes one field, whose bytes stand between its braces. Fields in the format of a field are not known. */
+static void convert_field(JinjaWriter *writer, BraceFormat *braces, size_t from, size_t to) {
     const JinjaText *format = braces->format;
     JinjaRun *run = writer->run;
+    size_t at = from;
     FormatSpec spec;
-    size_t name_end = from;
-    char conversion = 0;
     JinjaValue value;
     bool has_spec;
-    int r;
 
-    while (name_end < to && format->data[name_end] != ':' && format->data[name_end] != '!')
-        name_end += format->data[name_end] == '[' && memchr(format->data + name_end, ']', to - name_end)
-                        ? (size_t)((const char *)memchr(format->data + name_end, ']', to - name_end) -
-                                   (format->data + name_end))
-                        : 1;
-    r = find_field(run, braces, from, name_end, &value);
-    if (r)
-        return r;
-    if (name_end < to && format->data[name_end] == '!') {
-        conversion = name_end + 1 < to ? format->data[name_end + 1] : 0;
-        name_end += 2;
-        if (!conversion || !strchr("rsa", conversion) || (name_end < to && format->data[name_end] != ':'))
-            return jinja_fail(run, "a conversion that format() does not have");
-    }
-    if (conversion) {
-        JinjaWriter part;
+    while (at < to && !is_one_of(format->data[at], ":!")) {
+        const char *close = format->data[at] == '[' ? memchr(format->data + at, ']', to - at) : NULL;
 
-        jinja_writer_init(&part, run);
-        if (conversion == 's')
-            jinja_write_value(&part, value);
-        else
-            jinja_write_repr(&part, value);
-        r = jinja_writer_finish(&part, &value);
+        at = close ? (size_t)(close - format->data) : at + 1;
     }
-    has_spec = name_end + 1 < to;
-    if (!r)
-        r = read_spec(run, format, has_spec ? name_end + 1 : to, to, &spec);
-    return r ? r : write_formatted(writer, &spec, has_spec, value);
+    value = find_field(run, braces, from, at);
+    if (byte_at(format, at, to) == '!') {
+        const char conversion = byte_at(format, at + 1, to);
+
+        at += 2;
+        if (!is_one_of(conversion, "rsa") || (at < to && format->data[at] != ':'))
+            jinja_fail(run, "a conversion that format() does not have");
+        value = jinja_str(conversion == 's' ? jinja_to_text(run, value) : jinja_repr(run, value));
+    }
+    has_spec = at + 1 < to;
+    spec = read_spec(run, format, has_spec ? at + 1 : to, to);
+    write_formatted(writer, &spec, has_spec, value);
 }
 
-int jinja_format_braces(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, JinjaValue *valuep) {
-    BraceFormat braces = { .format = self.text, .arguments = arguments };
+JinjaValue jinja_format_braces(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
     const JinjaText *format = self.text;
+    BraceFormat braces = { .format = format, .arguments = arguments };
     JinjaWriter writer;
-    int r = jinja_spend(run, format->len_bytes / 16);
 
+    jinja_spend(run, format->len_bytes / 16);
     jinja_writer_init(&writer, run);
-    for (size_t at = 0; at < format->len_bytes && !r;) {
-        char c = format->data[at];
-        size_t end = at;
+    for (size_t at = 0, end; at < format->len_bytes; at = end) {
+        const char c = format->data[at];
 
+        end = at;
         if (c != '{' && c != '}') {
-            while (end < format->len_bytes && format->data[end] != '{' && format->data[end] != '}')
+            while (end < format->len_bytes && !is_one_of(format->data[end], "{}"))
                 end++;
             jinja_write_part(&writer, format, at, end);
-            at = end;
-            r = writer.failure;
-            continue;
-        }
-        if (at + 1 < format->len_bytes && format->data[at + 1] == c) {
+        } else if (byte_at(format, at + 1, format->len_bytes) == c) {
             jinja_write_part(&writer, format, at, at + 1);
-            at += 2;
-            r = writer.failure;
-            continue;
-        }
-        if (c == '}')
-            return jinja_fail(run, "single '}' encountered in format string");
-        while (end < format->len_bytes && format->data[end] != '}')
+            end += 2;
+        } else if (c == '}') {
+            jinja_fail(run, "single '}' encountered in format string");
+        } else {
+            while (end < format->len_bytes && format->data[end] != '}')
+                end++;
+            if (end == format->len_bytes || memchr(format->data + at + 1, '{', end - at - 1))
+                jinja_fail(run, "a field of a format is not closed, or has fields in it");
+            convert_field(&writer, &braces, at + 1, end);
             end++;
-        if (end == format->len_bytes || memchr(format->data + at + 1, '{', end - at - 1))
-            return jinja_fail(run, "a field of a format is not closed, or has fields in it");
-        r = convert_field(&writer, &braces, at + 1, end);
-        at = end + 1;
+        }
     }
-    return r ? r : jinja_writer_finish(&writer, valuep);
+    return jinja_str(jinja_writer_finish(&writer));
 }

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The words of a template: text between tags, and what stands in them. White space is cut as Jinja does with
- * trim_blocks and lstrip_blocks. */
+/* Cuts a template into tokens: the text between tags, and the words in tags. White space is cut as Jinja does with
+ * trim_blocks and lstrip_blocks.
+ *
+ * A failure of the lexer or of the code above it jumps back to jinja_lexer_attempt(), which returns the error. The
+ * arena owns all memory, so nothing has to be released on the way. No function between may own anything else. */
 #ifndef COORDGEN_TEXT_JINJA_LEXER_H
 #define COORDGEN_TEXT_JINJA_LEXER_H
 
+#include <setjmp.h>
+
+#include "base/err.h"
+#include "text/jinja/jinja.h"
 #include "text/jinja/jinja_value.h"
 
 typedef enum JinjaTokenKind {
@@ -24,7 +31,7 @@ typedef struct JinjaToken {
     uint32_t line;
     const char *data; /* as it is written */
     size_t len_bytes;
-    JinjaValue value; /* data, text, number */
+    JinjaValue value; /* of data, text, number */
 } JinjaToken;
 
 typedef enum JinjaLexerState {
@@ -41,14 +48,26 @@ typedef struct JinjaLexer {
     size_t len_bytes, at;
     uint32_t line;
     JinjaLexerState state;
-    bool at_line_start; /* nothing of its line was before what comes */
-    bool has_tag;       /* the beginning of a tag is to be given out */
+    bool at_line_start; /* nothing of the line stands before the text that follows */
+    bool has_tag;       /* the next token is the beginning of a tag */
     char open[JINJA_NESTING_MAX];
     uint32_t n_open;
+    int failure;    /* the error after a jump to failed */
+    jmp_buf failed; /* set by jinja_lexer_attempt() */
 } JinjaLexer;
 
-/* Copies the source into the arena. 0, JINJA_E_SYNTAX, JINJA_E_LIMIT, -ENOMEM. */
-int jinja_lexer_init(JinjaLexer *lexer, JinjaArena *arena, const char *source, size_t len_bytes, ErrText *err);
-int jinja_lexer_next(JinjaLexer *lexer, JinjaToken *token);
+/* Calls work with a lexer of which arena and err are set. Returns 0 or the error: JINJA_E_SYNTAX, JINJA_E_LIMIT,
+ * -ENOMEM, or the code that work threw. */
+int jinja_lexer_attempt(JinjaLexer *lexer, void (*work)(JinjaLexer *lexer, void *context), void *context);
+/* Copies the source into the arena. Only work calls this function and those below. */
+void jinja_lexer_init(JinjaLexer *lexer, const char *source, size_t len_bytes);
+JinjaToken jinja_lexer_next(JinjaLexer *lexer);
+
+/* Ends the parse with a code whose text is in lexer->err already. */
+_Noreturn void jinja_lexer_throw(JinjaLexer *lexer, int code);
+/* Takes zeroed memory of the template; never NULL. */
+void *jinja_lexer_take(JinjaLexer *lexer, size_t n, size_t each_bytes);
+/* Wraps bytes of the template as a text of its own. */
+const JinjaText *jinja_lexer_text(JinjaLexer *lexer, const char *data, size_t len_bytes);
 
 #endif

@@ -1,148 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attributes, items and slices of values, and the methods of lists, dicts and loops. As Jinja's immutable sandbox has
- * it, lists and dicts cannot be changed, and names with underscores around them are Python's own. */
-#include "text/jinja/jinja_eval.h"
+/* Attributes, items and slices, and the methods of lists, dicts and loops. */
+#include "text/jinja/jinja_member.h"
 
 #include "base/strings/printable.h"
+#include "text/jinja/jinja_eval.h"
 
-int jinja_fail_undefined(JinjaRun *run, JinjaValue value) {
-    return jinja_fail(run, "%s", value.why ? value.why : "a value is undefined");
-}
+/* --- methods of lists, dicts, loops ----------------------------------------------------------------------------- */
 
-/* --- methods of lists, ranges, dicts, loops --------------------------------------------------------------------- */
+JinjaValue jinja_list_index(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    JinjaList list = jinja_items(run, self);
+    int64_t n = list.n, start = jinja_take_int(run, values[1], "start", 0),
+            stop = jinja_take_int(run, values[2], "stop", INT64_MAX);
 
-static int list_index(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    int64_t start = 0, stop = INT64_MAX, n;
-    JinjaList list;
-    int r = jinja_items(run, self, &list);
-
-    n = list.n;
-    if (!r)
-        r = jinja_take_int(run, values[1], "start", &start);
-    if (!r)
-        r = jinja_take_int(run, values[2], "stop", &stop);
     start = start < 0 ? (start < -n ? 0 : start + n) : start;
     stop = stop < 0 ? stop + n : stop;
-    for (int64_t i = start; i < n && i < stop && !r; i++) {
-        bool equal;
-
-        r = jinja_equal(run, list.items[i], values[0], &equal);
-        if (!r && equal) {
-            *valuep = jinja_int(i);
-            return 0;
-        }
-    }
-    return r ? r : jinja_fail(run, "index(): the value is not in the %s", jinja_type_name(self));
+    for (int64_t i = start; i < n && i < stop; i++)
+        if (jinja_equal(run, list.items[i], values[0]))
+            return jinja_int(i);
+    jinja_fail(run, "index(): the value is not in the %s", jinja_type_name(self));
 }
 
-static int list_count(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+JinjaValue jinja_list_count(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    JinjaList list = jinja_items(run, self);
     int64_t n = 0;
-    JinjaList list;
-    int r = jinja_items(run, self, &list);
 
-    for (uint32_t i = 0; i < list.n && !r; i++) {
-        bool equal;
-
-        r = jinja_equal(run, list.items[i], values[0], &equal);
-        n += !r && equal;
-    }
-    *valuep = jinja_int(n);
-    return r;
+    for (uint32_t i = 0; i < list.n; i++)
+        n += jinja_equal(run, list.items[i], values[0]);
+    return jinja_int(n);
 }
 
-static int value_copy(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    *valuep = self; /* neither can change */
-    return 0;
+JinjaValue jinja_value_copy(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    return self; /* neither the value nor its copy can change */
 }
 
-static int dict_get(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    const JinjaValue *found;
-    int r = jinja_dict_get(run, self.dict, values[0], &found);
+JinjaValue jinja_dict_get_or(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    const JinjaValue *found = jinja_dict_get(run, self.dict, values[0]);
 
-    *valuep = !r && found ? *found : jinja_given(values[1]) ? values[1] : JINJA_NOTHING;
-    return r;
+    return found ? *found : jinja_given(values[1]) ? values[1] : JINJA_NOTHING;
 }
 
-static int dict_keys(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    return jinja_dict_view(run, self.dict, JINJA_VIEW_KEYS, JINJA_VIEW, valuep);
+JinjaValue jinja_dict_keys(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    return jinja_dict_view(run, self.dict, JINJA_VIEW_KEYS, JINJA_VIEW);
 }
 
-static int dict_values(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    return jinja_dict_view(run, self.dict, JINJA_VIEW_VALUES, JINJA_VIEW, valuep);
+JinjaValue jinja_dict_values(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    return jinja_dict_view(run, self.dict, JINJA_VIEW_VALUES, JINJA_VIEW);
 }
 
-static int dict_items(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    return jinja_dict_view(run, self.dict, JINJA_VIEW_ITEMS, JINJA_VIEW, valuep);
+JinjaValue jinja_dict_items(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    return jinja_dict_view(run, self.dict, JINJA_VIEW_ITEMS, JINJA_VIEW);
 }
 
-static int loop_cycle(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, JinjaValue *valuep) {
+JinjaValue jinja_loop_cycle(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
     if (!arguments->n)
-        return jinja_fail(run, "loop.cycle() needs values");
-    *valuep = arguments->items[self.loop->index0 % arguments->n];
-    return 0;
+        jinja_fail(run, "loop.cycle() needs values");
+    return arguments->items[self.loop->index0 % arguments->n];
 }
 
-static int loop_changed(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, JinjaValue *valuep) {
-    JinjaValue asked;
-    bool equal = false;
-    int r = jinja_list_new(run, JINJA_TUPLE, arguments->n, &asked);
+JinjaValue jinja_loop_changed(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
+    JinjaValue asked = jinja_list_new(run, JINJA_TUPLE, arguments->n), before = self.loop->changed;
 
-    for (uint32_t i = 0; i < arguments->n && !r; i++)
+    for (uint32_t i = 0; i < arguments->n; i++)
         asked.list->items[i] = arguments->items[i];
-    if (!r && jinja_given(self.loop->changed))
-        r = jinja_equal(run, self.loop->changed, asked, &equal);
     self.loop->changed = asked;
-    *valuep = jinja_bool(!equal);
-    return r;
+    return jinja_bool(!jinja_given(before) || !jinja_equal(run, before, asked));
 }
-
-static int dict_fromkeys(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    JinjaList list;
-    int r = jinja_items(run, values[0], &list);
-
-    if (!r)
-        r = jinja_dict_new(run, JINJA_DICT, valuep);
-    for (uint32_t i = 0; !r && i < list.n; i++)
-        r = jinja_dict_set(run, valuep->dict, list.items[i], jinja_given(values[1]) ? values[1] : JINJA_NOTHING);
-    return r;
-}
-
-static int cycler_next(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    *valuep = self.list->items[self.list->at];
-    self.list->at = (self.list->at + 1) % self.list->n;
-    return 0;
-}
-
-static int cycler_reset(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    self.list->at = 0;
-    *valuep = JINJA_NOTHING;
-    return 0;
-}
-
-static const JinjaBuiltin list_methods[] = {
-    { .name = "index", .fn = list_index, .n_required = 1, .parameters = { "value", "start", "stop" } },
-    { .name = "count", .fn = list_count, .n_required = 1, .parameters = { "value" } },
-    { .name = "copy", .fn = value_copy },
-};
-static const JinjaBuiltin dict_methods[] = {
-    { .name = "get", .fn = dict_get, .n_required = 1, .parameters = { "key", "default" } },
-    { .name = "keys", .fn = dict_keys },
-    { .name = "values", .fn = dict_values },
-    { .name = "items", .fn = dict_items },
-    { .name = "copy", .fn = value_copy },
-};
-static const JinjaBuiltin loop_methods[] = {
-    { .name = "cycle", .variadic = loop_cycle },
-    { .name = "changed", .variadic = loop_changed },
-};
-/* Of the function dict, which is a type in Python. */
-static const JinjaBuiltin dict_type_methods[] = {
-    { .name = "fromkeys", .fn = dict_fromkeys, .n_required = 1, .parameters = { "iterable", "value" } },
-};
-static const JinjaBuiltin cycler_methods[] = {
-    { .name = "next", .fn = cycler_next },
-    { .name = "reset", .fn = cycler_reset },
-};
 
 /* --- attributes ------------------------------------------------------------------------------------------------- */
 
@@ -153,7 +75,7 @@ static bool is_one_of(const JinjaText *name, const char *const *names) {
     return false;
 }
 
-/* What the sandbox keeps from templates. */
+/* Whether the sandbox keeps the member from templates. */
 static bool is_unsafe(JinjaValue object, const JinjaText *name) {
     static const char *const of_lists[] = { "append", "clear",  "pop",    "reverse", "insert",
                                             "sort",   "extend", "remove", NULL };
@@ -165,304 +87,238 @@ static bool is_unsafe(JinjaValue object, const JinjaText *name) {
            (object.type == JINJA_DICT && is_one_of(name, of_dicts));
 }
 
-static int loop_attribute(JinjaRun *run, const JinjaLoop *loop, const JinjaText *name, JinjaValue *valuep) {
+static JinjaValue loop_attribute(JinjaRun *run, const JinjaLoop *loop, const JinjaText *name) {
+    const int64_t n = loop->items.n, at = loop->index0, depth = loop->depth0;
     const struct {
         const char *name;
-        int64_t value;
-    } numbers[] = {
-        { "index", (int64_t)loop->index0 + 1 },
-        { "index0", loop->index0 },
-        { "length", loop->items.n },
-        { "revindex", (int64_t)loop->items.n - loop->index0 },
-        { "revindex0", (int64_t)loop->items.n - loop->index0 - 1 },
-        { "depth", (int64_t)loop->depth0 + 1 },
-        { "depth0", loop->depth0 },
+        JinjaValue value;
+    } members[] = {
+        { "index", jinja_int(at + 1) },
+        { "index0", jinja_int(at) },
+        { "length", jinja_int(n) },
+        { "revindex", jinja_int(n - at) },
+        { "revindex0", jinja_int(n - at - 1) },
+        { "depth", jinja_int(depth + 1) },
+        { "depth0", jinja_int(depth) },
+        { "first", jinja_bool(!at) },
+        { "last", jinja_bool(at + 1 == n) },
     };
 
-    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-        if (jinja_text_is(name, numbers[i].name)) {
-            *valuep = jinja_int(numbers[i].value);
-            return 0;
-        }
-    if (jinja_text_is(name, "first")) {
-        *valuep = jinja_bool(!loop->index0);
-    } else if (jinja_text_is(name, "last")) {
-        *valuep = jinja_bool(loop->index0 + 1 == loop->items.n);
-    } else if (jinja_text_is(name, "previtem")) {
-        if (!loop->index0)
-            return jinja_undefined(run, valuep, "there is no previous item");
-        *valuep = loop->items.items[loop->index0 - 1];
-    } else if (jinja_text_is(name, "nextitem")) {
-        if (loop->index0 + 1 == loop->items.n)
-            return jinja_undefined(run, valuep, "there is no next item");
-        *valuep = loop->items.items[loop->index0 + 1];
-    } else {
-        *valuep = JINJA_NO_VALUE;
-    }
-    return 0;
-}
-
-static bool is_dict_type(JinjaValue value) {
-    return value.type == JINJA_FUNCTION && !strcmp(value.function->builtin.name, "dict");
+    for (size_t i = 0; i < ARRAY_LEN(members); i++)
+        if (jinja_text_is(name, members[i].name))
+            return members[i].value;
+    if (jinja_text_is(name, "previtem"))
+        return at ? loop->items.items[at - 1] : jinja_undefined(run, "there is no previous item");
+    if (jinja_text_is(name, "nextitem"))
+        return at + 1 < n ? loop->items.items[at + 1] : jinja_undefined(run, "there is no next item");
+    return JINJA_NO_VALUE;
 }
 
 static const JinjaBuiltin *find_method(JinjaValue object, const JinjaText *name) {
-    switch (object.type) {
-    case JINJA_TEXT:
-        return jinja_text_method_find(name);
-    case JINJA_LIST:
-        return jinja_builtin_find(list_methods, ARRAY_LEN(list_methods), name);
-    case JINJA_TUPLE:
-    case JINJA_RANGE:
-        return jinja_builtin_find(list_methods, 2, name);
-    case JINJA_DICT:
-        return jinja_builtin_find(dict_methods, ARRAY_LEN(dict_methods), name);
-    case JINJA_LOOP:
-        return jinja_builtin_find(loop_methods, ARRAY_LEN(loop_methods), name);
-    case JINJA_FUNCTION:
-        return is_dict_type(object) ? jinja_builtin_find(dict_type_methods, ARRAY_LEN(dict_type_methods), name) : NULL;
-    case JINJA_CYCLER:
-        return jinja_builtin_find(cycler_methods, ARRAY_LEN(cycler_methods), name);
-    default:
-        return NULL;
-    }
+    static const uint32_t kinds[] = {
+        [JINJA_TEXT] = JINJA_STR_METHODS,    [JINJA_LIST] = JINJA_LIST_METHODS, [JINJA_TUPLE] = JINJA_TUPLE_METHODS,
+        [JINJA_RANGE] = JINJA_TUPLE_METHODS, [JINJA_DICT] = JINJA_DICT_METHODS, [JINJA_LOOP] = JINJA_LOOP_METHODS,
+    };
+
+    return object.type < ARRAY_LEN(kinds) ? jinja_builtin_find(kinds[object.type], name) : NULL;
 }
 
-/* What Python's getattr() finds; JINJA_MISSING: nothing. */
-static int find_attribute(JinjaRun *run, JinjaValue object, const JinjaText *name, JinjaValue *valuep) {
+/* Finds what Python's getattr() finds; JINJA_MISSING: nothing. */
+static JinjaValue find_attribute(JinjaRun *run, JinjaValue object, const JinjaText *name) {
     const JinjaBuiltin *method;
     const JinjaValue *found;
+    JinjaValue value;
     JinjaBound *bound;
-    int r;
 
-    *valuep = JINJA_NO_VALUE;
     if (is_unsafe(object, name))
-        return jinja_undefined(run, valuep, "access to attribute '%.*s' of '%s' object is unsafe", (int)name->len_bytes,
+        return jinja_undefined(run, "access to attribute '%.*s' of '%s' object is unsafe", (int)name->len_bytes,
                                name->data, jinja_type_name(object));
     if (object.type == JINJA_NAMESPACE) {
-        r = jinja_dict_get(run, object.dict, (JinjaValue){ .type = JINJA_TEXT, .text = name }, &found);
-        if (!r && found)
-            *valuep = *found;
-        return r;
+        found = jinja_dict_get_text(run, object.dict, name);
+        return found ? *found : JINJA_NO_VALUE;
     }
     if (object.type == JINJA_LOOP) {
-        r = loop_attribute(run, object.loop, name, valuep);
-        if (r || jinja_given(*valuep))
-            return r;
+        value = loop_attribute(run, object.loop, name);
+        if (jinja_given(value))
+            return value;
     }
-    if (object.type == JINJA_MACRO && jinja_text_is(name, "name")) {
-        *valuep = (JinjaValue){ .type = JINJA_TEXT, .text = run->template->names[object.macro->node->name] };
-        return 0;
-    }
-    if (object.type == JINJA_CYCLER && jinja_text_is(name, "current")) {
-        *valuep = object.list->items[object.list->at];
-        return 0;
-    }
+    if (object.type == JINJA_MACRO && jinja_text_is(name, "name"))
+        return jinja_str(run->template->names[object.macro->node->name]);
     method = find_method(object, name);
     if (!method)
-        return 0;
+        return JINJA_NO_VALUE;
     bound = jinja_take(run, 1, sizeof(*bound));
-    if (!bound)
-        return jinja_fail_memory(run);
     *bound = (JinjaBound){ .method = method, .self = object };
-    *valuep = (JinjaValue){ .type = JINJA_METHOD, .bound = bound };
-    return 0;
+    return (JinjaValue){ .type = JINJA_METHOD, .bound = bound };
 }
 
-static int no_member(JinjaRun *run, JinjaValue object, const JinjaText *name, JinjaValue *valuep) {
-    return jinja_undefined(run, valuep, "'%s object' has no attribute '%.*s'", jinja_type_name(object),
-                           (int)(name->len_bytes < 100 ? name->len_bytes : 100), name->data);
+static JinjaValue no_member(JinjaRun *run, JinjaValue object, const JinjaText *name) {
+    Printable shown;
+
+    (void)printable(&shown, name->data, name->len_bytes);
+    if (object.type == JINJA_TEXT && jinja_builtin_is_refused(JINJA_STR_METHODS, name))
+        return jinja_undefined(run, "method '%s' of strings is not supported in chat templates", shown.text);
+    return jinja_undefined(run, "'%s object' has no attribute '%s'", jinja_type_name(object), shown.text);
 }
 
-int jinja_attribute(JinjaRun *run, JinjaValue object, const JinjaText *name, JinjaValue *valuep) {
-    const JinjaValue *found;
-    int r;
+JinjaValue jinja_attribute(JinjaRun *run, JinjaValue object, const JinjaText *name) {
+    const JinjaValue *found = NULL;
+    JinjaValue value;
 
     if (object.type == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, object);
-    r = find_attribute(run, object, name, valuep);
-    if (r || jinja_given(*valuep))
-        return r;
-    if (object.type == JINJA_DICT) {
-        r = jinja_dict_get(run, object.dict, (JinjaValue){ .type = JINJA_TEXT, .text = name }, &found);
-        if (r || found) {
-            *valuep = found ? *found : JINJA_NO_VALUE;
-            return r;
-        }
-    }
-    if (is_dict_type(object)) { /* dict["x"] is a generic alias in Python: called, it is dict() */
-        *valuep = object;
-        return 0;
-    }
-    return no_member(run, object, name, valuep);
+        jinja_fail_undefined(run, object);
+    value = find_attribute(run, object, name);
+    if (jinja_given(value))
+        return value;
+    if (object.type == JINJA_DICT)
+        found = jinja_dict_get_text(run, object.dict, name);
+    return found ? *found : no_member(run, object, name);
+}
+
+JinjaValue jinja_filter_attr(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    const JinjaText *name = jinja_take_text(run, values[0], "the name", NULL);
+
+    /* The filter finds attributes of a dict, and not its keys. */
+    return jinja_attribute(run, self.type == JINJA_DICT ? jinja_dict_new(run, JINJA_DICT) : self, name);
 }
 
 /* --- items ------------------------------------------------------------------------------------------------------ */
 
-static int item_by_index(JinjaRun *run, JinjaValue object, int64_t index, JinjaValue *valuep) {
+static JinjaValue item_by_index(JinjaRun *run, JinjaValue object, int64_t index) {
     int64_t length;
     size_t from;
 
-    *valuep = JINJA_NO_VALUE;
-    if (object.type == JINJA_VIEW || object.type == JINJA_UNDEFINED || !jinja_length(object, &length))
-        return 0;
+    if (object.type == JINJA_VIEW || !jinja_length(object, &length))
+        return JINJA_NO_VALUE;
     index += index < 0 ? length : 0;
     if (index < 0 || index >= length)
-        return 0;
-    switch (object.type) {
-    case JINJA_TEXT:
-        from = jinja_text_offset(object.text, (size_t)index);
-        if (from >= object.text->len_bytes)
-            return 0;
-        return jinja_spend(run, from / 64)
-                   ? JINJA_E_LIMIT
-                   : jinja_text_slice(run, object.text, from, from + jinja_text_char(object.text, from), valuep);
-    case JINJA_RANGE:
-        *valuep = jinja_int(object.range->start + index * object.range->step);
-        return 0;
-    default:
-        *valuep = object.list->items[index];
-        return 0;
-    }
+        return JINJA_NO_VALUE;
+    if (object.type == JINJA_RANGE)
+        return jinja_int(object.range->start + index * object.range->step);
+    if (object.type != JINJA_TEXT)
+        return object.list->items[index];
+    from = jinja_text_offset(object.text, (size_t)index);
+    if (from >= object.text->len_bytes)
+        return JINJA_NO_VALUE;
+    jinja_spend(run, from / 64);
+    return jinja_str(jinja_text_slice(run, object.text, from, from + jinja_text_char(object.text, from)));
 }
 
-int jinja_item(JinjaRun *run, JinjaValue object, JinjaValue key, JinjaValue *valuep) {
+JinjaValue jinja_item(JinjaRun *run, JinjaValue object, JinjaValue key) {
+    JinjaValue value = JINJA_NO_VALUE;
     const JinjaValue *found;
     int64_t index;
-    int r = 0;
 
     if (object.type == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, object);
-    *valuep = JINJA_NO_VALUE;
+        jinja_fail_undefined(run, object);
     if (object.type == JINJA_DICT) {
         if (!jinja_is_hashable(key))
-            return jinja_undefined(run, valuep, "a dict has no keys of type '%s'", jinja_type_name(key));
-        r = jinja_dict_get(run, object.dict, key, &found);
-        if (r || found) {
-            *valuep = found ? *found : JINJA_NO_VALUE;
-            return r;
-        }
+            return jinja_undefined(run, "a dict has no keys of type '%s'", jinja_type_name(key));
+        found = jinja_dict_get(run, object.dict, key);
+        if (found)
+            return *found;
     } else if (jinja_as_int(key, &index)) {
-        r = item_by_index(run, object, index, valuep);
+        value = item_by_index(run, object, index);
     }
-    if (!r && !jinja_given(*valuep) && key.type == JINJA_TEXT)
-        r = find_attribute(run, object, key.text, valuep);
-    if (r || jinja_given(*valuep))
-        return r;
+    if (!jinja_given(value) && key.type == JINJA_TEXT)
+        value = find_attribute(run, object, key.text);
+    if (jinja_given(value))
+        return value;
     if (key.type == JINJA_TEXT)
-        return no_member(run, object, key.text, valuep);
-    return jinja_undefined(run, valuep, "'%s object' has no such element", jinja_type_name(object));
+        return no_member(run, object, key.text);
+    return jinja_undefined(run, "'%s object' has no such element", jinja_type_name(object));
 }
 
 /* --- slices ----------------------------------------------------------------------------------------------------- */
 
-/* Python's slice.indices(). */
-static int slice_bounds(JinjaRun *run, const JinjaValue bounds[3], int64_t length, int64_t *startp, int64_t *stopp,
-                        int64_t *stepp) {
-    static const char *const names[] = { "start", "stop", "step" };
-    int64_t *const places[] = { startp, stopp, stepp };
-    bool given[3];
-
-    *stepp = 1;
-    for (int i = 0; i < 3; i++) {
-        given[i] = jinja_given(bounds[i]) && bounds[i].type != JINJA_NONE;
-        if (given[i] && !jinja_as_int(bounds[i], places[i])) {
-            if (bounds[i].type == JINJA_UNDEFINED)
-                return jinja_fail_undefined(run, bounds[i]);
-            return jinja_fail(run, "the %s of a slice must be an integer, not '%s'", names[i],
-                              jinja_type_name(bounds[i]));
-        }
-    }
-    if (!*stepp)
-        return jinja_fail(run, "the step of a slice cannot be zero");
-    for (int i = 0; i < 2; i++) {
-        int64_t lowest = *stepp < 0 ? -1 : 0, highest = *stepp < 0 ? length - 1 : length, *place = places[i];
-
-        if (!given[i])
-            *place = (i == 0) == (*stepp < 0) ? highest : lowest;
-        else if (*place < 0)
-            *place = *place < -length ? lowest : *place + length;
-        else
-            *place = *place > highest ? highest : *place;
-        if (given[i] && *place < lowest)
-            *place = lowest;
-    }
-    return 0;
+/* Reads a bound of a slice; fallback if it is not given. */
+static int64_t slice_bound(JinjaRun *run, JinjaValue bound, const char *name, int64_t fallback) {
+    if (!jinja_is_some(bound))
+        return fallback;
+    if (bound.type == JINJA_UNDEFINED)
+        jinja_fail_undefined(run, bound);
+    if (!jinja_as_int(bound, &fallback))
+        jinja_fail(run, "the %s of a slice must be an integer, not '%s'", name, jinja_type_name(bound));
+    return fallback;
 }
 
-static int slice_text(JinjaRun *run, const JinjaText *text, int64_t start, int64_t stop, int64_t step,
-                      JinjaValue *valuep) {
+/* Brings a bound that was given between lowest and highest, as Python's slice.indices() does. */
+static int64_t clamp_bound(JinjaValue bound, int64_t place, int64_t length, int64_t lowest, int64_t highest) {
+    if (!jinja_is_some(bound))
+        return place;
+    if (place < 0)
+        place = place < -length ? lowest : place + length;
+    return place > highest ? highest : place < lowest ? lowest : place;
+}
+
+static JinjaValue slice_text(JinjaRun *run, const JinjaText *text, int64_t start, int64_t stop, int64_t step) {
     JinjaWriter writer;
     size_t *offsets, at = 0;
-    int r;
 
     if (step == 1) {
         size_t from = jinja_text_offset(text, (size_t)start),
                to = stop > start ? jinja_text_offset(text, (size_t)stop) : from;
 
-        r = jinja_spend(run, jinja_text_is_ascii(text) ? 0 : to / 64);
-        return r ? r : jinja_text_slice(run, text, from, to, valuep);
+        jinja_spend(run, jinja_text_is_ascii(text) ? 0 : to / 64);
+        return jinja_str(jinja_text_slice(run, text, from, to));
     }
+    jinja_spend(run, text->n_chars / 16);
     offsets = jinja_take(run, (size_t)text->n_chars + 1, sizeof(*offsets));
-    if (!offsets)
-        return jinja_fail_memory(run);
-    r = jinja_spend(run, text->n_chars / 16);
     for (uint32_t i = 0; i < text->n_chars; i++) {
         offsets[i] = at;
         at += at < text->len_bytes ? jinja_text_char(text, at) : 0;
     }
     offsets[text->n_chars] = at;
     jinja_writer_init(&writer, run);
-    writer.failure = r;
     for (int64_t i = start; step > 0 ? i < stop : i > stop; i += step)
         jinja_write_part(&writer, text, offsets[i], offsets[i + 1]);
-    return jinja_writer_finish(&writer, valuep);
+    return jinja_str(jinja_writer_finish(&writer));
 }
 
-static int slice_range(JinjaRun *run, const JinjaRange *from, int64_t start, int64_t stop, int64_t step, uint32_t n,
-                       JinjaValue *valuep) {
+static JinjaValue slice_range(JinjaRun *run, const JinjaRange *from, int64_t start, int64_t stop, int64_t step,
+                              uint32_t n) {
     JinjaRange *range = jinja_take(run, 1, sizeof(*range));
 
-    if (!range)
-        return jinja_fail_memory(run);
-    /* Ranges have few numbers, but these may be near the end of what 64 bits hold. */
+    /* Ranges have few numbers, but these may be near the end of 64 bits. */
     if (__builtin_mul_overflow(start, from->step, &range->start) ||
         __builtin_add_overflow(range->start, from->start, &range->start) ||
         __builtin_mul_overflow(stop, from->step, &range->stop) ||
         __builtin_add_overflow(range->stop, from->start, &range->stop) ||
         __builtin_mul_overflow(step, from->step, &range->step))
-        return jinja_fail(run, "a slice of a range that is past 64 bits");
+        jinja_fail(run, "a slice of a range that is past 64 bits");
     range->n = n;
-    *valuep = (JinjaValue){ .type = JINJA_RANGE, .range = range };
-    return 0;
+    return (JinjaValue){ .type = JINJA_RANGE, .range = range };
 }
 
-int jinja_slice(JinjaRun *run, JinjaValue object, const JinjaValue bounds[3], JinjaValue *valuep) {
-    int64_t length, start, stop, step, n;
-    JinjaList list;
-    int r;
+JinjaValue jinja_slice(JinjaRun *run, JinjaValue object, const JinjaValue bounds[3]) {
+    int64_t length, start, stop, step, lowest, highest, n;
+    JinjaValue slice;
 
     if (object.type == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, object);
+        jinja_fail_undefined(run, object);
     if (object.type != JINJA_TEXT && object.type != JINJA_LIST && object.type != JINJA_TUPLE &&
         object.type != JINJA_RANGE)
-        return jinja_fail(run, "'%s' object has no slices", jinja_type_name(object));
+        jinja_fail(run, "'%s' object has no slices", jinja_type_name(object));
     (void)jinja_length(object, &length);
-    r = slice_bounds(run, bounds, length, &start, &stop, &step);
-    if (r)
-        return r;
-    if (step > length || step < -length) /* the first at most; and no sum overflows */
+    step = slice_bound(run, bounds[2], "step", 1);
+    if (!step)
+        jinja_fail(run, "the step of a slice cannot be zero");
+    lowest = step < 0 ? -1 : 0;
+    highest = step < 0 ? length - 1 : length;
+    start = slice_bound(run, bounds[0], "start", step < 0 ? highest : lowest);
+    stop = slice_bound(run, bounds[1], "stop", step < 0 ? lowest : highest);
+    start = clamp_bound(bounds[0], start, length, lowest, highest);
+    stop = clamp_bound(bounds[1], stop, length, lowest, highest);
+    if (step > length || step < -length) /* such a step reaches one item at most; bounded, no sum overflows */
         step = step > 0 ? length + 1 : -length - 1;
     if (object.type == JINJA_TEXT)
-        return slice_text(run, object.text, start, stop, step, valuep);
+        return slice_text(run, object.text, start, stop, step);
     n = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0)
                  : (start > stop ? (start - stop - 1) / -step + 1 : 0);
     if (object.type == JINJA_RANGE)
-        return slice_range(run, object.range, start, stop, step, (uint32_t)n, valuep);
-    r = jinja_items(run, object, &list);
-    if (!r)
-        r = jinja_list_new(run, object.type == JINJA_TUPLE ? JINJA_TUPLE : JINJA_LIST, (uint32_t)n, valuep);
-    for (int64_t i = 0; i < n && !r; i++)
-        valuep->list->items[i] = list.items[start + i * step];
-    return r;
+        return slice_range(run, object.range, start, stop, step, (uint32_t)n);
+    slice = jinja_list_new(run, object.type, (uint32_t)n);
+    for (int64_t i = 0; i < n; i++)
+        slice.list->items[i] = object.list->items[start + i * step];
+    return slice;
 }

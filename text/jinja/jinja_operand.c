@@ -1,44 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What operators stand between in the expressions of a template: literals, names, and what is behind them, filters and
- * tests too. */
+/* Operands in the expressions of a template: literals and names, with the members, calls, filters and tests behind
+ * them. */
 #include "text/jinja/jinja_builtin.h"
 #include "text/jinja/jinja_parser.h"
 
-static int parse_unary(JinjaParser *parser, bool with_filters, JinjaNode **nodep);
+static JinjaNode *parse_unary(JinjaParser *parser, bool with_filters);
 
 /* --- literals and names ----------------------------------------------------------------------------------------- */
 
-static int new_const(JinjaParser *parser, JinjaValue value, JinjaNode **nodep) {
-    int r = jinja_node_new(parser, JINJA_NODE_CONST, parser->now.line, nodep);
+static JinjaNode *new_const(JinjaParser *parser, JinjaValue value) {
+    JinjaNode *node = jinja_node_new(parser, JINJA_NODE_CONST, parser->now.line);
 
-    if (!r)
-        (*nodep)->value = value;
-    return r ? r : jinja_parser_step(parser);
+    node->value = value;
+    jinja_parser_step(parser);
+    return node;
 }
 
-/* Texts behind each other are one. */
-static int parse_text(JinjaParser *parser, JinjaNode **nodep) {
-    JinjaNode *node = NULL;
-    int r = new_const(parser, parser->now.value, &node);
+static const JinjaText *join_texts(JinjaParser *parser, const JinjaText *a, const char *between, const JinjaText *b) {
+    size_t n = strlen(between);
+    char *data = jinja_lexer_take(&parser->lexer, (size_t)a->len_bytes + n + b->len_bytes + 1, 1);
 
-    *nodep = node;
-    while (!r && parser->now.kind == JINJA_TOKEN_TEXT) {
-        const JinjaText *a = node->value.text, *b = parser->now.value.text;
-        char *data = jinja_arena_take(parser->arena, (size_t)a->len_bytes + b->len_bytes + 1);
+    memcpy(data, a->data, a->len_bytes);
+    memcpy(data + a->len_bytes, between, n);
+    memcpy(data + a->len_bytes + n, b->data, b->len_bytes);
+    return jinja_lexer_text(&parser->lexer, data, (size_t)a->len_bytes + n + b->len_bytes);
+}
 
-        if (!data)
-            return jinja_parser_fail_memory(parser);
-        memcpy(data, a->data, a->len_bytes);
-        memcpy(data + a->len_bytes, b->data, b->len_bytes);
-        node->value.text = jinja_text_of(parser->arena, data, (size_t)a->len_bytes + b->len_bytes, true);
-        if (!node->value.text)
-            return jinja_parser_fail_memory(parser);
-        r = jinja_parser_step(parser);
+/* Parses a text in quotes. Texts behind each other are one. */
+static JinjaNode *parse_text(JinjaParser *parser) {
+    JinjaNode *node = new_const(parser, parser->now.value);
+
+    while (parser->now.kind == JINJA_TOKEN_TEXT) {
+        node->value.text = join_texts(parser, node->value.text, "", parser->now.value.text);
+        jinja_parser_step(parser);
     }
-    return r;
+    return node;
 }
 
-int jinja_parse_name(JinjaParser *parser, JinjaNode **nodep) {
+JinjaNode *jinja_parse_name(JinjaParser *parser) {
     static const struct {
         const char *name;
         JinjaValue value;
@@ -50,309 +49,208 @@ int jinja_parse_name(JinjaParser *parser, JinjaNode **nodep) {
         { "none", { .type = JINJA_NONE } },
         { "None", { .type = JINJA_NONE } },
     };
-    int r;
+    JinjaNode *node;
 
     for (size_t i = 0; i < ARRAY_LEN(constants); i++)
         if (jinja_parser_sees_name(parser, constants[i].name))
-            return new_const(parser, constants[i].value, nodep);
-    r = jinja_node_new(parser, JINJA_NODE_NAME, parser->now.line, nodep);
-    if (!r)
-        r = jinja_parser_name(parser, parser->now.data, parser->now.len_bytes, &(*nodep)->name);
-    return r ? r : jinja_parser_step(parser);
+            return new_const(parser, constants[i].value);
+    node = jinja_node_new(parser, JINJA_NODE_NAME, parser->now.line);
+    node->name = jinja_parser_name(parser);
+    return node;
 }
 
-/* Items up to the closing bracket, with commas between and perhaps behind; of a dict: keys and values. */
-static int parse_items(JinjaParser *parser, JinjaKind kind, const char *close, JinjaNode **nodep) {
+/* Parses items up to the closing bracket; those of a dict are keys and values. */
+static JinjaNode *parse_items(JinjaParser *parser, JinjaKind kind, const char *close) {
+    JinjaNode *node = jinja_node_new(parser, kind, parser->now.line);
     JinjaNodeList list = { 0 };
-    JinjaNode *node = NULL, *item = NULL;
-    int r = jinja_node_new(parser, kind, parser->now.line, &node);
 
-    if (!r)
-        r = jinja_parser_step(parser);
-    while (!r && !jinja_parser_sees(parser, close)) {
-        if (list.n) {
-            r = jinja_parser_expect(parser, ",");
-            if (r || jinja_parser_sees(parser, close))
-                break;
+    jinja_parser_step(parser);
+    while (jinja_parser_another(parser, !list.n, close)) {
+        jinja_node_add(parser, &list, jinja_parse_expression(parser, true));
+        if (kind == JINJA_NODE_DICT) {
+            jinja_parser_expect(parser, ":");
+            jinja_node_add(parser, &list, jinja_parse_expression(parser, true));
         }
-        r = jinja_parse_expression(parser, true, &item);
-        if (!r)
-            r = jinja_node_add(parser, &list, item);
-        if (r || kind != JINJA_NODE_DICT)
-            continue;
-        r = jinja_parser_expect(parser, ":");
-        if (!r)
-            r = jinja_parse_expression(parser, true, &item);
-        if (!r)
-            r = jinja_node_add(parser, &list, item);
     }
-    if (!r)
-        r = jinja_parser_step(parser);
-    if (r)
-        return r;
-    node->items = list.items;
-    node->n_items = list.n;
-    *nodep = node;
+    jinja_parser_step(parser);
+    jinja_node_set_items(node, &list);
     return jinja_node_close(parser, node);
 }
 
-static int parse_primary_here(JinjaParser *parser, JinjaNode **nodep) {
-    int r;
+static JinjaNode *parse_primary_here(JinjaParser *parser) {
+    JinjaNode *node;
 
     switch (parser->now.kind) {
     case JINJA_TOKEN_NAME:
-        return jinja_parse_name(parser, nodep);
+        return jinja_parse_name(parser);
     case JINJA_TOKEN_TEXT:
-        return parse_text(parser, nodep);
+        return parse_text(parser);
     case JINJA_TOKEN_NUMBER:
-        return new_const(parser, parser->now.value, nodep);
+        return new_const(parser, parser->now.value);
     default:
         break;
     }
     if (jinja_parser_sees(parser, "["))
-        return parse_items(parser, JINJA_NODE_LIST, "]", nodep);
+        return parse_items(parser, JINJA_NODE_LIST, "]");
     if (jinja_parser_sees(parser, "{"))
-        return parse_items(parser, JINJA_NODE_DICT, "}", nodep);
-    if (jinja_parser_sees(parser, "(")) {
-        r = jinja_parser_step(parser);
-        if (!r)
-            r = jinja_parse_tuple(parser, true, true, nodep);
-        return r ? r : jinja_parser_expect(parser, ")");
-    }
-    return jinja_parser_fail(parser, "expected an expression");
+        return parse_items(parser, JINJA_NODE_DICT, "}");
+    if (!jinja_parser_skip(parser, "("))
+        jinja_parser_fail(parser, "expected an expression");
+    node = jinja_parse_tuple(parser, true, true);
+    jinja_parser_expect(parser, ")");
+    return node;
 }
 
-static int parse_primary(JinjaParser *parser, JinjaNode **nodep) {
-    int r = jinja_parser_enter(parser);
+static JinjaNode *parse_primary(JinjaParser *parser) {
+    JinjaNode *node;
 
-    if (r)
-        return r;
-    r = parse_primary_here(parser, nodep);
+    jinja_parser_enter(parser);
+    node = parse_primary_here(parser);
     jinja_parser_leave(parser);
-    return r;
+    return node;
 }
 
-/* --- what stands behind a value --------------------------------------------------------------------------------- */
+/* --- members and calls ------------------------------------------------------------------------------------------ */
 
-/* From "(" past ")". */
-static int parse_arguments(JinjaParser *parser, JinjaNode *node) {
-    JinjaArgumentNodes *arguments = jinja_arena_take(parser->arena, sizeof(*arguments));
-    JinjaNodeList items = { 0 }, named = { 0 }, names = { 0 };
-    bool skipped;
-    int r;
+static void parse_argument(JinjaParser *parser, JinjaArgumentNodes *arguments, JinjaNodeList *items,
+                           JinjaNodeList *named, JinjaNodeList *names) {
+    if (jinja_parser_skip(parser, "*")) {
+        if (arguments->list || arguments->dict)
+            jinja_parser_fail(parser, "a second '*' among arguments");
+        arguments->list = jinja_parse_expression(parser, true);
+    } else if (jinja_parser_skip(parser, "**")) {
+        if (arguments->dict)
+            jinja_parser_fail(parser, "a second '**' among arguments");
+        arguments->dict = jinja_parse_expression(parser, true);
+    } else if (parser->now.kind == JINJA_TOKEN_NAME &&
+               jinja_token_is(jinja_parser_look(parser), JINJA_TOKEN_OPERATOR, "=")) {
+        JinjaNode *name = jinja_node_new(parser, JINJA_NODE_NAME, parser->now.line);
 
-    if (!arguments)
-        return jinja_parser_fail_memory(parser);
-    r = jinja_parser_expect(parser, "(");
-    for (bool is_first = true; !r && !jinja_parser_sees(parser, ")"); is_first = false) {
-        JinjaNode *item;
-
-        if (!is_first) {
-            r = jinja_parser_expect(parser, ",");
-            if (r || jinja_parser_sees(parser, ")"))
-                break;
-        }
-        r = jinja_parser_skip(parser, "*", &skipped);
-        if (r)
-            break;
-        if (skipped) {
-            if (arguments->list || arguments->dict)
-                return jinja_parser_fail(parser, "a second '*' among arguments");
-            r = jinja_parse_expression(parser, true, &arguments->list);
-            continue;
-        }
-        r = jinja_parser_skip(parser, "**", &skipped);
-        if (r)
-            break;
-        if (skipped) {
-            if (arguments->dict)
-                return jinja_parser_fail(parser, "a second '**' among arguments");
-            r = jinja_parse_expression(parser, true, &arguments->dict);
-            continue;
-        }
-        if (parser->now.kind == JINJA_TOKEN_NAME) {
-            r = jinja_parser_look(parser);
-            if (!r && parser->next.kind == JINJA_TOKEN_OPERATOR && parser->next.len_bytes == 1 &&
-                parser->next.data[0] == '=') {
-                const JinjaText *name;
-
-                r = jinja_parser_name_text(parser, &name);
-                if (!r)
-                    r = jinja_parser_step(parser);
-                if (!r)
-                    r = jinja_parse_expression(parser, true, &item);
-                if (!r)
-                    r = jinja_node_add(parser, &named, item);
-                if (!r)
-                    r = jinja_node_add(parser, &names, (JinjaNode *)name);
-                continue;
-            }
-        }
-        if (named.n || arguments->list || arguments->dict)
-            return jinja_parser_fail(parser, "an argument without a name behind those with one");
-        if (!r)
-            r = jinja_parse_expression(parser, true, &item);
-        if (!r)
-            r = jinja_node_add(parser, &items, item);
+        name->text = jinja_parser_name_text(parser);
+        jinja_node_add(parser, names, name);
+        jinja_parser_step(parser);
+        jinja_node_add(parser, named, jinja_parse_expression(parser, true));
+    } else {
+        if (named->n || arguments->list || arguments->dict)
+            jinja_parser_fail(parser, "an argument without a name behind those with one");
+        jinja_node_add(parser, items, jinja_parse_expression(parser, true));
     }
-    if (!r)
-        r = jinja_parser_expect(parser, ")");
+}
+
+/* Parses arguments from "(" past ")". */
+static JinjaArgumentNodes *parse_arguments(JinjaParser *parser) {
+    JinjaArgumentNodes *arguments = jinja_lexer_take(&parser->lexer, 1, sizeof(*arguments));
+    JinjaNodeList items = { 0 }, named = { 0 }, names = { 0 };
+
+    jinja_parser_expect(parser, "(");
+    for (bool is_first = true; jinja_parser_another(parser, is_first, ")"); is_first = false)
+        parse_argument(parser, arguments, &items, &named, &names);
+    jinja_parser_step(parser);
     arguments->items = items.items;
     arguments->n = items.n;
     arguments->named = named.items;
     arguments->n_named = named.n;
-    arguments->names = (const JinjaText **)names.items;
-    node->arguments = arguments;
-    return r;
+    arguments->names = jinja_lexer_take(&parser->lexer, named.n, sizeof(*arguments->names));
+    for (uint32_t i = 0; i < named.n; i++)
+        arguments->names[i] = names.items[i]->text;
+    return arguments;
 }
 
-static int parse_call(JinjaParser *parser, JinjaNode **nodep) {
-    JinjaNode *node = NULL;
-    int r = jinja_node_new(parser, JINJA_NODE_CALL, parser->now.line, &node);
+static JinjaNode *parse_call(JinjaParser *parser, JinjaNode *callee) {
+    JinjaNode *node = jinja_node_new(parser, JINJA_NODE_CALL, parser->now.line);
 
-    if (r)
-        return r;
-    node->a = *nodep;
-    *nodep = node;
-    r = parse_arguments(parser, node);
-    return r ? r : jinja_node_close(parser, node);
+    node->a = callee;
+    node->arguments = parse_arguments(parser);
+    return jinja_node_close(parser, node);
 }
 
-/* What stands between "[" and "]": an expression, or a slice. */
-static int parse_subscript(JinjaParser *parser, JinjaNode *node) {
-    bool skipped = false;
-    int r = 0;
+/* Parses an expression or a slice behind "[", past "]". */
+static void parse_subscript(JinjaParser *parser, JinjaNode *node) {
+    JinjaNode *bounds[3] = { NULL, NULL, NULL };
 
     if (!jinja_parser_sees(parser, ":"))
-        r = jinja_parse_expression(parser, true, &node->b);
-    if (r)
-        return r;
-    if (!jinja_parser_sees(parser, ":")) {
-        if (jinja_parser_sees(parser, ","))
-            return jinja_parser_fail(parser, "a subscript of several values is not supported");
-        return jinja_parser_expect(parser, "]");
+        bounds[0] = jinja_parse_expression(parser, true);
+    if (jinja_parser_sees(parser, ",") && bounds[0])
+        jinja_parser_fail(parser, "a subscript of several values is not supported");
+    if (!jinja_parser_skip(parser, ":")) {
+        node->b = bounds[0];
+        jinja_parser_expect(parser, "]");
+        return;
     }
+    if (!jinja_parser_sees(parser, ":") && !jinja_parser_sees(parser, "]"))
+        bounds[1] = jinja_parse_expression(parser, true);
+    if (jinja_parser_skip(parser, ":") && !jinja_parser_sees(parser, "]"))
+        bounds[2] = jinja_parse_expression(parser, true);
+    jinja_parser_expect(parser, "]");
     node->kind = JINJA_NODE_SLICE;
-    node->items = jinja_arena_take(parser->arena, 3 * sizeof(JinjaNode *));
-    if (!node->items)
-        return jinja_parser_fail_memory(parser);
-    node->items[0] = node->b;
-    node->b = NULL;
-    node->n_items = 3;
-    r = jinja_parser_step(parser);
-    if (!r && !jinja_parser_sees(parser, ":") && !jinja_parser_sees(parser, "]"))
-        r = jinja_parse_expression(parser, true, &node->items[1]);
-    if (!r)
-        r = jinja_parser_skip(parser, ":", &skipped);
-    if (!r && skipped && !jinja_parser_sees(parser, "]"))
-        r = jinja_parse_expression(parser, true, &node->items[2]);
-    return r ? r : jinja_parser_expect(parser, "]");
+    node->n_items = ARRAY_LEN(bounds);
+    node->items = jinja_lexer_take(&parser->lexer, ARRAY_LEN(bounds), sizeof(JinjaNode *));
+    memcpy(node->items, bounds, sizeof(bounds));
 }
 
-static int parse_member(JinjaParser *parser, JinjaNode **nodep) {
-    JinjaNode *node = NULL;
-    bool is_dot = jinja_parser_sees(parser, ".");
-    int r = jinja_node_new(parser, is_dot ? JINJA_NODE_ATTRIBUTE : JINJA_NODE_ITEM, parser->now.line, &node);
+static JinjaNode *parse_member(JinjaParser *parser, JinjaNode *object) {
+    const bool is_dot = jinja_parser_sees(parser, ".");
+    JinjaNode *node = jinja_node_new(parser, is_dot ? JINJA_NODE_ATTRIBUTE : JINJA_NODE_ITEM, parser->now.line);
 
-    if (r)
-        return r;
-    node->a = *nodep;
-    *nodep = node;
-    r = jinja_parser_step(parser);
-    if (r)
-        return r;
+    node->a = object;
+    jinja_parser_step(parser);
     if (!is_dot) {
-        r = jinja_parser_enter(parser);
-        if (r)
-            return r;
-        r = parse_subscript(parser, node);
+        jinja_parser_enter(parser);
+        parse_subscript(parser, node);
         jinja_parser_leave(parser);
     } else if (parser->now.kind == JINJA_TOKEN_NUMBER && parser->now.value.type == JINJA_INT) {
         node->kind = JINJA_NODE_ITEM;
-        r = new_const(parser, parser->now.value, &node->b);
+        node->b = new_const(parser, parser->now.value);
     } else {
-        r = jinja_parser_name_text(parser, &node->text);
+        node->text = jinja_parser_name_text(parser);
     }
-    return r ? r : jinja_node_close(parser, node);
+    return jinja_node_close(parser, node);
 }
 
-static int parse_postfix(JinjaParser *parser, JinjaNode **nodep) {
+static JinjaNode *parse_postfix(JinjaParser *parser, JinjaNode *node) {
     for (;;) {
-        int r;
-
         if (jinja_parser_sees(parser, ".") || jinja_parser_sees(parser, "["))
-            r = parse_member(parser, nodep);
+            node = parse_member(parser, node);
         else if (jinja_parser_sees(parser, "("))
-            r = parse_call(parser, nodep);
+            node = parse_call(parser, node);
         else
-            return 0;
-        if (r)
-            return r;
+            return node;
     }
 }
 
-/* A name with dots in it, as filters and tests may have. */
-static int parse_dotted_name(JinjaParser *parser, const JinjaText **textp) {
-    bool skipped;
-    int r = jinja_parser_name_text(parser, textp);
+/* --- filters and tests ------------------------------------------------------------------------------------------ */
 
-    while (!r && jinja_parser_sees(parser, ".")) {
-        const JinjaText *more, *text = *textp;
-        char *data;
+/* Parses the name of a filter or test, which may have dots in it. */
+static const JinjaText *parse_dotted_name(JinjaParser *parser) {
+    const JinjaText *text = jinja_parser_name_text(parser);
 
-        r = jinja_parser_skip(parser, ".", &skipped);
-        if (!r)
-            r = jinja_parser_name_text(parser, &more);
-        if (r)
-            return r;
-        data = jinja_arena_take(parser->arena, (size_t)text->len_bytes + more->len_bytes + 1);
-        if (!data)
-            return jinja_parser_fail_memory(parser);
-        memcpy(data, text->data, text->len_bytes);
-        data[text->len_bytes] = '.';
-        memcpy(data + text->len_bytes + 1, more->data, more->len_bytes);
-        *textp = jinja_text_of(parser->arena, data, (size_t)text->len_bytes + more->len_bytes + 1, true);
-        if (!*textp)
-            return jinja_parser_fail_memory(parser);
-    }
-    return r;
+    while (jinja_parser_skip(parser, "."))
+        text = join_texts(parser, text, ".", jinja_parser_name_text(parser));
+    return text;
 }
 
-int jinja_parse_filters(JinjaParser *parser, JinjaNode *base, bool is_inline, JinjaNode **nodep) {
-    int r = 0;
+JinjaNode *jinja_parse_filters(JinjaParser *parser, JinjaNode *base, bool is_inline) {
+    while (is_inline || jinja_parser_sees(parser, "|")) {
+        JinjaNode *node = jinja_node_new(parser, JINJA_NODE_FILTER, parser->now.line);
 
-    *nodep = base;
-    while (!r && (is_inline || jinja_parser_sees(parser, "|"))) {
-        JinjaNode *node;
-
-        r = jinja_node_new(parser, JINJA_NODE_FILTER, parser->now.line, &node);
-        if (!r && !is_inline)
-            r = jinja_parser_step(parser);
-        if (!r)
-            r = parse_dotted_name(parser, &node->text);
-        if (r)
-            return r;
+        if (!is_inline)
+            jinja_parser_step(parser);
         is_inline = false;
-        node->a = *nodep;
-        node->builtin = jinja_filter_find(node->text);
-        *nodep = node;
+        node->a = base;
+        node->text = parse_dotted_name(parser);
+        node->builtin = jinja_builtin_find(JINJA_FILTERS, node->text);
         if (jinja_parser_sees(parser, "("))
-            r = parse_arguments(parser, node);
-        if (!r)
-            r = jinja_node_close(parser, node);
+            node->arguments = parse_arguments(parser);
+        base = jinja_node_close(parser, node);
     }
-    return r;
+    return base;
 }
 
 static bool begins_argument(const JinjaParser *parser) {
-    static const char *const words[] = { "else", "or", "and", NULL };
-
     switch (parser->now.kind) {
     case JINJA_TOKEN_NAME:
-        for (const char *const *word = words; *word; word++)
-            if (jinja_parser_sees_name(parser, *word))
-                return false;
-        return true;
+        return !jinja_parser_sees_name(parser, "else") && !jinja_parser_sees_name(parser, "or") &&
+               !jinja_parser_sees_name(parser, "and");
     case JINJA_TOKEN_TEXT:
     case JINJA_TOKEN_NUMBER:
         return true;
@@ -361,100 +259,75 @@ static bool begins_argument(const JinjaParser *parser) {
     }
 }
 
-static int parse_test(JinjaParser *parser, JinjaNode **nodep) {
-    JinjaNode *node = NULL, *argument = NULL, *negated = NULL;
+/* Parses the only argument of a test, which needs no brackets. */
+static JinjaArgumentNodes *parse_bare_argument(JinjaParser *parser) {
+    JinjaArgumentNodes *arguments = jinja_lexer_take(&parser->lexer, 1, sizeof(*arguments));
+    JinjaNodeList list = { 0 };
+
+    if (jinja_parser_sees_name(parser, "is"))
+        jinja_parser_fail(parser, "tests cannot be chained with 'is'");
+    jinja_node_add(parser, &list, parse_postfix(parser, parse_primary(parser)));
+    arguments->items = list.items;
+    arguments->n = list.n;
+    return arguments;
+}
+
+static JinjaNode *parse_test(JinjaParser *parser, JinjaNode *subject) {
+    JinjaNode *node = jinja_node_new(parser, JINJA_NODE_TEST, parser->now.line), *negated;
     bool is_negated;
-    int r = jinja_node_new(parser, JINJA_NODE_TEST, parser->now.line, &node);
 
-    if (!r)
-        r = jinja_parser_step(parser);
-    if (!r)
-        r = jinja_parser_skip_name(parser, "not", &is_negated);
-    if (!r)
-        r = parse_dotted_name(parser, &node->text);
-    if (r)
-        return r;
-    node->a = *nodep;
-    node->builtin = jinja_test_find(node->text);
-    if (jinja_parser_sees(parser, "(")) {
-        r = parse_arguments(parser, node);
-    } else if (begins_argument(parser)) {
-        JinjaArgumentNodes *arguments = jinja_arena_take(parser->arena, sizeof(*arguments));
-        JinjaNodeList list = { 0 };
-
-        if (!arguments)
-            return jinja_parser_fail_memory(parser);
-        if (jinja_parser_sees_name(parser, "is"))
-            return jinja_parser_fail(parser, "tests cannot be chained with 'is'");
-        r = parse_primary(parser, &argument);
-        if (!r)
-            r = parse_postfix(parser, &argument);
-        if (!r)
-            r = jinja_node_add(parser, &list, argument);
-        arguments->items = list.items;
-        arguments->n = list.n;
-        node->arguments = arguments;
-    }
-    if (!r)
-        r = jinja_node_close(parser, node);
-    if (!r && is_negated) {
-        r = jinja_node_new(parser, JINJA_NODE_NOT, node->line, &negated);
-        if (!r) {
-            negated->a = node;
-            r = jinja_node_close(parser, negated);
-        }
-    }
-    *nodep = negated ? negated : node;
-    return r;
+    jinja_parser_step(parser);
+    is_negated = jinja_parser_skip_name(parser, "not");
+    node->a = subject;
+    node->text = parse_dotted_name(parser);
+    node->builtin = jinja_builtin_find(JINJA_TESTS, node->text);
+    if (jinja_parser_sees(parser, "("))
+        node->arguments = parse_arguments(parser);
+    else if (begins_argument(parser))
+        node->arguments = parse_bare_argument(parser);
+    node = jinja_node_close(parser, node);
+    if (!is_negated)
+        return node;
+    negated = jinja_node_new(parser, JINJA_NODE_NOT, node->line);
+    negated->a = node;
+    return jinja_node_close(parser, negated);
 }
 
-static int parse_filters_and_tests(JinjaParser *parser, JinjaNode **nodep) {
+static JinjaNode *parse_filters_and_tests(JinjaParser *parser, JinjaNode *node) {
     for (;;) {
-        int r;
-
         if (jinja_parser_sees(parser, "|"))
-            r = jinja_parse_filters(parser, *nodep, false, nodep);
+            node = jinja_parse_filters(parser, node, false);
         else if (jinja_parser_sees_name(parser, "is"))
-            r = parse_test(parser, nodep);
+            node = parse_test(parser, node);
         else if (jinja_parser_sees(parser, "("))
-            r = parse_call(parser, nodep);
+            node = parse_call(parser, node);
         else
-            return 0;
-        if (r)
-            return r;
+            return node;
     }
 }
 
-/* --- with a sign ----------------------------------------------------------------------------------------------- */
+/* --- signs ------------------------------------------------------------------------------------------------------ */
 
-static int parse_unary_here(JinjaParser *parser, JinjaNode **nodep) {
-    bool is_minus = jinja_parser_sees(parser, "-");
-    JinjaNode *node = NULL;
-    int r;
+static JinjaNode *parse_signed(JinjaParser *parser) {
+    const bool is_minus = jinja_parser_sees(parser, "-");
+    JinjaNode *node;
 
     if (!is_minus && !jinja_parser_sees(parser, "+"))
-        return parse_primary(parser, nodep);
-    r = jinja_node_new(parser, is_minus ? JINJA_NODE_NEGATE : JINJA_NODE_PLUS, parser->now.line, &node);
-    if (!r)
-        r = jinja_parser_step(parser);
-    if (!r)
-        r = jinja_parser_enter(parser);
-    if (r)
-        return r;
-    r = parse_unary(parser, false, &node->a);
+        return parse_primary(parser);
+    node = jinja_node_new(parser, is_minus ? JINJA_NODE_NEGATE : JINJA_NODE_PLUS, parser->now.line);
+    jinja_parser_step(parser);
+    jinja_parser_enter(parser);
+    node->a = parse_unary(parser, false);
     jinja_parser_leave(parser);
-    *nodep = node;
-    return r ? r : jinja_node_close(parser, node);
+    return jinja_node_close(parser, node);
 }
 
-static int parse_unary(JinjaParser *parser, bool with_filters, JinjaNode **nodep) {
-    int r = parse_unary_here(parser, nodep);
+static JinjaNode *parse_unary(JinjaParser *parser, bool with_filters) {
+    JinjaNode *node = parse_postfix(parser, parse_signed(parser));
 
-    if (!r)
-        r = parse_postfix(parser, nodep);
-    return r || !with_filters ? r : parse_filters_and_tests(parser, nodep);
+    return with_filters ? parse_filters_and_tests(parser, node) : node;
 }
 
-int jinja_parse_operand(JinjaParser *parser, JinjaNode **nodep) {
-    return parse_unary(parser, true, nodep);
+JinjaNode *jinja_parse_operand(JinjaParser *parser) {
+    return parse_unary(parser, true);
 }

@@ -1,113 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements of a template, names, and what both parts of the parser use. */
+/* Tokens, names, nodes and statements. */
 #include "text/jinja/jinja_parser.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/strings/printable.h"
 
-/* --- words ------------------------------------------------------------------------------------------------------ */
+/* --- tokens ----------------------------------------------------------------------------------------------------- */
 
-int jinja_parser_fail(JinjaParser *parser, const char *format, ...) {
+_Noreturn void jinja_parser_fail(JinjaParser *parser, const char *format, ...) {
     va_list args;
     char text[512];
 
     va_start(args, format);
     printable_format(text, sizeof(text), format, args);
     va_end(args);
-    return err_set(parser->err, JINJA_E_SYNTAX, "chat template line %u: %s", parser->now.line, text);
+    jinja_lexer_throw(&parser->lexer,
+                      err_set(parser->lexer.err, JINJA_E_SYNTAX, "chat template line %u: %s", parser->now.line, text));
 }
 
-int jinja_parser_fail_memory(JinjaParser *parser) {
-    if (parser->arena->failure == -ENOMEM)
-        return err_set(parser->err, -ENOMEM, "out of memory for the chat template");
-    return err_set(parser->err, JINJA_E_LIMIT, "chat template line %u: it takes too much memory", parser->now.line);
+static _Noreturn void fail_limit(JinjaParser *parser, uint32_t line, const char *what, int limit) {
+    jinja_lexer_throw(&parser->lexer, err_set(parser->lexer.err, JINJA_E_LIMIT, "chat template line %u: %s%d%s", line,
+                                              what, limit, *what == 'a' ? " operations" : " deep"));
 }
 
-int jinja_parser_step(JinjaParser *parser) {
-    if (parser->has_next) {
-        parser->now = parser->next;
-        parser->has_next = false;
-        return 0;
-    }
-    return jinja_lexer_next(&parser->lexer, &parser->now);
+void jinja_parser_step(JinjaParser *parser) {
+    parser->now = parser->has_next ? parser->next : jinja_lexer_next(&parser->lexer);
+    parser->has_next = false;
 }
 
-int jinja_parser_look(JinjaParser *parser) {
-    int r = 0;
-
+const JinjaToken *jinja_parser_look(JinjaParser *parser) {
     if (!parser->has_next)
-        r = jinja_lexer_next(&parser->lexer, &parser->next);
-    parser->has_next = !r;
-    return r;
+        parser->next = jinja_lexer_next(&parser->lexer);
+    parser->has_next = true;
+    return &parser->next;
 }
 
-static bool token_is(const JinjaToken *token, JinjaTokenKind kind, const char *word) {
+bool jinja_token_is(const JinjaToken *token, JinjaTokenKind kind, const char *word) {
     return token->kind == kind && token->len_bytes == strlen(word) && !memcmp(token->data, word, token->len_bytes);
 }
 
 bool jinja_parser_sees(const JinjaParser *parser, const char *op) {
-    return token_is(&parser->now, JINJA_TOKEN_OPERATOR, op);
+    return jinja_token_is(&parser->now, JINJA_TOKEN_OPERATOR, op);
 }
 
 bool jinja_parser_sees_name(const JinjaParser *parser, const char *name) {
-    return token_is(&parser->now, JINJA_TOKEN_NAME, name);
+    return jinja_token_is(&parser->now, JINJA_TOKEN_NAME, name);
 }
 
-int jinja_parser_skip(JinjaParser *parser, const char *op, bool *skippedp) {
-    *skippedp = jinja_parser_sees(parser, op);
-    return *skippedp ? jinja_parser_step(parser) : 0;
+bool jinja_parser_skip(JinjaParser *parser, const char *op) {
+    bool seen = jinja_parser_sees(parser, op);
+
+    if (seen)
+        jinja_parser_step(parser);
+    return seen;
 }
 
-int jinja_parser_skip_name(JinjaParser *parser, const char *name, bool *skippedp) {
-    *skippedp = jinja_parser_sees_name(parser, name);
-    return *skippedp ? jinja_parser_step(parser) : 0;
+bool jinja_parser_skip_name(JinjaParser *parser, const char *name) {
+    bool seen = jinja_parser_sees_name(parser, name);
+
+    if (seen)
+        jinja_parser_step(parser);
+    return seen;
 }
 
 static const char *token_shown(const JinjaToken *token, Printable *shown) {
-    switch (token->kind) {
-    case JINJA_TOKEN_END:
-        return "the end of the template";
-    case JINJA_TOKEN_DATA:
-        return "text";
-    case JINJA_TOKEN_BLOCK_END:
-        return "'%}'";
-    case JINJA_TOKEN_PRINT_END:
-        return "'}}'";
-    case JINJA_TOKEN_BLOCK_BEGIN:
-        return "'{%'";
-    case JINJA_TOKEN_PRINT_BEGIN:
-        return "'{{'";
-    default:
-        return printable(shown, token->data, token->len_bytes);
-    }
+    static const char *const names[] = {
+        [JINJA_TOKEN_END] = "the end of the template",
+        [JINJA_TOKEN_DATA] = "text",
+        [JINJA_TOKEN_BLOCK_END] = "'%}'",
+        [JINJA_TOKEN_PRINT_END] = "'}}'",
+        [JINJA_TOKEN_BLOCK_BEGIN] = "'{%'",
+        [JINJA_TOKEN_PRINT_BEGIN] = "'{{'",
+    };
+    const char *name = token->kind < ARRAY_LEN(names) ? names[token->kind] : NULL;
+
+    return name ? name : printable(shown, token->data, token->len_bytes);
 }
 
-static int fail_expected(JinjaParser *parser, const char *what) {
+static _Noreturn void fail_expected(JinjaParser *parser, const char *what) {
     Printable shown;
 
-    return jinja_parser_fail(parser, "expected %s, there is %s", what, token_shown(&parser->now, &shown));
+    jinja_parser_fail(parser, "expected %s, there is %s", what, token_shown(&parser->now, &shown));
 }
 
-int jinja_parser_expect(JinjaParser *parser, const char *op) {
-    if (!jinja_parser_sees(parser, op)) {
-        char what[16];
+void jinja_parser_expect(JinjaParser *parser, const char *op) {
+    char what[16];
 
-        snprintf(what, sizeof(what), "'%s'", op);
-        return fail_expected(parser, what);
-    }
-    return jinja_parser_step(parser);
+    snprintf(what, sizeof(what), "'%s'", op);
+    if (!jinja_parser_skip(parser, op))
+        fail_expected(parser, what);
 }
 
-int jinja_parser_enter(JinjaParser *parser) {
+bool jinja_parser_another(JinjaParser *parser, bool is_first, const char *close) {
+    if (!is_first && !jinja_parser_sees(parser, close))
+        jinja_parser_expect(parser, ",");
+    return !jinja_parser_sees(parser, close);
+}
+
+void jinja_parser_enter(JinjaParser *parser) {
     if (parser->nesting == JINJA_NESTING_MAX)
-        return err_set(parser->err, JINJA_E_LIMIT,
-                       "chat template line %u: brackets and blocks nested more than %d deep", parser->now.line,
-                       JINJA_NESTING_MAX);
+        fail_limit(parser, parser->now.line, "brackets and blocks nested more than ", JINJA_NESTING_MAX);
     parser->nesting++;
-    return 0;
 }
 
 void jinja_parser_leave(JinjaParser *parser) {
@@ -130,54 +125,53 @@ static uint32_t name_slot(const JinjaParser *parser, const char *data, size_t le
     }
 }
 
-static int grow_names(JinjaParser *parser) {
+static void grow_names(JinjaParser *parser) {
     JinjaTemplate *template = parser->template;
     uint32_t room = parser->names_room ? 2 * parser->names_room : 64;
-    const JinjaText **names = jinja_arena_take(parser->arena, room * sizeof(JinjaText *));
+    const JinjaText **names = jinja_lexer_take(&parser->lexer, room, sizeof(JinjaText *));
 
     parser->n_name_slots = 2 * room;
-    parser->name_slots = jinja_arena_take(parser->arena, parser->n_name_slots * sizeof(*parser->name_slots));
-    if (!names || !parser->name_slots)
-        return jinja_parser_fail_memory(parser);
+    parser->name_slots = jinja_lexer_take(&parser->lexer, parser->n_name_slots, sizeof(*parser->name_slots));
     if (template->n_names)
         memcpy(names, template->names, template->n_names * sizeof(JinjaText *));
     template->names = names;
     parser->names_room = room;
     for (uint32_t i = 0; i < template->n_names; i++)
         parser->name_slots[name_slot(parser, names[i]->data, names[i]->len_bytes)] = i + 1;
-    return 0;
 }
 
-int jinja_parser_name(JinjaParser *parser, const char *data, size_t len_bytes, uint32_t *namep) {
+static uint32_t name_number(JinjaParser *parser, const char *data, size_t len_bytes) {
     JinjaTemplate *template = parser->template;
-    const JinjaText *text;
-    uint32_t slot;
-    int r;
+    uint32_t slot, name;
 
-    if (template->n_names == parser->names_room) {
-        r = grow_names(parser);
-        if (r)
-            return r;
-    }
+    if (template->n_names == parser->names_room)
+        grow_names(parser);
     slot = name_slot(parser, data, len_bytes);
     if (!parser->name_slots[slot]) {
-        text = jinja_text_of(parser->arena, data, len_bytes, true);
-        if (!text)
-            return jinja_parser_fail_memory(parser);
-        template->names[template->n_names] = text;
+        template->names[template->n_names] = jinja_lexer_text(&parser->lexer, data, len_bytes);
         parser->name_slots[slot] = ++template->n_names;
     }
-    *namep = parser->name_slots[slot] - 1;
-    if (*namep < _JINJA_NAME_N)
-        parser->used_specials |= 1u << *namep;
-    return 0;
+    name = parser->name_slots[slot] - 1;
+    if (name < _JINJA_NAME_N)
+        parser->used_specials |= 1u << name;
+    return name;
 }
 
-int jinja_parser_name_text(JinjaParser *parser, const JinjaText **textp) {
+uint32_t jinja_parser_name(JinjaParser *parser) {
+    uint32_t name = name_number(parser, parser->now.data, parser->now.len_bytes);
+
+    jinja_parser_step(parser);
+    return name;
+}
+
+const JinjaText *jinja_parser_name_text(JinjaParser *parser) {
+    const JinjaText *text;
+
     if (parser->now.kind != JINJA_TOKEN_NAME)
-        return fail_expected(parser, "a name");
-    *textp = jinja_text_of(parser->arena, parser->now.data, parser->now.len_bytes, true);
-    return *textp ? jinja_parser_step(parser) : jinja_parser_fail_memory(parser);
+        fail_expected(parser, "a name");
+    text = jinja_lexer_text(&parser->lexer, parser->now.data, parser->now.len_bytes);
+    jinja_parser_step(parser);
+    return text;
 }
 
 uint32_t jinja_template_name(const JinjaTemplate *template, const char *name, size_t len_bytes) {
@@ -189,70 +183,61 @@ uint32_t jinja_template_name(const JinjaTemplate *template, const char *name, si
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
-int jinja_node_new(JinjaParser *parser, JinjaKind kind, uint32_t line, JinjaNode **nodep) {
-    JinjaNode *node = jinja_arena_take(parser->arena, sizeof(*node));
+JinjaNode *jinja_node_new(JinjaParser *parser, JinjaKind kind, uint32_t line) {
+    JinjaNode *node = jinja_lexer_take(&parser->lexer, 1, sizeof(*node));
 
-    if (!node)
-        return jinja_parser_fail_memory(parser);
     node->kind = kind;
     node->line = line;
-    *nodep = node;
-    return 0;
+    return node;
 }
 
-int jinja_node_add(JinjaParser *parser, JinjaNodeList *list, JinjaNode *node) {
+void jinja_node_add(JinjaParser *parser, JinjaNodeList *list, JinjaNode *node) {
     if (list->n == list->room) {
         uint32_t room = list->room ? 2 * list->room : 4;
-        JinjaNode **items = jinja_arena_take(parser->arena, room * sizeof(JinjaNode *));
+        JinjaNode **items = jinja_lexer_take(&parser->lexer, room, sizeof(JinjaNode *));
 
-        if (!items)
-            return jinja_parser_fail_memory(parser);
         if (list->n)
             memcpy(items, list->items, list->n * sizeof(JinjaNode *));
         list->items = items;
         list->room = room;
     }
     list->items[list->n++] = node;
-    return 0;
 }
 
-static void deepen(uint32_t *depthp, const JinjaNode *node) {
-    if (node && node->depth > *depthp)
-        *depthp = node->depth;
+void jinja_node_set_items(JinjaNode *node, const JinjaNodeList *list) {
+    node->items = list->items;
+    node->n_items = list->n;
 }
 
-int jinja_node_close(JinjaParser *parser, JinjaNode *node) {
+static uint32_t deeper(uint32_t depth, JinjaNode *const *nodes, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (nodes[i] && nodes[i]->depth > depth)
+            depth = nodes[i]->depth;
+    return depth;
+}
+
+JinjaNode *jinja_node_close(JinjaParser *parser, JinjaNode *node) {
     const JinjaArgumentNodes *arguments = node->arguments;
-    uint32_t depth = 0;
+    JinjaNode *const parts[] = { node->a, node->b, node->c, arguments ? arguments->list : NULL,
+                                 arguments ? arguments->dict : NULL };
+    uint32_t depth = deeper(deeper(0, parts, ARRAY_LEN(parts)), node->items, node->n_items);
 
-    deepen(&depth, node->a);
-    deepen(&depth, node->b);
-    deepen(&depth, node->c);
-    for (uint32_t i = 0; i < node->n_items; i++)
-        deepen(&depth, node->items[i]);
-    for (uint32_t i = 0; arguments && i < arguments->n; i++)
-        deepen(&depth, arguments->items[i]);
-    for (uint32_t i = 0; arguments && i < arguments->n_named; i++)
-        deepen(&depth, arguments->named[i]);
-    if (arguments) {
-        deepen(&depth, arguments->list);
-        deepen(&depth, arguments->dict);
-    }
+    if (arguments)
+        depth = deeper(deeper(depth, arguments->items, arguments->n), arguments->named, arguments->n_named);
     node->depth = depth + 1;
     if (node->depth > JINJA_TREE_DEPTH_MAX)
-        return err_set(parser->err, JINJA_E_LIMIT, "chat template line %u: an expression of more than %d operations",
-                       node->line, JINJA_TREE_DEPTH_MAX);
-    return 0;
+        fail_limit(parser, node->line, "an expression of more than ", JINJA_TREE_DEPTH_MAX);
+    return node;
 }
 
-/* --- statements ------------------------------------------------------------------------------------------------- */
+/* --- bodies ----------------------------------------------------------------------------------------------------- */
 
-static int parse_statement(JinjaParser *parser, JinjaNode **nodep);
+static JinjaNode *parse_statement(JinjaParser *parser);
 
-static int expect_block_end(JinjaParser *parser) {
+static void expect_block_end(JinjaParser *parser) {
     if (parser->now.kind != JINJA_TOKEN_BLOCK_END)
-        return fail_expected(parser, "'%}'");
-    return jinja_parser_step(parser);
+        fail_expected(parser, "'%}'");
+    jinja_parser_step(parser);
 }
 
 static bool sees_one_of(const JinjaParser *parser, const char *const *names) {
@@ -262,367 +247,262 @@ static bool sees_one_of(const JinjaParser *parser, const char *const *names) {
     return false;
 }
 
-static int parse_print(JinjaParser *parser, JinjaNodeList *list) {
-    JinjaNode *node = NULL;
-    int r = jinja_node_new(parser, JINJA_NODE_PRINT, parser->now.line, &node);
+static JinjaNode *parse_data(JinjaParser *parser) {
+    JinjaNode *node = jinja_node_new(parser, JINJA_NODE_DATA, parser->now.line);
 
-    if (!r)
-        r = jinja_parser_step(parser);
-    if (!r)
-        r = jinja_parse_tuple(parser, true, false, &node->a);
-    if (r)
-        return r;
-    if (parser->now.kind != JINJA_TOKEN_PRINT_END)
-        return fail_expected(parser, "'}}'");
-    r = jinja_parser_step(parser);
-    return r ? r : jinja_node_add(parser, list, node);
+    node->text = parser->now.value.text;
+    jinja_parser_step(parser);
+    return node;
 }
 
-/* Up to a tag that begins with one of the names, which is seen then; NULL: to the end. */
-static int parse_nodes(JinjaParser *parser, const char *const *ends, const char *opened, uint32_t opened_line,
-                       JinjaBody *body) {
-    JinjaNodeList list = { 0 };
-    JinjaNode *node = NULL;
-    int r = 0;
+static JinjaNode *parse_print(JinjaParser *parser) {
+    JinjaNode *node = jinja_node_new(parser, JINJA_NODE_PRINT, parser->now.line);
 
-    while (!r) {
+    jinja_parser_step(parser);
+    node->a = jinja_parse_tuple(parser, true, false);
+    if (parser->now.kind != JINJA_TOKEN_PRINT_END)
+        fail_expected(parser, "'}}'");
+    jinja_parser_step(parser);
+    return node;
+}
+
+/* Parses up to a tag that begins with one of the names, which is the current token then. ends NULL: to the end. */
+static JinjaBody parse_nodes(JinjaParser *parser, const char *const *ends, const char *opened, uint32_t opened_line) {
+    JinjaNodeList list = { 0 };
+
+    for (;;) {
         switch (parser->now.kind) {
         case JINJA_TOKEN_DATA:
-            r = jinja_node_new(parser, JINJA_NODE_DATA, parser->now.line, &node);
-            if (r)
-                break;
-            node->text = parser->now.value.text;
-            r = jinja_node_add(parser, &list, node);
-            if (!r)
-                r = jinja_parser_step(parser);
+            jinja_node_add(parser, &list, parse_data(parser));
             break;
         case JINJA_TOKEN_PRINT_BEGIN:
-            r = parse_print(parser, &list);
+            jinja_node_add(parser, &list, parse_print(parser));
             break;
         case JINJA_TOKEN_BLOCK_BEGIN:
-            r = jinja_parser_step(parser);
-            if (r)
-                break;
-            if (ends && sees_one_of(parser, ends)) {
-                *body = (JinjaBody){ .nodes = list.items, .n = list.n };
-                return 0;
-            }
-            r = parse_statement(parser, &node);
-            if (!r)
-                r = jinja_node_add(parser, &list, node);
-            if (!r)
-                r = expect_block_end(parser);
+            jinja_parser_step(parser);
+            if (ends && sees_one_of(parser, ends))
+                return (JinjaBody){ .nodes = list.items, .n = list.n };
+            jinja_node_add(parser, &list, parse_statement(parser));
+            expect_block_end(parser);
             break;
         case JINJA_TOKEN_END:
             if (ends)
-                return jinja_parser_fail(parser, "the template ends inside of '%s' of line %u", opened, opened_line);
-            *body = (JinjaBody){ .nodes = list.items, .n = list.n };
-            return 0;
+                jinja_parser_fail(parser, "the template ends inside of '%s' of line %u", opened, opened_line);
+            return (JinjaBody){ .nodes = list.items, .n = list.n };
         default:
-            return fail_expected(parser, "text or a tag");
+            fail_expected(parser, "text or a tag");
         }
     }
-    return r;
 }
 
-/* The rest of a tag, and what follows up to one of the names, which is the current word then. */
-static int parse_body(JinjaParser *parser, const char *const *ends, JinjaNode *node, const char *opened) {
-    JinjaBody *bodies;
-    bool skipped;
-    int r = jinja_parser_skip(parser, ":", &skipped);
+/* Parses the rest of a tag and a body up to one of the names, which is the current token then. */
+static void parse_body(JinjaParser *parser, const char *const *ends, JinjaNode *node, const char *opened) {
+    JinjaBody *bodies = jinja_lexer_take(&parser->lexer, (size_t)node->n_bodies + 1, sizeof(*bodies));
 
-    if (!r)
-        r = expect_block_end(parser);
-    if (!r)
-        r = jinja_parser_enter(parser);
-    if (r)
-        return r;
-    bodies = jinja_arena_take(parser->arena, ((size_t)node->n_bodies + 1) * sizeof(*bodies));
-    if (!bodies)
-        return jinja_parser_fail_memory(parser);
+    (void)jinja_parser_skip(parser, ":");
+    expect_block_end(parser);
+    jinja_parser_enter(parser);
     if (node->n_bodies)
         memcpy(bodies, node->bodies, node->n_bodies * sizeof(*bodies));
     node->bodies = bodies;
-    r = parse_nodes(parser, ends, opened, node->line, &bodies[node->n_bodies++]);
+    bodies[node->n_bodies++] = parse_nodes(parser, ends, opened, node->line);
     jinja_parser_leave(parser);
-    return r;
 }
 
-/* A body up to one end, and past it. */
-static int parse_only_body(JinjaParser *parser, const char *end, JinjaNode *node) {
+/* Parses a body up to its end, and past that. */
+static void parse_only_body(JinjaParser *parser, const char *end, JinjaNode *node) {
     const char *const ends[] = { end, NULL };
-    int r = parse_body(parser, ends, node, end + 3); /* "endfor" ends "for" */
 
-    return r ? r : jinja_parser_step(parser);
+    parse_body(parser, ends, node, end + 3); /* "endfor" ends "for" */
+    jinja_parser_step(parser);
 }
 
-static int parse_for(JinjaParser *parser, JinjaNode *node) {
+/* --- statements ------------------------------------------------------------------------------------------------- */
+
+static void parse_for(JinjaParser *parser, JinjaNode *node) {
     static const char *const ends[] = { "endfor", "else", NULL };
-    bool skipped, is_end;
-    int r = jinja_parse_target(parser, true, false, &node->a);
 
-    if (r)
-        return r;
-    r = jinja_parser_skip_name(parser, "in", &skipped);
-    if (!r && !skipped)
-        return fail_expected(parser, "'in'");
-    if (!r)
-        r = jinja_parse_tuple(parser, false, false, &node->b);
-    if (!r)
-        r = jinja_parser_skip_name(parser, "if", &skipped);
-    if (!r && skipped)
-        r = jinja_parse_expression(parser, true, &node->c);
-    if (!r)
-        r = jinja_parser_skip_name(parser, "recursive", &node->is_recursive);
-    if (r)
-        return r;
+    node->a = jinja_parse_target(parser, true, false);
+    if (!jinja_parser_skip_name(parser, "in"))
+        fail_expected(parser, "'in'");
+    node->b = jinja_parse_tuple(parser, false, false);
+    if (jinja_parser_skip_name(parser, "if"))
+        node->c = jinja_parse_expression(parser, true);
+    node->is_recursive = jinja_parser_skip_name(parser, "recursive");
     parser->loop_depth++;
-    r = parse_body(parser, ends, node, "for");
+    parse_body(parser, ends, node, "for");
     parser->loop_depth--;
-    if (r)
-        return r;
-    is_end = jinja_parser_sees_name(parser, "endfor");
-    r = jinja_parser_step(parser);
-    return r || is_end ? r : parse_only_body(parser, "endfor", node);
+    if (jinja_parser_skip_name(parser, "else"))
+        parse_only_body(parser, "endfor", node);
+    else
+        jinja_parser_step(parser);
 }
 
-static int parse_if(JinjaParser *parser, JinjaNode *node) {
+static void parse_if(JinjaParser *parser, JinjaNode *node) {
     static const char *const ends[] = { "elif", "else", "endif", NULL };
     JinjaNodeList conditions = { 0 };
-    int r;
 
-    for (;;) {
-        JinjaNode *condition;
-        bool is_elif, is_else;
-
-        r = jinja_parse_tuple(parser, false, false, &condition);
-        if (!r)
-            r = jinja_node_add(parser, &conditions, condition);
-        if (!r)
-            r = parse_body(parser, ends, node, "if");
-        if (r)
-            return r;
-        node->items = conditions.items;
-        node->n_items = conditions.n;
-        is_elif = jinja_parser_sees_name(parser, "elif");
-        is_else = jinja_parser_sees_name(parser, "else");
-        r = jinja_parser_step(parser);
-        if (r || !is_elif)
-            return r || !is_else ? r : parse_only_body(parser, "endif", node);
-    }
+    do {
+        jinja_node_add(parser, &conditions, jinja_parse_tuple(parser, false, false));
+        parse_body(parser, ends, node, "if");
+    } while (jinja_parser_skip_name(parser, "elif"));
+    jinja_node_set_items(node, &conditions);
+    if (jinja_parser_skip_name(parser, "else"))
+        parse_only_body(parser, "endif", node);
+    else
+        jinja_parser_step(parser);
 }
 
-static int parse_set(JinjaParser *parser, JinjaNode *node) {
-    JinjaNode *hole = NULL;
-    bool skipped;
-    int r = jinja_parse_target(parser, false, true, &node->a);
-
-    if (!r)
-        r = jinja_parser_skip(parser, "=", &skipped);
-    if (r)
-        return r;
-    if (skipped)
-        return jinja_parse_tuple(parser, true, false, &node->b);
+static void parse_set(JinjaParser *parser, JinjaNode *node) {
+    node->a = jinja_parse_target(parser, false, true);
+    if (jinja_parser_skip(parser, "=")) {
+        node->b = jinja_parse_tuple(parser, true, false);
+        return;
+    }
     node->kind = JINJA_NODE_SET_BLOCK;
-    if (jinja_parser_sees(parser, "|")) {
-        r = jinja_node_new(parser, JINJA_NODE_HOLE, node->line, &hole);
-        if (!r)
-            r = jinja_parse_filters(parser, hole, false, &node->b);
-    }
-    return r ? r : parse_only_body(parser, "endset", node);
+    if (jinja_parser_sees(parser, "|"))
+        node->b = jinja_parse_filters(parser, jinja_node_new(parser, JINJA_NODE_HOLE, node->line), false);
+    parse_only_body(parser, "endset", node);
 }
 
-/* The body of a macro or of a call, and which of the special names it uses. */
-static int parse_macro_body(JinjaParser *parser, const char *end, JinjaNode *node, JinjaMacroNode *macro,
-                            uint64_t used_before) {
+/* Parses the body of a macro or of a call, and notes which of the special names it uses. */
+static void parse_macro_body(JinjaParser *parser, const char *end, JinjaNode *node, JinjaMacroNode *macro) {
     uint32_t loop_depth = parser->loop_depth;
-    int r;
+    uint64_t used_before = parser->used_specials;
 
     parser->loop_depth = 0;
-    r = parse_only_body(parser, end, node);
+    parser->used_specials = 0;
+    parse_only_body(parser, end, node);
     parser->loop_depth = loop_depth;
     macro->uses_caller = parser->used_specials >> JINJA_NAME_CALLER & 1;
     macro->uses_kwargs = parser->used_specials >> JINJA_NAME_KWARGS & 1;
     macro->uses_varargs = parser->used_specials >> JINJA_NAME_VARARGS & 1;
     parser->used_specials |= used_before;
-    return r;
+    node->macro = macro;
 }
 
-static int parse_macro(JinjaParser *parser, JinjaNode *node) {
-    JinjaMacroNode *macro = jinja_arena_take(parser->arena, sizeof(*macro));
-    uint64_t used = parser->used_specials;
-    int r;
+static void parse_macro(JinjaParser *parser, JinjaNode *node) {
+    JinjaMacroNode *macro = jinja_lexer_take(&parser->lexer, 1, sizeof(*macro));
 
-    if (!macro)
-        return jinja_parser_fail_memory(parser);
-    node->macro = macro;
     if (parser->now.kind != JINJA_TOKEN_NAME)
-        return fail_expected(parser, "the name of the macro");
-    r = jinja_parser_name(parser, parser->now.data, parser->now.len_bytes, &node->name);
-    if (!r)
-        r = jinja_parser_step(parser);
-    if (!r)
-        r = jinja_parse_signature(parser, macro);
-    if (r)
-        return r;
-    parser->used_specials = 0;
-    return parse_macro_body(parser, "endmacro", node, macro, used);
+        fail_expected(parser, "the name of the macro");
+    node->name = jinja_parser_name(parser);
+    jinja_parse_signature(parser, macro);
+    parse_macro_body(parser, "endmacro", node, macro);
 }
 
-static int parse_call_block(JinjaParser *parser, JinjaNode *node) {
-    JinjaMacroNode *macro = jinja_arena_take(parser->arena, sizeof(*macro));
-    uint64_t used = parser->used_specials;
-    int r = 0;
+static void parse_call_block(JinjaParser *parser, JinjaNode *node) {
+    JinjaMacroNode *macro = jinja_lexer_take(&parser->lexer, 1, sizeof(*macro));
 
-    if (!macro)
-        return jinja_parser_fail_memory(parser);
-    node->macro = macro;
     if (jinja_parser_sees(parser, "("))
-        r = jinja_parse_signature(parser, macro);
-    if (!r)
-        r = jinja_parse_expression(parser, true, &node->a);
-    if (r)
-        return r;
+        jinja_parse_signature(parser, macro);
+    node->a = jinja_parse_expression(parser, true);
     if (node->a->kind != JINJA_NODE_CALL)
-        return jinja_parser_fail(parser, "'call' needs the call of a macro");
-    parser->used_specials = 0;
-    return parse_macro_body(parser, "endcall", node, macro, used);
+        jinja_parser_fail(parser, "'call' needs the call of a macro");
+    parse_macro_body(parser, "endcall", node, macro);
 }
 
-static int parse_filter_block(JinjaParser *parser, JinjaNode *node) {
-    JinjaNode *hole = NULL;
-    int r = jinja_node_new(parser, JINJA_NODE_HOLE, node->line, &hole);
-
-    if (!r)
-        r = jinja_parse_filters(parser, hole, true, &node->b);
-    return r ? r : parse_only_body(parser, "endfilter", node);
+static void parse_filter_block(JinjaParser *parser, JinjaNode *node) {
+    node->b = jinja_parse_filters(parser, jinja_node_new(parser, JINJA_NODE_HOLE, node->line), true);
+    parse_only_body(parser, "endfilter", node);
 }
 
-static int parse_with(JinjaParser *parser, JinjaNode *node) {
+static void parse_with(JinjaParser *parser, JinjaNode *node) {
     JinjaNodeList list = { 0 };
-    JinjaNode *part = NULL;
-    int r = 0;
 
-    while (!r && parser->now.kind != JINJA_TOKEN_BLOCK_END) {
+    while (parser->now.kind != JINJA_TOKEN_BLOCK_END) {
         if (list.n)
-            r = jinja_parser_expect(parser, ",");
-        if (!r)
-            r = jinja_parse_target(parser, false, false, &part);
-        if (!r)
-            r = jinja_node_add(parser, &list, part);
-        if (!r)
-            r = jinja_parser_expect(parser, "=");
-        if (!r)
-            r = jinja_parse_expression(parser, true, &part);
-        if (!r)
-            r = jinja_node_add(parser, &list, part);
+            jinja_parser_expect(parser, ",");
+        jinja_node_add(parser, &list, jinja_parse_target(parser, false, false));
+        jinja_parser_expect(parser, "=");
+        jinja_node_add(parser, &list, jinja_parse_expression(parser, true));
     }
-    node->items = list.items;
-    node->n_items = list.n;
-    return r ? r : parse_only_body(parser, "endwith", node);
+    jinja_node_set_items(node, &list);
+    parse_only_body(parser, "endwith", node);
 }
 
-static int parse_print_tag(JinjaParser *parser, JinjaNode *node) {
-    JinjaNodeList list = { 0 };
-    int r = 0;
-
-    while (!r && parser->now.kind != JINJA_TOKEN_BLOCK_END) {
-        JinjaNode *item;
-
-        if (list.n)
-            r = jinja_parser_expect(parser, ",");
-        if (!r)
-            r = jinja_parse_expression(parser, true, &item);
-        if (!r)
-            r = jinja_node_add(parser, &list, item);
-    }
-    node->items = list.items;
-    node->n_items = list.n;
-    return r;
+static void parse_generation(JinjaParser *parser, JinjaNode *node) {
+    parse_only_body(parser, "endgeneration", node);
 }
 
-static int parse_scope(JinjaParser *parser, JinjaNode *node) {
-    return parse_only_body(parser, "endgeneration", node);
+static void parse_block(JinjaParser *parser, JinjaNode *node) {
+    (void)jinja_parser_name_text(parser);
+    (void)jinja_parser_skip_name(parser, "scoped");
+    parse_only_body(parser, "endblock", node);
+    if (parser->now.kind == JINJA_TOKEN_NAME)
+        jinja_parser_step(parser); /* the name of the block again */
 }
 
-static int parse_block(JinjaParser *parser, JinjaNode *node) {
-    const JinjaText *name;
-    bool skipped;
-    int r = jinja_parser_name_text(parser, &name);
-
-    if (!r)
-        r = jinja_parser_skip_name(parser, "scoped", &skipped);
-    if (!r)
-        r = parse_only_body(parser, "endblock", node);
-    if (!r && parser->now.kind == JINJA_TOKEN_NAME)
-        r = jinja_parser_step(parser); /* the name again */
-    return r;
-}
-
-static int parse_leave_loop(JinjaParser *parser, JinjaNode *node) {
+static void parse_leave_loop(JinjaParser *parser, JinjaNode *node) {
     if (!parser->loop_depth)
-        return jinja_parser_fail(parser, "'%s' outside of a loop",
-                                 node->kind == JINJA_NODE_BREAK ? "break" : "continue");
-    return 0;
+        jinja_parser_fail(parser, "'%s' outside of a loop", node->kind == JINJA_NODE_BREAK ? "break" : "continue");
 }
 
-static int parse_statement(JinjaParser *parser, JinjaNode **nodep) {
+static JinjaNode *parse_statement(JinjaParser *parser) {
     static const struct {
         const char *name;
         JinjaKind kind;
-        int (*parse)(JinjaParser *parser, JinjaNode *node);
+        void (*parse)(JinjaParser *parser, JinjaNode *node);
     } statements[] = {
         { "for", JINJA_NODE_FOR, parse_for },
-        { "print", JINJA_NODE_PRINT_ALL, parse_print_tag },
         { "if", JINJA_NODE_IF, parse_if },
         { "set", JINJA_NODE_SET, parse_set },
         { "macro", JINJA_NODE_MACRO, parse_macro },
         { "call", JINJA_NODE_CALL_BLOCK, parse_call_block },
         { "filter", JINJA_NODE_FILTER_BLOCK, parse_filter_block },
         { "with", JINJA_NODE_WITH, parse_with },
-        { "generation", JINJA_NODE_SCOPE, parse_scope },
+        { "generation", JINJA_NODE_SCOPE, parse_generation },
         { "block", JINJA_NODE_BLOCK, parse_block },
         { "break", JINJA_NODE_BREAK, parse_leave_loop },
         { "continue", JINJA_NODE_CONTINUE, parse_leave_loop },
     };
     static const char *const other_files[] = { "include", "import", "from", "extends", NULL };
     Printable shown;
-    uint32_t line = parser->now.line;
-    int r;
+    JinjaNode *node;
 
     if (parser->now.kind != JINJA_TOKEN_NAME)
-        return fail_expected(parser, "the name of a tag");
+        fail_expected(parser, "the name of a tag");
     for (size_t i = 0; i < ARRAY_LEN(statements); i++) {
         if (!jinja_parser_sees_name(parser, statements[i].name))
             continue;
-        r = jinja_node_new(parser, statements[i].kind, line, nodep);
-        if (!r)
-            r = jinja_parser_step(parser);
-        return r ? r : statements[i].parse(parser, *nodep);
+        node = jinja_node_new(parser, statements[i].kind, parser->now.line);
+        jinja_parser_step(parser);
+        statements[i].parse(parser, node);
+        return node;
     }
     if (sees_one_of(parser, other_files))
-        return jinja_parser_fail(parser, "tag '%s' is not supported: a chat template is one file",
-                                 token_shown(&parser->now, &shown));
-    return jinja_parser_fail(parser, "tag '%s' is not known, or does not belong here",
-                             token_shown(&parser->now, &shown));
+        jinja_parser_fail(parser, "tag '%s' is not supported: a chat template is one file",
+                          token_shown(&parser->now, &shown));
+    jinja_parser_fail(parser, "tag '%s' is not known, or does not belong here", token_shown(&parser->now, &shown));
 }
 
-int jinja_parse(JinjaTemplate *template, const char *source, size_t len_bytes, ErrText *err) {
+typedef struct TemplateSource {
+    JinjaParser *parser;
+    const char *data;
+    size_t len_bytes;
+} TemplateSource;
+
+static void parse_template(JinjaLexer *lexer, void *context) {
     static const char *const specials[] = { [JINJA_NAME_LOOP] = "loop",
                                             [JINJA_NAME_CALLER] = "caller",
                                             [JINJA_NAME_KWARGS] = "kwargs",
                                             [JINJA_NAME_VARARGS] = "varargs" };
-    JinjaParser parser = { .template = template, .arena = &template->arena, .err = err };
-    uint32_t name;
+    const TemplateSource *source = context;
+    JinjaParser *parser = source->parser;
+
+    jinja_lexer_init(lexer, source->data, source->len_bytes);
+    for (size_t i = 0; i < ARRAY_LEN(specials); i++)
+        (void)name_number(parser, specials[i], strlen(specials[i]));
+    jinja_parser_step(parser);
+    parser->template->body = parse_nodes(parser, NULL, "", 0);
+}
+
+int jinja_parse(JinjaTemplate *template, const char *source, size_t len_bytes, ErrText *err) {
+    JinjaParser parser = { .template = template, .lexer = { .arena = &template->arena, .err = err }, .now.line = 1 };
     int r = hash_key_init(&parser.key);
 
     if (r)
         return err_trace(r);
-    r = jinja_lexer_init(&parser.lexer, parser.arena, source, len_bytes, err);
-    parser.now.line = 1;
-    for (size_t i = 0; i < ARRAY_LEN(specials) && !r; i++)
-        r = jinja_parser_name(&parser, specials[i], strlen(specials[i]), &name);
-    if (!r)
-        r = jinja_parser_step(&parser);
-    return r ? r : parse_nodes(&parser, NULL, "", 0, &template->body);
+    return jinja_lexer_attempt(&parser.lexer, parse_template,
+                               &(TemplateSource){ .parser = &parser, .data = source, .len_bytes = len_bytes });
 }

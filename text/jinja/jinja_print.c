@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values as text, as Python's str() and repr() write them. */
+#include "text/jinja/jinja_print.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/strings/decimal.h"
+#include "text/jinja/jinja_run.h"
 #include "text/jinja/jinja_unicode.h"
-#include "text/jinja/jinja_value.h"
 
-/* The shortest digits that read back as the number; *exponentp: of the first one. */
-static size_t float_digits(double value, char digits[24], int *exponentp) {
+/* --- numbers ---------------------------------------------------------------------------------------------------- */
+
+/* Finds the shortest digits that read back as the number; *exponentp belongs to the first digit. */
+static int float_digits(double value, char digits[24], int *exponentp) {
     char text[40];
-    size_t n = 0;
+    int n = 0;
 
     for (int precision = 0; precision < 17; precision++) {
         double back;
@@ -26,95 +29,79 @@ static size_t float_digits(double value, char digits[24], int *exponentp) {
     *exponentp = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
     while (n > 1 && digits[n - 1] == '0')
         n--;
+    digits[n] = 0;
     return n;
 }
 
-size_t jinja_float_text(double value, char *text) {
+size_t jinja_float_text(double value, char text[static 32]) {
+    const char *sign = signbit(value) ? "-" : "";
     char digits[24];
-    int exponent, n, at = 0;
+    int exponent, n;
 
-    if (isnan(value))
-        return (size_t)snprintf(text, 32, "nan");
-    if (isinf(value))
-        return (size_t)snprintf(text, 32, value < 0 ? "-inf" : "inf");
-    if (signbit(value))
-        text[at++] = '-';
-    n = (int)float_digits(fabs(value), digits, &exponent);
-    if (exponent < -4 || exponent >= 16) {
-        text[at++] = digits[0];
-        if (n > 1) {
-            text[at++] = '.';
-            memcpy(text + at, digits + 1, (size_t)n - 1);
-            at += n - 1;
-        }
-        return (size_t)(at + snprintf(text + at, 8, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent)));
-    }
-    if (exponent < 0) {
-        text[at++] = '0';
-        text[at++] = '.';
-        for (int i = -1; i > exponent; i--)
-            text[at++] = '0';
-        memcpy(text + at, digits, (size_t)n);
-        at += n;
-    } else {
-        for (int i = 0; i <= exponent; i++)
-            text[at++] = i < n ? digits[i] : '0';
-        text[at++] = '.';
-        for (int i = exponent + 1; i < n; i++)
-            text[at++] = digits[i];
-        if (n <= exponent + 1)
-            text[at++] = '0';
-    }
-    text[at] = 0;
-    return (size_t)at;
+    if (isnan(value) || isinf(value))
+        return (size_t)snprintf(text, 32, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+    n = float_digits(fabs(value), digits, &exponent);
+    if (exponent < -4 || exponent >= 16)
+        return (size_t)snprintf(text, 32, "%s%c%s%se%c%02d", sign, digits[0], n > 1 ? "." : "", digits + 1,
+                                exponent < 0 ? '-' : '+', abs(exponent));
+    if (exponent < 0)
+        return (size_t)snprintf(text, 32, "%s0.%.*s%s", sign, -exponent - 1, "000", digits);
+    if (n <= exponent + 1)
+        return (size_t)snprintf(text, 32, "%s%s%.*s.0", sign, digits, exponent + 1 - n, "0000000000000000");
+    return (size_t)snprintf(text, 32, "%s%.*s.%s", sign, exponent + 1, digits, digits + exponent + 1);
 }
 
-/* What one character of a text is written as between quotes. */
-static void write_escaped(JinjaWriter *writer, const JinjaText *text, size_t at, size_t n, char quote) {
-    size_t len_bytes;
-    uint32_t code_point = jinja_text_code_point(text, at, &len_bytes);
+/* --- texts ------------------------------------------------------------------------------------------------------ */
+
+/* Writes one character of a text that stands between quotes. */
+static void write_escaped(JinjaWriter *writer, const JinjaText *text, size_t at, char quote) {
+    static const char plain[] = "\n\r\t", named[] = "nrt";
+    size_t n;
+    uint32_t code_point = jinja_text_code_point(text, at, &n);
+    const char *special = code_point && code_point < 0x80 ? strchr(plain, (int)code_point) : NULL;
     char escape[16];
 
-    if (code_point == (uint32_t)quote || code_point == '\\')
-        snprintf(escape, sizeof(escape), "\\%c", (char)code_point);
-    else if (code_point == '\n' || code_point == '\r' || code_point == '\t')
-        snprintf(escape, sizeof(escape), "\\%c", code_point == '\n' ? 'n' : code_point == '\r' ? 'r' : 't');
+    if (code_point == (uint32_t)quote || code_point == '\\' || special)
+        snprintf(escape, sizeof(escape), "\\%c", special ? named[special - plain] : (char)code_point);
     else if (jinja_unicode_is_printable(code_point)) {
         jinja_write_part(writer, text, at, at + n);
         return;
-    } else if (code_point < 0x100)
-        snprintf(escape, sizeof(escape), "\\x%02x", code_point);
-    else
-        snprintf(escape, sizeof(escape), code_point < 0x10000 ? "\\u%04x" : "\\U%08x", code_point);
+    } else
+        snprintf(escape, sizeof(escape),
+                 code_point < 0x100     ? "\\x%02x"
+                 : code_point < 0x10000 ? "\\u%04x"
+                                        : "\\U%08x",
+                 code_point);
     jinja_write_chars(writer, escape);
 }
 
 static void write_text_repr(JinjaWriter *writer, const JinjaText *text) {
     bool has_single = memchr(text->data, '\'', text->len_bytes), has_double = memchr(text->data, '"', text->len_bytes);
-    char quote = has_single && !has_double ? '"' : '\'';
+    const char quote[2] = { has_single && !has_double ? '"' : '\'', 0 };
     size_t from = 0;
 
-    jinja_write_ascii(writer, &quote, 1);
-    for (size_t at = 0; at < text->len_bytes && !writer->failure;) {
+    jinja_write_chars(writer, quote);
+    for (size_t at = 0; at < text->len_bytes;) {
         size_t n = jinja_text_char(text, at);
         unsigned char c = (unsigned char)text->data[at];
 
-        if (c < 0x80 ? c < 0x20 || c == 0x7f || c == '\\' || c == (unsigned char)quote : true) {
+        if (c < 0x20 || c >= 0x7f || c == '\\' || c == (unsigned char)quote[0]) {
             jinja_write_part(writer, text, from, at);
-            write_escaped(writer, text, at, n, quote);
+            write_escaped(writer, text, at, quote[0]);
             from = at + n;
         }
         at += n;
     }
     jinja_write_part(writer, text, from, text->len_bytes);
-    jinja_write_ascii(writer, &quote, 1);
+    jinja_write_chars(writer, quote);
 }
+
+/* --- lists and dicts -------------------------------------------------------------------------------------------- */
 
 static void write_items(JinjaWriter *writer, const JinjaList *list, const char *open, const char *close) {
     jinja_write_chars(writer, open);
-    for (uint32_t i = 0; i < list->n && !writer->failure; i++) {
-        if (i)
-            jinja_write_chars(writer, ", ");
+    for (uint32_t i = 0; i < list->n; i++) {
+        jinja_write_chars(writer, i ? ", " : "");
         jinja_write_repr(writer, list->items[i]);
     }
     jinja_write_chars(writer, close);
@@ -122,9 +109,8 @@ static void write_items(JinjaWriter *writer, const JinjaList *list, const char *
 
 static void write_dict(JinjaWriter *writer, const JinjaDict *dict) {
     jinja_write_chars(writer, "{");
-    for (uint32_t i = 0; i < dict->n && !writer->failure; i++) {
-        if (i)
-            jinja_write_chars(writer, ", ");
+    for (uint32_t i = 0; i < dict->n; i++) {
+        jinja_write_chars(writer, i ? ", " : "");
         jinja_write_repr(writer, dict->keys[i]);
         jinja_write_chars(writer, ": ");
         jinja_write_repr(writer, dict->values[i]);
@@ -132,24 +118,13 @@ static void write_dict(JinjaWriter *writer, const JinjaDict *dict) {
     jinja_write_chars(writer, "}");
 }
 
-static void write_number(JinjaWriter *writer, JinjaValue value) {
-    char text[40];
-
-    if (value.type == JINJA_FLOAT)
-        jinja_float_text(value.real, text);
-    else
-        snprintf(text, sizeof(text), "%" PRId64, value.integer);
-    jinja_write_chars(writer, text);
-}
-
 static void write_range(JinjaWriter *writer, const JinjaRange *range) {
     char text[80];
+    int n = snprintf(text, sizeof(text), "range(%" PRId64 ", %" PRId64, range->start, range->stop);
 
-    if (range->step == 1)
-        snprintf(text, sizeof(text), "range(%" PRId64 ", %" PRId64 ")", range->start, range->stop);
-    else
-        snprintf(text, sizeof(text), "range(%" PRId64 ", %" PRId64 ", %" PRId64 ")", range->start, range->stop,
-                 range->step);
+    if (range->step != 1)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, ", %" PRId64, range->step);
+    snprintf(text + n, sizeof(text) - (size_t)n, ")");
     jinja_write_chars(writer, text);
 }
 
@@ -178,18 +153,15 @@ static void write_compound(JinjaWriter *writer, JinjaValue value) {
         write_range(writer, value.range);
         break;
     case JINJA_STREAM: /* Python shows an address, which nobody wants in a prompt */
-        writer->failure =
-            jinja_fail(writer->run, "a generator cannot be printed: '|list' or '|join' make a value of it");
-        break;
+        jinja_fail(writer->run, "a generator cannot be printed: '|list' or '|join' make a value of it");
     default:
-        writer->failure = jinja_fail(writer->run, "a value of type '%s' cannot be printed", jinja_type_name(value));
-        break;
+        jinja_fail(writer->run, "a value of type '%s' cannot be printed", jinja_type_name(value));
     }
 }
 
 void jinja_write_repr(JinjaWriter *writer, JinjaValue value) {
-    if (writer->failure)
-        return;
+    char text[32];
+
     switch (value.type) {
     case JINJA_UNDEFINED:
     case JINJA_MISSING:
@@ -202,20 +174,22 @@ void jinja_write_repr(JinjaWriter *writer, JinjaValue value) {
         jinja_write_chars(writer, value.boolean ? "True" : "False");
         return;
     case JINJA_INT:
+        snprintf(text, sizeof(text), "%" PRId64, value.integer);
+        jinja_write_chars(writer, text);
+        return;
     case JINJA_FLOAT:
-        write_number(writer, value);
+        jinja_float_text(value.real, text);
+        jinja_write_chars(writer, text);
         return;
     case JINJA_TEXT:
         write_text_repr(writer, value.text);
         return;
     default:
-        break;
-    }
-    writer->failure = jinja_enter(writer->run);
-    if (writer->failure)
+        jinja_enter(writer->run);
+        write_compound(writer, value);
+        jinja_leave(writer->run);
         return;
-    write_compound(writer, value);
-    jinja_leave(writer->run);
+    }
 }
 
 void jinja_write_value(JinjaWriter *writer, JinjaValue value) {
@@ -225,20 +199,16 @@ void jinja_write_value(JinjaWriter *writer, JinjaValue value) {
         jinja_write_repr(writer, value);
 }
 
-int jinja_to_text(JinjaRun *run, JinjaValue value, const JinjaText **textp) {
-    static const JinjaText nothing = { .data = "" };
+const JinjaText *jinja_repr(JinjaRun *run, JinjaValue value) {
     JinjaWriter writer;
-    JinjaValue made;
-    int r;
 
-    if (value.type == JINJA_TEXT || value.type == JINJA_UNDEFINED) {
-        *textp = value.type == JINJA_TEXT ? value.text : &nothing;
-        return 0;
-    }
     jinja_writer_init(&writer, run);
     jinja_write_repr(&writer, value);
-    r = jinja_writer_finish(&writer, &made);
-    if (!r)
-        *textp = made.text;
-    return r;
+    return jinja_writer_finish(&writer);
+}
+
+const JinjaText *jinja_to_text(JinjaRun *run, JinjaValue value) {
+    static const JinjaText nothing = JINJA_LITERAL("");
+
+    return value.type == JINJA_TEXT ? value.text : value.type == JINJA_UNDEFINED ? &nothing : jinja_repr(run, value);
 }

@@ -1,452 +1,298 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Filters of lists and dicts. Where Python gives an iterator, so do these: it has no length, and ends. */
-#include "base/strings/printable.h"
+/* Filters of lists and dicts. They give an iterator where Python does: it has no length, and ends. */
 #include "text/jinja/jinja_builtin.h"
-
-static bool is_set(JinjaValue value) {
-    return jinja_given(value) && jinja_truth(value);
-}
-
-/* A list that grows no further than n items. */
-static int new_items(JinjaRun *run, JinjaType type, uint32_t n, JinjaValue *valuep) {
-    int r = jinja_list_new(run, type, n, valuep);
-
-    if (!r)
-        valuep->list->n = 0;
-    return r;
-}
-
-static void add_item(JinjaValue *list, JinjaValue item) {
-    list->list->items[list->list->n++] = item;
-}
+#include "text/jinja/jinja_member.h"
+#include "text/jinja/jinja_number.h"
+#include "text/jinja/jinja_operator.h"
+#include "text/jinja/jinja_print.h"
+#include "text/jinja/jinja_sort.h"
+#include "text/jinja/jinja_string.h"
 
 /* --- attributes by path ----------------------------------------------------------------------------------------- */
 
-/* "a.b.0" of an item, as Jinja's make_attrgetter(). */
-static int item_by_path(JinjaRun *run, JinjaValue item, JinjaValue path, JinjaValue fallback, JinjaValue *valuep) {
-    size_t from = 0;
-    int r = 0;
+static JinjaValue or_fallback(JinjaValue value, JinjaValue fallback) {
+    return value.type == JINJA_UNDEFINED && jinja_is_some(fallback) ? fallback : value;
+}
 
-    *valuep = item;
-    if (!jinja_given(path) || path.type == JINJA_NONE)
-        return 0;
-    if (path.type != JINJA_TEXT) {
-        r = jinja_item(run, item, path, valuep);
-        if (!r && valuep->type == JINJA_UNDEFINED && jinja_given(fallback) && fallback.type != JINJA_NONE)
-            *valuep = fallback;
-        return r;
-    }
+/* Finds "a.b.0" of an item, as Jinja's make_attrgetter() does. No path: the item itself. */
+static JinjaValue item_by_path(JinjaRun *run, JinjaValue item, JinjaValue path, JinjaValue fallback) {
+    size_t from = 0;
+
+    if (!jinja_is_some(path))
+        return item;
+    if (path.type != JINJA_TEXT)
+        return or_fallback(jinja_item(run, item, path), fallback);
     for (;;) {
-        const JinjaText *text = path.text;
+        const JinjaText *text = path.text, *key;
         const char *dot = memchr(text->data + from, '.', text->len_bytes - from);
         size_t to = dot ? (size_t)(dot - text->data) : text->len_bytes;
-        JinjaValue key;
         int64_t index;
-        bool is_number = false;
 
-        r = jinja_text_slice(run, text, from, to, &key);
-        if (!r && to > from && text->data[from] >= '0' && text->data[from] <= '9')
-            r = jinja_text_to_int(run, key.text, 10, &is_number, &index);
-        if (!r)
-            r = jinja_item(run, *valuep, is_number ? jinja_int(index) : key, valuep);
-        if (!r && valuep->type == JINJA_UNDEFINED && jinja_given(fallback) && fallback.type != JINJA_NONE)
-            *valuep = fallback;
-        if (r || !dot)
-            return r;
+        key = jinja_text_slice(run, text, from, to);
+        if (to > from && text->data[from] >= '0' && text->data[from] <= '9' && jinja_text_to_int(run, key, 10, &index))
+            item = jinja_item(run, item, jinja_int(index));
+        else
+            item = jinja_item(run, item, jinja_str(key));
+        item = or_fallback(item, fallback);
+        if (!dot)
+            return item;
         from = to + 1;
     }
 }
 
-/* What is compared: an attribute, in lower case if case does not matter. */
-static int sort_key(JinjaRun *run, JinjaValue item, JinjaValue path, JinjaValue fallback, bool case_sensitive,
-                    JinjaValue *keyp) {
-    int r = item_by_path(run, item, path, fallback, keyp);
+/* The value that is compared: an attribute, in lower case if case does not matter. */
+static JinjaValue sort_key(JinjaRun *run, JinjaValue item, JinjaValue path, JinjaValue fallback, bool case_sensitive) {
+    JinjaValue key = item_by_path(run, item, path, fallback);
 
-    if (!r && !case_sensitive && keyp->type == JINJA_TEXT)
-        r = jinja_text_convert(run, keyp->text, JINJA_CASE_LOWER, keyp);
-    return r;
+    return !case_sensitive && key.type == JINJA_TEXT ? jinja_str_lower(run, key, NULL) : key;
 }
 
-/* Attributes with commas between: a list of what they are. */
-static int sort_keys(JinjaRun *run, JinjaValue item, JinjaValue paths, bool case_sensitive, JinjaValue *keyp) {
-    size_t from = 0, n = 1;
-    JinjaValue keys;
-    int r;
+/* A list of keys for attributes with commas between. One key is a list too: None and None, which have no order, are
+ * equal in lists. */
+static JinjaValue sort_keys(JinjaRun *run, JinjaValue item, JinjaValue paths, bool case_sensitive) {
+    JinjaValue keys = jinja_list_room(run, JINJA_LIST, 1);
+    size_t from = 0, to;
 
-    /* A list in any case: what is equal has an order then, as None and None, which are not compared. */
     if (paths.type != JINJA_TEXT) {
-        r = new_items(run, JINJA_LIST, 1, keyp);
-        if (!r)
-            r = sort_key(run, item, paths, JINJA_NO_VALUE, case_sensitive, keyp->list->items);
-        keyp->list->n = 1;
-        return r;
+        jinja_list_add(run, keys.list, sort_key(run, item, paths, JINJA_NO_VALUE, case_sensitive));
+        return keys;
     }
-    for (size_t i = 0; i < paths.text->len_bytes; i++)
-        n += paths.text->data[i] == ',';
-    r = new_items(run, JINJA_LIST, (uint32_t)n, &keys);
-    for (size_t i = 0; i < n && !r; i++) {
+    for (; from <= paths.text->len_bytes; from = to + 1) {
         const char *comma = memchr(paths.text->data + from, ',', paths.text->len_bytes - from);
-        size_t to = comma ? (size_t)(comma - paths.text->data) : paths.text->len_bytes;
-        JinjaValue path, key;
 
-        r = jinja_text_slice(run, paths.text, from, to, &path);
-        if (!r)
-            r = sort_key(run, item, path, JINJA_NO_VALUE, case_sensitive, &key);
-        if (!r)
-            add_item(&keys, key);
-        from = to + 1;
+        to = comma ? (size_t)(comma - paths.text->data) : paths.text->len_bytes;
+        jinja_list_add(run, keys.list,
+                       sort_key(run, item, jinja_str(jinja_text_slice(run, paths.text, from, to)), JINJA_NO_VALUE,
+                                case_sensitive));
     }
-    *keyp = keys;
-    return r;
+    return keys;
 }
 
 /* --- order ------------------------------------------------------------------------------------------------------ */
 
-typedef struct SortItem {
-    JinjaValue key, item;
-} SortItem;
+static JinjaValue list_of_sorted(JinjaRun *run, const JinjaSortItem *items, uint32_t n) {
+    JinjaValue list = jinja_list_new(run, JINJA_LIST, n);
 
-/* Stable, by merging; whether the right one goes first. */
-static int goes_first(JinjaRun *run, const SortItem *right, const SortItem *left, bool reverse, bool *firstp) {
-    int order, r = reverse ? jinja_compare(run, left->key, right->key, "<", &order)
-                           : jinja_compare(run, right->key, left->key, "<", &order);
-
-    *firstp = order == -1;
-    return r;
+    for (uint32_t i = 0; i < n; i++)
+        list.list->items[i] = items[i].item;
+    return list;
 }
 
-static int sort_items(JinjaRun *run, SortItem **itemsp, uint32_t n, bool reverse) {
-    SortItem *from = *itemsp, *to = jinja_take(run, (size_t)n + 1, sizeof(*to));
+JinjaValue jinja_filter_sort(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    JinjaList list = jinja_items(run, self);
+    JinjaSortItem *items = jinja_take(run, (size_t)list.n + 1, sizeof(*items));
 
-    if (!to)
-        return jinja_fail_memory(run);
-    for (uint64_t width = 1; width < n; width *= 2) {
-        SortItem *other = from;
-
-        for (uint64_t begin = 0; begin < n; begin += 2 * width) {
-            uint64_t middle = begin + width < n ? begin + width : n,
-                     end = begin + 2 * width < n ? begin + 2 * width : n, a = begin, b = middle;
-
-            for (uint64_t i = begin; i < end; i++) {
-                bool right = a == middle;
-
-                if (a < middle && b < end) {
-                    int r = goes_first(run, &from[b], &from[a], reverse, &right);
-
-                    if (r)
-                        return r;
-                }
-                to[i] = right ? from[b++] : from[a++];
-            }
-        }
-        from = to;
-        to = other;
-    }
-    *itemsp = from;
-    return 0;
+    for (uint32_t i = 0; i < list.n; i++)
+        items[i] = (JinjaSortItem){ sort_keys(run, list.items[i], values[2], jinja_is_set(values[1])), list.items[i] };
+    return list_of_sorted(run, jinja_sort(run, items, list.n, jinja_is_set(values[0])), list.n);
 }
 
-/* The items with their keys, sorted. */
-static int sorted_items(JinjaRun *run, const JinjaList *list, JinjaValue paths, JinjaValue fallback, bool one_path,
-                        bool case_sensitive, bool reverse, SortItem **itemsp) {
-    SortItem *items = jinja_take(run, (size_t)list->n + 1, sizeof(*items));
-    int r = 0;
+/* The items with the key of one path each, sorted. */
+static JinjaSortItem *sorted_by_path(JinjaRun *run, const JinjaList *list, JinjaValue path, JinjaValue fallback,
+                                     bool case_sensitive, bool reverse) {
+    JinjaSortItem *items = jinja_take(run, (size_t)list->n + 1, sizeof(*items));
 
-    if (!items)
-        return jinja_fail_memory(run);
-    for (uint32_t i = 0; i < list->n && !r; i++) {
-        items[i].item = list->items[i];
-        r = one_path ? sort_key(run, list->items[i], paths, fallback, case_sensitive, &items[i].key)
-                     : sort_keys(run, list->items[i], paths, case_sensitive, &items[i].key);
-    }
-    *itemsp = items;
-    return r ? r : sort_items(run, itemsp, list->n, reverse);
+    for (uint32_t i = 0; i < list->n; i++)
+        items[i] = (JinjaSortItem){ sort_key(run, list->items[i], path, fallback, case_sensitive), list->items[i] };
+    return jinja_sort(run, items, list->n, reverse);
 }
 
-static int filter_sort(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    SortItem *items = NULL;
-    JinjaList list;
-    int r = jinja_items(run, self, &list);
+JinjaValue jinja_filter_dictsort(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    static const JinjaText by_key = JINJA_LITERAL("key");
+    const JinjaText *by = jinja_take_text(run, values[1], "by", &by_key);
+    JinjaValue pairs;
 
-    if (!r)
-        r = sorted_items(run, &list, values[2], JINJA_NO_VALUE, false, is_set(values[1]), is_set(values[0]), &items);
-    if (!r)
-        r = new_items(run, JINJA_LIST, list.n, valuep);
-    for (uint32_t i = 0; i < list.n && !r; i++)
-        add_item(valuep, items[i].item);
-    return r;
-}
-
-static int filter_dictsort(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    JinjaValue pairs, by = jinja_int(0);
-    SortItem *items = NULL;
-    int r;
-
+    if (self.type == JINJA_UNDEFINED)
+        jinja_fail_undefined(run, self);
     if (self.type != JINJA_DICT)
-        return self.type == JINJA_UNDEFINED
-                   ? jinja_fail_undefined(run, self)
-                   : jinja_fail(run, "filter 'dictsort' needs a dict, not '%s'", jinja_type_name(self));
-    if (jinja_given(values[1])) {
-        if (values[1].type != JINJA_TEXT ||
-            !(jinja_text_is(values[1].text, "key") || jinja_text_is(values[1].text, "value")))
-            return jinja_fail(run, "filter 'dictsort' sorts by \"key\" or \"value\" only");
-        by = jinja_int(jinja_text_is(values[1].text, "value"));
-    }
-    r = jinja_dict_view(run, self.dict, JINJA_VIEW_ITEMS, JINJA_LIST, &pairs);
-    if (!r)
-        r = sorted_items(run, pairs.list, by, JINJA_NO_VALUE, true, is_set(values[0]), is_set(values[2]), &items);
-    for (uint32_t i = 0; !r && i < pairs.list->n; i++)
-        pairs.list->items[i] = items[i].item;
-    *valuep = pairs;
-    return r;
+        jinja_fail(run, "filter 'dictsort' needs a dict, not '%s'", jinja_type_name(self));
+    if (!jinja_text_is(by, "key") && !jinja_text_is(by, "value"))
+        jinja_fail(run, "filter 'dictsort' sorts by \"key\" or \"value\" only");
+    pairs = jinja_dict_view(run, self.dict, JINJA_VIEW_ITEMS, JINJA_LIST);
+    return list_of_sorted(run,
+                          sorted_by_path(run, pairs.list, jinja_int(jinja_text_is(by, "value")), JINJA_NO_VALUE,
+                                         jinja_is_set(values[0]), jinja_is_set(values[2])),
+                          pairs.list->n);
 }
 
-static int filter_groupby(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    bool case_sensitive = is_set(values[2]);
-    SortItem *items = NULL;
-    JinjaValue group, pair;
-    JinjaList list;
-    int r = jinja_items(run, self, &list);
+JinjaValue jinja_filter_groupby(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    JinjaList list = jinja_items(run, self);
+    JinjaSortItem *items = sorted_by_path(run, &list, values[0], values[1], jinja_is_set(values[2]), false);
+    JinjaValue groups = jinja_list_room(run, JINJA_LIST, 0), group = groups, pair;
 
-    if (!r)
-        r = sorted_items(run, &list, values[0], values[1], true, case_sensitive, false, &items);
-    if (!r)
-        r = new_items(run, JINJA_LIST, list.n, valuep);
-    for (uint32_t i = 0; i < list.n && !r; i++) {
-        bool same = false;
-
-        if (i)
-            r = jinja_equal(run, items[i - 1].key, items[i].key, &same);
-        if (!r && !same) {
-            r = new_items(run, JINJA_LIST, list.n - i, &group);
-            if (!r)
-                r = jinja_list_new(run, JINJA_TUPLE, 2, &pair);
-            if (!r)
-                r = item_by_path(run, items[i].item, values[0], values[1], &pair.list->items[0]);
-            if (r)
-                break;
+    for (uint32_t i = 0; i < list.n; i++) {
+        if (!i || !jinja_equal(run, items[i - 1].key, items[i].key)) {
+            group = jinja_list_room(run, JINJA_LIST, 0);
+            pair = jinja_list_new(run, JINJA_TUPLE, 2);
+            pair.list->items[0] = item_by_path(run, items[i].item, values[0], values[1]);
             pair.list->items[1] = group;
-            add_item(valuep, pair);
+            jinja_list_add(run, groups.list, pair);
         }
-        if (!r)
-            add_item(&group, items[i].item);
+        jinja_list_add(run, group.list, items[i].item);
     }
-    return r;
+    return groups;
 }
 
-static int least_or_greatest(JinjaRun *run, JinjaValue self, const JinjaValue *values, int wanted, JinjaValue *valuep) {
-    JinjaValue key, best;
-    JinjaList list;
-    int order, r = jinja_items(run, self, &list);
+static JinjaValue least_or_greatest(JinjaRun *run, JinjaValue self, const JinjaValue *values, int wanted) {
+    JinjaList list = jinja_items(run, self);
+    JinjaValue key, best = JINJA_NO_VALUE, found = JINJA_NO_VALUE;
 
-    if (!r && !list.n)
-        return jinja_undefined(run, valuep, "no aggregated item, sequence was empty");
-    for (uint32_t i = 0; i < list.n && !r; i++) {
-        r = sort_key(run, list.items[i], values[1], JINJA_NO_VALUE, is_set(values[0]), &key);
-        order = wanted;
-        if (!r && i)
-            r = wanted < 0 ? jinja_compare(run, key, best, "<", &order) : jinja_compare(run, key, best, ">", &order);
-        if (!r && order == wanted) {
-            best = key;
-            *valuep = list.items[i];
-        }
+    if (!list.n)
+        return jinja_undefined(run, "no aggregated item, sequence was empty");
+    for (uint32_t i = 0; i < list.n; i++) {
+        key = sort_key(run, list.items[i], values[1], JINJA_NO_VALUE, jinja_is_set(values[0]));
+        if (i && jinja_compare(run, key, best, wanted < 0 ? "<" : ">") != wanted)
+            continue;
+        best = key;
+        found = list.items[i];
     }
-    return r;
+    return found;
 }
 
-static int filter_min(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    return least_or_greatest(run, self, values, -1, valuep);
+JinjaValue jinja_filter_min(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    return least_or_greatest(run, self, values, -1);
 }
 
-static int filter_max(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    return least_or_greatest(run, self, values, 1, valuep);
+JinjaValue jinja_filter_max(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    return least_or_greatest(run, self, values, 1);
 }
 
-static int filter_unique(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    JinjaValue seen, key;
-    JinjaList list;
-    int r = jinja_items(run, self, &list);
+JinjaValue jinja_filter_unique(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    JinjaValue seen = jinja_dict_new(run, JINJA_DICT), made;
+    JinjaList list = jinja_items(run, self);
 
-    if (!r)
-        r = jinja_dict_new(run, JINJA_DICT, &seen);
-    if (!r)
-        r = new_items(run, JINJA_STREAM, list.n, valuep);
-    for (uint32_t i = 0; i < list.n && !r; i++) {
+    made = jinja_list_room(run, JINJA_STREAM, list.n);
+    for (uint32_t i = 0; i < list.n; i++) {
         uint32_t n = seen.dict->n;
 
-        r = sort_key(run, list.items[i], values[1], JINJA_NO_VALUE, is_set(values[0]), &key);
-        if (!r)
-            r = jinja_dict_set(run, seen.dict, key, JINJA_NOTHING);
-        if (!r && seen.dict->n > n)
-            add_item(valuep, list.items[i]);
+        jinja_dict_set(run, seen.dict, sort_key(run, list.items[i], values[1], JINJA_NO_VALUE, jinja_is_set(values[0])),
+                       JINJA_NOTHING);
+        if (seen.dict->n > n)
+            jinja_list_add(run, made.list, list.items[i]);
     }
-    return r;
+    return made;
 }
 
-static int filter_reverse(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+JinjaValue jinja_filter_reverse(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     const JinjaValue bounds[3] = { JINJA_NOTHING, JINJA_NOTHING, jinja_int(-1) };
+    JinjaValue made;
     JinjaList list;
-    int r;
 
     if (self.type == JINJA_TEXT)
-        return jinja_slice(run, self, bounds, valuep);
-    r = jinja_items(run, self, &list);
-    /* What has no order of its own becomes a list first, which stays one. */
-    if (!r)
-        r = new_items(run, self.type == JINJA_STREAM ? JINJA_LIST : JINJA_STREAM, list.n, valuep);
-    for (uint32_t i = list.n; i-- > 0 && !r;)
-        add_item(valuep, list.items[i]);
-    return r;
+        return jinja_slice(run, self, bounds);
+    list = jinja_items(run, self);
+    /* A stream has no order of its own: Python makes a list of it first, which the result stays. */
+    made = jinja_list_room(run, self.type == JINJA_STREAM ? JINJA_LIST : JINJA_STREAM, list.n);
+    for (uint32_t i = list.n; i-- > 0;)
+        jinja_list_add(run, made.list, list.items[i]);
+    return made;
 }
 
 /* --- parts ------------------------------------------------------------------------------------------------------ */
 
-static int filter_first(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+JinjaValue jinja_filter_first(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     JinjaList list;
-    int r;
 
-    if (self.type == JINJA_STREAM) { /* the others stay in it */
-        if (self.list->at == self.list->n)
-            return jinja_undefined(run, valuep, "no first item, sequence was empty");
-        *valuep = self.list->items[self.list->at++];
-        return 0;
-    }
+    if (self.type == JINJA_STREAM && self.list->at < self.list->n)
+        return self.list->items[self.list->at++]; /* the others stay in the stream */
     if (self.type == JINJA_TEXT && self.text->len_bytes)
-        return jinja_item(run, self, jinja_int(0), valuep);
-    r = jinja_items(run, self, &list);
-    if (r || !list.n)
-        return r ? r : jinja_undefined(run, valuep, "no first item, sequence was empty");
-    *valuep = list.items[0];
-    return 0;
+        return jinja_item(run, self, jinja_int(0));
+    list = jinja_items(run, self);
+    return list.n ? list.items[0] : jinja_undefined(run, "no first item, sequence was empty");
 }
 
-static int filter_last(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+JinjaValue jinja_filter_last(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     JinjaList list;
-    int r;
 
     if (self.type == JINJA_STREAM)
-        return jinja_fail(run, "a generator has no last item: '|list' makes a list of it");
+        jinja_fail(run, "a generator has no last item: '|list' makes a list of it");
     if (self.type == JINJA_TEXT && self.text->len_bytes)
-        return jinja_item(run, self, jinja_int(-1), valuep);
-    r = jinja_items(run, self, &list);
-    if (r || !list.n)
-        return r ? r : jinja_undefined(run, valuep, "no last item, sequence was empty");
-    *valuep = list.items[list.n - 1];
-    return 0;
+        return jinja_item(run, self, jinja_int(-1));
+    list = jinja_items(run, self);
+    return list.n ? list.items[list.n - 1] : jinja_undefined(run, "no last item, sequence was empty");
 }
 
-static int filter_list(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    JinjaList list;
-    int r = jinja_items(run, self, &list);
+JinjaValue jinja_filter_list(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    JinjaList list = jinja_items(run, self);
+    JinjaValue made = jinja_list_room(run, JINJA_LIST, 0);
 
-    if (!r)
-        r = jinja_list_new(run, JINJA_LIST, 0, valuep);
-    if (!r) {
-        valuep->list->items = list.items;
-        valuep->list->n = list.n;
-    }
-    return r;
+    made.list->items = list.items;
+    made.list->n = made.list->room = list.n;
+    return made;
 }
 
-static int filter_items(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+JinjaValue jinja_filter_items(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     if (self.type == JINJA_UNDEFINED)
-        return jinja_list_new(run, JINJA_STREAM, 0, valuep);
+        return jinja_list_room(run, JINJA_STREAM, 0);
     if (self.type != JINJA_DICT)
-        return jinja_fail(run, "can only get item pairs from a mapping, not '%s'", jinja_type_name(self));
-    return jinja_dict_view(run, self.dict, JINJA_VIEW_ITEMS, JINJA_STREAM, valuep);
+        jinja_fail(run, "can only get item pairs from a mapping, not '%s'", jinja_type_name(self));
+    return jinja_dict_view(run, self.dict, JINJA_VIEW_ITEMS, JINJA_STREAM);
 }
 
-static int filter_batch(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    bool fills = jinja_given(values[1]) && values[1].type != JINJA_NONE;
-    JinjaValue batch = JINJA_NO_VALUE;
-    int64_t size = 0;
-    JinjaList list;
-    int r = jinja_take_int(run, values[0], "linecount", &size);
+JinjaValue jinja_filter_batch(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    int64_t size = jinja_take_int(run, values[0], "linecount", 0);
+    JinjaValue made = jinja_list_room(run, JINJA_STREAM, 0), batch = made;
+    JinjaList list = jinja_items(run, self);
 
-    if (!r)
-        r = jinja_items(run, self, &list);
-    if (!r && (size < 1 || size > INT32_MAX))
-        return jinja_fail(run, "filter 'batch': linecount must be at least 1");
-    if (!r)
-        r = new_items(run, JINJA_STREAM, list.n, valuep);
-    for (uint32_t i = 0; i < list.n && !r; i++) {
+    if (size < 1 || size > INT32_MAX)
+        jinja_fail(run, "filter 'batch': linecount must be at least 1");
+    for (uint32_t i = 0; i < list.n; i++) {
         if (i % size == 0) {
-            r = new_items(run, JINJA_LIST, fills || list.n - i > size ? (uint32_t)size : list.n - i, &batch);
-            if (r)
-                break;
-            add_item(valuep, batch);
+            batch = jinja_list_room(run, JINJA_LIST, 0);
+            jinja_list_add(run, made.list, batch);
         }
-        add_item(&batch, list.items[i]);
+        jinja_list_add(run, batch.list, list.items[i]);
     }
-    while (!r && fills && list.n && batch.list->n < size)
-        add_item(&batch, values[1]);
-    return r;
+    while (jinja_is_some(values[1]) && list.n && batch.list->n < size) {
+        jinja_spend(run, 1);
+        jinja_list_add(run, batch.list, values[1]);
+    }
+    return made;
 }
 
-static int filter_slice(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    bool fills = jinja_given(values[1]) && values[1].type != JINJA_NONE;
-    int64_t n_slices = 0, at = 0;
-    JinjaValue part;
-    JinjaList list;
-    int r = jinja_take_int(run, values[0], "slices", &n_slices);
+JinjaValue jinja_filter_slice(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    int64_t n_slices = jinja_take_int(run, values[0], "slices", 0), at = 0;
+    JinjaValue made = jinja_list_room(run, JINJA_STREAM, 0), part;
+    JinjaList list = jinja_items(run, self);
 
-    if (!r)
-        r = jinja_items(run, self, &list);
-    if (!r && (n_slices < 1 || n_slices > INT32_MAX))
-        return jinja_fail(run, "filter 'slice': slices must be at least 1");
-    if (!r)
-        r = new_items(run, JINJA_STREAM, (uint32_t)n_slices, valuep);
-    for (int64_t i = 0; i < n_slices && !r; i++) {
-        int64_t n = list.n / n_slices + (i < list.n % n_slices);
-
-        r = new_items(run, JINJA_LIST, (uint32_t)n + 1, &part);
-        if (r)
-            break;
-        for (; n; n--)
-            add_item(&part, list.items[at++]);
-        if (fills && i >= list.n % n_slices)
-            add_item(&part, values[1]);
-        add_item(valuep, part);
+    if (n_slices < 1 || n_slices > INT32_MAX)
+        jinja_fail(run, "filter 'slice': slices must be at least 1");
+    for (int64_t i = 0; i < n_slices; i++) {
+        part = jinja_list_room(run, JINJA_LIST, 0);
+        for (int64_t n = list.n / n_slices + (i < list.n % n_slices); n; n--)
+            jinja_list_add(run, part.list, list.items[at++]);
+        if (jinja_is_some(values[1]) && i >= list.n % n_slices)
+            jinja_list_add(run, part.list, values[1]);
+        jinja_list_add(run, made.list, part);
     }
-    return r;
+    return made;
 }
 
-static int filter_join(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    static const JinjaText nothing = { .data = "" };
-    const JinjaText *separator = &nothing;
-    JinjaValue items = self;
-    JinjaList list;
-    int r = jinja_given(values[0]) ? jinja_to_text(run, values[0], &separator) : 0;
+JinjaValue jinja_filter_join(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    static const JinjaText nothing = JINJA_LITERAL("");
+    const JinjaText *separator = jinja_given(values[0]) ? jinja_to_text(run, values[0]) : &nothing;
+    JinjaList list = jinja_items(run, self);
+    JinjaWriter writer;
 
-    if (!r && jinja_given(values[1]) && values[1].type != JINJA_NONE) {
-        r = jinja_items(run, self, &list);
-        if (!r)
-            r = new_items(run, JINJA_LIST, list.n, &items);
-        for (uint32_t i = 0; !r && i < list.n; i++) {
-            JinjaValue item;
-
-            r = item_by_path(run, list.items[i], values[1], JINJA_NO_VALUE, &item);
-            if (!r)
-                add_item(&items, item);
-        }
+    jinja_writer_init(&writer, run);
+    for (uint32_t i = 0; i < list.n; i++) {
+        jinja_spend(run, 1);
+        if (i)
+            jinja_write(&writer, separator);
+        jinja_write_value(&writer, item_by_path(run, list.items[i], values[1], JINJA_NO_VALUE));
     }
-    return r ? r : jinja_text_join(run, separator, items, false, valuep);
+    return jinja_str(jinja_writer_finish(&writer));
 }
 
-static int filter_sum(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    JinjaValue sum = jinja_given(values[1]) ? values[1] : jinja_int(0), item;
-    JinjaList list;
-    int r = jinja_items(run, self, &list);
+JinjaValue jinja_filter_sum(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    JinjaValue sum = jinja_given(values[1]) ? values[1] : jinja_int(0);
+    JinjaList list = jinja_items(run, self);
 
-    if (!r && sum.type == JINJA_TEXT)
-        return jinja_fail(run, "filter 'sum' cannot add strings: use '|join'");
-    for (uint32_t i = 0; i < list.n && !r; i++) {
-        r = item_by_path(run, list.items[i], values[0], JINJA_NO_VALUE, &item);
-        if (!r)
-            r = jinja_operate(run, 0, sum, item, &sum); /* JINJA_ADD */
-    }
-    *valuep = sum;
-    return r;
+    if (sum.type == JINJA_TEXT)
+        jinja_fail(run, "filter 'sum' cannot add strings: use '|join'");
+    for (uint32_t i = 0; i < list.n; i++)
+        sum = jinja_operate(run, JINJA_ADD, sum, item_by_path(run, list.items[i], values[0], JINJA_NO_VALUE));
+    return sum;
 }
 
 /* --- map, select ------------------------------------------------------------------------------------------------ */
@@ -459,10 +305,9 @@ static JinjaArguments without_first(const JinjaArguments *arguments, uint32_t n)
     return rest;
 }
 
-/* Of map(attribute=..., default=...). */
-static int map_attribute(JinjaRun *run, const JinjaList *list, const JinjaArguments *arguments, JinjaValue *valuep) {
-    JinjaValue path = JINJA_NO_VALUE, fallback = JINJA_NO_VALUE, item;
-    int r = 0;
+/* map(attribute=..., default=...). */
+static void map_attribute(JinjaRun *run, const JinjaList *list, const JinjaArguments *arguments, JinjaList *made) {
+    JinjaValue path = JINJA_NO_VALUE, fallback = JINJA_NO_VALUE;
 
     for (uint32_t i = 0; i < arguments->n_named; i++) {
         if (jinja_text_is(arguments->names[i], "attribute"))
@@ -470,137 +315,84 @@ static int map_attribute(JinjaRun *run, const JinjaList *list, const JinjaArgume
         else if (jinja_text_is(arguments->names[i], "default"))
             fallback = arguments->named[i];
         else
-            return jinja_fail(run, "filter 'map' takes no argument '%.*s'", (int)arguments->names[i]->len_bytes,
-                              arguments->names[i]->data);
+            jinja_fail(run, "filter 'map' takes no argument '%.*s'", (int)arguments->names[i]->len_bytes,
+                       arguments->names[i]->data);
     }
     if (!jinja_given(path))
-        return jinja_fail(run, "filter 'map' needs the name of a filter, or an attribute");
-    for (uint32_t i = 0; i < list->n && !r; i++) {
-        r = item_by_path(run, list->items[i], path, fallback, &item);
-        if (!r)
-            add_item(valuep, item);
-    }
-    return r;
+        jinja_fail(run, "filter 'map' needs the name of a filter, or an attribute");
+    for (uint32_t i = 0; i < list->n; i++)
+        jinja_list_add(run, made, item_by_path(run, list->items[i], path, fallback));
 }
 
-static int filter_map(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, JinjaValue *valuep) {
-    const JinjaText *name = NULL;
-    const JinjaFilter *filter;
+JinjaValue jinja_filter_map(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
+    JinjaValue made = jinja_list_room(run, JINJA_STREAM, 0);
+    const JinjaBuiltin *filter;
+    const JinjaText *name;
     JinjaArguments rest;
     JinjaList list;
-    int r = 0;
 
     if (!jinja_truth(self))
-        return jinja_list_new(run, JINJA_STREAM, 0, valuep);
-    r = jinja_items(run, self, &list);
-    if (!r)
-        r = new_items(run, JINJA_STREAM, list.n, valuep);
-    if (r)
-        return r;
-    if (!arguments->n)
-        return map_attribute(run, &list, arguments, valuep);
-    r = jinja_take_text(run, arguments->items[0], "the name of the filter", &name);
-    if (r)
-        return r;
-    filter = jinja_filter_find(name);
-    rest = without_first(arguments, 1);
-    for (uint32_t i = 0; i < list.n && !r; i++) {
-        JinjaValue item;
-
-        r = jinja_enter(run);
-        if (r)
-            return r;
-        r = jinja_filter_call(run, name, filter, list.items[i], &rest, &item);
-        jinja_leave(run);
-        if (!r)
-            r = jinja_spend(run, 1);
-        if (!r)
-            add_item(valuep, item);
+        return made;
+    list = jinja_items(run, self);
+    if (!arguments->n) {
+        map_attribute(run, &list, arguments, made.list);
+        return made;
     }
-    return r;
+    name = jinja_take_text(run, arguments->items[0], "the name of the filter", NULL);
+    filter = jinja_builtin_find(JINJA_FILTERS, name);
+    rest = without_first(arguments, 1);
+    jinja_enter(run);
+    for (uint32_t i = 0; i < list.n; i++) {
+        jinja_spend(run, 1);
+        jinja_list_add(run, made.list, jinja_filter_call(run, name, filter, list.items[i], &rest));
+    }
+    jinja_leave(run);
+    return made;
 }
 
-static int choose(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, bool by_attribute, bool wanted,
-                  JinjaValue *valuep) {
-    uint32_t n_before = by_attribute ? 1 : 0;
+static JinjaValue choose(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, bool by_attribute,
+                         bool wanted) {
+    JinjaValue made = jinja_list_room(run, JINJA_STREAM, 0);
+    const uint32_t n_before = by_attribute ? 1 : 0;
     const JinjaText *name = NULL;
-    const JinjaTest *test = NULL;
+    const JinjaBuiltin *test = NULL;
     JinjaArguments rest = { 0 };
     JinjaList list;
-    int r = 0;
 
     if (!jinja_truth(self))
-        return jinja_list_new(run, JINJA_STREAM, 0, valuep);
+        return made;
     if (arguments->n < n_before)
-        return jinja_fail(run, "the name of an attribute is missing");
+        jinja_fail(run, "the name of an attribute is missing");
     if (arguments->n > n_before) {
-        r = jinja_take_text(run, arguments->items[n_before], "the name of the test", &name);
-        if (r)
-            return r;
-        test = jinja_test_find(name);
+        name = jinja_take_text(run, arguments->items[n_before], "the name of the test", NULL);
+        test = jinja_builtin_find(JINJA_TESTS, name);
         rest = without_first(arguments, n_before + 1);
     }
-    r = jinja_items(run, self, &list);
-    if (!r)
-        r = new_items(run, JINJA_STREAM, list.n, valuep);
-    for (uint32_t i = 0; i < list.n && !r; i++) {
+    list = jinja_items(run, self);
+    for (uint32_t i = 0; i < list.n; i++) {
         JinjaValue item = list.items[i];
-        bool passed;
 
+        jinja_spend(run, 1);
         if (by_attribute)
-            r = item_by_path(run, list.items[i], arguments->items[0], JINJA_NO_VALUE, &item);
-        passed = !r && jinja_truth(item);
-        if (!r && name)
-            r = jinja_test_call(run, name, test, item, &rest, &passed);
-        if (!r)
-            r = jinja_spend(run, 1);
-        if (!r && passed == wanted)
-            add_item(valuep, list.items[i]);
+            item = item_by_path(run, item, arguments->items[0], JINJA_NO_VALUE);
+        if ((name ? jinja_test_call(run, name, test, item, &rest) : jinja_truth(item)) == wanted)
+            jinja_list_add(run, made.list, list.items[i]);
     }
-    return r;
+    return made;
 }
 
-static int filter_select(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, JinjaValue *valuep) {
-    return choose(run, self, arguments, false, true, valuep);
+JinjaValue jinja_filter_select(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
+    return choose(run, self, arguments, false, true);
 }
 
-static int filter_reject(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, JinjaValue *valuep) {
-    return choose(run, self, arguments, false, false, valuep);
+JinjaValue jinja_filter_reject(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
+    return choose(run, self, arguments, false, false);
 }
 
-static int filter_selectattr(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, JinjaValue *valuep) {
-    return choose(run, self, arguments, true, true, valuep);
+JinjaValue jinja_filter_selectattr(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
+    return choose(run, self, arguments, true, true);
 }
 
-static int filter_rejectattr(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, JinjaValue *valuep) {
-    return choose(run, self, arguments, true, false, valuep);
+JinjaValue jinja_filter_rejectattr(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
+    return choose(run, self, arguments, true, false);
 }
-
-/* --- table ------------------------------------------------------------------------------------------------------ */
-
-const JinjaFilter jinja_sequence_filters[] = {
-    { .name = "batch", .fn = filter_batch, .n_required = 1, .parameters = { "linecount", "fill_with" } },
-    { .name = "dictsort", .fn = filter_dictsort, .parameters = { "case_sensitive", "by", "reverse" } },
-    { .name = "first", .fn = filter_first },
-    { .name = "groupby",
-      .fn = filter_groupby,
-      .n_required = 1,
-      .parameters = { "attribute", "default", "case_sensitive" } },
-    { .name = "items", .fn = filter_items },
-    { .name = "join", .fn = filter_join, .parameters = { "d", "attribute" } },
-    { .name = "last", .fn = filter_last },
-    { .name = "list", .fn = filter_list },
-    { .name = "map", .variadic = filter_map },
-    { .name = "max", .fn = filter_max, .parameters = { "case_sensitive", "attribute" } },
-    { .name = "min", .fn = filter_min, .parameters = { "case_sensitive", "attribute" } },
-    { .name = "reject", .variadic = filter_reject },
-    { .name = "rejectattr", .variadic = filter_rejectattr },
-    { .name = "reverse", .fn = filter_reverse },
-    { .name = "select", .variadic = filter_select },
-    { .name = "selectattr", .variadic = filter_selectattr },
-    { .name = "slice", .fn = filter_slice, .n_required = 1, .parameters = { "slices", "fill_with" } },
-    { .name = "sort", .fn = filter_sort, .parameters = { "reverse", "case_sensitive", "attribute" } },
-    { .name = "sum", .fn = filter_sum, .parameters = { "attribute", "start" } },
-    { .name = "unique", .fn = filter_unique, .parameters = { "case_sensitive", "attribute" } },
-};
-const size_t jinja_n_sequence_filters = ARRAY_LEN(jinja_sequence_filters);

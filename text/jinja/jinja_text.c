@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Texts with the origin of their bytes: pieces, concatenation, search. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <string.h>
+#include "text/jinja/jinja_text.h"
 
 #include "base/strings/utf8.h"
-#include "text/jinja/jinja_value.h"
+#include "text/jinja/jinja_run.h"
 
 #define TEXT_BYTES_MAX ((size_t)1 << 30)
 #define WRITER_FIRST_BYTES 64
@@ -13,14 +11,12 @@
 
 /* --- looking ---------------------------------------------------------------------------------------------------- */
 
-static size_t text_count_chars(const char *data, size_t len_bytes) {
-    size_t n = 0;
+static uint32_t count_chars(const char *data, size_t len_bytes) {
+    const JinjaText text = { .data = data, .len_bytes = (uint32_t)len_bytes };
+    uint32_t n = 0;
 
-    for (size_t i = 0; i < len_bytes; n++) {
-        size_t step = (uint8_t)data[i] < 0x80 ? 1 : utf8_sequence(data + i, len_bytes - i);
-
-        i += step ? step : 1;
-    }
+    for (size_t at = 0; at < len_bytes; n++)
+        at += jinja_text_char(&text, at);
     return n;
 }
 
@@ -44,19 +40,15 @@ size_t jinja_text_char_before(const JinjaText *text, size_t at) {
 uint32_t jinja_text_code_point(const JinjaText *text, size_t at_byte, size_t *len_bytesp) {
     const uint8_t *byte = (const uint8_t *)text->data + at_byte;
     size_t n = jinja_text_char(text, at_byte);
+    uint32_t code_point;
 
     *len_bytesp = n;
-    switch (n) {
-    case 1:
+    if (n == 1)
         return byte[0] < 0x80 ? byte[0] : 0xfffd;
-    case 2:
-        return (uint32_t)(byte[0] & 0x1f) << 6 | (byte[1] & 0x3f);
-    case 3:
-        return (uint32_t)(byte[0] & 0x0f) << 12 | (uint32_t)(byte[1] & 0x3f) << 6 | (byte[2] & 0x3f);
-    default:
-        return (uint32_t)(byte[0] & 0x07) << 18 | (uint32_t)(byte[1] & 0x3f) << 12 | (uint32_t)(byte[2] & 0x3f) << 6 |
-               (byte[3] & 0x3f);
-    }
+    code_point = byte[0] & (0x7f >> n);
+    for (size_t i = 1; i < n; i++)
+        code_point = code_point << 6 | (byte[i] & 0x3f);
+    return code_point;
 }
 
 size_t jinja_text_offset(const JinjaText *text, size_t index) {
@@ -91,7 +83,7 @@ size_t jinja_text_rfind(const JinjaText *text, size_t from_byte, size_t to_byte,
         return SIZE_MAX;
     if (!needle->len_bytes)
         return to_byte;
-    /* By halves from the end, so that the time goes with what is looked at, not with all that matches. */
+    /* The search begins at the end, so that its time goes with the bytes behind the match. */
     for (size_t at = to_byte - needle->len_bytes + 1; at-- > from_byte;) {
         const char *last = memrchr(text->data + from_byte, needle->data[0], at - from_byte + 1);
 
@@ -104,7 +96,23 @@ size_t jinja_text_rfind(const JinjaText *text, size_t from_byte, size_t to_byte,
     return SIZE_MAX;
 }
 
+size_t jinja_put_code_point(char out[4], uint32_t code_point) {
+    size_t n = code_point < 0x80 ? 1 : code_point < 0x800 ? 2 : code_point < 0x10000 ? 3 : 4;
+
+    for (size_t i = n; i-- > 1; code_point >>= 6)
+        out[i] = (char)(0x80 | (code_point & 0x3f));
+    out[0] = (char)(n == 1 ? code_point : (0xf00u >> n & 0xff) | code_point);
+    return n;
+}
+
 /* --- making ----------------------------------------------------------------------------------------------------- */
+
+static const JinjaText *text_keep(JinjaRun *run, JinjaText text) {
+    JinjaText *kept = jinja_take(run, 1, sizeof(*kept));
+
+    *kept = text;
+    return kept;
+}
 
 const JinjaText *jinja_text_of(JinjaArena *arena, const char *data, size_t len_bytes, bool is_own) {
     JinjaText *text;
@@ -114,42 +122,33 @@ const JinjaText *jinja_text_of(JinjaArena *arena, const char *data, size_t len_b
         return NULL;
     }
     text = jinja_arena_take(arena, sizeof(*text));
-    if (!text)
-        return NULL;
-    *text = (JinjaText){ .data = len_bytes ? data : "",
-                         .len_bytes = (uint32_t)len_bytes,
-                         .n_chars = (uint32_t)text_count_chars(data, len_bytes),
-                         .is_own = is_own };
+    if (text)
+        *text = (JinjaText){ .data = len_bytes ? data : "",
+                             .len_bytes = (uint32_t)len_bytes,
+                             .n_chars = count_chars(data, len_bytes),
+                             .is_own = is_own };
     return text;
 }
 
-int jinja_text_new(JinjaRun *run, const char *data, size_t len_bytes, JinjaValue *valuep) {
+const JinjaText *jinja_text_new(JinjaRun *run, const char *data, size_t len_bytes) {
     JinjaWriter writer;
 
     jinja_writer_init(&writer, run);
-    jinja_write_ascii(&writer, data, len_bytes);
-    return jinja_writer_finish(&writer, valuep);
+    jinja_write(&writer, &(JinjaText){
+                             .data = data, .len_bytes = (uint32_t)len_bytes, .n_chars = count_chars(data, len_bytes) });
+    return jinja_writer_finish(&writer);
 }
 
-int jinja_text_slice(JinjaRun *run, const JinjaText *text, size_t from_byte, size_t to_byte, JinjaValue *valuep) {
+const JinjaText *jinja_text_slice(JinjaRun *run, const JinjaText *text, size_t from_byte, size_t to_byte) {
     size_t len_bytes = to_byte > from_byte ? to_byte - from_byte : 0;
-    JinjaText *part;
-    int r = jinja_spend(run, 1 + (jinja_text_is_ascii(text) ? 0 : len_bytes / BYTES_PER_STEP));
+    JinjaText part = *text;
 
-    if (r)
-        return r;
-    part = jinja_take(run, 1, sizeof(*part));
-    if (!part)
-        return jinja_fail_memory(run);
-    *part = (JinjaText){ .data = text->data + from_byte,
-                         .own = text->own ? text->own + from_byte : NULL,
-                         .len_bytes = (uint32_t)len_bytes,
-                         .is_own = text->is_own,
-                         .is_safe = text->is_safe,
-                         .block = text->block };
-    part->n_chars = jinja_text_is_ascii(text) ? part->len_bytes : (uint32_t)text_count_chars(part->data, len_bytes);
-    *valuep = (JinjaValue){ .type = JINJA_TEXT, .text = part };
-    return 0;
+    jinja_spend(run, 1 + (jinja_text_is_ascii(text) ? 0 : len_bytes / BYTES_PER_STEP));
+    part.data += from_byte;
+    part.own = text->own ? text->own + from_byte : NULL;
+    part.len_bytes = (uint32_t)len_bytes;
+    part.n_chars = jinja_text_is_ascii(text) ? part.len_bytes : count_chars(part.data, len_bytes);
+    return text_keep(run, part);
 }
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
@@ -158,37 +157,27 @@ void jinja_writer_init(JinjaWriter *writer, JinjaRun *run) {
     *writer = (JinjaWriter){ .run = run };
 }
 
-/* Room for so many bytes more. */
-static bool writer_reserve(JinjaWriter *writer, size_t len_bytes) {
-    size_t room_bytes = writer->room_bytes ? writer->room_bytes : WRITER_FIRST_BYTES, needed_bytes;
+/* Makes room for so many bytes more. */
+static void writer_reserve(JinjaWriter *writer, size_t len_bytes) {
+    size_t room_bytes = writer->room_bytes ? writer->room_bytes : WRITER_FIRST_BYTES;
+    size_t needed_bytes = writer->len_bytes + len_bytes;
+    JinjaRun *run = writer->run;
     char *data;
 
-    if (writer->failure)
-        return false;
-    needed_bytes = writer->len_bytes + len_bytes;
-    if (writer->limit_bytes && needed_bytes > writer->limit_bytes) {
-        writer->failure = err_set(writer->run->err, JINJA_E_LIMIT,
-                                  "chat template line %u: the prompt passes %u bytes: shorten the conversation",
-                                  writer->run->line, writer->limit_bytes);
-        return false;
-    }
+    if (writer->limit_bytes && needed_bytes > writer->limit_bytes)
+        jinja_throw(run, err_set(run->err, JINJA_E_LIMIT,
+                                 "chat template line %u: the prompt passes %u bytes: shorten the conversation",
+                                 run->line, writer->limit_bytes));
     if (len_bytes > TEXT_BYTES_MAX || needed_bytes > TEXT_BYTES_MAX) {
-        writer->run->arena.failure = JINJA_ARENA_E_LIMIT;
-        writer->failure = jinja_fail_memory(writer->run);
-        return false;
+        run->arena.failure = JINJA_ARENA_E_LIMIT;
+        jinja_fail_memory(run);
     }
-    writer->failure = jinja_spend(writer->run, len_bytes / BYTES_PER_STEP);
-    if (writer->failure)
-        return false;
+    jinja_spend(run, len_bytes / BYTES_PER_STEP);
     if (needed_bytes <= writer->room_bytes)
-        return true;
+        return;
     while (room_bytes < needed_bytes)
         room_bytes *= 2;
-    data = jinja_take(writer->run, 2 * room_bytes, 1);
-    if (!data) {
-        writer->failure = jinja_fail_memory(writer->run);
-        return false;
-    }
+    data = jinja_take(run, 2 * room_bytes, 1);
     if (writer->len_bytes) {
         memcpy(data, writer->data, writer->len_bytes);
         memcpy(data + room_bytes, writer->own, writer->len_bytes);
@@ -196,14 +185,14 @@ static bool writer_reserve(JinjaWriter *writer, size_t len_bytes) {
     writer->data = data;
     writer->own = (uint8_t *)data + room_bytes;
     writer->room_bytes = (uint32_t)room_bytes;
-    return true;
 }
 
 void jinja_write_part(JinjaWriter *writer, const JinjaText *text, size_t from_byte, size_t to_byte) {
     size_t len_bytes = to_byte > from_byte ? to_byte - from_byte : 0;
 
-    if (!len_bytes || !writer_reserve(writer, len_bytes))
+    if (!len_bytes)
         return;
+    writer_reserve(writer, len_bytes);
     memcpy(writer->data + writer->len_bytes, text->data + from_byte, len_bytes);
     if (text->own) {
         memcpy(writer->own + writer->len_bytes, text->own + from_byte, len_bytes);
@@ -215,7 +204,7 @@ void jinja_write_part(JinjaWriter *writer, const JinjaText *text, size_t from_by
     }
     writer->n_chars += jinja_text_is_ascii(text)      ? (uint32_t)len_bytes
                        : len_bytes == text->len_bytes ? text->n_chars
-                                                      : (uint32_t)text_count_chars(text->data + from_byte, len_bytes);
+                                                      : count_chars(text->data + from_byte, len_bytes);
     writer->len_bytes += (uint32_t)len_bytes;
 }
 
@@ -223,113 +212,79 @@ void jinja_write(JinjaWriter *writer, const JinjaText *text) {
     jinja_write_part(writer, text, 0, text->len_bytes);
 }
 
-void jinja_write_ascii(JinjaWriter *writer, const char *text, size_t len_bytes) {
-    if (!len_bytes || !writer_reserve(writer, len_bytes))
-        return;
-    memcpy(writer->data + writer->len_bytes, text, len_bytes);
-    memset(writer->own + writer->len_bytes, 0, len_bytes);
-    writer->n_chars += (uint32_t)len_bytes;
-    writer->len_bytes += (uint32_t)len_bytes;
+void jinja_write_chars(JinjaWriter *writer, const char *text) {
+    const uint32_t n = (uint32_t)strlen(text);
+
+    jinja_write_part(writer, &(JinjaText){ .data = text, .len_bytes = n, .n_chars = n }, 0, n);
 }
 
-void jinja_write_chars(JinjaWriter *writer, const char *text) {
-    jinja_write_ascii(writer, text, strlen(text));
+void jinja_write_fill(JinjaWriter *writer, const JinjaText *text, int64_t n_times) {
+    for (; n_times > 0; n_times--) {
+        jinja_spend(writer->run, 1);
+        jinja_write(writer, text);
+    }
 }
 
 void jinja_write_code_point(JinjaWriter *writer, uint32_t code_point, bool is_own) {
     char bytes[4];
-    size_t n = 0;
+    size_t n = jinja_put_code_point(bytes, code_point);
 
-    if (code_point < 0x80) {
-        bytes[n++] = (char)code_point;
-    } else if (code_point < 0x800) {
-        bytes[n++] = (char)(0xc0 | code_point >> 6);
-        bytes[n++] = (char)(0x80 | (code_point & 0x3f));
-    } else if (code_point < 0x10000) {
-        bytes[n++] = (char)(0xe0 | code_point >> 12);
-        bytes[n++] = (char)(0x80 | (code_point >> 6 & 0x3f));
-        bytes[n++] = (char)(0x80 | (code_point & 0x3f));
-    } else {
-        bytes[n++] = (char)(0xf0 | code_point >> 18);
-        bytes[n++] = (char)(0x80 | (code_point >> 12 & 0x3f));
-        bytes[n++] = (char)(0x80 | (code_point >> 6 & 0x3f));
-        bytes[n++] = (char)(0x80 | (code_point & 0x3f));
-    }
-    jinja_write_part(writer, &(JinjaText){ .data = bytes, .len_bytes = (uint32_t)n, .n_chars = 1, .is_own = is_own }, 0,
-                     n);
+    jinja_write(writer, &(JinjaText){ .data = bytes, .len_bytes = (uint32_t)n, .n_chars = 1, .is_own = is_own });
 }
 
-int jinja_writer_finish(JinjaWriter *writer, JinjaValue *valuep) {
-    JinjaTextBlock *block;
-    JinjaText *text;
+const JinjaText *jinja_writer_finish(JinjaWriter *writer) {
+    const bool is_mixed = writer->n_own_bytes && writer->n_own_bytes != writer->len_bytes;
+    JinjaTextBlock *block = jinja_take(writer->run, 1, sizeof(*block));
 
-    if (writer->failure)
-        return writer->failure;
-    text = jinja_take(writer->run, 1, sizeof(*text) + sizeof(*block));
-    if (!text)
-        return jinja_fail_memory(writer->run);
-    block = (JinjaTextBlock *)(text + 1);
     *block = (JinjaTextBlock){
         .data = writer->data, .own = writer->own, .used_bytes = writer->len_bytes, .room_bytes = writer->room_bytes
     };
-    *text = (JinjaText){ .data = writer->len_bytes ? writer->data : "",
-                         .len_bytes = writer->len_bytes,
-                         .n_chars = writer->n_chars,
-                         .is_own = writer->n_own_bytes == writer->len_bytes,
-                         .block = block };
-    if (writer->n_own_bytes && writer->n_own_bytes != writer->len_bytes)
-        text->own = writer->own;
-    *valuep = (JinjaValue){ .type = JINJA_TEXT, .text = text };
-    return 0;
+    return text_keep(writer->run, (JinjaText){ .data = writer->len_bytes ? writer->data : "",
+                                               .own = is_mixed ? writer->own : NULL,
+                                               .len_bytes = writer->len_bytes,
+                                               .n_chars = writer->n_chars,
+                                               .is_own = writer->n_own_bytes == writer->len_bytes,
+                                               .block = block });
 }
 
 /* --- concatenation ---------------------------------------------------------------------------------------------- */
 
-/* The end of a's block is free: b goes there, and a stays what it is. */
-static int text_continue(JinjaRun *run, const JinjaText *a, const JinjaText *b, JinjaValue *valuep) {
+/* Writes b behind a in a's block, which is free there. Text a stays what it is. */
+static const JinjaText *text_continue(JinjaRun *run, const JinjaText *a, const JinjaText *b) {
     JinjaTextBlock *block = a->block;
     uint8_t *own = block->own + block->used_bytes;
-    JinjaText *text;
-    int r = jinja_spend(run, 1 + b->len_bytes / BYTES_PER_STEP);
+    const bool is_mixed = a->own || b->own || a->is_own != b->is_own;
 
-    if (r)
-        return r;
-    text = jinja_take(run, 1, sizeof(*text));
-    if (!text)
-        return jinja_fail_memory(run);
+    jinja_spend(run, 1 + b->len_bytes / BYTES_PER_STEP);
     memcpy(block->data + block->used_bytes, b->data, b->len_bytes);
     if (b->own)
         memcpy(own, b->own, b->len_bytes);
     else
         memset(own, b->is_own, b->len_bytes);
     block->used_bytes += b->len_bytes;
-    *text = (JinjaText){ .data = a->data,
-                         .len_bytes = a->len_bytes + b->len_bytes,
-                         .n_chars = a->n_chars + b->n_chars,
-                         .is_own = a->is_own,
-                         .block = block };
-    if (a->own || b->own || a->is_own != b->is_own)
-        text->own = block->own + (a->data - block->data);
-    *valuep = (JinjaValue){ .type = JINJA_TEXT, .text = text };
-    return 0;
+    return text_keep(run, (JinjaText){ .data = a->data,
+                                       .own = is_mixed ? block->own + (a->data - block->data) : NULL,
+                                       .len_bytes = a->len_bytes + b->len_bytes,
+                                       .n_chars = a->n_chars + b->n_chars,
+                                       .is_own = a->is_own,
+                                       .block = block });
 }
 
-int jinja_text_concat(JinjaRun *run, const JinjaText *a, const JinjaText *b, JinjaValue *valuep) {
+const JinjaText *jinja_text_concat(JinjaRun *run, const JinjaText *a, const JinjaText *b) {
     const JinjaTextBlock *block = a->block;
     JinjaWriter writer;
 
     if (!a->len_bytes || !b->len_bytes) {
-        *valuep = (JinjaValue){ .type = JINJA_TEXT, .text = a->len_bytes ? a : b };
-        return jinja_spend(run, 1);
+        jinja_spend(run, 1);
+        return a->len_bytes ? a : b;
     }
     if (block && a->data + a->len_bytes == block->data + block->used_bytes &&
         b->len_bytes <= block->room_bytes - block->used_bytes)
-        return text_continue(run, a, b, valuep);
+        return text_continue(run, a, b);
     jinja_writer_init(&writer, run);
-    /* Room for as much again, so that a text that grows is copied a few times, not each time. */
-    if (block && writer_reserve(&writer, (size_t)a->len_bytes * 2 + b->len_bytes))
-        writer.len_bytes = 0;
+    if (block) /* a text that grows is copied into twice its room, so that it is copied a few times, not each time */
+        writer_reserve(&writer, (size_t)a->len_bytes * 2 + b->len_bytes);
     jinja_write(&writer, a);
     jinja_write(&writer, b);
-    return jinja_writer_finish(&writer, valuep);
+    return jinja_writer_finish(&writer);
 }

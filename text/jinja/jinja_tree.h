@@ -3,29 +3,30 @@
 #ifndef COORDGEN_TEXT_JINJA_TREE_H
 #define COORDGEN_TEXT_JINJA_TREE_H
 
+#include "text/jinja/jinja.h"
 #include "text/jinja/jinja_value.h"
 
+/* The comments name the members of JinjaNode that each kind uses. */
 typedef enum JinjaKind {
     /* statements */
     JINJA_NODE_DATA,         /* text */
     JINJA_NODE_PRINT,        /* a */
-    JINJA_NODE_PRINT_ALL,    /* items: of the tag "print" */
-    JINJA_NODE_FOR,          /* a: target, b: what is gone through, c: condition or NULL; bodies[0], bodies[1]: else */
-    JINJA_NODE_IF,           /* items[i] is the condition of bodies[i]; one body more: else */
+    JINJA_NODE_FOR,          /* a: target, b: iterable, c: condition or NULL; bodies[0], bodies[1]: else */
+    JINJA_NODE_IF,           /* items[i] is the condition of bodies[i]; a body without a condition is "else" */
     JINJA_NODE_SET,          /* a: target, b: value */
     JINJA_NODE_SET_BLOCK,    /* a: target, b: filters of JINJA_NODE_HOLE or NULL; bodies[0] */
     JINJA_NODE_MACRO,        /* name, macro, bodies[0] */
     JINJA_NODE_CALL_BLOCK,   /* a: call, macro, bodies[0] */
     JINJA_NODE_FILTER_BLOCK, /* b: filters of JINJA_NODE_HOLE; bodies[0] */
     JINJA_NODE_WITH,         /* items: target, value by turns; bodies[0] */
-    JINJA_NODE_SCOPE,        /* bodies[0] with variables of its own: generation */
-    JINJA_NODE_BLOCK,        /* bodies[0], which sees the variables of the top alone */
+    JINJA_NODE_SCOPE,        /* bodies[0] with variables of its own: the tag "generation" */
+    JINJA_NODE_BLOCK,        /* bodies[0], which sees only the variables of the top */
     JINJA_NODE_BREAK,
     JINJA_NODE_CONTINUE,
     /* expressions */
     JINJA_NODE_CONST, /* value */
     JINJA_NODE_HOLE,  /* the text of the block that is filtered */
-    JINJA_NODE_NAME,  /* name */
+    JINJA_NODE_NAME,  /* name; as a name of an argument: text */
     JINJA_NODE_LIST,  /* items */
     JINJA_NODE_TUPLE, /* items */
     JINJA_NODE_DICT,  /* items: key, value by turns */
@@ -34,16 +35,17 @@ typedef enum JinjaKind {
     JINJA_NODE_PLUS,
     JINJA_NODE_AND, /* a, b */
     JINJA_NODE_OR,
-    JINJA_NODE_BINARY,    /* a, b, operator */
+    JINJA_NODE_BINARY,    /* a, b, op */
     JINJA_NODE_CONCAT,    /* items */
-    JINJA_NODE_COMPARE,   /* a, then operators[i] items[i] */
+    JINJA_NODE_COMPARE,   /* a, then items of JINJA_NODE_OPERAND */
+    JINJA_NODE_OPERAND,   /* op, a: the right side of a comparison */
     JINJA_NODE_IF_ELSE,   /* a if b else c; c NULL: undefined */
-    JINJA_NODE_ATTRIBUTE, /* a.text; as a target: of a namespace */
+    JINJA_NODE_ATTRIBUTE, /* a.text; as a target: attribute of a namespace */
     JINJA_NODE_ITEM,      /* a[b] */
     JINJA_NODE_SLICE,     /* a[items[0]:items[1]:items[2]], each may be NULL */
     JINJA_NODE_CALL,      /* a(arguments) */
-    JINJA_NODE_FILTER,    /* a|text(arguments) */
-    JINJA_NODE_TEST,      /* a is text(arguments) */
+    JINJA_NODE_FILTER,    /* a|text(arguments), builtin */
+    JINJA_NODE_TEST,      /* a is text(arguments), builtin */
 } JinjaKind;
 
 typedef enum JinjaOperator {
@@ -64,24 +66,26 @@ typedef enum JinjaOperator {
     JINJA_NOT_IN,
 } JinjaOperator;
 
+typedef struct JinjaNode JinjaNode;
+
 typedef struct JinjaBody {
     JinjaNode **nodes;
     uint32_t n;
 } JinjaBody;
 
 typedef struct JinjaArgumentNodes {
-    JinjaNode **items;
+    JinjaNode **items; /* [n] */
     uint32_t n;
-    const JinjaText **names; /* of named */
-    JinjaNode **named;
+    const JinjaText **names; /* [n_named] */
+    JinjaNode **named;       /* [n_named] */
     uint32_t n_named;
     JinjaNode *list, *dict; /* *list, **dict; NULL: none */
 } JinjaArgumentNodes;
 
-/* Of a macro or of a call block, whose text is one too. */
+/* The signature of a macro, or of a call block, whose body is called as a macro is. */
 typedef struct JinjaMacroNode {
-    uint32_t *names;      /* of its arguments */
-    JinjaNode **defaults; /* of the last n_defaults of them */
+    JinjaNode **names;    /* [n] parameters */
+    JinjaNode **defaults; /* [n_defaults] of the last parameters */
     uint32_t n, n_defaults;
     bool uses_caller, uses_kwargs, uses_varargs;
 } JinjaMacroNode;
@@ -89,20 +93,19 @@ typedef struct JinjaMacroNode {
 struct JinjaNode {
     JinjaKind kind;
     uint32_t line;
-    uint32_t depth; /* of expressions in it */
-    uint32_t name;
+    uint32_t depth; /* levels of expressions in this one */
+    uint32_t name;  /* index into JinjaTemplate.names */
     JinjaOperator op;
-    bool is_recursive; /* for */
+    bool is_recursive; /* "for" */
     uint32_t n_items, n_bodies;
     JinjaNode *a, *b, *c;
     JinjaNode **items;
-    JinjaOperator *operators;
     JinjaBody *bodies;
     const JinjaText *text;
     JinjaValue value;
-    const JinjaArgumentNodes *arguments;
+    const JinjaArgumentNodes *arguments; /* NULL: none */
     const JinjaMacroNode *macro;
-    const void *builtin; /* filter: JinjaFilter, test: JinjaTest; NULL: not known */
+    const JinjaBuiltin *builtin; /* filter, test; NULL: not known */
 };
 
 /* Names that every template has, first in its table. */
@@ -121,7 +124,7 @@ struct JinjaTemplate {
     JinjaBody body;
 };
 
-/* Number of a name; UINT32_MAX: the template does not use it. */
+/* Number of a name; UINT32_MAX: the template does not use the name. */
 uint32_t jinja_template_name(const JinjaTemplate *template, const char *name, size_t len_bytes);
 
 #endif

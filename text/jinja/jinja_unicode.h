@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What Python's str methods know of characters (Unicode 14). */
+/* Properties of characters that Python's str methods ask for, by libutf8proc. docs/chat-templates.md lists the
+ * characters for which Python answers otherwise. */
 #ifndef COORDGEN_TEXT_JINJA_UNICODE_H
 #define COORDGEN_TEXT_JINJA_UNICODE_H
 
@@ -16,7 +17,7 @@ bool jinja_unicode_is_numeric(uint32_t code_point);
 bool jinja_unicode_is_upper(uint32_t code_point);
 bool jinja_unicode_is_lower(uint32_t code_point);
 bool jinja_unicode_is_title(uint32_t code_point);
-/* What is looked past to find whether a letter ends a word. */
+/* Whether the character is passed over when the rule of the final sigma looks for letters beside it. */
 bool jinja_unicode_is_case_ignorable(uint32_t code_point);
 
 typedef enum JinjaCase {
@@ -25,7 +26,7 @@ typedef enum JinjaCase {
     JINJA_CASE_TITLE,
 } JinjaCase;
 
-/* Writes one to three characters; how many. */
+/* Converts a character by Unicode's full case mapping. Returns how many characters were made, 1 to 3. */
 size_t jinja_unicode_convert(uint32_t code_point, JinjaCase to, uint32_t made[3]);
 
 #endif

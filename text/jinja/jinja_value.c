@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Truth, equality, order, length and items of values, and dicts. */
 #include "text/jinja/jinja_value.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "base/strings/printable.h"
+#include "text/jinja/jinja_run.h"
 
 #define DICT_FIRST_ROOM 4
-#define DICT_SCANNED_MAX 8 /* so many keys are looked at one by one */
+#define DICT_SCANNED_MAX 8 /* keys up to this number are compared one by one */
+#define TWO_TO_63 9223372036854775808.0
 
 /* --- undefined and names ---------------------------------------------------------------------------------------- */
 
-int jinja_undefined(JinjaRun *run, JinjaValue *valuep, const char *format, ...) {
+JinjaValue jinja_undefined(JinjaRun *run, const char *format, ...) {
     char text[256], *why;
     va_list args;
     size_t n;
@@ -23,11 +22,8 @@ int jinja_undefined(JinjaRun *run, JinjaValue *valuep, const char *format, ...) 
     n = printable_format(text, sizeof(text), format, args);
     va_end(args);
     why = jinja_take(run, n + 1, 1);
-    if (!why)
-        return jinja_fail_memory(run);
     memcpy(why, text, n + 1);
-    *valuep = (JinjaValue){ .type = JINJA_UNDEFINED, .why = why };
-    return 0;
+    return (JinjaValue){ .type = JINJA_UNDEFINED, .why = why };
 }
 
 const char *jinja_type_name(JinjaValue value) {
@@ -40,8 +36,7 @@ const char *jinja_type_name(JinjaValue value) {
         [JINJA_RANGE] = "range",         [JINJA_STREAM] = "generator",
         [JINJA_VIEW] = "dict view",      [JINJA_LOOP] = "LoopContext",
         [JINJA_MACRO] = "Macro",         [JINJA_FUNCTION] = "function",
-        [JINJA_METHOD] = "method",       [JINJA_CYCLER] = "Cycler",
-        [JINJA_JOINER] = "Joiner",       [JINJA_MISSING] = "missing",
+        [JINJA_METHOD] = "method",       [JINJA_MISSING] = "missing",
     };
 
     return names[value.type];
@@ -60,30 +55,36 @@ double jinja_as_float(JinjaValue value) {
     return value.type == JINJA_FLOAT ? value.real : value.type == JINJA_BOOL ? value.boolean : (double)value.integer;
 }
 
-/* Exact, as Python compares an int with a float. 2: not comparable (NaN). */
+/* Compares an integer with a float exactly, as Python does. */
+static int integer_order(int64_t integer, double real) {
+    int64_t whole;
+
+    if (isnan(real))
+        return 2;
+    if (real >= TWO_TO_63)
+        return -1;
+    if (real < -TWO_TO_63)
+        return 1;
+    whole = (int64_t)real;
+    if (integer != whole)
+        return integer > whole ? 1 : -1;
+    return (real < (double)whole) - (real > (double)whole);
+}
+
+/* -1, 0, 1 as jinja_compare(); 2: one of the numbers is a NaN. */
 static int number_order(JinjaValue a, JinjaValue b) {
     int64_t x = 0, y = 0;
-    double real;
-    bool is_swapped = a.type == JINJA_FLOAT;
+    int order;
 
     if (jinja_as_int(a, &x) && jinja_as_int(b, &y))
         return (x > y) - (x < y);
     if (a.type == JINJA_FLOAT && b.type == JINJA_FLOAT)
         return isnan(a.real) || isnan(b.real) ? 2 : (a.real > b.real) - (a.real < b.real);
-    real = is_swapped ? a.real : b.real;
-    (void)jinja_as_int(is_swapped ? b : a, &x);
-    if (isnan(real))
-        return 2;
-    if (real >= 9223372036854775808.0)
-        return is_swapped ? 1 : -1;
-    if (real < -9223372036854775808.0)
-        return is_swapped ? -1 : 1;
-    y = (int64_t)real;
-    if (x != y)
-        return (x > y) != is_swapped ? 1 : -1;
-    if (real == (double)y)
-        return 0;
-    return (real < (double)y) != is_swapped ? 1 : -1;
+    if (b.type == JINJA_FLOAT)
+        return integer_order(x, b.real);
+    (void)jinja_as_int(b, &y);
+    order = integer_order(y, a.real);
+    return order == 2 ? 2 : -order;
 }
 
 /* --- truth, length, items --------------------------------------------------------------------------------------- */
@@ -132,241 +133,211 @@ bool jinja_length(JinjaValue value, int64_t *lengthp) {
 }
 
 bool jinja_is_iterable(JinjaValue value) {
-    switch (value.type) {
-    case JINJA_UNDEFINED:
-    case JINJA_TEXT:
-    case JINJA_LIST:
-    case JINJA_TUPLE:
-    case JINJA_DICT:
-    case JINJA_RANGE:
-    case JINJA_STREAM:
-    case JINJA_VIEW:
-        return true;
-    default:
-        return false;
-    }
+    int64_t length;
+
+    return value.type == JINJA_STREAM || jinja_length(value, &length);
 }
 
-int jinja_list_new(JinjaRun *run, JinjaType type, uint32_t n, JinjaValue *valuep) {
+JinjaValue jinja_list_room(JinjaRun *run, JinjaType type, uint32_t room) {
     JinjaList *list;
-    int r = jinja_spend(run, 1 + n / 4);
 
-    if (r)
-        return r;
+    jinja_spend(run, 1 + room / 4);
     list = jinja_take(run, 1, sizeof(*list));
-    if (list && n)
-        list->items = jinja_take(run, n, sizeof(*list->items));
-    if (!list || (n && !list->items))
-        return jinja_fail_memory(run);
-    list->n = n;
-    *valuep = (JinjaValue){ .type = type, .list = list };
-    return 0;
+    if (room)
+        list->items = jinja_take(run, room, sizeof(*list->items));
+    list->room = room;
+    return (JinjaValue){ .type = type, .list = list };
 }
 
-static int text_items(JinjaRun *run, const JinjaText *text, JinjaList *list) {
-    JinjaValue all;
-    size_t at = 0;
-    int r = jinja_list_new(run, JINJA_LIST, text->n_chars, &all);
+JinjaValue jinja_list_new(JinjaRun *run, JinjaType type, uint32_t n) {
+    JinjaValue list = jinja_list_room(run, type, n);
 
-    for (uint32_t i = 0; i < text->n_chars && !r; i++) {
+    list.list->n = n;
+    return list;
+}
+
+void jinja_list_add(JinjaRun *run, JinjaList *list, JinjaValue item) {
+    if (list->n == list->room) {
+        uint32_t room = list->room ? 2 * list->room : 8;
+        JinjaValue *items = jinja_take(run, room, sizeof(*items));
+
+        if (list->n)
+            memcpy(items, list->items, list->n * sizeof(*items));
+        list->items = items;
+        list->room = room;
+    }
+    list->items[list->n++] = item;
+}
+
+static JinjaList text_items(JinjaRun *run, const JinjaText *text) {
+    JinjaValue all = jinja_list_new(run, JINJA_LIST, text->n_chars);
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < text->n_chars; i++) {
         size_t n = at < text->len_bytes ? jinja_text_char(text, at) : 0;
 
-        r = jinja_text_slice(run, text, at, at + n, &all.list->items[i]);
+        all.list->items[i] = jinja_str(jinja_text_slice(run, text, at, at + n));
         at += n;
     }
-    if (!r)
-        *list = *all.list;
-    return r;
+    return *all.list;
 }
 
-int jinja_items(JinjaRun *run, JinjaValue value, JinjaList *list) {
-    JinjaValue all;
-    int r;
+static JinjaList range_items(JinjaRun *run, const JinjaRange *range) {
+    JinjaValue all = jinja_list_new(run, JINJA_LIST, range->n);
 
-    *list = (JinjaList){ 0 };
+    for (uint32_t i = 0; i < range->n; i++)
+        all.list->items[i] = jinja_int(range->start + (int64_t)i * range->step);
+    return *all.list;
+}
+
+JinjaList jinja_items(JinjaRun *run, JinjaValue value) {
+    JinjaList list;
+
     switch (value.type) {
     case JINJA_UNDEFINED:
-        return 0;
+        return (JinjaList){ 0 };
     case JINJA_TEXT:
-        return text_items(run, value.text, list);
+        return text_items(run, value.text);
     case JINJA_LIST:
     case JINJA_TUPLE:
     case JINJA_VIEW:
-        *list = *value.list;
-        return 0;
+        return *value.list;
     case JINJA_STREAM:
-        *list = (JinjaList){ .items = value.list->at ? value.list->items + value.list->at : value.list->items,
-                             .n = value.list->n - value.list->at };
+        list = (JinjaList){ .items = value.list->items, .n = value.list->n - value.list->at };
+        if (value.list->at)
+            list.items += value.list->at;
         value.list->at = value.list->n;
-        return 0;
+        return list;
     case JINJA_DICT:
-        *list = (JinjaList){ .items = value.dict->keys, .n = value.dict->n };
-        return 0;
+        return (JinjaList){ .items = value.dict->keys, .n = value.dict->n };
     case JINJA_RANGE:
-        r = jinja_list_new(run, JINJA_LIST, value.range->n, &all);
-        if (r)
-            return r;
-        for (uint32_t i = 0; i < value.range->n; i++)
-            all.list->items[i] = jinja_int(value.range->start + (int64_t)i * value.range->step);
-        *list = *all.list;
-        return 0;
+        return range_items(run, value.range);
     default:
-        return jinja_fail(run, "'%s' object is not iterable", jinja_type_name(value));
+        jinja_fail(run, "'%s' object is not iterable", jinja_type_name(value));
     }
 }
 
 /* --- equality and order ----------------------------------------------------------------------------------------- */
 
-static int lists_equal(JinjaRun *run, const JinjaList *a, const JinjaList *b, bool *equalp) {
-    *equalp = a->n == b->n;
-    for (uint32_t i = 0; i < a->n && *equalp; i++) {
-        int r = jinja_equal(run, a->items[i], b->items[i], equalp);
+static bool lists_equal(JinjaRun *run, const JinjaList *a, const JinjaList *b) {
+    bool equal = a->n == b->n;
 
-        if (r)
-            return r;
-    }
-    return 0;
+    for (uint32_t i = 0; i < a->n && equal; i++)
+        equal = jinja_equal(run, a->items[i], b->items[i]);
+    return equal;
 }
 
-static int dicts_equal(JinjaRun *run, const JinjaDict *a, const JinjaDict *b, bool *equalp) {
-    *equalp = a->n == b->n;
-    for (uint32_t i = 0; i < a->n && *equalp; i++) {
-        const JinjaValue *other;
-        int r = jinja_dict_get(run, b, a->keys[i], &other);
+static bool dicts_equal(JinjaRun *run, const JinjaDict *a, const JinjaDict *b) {
+    bool equal = a->n == b->n;
 
-        if (!r && other)
-            r = jinja_equal(run, a->values[i], *other, equalp);
-        if (r)
-            return r;
-        *equalp = *equalp && other;
+    for (uint32_t i = 0; i < a->n && equal; i++) {
+        const JinjaValue *other = jinja_dict_get(run, b, a->keys[i]);
+
+        equal = other && jinja_equal(run, a->values[i], *other);
     }
-    return 0;
+    return equal;
 }
 
-static int equal_same_type(JinjaRun *run, JinjaValue a, JinjaValue b, bool *equalp) {
+static bool equal_same_type(JinjaRun *run, JinjaValue a, JinjaValue b) {
     switch (a.type) {
     case JINJA_UNDEFINED:
     case JINJA_NONE:
-        *equalp = true;
-        return 0;
+        return true;
     case JINJA_TEXT:
-        *equalp = jinja_text_equal(a.text, b.text);
-        return jinja_spend(run, a.text->len_bytes / 64);
+        jinja_spend(run, a.text->len_bytes / 64);
+        return jinja_text_equal(a.text, b.text);
     case JINJA_LIST:
     case JINJA_TUPLE:
-        return lists_equal(run, a.list, b.list, equalp);
+        return lists_equal(run, a.list, b.list);
     case JINJA_DICT:
-        return dicts_equal(run, a.dict, b.dict, equalp);
+        return dicts_equal(run, a.dict, b.dict);
     case JINJA_RANGE:
-        *equalp = a.range->n == b.range->n && (!a.range->n || a.range->start == b.range->start) &&
-                  (a.range->n < 2 || a.range->step == b.range->step);
-        return 0;
+        return a.range->n == b.range->n && (!a.range->n || a.range->start == b.range->start) &&
+               (a.range->n < 2 || a.range->step == b.range->step);
     default:
-        *equalp = a.list == b.list;
-        return 0;
+        return a.list == b.list;
     }
 }
 
-int jinja_equal(JinjaRun *run, JinjaValue a, JinjaValue b, bool *equalp) {
-    int r = jinja_spend(run, 1);
+bool jinja_equal(JinjaRun *run, JinjaValue a, JinjaValue b) {
+    bool equal;
 
-    *equalp = false;
-    if (r)
-        return r;
-    if (jinja_is_number(a) && jinja_is_number(b)) {
-        *equalp = number_order(a, b) == 0;
-        return 0;
-    }
+    jinja_spend(run, 1);
+    if (jinja_is_number(a) && jinja_is_number(b))
+        return number_order(a, b) == 0;
     if (a.type != b.type)
-        return 0;
-    r = jinja_enter(run);
-    if (r)
-        return r;
-    r = equal_same_type(run, a, b, equalp);
+        return false;
+    jinja_enter(run);
+    equal = equal_same_type(run, a, b);
     jinja_leave(run);
-    return r;
+    return equal;
 }
 
-static int lists_compare(JinjaRun *run, const JinjaList *a, const JinjaList *b, const char *op, int *orderp) {
-    for (uint32_t i = 0; i < a->n && i < b->n; i++) {
-        bool equal;
-        int r = jinja_equal(run, a->items[i], b->items[i], &equal);
+static int texts_compare(const JinjaText *a, const JinjaText *b) {
+    const uint32_t n = a->len_bytes < b->len_bytes ? a->len_bytes : b->len_bytes;
+    const int order = n ? memcmp(a->data, b->data, n) : 0;
 
-        if (r)
-            return r;
-        if (!equal)
-            return jinja_compare(run, a->items[i], b->items[i], op, orderp);
-    }
-    *orderp = (a->n > b->n) - (a->n < b->n);
-    return 0;
+    return order ? (order > 0 ? 1 : -1) : (a->len_bytes > b->len_bytes) - (a->len_bytes < b->len_bytes);
 }
 
-int jinja_compare(JinjaRun *run, JinjaValue a, JinjaValue b, const char *op, int *orderp) {
-    int r = jinja_spend(run, 1);
+static int lists_compare(JinjaRun *run, const JinjaList *a, const JinjaList *b, const char *op) {
+    for (uint32_t i = 0; i < a->n && i < b->n; i++)
+        if (!jinja_equal(run, a->items[i], b->items[i]))
+            return jinja_compare(run, a->items[i], b->items[i], op);
+    return (a->n > b->n) - (a->n < b->n);
+}
 
-    if (r)
-        return r;
-    *orderp = 0;
+int jinja_compare(JinjaRun *run, JinjaValue a, JinjaValue b, const char *op) {
+    jinja_spend(run, 1);
     if (a.type == JINJA_UNDEFINED || b.type == JINJA_UNDEFINED) {
         const char *why = a.type == JINJA_UNDEFINED ? a.why : b.why;
 
-        return jinja_fail(run, "%s: it cannot be compared", why ? why : "a value is undefined");
+        jinja_fail(run, "%s: it cannot be compared", why ? why : "a value is undefined");
     }
-    if (jinja_is_number(a) && jinja_is_number(b)) {
-        *orderp = number_order(a, b);
-        return 0;
-    }
+    if (jinja_is_number(a) && jinja_is_number(b))
+        return number_order(a, b);
     if (a.type == JINJA_TEXT && b.type == JINJA_TEXT) {
-        const uint32_t n = a.text->len_bytes < b.text->len_bytes ? a.text->len_bytes : b.text->len_bytes;
-        const int order = n ? memcmp(a.text->data, b.text->data, n) : 0;
-
-        *orderp = order ? (order > 0 ? 1 : -1)
-                        : (a.text->len_bytes > b.text->len_bytes) - (a.text->len_bytes < b.text->len_bytes);
-        return jinja_spend(run, n / 64);
+        jinja_spend(run, (a.text->len_bytes < b.text->len_bytes ? a.text->len_bytes : b.text->len_bytes) / 64);
+        return texts_compare(a.text, b.text);
     }
     if (a.type == b.type && (a.type == JINJA_LIST || a.type == JINJA_TUPLE)) {
-        r = jinja_enter(run);
-        if (r)
-            return r;
-        r = lists_compare(run, a.list, b.list, op, orderp);
+        int order;
+
+        jinja_enter(run);
+        order = lists_compare(run, a.list, b.list, op);
         jinja_leave(run);
-        return r;
+        return order;
     }
-    return jinja_fail(run, "'%s' not supported between '%s' and '%s'", op, jinja_type_name(a), jinja_type_name(b));
+    jinja_fail(run, "'%s' not supported between '%s' and '%s'", op, jinja_type_name(a), jinja_type_name(b));
 }
 
-int jinja_contains(JinjaRun *run, JinjaValue value, JinjaValue needle, bool *containsp) {
-    const JinjaValue *found;
+bool jinja_contains(JinjaRun *run, JinjaValue value, JinjaValue needle) {
+    bool contains = false;
     JinjaList list;
-    int r;
 
-    *containsp = false;
     if (value.type == JINJA_TEXT) {
         if (needle.type != JINJA_TEXT)
-            return jinja_fail(run, "'in <string>' needs a string on its left, not '%s'", jinja_type_name(needle));
-        *containsp = jinja_text_find(value.text, 0, value.text->len_bytes, needle.text) != SIZE_MAX;
-        return jinja_spend(run, 1 + value.text->len_bytes / 64);
+            jinja_fail(run, "'in <string>' needs a string on its left, not '%s'", jinja_type_name(needle));
+        jinja_spend(run, 1 + value.text->len_bytes / 64);
+        return jinja_text_find(value.text, 0, value.text->len_bytes, needle.text) != SIZE_MAX;
     }
-    if (value.type == JINJA_DICT) {
-        r = jinja_dict_get(run, value.dict, needle, &found);
-        *containsp = !r && found;
-        return r;
-    }
+    if (value.type == JINJA_DICT)
+        return jinja_dict_get(run, value.dict, needle);
     if (!jinja_is_iterable(value))
-        return jinja_fail(run, "argument of type '%s' is not iterable", jinja_type_name(value));
-    r = jinja_items(run, value, &list);
-    for (uint32_t i = 0; i < list.n && !r && !*containsp; i++)
-        r = jinja_equal(run, list.items[i], needle, containsp);
-    return r;
+        jinja_fail(run, "argument of type '%s' is not iterable", jinja_type_name(value));
+    list = jinja_items(run, value);
+    for (uint32_t i = 0; i < list.n && !contains; i++)
+        contains = jinja_equal(run, list.items[i], needle);
+    return contains;
 }
 
 /* --- dicts ------------------------------------------------------------------------------------------------------ */
 
 bool jinja_is_hashable(JinjaValue value) {
-    if (value.type == JINJA_TUPLE)
+    if (value.type == JINJA_TUPLE) /* tuples in tuples are left out, which bounds the depth */
         for (uint32_t i = 0; i < value.list->n; i++)
             if (value.list->items[i].type == JINJA_TUPLE || !jinja_is_hashable(value.list->items[i]))
-                return false; /* tuples in tuples are left out: nobody has such keys, and depth is bounded so */
+                return false;
     return value.type != JINJA_LIST && value.type != JINJA_DICT && value.type != JINJA_VIEW;
 }
 
@@ -378,10 +349,9 @@ static uint64_t value_hash(const JinjaRun *run, JinjaValue value) {
     case JINJA_BOOL:
     case JINJA_INT:
     case JINJA_FLOAT:
-        real = jinja_as_float(value) + 0.0; /* as equality has it, of any type; -0 is 0 */
-        if (real == 0)
-            real = 0;
-        memcpy(&hash, &real, sizeof(hash));
+        real = jinja_as_float(value); /* numbers of all types that are equal hash alike, 0 and -0 too */
+        if (real != 0)
+            memcpy(&hash, &real, sizeof(hash));
         return hash_key_u64(&run->key, hash);
     case JINJA_TEXT:
         return hash_key_text(&run->key, value.text->data, value.text->len_bytes);
@@ -394,52 +364,35 @@ static uint64_t value_hash(const JinjaRun *run, JinjaValue value) {
     }
 }
 
-int jinja_dict_new(JinjaRun *run, JinjaType type, JinjaValue *valuep) {
-    JinjaDict *dict = jinja_take(run, 1, sizeof(*dict));
-
-    if (!dict)
-        return jinja_fail_memory(run);
-    *valuep = (JinjaValue){ .type = type, .dict = dict };
-    return 0;
+JinjaValue jinja_dict_new(JinjaRun *run, JinjaType type) {
+    return (JinjaValue){ .type = type, .dict = jinja_take(run, 1, sizeof(JinjaDict)) };
 }
 
-/* *indexp: of the key; UINT32_MAX: absent, and *slotp is where it belongs. */
-static int dict_find(JinjaRun *run, const JinjaDict *dict, JinjaValue key, uint32_t *indexp, uint32_t *slotp) {
-    bool equal = false;
-    int r = 0;
+/* Index of the key. UINT32_MAX: it is absent, and *slotp is its place in the hash table, if there is one. */
+static uint32_t dict_find(JinjaRun *run, const JinjaDict *dict, JinjaValue key, uint32_t *slotp) {
+    uint32_t at;
 
-    *indexp = UINT32_MAX;
+    if (!jinja_is_hashable(key))
+        jinja_fail(run, "unhashable type: '%s' cannot be a key", jinja_type_name(key));
     if (!dict->slots) {
-        for (uint32_t i = 0; i < dict->n && !r && !equal; i++) {
-            r = jinja_equal(run, dict->keys[i], key, &equal);
-            if (equal)
-                *indexp = i;
-        }
-        return r;
+        for (uint32_t i = 0; i < dict->n; i++)
+            if (jinja_equal(run, dict->keys[i], key))
+                return i;
+        return UINT32_MAX;
     }
-    for (uint32_t at = (uint32_t)value_hash(run, key) & (dict->n_slots - 1);; at = (at + 1) & (dict->n_slots - 1)) {
-        *slotp = at;
-        if (!dict->slots[at])
-            return 0;
-        r = jinja_equal(run, dict->keys[dict->slots[at] - 1], key, &equal);
-        if (r)
-            return r;
-        if (equal) {
-            *indexp = dict->slots[at] - 1;
-            return 0;
-        }
-    }
+    for (at = (uint32_t)value_hash(run, key) & (dict->n_slots - 1); dict->slots[at];
+         at = (at + 1) & (dict->n_slots - 1))
+        if (jinja_equal(run, dict->keys[dict->slots[at] - 1], key))
+            return dict->slots[at] - 1;
+    *slotp = at;
+    return UINT32_MAX;
 }
 
-static int dict_grow(JinjaRun *run, JinjaDict *dict) {
+static void dict_grow(JinjaRun *run, JinjaDict *dict) {
     uint32_t room = dict->room ? 2 * dict->room : DICT_FIRST_ROOM;
     JinjaValue *keys = jinja_take(run, 2 * (size_t)room, sizeof(*keys));
-    int r = jinja_spend(run, room / 4);
 
-    if (r)
-        return r;
-    if (!keys)
-        return jinja_fail_memory(run);
+    jinja_spend(run, room / 4);
     if (dict->n) {
         memcpy(keys, dict->keys, dict->n * sizeof(*keys));
         memcpy(keys + room, dict->values, dict->n * sizeof(*keys));
@@ -448,11 +401,9 @@ static int dict_grow(JinjaRun *run, JinjaDict *dict) {
     dict->values = keys + room;
     dict->room = room;
     if (room <= DICT_SCANNED_MAX)
-        return 0;
+        return;
     dict->n_slots = 2 * room;
     dict->slots = jinja_take(run, dict->n_slots, sizeof(*dict->slots));
-    if (!dict->slots)
-        return jinja_fail_memory(run);
     for (uint32_t i = 0; i < dict->n; i++) {
         uint32_t at = (uint32_t)value_hash(run, keys[i]) & (dict->n_slots - 1);
 
@@ -460,23 +411,14 @@ static int dict_grow(JinjaRun *run, JinjaDict *dict) {
             at = (at + 1) & (dict->n_slots - 1);
         dict->slots[at] = i + 1;
     }
-    return 0;
 }
 
-int jinja_dict_set(JinjaRun *run, JinjaDict *dict, JinjaValue key, JinjaValue value) {
-    uint32_t index, slot;
-    int r;
+void jinja_dict_set(JinjaRun *run, JinjaDict *dict, JinjaValue key, JinjaValue value) {
+    uint32_t index, slot = 0;
 
-    if (!jinja_is_hashable(key))
-        return jinja_fail(run, "unhashable type: '%s' cannot be a key", jinja_type_name(key));
-    if (dict->n == dict->room) {
-        r = dict_grow(run, dict);
-        if (r)
-            return r;
-    }
-    r = dict_find(run, dict, key, &index, &slot);
-    if (r)
-        return r;
+    if (dict->n == dict->room)
+        dict_grow(run, dict);
+    index = dict_find(run, dict, key, &slot);
     if (index == UINT32_MAX) {
         index = dict->n++;
         dict->keys[index] = key;
@@ -484,41 +426,31 @@ int jinja_dict_set(JinjaRun *run, JinjaDict *dict, JinjaValue key, JinjaValue va
             dict->slots[slot] = index + 1;
     }
     dict->values[index] = value;
-    return 0;
 }
 
-int jinja_dict_get(JinjaRun *run, const JinjaDict *dict, JinjaValue key, const JinjaValue **foundp) {
-    uint32_t index, slot;
-    int r;
+const JinjaValue *jinja_dict_get(JinjaRun *run, const JinjaDict *dict, JinjaValue key) {
+    uint32_t slot, index = dict_find(run, dict, key, &slot);
 
-    *foundp = NULL;
-    if (!jinja_is_hashable(key))
-        return jinja_fail(run, "unhashable type: '%s' cannot be a key", jinja_type_name(key));
-    r = dict_find(run, dict, key, &index, &slot);
-    if (!r && index != UINT32_MAX)
-        *foundp = &dict->values[index];
-    return r;
+    return index == UINT32_MAX ? NULL : &dict->values[index];
 }
 
-int jinja_dict_view(JinjaRun *run, const JinjaDict *dict, JinjaViewKind kind, JinjaType type, JinjaValue *valuep) {
-    int r = jinja_list_new(run, type, kind == JINJA_VIEW_ITEMS ? dict->n : 0, valuep);
+const JinjaValue *jinja_dict_get_text(JinjaRun *run, const JinjaDict *dict, const JinjaText *key) {
+    return jinja_dict_get(run, dict, jinja_str(key));
+}
 
-    if (r)
-        return r;
-    valuep->list->view = (uint8_t)kind;
+JinjaValue jinja_dict_view(JinjaRun *run, const JinjaDict *dict, JinjaViewKind kind, JinjaType type) {
+    JinjaValue view = jinja_list_new(run, type, kind == JINJA_VIEW_ITEMS ? dict->n : 0);
+
+    view.list->view = kind;
     if (kind != JINJA_VIEW_ITEMS) {
-        valuep->list->items = kind == JINJA_VIEW_KEYS ? dict->keys : dict->values;
-        valuep->list->n = dict->n;
-        return 0;
+        view.list->items = kind == JINJA_VIEW_KEYS ? dict->keys : dict->values;
+        view.list->n = view.list->room = dict->n;
+        return view;
     }
-    for (uint32_t i = 0; i < dict->n && !r; i++) {
-        JinjaValue *pair = &valuep->list->items[i];
-
-        r = jinja_list_new(run, JINJA_TUPLE, 2, pair);
-        if (r)
-            break;
-        pair->list->items[0] = dict->keys[i];
-        pair->list->items[1] = dict->values[i];
+    for (uint32_t i = 0; i < dict->n; i++) {
+        view.list->items[i] = jinja_list_new(run, JINJA_TUPLE, 2);
+        view.list->items[i].list->items[0] = dict->keys[i];
+        view.list->items[i].list->items[1] = dict->values[i];
     }
-    return r;
+    return view;
 }

@@ -12,7 +12,7 @@
 #define MERGE_TEXT_MAX_BYTES 4096
 #define PROBES_MAX 4096
 
-/* The slot of the pair, or the free one where it belongs; NULL when there is neither in n_probes_max steps. */
+/* Finds the slot of the pair, or the free slot for it. NULL: neither is within n_probes_max steps. */
 static BpeMerge *merge_slot(const Bpe *bpe, uint32_t left, uint32_t right, uint32_t n_probes_max, uint32_t *n_probesp) {
     uint32_t at = (uint32_t)hash_key_u64(&bpe->key, (uint64_t)left << 32 | right) & bpe->mask;
 
@@ -26,7 +26,7 @@ static BpeMerge *merge_slot(const Bpe *bpe, uint32_t left, uint32_t right, uint3
     return NULL;
 }
 
-/* Finds a text of a merge (in bytes if it is byte-level text) among words and marks. */
+/* Finds a text of a merge among words and marks. Byte-level text is looked up by the bytes that it stands for. */
 static uint32_t find_part(const Vocab *vocab, const char *bytes, size_t len_bytes) {
     uint32_t id = text_index_find(&vocab->words, bytes, len_bytes);
 
@@ -37,7 +37,7 @@ static bool is_closed(const Vocab *vocab, uint32_t id) {
     return vocab->types[id] == TOKEN_CONTROL || vocab->types[id] == TOKEN_UNKNOWN;
 }
 
-/* The second part is empty where the merge is in one piece. */
+/* Joins the parts of a merge; the second is empty if the merge is in one piece. */
 static int refuse_merge(const GgufFile *file, uint32_t rank, const GgufString parts[2], const char *why, ErrText *err) {
     Printable left, right;
 
@@ -47,8 +47,8 @@ static int refuse_merge(const GgufFile *file, uint32_t rank, const GgufString pa
                    parts[1].len_bytes ? " " : "", printable(&right, parts[1].data, parts[1].len_bytes), why);
 }
 
-/* The token of a merged text. Tables list the results of the merges in their order, so it is mostly the one after the
- * result before; that saves the costly third of the look-ups. */
+/* Finds the token of a merged text. Tables list the results of merges in their order, so the token is mostly the one
+ * after the last result. Trying that first saves the costly third of the look-ups. */
 static uint32_t find_merged(const Vocab *vocab, const char *bytes, size_t len_bytes, uint32_t expected) {
     if (expected < vocab->n_tokens && vocab->types[expected] == TOKEN_NORMAL && !vocab->words.n_duplicates) {
         uint32_t expected_bytes;
@@ -60,7 +60,7 @@ static uint32_t find_merged(const Vocab *vocab, const char *bytes, size_t len_by
     return find_part(vocab, bytes, len_bytes);
 }
 
-/* Adds the merge of two texts. *expectedp: the token that the merge may give; out: the same for the next merge. */
+/* Adds the merge of two texts. *expectedp: the likely token of this merge; out: that of the next merge. */
 static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString parts[2], uint32_t rank, uint32_t *expectedp,
                      ErrText *err) {
     const Vocab *vocab = bpe->vocab;
@@ -80,13 +80,13 @@ static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString parts[2], 
     if (left == UINT32_MAX || right == UINT32_MAX || id == UINT32_MAX)
         return refuse_merge(file, rank, parts, "names a text that is no token", err);
     *expectedp = id + 1;
-    /* Without this merge the parts stay apart: what a user types does not grow into a control token. */
+    /* Without this merge the parts stay apart, so that typed text does not grow into a control token. */
     if (is_closed(vocab, left) || is_closed(vocab, right) || is_closed(vocab, id))
         return 0;
     slot = merge_slot(bpe, left, right, PROBES_MAX, &n_probes);
     if (!slot)
         return refuse_merge(file, rank, parts, "and thousands before it were made to collide in a hash table", err);
-    if (slot->left != UINT32_MAX) /* the first of equal merges counts */
+    if (slot->left != UINT32_MAX) /* of equal merges the first counts */
         return 0;
     *slot = (BpeMerge){ .left = left, .right = right, .rank = rank, .id = id };
     if (n_probes > bpe->n_probes_max)
@@ -94,8 +94,8 @@ static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString parts[2], 
     return 0;
 }
 
-/* Whether the list has the two texts of each merge as strings of their own, one behind the other. No such text has a
- * space in it: the alphabet has a character for that. */
+/* Whether the list has the two texts of each merge as two strings, one behind the other. No such text has a space in
+ * it, because the alphabet has another character for that. */
 static bool has_pairs(const GgufArray *merges) {
     return merges->n && merges->n % 2 == 0 && !memchr(merges->strings[0].data, ' ', merges->strings[0].len_bytes) &&
            !memchr(merges->strings[1].data, ' ', merges->strings[1].len_bytes);
@@ -172,7 +172,7 @@ static bool bpe_rule(const void *model, const char *text, const Symbol *left, co
 
     if (left->id == UINT32_MAX || right->id == UINT32_MAX)
         return false;
-    slot = merge_slot(bpe, left->id, right->id, bpe->n_probes_max, &n_probes); /* as in text_index_find() */
+    slot = merge_slot(bpe, left->id, right->id, bpe->n_probes_max, &n_probes); /* bounded as in text_index_find() */
     if (!slot || slot->left == UINT32_MAX)
         return false;
     *priorityp = slot->rank;
@@ -180,10 +180,10 @@ static bool bpe_rule(const void *model, const char *text, const Symbol *left, co
     return true;
 }
 
-/* bpe_encode_word() - appends the tokens of one word
+/* bpe_encode_word() - append the tokens of one word
  *
- * A byte for which the model has no token (SmolLM2 lacks a few control characters and bytes that UTF-8 hardly uses)
- * cannot be said to it and is left out, as every program for these models does. Return: 0 or -ENOMEM. */
+ * A byte without a token is left out, as every program for these models does. SmolLM2, for example, lacks a few control
+ * characters and bytes that UTF-8 hardly uses. Return: 0 or -ENOMEM. */
 int bpe_encode_word(const Bpe *bpe, SymbolMerge *scratch, const char *word, size_t len_bytes, TokenList *list) {
     uint32_t id;
     int r;

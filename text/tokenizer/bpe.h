@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Byte-level byte pair encoding: the words that a pre-tokenizer found become tokens by ranked merges. */
+/* Byte-level byte pair encoding turns the words that a pre-tokenizer found into tokens, by ranked merges. */
 #ifndef COORDGEN_TEXT_BPE_H
 #define COORDGEN_TEXT_BPE_H
 
@@ -9,19 +9,19 @@
 #include "text/tokenizer/vocab.h"
 
 typedef struct BpeMerge {
-    uint32_t left; /* UINT32_MAX: free slot */
+    uint32_t left; /* UINT32_MAX: the slot is free */
     uint32_t right;
     uint32_t rank;
-    uint32_t id; /* of the merged text */
+    uint32_t id; /* token of the merged text */
 } BpeMerge;
 
 typedef struct Bpe {
     const Vocab *vocab;
-    BpeMerge *merges; /* hash table by (left, right) */
+    BpeMerge *merges; /* [mask + 1] hash table by (left, right) */
     uint32_t mask;
     HashKey key;
-    uint32_t n_probes_max;  /* the most steps that a pair is away from its place */
-    bool whole_words_first; /* a word that is a token is that token, whatever the merges would make of it */
+    uint32_t n_probes_max;  /* longest distance of a pair from its place, in slots */
+    bool whole_words_first; /* a word that is a token is that token, whatever the merges say */
 } Bpe;
 
 int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_words_first,

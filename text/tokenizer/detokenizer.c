@@ -13,10 +13,10 @@ static int byte_of_token(const char *text) {
     static const char digits[] = "0123456789ABCDEF0123456789abcdef";
     const char *high = strchr(digits, text[3]), *low = strchr(digits, text[4]);
 
-    return (int)((high - digits) & 15) << 4 | (int)((low - digits) & 15); /* the form was checked at load */
+    return (int)((high - digits) & 15) << 4 | (int)((low - digits) & 15); /* vocab_init() has checked the form */
 }
 
-/* An ordinary text of a SentencePiece-style table: U+2581 is a space. */
+/* Adds an ordinary text of a SentencePiece-style table, in which U+2581 stands for a space. */
 static void add_unescaped(const char *text, size_t len_bytes, StrBuf *out) {
     const char *end = text + len_bytes;
 
@@ -55,7 +55,7 @@ void detokenizer_init(Detokenizer *detokenizer, const Tokenizer *tokenizer, bool
     *detokenizer = (Detokenizer){ .tokenizer = tokenizer, .at_start = at_start, .with_special = with_special };
 }
 
-/* Gives out what has become certain of the bytes that are held. */
+/* Gives out the held bytes whose characters are certain. */
 static void detokenizer_settle(Detokenizer *detokenizer, StrBuf *text) {
     while (detokenizer->n_held) {
         Utf8Kind kind;
@@ -72,12 +72,12 @@ static void detokenizer_settle(Detokenizer *detokenizer, StrBuf *text) {
     }
 }
 
-/* detokenizer_push() - appends the text that a token completes
+/* detokenizer_push() - append the text that a token completes
  *
- * A sequence that ends inside the token is held until the next one; what can never become a sequence is U+FFFD, one for
- * each maximal subpart (Unicode, chapter 3, "U+FFFD substitution of maximal subparts"). The text does not depend on how
- * bytes are divided among tokens. The token's own bytes lie behind the text meanwhile: a token takes no memory when the
- * text has room. */
+ * A sequence that the token leaves incomplete is held until the next token. Bytes that can never become a sequence are
+ * U+FFFD, one for each maximal subpart (Unicode, chapter 3, "U+FFFD substitution of maximal subparts"). The text does
+ * not depend on the division of bytes among tokens. The token's own bytes lie behind the text meanwhile, so that a
+ * token takes no memory if the text has room. */
 int detokenizer_push(Detokenizer *detokenizer, uint32_t id, StrBuf *text) {
     const Tokenizer *tokenizer = detokenizer->tokenizer;
     const size_t start = text->len_bytes;
@@ -106,7 +106,7 @@ int detokenizer_push(Detokenizer *detokenizer, uint32_t id, StrBuf *text) {
 
 int detokenizer_finish(Detokenizer *detokenizer, StrBuf *text) {
     if (detokenizer->n_held)
-        str_buf_add(text, REPLACEMENT); /* a sequence that was cut off is one maximal subpart */
+        str_buf_add(text, REPLACEMENT); /* the incomplete sequence is one maximal subpart */
     detokenizer->n_held = 0;
     return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
 }

@@ -34,12 +34,12 @@ static int compile_stage(pcre2_code **codep, const char *pattern, ErrText *err) 
         return err_set(err, err_raise(-EIO), "PCRE2 refused a pre-tokenizer's expression at %zu: %s", (size_t)at,
                        (char *)message);
     }
-    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* where there is no JIT the interpreter gives the same pieces */
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* without a JIT the interpreter gives the same pieces */
     *codep = code;
     return 0;
 }
 
-/* By families: all their names would be a page. */
+/* Lists the families, because all names would fill a page. */
 static int refuse_name(const char *name, size_t len_bytes, ErrText *err) {
     const PretokenizerFamily *family;
     char known[512] = "";
@@ -139,7 +139,8 @@ static int piece_list_add(PieceList *list, size_t len_bytes) {
     return 0;
 }
 
-/* One match; the JIT's stack is small, so what passes it is done by the interpreter, whose memory is the heap. */
+/* Matches once. The JIT's stack is small: a match that passes it is done by the interpreter, whose memory is the
+ * heap. */
 static int match_once(const Pretokenizer *pretokenizer, const pcre2_code *code, const char *text, size_t len_bytes,
                       size_t at, pcre2_match_data *match) {
     int n;
@@ -180,14 +181,15 @@ static int split_piece(const Pretokenizer *pretokenizer, const pcre2_code *code,
     return 0;
 }
 
-/* PCRE2 10.42 knows Unicode 14, the models' splitters 15.1: what became a letter, number, mark, sign or symbol in
- * between, by rising code point, and an older one of the same class and length in UTF-8 that stands for it. */
+/* PCRE2 10.42 knows Unicode 14, the models' splitters 15.1. Each row has characters that became a letter, number, mark,
+ * sign or symbol in between, by rising code point, and an older character of the same class and UTF-8 length that
+ * stands for them. */
 static const struct {
     uint32_t first, last, stand_in;
 } newer[] = {
 #define LETTER 0x20000
 #define NUMBER 0x10107
-#define MARK_3 0xe31 /* of three bytes */
+#define MARK_3 0xe31 /* a mark of three bytes */
 #define MARK 0x11001
 #define SIGN 0x10100
 #define SYMBOL_3 0x2ff0
@@ -210,7 +212,7 @@ static const struct {
     { 0x31350, 0x323af, LETTER },
 };
 
-/* Of a well-formed sequence of three or four bytes; 0: none stands for it. */
+/* Finds the older character that stands for a well-formed sequence of three or four bytes; 0: none does. */
 static uint32_t stand_in_of(const uint8_t *sequence, size_t n) {
     uint32_t code_point = n == 3 ? (sequence[0] & 0xfu) << 12 | (sequence[1] & 0x3fu) << 6 | (sequence[2] & 0x3fu)
                                  : (sequence[0] & 7u) << 18 | (sequence[1] & 0x3fu) << 12 | (sequence[2] & 0x3fu) << 6 |
@@ -234,8 +236,9 @@ static void write_sequence(char *out, size_t n, uint32_t code_point) {
     out[0] = (char)(n == 3 ? 0xe0 | code_point : 0xf0 | code_point);
 }
 
-/* A copy in which each byte that is not UTF-8 is U+0001: like U+FFFD it is no letter, number, space or punctuation, and
- * the offsets stay. Code points that PCRE2 may not know are older ones. *copyp stays NULL for a text without either. */
+/* Copies the text with U+0001 for each byte that is not UTF-8: like U+FFFD, U+0001 is no letter, number, space or
+ * punctuation, and the offsets stay. Older characters stand for those that PCRE2 may not know. *copyp stays NULL for a
+ * text without either. */
 static int known_copy(const char *text, size_t len_bytes, char **copyp) {
     char *copy = NULL;
 
@@ -267,7 +270,7 @@ static void match_data_freep(pcre2_match_data **matchp) {
     pcre2_match_data_free(*matchp);
 }
 
-/* pretokenizer_split() - runs the expressions one after another, each on the pieces that the one before left */
+/* pretokenizer_split() - run the expressions one after another, each on the pieces of the one before */
 int pretokenizer_split(const Pretokenizer *pretokenizer, const char *text, size_t len_bytes, PieceList *pieces,
                        ErrText *err) {
     _cleanup_(match_data_freep) pcre2_match_data *match = pcre2_match_data_create(1, NULL);

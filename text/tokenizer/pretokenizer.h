@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pre-tokenizers: the regular expressions that cut text into words before byte-level BPE. */
+/* Pre-tokenizers cut text into words by regular expressions, before byte-level BPE. */
 #ifndef COORDGEN_TEXT_PRETOKENIZER_H
 #define COORDGEN_TEXT_PRETOKENIZER_H
 
@@ -11,10 +11,10 @@
 #include "base/err.h"
 
 enum {
-    PRETOKENIZER_E_UNKNOWN = 1, /* no such name; the text names it */
+    PRETOKENIZER_E_UNKNOWN = 1, /* the name is unknown; the error has it */
 };
 
-/* Lengths of consecutive pieces of a text. Zero-initialise. */
+/* Lengths of consecutive pieces of a text; zero-initialised it is empty. */
 typedef struct PieceList {
     uint32_t *len_bytes;
     size_t n;
@@ -23,19 +23,19 @@ typedef struct PieceList {
 
 void piece_list_deinit(PieceList *list);
 
-typedef struct Pretokenizer Pretokenizer; /* read-only after _new(): any thread */
+typedef struct Pretokenizer Pretokenizer; /* immutable after pretokenizer_new(): any thread may use it */
 
 int pretokenizer_new(Pretokenizer **pretokenizerp, const char *name, size_t len_bytes, ErrText *err);
 Pretokenizer *pretokenizer_free(Pretokenizer *pretokenizer);
 DEFINE_CLEANUP(Pretokenizer, pretokenizer_free)
 
-const char *pretokenizer_name(const Pretokenizer *pretokenizer); /* of the family: "qwen2" */
+const char *pretokenizer_name(const Pretokenizer *pretokenizer); /* name of the family: "qwen2" */
 bool pretokenizer_whole_words_first(const Pretokenizer *pretokenizer);
 bool pretokenizer_adds_bos(const Pretokenizer *pretokenizer); /* unless the file says otherwise */
 uint64_t pretokenizer_memory_bytes(const Pretokenizer *pretokenizer);
 
-/* Replaces the contents of pieces; they add up to the text. Any bytes; len_bytes < 2^31. 0, -ENOMEM, -EIO (PCRE2; err
- * says). */
+/* Replaces the contents of pieces by the words of the text, which add up to it. The text is any bytes; len_bytes <
+ * 2^31. 0, -ENOMEM, -EIO (PCRE2 failed; err has its words). */
 int pretokenizer_split(const Pretokenizer *pretokenizer, const char *text, size_t len_bytes, PieceList *pieces,
                        ErrText *err);
 

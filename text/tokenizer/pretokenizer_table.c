@@ -7,30 +7,31 @@
 
 /* --- parts of expressions --------------------------------------------------------------------------------------- */
 
-/* Every expression below takes a time that is linear in the text, together with the search for it: a repetition that
- * can fail behind a long run is followed by another alternative that takes the run, or begins where no run goes on
- * (test_pretokenizer_steps counts the steps). They are what llama.cpp makes of the models' own expressions, differences
- * from those included: models in GGUF are used with them everywhere. */
+/* Every expression below takes a time that is linear in the text, its search included. A repetition that can fail
+ * behind a long run is followed by an alternative that takes the run, or begins where no run goes on
+ * (test_pretokenizer_steps counts the steps). The expressions are llama.cpp's forms of the models' own, differences
+ * included, because models in GGUF are used with these everywhere. */
 
-/* \s of the models' own splitters is Unicode White_Space. PCRE2's, with UCP, has U+180E too: the set is spelled out. */
+/* \s of the models' own splitters is Unicode White_Space. PCRE2's \s with UCP has U+180E too, so the set is spelled
+ * out. */
 #define SPACES                                                                                                         \
     "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
 #define SPACE_RUNS "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|" SPACE_RUNS
-/* The contractions take either case of ASCII only: (?i:) would let U+017F pass for an s. */
+/* Contractions match either case of ASCII only: (?i:) would let U+017F pass for an s. */
 #define CONTRACTION "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
-/* What is left of a word in Llama 3's expression and its relatives, behind numbers and the word itself. */
+/* Last alternatives of Llama 3's expression and its relatives, behind numbers and words. */
 #define SIGNS_AND_SPACES " ?[^" SPACES "\\p{L}\\p{N}]+[\\r\\n]*|[" SPACES "]*[\\r\\n]+|" SPACE_RUNS
 #define WORDS(numbers) "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers "|" SIGNS_AND_SPACES
 #define LLAMA3(numbers) CONTRACTION "|" WORDS(numbers)
-/* GPT-4o cuts words where a capital follows a small letter. Of letters beyond ASCII both halves take all. */
+/* GPT-4o cuts words where a capital follows a small letter. Both halves take all letters beyond ASCII. */
 #define CASED(contraction)                                                                                             \
     "[^\\r\\n\\p{L}\\p{N}]?[^\\P{L}a-z]*[^\\P{L}A-Z]+" contraction                                                     \
     "|[^\\r\\n\\p{L}\\p{N}]?[^\\P{L}a-z]+[^\\P{L}A-Z]*" contraction
 #define CASED_REST(numbers) "|" numbers "| ?[^" SPACES "\\p{L}\\p{N}]+[\\r\\n/]*|[" SPACES "]*[\\r\\n]+|" SPACE_RUNS
 #define HAN_AND_KANA "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{30FF}]+"
-/* Signs of ASCII before letters of ASCII, then words with their combining marks. */
+/* ASCII signs before ASCII letters, then words with their combining marks. */
 #define DEEPSEEK3(signs)                                                                                               \
     "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+" signs "|" SPACE_RUNS
 /* Scripts without words between spaces: U+0800 to U+9FA5 without its spaces, and Hangul. */
@@ -103,7 +104,7 @@ static const PretokenizerFamily families[] = {
     [FAMILY_GPT4O] = { "gpt-4o", { CASED("(?:" CONTRACTION ")?") CASED_REST("\\p{N}{1,3}") }, false, false },
     [FAMILY_TEKKEN] = { "tekken", { CASED("") CASED_REST("\\p{N}") }, true, true },
     [FAMILY_DEEPSEEK_LLM] = { "deepseek-llm",
-                              /* the fourth is the model's \s+$, which would go over a run from each of its places */
+                              /* the fourth replaces the model's \s+$, which would scan a run from each of its places */
                               { "[\\r\\n]", "[" SPACES "]?[" DEEPSEEK_LETTERS "]+",
                                 "[" SPACES "]?[" DEEPSEEK_SIGNS "]+", "(?<![" SPACES "])[" SPACES "]++\\z",
                                 DEEPSEEK_UNSPACED, "\\p{N}+" },
@@ -150,7 +151,7 @@ static const PretokenizerFamily families[] = {
     [FAMILY_MINICPM5] = { "minicpm5", { "\\p{N}{1,3}", LLAMA3("\\p{N}+") }, true, false },
 };
 
-/* Names that files use (llama.cpp's), and the family whose expressions they mean. */
+/* Names in files (llama.cpp's), with the family that each means. */
 static const struct {
     const char *name;
     int family;

@@ -4,7 +4,7 @@
 #include "base/f16.h"
 #include "base/strings/utf8.h"
 
-/* A number that is smaller the higher the score is. */
+/* Maps a score to a priority: the higher the score, the smaller the number. */
 static uint32_t score_priority(float score) {
     uint32_t bits = f32_to_bits(score + 0.0f); /* -0 is 0 */
 
@@ -26,7 +26,7 @@ static bool spm_rule(const void *model, const char *text, const Symbol *left, co
     return true;
 }
 
-/* A character without a token, as its bytes. *is_addedp: false when a byte has no token either. */
+/* Adds a character without a token as its bytes. *is_addedp: false if a byte has no token either. */
 static int add_bytes(const Vocab *vocab, const char *text, size_t len_bytes, TokenList *list, bool *is_addedp) {
     *is_addedp = false;
     for (size_t i = 0; i < len_bytes; i++)
@@ -42,14 +42,14 @@ static int add_bytes(const Vocab *vocab, const char *text, size_t len_bytes, Tok
     return 0;
 }
 
-/* spm_encode() - merges the characters of the text and appends the tokens
+/* spm_encode() - merge the characters of the text and append the tokens
  *
  * A whole document is one fragment: O(n log n). A byte that is not UTF-8 is a character by itself. A merged text is a
- * token by construction, so only single characters can be left without one: they become bytes. In a model that lacks
- * one of those tokens a run of such characters becomes one unknown token, as in SentencePiece. Return: 0 or -ENOMEM. */
+ * token by construction, so only single characters can lack a token: these become bytes. In a model that lacks a byte's
+ * token, a run of such characters becomes one unknown token, as in SentencePiece. Return: 0 or -ENOMEM. */
 int spm_encode(const Vocab *vocab, uint32_t unknown_id, SymbolMerge *scratch, const char *text, size_t len_bytes,
                TokenList *list) {
-    bool is_unknown = false; /* so is what came before */
+    bool is_unknown = false; /* the character before was unknown too */
     int r;
 
     symbol_merge_clear(scratch);

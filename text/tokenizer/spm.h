@@ -7,11 +7,12 @@
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/vocab.h"
 
-/* U+2581, which stands for a space in the table. */
+/* U+2581 stands for a space in the table. */
 #define SPM_SPACE "\xe2\x96\x81"
 #define SPM_SPACE_BYTES 3
 
-/* Appends the tokens of a fragment in which spaces are SPM_SPACE already. unknown_id: for characters without one. */
+/* Appends the tokens of a fragment in which spaces are SPM_SPACE already. unknown_id: the token of characters that have
+ * none. 0 or -ENOMEM. */
 int spm_encode(const Vocab *vocab, uint32_t unknown_id, SymbolMerge *scratch, const char *text, size_t len_bytes,
                TokenList *list);
 

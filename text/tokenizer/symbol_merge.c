@@ -95,10 +95,10 @@ static int offer_pair(SymbolMerge *merge, uint32_t left, uint32_t right, const c
                             });
 }
 
-/* symbol_merge_run() - merges until no adjacent pair may merge: always the pair of the best priority, of equal ones the
- * leftmost
+/* symbol_merge_run() - merge until no adjacent pair may merge
  *
- * A heap of candidates, some of them stale: O(n log n) for n symbols, because each merge offers two new pairs. */
+ * The pair of the best priority goes first, the leftmost of equal ones. A heap has the candidates, some of them stale:
+ * O(n log n) for n symbols, because each merge offers two new pairs. */
 int symbol_merge_run(SymbolMerge *merge, const char *text, MergeRule *rule, const void *model) {
     Symbol *symbols = merge->symbols;
     int r;
@@ -114,7 +114,7 @@ int symbol_merge_run(SymbolMerge *merge, const char *text, MergeRule *rule, cons
         uint32_t at = (uint32_t)best.order;
         Symbol *left = &symbols[at], *right;
 
-        /* What has grown since then, on either side, does not add up any more. */
+        /* If either symbol has grown since then, the lengths do not add up any more. */
         if (!left->len_bytes || left->next == SYMBOL_NONE)
             continue;
         right = &symbols[left->next];

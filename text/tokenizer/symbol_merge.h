@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Merging of adjacent symbols by priority: the step that byte-level BPE and SentencePiece-style tokenizers share. */
+/* Merges adjacent symbols by priority: the step that byte-level BPE and SentencePiece-style tokenizers share. */
 #ifndef COORDGEN_TEXT_SYMBOL_MERGE_H
 #define COORDGEN_TEXT_SYMBOL_MERGE_H
 
@@ -10,20 +10,20 @@
 #define SYMBOL_NONE UINT32_MAX
 
 typedef struct Symbol {
-    uint32_t offset;    /* of its text */
-    uint32_t len_bytes; /* 0: merged into the one before */
-    uint32_t id;        /* token, or UINT32_MAX: no token has this text */
-    uint32_t previous;  /* SYMBOL_NONE at the ends */
+    uint32_t offset;    /* of the symbol's text */
+    uint32_t len_bytes; /* 0: the symbol was merged into the one before */
+    uint32_t id;        /* token of this text; UINT32_MAX: none */
+    uint32_t previous;  /* neighbours; SYMBOL_NONE at the ends */
     uint32_t next;
 } Symbol;
 
 typedef struct MergeCandidate {
-    uint64_t order;     /* priority (low first), then the left symbol's number */
-    uint32_t len_bytes; /* of both texts: tells a candidate that an earlier merge made stale */
-    uint32_t id;        /* of the merged text */
+    uint64_t order;     /* priority (low first) << 32 | the left symbol's number */
+    uint32_t len_bytes; /* bytes of both texts, which differ if an earlier merge has made the candidate stale */
+    uint32_t id;        /* token of the merged text */
 } MergeCandidate;
 
-/* Scratch that lives through many words; zero-initialise. */
+/* Scratch memory for many words; zero-initialised it is empty. */
 typedef struct SymbolMerge {
     Symbol *symbols;
     size_t n_symbols;
@@ -33,7 +33,7 @@ typedef struct SymbolMerge {
     size_t room_heap;
 } SymbolMerge;
 
-/* Whether the two may merge, how soon (low first), and into which token. */
+/* Whether two symbols may merge; *priorityp (low first) and *idp, the token of both. */
 typedef bool MergeRule(const void *model, const char *text, const Symbol *left, const Symbol *right,
                        uint32_t *priorityp, uint32_t *idp);
 

@@ -16,7 +16,8 @@
 #include "text/tokenizer/spm.h"
 #include "text/tokenizer/tokenizer_private.h"
 
-#define TEXT_MAX_BYTES (64u << 20) /* offsets of 32 bits in all modules below, and memory of some 50 bytes a byte */
+#define TEXT_MAX_BYTES                                                                                                 \
+    (64u << 20) /* bounds offsets of 32 bits in all modules below, and memory of some 50 bytes a byte */
 
 /* --- list of tokens --------------------------------------------------------------------------------------------- */
 
@@ -41,8 +42,8 @@ void token_list_deinit(TokenList *list) {
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the id of a special token; *idp keeps its default when the file has no such key, or a number that is no token:
- * converters write -1 for "none". Whoever needs the token refuses the file where there is none. */
+/* Reads the id of a special token. *idp keeps its default if the file has no such key, or a number that is no token:
+ * converters write -1 for "none". The caller that needs the token refuses a file without one. */
 static int get_id(const Tokenizer *tokenizer, const GgufFile *file, const char *key, uint32_t *idp, ErrText *err) {
     int64_t id = -1;
     ErrText why = { "" };
@@ -95,7 +96,7 @@ static int read_ids(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) {
     return 0;
 }
 
-/* Whether BOS and EOS are added, by the file or by its kind's default. */
+/* Reads whether BOS and EOS are added, by the file or by the default of its kind. */
 static int read_flags(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) {
     static const char bos_key[] = "tokenizer.ggml.add_bos_token", eos_key[] = "tokenizer.ggml.add_eos_token";
     int r;
@@ -163,14 +164,14 @@ static int load_sentencepiece(Tokenizer *tokenizer, const GgufFile *file, const 
     snprintf(tokenizer->name, sizeof(tokenizer->name), "llama");
     tokenizer->adds_bos = true;
     tokenizer->space_prefix = true;
-    /* Llama 2's numbers, for files that leave them out */
+    /* Llama 2's ids, for files that leave them out */
     tokenizer->unknown = 0;
     tokenizer->bos = vocab->n_tokens > 1 ? 1 : TOKEN_NONE;
     tokenizer->eos = vocab->n_tokens > 2 ? 2 : TOKEN_NONE;
     return 0;
 }
 
-/* Whether a name has a text in it, in either case. */
+/* Whether a name holds a text, in either case. */
 static bool name_has(const GgufString *name, const char *text) {
     size_t n = strlen(text);
 
@@ -180,7 +181,7 @@ static bool name_has(const GgufString *name, const char *text) {
     return false;
 }
 
-/* Phi-3's special tokens take the spaces behind them, all but three. Files have no key for that: models are known by
+/* Phi-3's special tokens take the spaces behind them, except three. Files have no key for that, so models are known by
  * their names, as in llama.cpp. */
 static void read_strips(Tokenizer *tokenizer, const GgufFile *file) {
     static const char *const keep[] = { "<unk>", "<s>", "<|endoftext|>" };
@@ -201,7 +202,7 @@ static void find_ends(Tokenizer *tokenizer) {
             tokenizer->vocab.roles[ids[i]] = TOKEN_ROLE_END;
 }
 
-/* What else files have as their tokenizer, for the text of a refusal. */
+/* Other tokenizer models that files name, for the text of a refusal. */
 static const char *kind_of_model(const GgufString *model) {
     static const struct {
         const char *name, *kind;
@@ -259,7 +260,7 @@ static int tokenizer_read(Tokenizer *tokenizer, const GgufFile *file, const Chat
     return r > 0 ? TOKENIZER_E_CORRUPT : r;
 }
 
-/* Numbers little-endian: the hash outlives this process. */
+/* Numbers are hashed little-endian, because the hash outlives this process. */
 static void hash_number(struct sha256_ctx *sum, uint32_t number) {
     const uint8_t bytes[] = { (uint8_t)number, (uint8_t)(number >> 8), (uint8_t)(number >> 16),
                               (uint8_t)(number >> 24) };
@@ -283,7 +284,7 @@ static void hash_tokens(const Vocab *vocab, uint8_t hash[TOKENIZER_HASH_BYTES]) 
     sha256_digest(&sum, TOKENIZER_HASH_BYTES, hash);
 }
 
-/* Reads a text of the file; empty where there is none. */
+/* Reads a text of the file; empty if the file has none. */
 static GgufString text_of_key(const GgufFile *file, const char *key) {
     GgufString text = { 0 };
 
@@ -292,7 +293,7 @@ static GgufString text_of_key(const GgufFile *file, const char *key) {
     return text.len_bytes ? text : (GgufString){ .data = "" };
 }
 
-/* Makes a tokenizer whose control tokens are those of the file, and the marks. */
+/* Makes a tokenizer whose control tokens are the file's and the marks. */
 static int new_with_marks(Tokenizer **tokenizerp, const GgufFile *file, const ChatMarks *marks, ErrText *err) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = calloc(1, sizeof(*tokenizer));
     int r;
@@ -390,7 +391,7 @@ static int encode_sentencepiece(const Tokenizer *tokenizer, EncodeScratch *scrat
                       scratch->escaped.len_bytes, list);
 }
 
-/* Text between special tokens. Each such fragment gets the space of its own, as the model was trained. */
+/* Encodes the text between special tokens. Each such fragment gets a space of its own, as the model was trained. */
 static int encode_fragment(const Tokenizer *tokenizer, EncodeScratch *scratch, const char *text, size_t len_bytes,
                            TokenList *list, ErrText *err) {
     if (!len_bytes)
@@ -400,8 +401,8 @@ static int encode_fragment(const Tokenizer *tokenizer, EncodeScratch *scratch, c
     return encode_sentencepiece(tokenizer, scratch, text, len_bytes, tokenizer->space_prefix, list);
 }
 
-/* Where the text goes on behind a special token. What it takes with it ends before a longer one; shorter ones, of
- * spaces, go with the rest, as they are looked for later. */
+/* Finds the place at which the text goes on behind a special token. Spaces that the token takes end before a longer
+ * special token. Shorter ones, made of spaces, are taken too, because these are looked for later. */
 static size_t end_of_hit(const Tokenizer *tokenizer, const MarkHit *hit, size_t n_hits, const char *text,
                          size_t len_bytes) {
     uint32_t mark_bytes, other_bytes;
@@ -527,11 +528,6 @@ bool tokenizer_is_control_named(const Tokenizer *tokenizer, uint32_t id, const c
         return false;
     own = vocab_text(&tokenizer->vocab, id, &len_bytes);
     return strlen(text) == len_bytes && !memcmp(own, text, len_bytes);
-}
-
-bool tokenizer_is_mark(const Tokenizer *tokenizer, uint32_t id) {
-    return tokenizer_is_control(tokenizer, id) ||
-           (id < tokenizer->vocab.n_tokens && tokenizer->vocab.types[id] == TOKEN_USER_DEFINED);
 }
 
 uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text) {

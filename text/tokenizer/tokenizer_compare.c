@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether two models mean the same by the same token ids. */
+/* Compares two token tables: whether two models mean the same by the same ids. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/strings/printable.h"
 #include "text/tokenizer/tokenizer_private.h"
 
-/* Counts tokens up to the last one that is in use: files fill their tables up to a size that suits the matrices. */
+/* Counts tokens up to the last one in use, because files pad their tables to a size that suits the matrices. */
 static uint32_t n_used(const Tokenizer *tokenizer) {
     uint32_t n = tokenizer->vocab.n_tokens;
 
@@ -26,7 +26,7 @@ static uint32_t n_needed(const Tokenizer *tokenizer) {
     return n;
 }
 
-/* Says what a token is beside its bytes. Other differences of types are the converters', and change no output. */
+/* The kind of a token beside its bytes. Other differences of types come from converters and change no output. */
 static const char *kind_of(const Tokenizer *tokenizer, uint32_t id) {
     const bool is_control = tokenizer_is_control(tokenizer, id);
 
@@ -64,16 +64,16 @@ static int differ(const Tokenizer *a, const char *a_name, const Tokenizer *b, co
 
 /**
  * tokenizer_compare() - compare the tokens that both tables begin with
- * @a_name, @b_name: for the text
+ * @a_name, @b_name: names for the error
  * @n_tokensp:       out: how many tokens are shared; ids below it mean the same in both
  *
- * The shared beginning ends where the shorter table ends. Unused tokens behind all others are padding and count as
- * none, so each table may have as many as it likes, or tokens of its own. Of each shared token the bytes are the same,
- * and whether it is text, a byte, a control token, or ends an answer. Tokens that chats are written with, BOS and ends
- * of answers are shared, for a table without them cannot read a chat at all.
+ * The shared beginning ends where the shorter table ends. Unused tokens behind all others are padding and do not count,
+ * so each table may have any number of them, or tokens of its own. Shared tokens have the same bytes and the same kind:
+ * text, byte, control token, end of an answer. Tokens that chats are written with, BOS and ends of answers must be
+ * shared, because a table without them cannot read a chat at all.
  *
- * Merges, scores and patterns do not matter: they say how a text becomes tokens, not what tokens mean. Tables that
- * spell spaces differently (byte-level, SentencePiece) differ in the first token that has one.
+ * Merges, scores and patterns do not matter: they turn text into tokens and do not change the meaning of tokens. Tables
+ * that spell spaces differently (byte-level, SentencePiece) differ in the first token that has one.
  *
  * Return: 0; TOKENIZER_E_DIFFERENT with a text that names the first token that differs.
  */

@@ -16,7 +16,7 @@ static void *load_main(void *arg) {
     return NULL;
 }
 
-/* Without a thread it is made at once. */
+/* If no thread can be made, the tokenizer is made here. */
 void tokenizer_load_begin(TokenizerLoad *load, const GgufFile *file, const char *chat_template,
                           size_t chat_template_bytes) {
     *load = (TokenizerLoad){ .file = file, .chat_template = chat_template, .chat_template_bytes = chat_template_bytes };

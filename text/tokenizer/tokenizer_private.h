@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What tokenizer.c and detokenizer.c share. */
+/* The tokenizer's members, which tokenizer.c and detokenizer.c share. */
 #ifndef COORDGEN_TEXT_TOKENIZER_PRIVATE_H
 #define COORDGEN_TEXT_TOKENIZER_PRIVATE_H
 
@@ -10,15 +10,15 @@
 
 struct Tokenizer {
     Vocab vocab;
-    Pretokenizer *pretokenizer;                    /* NULL: SentencePiece-style */
-    Bpe bpe;                                       /* with a pretokenizer */
-    MarkMatcher user_marks;                        /* user-defined tokens: recognised in any text */
-    MarkMatcher all_marks;                         /* control and unknown tokens too: template marks only */
+    Pretokenizer *pretokenizer; /* NULL: SentencePiece-style */
+    Bpe bpe;                    /* valid with a pretokenizer */
+    MarkMatcher user_marks;     /* user-defined tokens, recognised in any text */
+    MarkMatcher all_marks;      /* control and unknown tokens too, recognised in template marks only */
     uint32_t bos, eos, eot, eom, unknown, padding; /* TOKEN_NONE: the model has none */
     bool adds_bos;
     bool adds_eos;
     bool space_prefix; /* SentencePiece-style: a space is put before each fragment */
-    bool strips_right; /* spaces behind special tokens are left out, but behind those in keep_right */
+    bool strips_right; /* spaces behind special tokens are left out, except behind those in keep_right */
     uint32_t keep_right[3];
     char name[32];
     uint8_t hash[TOKENIZER_HASH_BYTES];

@@ -15,7 +15,7 @@
 
 /* --- byte-level alphabet ---------------------------------------------------------------------------------------- */
 
-/* The byte that a code point of the alphabet stands for, or -1. */
+/* Finds the byte that a code point of the alphabet stands for; -1: none. */
 static int byte_of_code_point(uint32_t code_point) {
     if ((code_point >= 0x21 && code_point <= 0x7e) || (code_point >= 0xa1 && code_point <= 0xff && code_point != 0xad))
         return (int)code_point;
@@ -52,7 +52,7 @@ bool byte_level_decode(const char *text, size_t len_bytes, char *bytes, size_t *
 
 /* --- roles by text ---------------------------------------------------------------------------------------------- */
 
-/* Many files give these the wrong type; their text is what everyone goes by (llama.cpp's list). */
+/* Many files give these tokens the wrong type, so programs go by their text (llama.cpp's list). */
 static const struct {
     const char *text;
     TokenRole role;
@@ -128,11 +128,11 @@ static bool is_text(const char *known, const char *text, size_t len_bytes) {
     return strlen(known) == len_bytes && !memcmp(known, text, len_bytes);
 }
 
-/* type: the file's; marks: of the chat template. */
+/* Finds the role of a token by its text, by the file's type, and by the chat template's marks. */
 static TokenRole role_of_text(const char *text, size_t len_bytes, int32_t type, const ChatMarks *marks) {
     char last = len_bytes ? text[len_bytes - 1] : 0;
 
-    if (last != '>' && last != ']') /* the whole table would be too slow for every token */
+    if (last != '>' && last != ']') /* searching the table for every token would be too slow */
         return TOKEN_ROLE_NONE;
     for (size_t i = 0; i < ARRAY_LEN(known_marks); i++)
         if (is_text(known_marks[i].text, text, len_bytes))
@@ -156,7 +156,8 @@ static int hex_digit(char c) {
     return -1;
 }
 
-/* The byte of "<0xXX>", or -1: two hex digits and nothing else (signs have been used to write past tables). */
+/* Reads the byte of "<0xXX>"; -1: the text is another one. Two hex digits are taken and nothing else, because signs
+ * have been used to write past tables. */
 static int byte_of_text(const char *text, size_t len_bytes) {
     int high, low;
 
@@ -167,8 +168,8 @@ static int byte_of_text(const char *text, size_t len_bytes) {
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-/* Checks that a list beside the table has an element for each token. r: what its getter returned; *arrayp becomes NULL
- * where the file has no such list. */
+/* Checks that a list beside the table has an element for each token. r is the result of its getter; *arrayp becomes
+ * NULL if the file has no such list. */
 static int check_parallel(const GgufFile *file, const char *key, uint32_t n_tokens, int r, const GgufArray **arrayp,
                           ErrText *err) {
     if (r == GGUF_E_MISSING) {
@@ -185,14 +186,14 @@ static int check_parallel(const GgufFile *file, const char *key, uint32_t n_toke
     return 0;
 }
 
-/* Gets the id of BOS or EOS, which chats are written with too. What is no such number is no token's. */
+/* Gets the id of BOS or EOS, which chats are written with too; UINT32_MAX: the file has no valid number. */
 static uint32_t get_id(const GgufFile *file, const char *key) {
     uint32_t id;
 
     return gguf_key(file, key) && !gguf_get_u32(file, key, &id, NULL) ? id : UINT32_MAX;
 }
 
-/* Tells of types that no token can have: such a token is as one without a type, as in llama.cpp. */
+/* Logs types that no token can have. Such a token counts as one without a type, as in llama.cpp. */
 static void warn_of_types(const GgufFile *file, const GgufArray *types, uint32_t first, uint32_t n) {
     if (n)
         log_warn(TOPIC_ENGINE,
@@ -239,7 +240,7 @@ static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *token
     return 0;
 }
 
-/* Reads the scores that a SentencePiece-style table merges by. Without the list all are 0, as in llama.cpp. */
+/* Reads the scores that a SentencePiece-style table merges by. Without the list all scores are 0, as in llama.cpp. */
 static int read_scores(Vocab *vocab, const GgufFile *file, ErrText *err) {
     static const char key[] = "tokenizer.ggml.scores";
     const GgufArray *scores = NULL;
@@ -268,19 +269,19 @@ static int read_scores(Vocab *vocab, const GgufFile *file, ErrText *err) {
     return 0;
 }
 
-/* Ordinary text may become this token: control and unknown tokens never, bytes only by fallback. */
+/* Whether ordinary text may become this token: control and unknown tokens never, bytes only by fallback. */
 static bool type_is_word(uint8_t type) {
     return type == TOKEN_NORMAL || type == TOKEN_UNUSED || type == TOKEN_UNDEFINED || type == TOKEN_USER_DEFINED;
 }
 
-/* Copies a text into the arena; *is_wordp: it goes into the index of words. */
+/* Copies a text into the arena; *is_wordp: the text goes into the index of words. */
 static size_t copy_text(const Vocab *vocab, uint32_t id, const GgufString *text, char *out, bool *is_wordp) {
     uint8_t type = vocab->types[id];
     size_t n;
 
     *is_wordp = text->len_bytes && type_is_word(type);
     if (vocab->byte_level && type != TOKEN_CONTROL && type != TOKEN_UNKNOWN && text->len_bytes) {
-        /* A user-defined token is text as it stands; it is a word too when the alphabet leaves it as it is. */
+        /* A user-defined token is text as it stands. The token is a word too if the alphabet does not change it. */
         if (!byte_level_decode(text->data, text->len_bytes, out, &n) ||
             (type == TOKEN_USER_DEFINED && (n != text->len_bytes || memcmp(out, text->data, n))))
             *is_wordp = false;
@@ -303,7 +304,7 @@ static int index_texts(Vocab *vocab, const GgufFile *file, const bool *is_word, 
         return err_trace(r);
     for (uint32_t id = 0; id < vocab->n_tokens; id++) {
         if (vocab->offsets[id] == vocab->offsets[id + 1])
-            continue; /* empty: no text becomes it */
+            continue; /* no text becomes a token without a text */
         r = text_index_add(is_word[id] ? &vocab->words : &vocab->marks, id);
         if (r)
             return err_set(err, VOCAB_E_CORRUPT,
@@ -340,11 +341,11 @@ static int find_bytes(Vocab *vocab, const GgufFile *file, ErrText *err) {
     return 0;
 }
 
-/* vocab_init() - copies the token table of a file and indexes it
+/* vocab_init() - copy the token table of a file and index it
  * @byte_level: the texts are written in the byte-level alphabet (tokenizer model "gpt2")
- * @marks: those of the chat template that the model is used with
+ * @marks: marks of the chat template that the model is used with
  *
- * Of two tokens with the same text the first is the one that text becomes; both can be shown. An empty text is never
+ * If two tokens have the same text, that text becomes the first of them; both can be shown. An empty text is never
  * matched. Return: 0, VOCAB_E_CORRUPT, -ENOMEM; vocab_deinit() is due in any case. */
 int vocab_init(Vocab *vocab, const GgufFile *file, bool byte_level, const ChatMarks *marks, ErrText *err) {
     static const char key[] = "tokenizer.ggml.tokens";

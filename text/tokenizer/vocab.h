@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The token table of a model: texts, types, scores, and which token a text is. Built once, then read-only. */
+/* The token table of a model: texts, types, scores, and the index from a text to its token. Immutable after
+ * vocab_init(). */
 #ifndef COORDGEN_TEXT_VOCAB_H
 #define COORDGEN_TEXT_VOCAB_H
 
@@ -9,10 +10,10 @@
 #include "base/err.h"
 #include "model/gguf/gguf.h"
 #include "text/chat/chat_marks.h"
-#include "text/jinja/text_index.h"
+#include "text/tokenizer/text_index.h"
 
 enum {
-    VOCAB_E_CORRUPT = 1, /* a table that contradicts itself; the text names key, index and value */
+    VOCAB_E_CORRUPT = 1, /* the table contradicts itself; the error names key, index and value */
 };
 
 typedef enum TokenType { /* the numbers are the file format's */
@@ -26,17 +27,17 @@ typedef enum TokenType { /* the numbers are the file format's */
     _TOKEN_TYPE_N,
 } TokenType;
 
-/* What the text of a token says about its use (files do not say it in their types reliably). */
+/* Use of a token by its text, because the types in files are not reliable. */
 typedef enum TokenRole {
     TOKEN_ROLE_NONE,
     TOKEN_ROLE_MARK, /* code infill and the chat template's marks: control tokens that do not end an answer */
-    TOKEN_ROLE_TAG,  /* user-defined and in the chat template ("<think>"): shown, but in chats no message becomes it */
+    TOKEN_ROLE_TAG,  /* user-defined and in the chat template ("<think>"): shown, but no message becomes this token */
     TOKEN_ROLE_END,  /* ends a generation */
 } TokenRole;
 
 typedef struct Vocab {
     uint32_t n_tokens;
-    uint32_t n_chat;         /* the chat template's control tokens and tags are below it */
+    uint32_t n_chat;         /* the chat template's control tokens and tags are below this id */
     bool byte_level;         /* texts of ordinary tokens are kept as the bytes they stand for */
     char *texts;             /* one arena */
     uint32_t *offsets;       /* [n_tokens + 1] into texts */
@@ -44,7 +45,7 @@ typedef struct Vocab {
     uint8_t *roles;          /* [n_tokens] TokenRole */
     float *scores;           /* [n_tokens], finite; NULL when byte_level */
     TextIndex words;         /* tokens that ordinary text may become */
-    TextIndex marks;         /* the others that have a text: control, unknown, and what is no byte-level text */
+    TextIndex marks;         /* other tokens with a text: control, unknown, and those that are no byte-level text */
     uint32_t word_max_bytes; /* the longest text in words */
     uint32_t byte_ids[256];  /* token of a single byte, UINT32_MAX: none */
 } Vocab;
@@ -58,11 +59,11 @@ static inline const char *vocab_text(const Vocab *vocab, uint32_t id, uint32_t *
     return vocab->texts + vocab->offsets[id];
 }
 
-/* Id by the text as it stands in the file; UINT32_MAX: absent. */
+/* Finds a token by its text in the file; UINT32_MAX: absent. */
 uint32_t vocab_find(const Vocab *vocab, const char *text, size_t len_bytes);
 
-/* Byte-level alphabet: printable bytes stand for themselves, the other 68 for U+0100 and following. Writes at most
- * len_bytes bytes; false when the text holds another character. */
+/* Decodes the byte-level alphabet: printable bytes stand for themselves, U+0100 and following for the other 68. Writes
+ * at most len_bytes bytes; false: the text holds another character. */
 bool byte_level_decode(const char *text, size_t len_bytes, char *bytes, size_t *n_bytesp);
 
 #endif

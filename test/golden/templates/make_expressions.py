@@ -3,6 +3,7 @@
 """Writes expressions.json: small templates, what they are given, and what the reference prints or that it fails."""
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -1250,6 +1251,13 @@ TEMPLATES = [
 ]
 
 
+# What Jinja and Python have and chat templates do not get: expressions with one of these fail.
+REFUSED = re.compile(
+    r"\|\s*(filesizeformat|truncate|urlencode|wordcount)\b|\b(cycler|joiner)\(|\.(expandtabs|istitle|swapcase|from_?keys)\("
+    r"|{%-? print\b"
+)
+
+
 def main():
     cases = []
     for text in EXPRESSIONS:
@@ -1259,6 +1267,8 @@ def main():
     for template in cases:
         got = reference.render(template, VARIABLES)
         got.pop("error", None)
+        if REFUSED.search(template):
+            got = {}
         if " at 0x" in got.get("out", ""):
             raise SystemExit(f"{template}: prints an address")
         out.append({"template": template, **got})

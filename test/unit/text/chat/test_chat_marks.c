@@ -22,7 +22,7 @@ static bool has(const char *source, const char *mark) {
     return found;
 }
 
-/* In literals and text, by its escapes; not in comments, names and subscripts. */
+/* Marks are found in literals, escapes resolved, and in text, but not in comments, names and subscripts. */
 static void test_chat_marks_of_literals(void **state) {
     assert_true(has("<|im_start|>{{ x }}", "<|im_start|>"));
     assert_true(has("{{ '<|im_start|>user' }}", "<|im_start|>"));
@@ -35,10 +35,10 @@ static void test_chat_marks_of_literals(void **state) {
     assert_false(has("<|a|>", "<|a"));
     assert_false(has("<|a|>", "a|>"));
     assert_false(has("", ""));
-    assert_true(has("<|a|>{{ 'open", "<|a|>")); /* up to where it does not parse */
+    assert_true(has("<|a|>{{ 'open", "<|a|>")); /* marks end where the template does not parse */
 }
 
-/* Put together with a role, which is no text from outside. */
+/* Two literals and a role make a mark, because a role is no text from outside. */
 static void test_chat_marks_with_roles(void **state) {
     static const char *const sources[] = { "{{ '<|' + message['role'] + '|>' }}", "<|{{ message.role }}|>\n",
                                            "{{ '<|' ~ m.role ~ '|>' ~ m['content'] }}" };
@@ -73,7 +73,7 @@ static void test_chat_marks_kinds(void **state) {
         assert_false(chat_mark_is_control(shown[i], strlen(shown[i])));
 }
 
-/* Time goes with the template, and marks have an end. */
+/* The time is linear in the template, and the number of marks is bounded. */
 static void test_chat_marks_hostile(void **state) {
     _cleanup_(str_buf_deinit) StrBuf source = STR_BUF_NULL;
 

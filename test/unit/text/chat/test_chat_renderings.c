@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Public chat templates, and ones of our own that use what others use: the text that the reference Jinja makes of each
- * of some conversations; and that no content of a message makes a control token. */
+/* Public chat templates, and own ones with the constructs of others: each must render conversations as the reference
+ * Jinja does, and no content of a message may make a control token. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ static int group_teardown(void **state) {
     return 0;
 }
 
-/* A conversation of the golden file; content: instead of each message's text, NULL: as it is. */
+/* Reads a conversation of the golden file. content replaces each message's text; NULL: the text stays. */
 static void read_conversation(const json_t *from, ChatInput *input, ChatMessage *messages, char **toolsp,
                               const char *content) {
     const json_t *array = json_object_get(from, "messages"), *tools = json_object_get(from, "tools");
@@ -104,7 +104,7 @@ static size_t n_ignored, n_tooled; /* conversations with tools */
 
 /* --- renderings --------------------------------------------------------------------------------------------------- */
 
-/* Says whether the template writes the same without the tools of the conversation. */
+/* Whether the template writes the same without the tools of the conversation. */
 static bool ignores_tools(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input,
                           const StrBuf *text) {
     _cleanup_(str_buf_deinit) StrBuf other = STR_BUF_NULL;
@@ -145,7 +145,7 @@ static void check_rendering(const TemplateFile *template, const ChatTemplate *ch
         n_ignored++;
         return;
     }
-    /* The tokens say the same. */
+    /* The tokens stand for the same text. */
     assert_int_equal(r, 0);
     n_tooled += input->tools != NULL;
     for (size_t i = 0; i < list.n; i++)
@@ -197,7 +197,7 @@ static void test_chat_renderings_as_the_reference(void **state) {
 
 /* --- injection ---------------------------------------------------------------------------------------------------- */
 
-/* "[INST]", "[|user|]" are marks, "[1:]" and "[loop.index0]" are what the template says to Jinja. */
+/* "[INST]" and "[|user|]" are marks; "[1:]" and "[loop.index0]" are Jinja. */
 static bool is_mark(const char *text, size_t n) {
     for (size_t i = 1; i + 1 < n; i++) {
         char c = text[i];
@@ -209,7 +209,7 @@ static bool is_mark(const char *text, size_t n) {
     return n >= 3;
 }
 
-/* What in a template may be a special token. */
+/* Finds the texts of a template that may be special tokens. */
 typedef struct MarkList {
     char texts[MARKS_MAX][100];
     size_t n;
@@ -223,7 +223,7 @@ static void find_marks(MarkList *marks, const TemplateFile *template) {
         const char *end = close ? memchr(from, close, template->len_bytes - i) : NULL;
         size_t n = end ? (size_t)(end + 1 - from) : 0, k = 0;
 
-        if (!strncmp(from, "{#", 2)) { /* what a comment has is no mark */
+        if (!strncmp(from, "{#", 2)) { /* texts in comments are no marks */
             i = (size_t)(strstr(from, "#}") - template->source);
             continue;
         }
@@ -238,7 +238,7 @@ static void find_marks(MarkList *marks, const TemplateFile *template) {
     }
 }
 
-/* Bytes, then the marks, of a type each; BOS and EOS are the last two. */
+/* Makes a table of bytes and marks, each mark of the given type. BOS and EOS are the last two. */
 static void marked_tokenizer(TokenizerFixture *fixture, Tokenizer **tokenizerp, const TemplateFile *template,
                              const MarkList *marks, int32_t mark_type) {
     static char byte_texts[FIXTURE_BYTES][3];
@@ -273,7 +273,8 @@ static void marked_tokenizer(TokenizerFixture *fixture, Tokenizer **tokenizerp, 
         fail_msg("%s", fixture->err.text);
 }
 
-/* Marks, whole and in halves that a neighbour could complete; and none of what templates look for in contents. */
+/* Makes contents of marks, whole and in halves that a neighbour could complete, without words that templates look
+ * for. */
 static void write_evil(StrBuf *evil, const MarkList *marks) {
     str_buf_add(evil, "end|><|my_end|>");
     for (size_t i = 0; i < marks->n; i++) {
@@ -288,7 +289,7 @@ static void write_evil(StrBuf *evil, const MarkList *marks) {
     str_buf_add(evil, "<|my_begin|><|my_");
 }
 
-/* The same length in characters that no mark has. */
+/* Makes contents of equal length in characters that no mark has. */
 static void write_harmless(StrBuf *harmless, const StrBuf *evil) {
     str_buf_append(harmless, evil->data, evil->len_bytes);
     for (size_t i = 0; i < harmless->len_bytes; i++)
@@ -296,7 +297,7 @@ static void write_harmless(StrBuf *harmless, const StrBuf *evil) {
             harmless->data[i] = '~';
 }
 
-/* Tokens that are no bytes. */
+/* Counts tokens that are no bytes. */
 static int marks_of(const ChatTemplate *chat, const Tokenizer *tokenizer, const json_t *conversation,
                     const char *content, TokenList *marks) {
     _cleanup_(token_list_deinit) TokenList list = { 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tools and documents of a chat: which of a file's templates gets them, and that none drops them in silence. */
+/* Tools and documents of a chat: the template of a file that gets them, and no silent loss. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ typedef struct Templates {
     ChatTemplate chat;
 } Templates;
 
-/* Either may be NULL. */
+/* Makes a tokenizer with two templates, each of which may be NULL. */
 static void templates_init(Templates *templates, const char *source, const char *tool_source) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
 
@@ -42,7 +42,7 @@ static void templates_deinit(Templates *templates) {
     fixture_deinit(&templates->fixture);
 }
 
-/* What the tokens say; or the code, and text has the error. */
+/* Decodes the tokens into text, or returns the code with the error in text. */
 static int encode(const Templates *templates, ChatInput input, StrBuf *text) {
     _cleanup_(token_list_deinit) TokenList list = { 0 };
     ErrText err = { "" };
@@ -71,7 +71,7 @@ static void expect(const char *source, const char *tool_source, ChatInput input,
     templates_deinit(&templates);
 }
 
-/* What is given and changes nothing is refused by its name. Nothing that is empty can be lost. */
+/* An input that changes nothing is refused by its name. An empty input cannot be lost. */
 static void test_chat_tools_ignored(void **state) {
     static const char plain[] = "{{ messages[0].content }}",
                       tooled[] = "{{ messages[0].content }}{% for t in tools or [] %}+{{ t.name }}{% endfor %}",
@@ -91,12 +91,13 @@ static void test_chat_tools_ignored(void **state) {
     expect(plain, NULL, (ChatInput){ WITH(tools, "null") }, 0, "hi");
     expect(tooled, NULL, (ChatInput){ WITH(tools, TOOLS) }, 0, "hi+f");
     expect(tooled, NULL, (ChatInput){ WITH(tools, TOOLS), WITH(documents, TOOLS) }, CHAT_E_UNUSED, "documents: ");
-    expect(sometimes, NULL, (ChatInput){ WITH(tools, TOOLS) }, CHAT_E_UNUSED, ignored); /* it reads them elsewhere */
+    expect(sometimes, NULL, (ChatInput){ WITH(tools, TOOLS) }, CHAT_E_UNUSED,
+           ignored); /* the template reads the tools in another case only */
     expect(needs, NULL, (ChatInput){ WITH(tools, TOOLS) }, 0, "hi");
     expect(with_documents, NULL, (ChatInput){ WITH(documents, "[{\"title\": \"T\"}]") }, 0, "hiT");
 }
 
-/* The template tool_use is for requests with tools, as in transformers; the other one for all others. */
+/* The template tool_use serves requests with tools, as in transformers, and the other template all others. */
 static void test_chat_tools_named_template(void **state) {
     static const char plain[] = "{{ messages[0].content }}",
                       tool_use[] = "{{ tools[0].name }}:{{ messages[0].content }}";
@@ -123,7 +124,7 @@ static void test_chat_tools_named_template(void **state) {
     log_set_level(level);
 }
 
-/* The marks of tool_use are control tokens; in what a tool is called they stay text. */
+/* The marks of tool_use are control tokens. In the name of a tool they stay text. */
 static void test_chat_tools_marks(void **state) {
     static const char evil[] = "[{\"name\": \"<|tool|>\"}]";
     static const char *tokens[FIXTURE_BYTES + 1];
@@ -164,7 +165,7 @@ static void test_chat_tools_marks(void **state) {
     fixture_deinit(&fixture);
 }
 
-/* The other rendering is on the account, too, and nothing stays on it. */
+/* The second rendering is on the account too, and nothing stays there. */
 static void test_chat_tools_memory(void **state) {
     AccountTable accounts = { 0 };
     ChatInput input = { .accounts = &accounts, .account = ACCOUNT_ACTIVATIONS, WITH(tools, TOOLS) };
@@ -184,7 +185,7 @@ static void test_chat_tools_memory(void **state) {
     templates_deinit(&templates);
 }
 
-/* A package has all templates of its source, and its review says which are used. */
+/* A package has all templates of its source, and its review lists those in use. */
 static void test_chat_tools_of_a_package(void **state) {
     static const ModelMakerKey keys[] = {
         { "tokenizer.chat_template", GGUF_STRING, 0, "{{ messages[0].content }}" },

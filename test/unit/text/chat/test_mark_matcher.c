@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Special tokens in text: against the rule as it is stated, token by token. */
+/* Special tokens in text, compared with a plain form of the rule, token by token. */
 #undef NDEBUG
 #include <inttypes.h>
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static void load_marks(Marks *marks, TokenizerFixture *fixture, Vocab *vocab, Ma
         fail_msg("%s", fixture->err.text);
 }
 
-/* owner[i]: the token that took position i (plus one), by falling length, each from the left in what is free. */
+/* Computes owner[i], the token + 1 that took byte i: tokens by falling length, each from the left in free bytes. */
 static void find_plainly(const Marks *marks, const char *text, size_t len_bytes, uint32_t *owner, size_t *starts) {
     memset(owner, 0, len_bytes * sizeof(*owner));
     memset(starts, 0, len_bytes * sizeof(*starts));
@@ -78,7 +78,7 @@ static void test_mark_matcher_equals_rule(void **state) {
         MarkMatcher matcher;
         Vocab vocab;
 
-        for (size_t i = 0; i < marks.n; i++) { /* two letters: overlaps everywhere; a length may be there twice */
+        for (size_t i = 0; i < marks.n; i++) { /* two letters make overlaps everywhere; two marks may have one length */
             size_t length = 1 + next_random(&random) % 9;
 
             for (size_t k = 0; k < length; k++)
@@ -112,7 +112,7 @@ static void test_mark_matcher_equals_rule(void **state) {
     }
 }
 
-/* Gemma's runs of spaces: the longest first, the rest by what is left. */
+/* Gemma's runs of spaces: the longest first, shorter ones in the remaining spaces. */
 static void test_mark_matcher_runs(void **state) {
     Marks marks = { .n = 4, .texts = { "\n", "\n\n", "\n\n\n", "</a>" }, .types = { 4, 4, 4, 4 } };
     _cleanup_(freep) MarkHit *hits = NULL;
@@ -155,10 +155,10 @@ static void test_mark_matcher_without_marks(void **state) {
 
 /* --- marks that are made to harm ---------------------------------------------------------------------------------- */
 
-#define LONG_BYTES 4096 /* what a mark may have */
-#define N_LONG 256      /* of them are all that marks may have together */
+#define LONG_BYTES 4096 /* longest mark */
+#define N_LONG 256      /* this many longest marks reach the limit of all together */
 
-/* Marks of the bytes that are wanted, in a vocabulary after the ordinary token "a". */
+/* Makes marks of given lengths, in a vocabulary behind the ordinary token "a". */
 typedef struct LongMarks {
     char (*texts)[LONG_BYTES + 2];
     const char *pointers[N_LONG + 2];
@@ -168,7 +168,7 @@ typedef struct LongMarks {
     Vocab vocab;
 } LongMarks;
 
-/* Two of them share their last byte, and none another node: a mark is read from its end. */
+/* Two marks share their last byte and no other node, because a mark is read from its end. */
 static void long_marks_init(LongMarks *marks, size_t n) {
     *marks = (LongMarks){ .pointers = { "a" }, .types = { TOKEN_NORMAL } };
     marks->texts = calloc(n, sizeof(*marks->texts));
@@ -226,19 +226,19 @@ static void test_mark_matcher_bounds_its_marks(void **state) {
     vocab_deinit(&marks.vocab);
     fixture_deinit(&marks.fixture);
 
-    marks.pointers[N_LONG + 1] = "<mark>"; /* a byte more together */
+    marks.pointers[N_LONG + 1] = "<mark>"; /* one byte over the limit of all together */
     marks.types[N_LONG + 1] = TOKEN_USER_DEFINED;
     check_refused(&marks, N_LONG + 1, "with token 257 the special tokens pass 1048576 bytes together: convert");
     marks.texts[1][LONG_BYTES] = 'x';
     check_refused(&marks, 2, "special token 2 has 4097 bytes; at most 4096 can be used: convert");
-    marks.types[2] = TOKEN_NORMAL; /* others may be long */
+    marks.types[2] = TOKEN_NORMAL; /* ordinary tokens may be long */
     assert_int_equal(load_long_marks(&marks, 2, &matcher, &err), 0);
     mark_matcher_deinit(&matcher);
     long_marks_deinit(&marks);
 }
 
-/* Bytes that were chosen so that all edges fell into the first slots of a table without a secret, where building it
- * took time with their square: they lie anywhere now. */
+/* The bytes were chosen so that all edges fall into the first slots of a table without a secret, which takes a
+ * quadratic time to build. With a secret the edges lie anywhere. */
 static void test_mark_matcher_slots_cannot_be_chosen(void **state) {
     const size_t n = 8;
     uint32_t mask = 2 * (uint32_t)n * LONG_BYTES - 1, random = 1;

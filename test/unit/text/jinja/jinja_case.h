@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One template rendered in a test, with variables from JSON. */
+/* Renders a template in a test, with variables from JSON. */
 #ifndef COORDGEN_TEST_UNIT_JINJA_CASE_H
 #define COORDGEN_TEST_UNIT_JINJA_CASE_H
 
@@ -12,7 +12,7 @@
 typedef struct JinjaCase {
     JinjaTemplate *template;
     JinjaRendering *rendering;
-    JinjaOutput output; /* when r is 0 */
+    JinjaOutput output; /* valid if r is 0 */
     ErrText err;
     int r;
     char *texts[64]; /* JSON of the variables */
@@ -23,7 +23,7 @@ typedef struct JinjaCase {
 void jinja_case_init(JinjaCase *one, const char *source, size_t len_bytes, const json_t *variables,
                      const JinjaOptions *options);
 void jinja_case_deinit(JinjaCase *one);
-/* A file of test/golden/templates; the caller's to json_decref(). */
+/* Reads a file of test/golden/templates; the caller calls json_decref(). */
 json_t *jinja_golden_load(const char *name);
 
 #endif

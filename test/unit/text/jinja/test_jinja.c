@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Jinja: small templates against what the reference printed, limits, and errors that name line and construct. */
+/* Jinja: small templates compared with the reference's output, limits, and errors that name line and construct. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static void check_error(const char *source, int code, const char *text) {
 }
 
 static void test_jinja_errors_name_line_and_construct(void **state) {
-    check_error("a\n\n{{ 'x'|xmlattr }}", JINJA_E_RUN, "chat template line 3: filter 'xmlattr' is not known");
+    check_error("a\n\n{{ 'x'|nofilter }}", JINJA_E_RUN, "chat template line 3: filter 'nofilter' is not known");
     check_error("{{ 1\n is\n odder }}", JINJA_E_RUN, "chat template line 2: test 'odder' is not known");
     check_error("\n{% include 'x' %}", JINJA_E_SYNTAX, "chat template line 2: tag 'include' is not supported");
     check_error("{% foo %}", JINJA_E_SYNTAX, "chat template line 1: tag 'foo' is not known");
@@ -75,6 +75,24 @@ static void test_jinja_errors_name_line_and_construct(void **state) {
     check_error("{{ 9223372036854775808 }}", JINJA_E_SYNTAX, "past 64 bits");
     check_error("{{ [].append(1) }}", JINJA_E_RUN, "access to attribute 'append' of 'list' object is unsafe");
     check_error("{{ raise_exception('no\ttabs') }}", JINJA_E_RAISED, "no\\x09tabs");
+}
+
+/* Parts of Jinja and Python that chat templates do not get are refused by name. */
+static void test_jinja_refuses_by_name(void **state) {
+    check_error("{{ 'x'|xmlattr }}", JINJA_E_RUN, "filter 'xmlattr' is not supported in chat templates");
+    check_error("{{ 'x'|truncate(8, true) }}", JINJA_E_RUN, "filter 'truncate' is not supported in chat templates");
+    check_error("{{ 'x y'|wordcount }}", JINJA_E_RUN, "filter 'wordcount' is not supported in chat templates");
+    check_error("{{ 'x y'|urlencode }}", JINJA_E_RUN, "filter 'urlencode' is not supported in chat templates");
+    check_error("{{ 1|filesizeformat }}", JINJA_E_RUN, "filter 'filesizeformat' is not supported in chat templates");
+    check_error("{{ ['x y']|map('urlencode')|list }}", JINJA_E_RUN, "filter 'urlencode' is not supported");
+    check_error("{{ cycler('a').next() }}", JINJA_E_RUN, "function 'cycler' is not supported in chat templates");
+    check_error("{% set j = joiner() %}{{ j() }}", JINJA_E_RUN, "function 'joiner' is not supported in chat templates");
+    check_error("{{ 'x'.swapcase() }}", JINJA_E_RUN, "method 'swapcase' of strings is not supported in chat templates");
+    check_error("{{ 'x'.expandtabs() }}", JINJA_E_RUN, "method 'expandtabs' of strings is not supported");
+    check_error("{{ 'x'.istitle() }}", JINJA_E_RUN, "method 'istitle' of strings is not supported");
+    check_error("{{ 'x'.encode() }}", JINJA_E_RUN, "method 'encode' of strings is not supported");
+    check_error("{{ dict.fromkeys(['x']) }}", JINJA_E_RUN, "has no attribute 'fromkeys'");
+    check_error("{% print 1 %}", JINJA_E_SYNTAX, "tag 'print' is not known");
 }
 
 /* --- limits ------------------------------------------------------------------------------------------------------- */
@@ -172,7 +190,7 @@ static void test_jinja_texts_grow_in_place(void **state) {
     }
 }
 
-/* A continued text leaves the one it continues as it was. */
+/* A text that is continued in place does not change. */
 static void test_jinja_texts_never_change(void **state) {
     static const char source[] = "{% set a = 'x' ~ 'y' %}{% set b = a ~ '1' %}{% set c = a ~ '2' %}"
                                  "{% set d = b[:2] ~ '3' %}{{ a }},{{ b }},{{ c }},{{ d }}";
@@ -209,6 +227,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jinja_golden_expressions),
         cmocka_unit_test(test_jinja_errors_name_line_and_construct),
+        cmocka_unit_test(test_jinja_refuses_by_name),
         cmocka_unit_test(test_jinja_nesting_is_bounded),
         cmocka_unit_test(test_jinja_recursion_is_bounded),
         cmocka_unit_test(test_jinja_steps_memory_output_are_bounded),

@@ -12,7 +12,7 @@
 
 /* --- vocabularies ------------------------------------------------------------------------------------------------- */
 
-/* The numbers of each, which test/golden/make-token-vectors writes. */
+/* Ids of each vocabulary, which test/golden/make-token-vectors writes. */
 static const uint16_t default_ids[] = {
 #include "test/golden/vocab/default.inc"
 };
@@ -154,10 +154,10 @@ enum {
     LEARNED_MAX = 2300,
     UNIT_BYTES_MAX = 24,
     TEXT_UNITS_MAX = 1 << 13,
-    NO_UNIT = UINT16_MAX, /* between texts, and what is no unit of its own */
+    NO_UNIT = UINT16_MAX, /* stands between texts, and for bytes that are no unit of their own */
 };
 
-/* What a text is made of: bytes or characters first, then what is merged of two. */
+/* Units of texts: bytes or characters first, then merges of two units. */
 typedef struct Unit {
     char text[UNIT_BYTES_MAX + 1];
     uint8_t len_bytes;
@@ -189,11 +189,11 @@ static uint16_t add_unit(Learner *learner, const char *text, size_t len_bytes) {
     return (uint16_t)learner->n_units++;
 }
 
-/* Texts of tokens that are not learned. */
+/* Texts of tokens that no merge makes. */
 static const char *const control_marks[] = { "<|endoftext|>", "<|im_start|>", "<|im_end|>" };
 static const char *const control_phi3[] = { "<|user|>", "<|assistant|>", "<|end|>" };
 static const char *const user_marks[] = { "<tool>", "<tool_call>", "<think>", "   ", "\t\t" };
-/* Words that no merges lead to: which are tokens only where whole words come first. */
+/* Words that no merges lead to; only families that take whole words first make tokens of them. */
 static const char *const whole_words[] = { " roll", "Straße", " HELLO", "1234567", "12", " indented", "ÀÉÎ" };
 
 static bool is_special(const char *text, size_t len_bytes) {
@@ -213,7 +213,7 @@ static bool is_special(const char *text, size_t len_bytes) {
     return false;
 }
 
-/* The text of two units; false when it may be none. */
+/* Joins the texts of two units; false: they may not be one. */
 static bool join(const Learner *learner, uint16_t left, uint16_t right, Unit *joined) {
     const Unit *a = &learner->units[left], *b = &learner->units[right];
 
@@ -223,13 +223,13 @@ static bool join(const Learner *learner, uint16_t left, uint16_t right, Unit *jo
     memcpy(joined->text + a->len_bytes, b->text, b->len_bytes);
     joined->len_bytes = (uint8_t)(a->len_bytes + b->len_bytes);
     joined->text[joined->len_bytes] = 0;
-    /* Where scores decide, signs of marks stay apart: llama.cpp lets text grow into a mark, which is refused here. */
+    /* Signs of marks stay apart if scores decide: llama.cpp lets text grow into a mark, and this project does not. */
     if (learner->keeps_signs && strpbrk(joined->text, "<|>"))
         return false;
     return !is_special(joined->text, joined->len_bytes);
 }
 
-/* The pair that is there most often; of equal ones the first. */
+/* Finds the most frequent pair, the first of equal ones. */
 static bool best_pair(const Learner *learner, uint16_t *leftp, uint16_t *rightp) {
     static uint16_t counts[UNITS_MAX][UNITS_MAX];
     uint16_t most = 0;
@@ -263,7 +263,7 @@ static void apply_merge(Learner *learner, uint16_t left, uint16_t right, uint16_
     learner->n_running = n;
 }
 
-/* Up to whole texts, over the borders of words on purpose: ids then show where words were cut. */
+/* Merges up to whole texts, over the borders of words on purpose: ids then show where words were cut. */
 static void learn(Learner *learner) {
     uint16_t left = 0, right = 0;
 
@@ -314,7 +314,7 @@ static uint32_t add_token(Table *table, const char *text, int32_t type) {
     return id;
 }
 
-/* In the byte-level alphabet. */
+/* Writes a text in the byte-level alphabet. */
 static char *spell_bytes(char out[2 * UNIT_BYTES_MAX + 1], const char *text, size_t len_bytes) {
     size_t n = 0;
 
@@ -358,7 +358,7 @@ static void byte_level_table(Table *table) {
     add_marks(table);
 }
 
-/* The characters of a text with U+2581 for spaces; those that are there once stay without a token. */
+/* Takes the characters of a text, with U+2581 for spaces. Characters that occur once stay without a token. */
 static void run_on_characters(Learner *learner, const char *text) {
     run_on(learner, NO_UNIT);
     for (size_t n; *text; text += n) {
@@ -370,7 +370,7 @@ static void run_on_characters(Learner *learner, const char *text) {
         len_bytes = *text == ' ' ? SPM_SPACE_BYTES : n;
         unit = find_unit(learner, character, len_bytes);
         run_on(learner, unit != NO_UNIT            ? unit
-                        : (uint8_t)text[0] >= 0xf0 ? NO_UNIT /* by bytes */
+                        : (uint8_t)text[0] >= 0xf0 ? NO_UNIT /* encoded as bytes */
                                                    : add_unit(learner, character, len_bytes));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tiny vocabularies of every kind, made from the texts that they are tried on, and the ids of those texts by an
- * implementation that is not ours (test/golden/README.md). */
+/* Tiny vocabularies of every kind, made from the texts that they are tried on, with the ids of those texts by another
+ * implementation (test/golden/README.md). */
 #ifndef COORDGEN_TEST_UNIT_GOLDEN_VOCAB_H
 #define COORDGEN_TEST_UNIT_GOLDEN_VOCAB_H
 
@@ -22,7 +22,7 @@ typedef struct GoldenVocab {
 
 size_t golden_vocab_n(void);
 const GoldenVocab *golden_vocab_at(size_t index);
-/* Its tables are made once, and stay. */
+/* Makes the tables once; they stay valid. */
 TokenizerSpec golden_vocab_spec(const GoldenVocab *vocab);
 /* Writes the vocabularies to folder/NAME.gguf and the texts to folder/texts.hex, for the script that makes the ids. */
 void golden_vocab_write(const char *folder);

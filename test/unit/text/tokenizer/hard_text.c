@@ -9,7 +9,7 @@ static uint32_t next_random(uint32_t *seed) {
     return *seed >> 12;
 }
 
-/* The word of length n is the one before followed by the one before that, so a prefix of it is copied behind it. */
+/* A Fibonacci word is the word before followed by the one before that, so a prefix of the text is copied behind it. */
 static void fibonacci(uint32_t *tokens, size_t n) {
     size_t before = 1, len = 2;
 
@@ -24,7 +24,7 @@ static void fibonacci(uint32_t *tokens, size_t n) {
     }
 }
 
-/* Prefer-one: each next token is 1 unless that pattern was there; patterns are looked up by a bit each. */
+/* Makes a sequence by "prefer one": the next token is 1 unless that pattern was there. A bit records each pattern. */
 static void de_bruijn(uint32_t *tokens, size_t n) {
     uint32_t order = 3, pattern = 0;
     uint8_t *seen;

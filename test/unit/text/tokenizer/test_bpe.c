@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Byte pair encoding: its table of merges, when somebody has chosen them to harm. Its tokens: test_tokenizer. */
+/* Byte pair encoding with tables of merges that were chosen to harm. test_tokenizer checks the tokens. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "text/tokenizer/bpe.h"
 
 #define N_SLOTS 8192u
-#define N_MERGES (N_SLOTS / 3 * 2) /* as full as its table gets */
+#define N_MERGES (N_SLOTS / 3 * 2) /* the table gets no fuller */
 #define N_TOKENS (FIXTURE_BYTES + N_MERGES)
 #define N_LETTERS 20000
 
@@ -21,7 +21,7 @@ static char byte_texts[FIXTURE_BYTES][3];
 static char merged[N_MERGES][8], merges[N_MERGES][8];
 static const char *token_texts[N_TOKENS], *merge_texts[N_MERGES];
 
-/* Where a pair lay when the table had no secret. */
+/* The place of a pair in a table without a secret. */
 static uint32_t public_slot(uint32_t left, uint32_t right) {
     uint64_t hash = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
 
@@ -32,7 +32,8 @@ static bool is_letter(unsigned int byte) {
     return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z');
 }
 
-/* Merges of two bytes, not both of them letters; chosen: one for each of the first slots, so that all are one run. */
+/* Makes merges of two bytes, not both of them letters. chosen: one for each of the first slots, so that all are one
+ * run. */
 static void make_merges(bool chosen) {
     static bool taken[N_MERGES];
     uint32_t n = 0;
@@ -54,7 +55,7 @@ static void make_merges(bool chosen) {
         n++;
     }
     assert_in_range(n, N_MERGES - 16, N_MERGES);
-    for (; n < N_MERGES; n++) { /* a few slots that no pair has */
+    for (; n < N_MERGES; n++) { /* no pair lies in a few of the slots */
         snprintf(merged[n], sizeof(merged[n]), "%s", merged[0]);
         snprintf(merges[n], sizeof(merges[n]), "%s", merges[0]);
         token_texts[FIXTURE_BYTES + n] = merged[n];
@@ -83,8 +84,8 @@ static Tokenizer *new_tokenizer(bool chosen) {
     return tokenizer;
 }
 
-/* Chosen for the table without a secret, no pair was displaced, and absent ones walked through all. They lie anywhere
- * now, and an absent one is given up where no pair has gone: here the run has no end, and neither would the walk. */
+/* In a table without a secret no chosen pair is displaced, and the search for an absent one walks through all. With a
+ * secret the pairs lie anywhere, and a search ends at the longest distance of any pair. The run here has no end. */
 static void test_bpe_slots_of_merges_cannot_be_chosen(void **state) {
     TokenizerSpec spec = spec_of_merges(true);
     _cleanup_(token_list_deinit) TokenList list = { 0 };
@@ -113,7 +114,7 @@ static void test_bpe_slots_of_merges_cannot_be_chosen(void **state) {
     fixture_deinit(&fixture);
 }
 
-/* Every load draws another key; the tokens are the same. */
+/* Every load draws another key, and the tokens do not change. */
 static void test_bpe_tokens_do_not_depend_on_the_key(void **state) {
     char text[4 * FIXTURE_BYTES];
     _cleanup_(token_list_deinit) TokenList first = { 0 };
@@ -125,7 +126,7 @@ static void test_bpe_tokens_do_not_depend_on_the_key(void **state) {
         Tokenizer *tokenizer = new_tokenizer(true);
 
         assert_int_equal(tokenizer_encode(tokenizer, text, sizeof(text), 0, round ? &list : &first, NULL), 0);
-        assert_in_range(first.n, 1, sizeof(text) - 50); /* some have merged */
+        assert_in_range(first.n, 1, sizeof(text) - 50); /* some bytes have merged */
         if (round) {
             assert_int_equal(list.n, first.n);
             assert_memory_equal(list.ids, first.ids, first.n * sizeof(*first.ids));

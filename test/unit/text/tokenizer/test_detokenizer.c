@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Streaming detokenizer: whole sequences only, U+FFFD for what cannot be one, marks hidden or shown. */
+/* Streaming detokenizer: whole sequences only, U+FFFD for bytes that cannot be one, marks hidden or shown. */
 #undef NDEBUG
 #include <errno.h>
 #include <inttypes.h>
@@ -44,7 +44,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Pushes the bytes of in, one a token; '|' in steps ends what a push gave out. */
+/* Pushes the bytes of in, one a token; '|' in steps ends the text that one push gave out. */
 static void check_bytes(const Tokenizer *tokenizer, const char *in, size_t n, const char *steps) {
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     Detokenizer detokenizer;
@@ -67,7 +67,7 @@ static void test_detokenizer_holds_incomplete(void **state) {
     check_bytes(bpe, "\xf0\x9f\x98\x80", 4, "|||\xf0\x9f\x98\x80|");
 }
 
-/* The examples of Unicode, chapter 3, "U+FFFD substitution of maximal subparts" (tables 3-8 to 3-11). */
+/* Checks the examples of Unicode, chapter 3, "U+FFFD substitution of maximal subparts" (tables 3-8 to 3-11). */
 static void test_detokenizer_replaces_maximal_subparts(void **state) {
     const Tokenizer *bpe = ((Setup *)*state)->bpe;
 
@@ -76,7 +76,7 @@ static void test_detokenizer_replaces_maximal_subparts(void **state) {
     check_bytes(bpe, "\xf4\x91\x92\x93", 4, "|" FFFD FFFD "|" FFFD "|" FFFD "|");
     check_bytes(bpe, "\xff\x41", 2, FFFD "|A|");
     check_bytes(bpe, "\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", 9, "||" FFFD "|" FFFD "|||" FFFD "||" FFFD "A|");
-    check_bytes(bpe, "\xe2\x82", 2, "||" FFFD); /* cut off at the end: one */
+    check_bytes(bpe, "\xe2\x82", 2, "||" FFFD); /* one U+FFFD for a sequence that is cut off at the end */
     check_bytes(bpe, "\xf0\x9f\x98", 3, "|||" FFFD);
     check_bytes(bpe, "\xe2", 1, "|" FFFD);
 }
@@ -87,7 +87,7 @@ static uint64_t next_random(uint64_t *random) {
     return *random ^= *random << 17;
 }
 
-/* However the bytes are divided among tokens, the text is what the whole of them is, sequence by sequence. */
+/* The text does not depend on the division of bytes among tokens. */
 static void test_detokenizer_equals_whole_text(void **state) {
     const Tokenizer *bpe = ((Setup *)*state)->bpe;
     uint64_t random = (uint64_t)time(NULL) * 2654435761u | 1;

@@ -24,7 +24,7 @@ static Tokenizer *new_tokenizer(const GoldenVocab *vocab) {
     return tokenizer;
 }
 
-/* Compares with n ids; returns those behind them. */
+/* Compares tokens with n ids. Returns the place behind these ids. */
 static const uint16_t *check_ids(const GoldenVocab *vocab, const char *text, const TokenList *list, const uint16_t *ids,
                                  size_t n) {
     for (size_t i = 0; i < n || i < list->n; i++)
@@ -68,7 +68,8 @@ static void test_golden_vocab_ids(void **state) {
     }
 }
 
-/* Where spaces are U+2581, that is one; a space before each fragment is no part of the text, and one is dropped. */
+/* In tables that write spaces as U+2581, U+2581 in a text comes back as a space. The space before each fragment is no
+ * part of the text, and one is dropped. */
 static bool comes_back(const GoldenVocab *vocab, const char *text) {
     static const char *const marks[] = { "<tool>", "<tool_call>", "<think>", "   ", "\t\t", "\n\n" };
 
@@ -80,7 +81,7 @@ static bool comes_back(const GoldenVocab *vocab, const char *text) {
     return !strstr(text, SPM_SPACE);
 }
 
-/* A space before the text is dropped once; what Phi-3 leaves out behind its tokens is gone. */
+/* A space before the text is dropped once. Spaces that Phi-3 leaves out behind its tokens do not come back. */
 static void test_golden_vocab_texts_come_back(void **state) {
     for (size_t v = 0; v < golden_vocab_n(); v++) {
         const GoldenVocab *vocab = golden_vocab_at(v);

@@ -140,14 +140,14 @@ static void test_pretokenizer_deepseek(void **state) {
     check_pieces("deepseek-llm", "Hello| world|!|\n|\n|x");
     check_pieces("deepseek-llm", "a|   | b|   ");
     check_pieces("deepseek-llm", " |12|" HAN HAN "|3|\xc3\xa9|a");
-    check_pieces("deepseek-llm", " |1"); /* spaces before what no expression takes */
+    check_pieces("deepseek-llm", " |1"); /* spaces before a character that no expression takes */
     check_pieces("deepseek-coder", "Hello| world|!|\n| |1|2|" HAN HAN "|$|a");
     check_pieces("deepseek-v3", "123|4|" HAN HAN "|.abc| ,|x| e" ACUTE "x");
     check_pieces("deepseek-v3", "a|()\r\n|  | b|\n \n");
     check_pieces("spark2_5", "a|()|\n|\n|  | b|1|2|3");
 }
 
-/* What a family has that others have not. */
+/* Checks what only one family does. */
 static void test_pretokenizer_others(void **state) {
     check_pieces("falcon", "a|`|b|123|45| it|'|s");
     check_pieces("bloom", "Hello| world|, (|x|).|" HAN "|\xe3\x80\x82");
@@ -163,7 +163,7 @@ static void test_pretokenizer_others(void **state) {
     check_pieces("qwen35", "e" ACUTE "x" ACUTE "|1|1");
 }
 
-/* PCRE2 may know an older Unicode than the models: what is newer is taken for an older one of its class. */
+/* PCRE2 may know an older Unicode than the models: a newer character is taken for an older one of its class. */
 static void test_pretokenizer_newer_unicode(void **state) {
     check_pieces("qwen35", "a" EXTENSION_H "\xe0\xb3\xb3x"); /* U+0CF3, a mark since Unicode 15 */
     check_pieces("deepseek-v3", "a|\xf0\x9f\xab\xa8!|\xf0\x91\xbd\x90|\xf0\x91\xbd\x83"); /* symbol, number, sign */
@@ -202,7 +202,7 @@ static void test_pretokenizer_names(void **state) {
     assert_null(pretokenizer);
 }
 
-/* docs/tokenizers.md has them all. */
+/* docs/tokenizers.md lists all families and names. */
 static void test_pretokenizer_names_are_documented(void **state) {
     _cleanup_(freep) char *page = NULL;
     size_t len_bytes;
@@ -219,8 +219,7 @@ static void test_pretokenizer_names_are_documented(void **state) {
     }
 }
 
-/* A byte that is no UTF-8 is a character that is neither letter nor number nor space; its neighbours stay what they
- * are. */
+/* A byte that is no UTF-8 is a character, and neither letter nor number nor space. Its neighbours do not change. */
 static void test_pretokenizer_ill_formed(void **state) {
     check_pieces("qwen2", "a|\xff"
                           "b| \xff\xfe|c");
@@ -244,7 +243,7 @@ static void test_pretokenizer_long_runs(void **state) {
 
         for (size_t i = 0; i < n; i++)
             text[i] = units[u][i % unit_bytes];
-        text[n] = 'x'; /* so that the run is looked behind */
+        text[n] = 'x'; /* the expressions look behind the run */
         for (size_t i = 0; i < ARRAY_LEN(names); i++) {
             _cleanup_(pretokenizer_freep) Pretokenizer *pretokenizer = new_pretokenizer(names[i]);
             _cleanup_(piece_list_deinit) PieceList list = { 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the expressions of the pre-tokenizers cost, in steps of PCRE2 and bytes that it goes over: linear in a text. */
+/* Cost of the pre-tokenizers' expressions, in steps of PCRE2 and bytes that it passes: linear in a text. */
 #undef NDEBUG
 #include <inttypes.h>
 #include <setjmp.h>
@@ -24,16 +24,16 @@
 #define LINE_SEPARATOR "\xe2\x80\xa8"
 
 enum {
-    HEAP_KIB = 64, /* for a match, whatever the text: it does not grow with it */
+    HEAP_KIB = 64, /* for a match of any text; it does not grow with the text */
 };
 
 typedef struct Steps {
     uint64_t n;
-    size_t at; /* where the last step was */
+    size_t at; /* place of the last step */
 } Steps;
 
-/* Before each item of an expression, wherever it is tried: the way since the last one is what a repetition took or gave
- * back. */
+/* Called before each item of an expression, at every place where it is tried. The distance from the last place is the
+ * bytes that a repetition took or gave back. */
 static int count_step(pcre2_callout_block *block, void *opaque) {
     Steps *steps = opaque;
     size_t at = block->current_position;
@@ -53,7 +53,7 @@ static void add_piece(StagePieces *pieces, size_t len_bytes) {
         pieces->lens[pieces->n++] = len_bytes;
 }
 
-/* One expression over the pieces of the one before, as pretokenizer_split() does it. */
+/* Runs one expression on the pieces of the one before, as pretokenizer_split() does. */
 static void run_stage(const pcre2_code *code, const char *text, const StagePieces *before, StagePieces *after,
                       Steps *steps) {
     pcre2_match_context *context = pcre2_match_context_create(NULL);
@@ -85,7 +85,8 @@ static void run_stage(const pcre2_code *code, const char *text, const StagePiece
     pcre2_match_context_free(context);
 }
 
-/* PCRE2's interpreter has the same steps as its compiler's programs, but for what those find without a step. */
+/* PCRE2's interpreter takes the same steps as its compiled programs, except for matches that these find without a
+ * step. */
 static uint64_t count_steps(pcre2_code *const *stages, size_t n_stages, const char *text, size_t len_bytes) {
     _cleanup_(freep) size_t *lens = malloc(2 * len_bytes * sizeof(*lens));
     StagePieces before = { lens, 0 }, after = { lens + len_bytes, 0 };
@@ -103,7 +104,7 @@ static uint64_t count_steps(pcre2_code *const *stages, size_t n_stages, const ch
     return steps.n;
 }
 
-/* A run of units, and what ends it. */
+/* Makes a run of units and its end. */
 static size_t make_text(char *text, size_t n_bytes, const char *unit, const char *end) {
     size_t unit_bytes = strlen(unit), n = n_bytes / unit_bytes * unit_bytes;
 
@@ -219,7 +220,7 @@ static void test_pretokenizer_steps_take_no_memory(void **state) {
     each_family(false, check_memory);
 }
 
-/* The count shows what is not linear: a model's own form of an expression that is written otherwise here. */
+/* The count shows that a model's own form of an expression, which is written differently here, is not linear. */
 static void test_pretokenizer_steps_of_a_slow_expression(void **state) {
     PCRE2_SIZE at;
     int e;

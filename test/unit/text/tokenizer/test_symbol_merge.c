@@ -41,7 +41,7 @@ static uint64_t next_random(uint64_t *random) {
     return *random ^= *random << 17;
 }
 
-/* The definition: look at all pairs, merge the best, the leftmost on ties, again until none may. */
+/* Merges by the definition: the best of all pairs, the leftmost on ties, again until no pair may merge. */
 static size_t merge_plainly(const Model *model, uint32_t *ids, size_t n) {
     for (;;) {
         size_t best = SIZE_MAX;

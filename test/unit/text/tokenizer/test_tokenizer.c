@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tokenizers: golden vectors of real models, small tables written here, and files that are wrong. */
+/* Tokenizers: golden vectors of real models, small tables of this file, and wrong files. */
 #undef NDEBUG
 #include <errno.h>
 #include <inttypes.h>
@@ -90,7 +90,8 @@ static void test_tokenizer_golden_gemma(void **state) {
     golden_each("gemma3-270m", "tokens", 77, check_line);
 }
 
-/* SHA-256 of the number of tokens, each text with its length, and the types: on disk it outlives the program. */
+/* The hash is SHA-256 of the number of tokens, each text with its length, and the types. On disk it outlives the
+ * program. */
 static const uint8_t smollm2_hash[TOKENIZER_HASH_BYTES] = { 0x4a, 0x5a, 0x46, 0x64, 0xa2, 0xeb, 0xed, 0x29,
                                                             0x48, 0x6e, 0x89, 0xd3, 0x06, 0x44, 0xcb, 0x4d,
                                                             0x99, 0x6c, 0xae, 0x1a, 0xf7, 0x8b, 0x6a, 0x0f,
@@ -143,7 +144,7 @@ static void test_tokenizer_byte_level(void **state) {
     assert_int_equal(tokenizer_encode(tokenizer, "a\0b", 3, 0, &list, NULL), 0);
     assert_int_equal(list.n, 3);
     assert_int_equal(list.ids[1], 0);
-    /* and it is appended to what is there */
+    /* tokens are appended to the list */
     assert_int_equal(tokenizer_encode(tokenizer, NULL, 0, 0, &list, NULL), 0);
     assert_int_equal(list.n, 3);
     tokenizer_free(tokenizer);
@@ -176,7 +177,7 @@ static void test_tokenizer_special(void **state) {
     CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_BOS, FIXTURE_BOS, 'a');
     tokenizer_free(tokenizer);
 
-    /* a prompt gets BOS alone: behind EOS there would be nothing to continue */
+    /* a prompt gets only BOS: behind EOS nothing would be continued */
     spec.add_bos = 1;
     tokenizer = new_tokenizer(&spec);
     CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_BOS, 'a', FIXTURE_IM_END);
@@ -185,7 +186,7 @@ static void test_tokenizer_special(void **state) {
     tokenizer_free(tokenizer);
 }
 
-/* A text that everyone takes for a mark is one, whatever type the file gives it. */
+/* A text that all programs take for a mark is a mark, whatever type the file gives it. */
 static void test_tokenizer_retyped_marks(void **state) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
     int32_t types[FIXTURE_BPE_N];
@@ -240,7 +241,7 @@ static void test_tokenizer_sentencepiece(void **state) {
     CHECK_ENCODE(tokenizer, "", TOKENIZE_ADD_SPECIAL, FIXTURE_SPM_BOS);
     check_encode(tokenizer, "", 0, NULL, 0);
     CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_SPM_BOS, FIXTURE_SPM_SPACE_A);
-    /* every fragment gets its space; a user-defined token is one whatever the flags */
+    /* every fragment gets its space; user-defined tokens are recognised with any flags */
     CHECK_ENCODE(tokenizer, "a\n\nb", 0, FIXTURE_SPM_SPACE_A, FIXTURE_SPM_NEWLINES, FIXTURE_SPM_SPACE, FIXTURE_SPM_B);
     /* bytes as a fallback, ill-formed ones too */
     CHECK_ENCODE(tokenizer, "\n", 0, FIXTURE_SPM_SPACE, FIXTURE_SPM_BYTES + 10);
@@ -255,7 +256,7 @@ static void test_tokenizer_sentencepiece(void **state) {
     tokenizer_free(tokenizer);
 }
 
-/* Phi-3's special tokens take the spaces behind them, but for three; other models' do not. */
+/* Phi-3's special tokens take the spaces behind them, except three; other models' do not. */
 static void test_tokenizer_strips_right(void **state) {
     static const char *const names[] = { "Phi-3 Mini", "my PHI3 of today", "Phi 3.5", NULL };
     TokenizerSpec spec = fixture_spm_spec();
@@ -304,7 +305,7 @@ static void test_tokenizer_unknown_characters(void **state) {
     Tokenizer *tokenizer = new_tokenizer(&spec);
 
     CHECK_ENCODE(tokenizer, "a\xc3\xa9", 0, 4, 5, 6);
-    CHECK_ENCODE(tokenizer, "xyza\xc3\xaa", 0, 0, 4, 0); /* not half of a character */
+    CHECK_ENCODE(tokenizer, "xyza\xc3\xaa", 0, 0, 4, 0); /* half of a character is no token */
     CHECK_ENCODE(tokenizer, "x\xc3\xa9y z", 0, 0, 5, 6, 0, 3, 0);
     CHECK_ENCODE(tokenizer, "\xff\xff", 0, 0);
     tokenizer_free(tokenizer);
@@ -316,7 +317,7 @@ static void test_tokenizer_unknown_characters(void **state) {
     tokenizer_free(tokenizer);
 }
 
-/* Of equal texts the first token counts; an empty text is never matched; both still have their piece. */
+/* If texts are equal the first token counts. An empty text is never matched. All of these tokens still have a piece. */
 static void test_tokenizer_duplicates_and_empty(void **state) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
     const char *tokens[FIXTURE_BPE_N + 2];
@@ -447,7 +448,7 @@ static void test_tokenizer_too_long(void **state) {
     tokenizer_free(tokenizer);
 }
 
-/* One tokenizer, many threads: nothing in it is written after it was made. */
+/* Many threads use one tokenizer, because nothing in it is written after it was made. */
 typedef struct ThreadWork {
     const Tokenizer *tokenizer;
     const char *text;
@@ -583,7 +584,7 @@ static void test_tokenizer_bad_merges(void **state) {
     check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.merges");
 }
 
-/* Whoever needs a special token refuses a file that names none. */
+/* A file that lacks a special token is refused where the token is needed. */
 static void test_tokenizer_bad_ids(void **state) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
 
@@ -611,7 +612,7 @@ static void keep_line(LogLevel level, const char *topic, const char *line) {
     n_logged += level == LOG_LEVEL_WARN;
 }
 
-/* Makes the tokenizer of a file that says something odd; words: the one warning that is logged. */
+/* Makes the tokenizer of an odd file. words: the only warning that is logged. */
 static Tokenizer *take_odd(const TokenizerSpec *spec, const char *words) {
     TokenizerFixture fixture;
     Tokenizer *tokenizer = NULL;
@@ -630,7 +631,7 @@ static Tokenizer *take_odd(const TokenizerSpec *spec, const char *words) {
     return tokenizer;
 }
 
-/* Files of many converters say such things; llama.cpp takes them. */
+/* Files of many converters have such oddities, and llama.cpp takes them. */
 static void test_tokenizer_takes_odd_files(void **state) {
     TokenizerSpec bpe = fixture_bpe_spec("qwen2"), spm = fixture_spm_spec();
     int32_t types[FIXTURE_BPE_N];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether two token tables mean the same by the same ids: every token of the shared beginning counts, merges and
- * padding do not, and the text names the first difference. */
+/* Comparison of two token tables: every token of the shared beginning counts, merges and padding do not, and the error
+ * names the first difference. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static Tokenizer *tokenizer_of(const TokenizerSpec *spec) {
     return tokenizer;
 }
 
-/* Both ways round; expected: what the text has, or NULL: they are the same. */
+/* Compares both ways round. expected: a part of the error; NULL: the tables are the same. */
 static void check(const TokenizerSpec *a, const TokenizerSpec *b, const char *expected, uint32_t n_tokens) {
     _cleanup_(tokenizer_freep) Tokenizer *of_a = tokenizer_of(a), *of_b = tokenizer_of(b);
     uint32_t n[2] = { 7, 7 };
@@ -81,7 +81,7 @@ static void test_tokenizer_compare_same(void **state) {
     check(&spm, &other_scores, NULL, FIXTURE_SPM_N);
 }
 
-/* Unused tokens behind all others, of which one has more, and tokens that one alone has: the beginning is shared. */
+/* The beginning is shared if one table has more unused tokens behind all others, or tokens of its own. */
 static void test_tokenizer_compare_padding(void **state) {
     const TokenizerSpec bpe = fixture_bpe_spec("smollm");
     Table padded, other, used, differs;
@@ -106,7 +106,7 @@ static void test_tokenizer_compare_padding(void **state) {
     check(&used.spec, &differs.spec, "token 269 is 'more' (text) in A, and 'less' (text) in B", 0);
 }
 
-/* A table that has more tokens, of which chats need one, is no longer form of the other. */
+/* A table with more tokens is no longer form of the other if chats need one of these tokens. */
 static void test_tokenizer_compare_chats(void **state) {
     TokenizerSpec bpe = fixture_bpe_spec("smollm");
     Table longer;
@@ -127,14 +127,14 @@ static void test_tokenizer_compare_chats(void **state) {
     check(&bpe, &longer.spec, "token 269 is '[unused]' in B, and A has 269 tokens", 0);
 }
 
-/* Each token alone, by its text and by its kind. */
+/* Changes each token alone, by its text and by its kind. */
 static void test_tokenizer_compare_every_token(void **state) {
     const TokenizerSpec bpe = fixture_bpe_spec("smollm");
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = tokenizer_of(&bpe);
 
     for (uint32_t id = 0; id < FIXTURE_BPE_N; id++)
         for (int by_kind = 0; by_kind < (id < FIXTURE_MARKS_FIRST ? 2 : 1);
-             by_kind++) { /* a mark has its by its text */
+             by_kind++) { /* the kind of a mark follows from its text */
             _cleanup_(tokenizer_freep) Tokenizer *changed = NULL;
             ErrText err = { "" };
             char which[32];
@@ -142,7 +142,7 @@ static void test_tokenizer_compare_every_token(void **state) {
             Table table;
 
             table_init(&table, &bpe);
-            table.spec.n_merges = 0; /* which name texts of tokens */
+            table.spec.n_merges = 0; /* merges name texts of tokens */
             if (by_kind)
                 table.types[id] = table.types[id] == 3 ? 1 : 3;
             else
@@ -167,7 +167,7 @@ static void test_tokenizer_compare_text(void **state) {
     table_init(&control, &bpe);
     control.types[FIXTURE_TOOL] = 3;
     check(&bpe, &control.spec, "token 268 is '<tool>' (text) in A, and '<tool>' (control) in B", 0);
-    table_init(&table, &bpe); /* the byte 0x01, and one that is no character */
+    table_init(&table, &bpe); /* the byte 0x01, and a byte that is no character */
     table.spec.n_merges = 0;
     table.tokens[1] = table.tokens[0xff];
     table.tokens[0xff] = "xx";
@@ -187,7 +187,7 @@ static void test_tokenizer_compare_text(void **state) {
     }
 }
 
-/* Of real models: two of a family, and two that have nothing in common. */
+/* Compares real models: two of a family, and two that have nothing in common. */
 static void test_tokenizer_compare_models(void **state) {
     GoldenModel small, large, gemma;
     uint32_t n;

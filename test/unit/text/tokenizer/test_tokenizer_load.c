@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A tokenizer that a thread of its own makes: the same one, or the same error. */
+/* A thread of its own makes the same tokenizer, or gives the same error. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>

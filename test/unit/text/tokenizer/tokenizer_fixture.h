@@ -11,13 +11,13 @@
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 
-/* What goes into the file; NULL and 0 leave a key out. */
+/* Contents of the file; NULL and 0 leave a key out. */
 typedef struct TokenizerSpec {
     const char *model;
     const char *pre;
     const char *name; /* general.name */
     const char *chat_template;
-    const char *tool_template; /* of the name "tool_use" */
+    const char *tool_template; /* the template "tool_use" */
     const char *const *tokens;
     uint64_t n_tokens;
     const int32_t *types;
@@ -42,7 +42,7 @@ static inline void fixture_flag(GgufWriter *writer, const char *key, int flag) {
         gguf_writer_bool(writer, key, flag > 0);
 }
 
-/* 0, or what the writer or the reader said. */
+/* Returns 0, or the error of the writer or the reader. */
 static inline int fixture_init(TokenizerFixture *fixture, const TokenizerSpec *spec) {
     _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
     int r;

@@ -17,7 +17,7 @@ typedef struct GoldenModel {
     Tokenizer *tokenizer;
 } GoldenModel;
 
-/* False when the file is absent and the model is not the default one: the test says so and is skipped. */
+/* False if the file is absent and the model is not the default one: the test prints that and is skipped. */
 bool golden_model_open(GoldenModel *golden, const char *model);
 void golden_model_deinit(GoldenModel *golden);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hash index from a text to the number of its first owner; the texts stay with the caller. */
+/* Hash index from a text to the number of its first owner. The texts stay with the caller. */
 #ifndef COORDGEN_TEXT_TEXT_INDEX_H
 #define COORDGEN_TEXT_TEXT_INDEX_H
 
@@ -9,12 +9,12 @@
 #include "base/hash_key.h"
 
 enum {
-    TEXT_INDEX_E_CLUSTER = 1, /* so many texts collide that look-ups would be slow: made to harm, not a real table */
+    TEXT_INDEX_E_CLUSTER = 1, /* too many texts collide for fast look-ups: the table was made to harm */
 };
 
 typedef struct TextSlot {
-    uint32_t check; /* high half of the hash: most misses are seen without touching the text */
-    uint32_t id;    /* UINT32_MAX: free */
+    uint32_t check; /* high half of the hash, which shows most misses without reading the text */
+    uint32_t id;    /* UINT32_MAX: the slot is free */
 } TextSlot;
 
 /* The text of id is texts[offsets[id]] .. texts[offsets[id + 1]]. */
@@ -22,15 +22,15 @@ typedef struct TextIndex {
     TextSlot *slots;
     uint32_t mask; /* slots - 1 */
     HashKey key;
-    uint32_t n_probes_max; /* the most steps that a text is away from its place */
-    uint32_t n_duplicates; /* texts added that were there already */
+    uint32_t n_probes_max; /* longest distance of a text from its place, in slots */
+    uint32_t n_duplicates; /* texts that were added when an equal one was there */
     const char *texts;
     const uint32_t *offsets;
 } TextIndex;
 
 int text_index_init(TextIndex *index, uint32_t n_texts, const char *texts, const uint32_t *offsets); /* 0 or -errno */
 void text_index_deinit(TextIndex *index);
-/* The first id of a text is kept. 0 or TEXT_INDEX_E_CLUSTER. At most n_texts calls. */
+/* Adds the text of id; the first id of a text is kept. 0 or TEXT_INDEX_E_CLUSTER. At most n_texts calls. */
 int text_index_add(TextIndex *index, uint32_t id);
 uint32_t text_index_find(const TextIndex *index, const void *text, size_t len_bytes); /* UINT32_MAX: absent */
 size_t text_index_memory_bytes(const TextIndex *index);

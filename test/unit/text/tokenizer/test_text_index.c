@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The index of texts: what it finds, and how far it looks when somebody has chosen the texts to harm. */
+/* The index of texts: its results, and the length of its searches when texts were chosen to harm. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "text/jinja/text_index.h"
+#include "text/tokenizer/text_index.h"
 
 #define N_SLOTS 16384u
-#define N_TEXTS (N_SLOTS / 4 * 3) /* as full as the index lets its table be */
+#define N_TEXTS (N_SLOTS / 4 * 3) /* the index lets its table get no fuller */
 #define TEXT_BYTES 7
 #define N_ABSENT 4000
 
@@ -30,7 +30,7 @@ static uint64_t known_hash(const char *text) {
     return hash_key_text(&known_key, text, TEXT_BYTES);
 }
 
-/* That of an index without a secret, which it was once. */
+/* The hash of an index without a secret. */
 static uint64_t public_hash(const char *text) {
     __extension__ typedef unsigned __int128 Wide;
     uint64_t value = 0;
@@ -41,13 +41,13 @@ static uint64_t public_hash(const char *text) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Texts in the order of number; first: 'A' or, for texts that no other number gives, 'a'. */
+/* Makes texts in the order of number. first: 'A', or 'a' for texts that no other number gives. */
 static void make_text(uint64_t number, char first, char *text) {
     for (size_t i = 0; i < TEXT_BYTES; i++, number /= 26)
         text[i] = (char)(first + number % 26);
 }
 
-/* One text for each of the first three quarters of the slots: nothing is displaced, and all of it is one run. */
+/* Chooses one text for each of the first three quarters of the slots: none is displaced, and all are one run. */
 static void choose_run(TextHash *hash) {
     static bool taken[N_TEXTS];
     char text[TEXT_BYTES];
@@ -111,8 +111,8 @@ static void test_text_index_finds_whatever_the_key(void **state) {
     }
 }
 
-/* Chosen for the hash of before, none of them was displaced, and absent texts walked through all. They lie anywhere
- * now. */
+/* Without a secret no chosen text is displaced, and the search for an absent one walks through all. With a secret the
+ * texts lie anywhere. */
 static void test_text_index_slots_cannot_be_chosen(void **state) {
     TextIndex index;
 
@@ -124,8 +124,8 @@ static void test_text_index_slots_cannot_be_chosen(void **state) {
     text_index_deinit(&index);
 }
 
-/* Even who knows the key makes nobody walk through a run: an absent text is given up where no text has gone. Here the
- * run has no end, and neither would the walk. */
+/* A search walks through no run even if the key is known: it ends at the longest distance of any text. The run here has
+ * no end. */
 static void test_text_index_absent_ends_where_no_text_went(void **state) {
     TextIndex index;
 
@@ -143,7 +143,7 @@ static void test_text_index_absent_ends_where_no_text_went(void **state) {
     text_index_deinit(&index);
 }
 
-/* And who makes thousands collide is refused. */
+/* A table in which thousands of texts collide is refused. */
 static void test_text_index_refuses_a_cluster(void **state) {
     TextIndex index;
     uint32_t id = 0;
@@ -161,7 +161,7 @@ static void test_text_index_refuses_a_cluster(void **state) {
     assert_int_equal(r, TEXT_INDEX_E_CLUSTER);
     assert_in_range(id, 4097, 4097 + 64);
     assert_in_range(index.n_probes_max, 4000, 4096);
-    for (uint32_t i = 0; i + 1 < id; i++) /* those before it are there */
+    for (uint32_t i = 0; i + 1 < id; i++) /* the texts before this one are found */
         assert_int_equal(text_index_find(&index, texts + i * TEXT_BYTES, TEXT_BYTES), i);
     text_index_deinit(&index);
 }

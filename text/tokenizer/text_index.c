@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/jinja/text_index.h"
+#include "text/tokenizer/text_index.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ void text_index_deinit(TextIndex *index) {
     *index = (TextIndex){ 0 };
 }
 
-/* The slot of the text, or the free one where it belongs; NULL when there is neither in n_probes_max steps. */
+/* Finds the slot of the text, or the free slot for it. NULL: neither is within n_probes_max steps. */
 static TextSlot *slot_of(const TextIndex *index, const char *text, size_t len_bytes, uint64_t hash,
                          uint32_t n_probes_max, uint32_t *n_probesp) {
     uint32_t check = (uint32_t)(hash >> 32), at = (uint32_t)hash & index->mask;
@@ -74,8 +74,8 @@ int text_index_add(TextIndex *index, uint32_t id) {
     return 0;
 }
 
-/* No text is further from its place than the one that went furthest, so an absent one is given up there: a run of slots
- * may be longer than that by far. */
+/* No text is further from its place than n_probes_max. The search for an absent one ends there, because a run of used
+ * slots may be far longer. */
 uint32_t text_index_find(const TextIndex *index, const void *text, size_t len_bytes) {
     uint64_t hash = hash_key_text(&index->key, text, len_bytes);
     uint32_t n_probes;

@@ -16,6 +16,8 @@
 #include "daemon/handlers/handlers.h"
 #include "daemon/net/places.h"
 #include "daemon/notify.h"
+#include "daemon/requests/request.h"
+#include "daemon/requests/request_queue.h"
 
 enum {
     TICK_MS = 250,
@@ -181,7 +183,7 @@ static void on_settle(evutil_socket_t fd, short what, void *arg) {
 static void on_tick(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
 
-    request_table_tick(&server->service.requests);
+    request_queue_tick(&server->service.requests);
     on_settle(fd, what, arg);
 }
 
@@ -230,7 +232,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg) {
     server->was_cancelled = true;
     log_notice(TOPIC_DAEMON, "drain-timeout has passed: %u running requests are cancelled",
                server->service.requests.admission.n_active + server->service.requests.admission.n_small);
-    request_table_cut_short(&server->service.requests);
+    request_cut_short_all(&server->service.requests);
     if (evtimer_add(server->deadline, &grace))
         event_base_loopbreak(server->service.loop.base);
 }
@@ -247,7 +249,7 @@ static void drain(Server *server) {
     status_text(server, status, sizeof(status));
     notify_stopping(status,
                     ((uint64_t)server->service.config->drain_timeout_ms + CANCEL_GRACE_MS + SERVICE_STOP_MS) * 1000);
-    request_table_turn_away(&server->service.requests);
+    request_turn_away_all(&server->service.requests);
     if (evtimer_add(server->deadline, &timeout)) {
         log_error(TOPIC_DAEMON, "out of memory: leaving at once");
         event_base_loopbreak(server->service.loop.base);

@@ -10,6 +10,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/models/model_drafts.h"
+#include "daemon/requests/request.h"
+#include "daemon/requests/request_load.h"
+#include "daemon/requests/request_queue.h"
 
 enum {
     NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */
@@ -303,7 +306,8 @@ void service_settle(Service *service) {
     model_registry_note_default(&service->models);
     if (!service->draining)
         model_drafts_settle(&service->models);
-    request_table_settle(&service->requests);
+    request_load_settle(&service->requests);
+    request_queue_settle(&service->requests);
 }
 
 bool service_take_news(Service *service) {
@@ -351,7 +355,7 @@ int service_stop(Service *service) {
 
     if (!service->engine_thread)
         return 0;
-    request_table_cut_short(&service->requests);
+    request_cut_short_all(&service->requests);
     r = engine_thread_stop(service->engine_thread, SERVICE_STOP_MS);
     if (r)
         return r;

@@ -7,7 +7,7 @@
 #include "daemon/engine/outbox.h"
 #include "daemon/history/histories.h"
 #include "daemon/models/model_folder.h"
-#include "daemon/requests/request.h"
+#include "daemon/requests/request_table.h"
 #include "daemon/requests/session.h"
 #include "daemon/users/no_history.h"
 

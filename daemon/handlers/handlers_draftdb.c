@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "daemon/handlers/handlers.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request.h"
 
 enum {
     CALLS_MAX = 4,          /* of one user that the store has not answered */

@@ -9,7 +9,8 @@
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request.h"
+#include "daemon/requests/request_failure.h"
+#include "daemon/requests/request_queue.h"
 #include "daemon/requests/session.h"
 #include "proto/proto_check.h"
 #include "spec/speculator.h"
@@ -320,7 +321,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
         request->session = session;
         job->generation_options.pin = &session->pin;
     }
-    request_enter(request);
+    request_queue_enter(request);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -355,7 +356,7 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
                      admission_retry_ms(&peer->service->requests.admission), "", "out of memory");
         return;
     }
-    request_enter(request);
+    request_queue_enter(request);
 }
 
 void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
@@ -369,5 +370,5 @@ void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     request->job.tokens = detokenize->tokens;
     request->job.n_tokens = detokenize->n_tokens;
     request->job.with_special = detokenize->with_special;
-    request_enter(request);
+    request_queue_enter(request);
 }

@@ -12,7 +12,8 @@
 #include "daemon/models/model_demand.h"
 #include "daemon/models/model_drafts.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request.h"
+#include "daemon/requests/request_failure.h"
+#include "daemon/requests/request_load.h"
 
 #define MODEL_FILE_BYTES_MAX (INT64_C(1) << 40) /* it is mapped whole */
 
@@ -362,7 +363,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
                      admission_retry_ms(&service->requests.admission), "", "%s", err.text);
         return;
     }
-    request_wait_for_model(request);
+    request_load_wait(request);
 }
 
 void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
@@ -418,5 +419,5 @@ void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t le
                      r > 0 && !absent ? admission_retry_ms(&service->requests.admission) : 0, "", "%s", err.text);
         return;
     }
-    request_wait_for_model(request);
+    request_load_wait(request);
 }

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "daemon/handlers/handlers.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request.h"
 #include "daemon/requests/session.h"
 
 enum {

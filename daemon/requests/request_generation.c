@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a generation says to its client: progress while it waits, a delta a step, and the end with usage and timings. */
+#include "daemon/requests/request_generation.h"
+
 #include <string.h>
 
 #include "base/clock.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request_private.h"
+#include "daemon/requests/request_failure.h"
 #include "daemon/requests/session.h"
 
 static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
@@ -41,7 +42,7 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     connection_send(request->peer->connection, &response);
 }
 
-void request_tick(Request *request, uint64_t now_ns) {
+void request_generation_tick(Request *request, uint64_t now_ns) {
     if (request_is_generation(request) && request->peer)
         send_progress(request, now_ns, request->queue_position);
 }
@@ -273,7 +274,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     request_end(request);
 }
 
-void request_generation_on_news(Request *request, const JobNews *news) {
+void request_generation_tell(Request *request, const JobNews *news) {
     if (news->started) {
         request->started_ns = news->started_ns;
         request->context_tokens = news->context_tokens;
@@ -287,14 +288,4 @@ void request_generation_on_news(Request *request, const JobNews *news) {
         if (!news->done && !request->n_deltas && request->usage.n_prompt_tokens)
             send_progress(request, clock_now_ns(), 0);
     }
-    if (!news->done)
-        return;
-    if (news->result == JOB_E_MEMORY && !request->n_deltas && request_wait_for_memory(request))
-        return;
-    if (news->result)
-        request_fail_by_result(request, news);
-    else if (news->end == GENERATION_END_CANCELLED && request->is_cut_short)
-        request_fail_by_shutdown(request);
-    else
-        request_generation_finish(request, news->end);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How requests get their turns: the queue (admission.h) says whose it is, here it is given and taken. */
 #define _GNU_SOURCE
+#include "daemon/requests/request_queue.h"
+
 #include <inttypes.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/requests/admission_order.h"
-#include "daemon/requests/request_private.h"
+#include "daemon/requests/request_failure.h"
+#include "daemon/requests/request_generation.h"
 
 /* The queue has started it: the engine thread's from here on. */
 static void submit(Request *request) {
@@ -32,7 +34,7 @@ static void settle_job(Request *request) {
     engine_thread_pause(request->table->engine_thread, &request->job, request->is_paused || request->is_resting);
 }
 
-void request_enter(Request *request) {
+void request_queue_enter(Request *request) {
     Admission *admission = &request->table->admission;
 
     assert_on_loop(request->table->loop);
@@ -55,7 +57,7 @@ void request_enter(Request *request) {
         submit(request);
 }
 
-void request_pause(Request *request, bool paused) {
+void request_queue_pause(Request *request, bool paused) {
     if (!request_is_generation(request) || request->state != REQUEST_SUBMITTED)
         return;
     admission_pause(&request->table->admission, request, paused);
@@ -78,7 +80,7 @@ static void end_stalled(Request *request, const char *wanted) {
     request_abandon(request);
 }
 
-bool request_wait_for_memory(Request *request) {
+bool request_queue_wait_for_memory(Request *request) {
     Admission *admission = &request->table->admission;
     Request *holder;
 
@@ -137,27 +139,16 @@ static void serve_waiting(Admission *admission, uint64_t now_ns) {
         end_stalled(stalled, "place");
 }
 
-static void tell_loads(RequestTable *table) {
-    Request *request = table->models_changed ? TAILQ_FIRST(&table->loads) : NULL, *next;
-
-    table->models_changed = false;
-    for (; request; request = next) {
-        next = TAILQ_NEXT(request, queue_link);
-        request_on_model_change(request);
-    }
-}
-
-void request_table_settle(RequestTable *table) {
+void request_queue_settle(RequestTable *table) {
     assert_on_loop(table->loop);
-    tell_loads(table);
     serve_waiting(&table->admission, clock_now_ns());
 }
 
-void request_table_tick(RequestTable *table) {
+void request_queue_tick(RequestTable *table) {
     const uint64_t now_ns = clock_now_ns();
     Request *request;
 
     admission_number(&table->admission.waiting, table->admission.n_waiting, now_ns);
     TAILQ_FOREACH(request, &table->admission.waiting, queue_link)
-    request_tick(request, now_ns);
+    request_generation_tick(request, now_ns);
 }

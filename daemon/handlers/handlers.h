@@ -50,6 +50,13 @@ void handler_on_draft_answers(evutil_socket_t fd, short what, void *arg); /* of 
 bool handler_has_draft_call(const Peer *peer, uint64_t request_id);
 void handler_end_draft_calls(Peer *peer); /* it is gone */
 
+/* handlers_input.c */
+/* The messages behind some others, as the engine wants them; texts stay where they are. NULL: no memory. */
+ChatMessage *handler_messages(const Coordgen__V1__Messages *messages, const ChatMessage *before, size_t n_before);
+size_t handler_messages_bytes(const Coordgen__V1__Messages *messages);
+/* Whether so much text is allowed; if not, the error is sent. */
+bool handler_text_fits(Peer *peer, uint64_t request_id, size_t len_bytes, const char *field);
+
 /* handlers_session.c */
 void handle_session_open(Peer *peer, uint64_t request_id, const Coordgen__V1__SessionOpenRequest *open);
 void handle_session_fork(Peer *peer, uint64_t request_id, const Coordgen__V1__SessionForkRequest *fork);
@@ -60,11 +67,6 @@ Session *handler_find_session(Peer *peer, uint64_t request_id, uint64_t id, cons
 /* handlers_engine.c: what the engine thread answers */
 void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes);
 void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes);
-/* The messages behind some others, as the engine wants them; texts stay where they are. NULL: no memory. */
-ChatMessage *handler_messages(const Coordgen__V1__Messages *messages, const ChatMessage *before, size_t n_before);
-size_t handler_messages_bytes(const Coordgen__V1__Messages *messages);
-/* Whether so much text is allowed; if not, the error is sent. */
-bool handler_text_fits(Peer *peer, uint64_t request_id, size_t len_bytes, const char *field);
 void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/history/draft_store_private.h"
+#include "daemon/history/draft_store.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,23 +17,28 @@
 #include "base/log.h"
 #include "base/system/c_library.h"
 #include "base/system/thread.h"
+#include "daemon/history/draft_server.h"
 
 enum {
     NICENESS = 10, /* requests that run come first */
 };
 
-/* Whether a line is due; *np: how many it is of. */
-bool draft_store_log_due(QuietLog *quiet, uint64_t *np) {
-    const uint64_t now_ns = clock_now_ns();
+struct DraftStore {
+    DraftServer server; /* the thread's, except what its header says */
+    void (*on_news)(void *arg);
+    void *on_news_arg;
+    pthread_t thread;
+    bool is_started, is_joined; /* loop */
+    int fd;                     /* const: readable when there are answers */
 
-    quiet->n++;
-    if (now_ns < quiet->until_ns)
-        return false;
-    *np = quiet->n;
-    quiet->n = 0;
-    quiet->until_ns = now_ns + DRAFT_STORE_QUIET_NS;
-    return true;
-}
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    DraftErrandList queue;   /* lock */
+    uint64_t waiting_bytes;  /* lock: of tokens in the queue */
+    DraftErrandList news;    /* lock: for the engine thread */
+    DraftErrandList answers; /* lock: for the loop */
+    _Atomic bool has_news;   /* news is not empty */
+};
 
 /* Of the room for answers that wait. */
 static uint64_t errand_waiting_bytes(const DraftErrand *errand) {
@@ -59,24 +64,24 @@ static void serve(DraftStore *store, DraftErrand *next) {
 
     switch (errand->kind) {
     case DRAFT_ADD:
-        if (!draft_store_add(store, errand))
+        if (!draft_server_add(&store->server, errand))
             post_news(store, &errand);
         return;
     case DRAFT_BUILD:
-        draft_store_build(store, errand);
+        draft_server_build(&store->server, errand);
         post_news(store, &errand);
         return;
     case DRAFT_RECENT:
-        draft_store_recent(store, errand);
+        draft_server_recent(&store->server, errand);
         post_news(store, &errand);
         return;
     case DRAFT_FORGET:
     case DRAFT_IMPORT:
-        errand->r = draft_store_call(store, errand);
+        errand->r = draft_server_call(&store->server, errand);
         post_news(store, &errand);
         return;
     default:
-        errand->r = draft_store_call(store, errand);
+        errand->r = draft_server_call(&store->server, errand);
         draft_store_answer(store, &errand);
     }
 }
@@ -100,12 +105,12 @@ static DraftErrand *next_errand(DraftStore *store, bool *endp) {
     struct timespec until;
 
     pthread_mutex_lock(&store->lock);
-    if (STAILQ_EMPTY(&store->queue) && !store->stopping) {
+    if (STAILQ_EMPTY(&store->queue) && !atomic_load(&store->server.is_stopping)) {
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += (time_t)((store->db ? DRAFT_STORE_EXPIRE_NS : DRAFT_STORE_RETRY_NS) / 1000000000);
+        until.tv_sec += (time_t)((store->server.db ? DRAFT_SERVER_EXPIRE_NS : DRAFT_SERVER_BUSY_NS) / 1000000000);
         (void)pthread_cond_timedwait(&store->wake, &store->lock, &until);
     }
-    if (store->stopping) {
+    if (atomic_load(&store->server.is_stopping)) {
         errand = next_while_stopping(store);
         *endp = !errand;
     } else {
@@ -124,16 +129,16 @@ static void *draft_store_run(void *arg) {
     bool end = false;
 
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS);
-    (void)draft_store_ready(store);
+    (void)draft_server_ready(&store->server);
     while (!end) {
         DraftErrand *errand = next_errand(store, &end);
 
         if (errand)
             serve(store, errand);
-        if (!end && draft_store_ready(store))
-            draft_store_expire(store);
+        if (!end && draft_server_ready(&store->server))
+            draft_server_expire(&store->server);
     }
-    store->db = draft_db_free(store->db);
+    store->server.db = draft_db_free(store->server.db);
     return NULL;
 }
 
@@ -153,14 +158,16 @@ int draft_store_new(DraftStore **storep, const char *path, const DraftDbLimits *
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&store->wake, &attr);
     pthread_condattr_destroy(&attr);
-    store->limits = *limits;
-    store->accounts = accounts;
-    store->expire_ns = clock_now_ns() + DRAFT_STORE_EXPIRE_NS; /* opening it has looked */
+    store->server = (DraftServer){
+        .limits = *limits,
+        .accounts = accounts,
+        .expire_ns = clock_now_ns() + DRAFT_SERVER_EXPIRE_NS, /* opening it has looked */
+    };
     store->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (store->fd < 0)
         return err_raise(-errno);
-    store->path = strdup(path);
-    if (!store->path)
+    store->server.path = strdup(path);
+    if (!store->server.path)
         return err_raise(-ENOMEM);
     *storep = steal(&store);
     return 0;
@@ -182,8 +189,7 @@ int draft_store_stop(DraftStore *store, uint64_t timeout_ms) {
     if (!store->is_started || store->is_joined)
         return 0;
     pthread_mutex_lock(&store->lock);
-    store->stopping = true;
-    atomic_store(&store->is_stopping, true);
+    atomic_store(&store->server.is_stopping, true);
     pthread_cond_signal(&store->wake);
     pthread_mutex_unlock(&store->lock);
     r = c_library_join_within(store->thread, timeout_ms);
@@ -213,7 +219,7 @@ DraftStore *draft_store_free(DraftStore *store) {
         close(store->fd);
     pthread_cond_destroy(&store->wake);
     pthread_mutex_destroy(&store->lock);
-    free(store->path);
+    free(store->server.path);
     free(store);
     return NULL;
 }
@@ -241,7 +247,6 @@ static bool has_room(const DraftStore *store, const DraftErrand *errand) {
 
 void draft_store_submit(DraftStore *store, DraftErrand **errandp) {
     _cleanup_(draft_errand_freep) DraftErrand *errand = steal(errandp);
-    uint64_t n = 0;
 
     pthread_mutex_lock(&store->lock);
     if (errand->kind != DRAFT_ADD || (!errand->is_incomplete && has_room(store, errand))) {
@@ -249,20 +254,18 @@ void draft_store_submit(DraftStore *store, DraftErrand **errandp) {
         STAILQ_INSERT_TAIL(&store->queue, errand, link);
         errand = NULL;
         pthread_cond_signal(&store->wake);
-    } else {
-        atomic_fetch_add(&store->n_dropped, 1);
-        if (!draft_store_log_due(&store->overflows, &n))
-            n = 0;
     }
     pthread_mutex_unlock(&store->lock);
-    if (n)
-        log_warn(TOPIC_DAEMON, "%" PRIu64 " answers are not stored for later drafts: %s", n,
-                 errand->is_incomplete ? "memory-limit is reached"
-                                       : "the disk of the draft database is slower than they come");
+    if (!errand)
+        return;
+    atomic_fetch_add(&store->server.n_dropped, 1);
+    log_warn_of(errand->uid, TOPIC_DAEMON, "an answer is not stored for later drafts: %s",
+                errand->is_incomplete ? "memory-limit is reached"
+                                      : "the disk of the draft database is slower than answers come");
 }
 
 DraftStoreCounts draft_store_counts(const DraftStore *store) {
-    return (DraftStoreCounts){ atomic_load(&store->n_stored), atomic_load(&store->n_dropped) };
+    return (DraftStoreCounts){ atomic_load(&store->server.n_stored), atomic_load(&store->server.n_dropped) };
 }
 
 bool draft_store_has_news(const DraftStore *store) {

@@ -8,8 +8,7 @@
 
 enum {
     DRAFT_STORE_WAITING_BYTES = 4 << 20, /* of answers that wait to be stored; what does not fit is dropped */
-    DRAFT_STORE_USER_PARTS = 2,          /* one user's may have one part in so many */
-    DRAFT_STORE_HISTORY_BYTES = 32 << 20 /* a History at most: some 360,000 tokens */
+    DRAFT_STORE_USER_PARTS = 2           /* one user's may have one part in so many */
 };
 
 typedef struct DraftStore DraftStore;

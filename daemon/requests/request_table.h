@@ -40,8 +40,8 @@ void request_end(Request *request);
 /* Forgets the client, which has gone. The request ends now, or when the engine thread lets go of it. */
 void request_abandon(Request *request);
 
-const char *request_operation_name(const Request *request);   /* a word for journal and error fields */
-uint32_t request_n_read_tokens(const Request *request);       /* tokens of the prompt: kept before, or computed */
+const char *request_operation_name(const Request *request);  /* a word for journal and error fields */
+uint32_t request_n_read_tokens(const Request *request);      /* tokens of the prompt: kept before, or computed */
 uint64_t request_since_us(uint64_t from_ns, uint64_t to_ns); /* 0 if one of the two has not come yet */
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/strings/printable.h"
 #include "base/strings/str_buf.h"
 #include "base/system/machine_limits.h"
+#include "daemon/config_model.h"
 #include "daemon/config_table.h"
 #include "model/model_dir.h"
 
@@ -149,10 +150,10 @@ int config_new(Config **configp, bool is_users, ErrText *err) {
 }
 
 int config_set(Config *config, const char *name, const char *value, ErrText *err) {
-    const Setting *setting = setting_find(name);
+    const Setting *setting = config_table_find(name);
 
     if (!setting)
-        return setting_unknown(name, err);
+        return config_table_unknown(name, err);
     return setting_parse(setting, config, value, err);
 }
 
@@ -184,7 +185,7 @@ static void warn_gone(const char *where, const GoneSetting *gone) {
 /* Tells whether the value is a path that depends on the current folder. */
 static bool is_relative(const Setting *setting, const char *value) {
     if (setting->type == SETTING_MODEL)
-        return config_is_path(value) && *value != '/';
+        return setting_is_path(value) && *value != '/';
     return setting->type == SETTING_PATH && *value && *value != '/';
 }
 
@@ -208,12 +209,12 @@ static int read_line(Config *config, ConfigModel **modelp, char *line, const cha
     value = trim(equals + 1);
     if (*modelp)
         return config_model_set(*modelp, name, value, err);
-    gone = gone_setting_find(name);
+    gone = config_table_find_gone(name);
     if (gone) {
         warn_gone(where, gone);
         return 0;
     }
-    setting = setting_find(name);
+    setting = config_table_find(name);
     if (setting && is_relative(setting, value))
         return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path%s", name, UTF8_PREFIX(value, 256),
                        setting->type == SETTING_MODEL ? ", nor the name of a model" : "");
@@ -434,14 +435,14 @@ static bool take_plain(const Option *flag, const char *value, PlainWishes *wishe
 }
 
 static int take_setting(Config *config, const Option *flag, const char *value, ErrText *err) {
-    const GoneSetting *gone = gone_setting_find(flag->name);
+    const GoneSetting *gone = config_table_find_gone(flag->name);
     int r;
 
     if (gone) {
         warn_gone("flag --", gone);
         return 0;
     }
-    r = set_from_flag(config, setting_find(flag->name), value, err);
+    r = set_from_flag(config, config_table_find(flag->name), value, err);
     if (r != CONFIG_E_SETTING)
         return r;
     err_prefix(err, "flag --%s", flag->name);
@@ -462,7 +463,7 @@ static int read_flags(Config *config, const Option *settings, int argc, char *co
         if (!word.option)
             return err_set(err, CONFIG_E_FLAG, "'%.*s' is not a flag: see coordgend --help",
                            UTF8_PREFIX(word.text, 64));
-        if (word.option->help && !setting_find(word.option->name)) {
+        if (word.option->help && !config_table_find(word.option->name)) {
             if (take_plain(word.option, word.text, wishes))
                 return 0;
         } else if (config) {

@@ -29,7 +29,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     bool is_users;      /* --user: a user's own service; all files and sockets are in the user's folders. No setting. */
     char *listen;
     char *admin_listen;
-    char *model;   /* an absolute path, or a name: see config_is_path() */
+    char *model;   /* an absolute path, or a name: see setting_is_path() */
     char *preload; /* some of these, with commas between */
     char *model_dir;
     char *chat_template; /* "": each model's own */
@@ -124,11 +124,6 @@ DEFINE_CLEANUP(Config, config_free)
 
 /* Files, then flags, as main() and a reload want them. root: "" or a folder that stands for / (tests). */
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err);
-/* Tells whether a value that stands for a model is the path of its file; else it is a name. */
-bool config_is_path(const char *model);
-/* Copies the next model of a list into room, without blanks around it and cut short where it is too long. Return: where
- * the rest begins; NULL: there was none. */
-const char *config_next_model(const char *list, char *room, size_t room_bytes);
 int config_set(Config *config, const char *name, const char *value, ErrText *err);
 int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err);
 int config_read_files(Config *config, const char *root, ErrText *err); /* the system's, or those of a user */

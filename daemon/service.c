@@ -13,6 +13,7 @@
 #include "daemon/requests/request.h"
 #include "daemon/requests/request_load.h"
 #include "daemon/requests/request_queue.h"
+#include "daemon/config_setting.h"
 
 enum {
     NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */
@@ -197,8 +198,8 @@ static int add_preloaded(Service *service, ErrText *err) {
     Model *model;
     int r = 0;
 
-    while (!r && (rest = config_next_model(rest, name, sizeof(name))))
-        if (config_is_path(name)) {
+    while (!r && (rest = setting_next_model(rest, name, sizeof(name))))
+        if (setting_is_path(name)) {
             r = add_file(service, name, &model, err);
             if (r)
                 err_prefix(err, "preload");
@@ -219,7 +220,7 @@ int service_add_models(Service *service, ErrText *err) {
     const char *wanted = service->config->model;
     int r = 0;
 
-    if (config_is_path(wanted))
+    if (setting_is_path(wanted))
         r = add_file(service, wanted, &service->models.default_model, err);
     if (!r)
         r = add_preloaded(service, err);
@@ -229,7 +230,7 @@ int service_add_models(Service *service, ErrText *err) {
         while (model_folder_step(&service->folder))
             ;
     r = model_default_take_setting(&service->def,
-                                   config_is_path(wanted) ? service->models.default_model->name : wanted);
+                                   setting_is_path(wanted) ? service->models.default_model->name : wanted);
     if (r)
         return err_set(err, r, "out of memory");
     if (*wanted && !model_registry_default(&service->models))
@@ -256,9 +257,9 @@ void service_load_first(Service *service) {
     Model *model;
 
     load_first(model_registry_default(&service->models));
-    while ((rest = config_next_model(rest, name, sizeof(name)))) {
-        model = config_is_path(name) ? model_registry_find_path(&service->models, name)
-                                     : model_registry_find(&service->models, name);
+    while ((rest = setting_next_model(rest, name, sizeof(name)))) {
+        model = setting_is_path(name) ? model_registry_find_path(&service->models, name)
+                                      : model_registry_find(&service->models, name);
         load_first(model);
         if (!model)
             log_error(TOPIC_DAEMON, "preload: there is no model '%s' (coordgenctl model list)", name);

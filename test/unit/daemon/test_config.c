@@ -409,16 +409,16 @@ static void test_config_names_of_models(void **state) {
 
     assert_string_equal(config->model, "small");
     assert_int_equal(config->load_on_demand, CONFIG_DEMAND_ALL);
-    rest = config_next_model(rest, model, sizeof(model));
+    rest = setting_next_model(rest, model, sizeof(model));
     assert_string_equal(model, "a");
-    rest = config_next_model(rest, model, sizeof(model));
+    rest = setting_next_model(rest, model, sizeof(model));
     assert_string_equal(model, "/m/b.cgm");
-    rest = config_next_model(rest, model, sizeof(model));
+    rest = setting_next_model(rest, model, sizeof(model));
     assert_string_equal(model, "größe");
-    assert_null(config_next_model(rest, model, sizeof(model)));
-    assert_null(config_next_model("", model, sizeof(model)));
-    assert_true(config_is_path("a/b") && config_is_path("b.cgm") && config_is_path("b.gguf"));
-    assert_false(config_is_path("b") || config_is_path("qwen2.5-coder") || config_is_path(""));
+    assert_null(setting_next_model(rest, model, sizeof(model)));
+    assert_null(setting_next_model("", model, sizeof(model)));
+    assert_true(setting_is_path("a/b") && setting_is_path("b.cgm") && setting_is_path("b.gguf"));
+    assert_false(setting_is_path("b") || setting_is_path("qwen2.5-coder") || setting_is_path(""));
     config_free(config);
 }
 
@@ -569,7 +569,7 @@ static void test_config_age(void **state) {
         { "7s", "7s", 7 },
         { "0", "0", 0 },
     };
-    const Setting *setting = setting_find("draftdb-age");
+    const Setting *setting = config_table_find("draftdb-age");
     ErrText err;
     Config *config = LOAD(*state, 0, &err);
     char shown[32];
@@ -629,7 +629,7 @@ static void test_config_weights_memory(void **state) {
         "--weights-memory=%",    "--weights-memory=50%%",      "--weights-memory=99999999999999999999%",
         "--weights-memory=2g",   "--weights-memory=20000000T",
     };
-    const Setting *setting = setting_find("weights-memory");
+    const Setting *setting = config_table_find("weights-memory");
     char text[64];
     ErrText err;
 
@@ -676,7 +676,7 @@ static void test_config_weights_image(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         assert_int_equal(config_set(config, "weights-image", words[i].value, &err), 0);
         assert_int_equal(config->weights_image, words[i].image);
-        setting_format(setting_find("weights-image"), config, text, sizeof(text));
+        setting_format(config_table_find("weights-image"), config, text, sizeof(text));
         assert_string_equal(text, words[i].shown);
     }
     assert_int_equal(config_set(config, "weights-image", "2", &err), CONFIG_E_SETTING);
@@ -750,13 +750,13 @@ static void test_config_table(void **state) {
     for (size_t i = 0; i < n_config_settings; i++) {
         const Setting *setting = &config_settings[i];
 
-        assert_ptr_equal(setting_find(setting->name), setting);
+        assert_ptr_equal(config_table_find(setting->name), setting);
         assert_true(strlen(setting->help) > 10);
         assert_true(setting->min <= setting->max);
         if (setting->type == SETTING_U32 || setting->type == SETTING_DURATION)
             assert_true(setting->max <= UINT32_MAX);
     }
-    assert_null(setting_find("listen-"));
+    assert_null(config_table_find("listen-"));
 }
 
 /* Every setting has an entry of its own in the manual page, and the page has no other ones in its lists. */

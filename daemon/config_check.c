@@ -14,6 +14,7 @@
 #include "base/strings/printable.h"
 #include "base/system/cpu.h"
 #include "daemon/journal.h"
+#include "daemon/models/model_options.h"
 #include "daemon/models/model_registry.h"
 #include "daemon/net/listener.h"
 #include "daemon/server.h"

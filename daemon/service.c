@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/models/model_drafts.h"
+#include "daemon/models/model_load.h"
+#include "daemon/models/model_options.h"
 #include "daemon/requests/request.h"
 #include "daemon/requests/request_load.h"
 #include "daemon/requests/request_queue.h"

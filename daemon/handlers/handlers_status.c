@@ -2,6 +2,7 @@
 /* Status: what an administrator wants to know at one glance. */
 #include "base/clock.h"
 #include "daemon/handlers/handlers.h"
+#include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/session.h"
 

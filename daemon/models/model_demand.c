@@ -2,6 +2,7 @@
 #include "daemon/models/model_demand.h"
 
 #include "base/strings/printable.h"
+#include "daemon/models/model_load.h"
 
 /* Tells whether the setting lets the request load the model; if not, *whyp says to whom it does. */
 static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp) {

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "daemon/models/model_load.h"
+#include "daemon/models/model_unload.h"
 
 /* Takes some milliseconds, as often as an administrator pairs models that are loaded, or one of a pair is. */
 int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sharedp, ErrText *err) {
@@ -18,10 +20,6 @@ int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sh
 }
 
 /* ---- targets and their draft models ------------------------------------------------------------------------------ */
-
-static bool is_loaded(const Model *model) {
-    return model->stage == MODEL_READY || model_is_coming(model);
-}
 
 void model_drafts_renew(Model *target) {
     free(target->draft_failure);
@@ -39,7 +37,7 @@ void model_drafts_renew_all(ModelRegistry *registry) {
 
 /* What is to draft for a target that is loaded; NULL: nothing. */
 static Model *wanted_draft(ModelRegistry *registry, const Model *target) {
-    const char *name = is_loaded(target) ? model_pairs_draft_of(registry->pairs, target->name) : NULL;
+    const char *name = model_is_loaded(target) ? model_pairs_draft_of(registry->pairs, target->name) : NULL;
 
     return name ? model_registry_find(registry, name) : NULL;
 }
@@ -49,7 +47,7 @@ static Model *wanted_draft(ModelRegistry *registry, const Model *target) {
 static void bring(Model *target, Model *draft) {
     ErrText err;
 
-    if (target->draft_was_tried || target->stage == MODEL_IMPORTING || is_loaded(draft) ||
+    if (target->draft_was_tried || target->stage == MODEL_IMPORTING || model_is_loaded(draft) ||
         draft->stage == MODEL_UNLOADING || (draft->stage == MODEL_FAILED && draft->engine))
         return;
     target->draft_was_tried = true;
@@ -80,7 +78,7 @@ static void join(Model *target, Model *draft) {
 static void settle_target(ModelRegistry *registry, Model *target) {
     Model *draft = wanted_draft(registry, target);
 
-    if (!is_loaded(target) && (target->draft_failure || target->draft_was_tried))
+    if (!model_is_loaded(target) && (target->draft_failure || target->draft_was_tried))
         model_drafts_renew(target);
     target->draft_leaves = target->draft && (target->draft != draft || target->stage != MODEL_READY ||
                                              target->draft->stage != MODEL_READY);
@@ -100,7 +98,7 @@ static const Model *find_target(ModelRegistry *registry, const Model *draft) {
     for (size_t i = 0; i < n; i++) {
         const Model *target = model_registry_find(registry, names[i]);
 
-        if (target && is_loaded(target) && !target->draft_failure)
+        if (target && model_is_loaded(target) && !target->draft_failure)
             return target;
     }
     return NULL;
@@ -113,7 +111,7 @@ const Model *model_drafts_target_of(ModelRegistry *registry, const Model *draft)
     TAILQ_FOREACH(target, &registry->models, link)
     if (target->draft == draft)
         return target;
-    return is_loaded(draft) ? find_target(registry, draft) : NULL;
+    return model_is_loaded(draft) ? find_target(registry, draft) : NULL;
 }
 
 /* One that came with its targets goes with the last of them. While weights arrive it cannot: then it does later. */
@@ -139,7 +137,7 @@ void model_drafts_settle(ModelRegistry *registry) {
         return;
     registry->is_unsettled = false;
     TAILQ_FOREACH(model, &registry->models, link)
-    if (is_loaded(model) || model->draft || model->draft_failure || model->draft_was_tried)
+    if (model_is_loaded(model) || model->draft || model->draft_failure || model->draft_was_tried)
         settle_target(registry, model);
     TAILQ_FOREACH(model, &registry->models, link)
     let_go(registry, model);

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is told of models and of their pairs. */
+#include "daemon/models/model_message.h"
+
 #include <string.h>
-
-#include "daemon/models/model_registry.h"
-
-static bool is_loaded(const Model *model) {
-    return model->stage == MODEL_READY || model_is_coming(model);
-}
 
 static Coordgen__V1__ModelPairState pair_state(const Model *target, const Model *draft) {
     if (!target || !draft)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_ABSENT;
-    if (!is_loaded(target))
+    if (!model_is_loaded(target))
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_IDLE;
     if (target->draft == draft && !target->draft_leaves)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_READY;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a model is loaded: what the settings say of it, where an image of its weights belongs, and the chat template that
- * may stand for its own. */
+#include "daemon/models/model_options.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +8,7 @@
 
 #include "base/files/file_io.h"
 #include "base/log.h"
-#include "daemon/models/model_registry.h"
 #include "weights/image/weights_image.h"
-
-const BackendDevice *model_device(const Model *model) {
-    return engine_device((EngineDevice)config_device(model->registry->config, model->name));
-}
-
-uint32_t model_context_tokens(const Model *model) {
-    const uint32_t trained = engine_info(model->engine)->n_context,
-                   setting = config_context_tokens(model->registry->config, model->name);
-
-    return setting < trained ? setting : trained;
-}
 
 /* The package itself was handed over: it is not one that an import has made. */
 static const int *package_fd_of(const Model *model) {

@@ -16,7 +16,7 @@ static Model *named_default(const ModelRegistry *registry) {
 
     if (registry->default_model)
         return registry->default_model;
-    return name ? model_registry_find((ModelRegistry *)(uintptr_t)registry, name) : NULL;
+    return name ? model_registry_find_name((ModelRegistry *)(uintptr_t)registry, name) : NULL;
 }
 
 Model *model_registry_default(const ModelRegistry *registry) {
@@ -25,6 +25,10 @@ Model *model_registry_default(const ModelRegistry *registry) {
     if (model || model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING || registry->n_models != 1)
         return model;
     return TAILQ_FIRST(&registry->models); /* no other can be meant */
+}
+
+Model *model_registry_find(ModelRegistry *registry, const char *name) {
+    return *name ? model_registry_find_name(registry, name) : model_registry_default(registry);
 }
 
 bool model_is_default(const Model *model) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Room for a model that is to be loaded: models that nobody uses give their memory back. */
+#include "daemon/models/model_room.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/strings/printable.h"
-#include "daemon/models/model_registry.h"
+#include "daemon/models/model_unload.h"
 
 /* Tells whether a model may go: it is ready, nothing uses or holds it, and it is found again by its name. */
 static bool is_idle(const Model *model) {

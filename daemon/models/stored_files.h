@@ -5,6 +5,7 @@
 #define COORDGEN_DAEMON_STORED_FILES_H
 
 #include "daemon/models/model_registry.h"
+#include "proto/coordgen.pb-c.h"
 
 enum {
     STORED_FILES_MAX = 16384,

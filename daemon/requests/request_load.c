@@ -2,6 +2,7 @@
 #include "daemon/requests/request_load.h"
 
 #include "base/clock.h"
+#include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_failure.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/models/model_room.h"
 #include "daemon/requests/admission_order.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_generation.h"

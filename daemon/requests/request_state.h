@@ -4,7 +4,7 @@
 #define COORDGEN_DAEMON_REQUEST_STATE_H
 
 #include "daemon/engine/job.h"
-#include "daemon/models/model_registry.h"
+#include "daemon/models/model.h"
 #include "daemon/net/peer.h"
 #include "daemon/requests/session.h"
 

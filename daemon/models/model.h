@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A model that the daemon knows, with its stage, and the table that all of them stand in. Owned by the loop. */
+#ifndef COORDGEN_DAEMON_MODEL_H
+#define COORDGEN_DAEMON_MODEL_H
+
+#include "daemon/config.h"
+#include "daemon/engine/engine_thread.h"
+#include "daemon/loop.h"
+#include "daemon/models/model_default.h"
+#include "daemon/models/model_import.h"
+#include "daemon/models/model_pairs.h"
+
+enum {
+    MODEL_E_NAME_TAKEN = 1, /* another file has this name */
+    MODEL_E_KIND,           /* not a .gguf or .cgm, or not one for this device */
+    MODEL_E_FULL,           /* too many models */
+    MODEL_E_STATE,          /* being loaded, being unloaded, or not loaded */
+};
+
+typedef enum ModelStage {
+    MODEL_AVAILABLE,
+    MODEL_IMPORTING,
+    MODEL_LOADING,
+    MODEL_READY,
+    MODEL_UNLOADING,
+    MODEL_FAILED,
+} ModelStage;
+
+typedef struct ModelRegistry ModelRegistry;
+
+typedef struct Model { /* all loop */
+    ModelRegistry *registry;
+    char *name;       /* printable, as clients use it: at most PROTO_MODEL_NAME_BYTES_MAX */
+    char *path;       /* as given: .gguf or .cgm */
+    char *shown_path; /* printable */
+    int fd; /* of the file, when somebody has handed it over who may open it; until it is unloaded. -1: none */
+    char *package_path;   /* what the engine opens; NULL until known */
+    char *image_path;     /* of its weights; NULL: none is wanted */
+    const char *no_image; /* why not */
+    bool may_have_image;  /* the last load may have met one */
+    bool without_image;   /* a load with one has failed */
+    bool checks_package;  /* so has one of a package that an import has found, which looks at it more closely now */
+    bool is_named;        /* a setting names its file: it is never forgotten */
+    bool was_unloaded;    /* by someone, who wants its memory back: only who names it has it loaded again */
+    bool makes_room;      /* its load may unload models that nobody uses */
+    bool makes_way;       /* it is being unloaded for others */
+    bool is_wanted;       /* while it is being unloaded: it is to be loaded again */
+    bool lacked_memory;   /* why it failed: the next request tries again */
+    bool may_fit_later;   /* then: when those have gone that use other models */
+    uint64_t used_ns;     /* when the last user left it, or it was loaded */
+    bool from_folder;     /* forgotten when its file goes; the others, unless is_named, when they are unloaded */
+    uint64_t scan;        /* of the folder, the last one that has met it */
+    uint64_t file_bytes;  /* when it was looked at last; 0: not a regular file */
+    ModelStage stage;
+    uint32_t permille; /* of the import, or of the weights that a load brings */
+    bool is_corrupt;   /* why it failed */
+    ErrText failure;
+    ErrText no_room; /* with lacked_memory: what everybody may know of that */
+    /* The engine thread computes with it; the loop only carries the pointer and, when it is ready, reads its info.
+     * There before the model is ready, when its weights are on their way; and still there after that has failed, until
+     * the last request has let go. */
+    Engine *engine;
+    ModelImport *import;
+    Job *job;             /* load or unload */
+    unsigned int n_users; /* requests that hold it, and models that it drafts for */
+    /* As a target: who drafts for its generations, loaded and compared; NULL: nobody. model_drafts.h decides. */
+    struct Model *draft;
+    DraftPair *draft_pair;   /* engine thread, which makes it for the first one, while n_drafted; else loop */
+    unsigned int n_drafted;  /* generations that may use it, which outlast their pair */
+    bool draft_leaves;       /* no more of them shall */
+    bool draft_was_tried;    /* since it was loaded itself, or its pair has changed */
+    bool is_mismatch;        /* why there is none: their tokens differ */
+    char *draft_failure;     /* why there is none; NULL: there is, or may be */
+    bool is_loaded_as_draft; /* for targets alone: it goes when the last of them has gone */
+    uint64_t load_began_ns;
+    TAILQ_ENTRY(Model) link;
+} Model;
+
+TAILQ_HEAD(ModelList, Model);
+typedef struct ModelList ModelList;
+
+typedef void ModelChangeFn(void *arg, Model *model);     /* stage or progress */
+typedef bool ModelHeldFn(void *arg, const Model *model); /* whether something holds it that is not in n_users */
+
+struct ModelRegistry {
+    Loop *loop;
+    const Config *config;
+    EngineThread *thread;
+    AccountTable *accounts;
+    PrefixCache *prefix_cache; /* may be NULL */
+    ModelChangeFn *on_change;
+    ModelHeldFn *is_held; /* NULL: nothing does */
+    void *on_change_arg;  /* of both */
+    ModelList models;
+    size_t n_models;
+    unsigned int n_making_way; /* models that are being unloaded for others */
+    void *by_name, *by_path;   /* the same, in trees of tsearch(3) */
+    Model *default_model;      /* of the setting, where it names a path; NULL: it does not */
+    ModelDefault *def;         /* the default model by its name */
+    const ModelPairs *pairs;   /* who drafts for whom, by name */
+    char *chat_template;       /* instead of each model's own; NULL: theirs */
+    size_t chat_template_bytes;
+    bool is_unsettled; /* stages or users have changed: see model_drafts_settle() */
+    ModelImportList abandoned;
+};
+
+Model *model_free(Model *model); /* of a model that no table has */
+DEFINE_CLEANUP(Model, model_free)
+
+void model_set_stage(Model *model, ModelStage stage);
+/* Ends in MODEL_FAILED. text: why, for administrators. */
+void model_fail(Model *model, bool is_corrupt, const char *text);
+const char *model_stage_name(ModelStage stage);
+bool model_is_coming(const Model *model); /* being imported or loaded */
+bool model_is_loaded(const Model *model); /* ready, or being imported or loaded */
+/* Tells whether a request may wait for it: on its way, or wanted while it is being unloaded. */
+bool model_will_come(const Model *model);
+bool model_can_serve(const Model *model); /* its engine takes jobs: it is ready, or its weights are on their way */
+/* Why it failed, or, for those who are not to know paths, that it did. */
+const char *model_failure(const Model *model, bool with_paths);
+const BackendDevice *model_device(const Model *model);
+uint32_t model_context_tokens(const Model *model); /* of a loaded one: for prompt and output of one request */
+
+#endif

@@ -51,7 +51,7 @@ static void status_text(const Server *server, char *text, size_t room_bytes) {
                  model->permille / 10);
     else if (model->stage == MODEL_FAILED)
         snprintf(text, room_bytes, "Serving, model %.*s: failed: %.*s", UTF8_PREFIX(model->name, 64),
-                 UTF8_PREFIX(model->failure.text, 256));
+                 UTF8_PREFIX(model->failure_text.text, 256));
     else
         snprintf(text, room_bytes, "Serving, model %.*s: %s", UTF8_PREFIX(model->name, 64),
                  model_stage_name(model->stage));

@@ -334,7 +334,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     if (!model)
         return;
     /* One that is there or on its way costs nothing to wait for. */
-    must_load = model->stage != MODEL_READY && !model_is_coming(model);
+    must_load = !model_is_loaded(model);
     if ((*messagep)->model_load->on_demand) {
         if (!handler_demand_model(peer, request_id, model, name))
             return;
@@ -361,7 +361,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     if (must_load)
         model_take_file(model, &peer->connection->frame_fd);
     /* The open file is for a load that begins now. */
-    if (must_load && (with_file && model->stage == MODEL_UNLOADING ? model_load : model_load_with_room)(model, &err)) {
+    if (must_load && (with_file && model_is_unloading(model) ? model_load : model_load_with_room)(model, &err)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
                      admission_retry_ms(&service->requests.admission), "", "%s", err.text);
         return;

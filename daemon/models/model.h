@@ -23,8 +23,17 @@ typedef enum ModelStage {
     MODEL_LOADING,
     MODEL_READY,
     MODEL_UNLOADING,
-    MODEL_FAILED,
+    MODEL_RELOADING, /* being unloaded, to be loaded again for those who want it by then */
+    MODEL_FAILED,    /* the engine may still be there, until the last request has let go */
+    _MODEL_STAGE_N,
 } ModelStage;
+
+typedef enum ModelFailure { /* why a model is in MODEL_FAILED */
+    MODEL_FAILURE_OTHER,
+    MODEL_FAILURE_CORRUPT,
+    MODEL_FAILURE_MEMORY,        /* it does not fit: the next request tries again */
+    MODEL_FAILURE_MEMORY_IN_USE, /* it would fit without models that are in use */
+} ModelFailure;
 
 typedef struct ModelRegistry ModelRegistry;
 
@@ -43,19 +52,15 @@ typedef struct Model { /* all loop */
     bool is_named;        /* a setting names its file: it is never forgotten */
     bool was_unloaded;    /* by someone, who wants its memory back: only who names it has it loaded again */
     bool makes_room;      /* its load may unload models that nobody uses */
-    bool makes_way;       /* it is being unloaded for others */
-    bool is_wanted;       /* while it is being unloaded: it is to be loaded again */
-    bool lacked_memory;   /* why it failed: the next request tries again */
-    bool may_fit_later;   /* then: when those have gone that use other models */
     uint64_t used_ns;     /* when the last user left it, or it was loaded */
     bool from_folder;     /* forgotten when its file goes; the others, unless is_named, when they are unloaded */
     uint64_t scan;        /* of the folder, the last one that has met it */
     uint64_t file_bytes;  /* when it was looked at last; 0: not a regular file */
     ModelStage stage;
     uint32_t permille; /* of the import, or of the weights that a load brings */
-    bool is_corrupt;   /* why it failed */
-    ErrText failure;
-    ErrText no_room; /* with lacked_memory: what everybody may know of that */
+    ModelFailure failure;
+    ErrText failure_text; /* of MODEL_FAILED, for administrators */
+    ErrText no_room;      /* of MODEL_FAILURE_MEMORY and _IN_USE: what everybody may know */
     /* The engine thread computes with it; the loop only carries the pointer and, when it is ready, reads its info.
      * There before the model is ready, when its weights are on their way; and still there after that has failed, until
      * the last request has let go. */
@@ -69,8 +74,7 @@ typedef struct Model { /* all loop */
     unsigned int n_drafted;  /* generations that may use it, which outlast their pair */
     bool draft_leaves;       /* no more of them shall */
     bool draft_was_tried;    /* since it was loaded itself, or its pair has changed */
-    bool is_mismatch;        /* why there is none: their tokens differ */
-    char *draft_failure;     /* why there is none; NULL: there is, or may be */
+    char *draft_failure;     /* how the tokens of the two differ, so that there is none; NULL: there is, or may be */
     bool is_loaded_as_draft; /* for targets alone: it goes when the last of them has gone */
     uint64_t load_began_ns;
     TAILQ_ENTRY(Model) link;
@@ -93,12 +97,12 @@ struct ModelRegistry {
     void *on_change_arg;  /* of both */
     ModelList models;
     size_t n_models;
-    unsigned int n_making_way; /* models that are being unloaded for others */
-    void *by_name, *by_path;   /* the same, in trees of tsearch(3) */
-    Model *default_model;      /* of the setting, where it names a path; NULL: it does not */
-    ModelDefault *def;         /* the default model by its name */
-    const ModelPairs *pairs;   /* who drafts for whom, by name */
-    char *chat_template;       /* instead of each model's own; NULL: theirs */
+    unsigned int n_unloading; /* models in MODEL_UNLOADING or MODEL_RELOADING */
+    void *by_name, *by_path;  /* the same, in trees of tsearch(3) */
+    Model *default_model;     /* of the setting, where it names a path; NULL: it does not */
+    ModelDefault *def;        /* the default model by its name */
+    const ModelPairs *pairs;  /* who drafts for whom, by name */
+    char *chat_template;      /* instead of each model's own; NULL: theirs */
     size_t chat_template_bytes;
     bool is_unsettled; /* stages or users have changed: see model_drafts_settle() */
     ModelImportList abandoned;
@@ -107,12 +111,16 @@ struct ModelRegistry {
 Model *model_free(Model *model); /* of a model that no table has */
 DEFINE_CLEANUP(Model, model_free)
 
+/* Moves the model to its next stage, tells on_change(), and asserts that the stage may follow. The only writer of
+ * Model.stage. */
 void model_set_stage(Model *model, ModelStage stage);
-/* Ends in MODEL_FAILED. text: why, for administrators. */
-void model_fail(Model *model, bool is_corrupt, const char *text);
+/* Moves the model to MODEL_FAILED and logs why. text: the reason, for administrators. */
+void model_fail(Model *model, ModelFailure failure, const char *text);
 const char *model_stage_name(ModelStage stage);
-bool model_is_coming(const Model *model); /* being imported or loaded */
-bool model_is_loaded(const Model *model); /* ready, or being imported or loaded */
+bool model_is_coming(const Model *model);     /* being imported or loaded */
+bool model_is_loaded(const Model *model);     /* ready, or being imported or loaded */
+bool model_is_unloading(const Model *model);  /* whether or not it is loaded again */
+bool model_lacked_memory(const Model *model); /* its load has failed for want of memory */
 /* Tells whether a request may wait for it: on its way, or wanted while it is being unloaded. */
 bool model_will_come(const Model *model);
 bool model_can_serve(const Model *model); /* its engine takes jobs: it is ready, or its weights are on their way */

@@ -26,14 +26,14 @@ static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp
  * again. */
 static bool is_absent(const Model *model) {
     return model->stage == MODEL_AVAILABLE || model->stage == MODEL_UNLOADING ||
-           (model->stage == MODEL_FAILED && model->lacked_memory && !model->engine);
+           (model_lacked_memory(model) && !model->engine);
 }
 
 int model_demand(Model *model, ModelDemand demand, ErrText *err) {
     const char *why = "";
 
     assert_on_loop(model->registry->loop);
-    if (!is_absent(model) || model_will_come(model))
+    if (!is_absent(model))
         return 0;
     if (!is_allowed(model, demand, &why))
         return err_set(err, MODEL_DEMAND_E_DENIED,

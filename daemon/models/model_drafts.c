@@ -24,7 +24,7 @@ int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sh
 void model_drafts_renew(Model *target) {
     free(target->draft_failure);
     target->draft_failure = NULL;
-    target->is_mismatch = target->draft_was_tried = false;
+    target->draft_was_tried = false;
     target->registry->is_unsettled = true;
 }
 
@@ -48,7 +48,7 @@ static void bring(Model *target, Model *draft) {
     ErrText err;
 
     if (target->draft_was_tried || target->stage == MODEL_IMPORTING || model_is_loaded(draft) ||
-        draft->stage == MODEL_UNLOADING || (draft->stage == MODEL_FAILED && draft->engine))
+        model_is_unloading(draft) || (draft->stage == MODEL_FAILED && draft->engine))
         return;
     target->draft_was_tried = true;
     draft->is_loaded_as_draft = !model_is_default(draft);
@@ -71,7 +71,6 @@ static void join(Model *target, Model *draft) {
         return;
     }
     log_error(TOPIC_DAEMON, "model %s: %s cannot draft for it: %s", target->name, draft->name, err.text);
-    target->is_mismatch = true;
     target->draft_failure = strdup(err.text); /* without memory it is compared again at the next change */
 }
 

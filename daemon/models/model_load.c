@@ -17,7 +17,7 @@
 static void submit_load(Model *model) {
     model->job = calloc(1, sizeof(*model->job));
     if (!model->job) {
-        model_fail(model, false, "out of memory");
+        model_fail(model, MODEL_FAILURE_OTHER, "out of memory");
         return;
     }
     model->permille = 0;
@@ -47,11 +47,11 @@ static void on_import_done(void *arg, int result, const char *package_path, cons
     }
     model->import = model_import_free(model->import);
     if (result) {
-        model_fail(model, result == MODEL_IMPORT_E_MODEL, text.text);
+        model_fail(model, result == MODEL_IMPORT_E_MODEL ? MODEL_FAILURE_CORRUPT : MODEL_FAILURE_OTHER, text.text);
         return;
     }
     if (!model->package_path) {
-        model_fail(model, false, "out of memory");
+        model_fail(model, MODEL_FAILURE_OTHER, "out of memory");
         return;
     }
     log_info(TOPIC_DAEMON, "model %s: imported as %s in %" PRIu64 " ms", model->name, model->package_path,
@@ -65,7 +65,7 @@ static void submit_import(Model *model) {
     if (model_import_new(&model->import, model->registry->loop, model->path, model->fd,
                          model->registry->config->cache_dir, model->checks_package, on_import_progress, on_import_done,
                          model, &failure))
-        model_fail(model, false, failure.text);
+        model_fail(model, MODEL_FAILURE_OTHER, failure.text);
     else
         model_set_stage(model, MODEL_IMPORTING);
 }
@@ -79,13 +79,11 @@ static void submit_import(Model *model) {
  */
 int model_load(Model *model, ErrText *err) {
     assert_on_loop(model->registry->loop);
-    if (model->stage == MODEL_UNLOADING || (model->stage == MODEL_FAILED && model->engine))
+    if (model_is_unloading(model) || (model->stage == MODEL_FAILED && model->engine))
         return err_set(err, MODEL_E_STATE, "model %.*s is being unloaded: try again", UTF8_PREFIX(model->name, 64));
     if (model_is_loaded(model))
         return 0;
-    model->was_unloaded = model->makes_room = model->is_wanted = model->lacked_memory = false;
-    model->failure.text[0] = 0;
-    model->is_corrupt = false;
+    model->was_unloaded = model->makes_room = false;
     model->permille = 0;
     model->load_began_ns = clock_now_ns();
     model_measure(model);
@@ -97,7 +95,7 @@ int model_load(Model *model, ErrText *err) {
     free(model->package_path);
     model->package_path = strdup(model->path);
     if (!model->package_path)
-        model_fail(model, false, "out of memory");
+        model_fail(model, MODEL_FAILURE_OTHER, "out of memory");
     else
         submit_load(model);
     return 0;
@@ -107,8 +105,8 @@ int model_load_with_room(Model *model, ErrText *err) {
     int r = 0;
 
     if (model->stage == MODEL_UNLOADING)
-        model->is_wanted = true;
-    else
+        model_set_stage(model, MODEL_RELOADING);
+    else if (model->stage != MODEL_RELOADING)
         r = model_load(model, err);
     model->makes_room = model->makes_room || !r;
     return r;
@@ -122,8 +120,6 @@ static bool load_without_image(Model *model) {
     log_warn(TOPIC_DAEMON, "model %s: once more without the image of its weights", model->name);
     model->without_image = true;
     model->load_began_ns = clock_now_ns();
-    model->failure.text[0] = 0;
-    model->is_corrupt = false;
     submit_load(model);
     return true;
 }
@@ -136,8 +132,6 @@ static bool import_again(Model *model) {
              model->name);
     model->checks_package = true;
     model->load_began_ns = clock_now_ns();
-    model->failure.text[0] = 0;
-    model->is_corrupt = false;
     submit_import(model);
     return true;
 }
@@ -147,6 +141,7 @@ static bool load_otherwise(Model *model) {
 }
 
 static void on_loaded(Model *model, JobNews *news) {
+    ModelFailure failure = MODEL_FAILURE_OTHER;
     const EngineInfo *info;
 
     if (news->result == JOB_E_MEMORY && !model->engine && model_make_room(model)) {
@@ -166,9 +161,10 @@ static void on_loaded(Model *model, JobNews *news) {
             return;
         }
         if (news->result == JOB_E_MEMORY)
-            model_tell_room(model, &news->err);
-        model->lacked_memory = news->result == JOB_E_MEMORY;
-        model_fail(model, news->result == JOB_E_MODEL, news->err.text);
+            failure = model_tell_room(model, &news->err) ? MODEL_FAILURE_MEMORY_IN_USE : MODEL_FAILURE_MEMORY;
+        else if (news->result == JOB_E_MODEL)
+            failure = MODEL_FAILURE_CORRUPT;
+        model_fail(model, failure, news->err.text);
         model_unload_failed(model);
         return;
     }
@@ -186,18 +182,16 @@ static void on_loaded(Model *model, JobNews *news) {
 
 /* Forgets the engine that has gone, and loads the model again for those who have come meanwhile. */
 static void on_unloaded(Model *model) {
+    const bool is_wanted = model->stage == MODEL_RELOADING;
     ErrText err;
 
     model->engine = NULL;
-    model->registry->n_making_way -= model->makes_way;
-    model->makes_way = false;
     log_notice(TOPIC_DAEMON, "model %s: unloaded", model->name);
     model_set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
-    if (model->stage == MODEL_FAILED && model->is_corrupt)
+    if (model->stage == MODEL_FAILED && model->failure == MODEL_FAILURE_CORRUPT)
         (void)load_otherwise(model);
-    if (model->stage == MODEL_AVAILABLE && model->is_wanted && model->n_users)
+    if (is_wanted && model->n_users)
         (void)model_load_with_room(model, &err);
-    model->is_wanted = false;
     model_forget_unused(model); /* who asked for it may have left */
 }
 

@@ -11,8 +11,7 @@ static Coordgen__V1__ModelPairState pair_state(const Model *target, const Model 
     if (target->draft == draft && !target->draft_leaves)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_READY;
     if (target->draft_failure)
-        return target->is_mismatch ? COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_MISMATCH
-                                   : COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_FAILED;
+        return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_MISMATCH;
     if (draft->stage == MODEL_FAILED)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_FAILED;
     return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_LOADING;
@@ -35,8 +34,7 @@ void model_describe_pair(Coordgen__V1__ModelPair *message, ModelRegistry *regist
     if (message->state == COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_MISMATCH)
         message->detail = target->draft_failure;
     else if (message->state == COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_FAILED)
-        message->detail = (char *)(uintptr_t)(draft->stage == MODEL_FAILED ? model_failure(draft, with_paths)
-                                                                           : target->draft_failure);
+        message->detail = (char *)(uintptr_t)model_failure(draft, with_paths);
 }
 
 /* The pair of a target, and the targets of a draft model, as they are said. */
@@ -60,7 +58,7 @@ static void describe_detail(const Model *model, bool with_paths, char *detail, s
         snprintf(detail, detail_room_bytes, "import %u.%u %%", model->permille / 10, model->permille % 10);
     else if (model->stage == MODEL_LOADING && model->engine)
         snprintf(detail, detail_room_bytes, "weights %u.%u %%", model->permille / 10, model->permille % 10);
-    else if (model->stage == MODEL_UNLOADING)
+    else if (model_is_unloading(model))
         snprintf(detail, detail_room_bytes, "being unloaded");
 }
 
@@ -111,6 +109,7 @@ Coordgen__V1__ModelState model_wire_state(const Model *model) {
         [MODEL_LOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_LOADING,
         [MODEL_READY] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
         [MODEL_UNLOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
+        [MODEL_RELOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
         [MODEL_FAILED] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_FAILED,
     };
 

@@ -35,8 +35,6 @@ static bool evict(Model *model, const char *what) {
         log_error(TOPIC_DAEMON, "model %s: it stays loaded: %s", model->name, err.text);
         return false;
     }
-    model->makes_way = true;
-    model->registry->n_making_way++;
     log_notice(TOPIC_DAEMON, "model %s: unloaded to make room for %s: nobody used it", model->name, what);
     if (draft && draft->is_loaded_as_draft && is_idle(draft)) /* it came with this one */
         (void)evict(draft, what);
@@ -85,7 +83,7 @@ bool model_make_room(Model *wanting) {
     return model && evict(model, wanting->name);
 }
 
-void model_tell_room(Model *wanting, ErrText *err) {
+bool model_tell_room(Model *wanting, ErrText *err) {
     const AccountTable *accounts = wanting->registry->accounts;
     char limit[64] = "", others[160] = "";
     size_t n_bytes = 0;
@@ -100,7 +98,6 @@ void model_tell_room(Model *wanting, ErrText *err) {
         n_bytes += (size_t)snprintf(others + n_bytes, sizeof(others) - n_bytes, "%s%.*s", n_bytes ? ", " : "",
                                     UTF8_PREFIX(model->name, 40));
     }
-    wanting->may_fit_later = *others && wanting->makes_room;
     if (*others)
         err_set(&wanting->no_room, 0, "memory-limit%s holds it only without %s%s", limit, others,
                 wanting->makes_room ? ", which are in use or being loaded" : "");
@@ -109,4 +106,5 @@ void model_tell_room(Model *wanting, ErrText *err) {
     whole = wanting->no_room;
     err_prefix(&whole, "%.400s", err->text);
     *err = whole;
+    return *others && wanting->makes_room;
 }

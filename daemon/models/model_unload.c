@@ -45,7 +45,7 @@ static void check_engine(Model *model) {
     ErrText why = { "" };
 
     if (model->stage == MODEL_READY && engine_check_whole(model->engine, &why))
-        model_fail(model, true, why.text);
+        model_fail(model, MODEL_FAILURE_CORRUPT, why.text);
 }
 
 void model_leave(Model *model) {
@@ -82,9 +82,11 @@ int model_unload(Model *model, ErrText *err) {
         return err_set(err, MODEL_E_STATE, "model %.*s is not loaded", UTF8_PREFIX(model->name, 64));
     case MODEL_LOADING:
     case MODEL_UNLOADING:
+    case MODEL_RELOADING:
         return err_set(err, MODEL_E_STATE, "model %.*s is being %s: try again", UTF8_PREFIX(model->name, 64),
                        model->stage == MODEL_LOADING ? "loaded" : "unloaded");
     case MODEL_READY:
+    case _MODEL_STAGE_N:
         break;
     }
     r = submit_unload(model);

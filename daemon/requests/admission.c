@@ -278,7 +278,7 @@ static bool wants_turn(Admission *admission, const Request *request) {
         return false;
     if (request->state == REQUEST_SUBMITTED)
         return request->is_resting && !request->is_paused;
-    if (request->needs_memory && (admission->n_stalled || request->model->registry->n_making_way))
+    if (request->needs_memory && (admission->n_stalled || request->model->registry->n_unloading))
         return false;
     return model_can_serve(request->model) && !request->peer->connection->choked &&
            !all_hold_enough(admission, request) && !user_holds_enough(admission, request);

@@ -32,13 +32,14 @@ void request_fail_by_model(Request *request) {
     switch (model->stage) {
     case MODEL_FAILED:
         request_fail(request,
-                     model->is_corrupt ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT
-                                       : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY,
-                     model->lacked_memory && model->may_fit_later ? admission_retry_ms(&request->table->admission) : 0,
+                     model->failure == MODEL_FAILURE_CORRUPT ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT
+                                                             : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY,
+                     model->failure == MODEL_FAILURE_MEMORY_IN_USE ? admission_retry_ms(&request->table->admission) : 0,
                      "", "model %.*s could not be loaded: %s", UTF8_PREFIX(model->name, 64),
                      model_failure(model, request->peer && request->peer->may_administer));
         return;
     case MODEL_UNLOADING:
+    case MODEL_RELOADING:
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY, 0, "",
                      "model %.*s is being unloaded", UTF8_PREFIX(model->name, 64));
         return;

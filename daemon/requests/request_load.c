@@ -72,7 +72,7 @@ void request_load_wait(Request *request) {
 static void on_model_change(Request *request) {
     assert_on_loop(request->table->loop);
     if (request->job.kind == JOB_UNLOAD) {
-        if (request->model->stage != MODEL_UNLOADING)
+        if (!model_is_unloading(request->model))
             finish_unload(request);
     } else if (model_will_come(request->model)) {
         send_load_progress(request);

@@ -31,9 +31,9 @@ static Request *next_request(const Peer *peer, const Request *at) {
             next = TAILQ_FIRST(&admission->submitted) ? TAILQ_FIRST(&admission->submitted)
                                                       : TAILQ_FIRST(&admission->waiting);
         else
-            next = TAILQ_NEXT(at, queue_link)       ? TAILQ_NEXT(at, queue_link)
-                   : at->state == REQUEST_SUBMITTED ? TAILQ_FIRST(&admission->waiting)
-                                                    : NULL;
+            next = TAILQ_NEXT(at, queue_link) ? TAILQ_NEXT(at, queue_link)
+                   : request_is_submitted(at) ? TAILQ_FIRST(&admission->waiting)
+                                              : NULL;
         at = next;
     } while (next && (!request_is_generation(next) || !next->peer));
     return next;

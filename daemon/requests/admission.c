@@ -100,46 +100,58 @@ static void count_service(Request *request, uint64_t now_ns) {
     request->served_ns = now_ns;
 }
 
-static void settle_place(Admission *admission, Request *request, bool is_at_work) {
-    const bool has_place = is_at_work && !request->is_paused && !request->is_resting;
-    AdmissionPlaces *places = places_of(admission, request);
-    const uint64_t now_ns = clock_now_ns();
+/* Whether the request takes a place of its kind. */
+static bool takes_place(const Request *request) {
+    return request_is_generation(request) && (request->state == REQUEST_RUNNING || request->state == REQUEST_STALLED);
+}
 
-    if (request->has_place == has_place)
+/* Moves a request to another state: the only place that counts who has a place, who rests and who is stalled. */
+static void move(Admission *admission, Request *request, RequestState state) {
+    const bool had_place = takes_place(request), was_resting = request_is_resting(request),
+               was_paused = request_is_paused(request), was_stalled = request->state == REQUEST_STALLED;
+    AdmissionPlaces *places = places_of(admission, request);
+    UserPlaces *user = user_places_of(request);
+    const uint64_t now_ns = clock_now_ns();
+    bool has_place;
+
+    request_set_state(request, state);
+    has_place = takes_place(request);
+    admission->n_stalled += (unsigned int)(state == REQUEST_STALLED) - (unsigned int)was_stalled;
+    if (was_paused != request_is_paused(request))
+        request->paused_ns = now_ns;
+    if (was_resting != request_is_resting(request)) {
+        request->rested_ns = now_ns;
+        places->n_resting += was_resting ? -1u : 1;
+        user->n_resting += was_resting ? -1u : 1;
+    }
+    if (had_place == has_place)
         return;
-    request->has_place = has_place;
     places->n_running += has_place ? 1 : -1u;
-    user_places_of(request)->n_running += has_place ? 1 : -1u;
+    user->n_running += has_place ? 1 : -1u;
     if (!has_place) {
         count_service(request, now_ns);
         return;
     }
     request->placed_ns = request->served_ns = now_ns;
-    if (places->clock_ns < user_places_of(request)->served_ns)
-        places->clock_ns = user_places_of(request)->served_ns;
+    if (places->clock_ns < user->served_ns)
+        places->clock_ns = user->served_ns;
 }
 
 void admission_rest(Admission *admission, Request *request, bool resting) {
-    if (request->is_resting == resting)
-        return;
-    request->is_resting = resting;
-    request->rested_ns = clock_now_ns();
-    places_of(admission, request)->n_resting += resting ? 1 : -1u;
-    user_places_of(request)->n_resting += resting ? 1 : -1u;
-    settle_place(admission, request, true);
+    if (request_is_resting(request) != resting)
+        move(admission, request, resting ? REQUEST_RESTING : REQUEST_RUNNING);
 }
 
 void admission_pause(Admission *admission, Request *request, bool paused) {
-    if (request->is_paused == paused)
+    if (request_is_paused(request) == paused)
         return;
-    request->is_paused = paused;
-    request->paused_ns = clock_now_ns();
-    settle_place(admission, request, true);
+    if (request_is_resting(request))
+        move(admission, request, paused ? REQUEST_RESTING_PAUSED : REQUEST_RESTING);
+    else
+        move(admission, request, paused ? REQUEST_PAUSED : REQUEST_RUNNING);
 }
 
 void admission_let_go(Admission *admission, Request *request) {
-    if (!request_is_generation(request))
-        return;
     admission_pause(admission, request, false);
     admission_rest(admission, request, false);
 }
@@ -153,14 +165,13 @@ static void begin(Admission *admission, Request *request) {
         places_of(admission, request)->n_active++;
         user_places_of(request)->n_active++;
         user_places_of(request)->n_apps_active += !request->is_admin;
-        settle_place(admission, request, true);
     } else {
         admission->n_small++;
         request->user->n_held_back += !request->is_admin;
         request->peer->small_runs = true;
     }
     TAILQ_INSERT_TAIL(&admission->submitted, request, queue_link);
-    request->state = REQUEST_SUBMITTED;
+    move(admission, request, REQUEST_RUNNING);
 }
 
 static unsigned int n_held_back(const Admission *admission) {
@@ -203,7 +214,7 @@ int admission_enter(Admission *admission, Request *request) {
         return ADMISSION_E_FULL;
     if (n_user >= user_max)
         return ADMISSION_E_QUOTA;
-    request->state = REQUEST_WAITING;
+    move(admission, request, REQUEST_WAITING);
     TAILQ_INSERT_TAIL(&admission->waiting, request, queue_link);
     admission->n_waiting++;
     request->user->n_held_back += !request->is_admin;
@@ -223,25 +234,32 @@ static void leave_waiting(Admission *admission, Request *request) {
         user_places_of(request)->n_waiting--;
 }
 
-void admission_leave(Admission *admission, Request *request) {
-    assert_on_loop(admission->loop);
-    if (request->state == REQUEST_SUBMITTED)
-        TAILQ_REMOVE(&admission->submitted, request, queue_link);
-    if (request->state == REQUEST_WAITING) {
-        leave_waiting(admission, request);
-    } else if (request->state == REQUEST_SUBMITTED && request_is_generation(request)) {
-        admission->n_stalled -= request->was_stalled;
-        admission_let_go(admission, request);
-        settle_place(admission, request, false);
+/* Takes a request from the engine thread's list, which has let go of it. */
+static void leave_submitted(Admission *admission, Request *request, RequestState to) {
+    TAILQ_REMOVE(&admission->submitted, request, queue_link);
+    admission_let_go(admission, request);
+    move(admission, request, to);
+    if (request_is_generation(request)) {
         admission->n_active--;
         places_of(admission, request)->n_active--;
         user_places_of(request)->n_active--;
         user_places_of(request)->n_apps_active -= !request->is_admin;
-    } else if (request->state == REQUEST_SUBMITTED) {
-        admission->n_small--;
-        request->user->n_held_back -= !request->is_admin;
-        if (request->peer)
-            request->peer->small_runs = false;
+        return;
+    }
+    admission->n_small--;
+    request->user->n_held_back -= !request->is_admin;
+    if (request->peer)
+        request->peer->small_runs = false;
+}
+
+void admission_leave(Admission *admission, Request *request) {
+    assert_on_loop(admission->loop);
+    if (request_is_submitted(request)) {
+        leave_submitted(admission, request, REQUEST_ENDED);
+    } else {
+        if (request_is_waiting(request))
+            leave_waiting(admission, request);
+        move(admission, request, REQUEST_ENDED);
     }
     loop_pump(admission->loop);
 }
@@ -276,9 +294,9 @@ static bool goes_first(const Request *request, const Request *other, uint64_t no
 static bool wants_turn(Admission *admission, const Request *request) {
     if (!request_is_generation(request) || !request->peer)
         return false;
-    if (request->state == REQUEST_SUBMITTED)
-        return request->is_resting && !request->is_paused;
-    if (request->needs_memory && (admission->n_stalled || request->model->registry->n_unloading))
+    if (request_is_submitted(request))
+        return request->state == REQUEST_RESTING;
+    if (request->state == REQUEST_WAITING_FOR_MEMORY && (admission->n_stalled || request->model->registry->n_unloading))
         return false;
     return model_can_serve(request->model) && !request->peer->connection->choked &&
            !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
@@ -300,7 +318,7 @@ static bool stands_aside(const Request *request, const Request *to, uint64_t now
 static bool must_yield(const Request *request, const Request *to, Priority to_rank, uint64_t now_ns) {
     const UserPlaces *user = user_places_of(request), *to_user = user_places_of(to);
 
-    if (!request->has_place || !request->peer || !is_alike(request, to) || to_rank < request->job.priority)
+    if (!takes_place(request) || !request->peer || !is_alike(request, to) || to_rank < request->job.priority)
         return false;
     if (stands_aside(request, to, now_ns))
         return true;
@@ -357,7 +375,7 @@ void admission_count_service(Admission *admission, uint64_t now_ns) {
     Request *request;
 
     TAILQ_FOREACH(request, &admission->submitted, queue_link)
-    if (request->has_place)
+    if (takes_place(request))
         count_service(request, now_ns);
 }
 
@@ -373,7 +391,7 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
             continue;
         if (!other->peer)
             return NULL;
-        if (other->is_paused && (!stalled || other->paused_ns < stalled->paused_ns))
+        if (request_is_paused(other) && (!stalled || other->paused_ns < stalled->paused_ns))
             stalled = other;
     }
     return stalled && now_ns - stalled->paused_ns >= STALLED_NS ? stalled : NULL;
@@ -396,8 +414,8 @@ Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
 }
 
 void admission_note_stalled(Admission *admission, Request *request) {
-    request->was_stalled = true;
-    admission->n_stalled++;
+    admission_let_go(admission, request);
+    move(admission, request, REQUEST_STALLED);
 }
 
 /* Of another user's generations one that holds memory and does not go on, because its client does not read: paused, or
@@ -412,7 +430,7 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
 
         if (!request_is_generation(request) || !request->peer || request->user == user)
             continue;
-        if (request->is_paused && now_ns >= request->paused_ns + STALLED_NS)
+        if (request_is_paused(request) && now_ns >= request->paused_ns + STALLED_NS)
             from_ns = request->paused_ns;
         else if (request->n_deltas && connection_is_stalled(request->peer->connection, UNREAD_NS))
             from_ns = request->peer->connection->accepted_ns;
@@ -428,9 +446,8 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
 
 /* Back to where it came from, before all that came later. */
 void admission_wait_again(Admission *admission, Request *request) {
-    admission_leave(admission, request);
-    request->state = REQUEST_WAITING;
-    request->needs_memory = true;
+    leave_submitted(admission, request, REQUEST_WAITING_FOR_MEMORY);
+    loop_pump(admission->loop);
     request->started_ns = 0;
     atomic_store(&request->job.paused, false);
     TAILQ_INSERT_HEAD(&admission->waiting, request, queue_link);

@@ -14,7 +14,7 @@ PlaceKind admission_kind(const Request *request) {
 }
 
 Priority admission_rank(const Request *request, uint64_t now_ns) {
-    const uint64_t since_ns = request->is_resting ? request->rested_ns : request->received_ns,
+    const uint64_t since_ns = request_is_resting(request) ? request->rested_ns : request->received_ns,
                    waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
 
     return request_is_generation(request) ? priority_aged(request->job.priority, waited_ns, request->job.ageing_ns)

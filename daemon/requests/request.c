@@ -99,7 +99,7 @@ void request_on_news(Request *request, JobNews *news) {
 
 static void cut_short(Request *request) {
     request->is_cut_short = !atomic_load(&request->job.cancelled); /* else its client has ended it */
-    if (request->state == REQUEST_SUBMITTED)
+    if (request_is_submitted(request))
         engine_thread_cancel(request->table->engine_thread, &request->job);
     else
         request_fail_by_shutdown(request);
@@ -107,7 +107,7 @@ static void cut_short(Request *request) {
 
 void request_cancel(Request *request) {
     assert_on_loop(request->table->loop);
-    if (request->state == REQUEST_SUBMITTED)
+    if (request_is_submitted(request))
         engine_thread_cancel(request->table->engine_thread, &request->job);
     else if (request_is_generation(request))
         request_generation_finish(request, GENERATION_END_CANCELLED);

@@ -16,10 +16,9 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
 
     if (request->peer->connection->choked || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)
         return;
-    if (request->progress_sent && request->progress_position == position &&
+    if (request->progress_ns && request->progress_position == position &&
         request->progress_prefilled == request_n_read_tokens(request) && request->progress_permille == model->permille)
         return;
-    request->progress_sent = true;
     request->progress_ns = now_ns;
     request->progress_position = position;
     request->progress_prefilled = request_n_read_tokens(request);

@@ -15,10 +15,9 @@ static void send_load_progress(Request *request) {
     uint64_t now_ns = clock_now_ns();
 
     if (request->peer->connection->choked ||
-        (request->progress_sent && request->progress_position == stage &&
+        (request->progress_ns && request->progress_position == stage &&
          (request->progress_prefilled == permille || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)))
         return;
-    request->progress_sent = true;
     request->progress_ns = now_ns;
     request->progress_position = stage;
     request->progress_prefilled = permille;
@@ -62,7 +61,7 @@ static void finish_unload(Request *request) {
 void request_load_wait(Request *request) {
     assert_on_loop(request->table->loop);
     request->job.kind = request->message->op_case == COORDGEN__V1__REQUEST__OP_MODEL_LOAD ? JOB_LOAD : JOB_UNLOAD;
-    request->state = REQUEST_LOADING;
+    request_set_state(request, REQUEST_LOADING);
     TAILQ_INSERT_TAIL(&request->table->loads, request, queue_link);
     request->table->n_loads++;
     request->table->models_changed = true;

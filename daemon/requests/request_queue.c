@@ -16,8 +16,7 @@ static void submit(Request *request) {
     Model *model = request->model;
 
     request->job.engine = model->engine;
-    if (request_is_generation(request) && !request->has_draft && model->draft && !model->draft_leaves) {
-        request->has_draft = true;
+    if (request_is_generation(request) && !request->job.draft_pairp && model->draft && !model->draft_leaves) {
         model->n_drafted++;
         request->job.draft_engine = model->draft->engine;
         request->job.draft_pairp = &model->draft_pair;
@@ -32,7 +31,7 @@ static void start(Request *request) {
 
 /* A job runs when it has its place and its client reads. */
 static void settle_job(Request *request) {
-    engine_thread_pause(request->table->engine_thread, &request->job, request->is_paused || request->is_resting);
+    engine_thread_pause(request->table->engine_thread, &request->job, request->state != REQUEST_RUNNING);
 }
 
 void request_queue_enter(Request *request) {
@@ -54,12 +53,12 @@ void request_queue_enter(Request *request) {
                      admission_user_max(admission));
         return;
     }
-    if (request->state == REQUEST_SUBMITTED)
+    if (request_is_submitted(request))
         submit(request);
 }
 
 void request_queue_pause(Request *request, bool paused) {
-    if (!request_is_generation(request) || request->state != REQUEST_SUBMITTED)
+    if (!request_is_generation(request) || !request_is_submitted(request))
         return;
     admission_pause(&request->table->admission, request, paused);
     settle_job(request);
@@ -68,7 +67,7 @@ void request_queue_pause(Request *request, bool paused) {
 /* Its client reads too slowly for too long: an error, and the engine thread lets go of it. */
 static void end_stalled(Request *request, const char *wanted) {
     Admission *admission = &request->table->admission;
-    const uint64_t since_ns = request->is_paused ? request->paused_ns : request->peer->connection->accepted_ns;
+    const uint64_t since_ns = request_is_paused(request) ? request->paused_ns : request->peer->connection->accepted_ns;
 
     connection_send_error(request->peer->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                           admission_retry_ms(admission), "",
@@ -115,7 +114,7 @@ static void take_turns(Admission *admission, uint64_t now_ns) {
             rest(yielding, true);
         if (!admission_has_turn(admission, request))
             continue;
-        if (request->state == REQUEST_WAITING)
+        if (request_is_waiting(request))
             start(request);
         else
             rest(request, false);

@@ -10,9 +10,17 @@
 
 typedef enum RequestState {
     REQUEST_NEW,
-    REQUEST_WAITING,   /* in the queue, for a turn or for its model */
-    REQUEST_SUBMITTED, /* its job is with the engine thread */
-    REQUEST_LOADING,   /* a ModelLoad or ModelUnload that waits for the model */
+    REQUEST_WAITING,            /* in the queue, for a turn or for its model */
+    REQUEST_WAITING_FOR_MEMORY, /* in the queue again: the engine thread had no memory for it */
+    REQUEST_LOADING,            /* a ModelLoad or ModelUnload that waits for the model */
+    /* The job is with the engine thread. */
+    REQUEST_RUNNING,        /* a generation has a place */
+    REQUEST_PAUSED,         /* no place: its client reads too slowly */
+    REQUEST_RESTING,        /* no place: given up for another user's request, until it is next again */
+    REQUEST_RESTING_PAUSED, /* no place, for both reasons */
+    REQUEST_STALLED,        /* has a place until its end: ended because it was paused while others waited */
+    REQUEST_ENDED,          /* in no list of the queue any more */
+    _REQUEST_STATE_N,
 } RequestState;
 
 typedef struct RequestTable RequestTable;
@@ -27,14 +35,8 @@ typedef struct Request { /* all loop; the job as job.h says */
     Coordgen__V1__Request *message; /* owned; the job's texts point into it */
     Model *model;
     RequestState state;
-    bool is_cut_short; /* cancelled by the service, which ends */
-    bool is_paused;    /* its client reads too slowly */
-    bool is_resting;   /* has given its place up for another user's, and waits to get one again */
-    bool has_place;
-    bool was_stalled;  /* ended for that; the engine thread has not let go of it yet */
-    bool has_draft;    /* counts as one of the model's n_drafted */
-    bool needs_memory; /* found none, and starts again when who was ended for it has gone */
-    Job job;
+    bool is_cut_short;     /* cancelled by the service, which ends */
+    Job job;               /* with a draft_pairp it counts as one of the model's n_drafted */
     ChatMessage *messages; /* what the session held before, then the message's */
     size_t n_own_messages; /* of those, the message's */
     Session *session;      /* that it runs in, or NULL; lives as long as the request at least */
@@ -43,19 +45,18 @@ typedef struct Request { /* all loop; the job as job.h says */
     Bill bill;
 
     uint64_t received_ns;
-    uint64_t paused_ns;      /* when is_paused changed */
-    uint64_t rested_ns;      /* when it began to rest */
+    uint64_t paused_ns;      /* when it was paused, or went on after that */
+    uint64_t rested_ns;      /* when it began to rest, or had a place again; 0: never */
     uint64_t placed_ns;      /* since when it has had its place */
     uint64_t served_ns;      /* up to when that was counted */
     uint64_t model_ready_ns; /* 0: not seen yet */
     uint64_t started_ns;     /* 0: not yet */
     uint64_t first_delta_ns;
-    uint64_t progress_ns;    /* last progress message */
+    uint64_t progress_ns;    /* last progress message; 0: none yet */
     uint32_t queue_position; /* while it waits, of the last admission_number() */
     uint32_t progress_position;
     uint32_t progress_prefilled;
     uint32_t progress_permille; /* of the model that it waits for */
-    bool progress_sent;
     uint64_t n_deltas;
     GenerationUsage usage;
     GenerationReport report;
@@ -66,6 +67,25 @@ typedef struct Request { /* all loop; the job as job.h says */
     TAILQ_ENTRY(Request) user_link;
     TAILQ_ENTRY(Request) queue_link; /* admission's lists, the loads, or none */
 } Request;
+
+/* Moves the request to its next state, and asserts that the state may follow. The only writer of Request.state. */
+void request_set_state(Request *request, RequestState state);
+
+static inline bool request_is_waiting(const Request *request) { /* in the queue */
+    return request->state == REQUEST_WAITING || request->state == REQUEST_WAITING_FOR_MEMORY;
+}
+
+static inline bool request_is_submitted(const Request *request) { /* with the engine thread */
+    return request->state >= REQUEST_RUNNING && request->state <= REQUEST_STALLED;
+}
+
+static inline bool request_is_paused(const Request *request) {
+    return request->state == REQUEST_PAUSED || request->state == REQUEST_RESTING_PAUSED;
+}
+
+static inline bool request_is_resting(const Request *request) {
+    return request->state == REQUEST_RESTING || request->state == REQUEST_RESTING_PAUSED;
+}
 
 static inline bool request_is_generation(const Request *request) {
     return request->job.kind == JOB_GENERATE;

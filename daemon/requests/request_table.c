@@ -90,14 +90,14 @@ void request_end(Request *request) {
     Session *session = request->session;
 
     assert_on_loop(request->table->loop);
-    admission_leave(&request->table->admission, request);
     if (request->state == REQUEST_LOADING) {
         TAILQ_REMOVE(&request->table->loads, request, queue_link);
         request->table->n_loads--;
     }
+    admission_leave(&request->table->admission, request);
     leave_connection(request);
     TAILQ_REMOVE(&request->user->requests, request, user_link);
-    if (request->has_draft)
+    if (request->job.draft_pairp)
         request->model->n_drafted--;
     model_leave(request->model);
     request_free(request);
@@ -160,7 +160,7 @@ void request_record(Request *request, const char *outcome, TallyOutcome tally) {
 void request_abandon(Request *request) {
     assert_on_loop(request->table->loop);
     leave_connection(request);
-    if (request->state == REQUEST_SUBMITTED) {
+    if (request_is_submitted(request)) {
         /* Counted when the engine thread lets go. A paused job must run to be let go of. */
         engine_thread_cancel(request->table->engine_thread, &request->job);
         admission_let_go(&request->table->admission, request);

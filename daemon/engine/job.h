@@ -29,7 +29,8 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_SHARE,       /* this user's share of the memory for generations is reached */
     JOB_E_OPTIONS,     /* an option that the engine refuses */
     JOB_E_ROLE,        /* messages that the chat template refuses */
-    JOB_E_TOOLS,       /* tools or documents that are no JSON, or that the chat template ignores */
+    JOB_E_TOOLS,       /* tools that are no JSON, or that the chat template ignores */
+    JOB_E_DOCUMENTS,   /* documents, likewise */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
     JOB_E_TOKEN,       /* no such token id */
     JOB_E_CANCELLED,

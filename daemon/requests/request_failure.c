@@ -69,9 +69,10 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         snprintf(path, sizeof(path), "%s.messages", op);
         field = path;
         break;
-    case JOB_E_TOOLS: /* the text says which of the two */
+    case JOB_E_TOOLS:
+    case JOB_E_DOCUMENTS:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
-        snprintf(path, sizeof(path), "%s.%s", op, strncmp(text, "documents", 9) ? "tools" : "documents");
+        snprintf(path, sizeof(path), "%s.%s", op, news->result == JOB_E_TOOLS ? "tools" : "documents");
         field = path;
         snprintf(model, sizeof(model), " (model %.*s)", UTF8_PREFIX(request->model->name, 64));
         remedy = model;

@@ -12,10 +12,11 @@ enum {
     CHAT_E_ROLE = 1,        /* no message, or a role number that there is not */
     CHAT_E_NO_TEMPLATE = 2, /* the model has no template, or one that does not parse: use a raw prompt */
     CHAT_E_REFUSED = 3,     /* the template refuses the messages, or cannot be done with them */
-    CHAT_E_TOOLS = 4,       /* tools or documents that are no JSON */
+    CHAT_E_TOOLS = 4,       /* tools that are no JSON */
     CHAT_E_MEMORY = 5,      /* no room on the account */
     CHAT_E_TOO_LONG = 6,    /* a prompt past the tokenizer's limit */
-    CHAT_E_UNUSED = 7,      /* tools or documents that the template ignores; the text begins with the one at fault */
+    CHAT_E_UNUSED = 7,      /* tools that the template ignores */
+    CHAT_E_DOCUMENTS = 8,   /* documents that are no JSON, or that the template ignores */
 };
 
 typedef enum ChatRole {

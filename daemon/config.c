@@ -115,7 +115,7 @@ int config_new(Config **configp, bool is_users, ErrText *err) {
     int r;
 
     if (!config)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     config->is_users = is_users;
     for (size_t i = 0; i < n_config_settings; i++) {
         if (!config_settings[i].initial)
@@ -307,7 +307,7 @@ static int read_places(Config *config, const ConfigPlace *places, size_t n_place
     int r = 0;
 
     if (!drop_ins)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     for (size_t i = 0; !r && i < n_places; i++) {
         snprintf(path, sizeof(path), "%s/coordgend.conf", places[i].path);
         r = places[i].has_file ? config_read_file(config, path, false, err) : 0;
@@ -403,7 +403,7 @@ static int set_from_flag(Config *config, const Setting *setting, const char *val
             return err_set(err, -errno, "cannot find the current folder: %s", strerror(errno));
         if (asprintf(&absolute, "%s/%s", cwd, value) < 0) {
             absolute = NULL;
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_no_memory(err);
         }
         value = absolute;
     }
@@ -489,7 +489,7 @@ int config_load(Config **configp, const char *root, int argc, char *const argv[]
     int r;
 
     if (!settings)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = read_flags(NULL, settings, argc, argv, &wishes, err);
     if (r)
         return r;

@@ -69,7 +69,7 @@ static int find_or_add(Config *config, const char *name, ConfigModel **modelp, E
     model = calloc(1, sizeof(*model));
     if (!model || !(model->name = strdup(name))) {
         free(model);
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     *modelp = *linkp = model;
     return 0;

@@ -223,7 +223,7 @@ static int parse_text(const Setting *setting, Config *config, const char *value,
         return err_set(err, CONFIG_E_SETTING, "%s: longer than 4095 bytes", setting->name);
     copy = strdup(value);
     if (!copy)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     free(*field);
     *field = copy;
     return 0;

@@ -346,7 +346,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     int r;
 
     if (!server)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     server->argc = argc;
     server->argv = argv;
     server->listeners = *listeners;

@@ -106,7 +106,7 @@ static int make_engine_thread(Service *service, ErrText *err) {
 static int make_prefix_cache(Service *service, ErrText *err) {
     if (service->config->prefix_cache_max_bytes &&
         prefix_cache_new(&service->prefix_cache, service->config->prefix_cache_max_bytes))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     service->models.prefix_cache = service->sessions.prefix_cache = service->prefix_cache;
     return 0;
 }
@@ -130,11 +130,11 @@ static int make_draft_store(Service *service, ErrText *err) {
     }
     if (asprintf(&path, "%s/drafts.db", config->draft_db_dir) < 0) {
         path = NULL;
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     if (draft_store_new(&service->draft_store, path, &limits, &service->accounts) ||
         histories_new(&service->histories, service->draft_store))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     engine_thread_use_histories(service->engine_thread, service->histories);
     return 0;
 }
@@ -175,7 +175,7 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     service->models.def = &service->def;
     if (model_pairs_init(&service->pairs, service->config->state_dir) ||
         model_default_init(&service->def, service->config->state_dir) || service_take_settings(service))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = model_registry_read_chat_template(&service->models, err);
     if (!r)
         r = make_engine_thread(service, err);

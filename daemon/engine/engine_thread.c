@@ -349,7 +349,7 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     int r;
 
     if (!thread)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     thread->outbox = outbox;
     thread->n_threads = n_threads;
     r = turns_new(&thread->turns, outbox);

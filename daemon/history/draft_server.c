@@ -27,7 +27,7 @@ static int make_parents(const char *path, ErrText *err) {
             return 0;
         *slash = 0;
     }
-    return folder ? file_make_dirs(folder, err) : err_set(err, -ENOMEM, "out of memory");
+    return folder ? file_make_dirs(folder, err) : err_no_memory(err);
 }
 
 static int count_documents(void *arg, const DraftDbStats *stats) {
@@ -251,7 +251,7 @@ static int take_stats(void *arg, const DraftDbStats *stats) {
     DraftDbStats *grown = reallocarray(errand->stats, errand->n_stats + 1, sizeof(*grown));
 
     if (!grown) {
-        errand->r = err_set(&errand->err, -ENOMEM, "out of memory");
+        errand->r = err_no_memory(&errand->err);
         return 1;
     }
     errand->stats = grown;

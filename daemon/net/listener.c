@@ -173,7 +173,7 @@ int listener_open(Listener *listener, const char *address, bool is_admin, ErrTex
     listener->path = strdup(to.sun_path);
     if (!listener->path) {
         unlink(to.sun_path);
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     listener->device = info.st_dev;
     listener->inode = info.st_ino;

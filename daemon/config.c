@@ -332,7 +332,7 @@ static int read_places(Config *config, const ConfigPlace *places, size_t n_place
  * /usr/lib, /run and /etc by name; of two with one name that of the later folder counts (a link to /dev/null takes one
  * away). A user's own service reads the same names in $XDG_CONFIG_HOME/coordgen, and nothing of the system's.
  */
-int config_read_files(Config *config, const char *root, ErrText *err) {
+static int config_read_files(Config *config, const char *root, ErrText *err) {
     static const char *const roots[] = { PATH_CONFIG_VENDOR, PATH_CONFIG_RUNTIME, PATH_CONFIG_SYSTEM };
     ConfigPlace places[ARRAY_LEN(roots)];
     int r;

@@ -126,7 +126,6 @@ DEFINE_CLEANUP(Config, config_free)
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err);
 int config_set(Config *config, const char *name, const char *value, ErrText *err);
 int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err);
-int config_read_files(Config *config, const char *root, ErrText *err); /* the system's, or those of a user */
 /* Where memory-limit comes from: "set", "80 % of the machine's memory", of a cgroup's file, or "none". */
 void config_memory_limit_source(const Config *config, char *text, size_t room_bytes);
 void config_print(const Config *config, FILE *to);

@@ -35,7 +35,6 @@ int model_pairs_set(ModelPairs *pairs, const char *target, const char *draft, Er
  * pairs are as they were. */
 int model_pairs_forget(ModelPairs *pairs, const char *model, ErrText *err);
 const char *model_pairs_draft_of(const ModelPairs *pairs, const char *target); /* NULL: nothing drafts for it */
-bool model_pairs_are_circle(const ModelPairs *pairs, const char *target, const char *draft);
 
 typedef struct ModelPairEntry {
     const char *target;

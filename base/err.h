@@ -17,8 +17,8 @@ int err_set(ErrText *err, int code, const char *format, ...) __attribute__((form
 /* Puts "prefix: " before the text that is there. */
 void err_prefix(ErrText *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A failed allocation: sets the text "out of memory" (err may be NULL) and returns -ENOMEM. A function without an ErrText
- * says err_raise(-ENOMEM). */
+/* Sets the text "out of memory" (err may be NULL) and returns -ENOMEM, for a failed allocation. A function without an
+ * ErrText returns err_raise(-ENOMEM). */
 #define err_no_memory(err) err_no_memory_at((err), __FILE__, __LINE__, __func__)
 
 /* err_raise: a fatal error starts here; err_trace: it passes through; err_fold: a condition nobody expects. */

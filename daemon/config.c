@@ -360,7 +360,7 @@ enum { /* indices into plain_flags */
     FLAG_VERSION,
 };
 
-/* Those that are no settings. */
+/* Flags that are no settings. */
 static const Option plain_flags[] = {
     [FLAG_CONFIG] = { "config", 0, "FILE", "read FILE instead of the default files" },
     [FLAG_USER] = { "user", 0, NULL, "be this user's own service: settings, sockets and files in the user's folders" },
@@ -380,7 +380,7 @@ static Option setting_flag(const Setting *setting) {
     return (Option){ setting->name, 0, initial, setting->help };
 }
 
-/* Of all settings, and behind them of those that are gone, which --help does not list. */
+/* Makes a flag for every setting, followed by the settings that are gone, which --help does not list. */
 static Option *setting_flags_new(void) {
     Option *flags = calloc(n_config_settings + n_gone_settings, sizeof(*flags));
 

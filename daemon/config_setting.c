@@ -140,7 +140,7 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
     return 0;
 }
 
-/* One of the two, or nothing. */
+/* Parses bytes, a percentage, or nothing. */
 static int parse_memory(const Setting *setting, Config *config, const char *value, ErrText *err) {
     ConfigMemory memory = { .is_set = *value };
     uint64_t number, scale;
@@ -189,7 +189,7 @@ static int parse_choice(const Setting *setting, Config *config, const char *valu
     return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not one of %s", setting->name, UTF8_PREFIX(value, 64), names);
 }
 
-/* 1, 0, or -1: no word of a switch. */
+/* Returns 1 for a word that means yes, 0 for no, -1 for any other. */
 static int switch_word(const char *value) {
     static const char *const words[2][4] = { { "no", "false", "off", "0" }, { "yes", "true", "on", "1" } };
 
@@ -248,7 +248,7 @@ static int parse_models(const Setting *setting, Config *config, const char *valu
 static int parse_sources(const Setting *setting, Config *config, const char *value, ErrText *err) {
     SpeculationChoice choice;
 
-    /* Its texts begin with the setting's name. */
+    /* The texts of speculation_parse() begin with the setting's name. */
     return speculation_parse(value, &choice, err) ? CONFIG_E_SETTING : parse_text(setting, config, value, err);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One setting: its type, and how its value is read from a text and written as one. */
+/* A setting: its type, and the conversion between its value and text. */
 #ifndef COORDGEN_DAEMON_CONFIG_SETTING_H
 #define COORDGEN_DAEMON_CONFIG_SETTING_H
 
@@ -12,7 +12,7 @@
 typedef enum SettingType {
     SETTING_TEXT,
     SETTING_MODEL,  /* a path, as below, or the name of a model; "" allowed */
-    SETTING_MODELS, /* some of them, with commas between */
+    SETTING_MODELS, /* a list of models, with commas between */
     SETTING_PATH,   /* absolute when it stands in a file; "" allowed */
     SETTING_U32,
     SETTING_BYTES,    /* uint64_t; suffix K, M, G (binary) */
@@ -20,9 +20,9 @@ typedef enum SettingType {
     SETTING_AGE,      /* uint64_t of seconds; suffix s (default), min, h, d */
     SETTING_BOOL,
     SETTING_CHOICE,  /* uint32_t; one of .choices */
-    SETTING_SWITCH,  /* the same, with on and off among them: takes the words of a BOOL, which it was before */
+    SETTING_SWITCH,  /* a CHOICE with on and off, which also takes the words of a BOOL */
     SETTING_SOURCES, /* a text that speculation_parse() takes */
-    SETTING_PAIRS,   /* one that pair_list_parse() takes */
+    SETTING_PAIRS,   /* a text that pair_list_parse() takes */
     SETTING_MEMORY,  /* ConfigMemory: as BYTES, or 0% to 100%; "": not set */
 } SettingType;
 
@@ -44,9 +44,9 @@ typedef struct Setting {
     const char *help;
 } Setting;
 
-/* NULL-terminated value to the field. Return: 0, CONFIG_E_SETTING with a text that names setting and value, -ENOMEM. */
+/* Parses a value into its field of config. 0, CONFIG_E_SETTING with a text that names setting and value, -ENOMEM. */
 int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err);
-/* As it would stand in a file. */
+/* Writes the value as it would stand in a file. */
 void setting_format(const Setting *setting, const Config *config, char *text, size_t room_bytes);
 
 /* Tells whether a value that stands for a model is the path of its file; else it is a name. */

@@ -5,20 +5,20 @@
 
 #include "daemon/config_setting.h"
 
-/* Settings of before, which must not keep the service from its start: files and flags that have them get a warning. */
+/* Settings that are gone: files and flags that have them get a warning, and the service starts. */
 typedef struct GoneSetting {
     const char *name;
-    const char *instead; /* what holds now */
+    const char *instead; /* what replaces it */
 } GoneSetting;
 
 extern const GoneSetting gone_settings[];
 extern const size_t n_gone_settings;
-const GoneSetting *config_table_find_gone(const char *name); /* NULL: there was none of this name */
+const GoneSetting *config_table_find_gone(const char *name); /* NULL: none of this name is gone */
 
 extern const Setting config_settings[];
 extern const size_t n_config_settings;
 
 const Setting *config_table_find(const char *name);
-int config_table_unknown(const char *name, ErrText *err); /* says so, and what may be meant: CONFIG_E_SETTING */
+int config_table_unknown(const char *name, ErrText *err); /* says so with a likely name; returns CONFIG_E_SETTING */
 
 #endif

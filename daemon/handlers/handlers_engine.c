@@ -15,7 +15,7 @@
 #include "proto/proto_check.h"
 #include "spec/speculator.h"
 
-/* What every request that takes time must pass. Return: its model, or NULL and the error is sent. */
+/* Checks what every request that takes time must pass. Return: its model, or NULL and the error is sent. */
 static Model *admit(Peer *peer, uint64_t request_id, const char *name, const char *field) {
     Service *service = peer->service;
     Model *model;
@@ -51,7 +51,7 @@ static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-/* Behind what the session holds, if there is one. 0 or -ENOMEM. */
+/* Takes the messages behind those of the session, if there is one. 0 or -ENOMEM. */
 static int take_messages(Request *request, const Session *session, const Coordgen__V1__Messages *messages) {
     const size_t n_before = session ? session->n_messages : 0;
 
@@ -65,7 +65,7 @@ static int take_messages(Request *request, const Session *session, const Coordge
     return 0;
 }
 
-/* What the chat template gets beside the messages, in memory of the request's message. */
+/* Takes tools and documents for the chat template; both point into the request's message. */
 static void take_tools(Job *job, const char *tools, const char *documents) {
     job->tools = tools;
     job->documents = documents;
@@ -75,7 +75,7 @@ static size_t tools_bytes(const char *tools, const char *documents) {
     return (tools ? strlen(tools) : 0) + (documents ? strlen(documents) : 0);
 }
 
-/* The prompt, behind the session's text. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+/* Takes the prompt behind the session's text. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 static int take_prompt(Request *request, const Session *session, const char *prompt) {
     Job *job = &request->job;
     int r;
@@ -137,7 +137,7 @@ static void take_sampling(Job *job, const Coordgen__V1__SamplingOptions *samplin
     job->generation_options.sampler = job->sampling.options;
 }
 
-/* One user's apps leave others a part of the memory for keys and values. 0: as much as there is. */
+/* Returns the limit of one user's apps on memory for keys and values, which leaves others a part. 0: no limit. */
 static uint64_t kv_share_bytes(const Peer *peer) {
     const AccountTable *accounts = &peer->service->accounts;
     const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes,
@@ -159,8 +159,7 @@ static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
     return generate->has_priority ? priorities[generate->priority] : PRIORITY_NORMAL;
 }
 
-/* Where drafts come from: what the request says, whatever the setting is, else what that says. false: the error is
- * sent. */
+/* Chooses the sources of drafts: the request's, else the setting's. false: the error is sent. */
 static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
                                SpeculationChoice *choicep) {
     const char *text = generate->speculation ? generate->speculation : peer->service->config->speculation;
@@ -173,8 +172,8 @@ static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__
     return false;
 }
 
-/* The session that a generation asks for, if it fits: one answer at a time, one kind of input, its own model. NULL: the
- * error is sent. */
+/* Finds the session that a generation asks for, and checks that it is free, with this kind of input and this model.
+ * NULL: the error is sent. */
 static Session *usable_session(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
                                bool is_chat) {
     Session *session = handler_find_session(peer, request_id, generate->session, "generate.session");

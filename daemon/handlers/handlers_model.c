@@ -333,7 +333,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
                                  : handler_find_model(peer, request_id, name, "model_load.model");
     if (!model)
         return;
-    /* One that is there or on its way costs nothing to wait for. */
+    /* A model that is loaded or on its way costs nothing to wait for. */
     must_load = !model_is_loaded(model);
     if ((*messagep)->model_load->on_demand) {
         if (!handler_demand_model(peer, request_id, model, name))

@@ -40,7 +40,7 @@ struct DraftStore {
     _Atomic bool has_news;   /* news is not empty */
 };
 
-/* Of the room for answers that wait. */
+/* Returns what an errand takes of the room for waiting answers. */
 static uint64_t errand_waiting_bytes(const DraftErrand *errand) {
     return errand->kind == DRAFT_ADD ? errand->bill.bytes : 0;
 }

@@ -39,43 +39,43 @@ typedef struct ModelRegistry ModelRegistry;
 
 typedef struct Model { /* all loop */
     ModelRegistry *registry;
-    char *name;       /* printable, as clients use it: at most PROTO_MODEL_NAME_BYTES_MAX */
-    char *path;       /* as given: .gguf or .cgm */
-    char *shown_path; /* printable */
-    int fd; /* of the file, when somebody has handed it over who may open it; until it is unloaded. -1: none */
-    char *package_path;   /* what the engine opens; NULL until known */
-    char *image_path;     /* of its weights; NULL: none is wanted */
-    const char *no_image; /* why not */
-    bool may_have_image;  /* the last load may have met one */
-    bool without_image;   /* a load with one has failed */
-    bool checks_package;  /* so has one of a package that an import has found, which looks at it more closely now */
-    bool is_named;        /* a setting names its file: it is never forgotten */
-    bool was_unloaded;    /* by someone, who wants its memory back: only who names it has it loaded again */
-    bool makes_room;      /* its load may unload models that nobody uses */
-    uint64_t used_ns;     /* when the last user left it, or it was loaded */
-    bool from_folder;     /* forgotten when its file goes; the others, unless is_named, when they are unloaded */
-    uint64_t scan;        /* of the folder, the last one that has met it */
-    uint64_t file_bytes;  /* when it was looked at last; 0: not a regular file */
+    char *name;           /* printable, at most PROTO_MODEL_NAME_BYTES_MAX */
+    char *path;           /* as given: .gguf or .cgm */
+    char *shown_path;     /* printable */
+    int fd;               /* open file that a client has handed over, until the model is unloaded; -1: none */
+    char *package_path;   /* the file that the engine opens; NULL until known */
+    char *image_path;     /* image of the weights; NULL: none is wanted */
+    const char *no_image; /* why no image is wanted; NULL: one is */
+    bool may_have_image;  /* the last load may have used an image */
+    bool without_image;   /* a load with an image has failed */
+    bool checks_package;  /* a load of an earlier import's package has failed: the import compares its checksums */
+    bool is_named;        /* a setting names the file: never forgotten */
+    bool was_unloaded;    /* by a command: only a request that names the model loads it again */
+    bool makes_room;      /* its load may unload unused models */
+    uint64_t used_ns;     /* when the last user left, or the load ended */
+    bool from_folder;     /* forgotten when its file goes; others, unless is_named, when they are unloaded */
+    uint64_t scan;        /* last scan of the folder that has met the file */
+    uint64_t file_bytes;  /* at the last look; 0: no regular file */
     ModelStage stage;
     uint32_t permille; /* of the import, or of the weights that a load brings */
     ModelFailure failure;
     ErrText failure_text; /* of MODEL_FAILED, for administrators */
     ErrText no_room;      /* of MODEL_FAILURE_MEMORY and _IN_USE: what everybody may know */
-    /* The engine thread computes with it; the loop only carries the pointer and, when it is ready, reads its info.
-     * There before the model is ready, when its weights are on their way; and still there after that has failed, until
-     * the last request has let go. */
+    /* The engine thread computes with the engine; the loop carries the pointer and, when the model is ready, reads its
+     * info. Set before the model is ready, while weights are on their way. After a failure the engine stays until the
+     * last request has let go. */
     Engine *engine;
     ModelImport *import;
     Job *job;             /* load or unload */
     unsigned int n_users; /* requests that hold it, and models that it drafts for */
-    /* As a target: who drafts for its generations, loaded and compared; NULL: nobody. model_drafts.h decides. */
+    /* As a target: the model that drafts for its generations, loaded and compared; NULL: none. See model_drafts.h. */
     struct Model *draft;
-    DraftPair *draft_pair;   /* engine thread, which makes it for the first one, while n_drafted; else loop */
-    unsigned int n_drafted;  /* generations that may use it, which outlast their pair */
-    bool draft_leaves;       /* no more of them shall */
-    bool draft_was_tried;    /* since it was loaded itself, or its pair has changed */
-    char *draft_failure;     /* how the tokens of the two differ, so that there is none; NULL: there is, or may be */
-    bool is_loaded_as_draft; /* for targets alone: it goes when the last of them has gone */
+    DraftPair *draft_pair;  /* engine thread's while n_drafted, made for the first generation; else the loop's */
+    unsigned int n_drafted; /* generations that may use draft_pair; they may outlast the pair of models */
+    bool draft_leaves;      /* later generations get no drafts from it */
+    bool draft_was_tried; /* a load of the draft model was tried since the target was loaded or the pair has changed */
+    char *draft_failure;  /* how the tokens of the two differ, so that there is none; NULL: there is, or may be */
+    bool is_loaded_as_draft; /* loaded for targets alone: unloaded with the last of them */
     uint64_t load_began_ns;
     TAILQ_ENTRY(Model) link;
 } Model;
@@ -98,17 +98,17 @@ struct ModelRegistry {
     ModelList models;
     size_t n_models;
     unsigned int n_unloading; /* models in MODEL_UNLOADING or MODEL_RELOADING */
-    void *by_name, *by_path;  /* the same, in trees of tsearch(3) */
-    Model *default_model;     /* of the setting, where it names a path; NULL: it does not */
-    ModelDefault *def;        /* the default model by its name */
+    void *by_name, *by_path;  /* the models, in trees of tsearch(3) */
+    Model *default_model;     /* named as a path by the setting; NULL: no path is set */
+    ModelDefault *def;        /* name of the default model */
     const ModelPairs *pairs;  /* who drafts for whom, by name */
-    char *chat_template;      /* instead of each model's own; NULL: theirs */
+    char *chat_template;      /* used in place of each model's own; NULL: none */
     size_t chat_template_bytes;
-    bool is_unsettled; /* stages or users have changed: see model_drafts_settle() */
+    bool is_unsettled; /* stages or users have changed since model_drafts_settle() */
     ModelImportList abandoned;
 };
 
-Model *model_free(Model *model); /* of a model that no table has */
+Model *model_free(Model *model); /* the model must be in no table */
 DEFINE_CLEANUP(Model, model_free)
 
 /* Moves the model to its next stage, tells on_change(), and asserts that the stage may follow. The only writer of
@@ -121,12 +121,12 @@ bool model_is_coming(const Model *model);     /* being imported or loaded */
 bool model_is_loaded(const Model *model);     /* ready, or being imported or loaded */
 bool model_is_unloading(const Model *model);  /* whether or not it is loaded again */
 bool model_lacked_memory(const Model *model); /* its load has failed for want of memory */
-/* Tells whether a request may wait for it: on its way, or wanted while it is being unloaded. */
+/* Tells whether a request may wait for the model: on its way, or to be loaded again after its unload. */
 bool model_will_come(const Model *model);
-bool model_can_serve(const Model *model); /* its engine takes jobs: it is ready, or its weights are on their way */
-/* Why it failed, or, for those who are not to know paths, that it did. */
+bool model_can_serve(const Model *model); /* the engine takes jobs: ready, or weights on their way */
+/* Returns why the model failed; without paths only what everybody may know. */
 const char *model_failure(const Model *model, bool with_paths);
 const BackendDevice *model_device(const Model *model);
-uint32_t model_context_tokens(const Model *model); /* of a loaded one: for prompt and output of one request */
+uint32_t model_context_tokens(const Model *model); /* of a loaded model, for prompt and output of a request */
 
 #endif

@@ -22,8 +22,7 @@ static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp
     return false;
 }
 
-/* Tells whether a load may help: one that found no memory may find some now, one that failed otherwise would fail
- * again. */
+/* Tells whether a load may help: a load that lacked memory may find some now, any other failure would come again. */
 static bool is_absent(const Model *model) {
     return model->stage == MODEL_AVAILABLE || model->stage == MODEL_UNLOADING ||
            (model_lacked_memory(model) && !model->engine);

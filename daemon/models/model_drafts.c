@@ -8,7 +8,7 @@
 #include "daemon/models/model_load.h"
 #include "daemon/models/model_unload.h"
 
-/* Takes some milliseconds, as often as an administrator pairs models that are loaded, or one of a pair is. */
+/* A comparison takes some milliseconds, whenever a pair of loaded models is made or a model of a pair is loaded. */
 int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sharedp, ErrText *err) {
     int r = tokenizer_compare(engine_tokenizer(target->engine), target->name, engine_tokenizer(draft->engine),
                               draft->name, n_sharedp, err);
@@ -35,15 +35,15 @@ void model_drafts_renew_all(ModelRegistry *registry) {
     model_drafts_renew(model);
 }
 
-/* What is to draft for a target that is loaded; NULL: nothing. */
+/* Returns the model that is to draft for a loaded target; NULL: none. */
 static Model *wanted_draft(ModelRegistry *registry, const Model *target) {
     const char *name = model_is_loaded(target) ? model_pairs_draft_of(registry->pairs, target->name) : NULL;
 
     return name ? model_registry_find(registry, name) : NULL;
 }
 
-/* It takes its place in the engine thread's queue behind the target, which finds memory first. Once, until the target
- * is loaded again. */
+/* Loads a draft model behind its target in the engine thread's queue: the target finds memory first. Tried once, until
+ * the target is loaded again. */
 static void bring(Model *target, Model *draft) {
     ErrText err;
 
@@ -89,7 +89,7 @@ static void settle_target(ModelRegistry *registry, Model *target) {
     join(target, draft);
 }
 
-/* Loaded targets that want it, and have not found that it does not fit. */
+/* Finds a loaded target that wants the draft model and has not found it unfit. */
 static const Model *find_target(ModelRegistry *registry, const Model *draft) {
     const char *names[PAIRS_MAX];
     const size_t n = model_pairs_targets_of(registry->pairs, draft->name, names, PAIRS_MAX);
@@ -113,7 +113,8 @@ const Model *model_drafts_target_of(ModelRegistry *registry, const Model *draft)
     return model_is_loaded(draft) ? find_target(registry, draft) : NULL;
 }
 
-/* One that came with its targets goes with the last of them. While weights arrive it cannot: then it does later. */
+/* Unloads a draft model that was loaded for targets alone, after the last of them. While its weights arrive it cannot
+ * be unloaded, and goes later. */
 static void let_go(ModelRegistry *registry, Model *draft) {
     ErrText err;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What holds the memory that somebody wants, and what an administrator can do about it. Owned by the loop. */
+/* Explains to administrators what holds the memory, and what they can do about it. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_MODEL_MEMORY_H
 #define COORDGEN_DAEMON_MODEL_MEMORY_H
 

@@ -62,7 +62,7 @@ static void describe_detail(const Model *model, bool with_paths, char *detail, s
         snprintf(detail, detail_room_bytes, "being unloaded");
 }
 
-/* Of a model whose layers are not all in memory. */
+/* Describes the reading of layers that are not in memory. */
 static void describe_streaming(Coordgen__V1__Model *message, const Engine *engine) {
     const EngineInfo *info = engine_info(engine);
     const EngineFlashCounts counts = engine_flash_counts(engine);
@@ -79,7 +79,7 @@ static void describe_streaming(Coordgen__V1__Model *message, const Engine *engin
         message->read_bytes_per_s = (uint64_t)((double)counts.read_bytes * 1e9 / (double)counts.reading_ns);
 }
 
-/* Of the image of its weights. */
+/* Describes the image of the weights. */
 static void describe_image(ModelMessage *message, const Model *model, bool with_disk) {
     const ImageReport report = engine_image_report(model->engine);
 

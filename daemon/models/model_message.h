@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What clients are told of models and pairs, as messages whose strings belong to those; valid until the next change. */
+/* Messages that describe models and pairs. Their strings belong to these, and are valid until the next change. */
 #ifndef COORDGEN_DAEMON_MODEL_MESSAGE_H
 #define COORDGEN_DAEMON_MODEL_MESSAGE_H
 

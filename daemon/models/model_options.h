@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a model is loaded: what the settings say of it, where an image of its weights belongs, and the chat template that
- * may stand for its own. Owned by the loop. */
+/* Options of a model's load: from the settings, with the place of the weights' image and the chat template that may
+ * replace the model's own. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_MODEL_OPTIONS_H
 #define COORDGEN_DAEMON_MODEL_OPTIONS_H
 
@@ -10,7 +10,7 @@
 void model_choose_options(Model *model, EngineOptions *options);
 /* Reads the chat template of the configuration, if it names one. 0, -EINVAL, -errno, with a text. */
 int model_registry_read_chat_template(ModelRegistry *registry, ErrText *err);
-/* The same for whoever wants to know whether it can be used: CONFIG_E_SETTING where it does not parse. */
+/* Checks that the chat template of the configuration can be used. CONFIG_E_SETTING if it does not parse. */
 int model_check_chat_template(const Config *config, ErrText *err);
 
 #endif

@@ -5,12 +5,11 @@
 
 #include "daemon/models/model.h"
 
-/* Has a model unloaded that nobody uses, where that gives room for keys and values; n_unloading until it is. */
+/* Unloads an unused model if that gives room for keys and values. true: n_unloading counts it until it is done. */
 bool model_make_room_for_kv(ModelRegistry *registry);
-/* Has the model that was used least of those that nobody uses unloaded, before any job that is submitted after it.
- * false: there is none. */
+/* Unloads the unused model that was used longest ago, before any job that is submitted later. false: there is none. */
 bool model_make_room(Model *wanting);
-/* Adds to the text why nothing makes room. Return: whether something may later, when those go that use other models. */
+/* Adds to the text why no model makes room. Return: whether one may later, when the users of other models have gone. */
 bool model_tell_room(Model *wanting, ErrText *err);
 
 #endif

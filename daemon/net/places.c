@@ -48,7 +48,7 @@ static void free_gone(UserTable *users) {
             peer_free(peers[i]);
 }
 
-/* Of two idle ones of a user: one that never said Hello, else the one that has been idle for longer. */
+/* Prefers, of two idle connections of a user, one without a Hello, else the one that has been idle for longer. */
 static bool is_rather(const Connection *connection, const Connection *other) {
     const bool is_silent = connection->state == CONNECTION_HELLO;
 

@@ -12,12 +12,13 @@ enum {
     RUN_GUESS_US = 2000000, /* before the first generation has ended */
     /* Paused generations do not take a turn, but they keep their memory: they may not grow without bound. */
     HELD_PER_ACTIVE = 4,
-    USER_HELD_PER_ACTIVE = 2, /* of those, one user's apps */
+    USER_HELD_PER_ACTIVE = 2, /* the part of one user's apps */
 };
 
-#define TURN_NS (UINT64_C(1000) * 1000 * 1000)       /* for so long a user has a place while another one waits for it */
-#define UNREAD_NS (UINT64_C(5) * 1000 * 1000 * 1000) /* nothing read for so long, likewise for memory */
-#define STALLED_NS (UINT64_C(1000) * 1000 * 1000)    /* paused for so long, a generation may have to go for another */
+#define TURN_NS (UINT64_C(1000) * 1000 * 1000) /* how long a user keeps a place that another one waits for */
+#define UNREAD_NS                                                                                                      \
+    (UINT64_C(5) * 1000 * 1000 * 1000)            /* how long a client may read nothing while others want the memory */
+#define STALLED_NS (UINT64_C(1000) * 1000 * 1000) /* how long a generation may be paused while others want its place */
 
 void admission_init(Admission *admission, Loop *loop, const Config *config) {
     *admission = (Admission){ .loop = loop, .config = config, .mean_run_us = RUN_GUESS_US, .jitter = clock_now_ns() };
@@ -39,7 +40,7 @@ static uint32_t max_active_of(const Admission *admission, const Request *request
     return request->job.priority == PRIORITY_INTERACTIVE ? config->max_active_interactive : config->max_active;
 }
 
-/* Whether both wait for a place of the same kind, or, as small ones, for the same connection. */
+/* Tells whether both wait for a place of the same kind, or, as small requests, for the same connection. */
 static bool is_alike(const Request *request, const Request *other) {
     if (request_is_generation(request) != request_is_generation(other))
         return false;
@@ -52,14 +53,14 @@ static bool is_of_apps_of(const Request *request, const User *user) {
     return request->user == user && !request->is_admin;
 }
 
-/* An interactive request never waits for one of the others to end, nor the other way round. */
+/* Interactive requests and others never wait for one another: each kind has its own places. */
 bool admission_has_turn(Admission *admission, const Request *request) {
     const AdmissionPlaces *places = places_of(admission, request);
 
     return places->n_running < max_active_of(admission, request);
 }
 
-/* Paused ones included: these two bound memory, not turns. */
+/* Tells whether all generations of this kind, paused ones too, hold as much memory as is allowed. */
 static bool all_hold_enough(Admission *admission, const Request *request) {
     return places_of(admission, request)->n_active >= HELD_PER_ACTIVE * max_active_of(admission, request);
 }
@@ -74,7 +75,7 @@ static bool has_place(Admission *admission, const Request *request) {
            !user_holds_enough(admission, request);
 }
 
-/* Of small requests one of a connection is with the engine thread, so that no more than its answer is unsent beyond
+/* The engine thread has one small request of a connection at a time, so that no more than its answer is unsent beyond
  * output-buffer. */
 bool admission_can_start(Admission *admission, const Request *request) {
     if (!model_can_serve(request->model) || request->peer->connection->choked)
@@ -84,7 +85,7 @@ bool admission_can_start(Admission *admission, const Request *request) {
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-/* A user who wanted nothing for a while has no claim to that time. */
+/* Moves a user who comes anew up to the clock: time without requests gives no claim. */
 static void take_clock(Admission *admission, const Request *request) {
     const uint64_t clock_ns = places_of(admission, request)->clock_ns;
     UserPlaces *user = user_places_of(request);
@@ -100,7 +101,7 @@ static void count_service(Request *request, uint64_t now_ns) {
     request->served_ns = now_ns;
 }
 
-/* Whether the request takes a place of its kind. */
+/* Tells whether the request takes a place of its kind. */
 static bool takes_place(const Request *request) {
     return request_is_generation(request) && (request->state == REQUEST_RUNNING || request->state == REQUEST_STALLED);
 }
@@ -184,7 +185,7 @@ unsigned int admission_user_max(const Admission *admission) {
     return half ? half : 1;
 }
 
-/* Whether another one that waits for the same was there before. */
+/* Tells whether another request waits for the same place already. */
 static bool would_overtake(Admission *admission, const Request *request) {
     const Request *other;
 
@@ -204,7 +205,7 @@ int admission_enter(Admission *admission, Request *request) {
     assert_on_loop(admission->loop);
     if (model_can_serve(request->model))
         request->model_ready_ns = request->received_ns;
-    /* Small requests wait in the engine thread's own queue, which counts as a part of this one. */
+    /* Small requests wait in the engine thread's own queue, which counts as part of this queue. */
     if (admission_can_start(admission, request) && !would_overtake(admission, request) &&
         (request_is_generation(request) || (admission->n_small <= max_queue && n_user <= user_max))) {
         begin(admission, request);
@@ -266,15 +267,15 @@ void admission_leave(Admission *admission, Request *request) {
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
-/* What the user has of places, used or not. */
+/* Returns how many places the user has, paused generations included. */
 static unsigned int n_taken(const UserPlaces *places) {
     return places->n_active - places->n_resting;
 }
 
-/* Whether the request is to get a place before the other one: the higher class, with what waiting has added to it; of
- * these one of the user who has the fewest places, then of the one who was served least; then the one that came first.
- * So a background request that has waited for twice the ageing time goes before everything of its user that came later,
- * and an app that asks for much waits for itself. */
+/* Tells whether the request gets a place before the other one. The higher class goes first, raised by waiting; within a
+ * class the user with fewer places, then the user who was served less, then the earlier request. A background request
+ * that has waited for twice the ageing time therefore goes before all later requests of its user, and an app that asks
+ * for much waits behind its own requests. */
 static bool goes_first(const Request *request, const Request *other, uint64_t now_ns) {
     const Priority rank = admission_rank(request, now_ns), other_rank = admission_rank(other, now_ns);
     const UserPlaces *user = user_places_of(request), *other_user = user_places_of(other);
@@ -290,7 +291,7 @@ static bool goes_first(const Request *request, const Request *other, uint64_t no
     return request->serial < other->serial;
 }
 
-/* Whether it waits for nothing but a turn: in the queue, or at rest. */
+/* Tells whether the request, in the queue or at rest, waits for nothing but a turn. */
 static bool wants_turn(Admission *admission, const Request *request) {
     if (!request_is_generation(request) || !request->peer)
         return false;
@@ -302,8 +303,8 @@ static bool wants_turn(Admission *admission, const Request *request) {
            !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
 }
 
-/* A background generation gives its place up at once for a normal request, whoever's. One that has rested, and has a
- * place again by what waiting has added to its class, keeps that for a turn first. */
+/* Tells whether a generation gives its place up at once to a request of a higher class, of whatever user. A generation
+ * that has its place back after a rest keeps it for a turn first. */
 static bool stands_aside(const Request *request, const Request *to, uint64_t now_ns) {
     return to->job.priority > request->job.priority && (!request->rested_ns || now_ns >= request->placed_ns + TURN_NS);
 }
@@ -332,7 +333,8 @@ static bool must_yield(const Request *request, const Request *to, Priority to_ra
            (user->n_running > n_taken(to_user) && user->served_ns > to_user->served_ns);
 }
 
-/* Of those that must: one of the user with the most places, of the lowest class, the latest. NULL: none. */
+/* Finds the generation that gives its place up for a request: of the user with the most places, of the lowest class,
+ * the latest. NULL: none must. */
 static Request *find_yielding(const Admission *admission, const Request *to, uint64_t now_ns) {
     const Priority to_rank = admission_rank(to, now_ns);
     Request *request, *best = NULL;
@@ -379,8 +381,8 @@ void admission_count_service(Admission *admission, uint64_t now_ns) {
         count_service(request, now_ns);
 }
 
-/* The generation that has been paused for longest, of those that the request could follow: all of its kind, or, where
- * only its user's hold enough, that user's. NULL: none has been paused for long, or one that was ended is still
+/* Finds the generation paused for longest among those whose end would let the request start: all of its kind, or its
+ * user's if only that user holds too many. NULL: none has been paused for long, or one that was ended is still
  * there. */
 static Request *find_stalled(Admission *admission, const Request *request, uint64_t now_ns) {
     const bool of_all = all_hold_enough(admission, request);
@@ -397,8 +399,8 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
     return stalled && now_ns - stalled->paused_ns >= STALLED_NS ? stalled : NULL;
 }
 
-/* Paused generations hold memory but no turn. When they keep out one that could have a turn, one of them is ended: a
- * client that reads just enough to stay would else stop everybody for as long as it likes. */
+/* Paused generations hold memory but no turn. When they keep out one that could have a turn, one of them must end:
+ * otherwise a client that reads just enough to stay would block everybody. */
 Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
     Request *request, *stalled;
 
@@ -418,8 +420,8 @@ void admission_note_stalled(Admission *admission, Request *request) {
     move(admission, request, REQUEST_STALLED);
 }
 
-/* Of another user's generations one that holds memory and does not go on, because its client does not read: paused, or
- * about to be. The one that has stood still for longest. NULL: none. */
+/* Finds another user's generation that has stood still for longest because its client does not read: paused, or about
+ * to be. NULL: none. */
 Request *admission_find_holder(const Admission *admission, const User *user) {
     const uint64_t now_ns = clock_now_ns();
     Request *request, *found = NULL;
@@ -444,7 +446,7 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
     return found;
 }
 
-/* Back to where it came from, before all that came later. */
+/* The request goes to the front of the queue, before all that came later. */
 void admission_wait_again(Admission *admission, Request *request) {
     leave_submitted(admission, request, REQUEST_WAITING_FOR_MEMORY);
     loop_pump(admission->loop);
@@ -464,14 +466,14 @@ void admission_note_run(Admission *admission, uint64_t run_us) {
     admission->mean_run_us = (admission->mean_run_us * 7 + run_us) / 8;
 }
 
-/* Uniform in 0..1023: who was refused in one moment shall not come again in one. */
+/* Draws uniformly from 0..1023, so that clients refused at one moment do not come again at one. */
 static uint64_t draw(Admission *admission) {
     admission->jitter = (admission->jitter + UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
     return admission->jitter >> 54;
 }
 
-/* When the queue as it is now will have had its turns, at the pace of late; then half of that to all of it, so that
- * those who come again find room before it is empty. */
+/* Estimates when today's queue will have had its turns, at the recent pace, and draws from half of that time to all of
+ * it: clients that come again find room before the queue is empty. */
 uint32_t admission_retry_ms(Admission *admission) {
     const unsigned int n_running =
         admission->places[PLACE_OTHER].n_running + admission->places[PLACE_INTERACTIVE].n_running;

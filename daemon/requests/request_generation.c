@@ -47,7 +47,7 @@ void request_generation_tick(Request *request, uint64_t now_ns) {
         send_progress(request, now_ns, request->queue_position);
 }
 
-/* One delta a step, as the engine gave them. */
+/* Sends one delta for each step of the engine. */
 static void send_deltas(Request *request, const JobNews *news) {
     JobMark from = { 0, 0 };
 
@@ -116,7 +116,7 @@ static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__
     coordgen__v1__timings__init(timings);
     timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
     timings->has_decode_us = timings->has_total_us = true;
-    /* A request begins before all weights are there: what its steps waited for them is a part of the load. */
+    /* A request may begin before all weights are there: the time that its steps waited for weights counts as load. */
     timings->load_us = request_since_us(request->received_ns, ready_ns) + request->usage.load_ns / 1000;
     timings->queue_us = request_since_us(ready_ns, began_ns);
     timings->prefill_us = request->usage.prefill_ns / 1000;
@@ -160,7 +160,7 @@ static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigi
     origins->repetition_window = origin_of(from, SAMPLING_REPETITION_WINDOW);
 }
 
-/* The cap that took effect: what was asked for, or what the context left. */
+/* Returns the effective limit on output tokens: what was asked for, or what the context leaves. */
 static uint32_t effective_max_tokens(const Request *request) {
     uint32_t asked = request->job.generation_options.max_tokens, left;
 
@@ -172,15 +172,15 @@ static uint32_t effective_max_tokens(const Request *request) {
     return asked && asked < left ? asked : left;
 }
 
-/* Keeps what was written, for the session. */
+/* Collects the answer for the session. */
 static void keep_answer(Request *request, const JobNews *news) {
-    /* What cannot be counted is not kept: the request then ends with an error (see remember_turn()). */
+    /* Text that cannot be charged is not kept: the request then ends with an error (see remember_turn()). */
     if (user_charge(request->user, request->is_admin, &request->bill, news->text.len_bytes))
         request->answer.failed = true;
     str_buf_append(&request->answer, news->text.data ? news->text.data : "", news->text.len_bytes);
 }
 
-/* Question and answer become a part of the session, if there is an answer. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+/* Adds question and answer to the session, if there is an answer. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 static int remember_turn(const Request *request) {
     Session *session = request->session;
     const StrBuf *answer = &request->answer;

@@ -11,7 +11,7 @@
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_generation.h"
 
-/* The queue has started it: the engine thread's from here on. */
+/* Hands the job of a started request to the engine thread. */
 static void submit(Request *request) {
     Model *model = request->model;
 
@@ -29,7 +29,7 @@ static void start(Request *request) {
     submit(request);
 }
 
-/* A job runs when it has its place and its client reads. */
+/* Lets the engine thread run the job while the request has a place. */
 static void settle_job(Request *request) {
     engine_thread_pause(request->table->engine_thread, &request->job, request->state != REQUEST_RUNNING);
 }
@@ -64,7 +64,7 @@ void request_queue_pause(Request *request, bool paused) {
     settle_job(request);
 }
 
-/* Its client reads too slowly for too long: an error, and the engine thread lets go of it. */
+/* Ends a generation whose client does not read, with an error. wanted: what others wait for. */
 static void end_stalled(Request *request, const char *wanted) {
     Admission *admission = &request->table->admission;
     const uint64_t since_ns = request_is_paused(request) ? request->paused_ns : request->peer->connection->accepted_ns;
@@ -104,7 +104,7 @@ static void rest(Request *request, bool resting) {
     settle_job(request);
 }
 
-/* A place that is given up goes to one, so that each round starts one or ends. */
+/* Each round gives a place to one request, so that the loop ends. */
 static void take_turns(Admission *admission, uint64_t now_ns) {
     Request *request, *yielding = NULL;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a request is and holds, for the queue, which knows no more of it. What happens to it: request.h. */
+/* A request that takes time, with its state: what the queue knows of requests. request.h has what happens to them. */
 #ifndef COORDGEN_DAEMON_REQUEST_STATE_H
 #define COORDGEN_DAEMON_REQUEST_STATE_H
 
@@ -26,41 +26,41 @@ typedef enum RequestState {
 typedef struct RequestTable RequestTable;
 
 typedef struct Request { /* all loop; the job as job.h says */
-    RequestTable *table; /* that it is in */
-    Peer *peer;          /* NULL: the client is gone or was answered; waits for the engine thread to let go */
-    uint64_t id;         /* the client's */
-    uint64_t serial;     /* ours, for the log */
+    RequestTable *table; /* the table that it is in */
+    Peer *peer;          /* NULL: the client is gone or was answered, and the engine thread still has the job */
+    uint64_t id;         /* chosen by the client */
+    uint64_t serial;     /* unique in the service, for the log */
     User *user;          /* held */
-    bool is_admin;       /* came through the administrators' socket */
-    Coordgen__V1__Request *message; /* owned; the job's texts point into it */
+    bool is_admin;       /* from the administrators' socket */
+    Coordgen__V1__Request *message; /* owned; texts of the job point into the message */
     Model *model;
     RequestState state;
-    bool is_cut_short;     /* cancelled by the service, which ends */
+    bool is_cut_short;     /* cancelled because the service ends */
     Job job;               /* with a draft_pairp it counts as one of the model's n_drafted */
-    ChatMessage *messages; /* what the session held before, then the message's */
-    size_t n_own_messages; /* of those, the message's */
-    Session *session;      /* that it runs in, or NULL; lives as long as the request at least */
-    StrBuf raw;            /* in a session with a raw text: that, and the prompt */
-    StrBuf answer;         /* in a session: what was written so far */
+    ChatMessage *messages; /* messages of the session, then those of this request */
+    size_t n_own_messages; /* how many of messages are from this request */
+    Session *session;      /* the session that it runs in, which lives at least as long; NULL: none */
+    StrBuf raw;            /* in a session with a raw text: that text, then the prompt */
+    StrBuf answer;         /* in a session: the answer so far */
     Bill bill;
 
     uint64_t received_ns;
     uint64_t paused_ns;      /* when it was paused, or went on after that */
     uint64_t rested_ns;      /* when it began to rest, or had a place again; 0: never */
-    uint64_t placed_ns;      /* since when it has had its place */
-    uint64_t served_ns;      /* up to when that was counted */
+    uint64_t placed_ns;      /* when it got its place */
+    uint64_t served_ns;      /* up to when its time with a place is counted */
     uint64_t model_ready_ns; /* 0: not seen yet */
     uint64_t started_ns;     /* 0: not yet */
     uint64_t first_delta_ns;
     uint64_t progress_ns;    /* last progress message; 0: none yet */
-    uint32_t queue_position; /* while it waits, of the last admission_number() */
+    uint32_t queue_position; /* while it waits: by the last admission_number() */
     uint32_t progress_position;
     uint32_t progress_prefilled;
-    uint32_t progress_permille; /* of the model that it waits for */
+    uint32_t progress_permille; /* of the model's load */
     uint64_t n_deltas;
     GenerationUsage usage;
     GenerationReport report;
-    bool chose_speculation; /* the request says which sources, not the setting */
+    bool chose_speculation; /* sources of drafts come from the request, not from the setting */
     uint32_t context_tokens;
 
     TAILQ_ENTRY(Request) peer_link;

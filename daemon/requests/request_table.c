@@ -56,7 +56,7 @@ int request_new(Request **requestp, RequestTable *table, Peer *peer, Coordgen__V
     if (!request)
         return err_raise(-ENOMEM);
     request->user = user_ref(peer->user);
-    /* What decoding may have allocated at most: the message stays until the request ends. */
+    /* The bound on what decoding has allocated: the message stays until the request ends. */
     r = user_charge(peer->user, peer->is_admin, &request->bill,
                     sizeof(*request) + frame_decode_budget_bytes(len_bytes));
     if (r)

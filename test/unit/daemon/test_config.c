@@ -55,7 +55,7 @@ static void test_config_order(void **state) {
     assert_int_equal(config->chunk_tokens, 4);
     config_free(config);
 
-    /* The same name in /etc takes the vendor's place, also when it is empty. */
+    /* A file in /etc replaces the vendor's file of that name, also when it is empty. */
     config_root_write(*state, "/run/coordgen/coordgend.conf.d/50-a.conf", "threads = 8\n");
     config = CONFIG_LOAD(*state, 0, &err);
     assert_int_equal(config->threads, 8);

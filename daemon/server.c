@@ -22,7 +22,7 @@
 enum {
     TICK_MS = 250,
     TICK_DRAINING_MS = 50,
-    CANCEL_GRACE_MS = 2000, /* after the drain timeout: for the last messages to be read */
+    CANCEL_GRACE_MS = 2000, /* after the drain timeout: time for clients to read the last messages */
     DESCRIPTORS_BESIDE_CLIENTS = 64,
     CONNECTIONS_MIN = 4,
 };
@@ -62,7 +62,7 @@ static void show_status(Server *server) {
     uint64_t now_ns = clock_now_ns();
     char text[512];
 
-    /* A percentage is news once a second; what else changes is news at once. */
+    /* A change of a percentage is sent once a second, any other change at once. */
     if (model && model->stage == MODEL_IMPORTING && now_ns - server->status_ns < STATUS_INTERVAL_NS)
         return;
     server->status_ns = now_ns;
@@ -112,8 +112,8 @@ static void on_accept(void *arg, int fd, bool is_admin) {
     }
 }
 
-/* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. 0, or
- * -EMFILE: it allows next to none. */
+/* Every client takes a descriptor: a limit that does not allow max-connections shows now, not under load. 0, or
+ * -EMFILE: the limit allows next to none. */
 int server_check_descriptors(Config *config, ErrText *err) {
     const rlim_t beside = ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS,
                  wanted = (rlim_t)config->max_connections + beside;
@@ -198,7 +198,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg) {
 
 /* ---- watchdog ---------------------------------------------------------------------------------------------------- */
 
-/* The loop lives, or this would not run; the engine thread lives when it is idle or has done something of late. */
+/* This callback shows that the loop is alive; the engine thread is alive if it is idle or has done something lately. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
     EngineThreadPulse pulse = engine_thread_pulse(server->service.engine_thread);
@@ -413,7 +413,7 @@ int server_run(Server *server) {
     if (event_base_dispatch(server->service.loop.base) < 0)
         return err_raise(-EIO);
     r = service_stop(&server->service);
-    log_rate_stop(); /* nothing is left that could cause many lines */
+    log_rate_stop(); /* nothing is left that could log many lines */
     if (r)
         log_warn(TOPIC_DAEMON, "a thread is in a long step, or waits for the disk: leaving without it");
     else

@@ -18,8 +18,8 @@
 #include "daemon/config_setting.h"
 
 enum {
-    NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */
-    CLIENTS_SHARE = 8,   /* of memory-limit at most one part in so many is kept free for clients */
+    NEWS_AT_A_TIME = 64, /* news handled at a time, before connections have their turn */
+    CLIENTS_SHARE = 8,   /* at most one part in so many of memory-limit is kept free for clients */
 };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static void on_model_change(void *arg, Model *model) {
     loop_pump(&service->loop);
 }
 
-/* Tells whether a session holds the model, whose next request is to find it there. */
+/* Tells whether a session holds the model: the session's next request is to find it loaded. */
 static bool is_held_by_session(void *arg, const Model *model) {
     const Service *service = arg;
     const User *user = NULL;
@@ -367,6 +367,6 @@ int service_stop(Service *service) {
         ;
     if (!service->draft_store)
         return 0;
-    TAILQ_INIT(&service->draft_calls); /* nobody is left to be answered; the store's lists own them */
+    TAILQ_INIT(&service->draft_calls); /* no client is left to be answered; the store's lists own the errands */
     return draft_store_stop(service->draft_store, SERVICE_STORE_MS);
 }

@@ -21,7 +21,7 @@ static int make_parents(const char *path, ErrText *err) {
     _cleanup_(freep) char *folder = strdup(path);
     char *slash;
 
-    for (int i = 0; folder && i < 2; i++) { /* the last one is the database's own to make */
+    for (int i = 0; folder && i < 2; i++) { /* the database makes the last folder itself */
         slash = strrchr(folder, '/');
         if (!slash || slash == folder)
             return 0;
@@ -35,7 +35,7 @@ static int count_documents(void *arg, const DraftDbStats *stats) {
     return 0;
 }
 
-/* The log says once that it was set aside; what comes of that is 0 for whom an empty database is as good. */
+/* Logs that the database was set aside, and turns that into 0, for callers for whom an empty database is as good. */
 static int taken_as_empty(int r, const ErrText *err) {
     if (r == DRAFT_DB_E_SET_ASIDE) {
         log_error(TOPIC_DAEMON, "draft database %s", err->text);
@@ -54,7 +54,7 @@ static int server_open(DraftServer *server, ErrText *err) {
     draft_clock_read_system(&now);
     if (!r)
         r = taken_as_empty(draft_db_open(&server->db, server->path, &server->limits, &now, err), err);
-    if (r == DRAFT_DB_E_FULL) { /* it is open, and what wants room tries again */
+    if (r == DRAFT_DB_E_FULL) { /* the database is open, and errands that need room try again */
         log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err->text);
         return 0;
     }
@@ -64,8 +64,8 @@ static int server_open(DraftServer *server, ErrText *err) {
     return r;
 }
 
-/* Tells whether the database can be used. One that cannot be opened is tried again once a minute. One that another
- * process has is tried every few seconds, and at every use: that costs a few system calls. */
+/* A database that cannot be opened is tried again once a minute. One that another process has is tried every few
+ * seconds and at every use, which costs a few system calls. */
 bool draft_server_ready(DraftServer *server) {
     const uint64_t now_ns = clock_now_ns();
     ErrText err = { "" };
@@ -139,7 +139,7 @@ int draft_server_add(DraftServer *server, DraftErrand *errand) {
     return r;
 }
 
-/* Documents as they are read, the newest first. */
+/* Documents read from the database, the newest first. */
 typedef struct Collection {
     DraftServer *server;
     uint32_t **texts; /* [n], each [lengths[i]] */
@@ -172,7 +172,7 @@ static bool collection_grow(Collection *collection) {
     return true;
 }
 
-/* The end of the reading where memory ends: what was read is the newest. */
+/* Ends the reading where memory ends: the documents read so far are the newest. */
 static int collect(void *arg, const DraftDbDocument *document) {
     Collection *collection = arg;
     const size_t len_bytes = document->n_tokens * sizeof(uint32_t);
@@ -195,8 +195,8 @@ static int collect(void *arg, const DraftDbDocument *document) {
     return 0;
 }
 
-/* What is stored of a user and tokenizer as a History, which is the errand's; where there is no database it has none.
- * The oldest text goes in first, as it did when it was said. */
+/* Builds the errand's History of the documents of a user and tokenizer; NULL without a database. The oldest text goes
+ * in first, in the order in which texts were written. */
 void draft_server_build(DraftServer *server, DraftErrand *errand) {
     _cleanup_(collection_deinit) Collection collection = { .server = server };
     _cleanup_(history_freep) History *history = NULL;
@@ -282,13 +282,12 @@ static int serve_forget(DraftServer *server, DraftErrand *errand) {
     };
     const int r = taken_as_empty(draft_db_forget(server->db, &what, &errand->n_documents, &errand->err), &errand->err);
 
-    if (r) /* the service's log says what a user is not told */
+    if (r) /* the log has details that the user is not told */
         log_error(TOPIC_DAEMON, "draft database %s", errand->err.text);
     return r;
 }
 
-/* Into a file in memory, which is paid for before it is written: documents take less there than they are charged in the
- * database. */
+/* Exports into a file in memory, charged before it is written: documents take less there than the database charges. */
 static int serve_export(DraftServer *server, DraftErrand *errand) {
     DraftDbStats own = { 0 };
     int r = taken_as_empty(draft_db_stats(server->db, errand->uid, &own, &errand->err), &errand->err);

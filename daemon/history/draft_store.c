@@ -24,7 +24,7 @@ enum {
 };
 
 struct DraftStore {
-    DraftServer server; /* the thread's, except what its header says */
+    DraftServer server; /* used by the thread, except where its header says so */
     void (*on_news)(void *arg);
     void *on_news_arg;
     pthread_t thread;
@@ -57,8 +57,8 @@ static void post_news(DraftStore *store, DraftErrand **errandp) {
     store->on_news(store->on_news_arg);
 }
 
-/* Takes the errand where it is to go next. What changes a user's documents goes by the engine thread, so that its
- * answer comes when nothing of before is in memory any more. */
+/* Does an errand and passes it on. An errand that changes a user's documents goes by the engine thread, so that its
+ * answer comes when the old documents are out of memory. */
 static void serve(DraftStore *store, DraftErrand *next) {
     _cleanup_(draft_errand_freep) DraftErrand *errand = next;
 
@@ -86,7 +86,8 @@ static void serve(DraftStore *store, DraftErrand *next) {
     }
 }
 
-/* While the service ends only answers are stored: what they wait for is a client's, or memory that goes. */
+/* Returns the next answer to store while the service ends: all other errands are for clients or for memory that
+ * goes. */
 static DraftErrand *next_while_stopping(DraftStore *store) {
     DraftErrand *errand;
 
@@ -98,8 +99,8 @@ static DraftErrand *next_while_stopping(DraftStore *store) {
     return errand;
 }
 
-/* Waits for the next errand. NULL: the thread may look whether something is too old or the database can be opened
- * (*endp false), or it ends. */
+/* Waits for the next errand. NULL with *endp: the thread ends. NULL without: time to expire documents or to open the
+ * database. */
 static DraftErrand *next_errand(DraftStore *store, bool *endp) {
     DraftErrand *errand;
     struct timespec until;
@@ -226,7 +227,7 @@ DraftStore *draft_store_free(DraftStore *store) {
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-/* What one user's answers take of the queue. Locked. */
+/* Returns the bytes of one user's answers in the queue. Locked. */
 static uint64_t waiting_of(const DraftStore *store, uint32_t uid) {
     const DraftErrand *errand;
     uint64_t len_bytes = 0;
@@ -237,7 +238,8 @@ static uint64_t waiting_of(const DraftStore *store, uint32_t uid) {
     return len_bytes;
 }
 
-/* Locked. Where the disk is slower than the answers come, the latest ones go; one user leaves room for others. */
+/* Tells whether the queue takes the errand: a slow disk drops the latest answers, and one user leaves room for others.
+ * Locked. */
 static bool has_room(const DraftStore *store, const DraftErrand *errand) {
     const uint64_t len_bytes = errand_waiting_bytes(errand);
 

@@ -112,8 +112,8 @@ int model_load_with_room(Model *model, ErrText *err) {
     return r;
 }
 
-/* A load that failed may have met a bad image, and one that served may have lost it: when the engine has gone the
- * package is tried by itself, once. */
+/* Loads the package without its image, once, when the engine has gone: the image of a failed load may be bad, and that
+ * of a loaded model may have been lost. */
 static bool load_without_image(Model *model) {
     if (!model->may_have_image || model->engine || model->without_image)
         return false;
@@ -124,7 +124,7 @@ static bool load_without_image(Model *model) {
     return true;
 }
 
-/* The package that an import has found may be damaged: compared with its checksums, and made again, once. */
+/* Imports once more with a check: the package that an import has found may be damaged, and is made again then. */
 static bool import_again(Model *model) {
     if (!strcmp(model->path, model->package_path) || model->checks_package || model->engine)
         return false;
@@ -153,7 +153,7 @@ static void on_loaded(Model *model, JobNews *news) {
             err_set(&news->err, 0, "the load was given up");
         if (news->result == JOB_E_MEMORY)
             model_explain_memory(model->registry, &news->err);
-        /* People know the file they named, not the package that was made of it. */
+        /* Users know the file that they named, not the package that was made of it. */
         if (strcmp(model->path, model->package_path))
             err_prefix(&news->err, "%.*s", UTF8_PREFIX(model->path, 200));
         if (news->result == JOB_E_MODEL && load_otherwise(model)) {
@@ -169,8 +169,7 @@ static void on_loaded(Model *model, JobNews *news) {
         return;
     }
     info = engine_info(model->engine);
-    if (info->n_streamed_layers ||
-        model_device(model)->has_graphs) /* its image is one that this load has made, or a good one */
+    if (info->n_streamed_layers || model_device(model)->has_graphs) /* the image is new from this load, or a good one */
         model->without_image = false;
     log_notice(TOPIC_DAEMON,
                "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",
@@ -180,7 +179,7 @@ static void on_loaded(Model *model, JobNews *news) {
     model_set_stage(model, MODEL_READY);
 }
 
-/* Forgets the engine that has gone, and loads the model again for those who have come meanwhile. */
+/* Takes the end of the engine: loads the model again for requests that have come meanwhile. */
 static void on_unloaded(Model *model) {
     const bool is_wanted = model->stage == MODEL_RELOADING;
     ErrText err;
@@ -208,7 +207,7 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
     model->job = NULL;
     if (job->kind == JOB_LOAD) {
         on_loaded(model, news);
-    } else if (!news->result) { /* else the engine thread ends, and the engine stays ours */
+    } else if (!news->result) { /* on an error the engine thread ends, and the model keeps its engine */
         on_unloaded(model);
     }
     free(job);

@@ -9,7 +9,7 @@
 #include "base/strings/printable.h"
 #include "daemon/models/model_unload.h"
 
-/* Tells whether a model may go: it is ready, nothing uses or holds it, and it is found again by its name. */
+/* Tells whether a model may be unloaded: ready, neither used nor held, and found again by its name. */
 static bool is_idle(const Model *model) {
     const ModelRegistry *registry = model->registry;
 
@@ -26,7 +26,7 @@ static Model *find_idle(ModelRegistry *registry) {
     return oldest;
 }
 
-/* Has a model unloaded, and the one that drafts for it alone. what: who needs its memory, for the log. */
+/* Unloads a model, and the model that drafts for it alone. what: the user of the memory, for the log. */
 static bool evict(Model *model, const char *what) {
     Model *draft = model->draft;
     ErrText err = { "out of memory" };
@@ -41,8 +41,8 @@ static bool evict(Model *model, const char *what) {
     return true;
 }
 
-/* Tells whether the model could have room if all went that nobody uses; weights take about what their package does.
- * Without that one model that is far too large would drive all others out in vain. */
+/* Tells whether the model would fit if all unused models went; weights take about as much as their package. Without
+ * this check a model that is far too large would drive all others out in vain. */
 static bool may_fit(const Model *wanting) {
     const ModelRegistry *registry = wanting->registry;
     const uint64_t limit_bytes = registry->accounts->others_limit_bytes;
@@ -64,7 +64,8 @@ bool model_make_room_for_kv(ModelRegistry *registry) {
     Model *model;
 
     assert_on_loop(registry->loop);
-    /* Whoever uses it next gets it again, and it is not the limit on keys and values alone that is reached. */
+    /* The next request must be able to load the model again, and more than the limit on keys and values must be
+     * reached. */
     if (registry->config->load_on_demand != CONFIG_DEMAND_ALL ||
         account_shared_room_bytes(registry->accounts, ACCOUNT_KV) >=
             account_own_room_bytes(registry->accounts, ACCOUNT_KV))

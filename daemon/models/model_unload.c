@@ -40,7 +40,7 @@ void model_unload_failed(Model *model) {
         log_error(TOPIC_DAEMON, "model %s: out of memory: its engine stays", model->name);
 }
 
-/* Weights that it maps may be gone (engine_check_whole()): steps on it fail from then on. */
+/* Fails a model whose mapped weights may be gone (engine_check_whole()), since its steps fail from then on. */
 static void check_engine(Model *model) {
     ErrText why = { "" };
 

@@ -94,7 +94,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED;
         text = "cancelled";
         break;
-    case JOB_E_MODEL: /* its file was changed while it was loaded */
+    case JOB_E_MODEL: /* the model's file was changed while loaded */
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT;
         log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
         if (!request->peer || !request->peer->may_administer)

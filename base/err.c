@@ -45,6 +45,10 @@ static int err_report(int r, const char *verb, const char *file, int line, const
     return r;
 }
 
+int err_no_memory_at(ErrText *err, const char *file, int line, const char *func) {
+    return err_report(err_set(err, -ENOMEM, "out of memory"), "raised in", file, line, func);
+}
+
 int err_raise_at(int r, const char *file, int line, const char *func) {
     return err_report(r, "raised in", file, line, func);
 }

@@ -18,12 +18,17 @@ int err_set(ErrText *err, int code, const char *format, ...) __attribute__((form
 /* Puts "prefix: " before the text of err. */
 void err_prefix(ErrText *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Sets the text "out of memory" (err may be NULL) and returns -ENOMEM, for a failed allocation. A function without an
+ * ErrText returns err_raise(-ENOMEM). */
+#define err_no_memory(err) err_no_memory_at((err), __FILE__, __LINE__, __func__)
+
 /* err_raise() marks where a fatal error starts, err_trace() where one passes through. err_fold() makes a fatal error
  * of a condition that the caller does not expect. */
 #define err_raise(r) err_raise_at((r), __FILE__, __LINE__, __func__)
 #define err_trace(r) err_trace_at((r), __FILE__, __LINE__, __func__)
 #define err_fold(r) err_fold_at((r), __FILE__, __LINE__, __func__)
 
+int err_no_memory_at(ErrText *err, const char *file, int line, const char *func);
 int err_raise_at(int r, const char *file, int line, const char *func);
 int err_trace_at(int r, const char *file, int line, const char *func);
 int err_fold_at(int r, const char *file, int line, const char *func);

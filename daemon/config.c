@@ -19,6 +19,7 @@
 #include "base/strings/printable.h"
 #include "base/strings/str_buf.h"
 #include "base/system/machine_limits.h"
+#include "daemon/config_model.h"
 #include "daemon/config_table.h"
 #include "model/model_dir.h"
 
@@ -114,7 +115,7 @@ int config_new(Config **configp, bool is_users, ErrText *err) {
     int r;
 
     if (!config)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     config->is_users = is_users;
     for (size_t i = 0; i < n_config_settings; i++) {
         if (!config_settings[i].initial)
@@ -149,10 +150,10 @@ int config_new(Config **configp, bool is_users, ErrText *err) {
 }
 
 int config_set(Config *config, const char *name, const char *value, ErrText *err) {
-    const Setting *setting = setting_find(name);
+    const Setting *setting = config_table_find(name);
 
     if (!setting)
-        return setting_unknown(name, err);
+        return config_table_unknown(name, err);
     return setting_parse(setting, config, value, err);
 }
 
@@ -184,7 +185,7 @@ static void warn_gone(const char *where, const GoneSetting *gone) {
 /* Tells whether the value is a path that depends on the current folder. */
 static bool is_relative(const Setting *setting, const char *value) {
     if (setting->type == SETTING_MODEL)
-        return config_is_path(value) && *value != '/';
+        return setting_is_path(value) && *value != '/';
     return setting->type == SETTING_PATH && *value && *value != '/';
 }
 
@@ -208,12 +209,12 @@ static int read_line(Config *config, ConfigModel **modelp, char *line, const cha
     value = trim(equals + 1);
     if (*modelp)
         return config_model_set(*modelp, name, value, err);
-    gone = gone_setting_find(name);
+    gone = config_table_find_gone(name);
     if (gone) {
         warn_gone(where, gone);
         return 0;
     }
-    setting = setting_find(name);
+    setting = config_table_find(name);
     if (setting && is_relative(setting, value))
         return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path%s", name, UTF8_PREFIX(value, 256),
                        setting->type == SETTING_MODEL ? ", nor the name of a model" : "");
@@ -306,7 +307,7 @@ static int read_places(Config *config, const ConfigPlace *places, size_t n_place
     int r = 0;
 
     if (!drop_ins)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     for (size_t i = 0; !r && i < n_places; i++) {
         snprintf(path, sizeof(path), "%s/coordgend.conf", places[i].path);
         r = places[i].has_file ? config_read_file(config, path, false, err) : 0;
@@ -331,7 +332,7 @@ static int read_places(Config *config, const ConfigPlace *places, size_t n_place
  * /usr/lib, /run and /etc by name; of two with one name that of the later folder counts (a link to /dev/null takes one
  * away). A user's own service reads the same names in $XDG_CONFIG_HOME/coordgen, and nothing of the system's.
  */
-int config_read_files(Config *config, const char *root, ErrText *err) {
+static int config_read_files(Config *config, const char *root, ErrText *err) {
     static const char *const roots[] = { PATH_CONFIG_VENDOR, PATH_CONFIG_RUNTIME, PATH_CONFIG_SYSTEM };
     ConfigPlace places[ARRAY_LEN(roots)];
     int r;
@@ -359,7 +360,7 @@ enum { /* indices into plain_flags */
     FLAG_VERSION,
 };
 
-/* Those that are no settings. */
+/* Flags that are no settings. */
 static const Option plain_flags[] = {
     [FLAG_CONFIG] = { "config", 0, "FILE", "read FILE instead of the default files" },
     [FLAG_USER] = { "user", 0, NULL, "be this user's own service: settings, sockets and files in the user's folders" },
@@ -379,7 +380,7 @@ static Option setting_flag(const Setting *setting) {
     return (Option){ setting->name, 0, initial, setting->help };
 }
 
-/* Of all settings, and behind them of those that are gone, which --help does not list. */
+/* Makes a flag for every setting, followed by the settings that are gone, which --help does not list. */
 static Option *setting_flags_new(void) {
     Option *flags = calloc(n_config_settings + n_gone_settings, sizeof(*flags));
 
@@ -402,7 +403,7 @@ static int set_from_flag(Config *config, const Setting *setting, const char *val
             return err_set(err, -errno, "cannot find the current folder: %s", strerror(errno));
         if (asprintf(&absolute, "%s/%s", cwd, value) < 0) {
             absolute = NULL;
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_no_memory(err);
         }
         value = absolute;
     }
@@ -434,14 +435,14 @@ static bool take_plain(const Option *flag, const char *value, PlainWishes *wishe
 }
 
 static int take_setting(Config *config, const Option *flag, const char *value, ErrText *err) {
-    const GoneSetting *gone = gone_setting_find(flag->name);
+    const GoneSetting *gone = config_table_find_gone(flag->name);
     int r;
 
     if (gone) {
         warn_gone("flag --", gone);
         return 0;
     }
-    r = set_from_flag(config, setting_find(flag->name), value, err);
+    r = set_from_flag(config, config_table_find(flag->name), value, err);
     if (r != CONFIG_E_SETTING)
         return r;
     err_prefix(err, "flag --%s", flag->name);
@@ -462,7 +463,7 @@ static int read_flags(Config *config, const Option *settings, int argc, char *co
         if (!word.option)
             return err_set(err, CONFIG_E_FLAG, "'%.*s' is not a flag: see coordgend --help",
                            UTF8_PREFIX(word.text, 64));
-        if (word.option->help && !setting_find(word.option->name)) {
+        if (word.option->help && !config_table_find(word.option->name)) {
             if (take_plain(word.option, word.text, wishes))
                 return 0;
         } else if (config) {
@@ -488,7 +489,7 @@ int config_load(Config **configp, const char *root, int argc, char *const argv[]
     int r;
 
     if (!settings)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = read_flags(NULL, settings, argc, argv, &wishes, err);
     if (r)
         return r;

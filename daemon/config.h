@@ -13,12 +13,12 @@
 enum {
     CONFIG_E_FLAG = 1,    /* a flag that is unknown or has a wrong value; the text names it */
     CONFIG_E_FILE = 2,    /* a file that cannot be read or has a wrong line; the text names file and line */
-    CONFIG_E_SETTING = 3, /* config_set(): no such setting or a wrong value; the text names both */
+    CONFIG_E_SETTING = 3, /* an unknown setting or a wrong value; the text names both */
 };
 
-/* Memory: bytes, or a part of what there is to hold; both 0: none. */
+/* A limit on memory: bytes, or a percentage of what is to be held; both 0: nothing. */
 typedef struct ConfigMemory {
-    bool is_set; /* else there is no limit */
+    bool is_set; /* false: no limit */
     uint64_t bytes;
     uint32_t percent;
 } ConfigMemory;
@@ -29,8 +29,8 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     bool is_users;      /* --user: a user's own service; all files and sockets are in the user's folders. No setting. */
     char *listen;
     char *admin_listen;
-    char *model;   /* an absolute path, or a name: see config_is_path() */
-    char *preload; /* some of these, with commas between */
+    char *model;   /* an absolute path, or a name: see setting_is_path() */
+    char *preload; /* paths or names, with commas between */
     char *model_dir;
     char *chat_template; /* "": each model's own */
     char *cache_dir;
@@ -40,7 +40,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t device;              /* EngineDevice */
     uint32_t isa;                 /* Isa */
     uint32_t graph_switch;        /* GraphSwitchPolicy */
-    uint32_t graph_blocks;        /* 0: as many as are good */
+    uint32_t graph_blocks;        /* 0: chosen by the engine */
     uint32_t graph_files;         /* GraphForm */
     uint32_t op_order;            /* OpOrder */
     uint32_t op_placement;        /* OpPlacementKind */
@@ -50,13 +50,13 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     bool pipeline;
     uint32_t context_tokens;
     uint32_t sampling_defaults; /* ConfigSampling */
-    char *speculation;          /* as speculation_parse() has it */
-    char *draft_model;          /* as pair_list_parse() has it */
+    char *speculation;          /* as speculation_parse() takes it */
+    char *draft_model;          /* as pair_list_parse() takes it */
     ConfigMemory weights_memory;
     uint32_t flash_rate_mb;    /* 10^6 bytes a second; 0: as fast as it is */
     uint32_t flash_latency_us; /* of each read; 0: none beside its own */
     bool draft_db;
-    uint64_t draft_db_bytes; /* 0: no limit; likewise the next two */
+    uint64_t draft_db_bytes; /* 0: no limit, as for the next two */
     uint32_t draft_db_documents;
     uint64_t draft_db_age_s;
     uint32_t max_active;
@@ -76,7 +76,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint64_t output_buffer_bytes;
     uint64_t memory_limit_bytes;         /* 0: none */
     uint64_t kv_memory_limit_bytes;      /* 0: none */
-    uint32_t kv_user_percent;            /* of the memory for generations, that one user's apps may hold */
+    uint32_t kv_user_percent;            /* share of the memory for generations that one user's apps may hold */
     uint64_t session_memory_limit_bytes; /* 0: none */
     uint64_t prefix_cache_max_bytes;     /* 0: nothing is kept */
     uint32_t hello_timeout_ms;
@@ -98,7 +98,7 @@ typedef enum ConfigImage { /* of the weights */
     CONFIG_IMAGE_OFF,
 } ConfigImage;
 
-typedef enum ConfigSampling { /* what a request does not say is */
+typedef enum ConfigSampling { /* sampling where a request does not choose */
     CONFIG_SAMPLING_MODEL,    /* the model's own */
     CONFIG_SAMPLING_GREEDY,   /* the likeliest token */
 } ConfigSampling;
@@ -122,26 +122,21 @@ int config_new(Config **configp, bool is_users, ErrText *err); /* built-in value
 Config *config_free(Config *config);
 DEFINE_CLEANUP(Config, config_free)
 
-/* Files, then flags, as main() and a reload want them. root: "" or a folder that stands for / (tests). */
+/* Reads files, then flags, for main() and reloads. root: "" or a folder that stands for / (tests). */
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err);
-/* Tells whether a value that stands for a model is the path of its file; else it is a name. */
-bool config_is_path(const char *model);
-/* Copies the next model of a list into room, without blanks around it and cut short where it is too long. Return: where
- * the rest begins; NULL: there was none. */
-const char *config_next_model(const char *list, char *room, size_t room_bytes);
 int config_set(Config *config, const char *name, const char *value, ErrText *err);
 int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err);
-int config_read_files(Config *config, const char *root, ErrText *err); /* the system's, or those of a user */
 /* Where memory-limit comes from: "set", "80 % of the machine's memory", of a cgroup's file, or "none". */
 void config_memory_limit_source(const Config *config, char *text, size_t room_bytes);
 void config_print(const Config *config, FILE *to);
 void config_print_help(FILE *to);
 
-/* config_model.c: what sections [model NAME] say, else what holds for all models. */
+/* config_model.c: values of a section [model NAME], else those for all models. */
 uint32_t config_context_tokens(const Config *config, const char *model);
 uint32_t config_device(const Config *config, const char *model); /* EngineDevice */
 ConfigMemory config_weights_memory(const Config *config, const char *model);
-const char *config_next_section(const Config *config, const char *after); /* a model's name; after NULL: the first */
+const char *config_next_section(const Config *config,
+                                const char *after); /* name of the next section's model; after NULL: the first */
 
 /* Calls fn for every setting that differs, with whether it takes effect without a restart. */
 typedef void ConfigChangeFn(void *arg, const char *name, const char *from, const char *to, bool is_live);

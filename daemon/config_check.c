@@ -14,10 +14,12 @@
 #include "base/strings/printable.h"
 #include "base/system/cpu.h"
 #include "daemon/journal.h"
+#include "daemon/models/model_options.h"
 #include "daemon/models/model_registry.h"
 #include "daemon/net/listener.h"
 #include "daemon/server.h"
 #include "daemon/service.h"
+#include "daemon/config_setting.h"
 #include "model/model_dir.h"
 #include "spec/db/draft_db_file.h"
 
@@ -139,7 +141,7 @@ static int check_model(const char *setting, const Config *config, const char *mo
 
     if (!*model)
         return 0;
-    if (!config_is_path(model))
+    if (!setting_is_path(model))
         return is_in_folder(config, model)
                    ? 0
                    : err_set(err, CONFIG_E_SETTING, "%s: there is no model '%.*s' in model-dir (%.256s)", setting,
@@ -158,7 +160,7 @@ static int check_preload(const Config *config, ErrText *err) {
     char model[PATH_MAX];
     int r = 0;
 
-    while (!r && (rest = config_next_model(rest, model, sizeof(model))))
+    while (!r && (rest = setting_next_model(rest, model, sizeof(model))))
         r = check_model("preload", config, model, err);
     return r;
 }

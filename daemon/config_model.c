@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Settings of single models: sections [model NAME] of the files, and how models stand in settings. */
 #define _GNU_SOURCE
+#include "daemon/config_model.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,26 +33,6 @@ struct ConfigModel {
     Config values; /* of these settings alone */
     ConfigModel *next;
 };
-
-bool config_is_path(const char *model) {
-    const char *ending = strrchr(model, '.');
-
-    return strchr(model, '/') || (ending && (!strcmp(ending, ".gguf") || !strcmp(ending, ".cgm")));
-}
-
-const char *config_next_model(const char *list, char *room, size_t room_bytes) {
-    const char *end;
-    int len_bytes;
-
-    list += strspn(list, ", \t");
-    if (!*list)
-        return NULL;
-    end = list + strcspn(list, ",");
-    for (len_bytes = (int)(end - list); list[len_bytes - 1] == ' ' || list[len_bytes - 1] == '\t';)
-        len_bytes--;
-    snprintf(room, room_bytes, "%.*s", len_bytes, list);
-    return end;
-}
 
 /* ---- sections ---------------------------------------------------------------------------------------------------- */
 
@@ -88,7 +69,7 @@ static int find_or_add(Config *config, const char *name, ConfigModel **modelp, E
     model = calloc(1, sizeof(*model));
     if (!model || !(model->name = strdup(name))) {
         free(model);
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     *modelp = *linkp = model;
     return 0;
@@ -111,7 +92,7 @@ int config_model_begin(Config *config, char *line, ConfigModel **modelp, ErrText
     if (!*name || strlen(name) > SECTION_NAME_BYTES_MAX || !utf8_is_valid(name, strlen(name)))
         return err_set(err, CONFIG_E_SETTING, "[model NAME]: '%.*s' is no name of a model: 1 to %d bytes of UTF-8",
                        UTF8_PREFIX(name, 64), SECTION_NAME_BYTES_MAX);
-    if (config_is_path(name))
+    if (setting_is_path(name))
         return err_set(
             err, CONFIG_E_SETTING,
             "[model %.*s]: a section names its model by the name that coordgenctl model list shows, not by a "
@@ -127,11 +108,11 @@ int config_model_set(ConfigModel *model, const char *name, const char *value, Er
     for (size_t i = 0; i < _OF_N; i++) {
         if (strcmp(names[i], name))
             continue;
-        r = setting_parse(setting_find(name), &model->values, value, err);
+        r = setting_parse(config_table_find(name), &model->values, value, err);
         model->is_set[i] = model->is_set[i] || !r;
         return r;
     }
-    if (setting_find(name))
+    if (config_table_find(name))
         return err_set(err, CONFIG_E_SETTING,
                        "%s holds for all models: it stands before the sections; [model %.*s] may have context-tokens, "
                        "weights-memory and device",
@@ -180,7 +161,7 @@ void config_models_print(const Config *config, FILE *to) {
         for (size_t i = 0; i < _OF_N; i++) {
             if (!model->is_set[i])
                 continue;
-            setting_format(setting_find(names[i]), &model->values, value, sizeof(value));
+            setting_format(config_table_find(names[i]), &model->values, value, sizeof(value));
             fprintf(to, "%s = %s\n", names[i], value);
         }
     }
@@ -193,7 +174,7 @@ static void compare(const char *name, const Config *from, const Config *to, Conf
     char old_value[256], new_value[256], title[SECTION_NAME_BYTES_MAX + 64];
 
     for (int i = 0; i < _OF_N; i++) {
-        const Setting *setting = setting_find(names[i]);
+        const Setting *setting = config_table_find(names[i]);
         const Config *before = config_of(from, name, i), *now = config_of(to, name, i);
 
         if (before == from && now == to) /* neither has its own: config_compare() tells */
@@ -219,7 +200,7 @@ static void take_live(ConfigModel *model, const ConfigModel *from) {
     char value[256];
 
     for (int i = 0; i < _OF_N; i++) {
-        const Setting *setting = setting_find(names[i]);
+        const Setting *setting = config_table_find(names[i]);
 
         if (!setting->is_live)
             continue;

@@ -49,7 +49,7 @@ static void sink_stderr(LogLevel level, const char *topic, const char *line) {
         n = snprintf(text, sizeof(text), "<%d>%s: %s\n", (int)level, topic, line);
     else
         n = snprintf(text, sizeof(text), "coordgend: %s %s: %s\n", log_level_name(level), topic, line);
-    /* One write, so that lines of several processes on one terminal stay whole. */
+    /* A single write keeps lines of several processes on a terminal whole. */
     if (n > 0)
         (void)!write(STDERR_FILENO, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where log lines go: the journal with fields, or stderr. */
+/* Target of log lines: the journal, with fields, or stderr. */
 #ifndef COORDGEN_DAEMON_JOURNAL_H
 #define COORDGEN_DAEMON_JOURNAL_H
 
@@ -16,13 +16,13 @@ typedef enum LogTarget {
     LOG_TARGET_STDERR,
 } LogTarget;
 
-/* 0; -EINVAL with a text: the target cannot be had in this build. */
+/* Checks that this build has the target. 0, or -EINVAL with a text. */
 int journal_check(LogTarget target, ErrText *err);
-/* Opens a target that journal_check() takes. Before the first thread starts. */
+/* Opens a target that journal_check() accepts. To call before the first thread starts. */
 void journal_open(LogTarget target);
-bool journal_takes_priorities(void); /* the lines of the log reach the journal; not those of a terminal or a pipe */
+bool journal_takes_priorities(void); /* log lines reach the journal, not a terminal or a pipe */
 
-/* One finished request, as the operator sees it: sizes and times, never text. */
+/* A finished request as the journal has it: sizes and times, never text. */
 typedef struct RequestRecord {
     uint64_t serial;
     uid_t uid;
@@ -35,7 +35,7 @@ typedef struct RequestRecord {
     uint64_t first_token_us; /* 0: none */
     uint64_t total_us;
 } RequestRecord;
-/* Tells the first hundred that end in one way of a user's requests in half a minute, and counts the others. */
+/* Logs a user's first hundred requests with one outcome in half a minute, and counts further ones. */
 void journal_request(LogLevel level, const RequestRecord *record);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The journal of systemd with fields of its own; of the library that sends to it nothing else is used. */
+/* Sends lines with fields to systemd's journal: the only use of libsystemd. */
 #ifndef COORDGEN_DAEMON_JOURNAL_SINK_H
 #define COORDGEN_DAEMON_JOURNAL_SINK_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The loop thread: it owns every object of the daemon but what the engine thread is given to compute on. */
+/* The loop thread, which owns every object of the daemon except what the engine thread computes on. */
 #ifndef COORDGEN_DAEMON_LOOP_H
 #define COORDGEN_DAEMON_LOOP_H
 
@@ -13,13 +13,13 @@ typedef struct Loop {
     struct event *settle; /* made active by loop_pump() */
 } Loop;
 
-/* Something has ended or changed: when the loop is back at its top, what can start starts, what waits for a model hears
- * of it, and a drained server ends. */
+/* Runs service_settle() when the loop is back at its top, because something has ended or changed: requests start, those
+ * that wait for a model hear of it, and a drained server ends. */
 static inline void loop_pump(Loop *loop) {
     event_active(loop->settle, 0, 0);
 }
 
-/* Opens every function that may touch loop-owned state. */
+/* Stands at the top of every function that touches state of the loop. */
 #define assert_on_loop(loop) assert(pthread_equal((loop)->thread, pthread_self()))
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The service manager: readiness, status text, watchdog. Does nothing when there is none. Loop thread. */
+/* Messages to the service manager: readiness, status text, watchdog. Without a manager nothing is sent. Loop thread. */
 #ifndef COORDGEN_DAEMON_NOTIFY_H
 #define COORDGEN_DAEMON_NOTIFY_H
 
@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 void notify_ready(const char *status);
-void notify_status(const char *status); /* sent when it differs from the last one, and there is room */
+void notify_status(const char *status); /* sent if it has changed and the socket has room */
 void notify_reloading(void);
 void notify_stopping(const char *status, uint64_t timeout_us);
-uint64_t notify_watchdog_us(void); /* 0: none is wanted */
+uint64_t notify_watchdog_us(void); /* interval of the watchdog; 0: none */
 void notify_watchdog_ping(void);
 
 #endif

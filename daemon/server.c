@@ -16,11 +16,13 @@
 #include "daemon/handlers/handlers.h"
 #include "daemon/net/places.h"
 #include "daemon/notify.h"
+#include "daemon/requests/request.h"
+#include "daemon/requests/request_queue.h"
 
 enum {
     TICK_MS = 250,
     TICK_DRAINING_MS = 50,
-    CANCEL_GRACE_MS = 2000, /* after the drain timeout: for the last messages to be read */
+    CANCEL_GRACE_MS = 2000, /* after the drain timeout: time for clients to read the last messages */
     DESCRIPTORS_BESIDE_CLIENTS = 64,
     CONNECTIONS_MIN = 4,
 };
@@ -49,7 +51,7 @@ static void status_text(const Server *server, char *text, size_t room_bytes) {
                  model->permille / 10);
     else if (model->stage == MODEL_FAILED)
         snprintf(text, room_bytes, "Serving, model %.*s: failed: %.*s", UTF8_PREFIX(model->name, 64),
-                 UTF8_PREFIX(model->failure.text, 256));
+                 UTF8_PREFIX(model->failure_text.text, 256));
     else
         snprintf(text, room_bytes, "Serving, model %.*s: %s", UTF8_PREFIX(model->name, 64),
                  model_stage_name(model->stage));
@@ -60,7 +62,7 @@ static void show_status(Server *server) {
     uint64_t now_ns = clock_now_ns();
     char text[512];
 
-    /* A percentage is news once a second; what else changes is news at once. */
+    /* A change of a percentage is sent once a second, any other change at once. */
     if (model && model->stage == MODEL_IMPORTING && now_ns - server->status_ns < STATUS_INTERVAL_NS)
         return;
     server->status_ns = now_ns;
@@ -110,8 +112,8 @@ static void on_accept(void *arg, int fd, bool is_admin) {
     }
 }
 
-/* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. 0, or
- * -EMFILE: it allows next to none. */
+/* Every client takes a descriptor: a limit that does not allow max-connections shows now, not under load. 0, or
+ * -EMFILE: the limit allows next to none. */
 int server_check_descriptors(Config *config, ErrText *err) {
     const rlim_t beside = ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS,
                  wanted = (rlim_t)config->max_connections + beside;
@@ -181,7 +183,7 @@ static void on_settle(evutil_socket_t fd, short what, void *arg) {
 static void on_tick(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
 
-    request_table_tick(&server->service.requests);
+    request_queue_tick(&server->service.requests);
     on_settle(fd, what, arg);
 }
 
@@ -196,7 +198,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg) {
 
 /* ---- watchdog ---------------------------------------------------------------------------------------------------- */
 
-/* The loop lives, or this would not run; the engine thread lives when it is idle or has done something of late. */
+/* This callback shows that the loop is alive; the engine thread is alive if it is idle or has done something lately. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
     EngineThreadPulse pulse = engine_thread_pulse(server->service.engine_thread);
@@ -230,7 +232,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg) {
     server->was_cancelled = true;
     log_notice(TOPIC_DAEMON, "drain-timeout has passed: %u running requests are cancelled",
                server->service.requests.admission.n_active + server->service.requests.admission.n_small);
-    request_table_cut_short(&server->service.requests);
+    request_cut_short_all(&server->service.requests);
     if (evtimer_add(server->deadline, &grace))
         event_base_loopbreak(server->service.loop.base);
 }
@@ -247,7 +249,7 @@ static void drain(Server *server) {
     status_text(server, status, sizeof(status));
     notify_stopping(status,
                     ((uint64_t)server->service.config->drain_timeout_ms + CANCEL_GRACE_MS + SERVICE_STOP_MS) * 1000);
-    request_table_turn_away(&server->service.requests);
+    request_turn_away_all(&server->service.requests);
     if (evtimer_add(server->deadline, &timeout)) {
         log_error(TOPIC_DAEMON, "out of memory: leaving at once");
         event_base_loopbreak(server->service.loop.base);
@@ -344,7 +346,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     int r;
 
     if (!server)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     server->argc = argc;
     server->argv = argv;
     server->listeners = *listeners;
@@ -411,7 +413,7 @@ int server_run(Server *server) {
     if (event_base_dispatch(server->service.loop.base) < 0)
         return err_raise(-EIO);
     r = service_stop(&server->service);
-    log_rate_stop(); /* nothing is left that could cause many lines */
+    log_rate_stop(); /* nothing is left that could log many lines */
     if (r)
         log_warn(TOPIC_DAEMON, "a thread is in a long step, or waits for the disk: leaving without it");
     else

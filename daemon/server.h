@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The daemon: what it serves with, its listeners, and the loop with its signals, timers and the watchdog. */
+/* The daemon: the service, its listening sockets, and the loop with signals, timers and the watchdog. */
 #ifndef COORDGEN_DAEMON_SERVER_H
 #define COORDGEN_DAEMON_SERVER_H
 
@@ -17,23 +17,23 @@ typedef struct Server { /* all loop */
     struct event *signal_events[3];
     struct event *tick;     /* progress of waiting requests, status text */
     struct event *watchdog; /* NULL: none is wanted */
-    struct event *log_rate; /* runs while lines of the log are counted that it has not told */
+    struct event *log_rate; /* runs while log lines are counted and not told yet */
     struct event *deadline; /* end of the draining */
 
     bool was_late;                /* the watchdog has complained about the operator that runs */
-    uint64_t beats_seen, beat_ns; /* the engine thread's last sign of life that the watchdog saw, and when */
+    uint64_t beats_seen, beat_ns; /* last sign of life of the engine thread that the watchdog saw, and its time */
     bool was_cancelled;           /* drain-timeout has passed */
     uint64_t status_ns;           /* last status text for the service manager */
 } Server;
 
-/* Whether the limit on open files allows the connections that are wanted: raises it, and lowers their number where that
- * is not possible. 0, or -EMFILE with a text: hardly any. */
+/* Raises the limit on open files to what the connections need, or lowers their number to what the limit allows. 0, or
+ * -EMFILE with a text: hardly any is possible. */
 int server_check_descriptors(Config *config, ErrText *err);
 /* Takes the configuration and the listeners. 0 or -errno with a text. */
 int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int argc, char *const argv[], ErrText *err);
 Server *server_free(Server *server);
 DEFINE_CLEANUP(Server, server_free)
-/* Serves until a signal ends it. 0, or -ETIMEDOUT: the engine thread does not end, only _exit() is left. */
+/* Serves until a signal ends it. 0, or -ETIMEDOUT: the engine thread does not end, and only _exit() is possible. */
 int server_run(Server *server);
 
 #endif

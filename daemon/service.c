@@ -10,10 +10,16 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/models/model_drafts.h"
+#include "daemon/models/model_load.h"
+#include "daemon/models/model_options.h"
+#include "daemon/requests/request.h"
+#include "daemon/requests/request_load.h"
+#include "daemon/requests/request_queue.h"
+#include "daemon/config_setting.h"
 
 enum {
-    NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */
-    CLIENTS_SHARE = 8,   /* of memory-limit at most one part in so many is kept free for clients */
+    NEWS_AT_A_TIME = 64, /* news handled at a time, before connections have their turn */
+    CLIENTS_SHARE = 8,   /* at most one part in so many of memory-limit is kept free for clients */
 };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -69,7 +75,7 @@ static void on_model_change(void *arg, Model *model) {
     loop_pump(&service->loop);
 }
 
-/* Tells whether a session holds the model, whose next request is to find it there. */
+/* Tells whether a session holds the model: the session's next request is to find it loaded. */
 static bool is_held_by_session(void *arg, const Model *model) {
     const Service *service = arg;
     const User *user = NULL;
@@ -100,7 +106,7 @@ static int make_engine_thread(Service *service, ErrText *err) {
 static int make_prefix_cache(Service *service, ErrText *err) {
     if (service->config->prefix_cache_max_bytes &&
         prefix_cache_new(&service->prefix_cache, service->config->prefix_cache_max_bytes))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     service->models.prefix_cache = service->sessions.prefix_cache = service->prefix_cache;
     return 0;
 }
@@ -124,11 +130,11 @@ static int make_draft_store(Service *service, ErrText *err) {
     }
     if (asprintf(&path, "%s/drafts.db", config->draft_db_dir) < 0) {
         path = NULL;
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     if (draft_store_new(&service->draft_store, path, &limits, &service->accounts) ||
         histories_new(&service->histories, service->draft_store))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     engine_thread_use_histories(service->engine_thread, service->histories);
     return 0;
 }
@@ -169,7 +175,7 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     service->models.def = &service->def;
     if (model_pairs_init(&service->pairs, service->config->state_dir) ||
         model_default_init(&service->def, service->config->state_dir) || service_take_settings(service))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = model_registry_read_chat_template(&service->models, err);
     if (!r)
         r = make_engine_thread(service, err);
@@ -194,8 +200,8 @@ static int add_preloaded(Service *service, ErrText *err) {
     Model *model;
     int r = 0;
 
-    while (!r && (rest = config_next_model(rest, name, sizeof(name))))
-        if (config_is_path(name)) {
+    while (!r && (rest = setting_next_model(rest, name, sizeof(name))))
+        if (setting_is_path(name)) {
             r = add_file(service, name, &model, err);
             if (r)
                 err_prefix(err, "preload");
@@ -216,7 +222,7 @@ int service_add_models(Service *service, ErrText *err) {
     const char *wanted = service->config->model;
     int r = 0;
 
-    if (config_is_path(wanted))
+    if (setting_is_path(wanted))
         r = add_file(service, wanted, &service->models.default_model, err);
     if (!r)
         r = add_preloaded(service, err);
@@ -226,7 +232,7 @@ int service_add_models(Service *service, ErrText *err) {
         while (model_folder_step(&service->folder))
             ;
     r = model_default_take_setting(&service->def,
-                                   config_is_path(wanted) ? service->models.default_model->name : wanted);
+                                   setting_is_path(wanted) ? service->models.default_model->name : wanted);
     if (r)
         return err_set(err, r, "out of memory");
     if (*wanted && !model_registry_default(&service->models))
@@ -253,9 +259,9 @@ void service_load_first(Service *service) {
     Model *model;
 
     load_first(model_registry_default(&service->models));
-    while ((rest = config_next_model(rest, name, sizeof(name)))) {
-        model = config_is_path(name) ? model_registry_find_path(&service->models, name)
-                                     : model_registry_find(&service->models, name);
+    while ((rest = setting_next_model(rest, name, sizeof(name)))) {
+        model = setting_is_path(name) ? model_registry_find_path(&service->models, name)
+                                      : model_registry_find(&service->models, name);
         load_first(model);
         if (!model)
             log_error(TOPIC_DAEMON, "preload: there is no model '%s' (coordgenctl model list)", name);
@@ -303,7 +309,8 @@ void service_settle(Service *service) {
     model_registry_note_default(&service->models);
     if (!service->draining)
         model_drafts_settle(&service->models);
-    request_table_settle(&service->requests);
+    request_load_settle(&service->requests);
+    request_queue_settle(&service->requests);
 }
 
 bool service_take_news(Service *service) {
@@ -351,7 +358,7 @@ int service_stop(Service *service) {
 
     if (!service->engine_thread)
         return 0;
-    request_table_cut_short(&service->requests);
+    request_cut_short_all(&service->requests);
     r = engine_thread_stop(service->engine_thread, SERVICE_STOP_MS);
     if (r)
         return r;
@@ -360,6 +367,6 @@ int service_stop(Service *service) {
         ;
     if (!service->draft_store)
         return 0;
-    TAILQ_INIT(&service->draft_calls); /* nobody is left to be answered; the store's lists own them */
+    TAILQ_INIT(&service->draft_calls); /* no client is left to be answered; the store's lists own the errands */
     return draft_store_stop(service->draft_store, SERVICE_STORE_MS);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the daemon serves its clients with: the loop, users, models, requests, sessions and the engine thread. Signals,
- * timers and listening sockets are the server's. */
+/* The service behind the sockets: users, models, requests, sessions, the loop and the engine thread. Signals, timers
+ * and listening sockets belong to the server. */
 #ifndef COORDGEN_DAEMON_SERVICE_H
 #define COORDGEN_DAEMON_SERVICE_H
 
 #include "daemon/engine/outbox.h"
 #include "daemon/history/histories.h"
 #include "daemon/models/model_folder.h"
-#include "daemon/requests/request.h"
+#include "daemon/requests/request_table.h"
 #include "daemon/requests/session.h"
 #include "daemon/users/no_history.h"
 
@@ -16,8 +16,8 @@ enum {
 };
 
 enum {
-    SERVICE_STORE_MS = 5000, /* for what was answered to be stored */
-    SERVICE_STOP_MS = 2000,  /* for the engine thread to end after its last step */
+    SERVICE_STORE_MS = 5000, /* time to store the last answers */
+    SERVICE_STOP_MS = 2000,  /* time for the engine thread to end its last step */
 };
 
 TAILQ_HEAD(DraftCallList, DraftErrand);
@@ -31,15 +31,15 @@ struct Service { /* all loop */
     Outbox *outbox;
     EngineThread *engine_thread;
     DraftStore *draft_store; /* NULL: no answer is kept for later drafts */
-    Histories *histories;    /* engine thread; NULL: likewise */
+    Histories *histories;    /* engine thread; NULL: no answer is kept for later drafts */
     NoHistory no_history;
-    DraftCallList draft_calls; /* of clients, with the draft store */
+    DraftCallList draft_calls; /* calls of clients that the draft store has not answered */
     PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
     ModelPairs pairs;
     ModelDefault def;
     ModelRegistry models;
     ModelFolder folder;
-    struct event *scan; /* of the models' folder, the next part of it */
+    struct event *scan; /* runs the next step of the models' folder */
     UserTable users;
     RequestTable requests;
     SessionTable sessions;
@@ -47,24 +47,25 @@ struct Service { /* all loop */
     uint64_t started_ns;
 };
 
-/* Takes the configuration. loop.settle and scan are the caller's to make, before anything happens on the loop. 0 or
- * -errno with a text; service_deinit() in any case. */
+/* Takes the configuration. The caller makes loop.settle and scan before anything runs on the loop. 0 or -errno with a
+ * text; service_deinit() in any case. */
 int service_init(Service *service, Config **configp, ErrText *err);
-/* Whether the limits on memory leave an app room to connect. 0, or SERVICE_E_LIMITS with a text. */
+/* Checks that the limits on memory leave an app room to connect. 0, or SERVICE_E_LIMITS with a text. */
 int service_check_limits(const Config *config, ErrText *err);
-void service_deinit(Service *service); /* stopped before; with loop.settle and scan */
-/* Settings that are read once and used often: at the start, and after a reload. 0 or -ENOMEM: they are as before. */
+void service_deinit(Service *service); /* after service_stop(); frees loop.settle and scan too */
+/* Takes over settings that are parsed once and used often, at the start and after a reload. 0, or -ENOMEM: nothing has
+ * changed. */
 int service_take_settings(Service *service);
-/* The configuration's model, and those of the folder. 0 or -errno with a text. */
+/* Adds the configuration's models and those of the folder. 0 or -errno with a text. */
 int service_add_models(Service *service, ErrText *err);
-void service_load_first(Service *service);    /* what is to be loaded at the start */
-void service_warn_sections(Service *service); /* those of models that there are not */
-/* Opens the draft database behind everything else; news of it are on the loop from here on. */
+void service_load_first(Service *service);    /* loads the models of the start */
+void service_warn_sections(Service *service); /* warns of sections of unknown models */
+/* Starts the draft database's thread, after everything else. 0 or -errno with a text. */
 int service_start_draft_store(Service *service, ErrText *err);
-void service_settle(Service *service);           /* at the top of the loop, when something has ended or changed */
-bool service_take_news(Service *service);        /* of the engine thread; whether there may be more */
+void service_settle(Service *service);           /* acts on ends and changes, at the top of the loop */
+bool service_take_news(Service *service);        /* handles news of the engine thread; true: there may be more */
 bool service_is_drained(const Service *service); /* nobody waits for an answer or has one to read */
-/* Ends all requests and the engine thread: only then may what it uses be freed. 0, or -ETIMEDOUT: it still runs. */
+/* Ends all requests and the engine thread, before anything that it uses is freed. 0, or -ETIMEDOUT: it still runs. */
 int service_stop(Service *service);
 
 #endif

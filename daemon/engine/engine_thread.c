@@ -265,8 +265,8 @@ static bool wait_for_work(EngineThread *thread, Job **smallp) {
         TAILQ_REMOVE(&thread->arrived, job, link);
         turns_add(thread->turns, job);
     }
-    /* One small job a turn: many of them slow the generations down, but never stop them. Interactive ones have as much
-     * time as small jobs. */
+    /* A turn serves one small job: many small jobs slow generations down, but never stop them. Interactive generations
+     * get as much time as small jobs. */
     if (!turns_have_interactive(thread->turns))
         thread->owed_ns = 0;
     *smallp = thread->owed_ns ? NULL : TAILQ_FIRST(&thread->small);
@@ -347,7 +347,7 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     int r;
 
     if (!thread)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     thread->outbox = outbox;
     thread->n_threads = n_threads;
     r = turns_new(&thread->turns, outbox);

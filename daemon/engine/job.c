@@ -50,6 +50,8 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
     case CHAT_E_TOOLS:
     case CHAT_E_UNUSED:
         return JOB_E_TOOLS;
+    case CHAT_E_DOCUMENTS:
+        return JOB_E_DOCUMENTS;
     case CHAT_E_MEMORY:
         return JOB_E_MEMORY;
     case CHAT_E_TOO_LONG:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the loop hands to the engine thread, and the news that come back. */
+/* A job that the loop hands to the engine thread, and the news that come back. */
 #ifndef COORDGEN_DAEMON_JOB_H
 #define COORDGEN_DAEMON_JOB_H
 
@@ -16,7 +16,7 @@ typedef enum JobKind {
     JOB_GENERATE,
     JOB_TOKENIZE,
     JOB_DETOKENIZE,
-    JOB_LOAD, /* owner: the model; the others: a request */
+    JOB_LOAD, /* owner: the model; of the jobs above: a request */
     JOB_UNLOAD,
     JOB_SESSION_FORK, /* owner: the session */
     JOB_SESSION_CLOSE,
@@ -29,7 +29,8 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_SHARE,       /* this user's share of the memory for generations is reached */
     JOB_E_OPTIONS,     /* an option that the engine refuses */
     JOB_E_ROLE,        /* messages that the chat template refuses */
-    JOB_E_TOOLS,       /* tools or documents that are no JSON, or that the chat template ignores */
+    JOB_E_TOOLS,       /* tools that are no JSON, or that the chat template ignores */
+    JOB_E_DOCUMENTS,   /* documents that are no JSON, or that the chat template ignores */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
     JOB_E_TOKEN,       /* no such token id */
     JOB_E_CANCELLED,
@@ -37,17 +38,17 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_ANSWER, /* the answer does not fit a message */
 };
 
-/* Where one step's part ends in JobNews.text and .tokens; of a tokenizer's answer: where one token's bytes end. */
+/* End of one step's part in JobNews.text and .tokens; in a tokenizer's answer: end of one token's bytes. */
 typedef struct JobMark {
     size_t text_end;
     size_t tokens_end;
 } JobMark;
 
-/* What the loop has not seen yet. Built under the outbox's lock, taken whole by the loop, which frees it. */
+/* News of a job that the loop has not seen yet. Built under the outbox's lock; the loop takes and frees them whole. */
 typedef struct JobNews {
     bool started;
     uint64_t started_ns;
-    uint32_t context_tokens; /* cap that took effect */
+    uint32_t context_tokens; /* effective limit on prompt and output */
     GenerationUsage usage;
     StrBuf text;
     TokenList tokens;
@@ -55,8 +56,8 @@ typedef struct JobNews {
     size_t n_marks;
     size_t marks_room;
     GenerationEnd end;
-    Engine *engine;    /* JOB_LOAD: the loop's from here on, before `done` when weights are still on their way */
-    uint32_t permille; /* JOB_LOAD: of the weights are there */
+    Engine *engine;    /* JOB_LOAD: passes to the loop, before `done` if weights are still on their way */
+    uint32_t permille; /* JOB_LOAD: part of the weights that has arrived */
     bool done;         /* the engine thread has let go of the job */
     int result;        /* 0, JOB_E_*, -errno */
     ErrText err;
@@ -69,31 +70,31 @@ struct Job {
 
     /* Input: prepared by the loop, const until done. */
     Engine *engine;
-    Engine *draft_engine; /* JOB_GENERATE: of the model that drafts for engine's, compared with it; NULL: none does */
-    DraftPair **draft_pairp;     /* with it: of the two, which generations share; the first one makes it */
+    Engine *draft_engine;        /* JOB_GENERATE: engine of the draft model; NULL: none */
+    DraftPair **draft_pairp;     /* with draft_engine: pair that generations share; the first one makes it */
     const ChatMessage *messages; /* n_messages > 0, or text */
     size_t n_messages;
-    int64_t now_s;             /* with messages: when the request came, for templates that write the date */
+    int64_t now_s;             /* with messages: time of the request, for templates that write the date */
     const char *tools;         /* with messages: JSON; NULL: none */
-    const char *documents;     /* likewise */
-    bool no_generation_prompt; /* with messages: nothing behind the last one */
+    const char *documents;     /* with messages: JSON; NULL: none */
+    bool no_generation_prompt; /* with messages: the prompt ends with the last message */
     const char *text;
     size_t text_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */
-    bool count_only;             /* JOB_TOKENIZE: the tokens, not what each stands for */
+    bool count_only;             /* JOB_TOKENIZE: only the number of tokens */
     const uint32_t *tokens;
     size_t n_tokens;
     bool with_special;
     GenerationOptions generation_options; /* stops point into the owner's memory; the engine thread settles sampler */
-    SamplingChoice sampling;              /* of the request; then the engine thread's, with the model's defaults */
-    uint32_t sampling_fields;             /* bits 1 << SamplingField: those that the request sets */
-    bool samples_as_model;                /* the others are the model's */
+    SamplingChoice sampling;              /* the request's; the engine thread fills in the model's defaults */
+    uint32_t sampling_fields;             /* bits 1 << SamplingField: set by the request */
+    bool samples_as_model;                /* other fields come from the model */
     uint32_t prompt_max_tokens;           /* 0: no limit but the context */
     bool want_tokens;
-    bool keeps_history; /* JOB_GENERATE: drafts may come from the user's earlier answers, and this one is stored */
+    bool keeps_history; /* JOB_GENERATE: drafts may use the user's earlier answers, and this answer is stored */
     Priority priority;
-    uint64_t ageing_ns;        /* JOB_GENERATE: of waiting make it count as one class more */
-    PrefixCache *prefix_cache; /* JOB_SESSION_*: of the pins */
+    uint64_t ageing_ns;        /* JOB_GENERATE: waiting time that raises the class by one */
+    PrefixCache *prefix_cache; /* JOB_SESSION_*: cache of the pins */
     PrefixPin *pin;
     const PrefixPin *pin_from;    /* JOB_SESSION_FORK */
     EngineOptions engine_options; /* JOB_LOAD; pool is the engine thread's */
@@ -101,11 +102,11 @@ struct Job {
     _Atomic bool cancelled; /* loop sets, engine thread reads */
     _Atomic bool paused;    /* loop sets and clears: the client reads too slowly, no step is computed */
 
-    uint32_t told_permille;  /* engine thread: of a load */
-    uint64_t waits_since_ns; /* engine thread: since when it has had no rows in a step */
-    DraftErrand *answer;     /* engine thread: what it has said, which is stored if it ends well; NULL: nothing is */
-    DraftModel draft_model;  /* engine thread: of draft_engine, of this generation alone */
-    DraftReport report;      /* engine thread fills it; others read it once news have said what the prompt has */
+    uint32_t told_permille;  /* engine thread: progress of a load that was reported */
+    uint64_t waits_since_ns; /* engine thread: start of the time without rows in a step */
+    DraftErrand *answer;     /* engine thread: the answer so far, to be stored at a good end; NULL: not stored */
+    DraftModel draft_model;  /* engine thread: drafts of draft_engine for this generation */
+    DraftReport report;      /* the engine thread fills it; others read it after the news about the prompt */
     Generation *running;     /* engine thread; loop under the outbox's lock, to cancel it */
     TAILQ_ENTRY(Job) link;   /* inbox: its lock; active list: engine thread */
 
@@ -118,14 +119,14 @@ struct Job {
 TAILQ_HEAD(JobList, Job);
 typedef struct JobList JobList;
 
-/* Engine thread: the prompt's or the text's tokens. 0, JOB_E_*, -errno. */
+/* Engine thread: tokenizes the prompt or the text. 0, JOB_E_*, -errno. */
 int job_encode(const Job *job, TokenList *list, ErrText *err);
-/* Engine thread: what drafts for the generation that is to begin, in its options: a draft model of its own, or its own
- * model's layers in memory; without memory it goes without. */
+/* Engine thread: fills in the source of model drafts for a generation that begins: a draft model, or the model's own
+ * layers in memory. Without memory the generation gets none. */
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options);
-void job_end_draft(Job *job); /* its generation is freed; there may be none */
+void job_end_draft(Job *job); /* after the generation is freed; there may have been no draft */
 /* Adds a mark after what text and tokens hold now. 0 or -ENOMEM. */
 int job_news_mark(JobNews *news);
-void job_news_deinit(JobNews *news); /* not the engine */
+void job_news_deinit(JobNews *news); /* does not free the engine */
 
 #endif

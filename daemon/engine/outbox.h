@@ -8,21 +8,21 @@
 typedef struct Outbox Outbox;
 
 int outbox_new(Outbox **outboxp);
-Outbox *outbox_free(Outbox *outbox); /* no thread uses it any more; jobs in it are forgotten */
+Outbox *outbox_free(Outbox *outbox); /* no thread may use it any more; its jobs are forgotten */
 DEFINE_CLEANUP(Outbox, outbox_free)
 
 int outbox_fd(const Outbox *outbox); /* readable when there are news */
 void outbox_lock(Outbox *outbox);
 void outbox_unlock(Outbox *outbox);
-/* Engine thread, locked: the job's news have changed. */
+/* Engine thread, locked: announces that the job's news have changed. */
 void outbox_post_locked(Outbox *outbox, Job *job);
-/* Engine thread: the job's end. Its generation is freed first; the loop owns the job from here on. */
+/* Engine thread: reports the end of a job, whose generation is freed already. The loop owns the job from here on. */
 void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, const ErrText *err);
-/* Loop: call once when the fd is readable, before taking. */
+/* Loop: makes the fd unreadable, once before news are taken. */
 void outbox_quiet(Outbox *outbox);
 /* Loop: makes the fd readable again, for news that were not taken. */
 void outbox_call(Outbox *outbox);
-/* Loop: the next job with news, which move to the caller; NULL when there is none. */
+/* Loop: returns the next job with news, which move to the caller; NULL: none. */
 Job *outbox_take(Outbox *outbox, JobNews *news);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/request.h"
+#include "daemon/requests/request_queue.h"
 #include "proto/frame.h"
 #include "proto/proto_check.h"
 
@@ -229,7 +230,7 @@ static void on_choke(void *arg, bool choked) {
     Request *request;
 
     TAILQ_FOREACH(request, &peer->requests, peer_link)
-    request_pause(request, choked);
+    request_queue_pause(request, choked);
     if (!choked)
         loop_pump(&peer->service->loop);
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers.h"
+#include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
 
 /* Sends the model, or the name of one that is not there. */

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "daemon/handlers/handlers.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request.h"
 
 enum {
     CALLS_MAX = 4,          /* of one user that the store has not answered */
@@ -45,8 +44,8 @@ void handler_end_draft_calls(Peer *peer) {
     peer->draft_transfer = draft_errand_free(peer->draft_transfer);
 }
 
-/* That the store has not answered, whether or not the client still waits: a user who comes again and again has no
- * more. */
+/* Counts a user's calls that the store has not answered, also those of clients that are gone: connecting again gives no
+ * more of them. */
 static unsigned int calls_of(const Service *service, uid_t uid, DraftErrandKind kind, bool any_kind) {
     const DraftErrand *errand;
     unsigned int n = 0;
@@ -332,7 +331,7 @@ static void handle_freeze(Peer *peer, uint64_t request_id, const Coordgen__V1__D
     submit(peer, errand);
 }
 
-/* Of all a user's connections one has an export or import at a time: they are in memory. */
+/* A user has one export or import at a time over all connections, because they are in memory. */
 static bool may_transfer(Peer *peer, uint64_t request_id) {
     const Peer *other;
     const uid_t uid = peer->user->uid;

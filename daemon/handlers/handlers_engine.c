@@ -9,12 +9,13 @@
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request.h"
+#include "daemon/requests/request_failure.h"
+#include "daemon/requests/request_queue.h"
 #include "daemon/requests/session.h"
 #include "proto/proto_check.h"
 #include "spec/speculator.h"
 
-/* What every request that takes time must pass. Return: its model, or NULL and the error is sent. */
+/* Checks what every request that takes time must pass. Return: its model, or NULL and the error is sent. */
 static Model *admit(Peer *peer, uint64_t request_id, const char *name, const char *field) {
     Service *service = peer->service;
     Model *model;
@@ -50,29 +51,7 @@ static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-ChatMessage *handler_messages(const Coordgen__V1__Messages *messages, const ChatMessage *before, size_t n_before) {
-    static const ChatRole roles[] = {
-        [COORDGEN__V1__ROLE__ROLE_SYSTEM] = CHAT_ROLE_SYSTEM,
-        [COORDGEN__V1__ROLE__ROLE_USER] = CHAT_ROLE_USER,
-        [COORDGEN__V1__ROLE__ROLE_ASSISTANT] = CHAT_ROLE_ASSISTANT,
-        [COORDGEN__V1__ROLE__ROLE_TOOL] = CHAT_ROLE_TOOL,
-    };
-    ChatMessage *list = calloc(n_before + messages->n_message, sizeof(*list));
-
-    if (!list)
-        return NULL;
-    if (n_before)
-        memcpy(list, before, n_before * sizeof(*list));
-    for (size_t i = 0; i < messages->n_message; i++)
-        list[n_before + i] = (ChatMessage){
-            .role = roles[messages->message[i]->role],
-            .text = messages->message[i]->text,
-            .len_bytes = strlen(messages->message[i]->text),
-        };
-    return list;
-}
-
-/* Behind what the session holds, if there is one. 0 or -ENOMEM. */
+/* Takes the messages behind those of the session, if there is one. 0 or -ENOMEM. */
 static int take_messages(Request *request, const Session *session, const Coordgen__V1__Messages *messages) {
     const size_t n_before = session ? session->n_messages : 0;
 
@@ -86,7 +65,7 @@ static int take_messages(Request *request, const Session *session, const Coordge
     return 0;
 }
 
-/* What the chat template gets beside the messages, in memory of the request's message. */
+/* Takes tools and documents for the chat template; both point into the request's message. */
 static void take_tools(Job *job, const char *tools, const char *documents) {
     job->tools = tools;
     job->documents = documents;
@@ -96,7 +75,7 @@ static size_t tools_bytes(const char *tools, const char *documents) {
     return (tools ? strlen(tools) : 0) + (documents ? strlen(documents) : 0);
 }
 
-/* The prompt, behind the session's text. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+/* Takes the prompt behind the session's text. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 static int take_prompt(Request *request, const Session *session, const char *prompt) {
     Job *job = &request->job;
     int r;
@@ -118,27 +97,8 @@ static int take_prompt(Request *request, const Session *session, const char *pro
     return 0;
 }
 
-size_t handler_messages_bytes(const Coordgen__V1__Messages *messages) {
-    size_t sum_bytes = 0;
-
-    for (size_t i = 0; i < messages->n_message; i++)
-        sum_bytes += strlen(messages->message[i]->text);
-    return sum_bytes;
-}
-
 static size_t input_bytes(const Coordgen__V1__Messages *messages, const char *text) {
     return messages ? handler_messages_bytes(messages) : strlen(text);
-}
-
-bool handler_text_fits(Peer *peer, uint64_t request_id, size_t len_bytes, const char *field) {
-    uint64_t max_bytes = peer->service->config->prompt_max_bytes;
-
-    if (len_bytes <= max_bytes)
-        return true;
-    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, field,
-                          "%s: %zu bytes of text: at most %llu are accepted", field, len_bytes,
-                          (unsigned long long)max_bytes);
-    return false;
 }
 
 /* ---- generate ---------------------------------------------------------------------------------------------------- */
@@ -177,7 +137,7 @@ static void take_sampling(Job *job, const Coordgen__V1__SamplingOptions *samplin
     job->generation_options.sampler = job->sampling.options;
 }
 
-/* One user's apps leave others a part of the memory for keys and values. 0: as much as there is. */
+/* Returns the limit of one user's apps on memory for keys and values, which leaves others a part. 0: no limit. */
 static uint64_t kv_share_bytes(const Peer *peer) {
     const AccountTable *accounts = &peer->service->accounts;
     const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes,
@@ -199,8 +159,7 @@ static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
     return generate->has_priority ? priorities[generate->priority] : PRIORITY_NORMAL;
 }
 
-/* Where drafts come from: what the request says, whatever the setting is, else what that says. false: the error is
- * sent. */
+/* Chooses the sources of drafts: the request's, else the setting's. false: the error is sent. */
 static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
                                uint32_t *sourcesp) {
     const char *text = generate->speculation ? generate->speculation : peer->service->config->speculation;
@@ -213,8 +172,8 @@ static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__
     return false;
 }
 
-/* The session that a generation asks for, if it fits: one answer at a time, one kind of input, its own model. NULL: the
- * error is sent. */
+/* Finds the session that a generation asks for, and checks that it is free, with this kind of input and this model.
+ * NULL: the error is sent. */
 static Session *usable_session(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
                                bool is_chat) {
     Session *session = handler_find_session(peer, request_id, generate->session, "generate.session");
@@ -319,7 +278,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
         request->session = session;
         job->generation_options.pin = &session->pin;
     }
-    request_enter(request);
+    request_queue_enter(request);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -354,7 +313,7 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
                      admission_retry_ms(&peer->service->requests.admission), "", "out of memory");
         return;
     }
-    request_enter(request);
+    request_queue_enter(request);
 }
 
 void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
@@ -368,5 +327,5 @@ void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     request->job.tokens = detokenize->tokens;
     request->job.n_tokens = detokenize->n_tokens;
     request->job.with_special = detokenize->with_special;
-    request_enter(request);
+    request_queue_enter(request);
 }

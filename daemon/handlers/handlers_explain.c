@@ -31,9 +31,9 @@ static Request *next_request(const Peer *peer, const Request *at) {
             next = TAILQ_FIRST(&admission->submitted) ? TAILQ_FIRST(&admission->submitted)
                                                       : TAILQ_FIRST(&admission->waiting);
         else
-            next = TAILQ_NEXT(at, queue_link)       ? TAILQ_NEXT(at, queue_link)
-                   : at->state == REQUEST_SUBMITTED ? TAILQ_FIRST(&admission->waiting)
-                                                    : NULL;
+            next = TAILQ_NEXT(at, queue_link) ? TAILQ_NEXT(at, queue_link)
+                   : request_is_submitted(at) ? TAILQ_FIRST(&admission->waiting)
+                                              : NULL;
         at = next;
     } while (next && (!request_is_generation(next) || !next->peer));
     return next;
@@ -106,7 +106,7 @@ void handle_request_cancel(Peer *peer, uint64_t request_id, const Coordgen__V1__
     request_cancel(target);
 }
 
-/* One that runs or waits, or that is kept. false: there is none that this client may see. */
+/* Explains a generation that runs or waits, or a kept one. false: there is none that this client may see. */
 static bool find(const Peer *peer, uint64_t number, Explanation *explanation) {
     const Explanation *kept =
         explanation_find(&peer->service->requests.explanations, number, peer->may_administer ? NULL : &peer->user->uid);

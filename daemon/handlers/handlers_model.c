@@ -11,8 +11,12 @@
 #include "daemon/handlers/handlers.h"
 #include "daemon/models/model_demand.h"
 #include "daemon/models/model_drafts.h"
+#include "daemon/models/model_load.h"
+#include "daemon/models/model_message.h"
+#include "daemon/models/model_unload.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request.h"
+#include "daemon/requests/request_failure.h"
+#include "daemon/requests/request_load.h"
 
 #define MODEL_FILE_BYTES_MAX (INT64_C(1) << 40) /* it is mapped whole */
 
@@ -329,8 +333,8 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
                                  : handler_find_model(peer, request_id, name, "model_load.model");
     if (!model)
         return;
-    /* One that is there or on its way costs nothing to wait for. */
-    must_load = model->stage != MODEL_READY && !model_is_coming(model);
+    /* A model that is loaded or on its way costs nothing to wait for. */
+    must_load = !model_is_loaded(model);
     if ((*messagep)->model_load->on_demand) {
         if (!handler_demand_model(peer, request_id, model, name))
             return;
@@ -357,12 +361,12 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     if (must_load)
         model_take_file(model, &peer->connection->frame_fd);
     /* The open file is for a load that begins now. */
-    if (must_load && (with_file && model->stage == MODEL_UNLOADING ? model_load : model_load_with_room)(model, &err)) {
+    if (must_load && (with_file && model_is_unloading(model) ? model_load : model_load_with_room)(model, &err)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
                      admission_retry_ms(&service->requests.admission), "", "%s", err.text);
         return;
     }
-    request_wait_for_model(request);
+    request_load_wait(request);
 }
 
 void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
@@ -418,5 +422,5 @@ void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t le
                      r > 0 && !absent ? admission_retry_ms(&service->requests.admission) : 0, "", "%s", err.text);
         return;
     }
-    request_wait_for_model(request);
+    request_load_wait(request);
 }

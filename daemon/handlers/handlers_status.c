@@ -2,8 +2,8 @@
 /* Status: what an administrator wants to know at one glance. */
 #include "base/clock.h"
 #include "daemon/handlers/handlers.h"
+#include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request.h"
 #include "daemon/requests/session.h"
 
 enum {
@@ -58,12 +58,12 @@ static void fill_tally(const Tally *tally, Coordgen__V1__StatusReply *reply) {
     reply->cached_tokens = tally->n_cached_tokens;
 }
 
-static unsigned int n_of(const User *user, RequestState state) {
+static unsigned int n_of(const User *user, bool (*is_in)(const Request *request)) {
     const Request *request;
     unsigned int n = 0;
 
     TAILQ_FOREACH(request, &user->requests, user_link)
-    n += request->state == state;
+    n += is_in(request);
     return n;
 }
 
@@ -74,8 +74,8 @@ static void fill_own(const Service *service, const User *user, Coordgen__V1__Sta
     reply->has_own_only = reply->own_only = true;
     reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
     reply->connections = user->n_connections;
-    reply->requests_queued = n_of(user, REQUEST_WAITING);
-    reply->requests_running = n_of(user, REQUEST_SUBMITTED);
+    reply->requests_queued = n_of(user, request_is_waiting);
+    reply->requests_running = n_of(user, request_is_submitted);
     reply->sessions = user->n_sessions;
     fill_tally(&tally, reply);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/history/draft_store_private.h"
+#include "daemon/history/draft_store.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,25 +17,30 @@
 #include "base/log.h"
 #include "base/system/c_library.h"
 #include "base/system/thread.h"
+#include "daemon/history/draft_server.h"
 
 enum {
     NICENESS = 10, /* requests that run come first */
 };
 
-/* Whether a line is due; *np: how many it is of. */
-bool draft_store_log_due(QuietLog *quiet, uint64_t *np) {
-    const uint64_t now_ns = clock_now_ns();
+struct DraftStore {
+    DraftServer server; /* used by the thread, except where its header says so */
+    void (*on_news)(void *arg);
+    void *on_news_arg;
+    pthread_t thread;
+    bool is_started, is_joined; /* loop */
+    int fd;                     /* const: readable when there are answers */
 
-    quiet->n++;
-    if (now_ns < quiet->until_ns)
-        return false;
-    *np = quiet->n;
-    quiet->n = 0;
-    quiet->until_ns = now_ns + DRAFT_STORE_QUIET_NS;
-    return true;
-}
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    DraftErrandList queue;   /* lock */
+    uint64_t waiting_bytes;  /* lock: of tokens in the queue */
+    DraftErrandList news;    /* lock: for the engine thread */
+    DraftErrandList answers; /* lock: for the loop */
+    _Atomic bool has_news;   /* news is not empty */
+};
 
-/* Of the room for answers that wait. */
+/* Returns what an errand takes of the room for waiting answers. */
 static uint64_t errand_waiting_bytes(const DraftErrand *errand) {
     return errand->kind == DRAFT_ADD ? errand->bill.bytes : 0;
 }
@@ -52,36 +57,37 @@ static void post_news(DraftStore *store, DraftErrand **errandp) {
     store->on_news(store->on_news_arg);
 }
 
-/* Takes the errand where it is to go next. What changes a user's documents goes by the engine thread, so that its
- * answer comes when nothing of before is in memory any more. */
+/* Does an errand and passes it on. An errand that changes a user's documents goes by the engine thread, so that its
+ * answer comes when the old documents are out of memory. */
 static void serve(DraftStore *store, DraftErrand *next) {
     _cleanup_(draft_errand_freep) DraftErrand *errand = next;
 
     switch (errand->kind) {
     case DRAFT_ADD:
-        if (!draft_store_add(store, errand))
+        if (!draft_server_add(&store->server, errand))
             post_news(store, &errand);
         return;
     case DRAFT_BUILD:
-        draft_store_build(store, errand);
+        draft_server_build(&store->server, errand);
         post_news(store, &errand);
         return;
     case DRAFT_RECENT:
-        draft_store_recent(store, errand);
+        draft_server_recent(&store->server, errand);
         post_news(store, &errand);
         return;
     case DRAFT_FORGET:
     case DRAFT_IMPORT:
-        errand->r = draft_store_call(store, errand);
+        errand->r = draft_server_call(&store->server, errand);
         post_news(store, &errand);
         return;
     default:
-        errand->r = draft_store_call(store, errand);
+        errand->r = draft_server_call(&store->server, errand);
         draft_store_answer(store, &errand);
     }
 }
 
-/* While the service ends only answers are stored: what they wait for is a client's, or memory that goes. */
+/* Returns the next answer to store while the service ends: all other errands are for clients or for memory that
+ * goes. */
 static DraftErrand *next_while_stopping(DraftStore *store) {
     DraftErrand *errand;
 
@@ -93,16 +99,17 @@ static DraftErrand *next_while_stopping(DraftStore *store) {
     return errand;
 }
 
-/* Waits for the next errand. NULL: the thread may look whether something is too old or the database can be opened
- * (*endp false), or it ends. */
+/* Waits for the next errand. NULL with *endp: the thread ends. NULL without: time to expire documents or to open the
+ * database. */
 static DraftErrand *next_errand(DraftStore *store, bool *endp) {
     DraftErrand *errand;
 
     pthread_mutex_lock(&store->lock);
-    if (STAILQ_EMPTY(&store->queue) && !store->stopping)
+    if (STAILQ_EMPTY(&store->queue) && !atomic_load(&store->server.is_stopping))
         (void)thread_cond_wait_until(&store->wake, &store->lock,
-                                     clock_now_ns() + (store->db ? DRAFT_STORE_EXPIRE_NS : DRAFT_STORE_RETRY_NS));
-    if (store->stopping) {
+                                     clock_now_ns() +
+                                         (store->server.db ? DRAFT_SERVER_EXPIRE_NS : DRAFT_SERVER_BUSY_NS));
+    if (atomic_load(&store->server.is_stopping)) {
         errand = next_while_stopping(store);
         *endp = !errand;
     } else {
@@ -121,16 +128,16 @@ static void *draft_store_run(void *arg) {
     bool end = false;
 
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS);
-    (void)draft_store_ready(store);
+    (void)draft_server_ready(&store->server);
     while (!end) {
         DraftErrand *errand = next_errand(store, &end);
 
         if (errand)
             serve(store, errand);
-        if (!end && draft_store_ready(store))
-            draft_store_expire(store);
+        if (!end && draft_server_ready(&store->server))
+            draft_server_expire(&store->server);
     }
-    store->db = draft_db_free(store->db);
+    store->server.db = draft_db_free(store->server.db);
     return NULL;
 }
 
@@ -146,14 +153,16 @@ int draft_store_new(DraftStore **storep, const char *path, const DraftDbLimits *
     STAILQ_INIT(&store->answers);
     pthread_mutex_init(&store->lock, NULL);
     thread_cond_init(&store->wake);
-    store->limits = *limits;
-    store->accounts = accounts;
-    store->expire_ns = clock_now_ns() + DRAFT_STORE_EXPIRE_NS; /* opening it has looked */
+    store->server = (DraftServer){
+        .limits = *limits,
+        .accounts = accounts,
+        .expire_ns = clock_now_ns() + DRAFT_SERVER_EXPIRE_NS, /* opening it has looked */
+    };
     store->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (store->fd < 0)
         return err_raise(-errno);
-    store->path = strdup(path);
-    if (!store->path)
+    store->server.path = strdup(path);
+    if (!store->server.path)
         return err_raise(-ENOMEM);
     *storep = steal(&store);
     return 0;
@@ -175,8 +184,7 @@ int draft_store_stop(DraftStore *store, uint64_t timeout_ms) {
     if (!store->is_started || store->is_joined)
         return 0;
     pthread_mutex_lock(&store->lock);
-    store->stopping = true;
-    atomic_store(&store->is_stopping, true);
+    atomic_store(&store->server.is_stopping, true);
     pthread_cond_signal(&store->wake);
     pthread_mutex_unlock(&store->lock);
     r = c_library_join_within(store->thread, timeout_ms);
@@ -206,14 +214,14 @@ DraftStore *draft_store_free(DraftStore *store) {
         close(store->fd);
     pthread_cond_destroy(&store->wake);
     pthread_mutex_destroy(&store->lock);
-    free(store->path);
+    free(store->server.path);
     free(store);
     return NULL;
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-/* What one user's answers take of the queue. Locked. */
+/* Returns the bytes of one user's answers in the queue. Locked. */
 static uint64_t waiting_of(const DraftStore *store, uint32_t uid) {
     const DraftErrand *errand;
     uint64_t len_bytes = 0;
@@ -224,7 +232,8 @@ static uint64_t waiting_of(const DraftStore *store, uint32_t uid) {
     return len_bytes;
 }
 
-/* Locked. Where the disk is slower than the answers come, the latest ones go; one user leaves room for others. */
+/* Tells whether the queue takes the errand: a slow disk drops the latest answers, and one user leaves room for others.
+ * Locked. */
 static bool has_room(const DraftStore *store, const DraftErrand *errand) {
     const uint64_t len_bytes = errand_waiting_bytes(errand);
 
@@ -234,7 +243,6 @@ static bool has_room(const DraftStore *store, const DraftErrand *errand) {
 
 void draft_store_submit(DraftStore *store, DraftErrand **errandp) {
     _cleanup_(draft_errand_freep) DraftErrand *errand = steal(errandp);
-    uint64_t n = 0;
 
     pthread_mutex_lock(&store->lock);
     if (errand->kind != DRAFT_ADD || (!errand->is_incomplete && has_room(store, errand))) {
@@ -242,20 +250,18 @@ void draft_store_submit(DraftStore *store, DraftErrand **errandp) {
         STAILQ_INSERT_TAIL(&store->queue, errand, link);
         errand = NULL;
         pthread_cond_signal(&store->wake);
-    } else {
-        atomic_fetch_add(&store->n_dropped, 1);
-        if (!draft_store_log_due(&store->overflows, &n))
-            n = 0;
     }
     pthread_mutex_unlock(&store->lock);
-    if (n)
-        log_warn(TOPIC_DAEMON, "%" PRIu64 " answers are not stored for later drafts: %s", n,
-                 errand->is_incomplete ? "memory-limit is reached"
-                                       : "the disk of the draft database is slower than they come");
+    if (!errand)
+        return;
+    atomic_fetch_add(&store->server.n_dropped, 1);
+    log_warn_of(errand->uid, TOPIC_DAEMON, "an answer is not stored for later drafts: %s",
+                errand->is_incomplete ? "memory-limit is reached"
+                                      : "the disk of the draft database is slower than answers come");
 }
 
 DraftStoreCounts draft_store_counts(const DraftStore *store) {
-    return (DraftStoreCounts){ atomic_load(&store->n_stored), atomic_load(&store->n_dropped) };
+    return (DraftStoreCounts){ atomic_load(&store->server.n_stored), atomic_load(&store->server.n_dropped) };
 }
 
 bool draft_store_has_news(const DraftStore *store) {

@@ -2,6 +2,7 @@
 #include "daemon/models/model_demand.h"
 
 #include "base/strings/printable.h"
+#include "daemon/models/model_load.h"
 
 /* Tells whether the setting lets the request load the model; if not, *whyp says to whom it does. */
 static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp) {
@@ -21,18 +22,17 @@ static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp
     return false;
 }
 
-/* Tells whether a load may help: one that found no memory may find some now, one that failed otherwise would fail
- * again. */
+/* Tells whether a load may help: a load that lacked memory may find some now, any other failure would come again. */
 static bool is_absent(const Model *model) {
     return model->stage == MODEL_AVAILABLE || model->stage == MODEL_UNLOADING ||
-           (model->stage == MODEL_FAILED && model->lacked_memory && !model->engine);
+           (model_lacked_memory(model) && !model->engine);
 }
 
 int model_demand(Model *model, ModelDemand demand, ErrText *err) {
     const char *why = "";
 
     assert_on_loop(model->registry->loop);
-    if (!is_absent(model) || model_will_come(model))
+    if (!is_absent(model))
         return 0;
     if (!is_allowed(model, demand, &why))
         return err_set(err, MODEL_DEMAND_E_DENIED,

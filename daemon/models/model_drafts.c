@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "daemon/models/model_load.h"
+#include "daemon/models/model_unload.h"
 
-/* Takes some milliseconds, as often as an administrator pairs models that are loaded, or one of a pair is. */
+/* A comparison takes some milliseconds, whenever a pair of loaded models is made or a model of a pair is loaded. */
 int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sharedp, ErrText *err) {
     int r = tokenizer_compare(engine_tokenizer(target->engine), target->name, engine_tokenizer(draft->engine),
                               draft->name, n_sharedp, err);
@@ -19,14 +21,10 @@ int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sh
 
 /* ---- targets and their draft models ------------------------------------------------------------------------------ */
 
-static bool is_loaded(const Model *model) {
-    return model->stage == MODEL_READY || model_is_coming(model);
-}
-
 void model_drafts_renew(Model *target) {
     free(target->draft_failure);
     target->draft_failure = NULL;
-    target->is_mismatch = target->draft_was_tried = false;
+    target->draft_was_tried = false;
     target->registry->is_unsettled = true;
 }
 
@@ -37,20 +35,20 @@ void model_drafts_renew_all(ModelRegistry *registry) {
     model_drafts_renew(model);
 }
 
-/* What is to draft for a target that is loaded; NULL: nothing. */
+/* Returns the model that is to draft for a loaded target; NULL: none. */
 static Model *wanted_draft(ModelRegistry *registry, const Model *target) {
-    const char *name = is_loaded(target) ? model_pairs_draft_of(registry->pairs, target->name) : NULL;
+    const char *name = model_is_loaded(target) ? model_pairs_draft_of(registry->pairs, target->name) : NULL;
 
     return name ? model_registry_find(registry, name) : NULL;
 }
 
-/* It takes its place in the engine thread's queue behind the target, which finds memory first. Once, until the target
- * is loaded again. */
+/* Loads a draft model behind its target in the engine thread's queue: the target finds memory first. Tried once, until
+ * the target is loaded again. */
 static void bring(Model *target, Model *draft) {
     ErrText err;
 
-    if (target->draft_was_tried || target->stage == MODEL_IMPORTING || is_loaded(draft) ||
-        draft->stage == MODEL_UNLOADING || (draft->stage == MODEL_FAILED && draft->engine))
+    if (target->draft_was_tried || target->stage == MODEL_IMPORTING || model_is_loaded(draft) ||
+        model_is_unloading(draft) || (draft->stage == MODEL_FAILED && draft->engine))
         return;
     target->draft_was_tried = true;
     draft->is_loaded_as_draft = !model_is_default(draft);
@@ -73,14 +71,13 @@ static void join(Model *target, Model *draft) {
         return;
     }
     log_error(TOPIC_DAEMON, "model %s: %s cannot draft for it: %s", target->name, draft->name, err.text);
-    target->is_mismatch = true;
     target->draft_failure = strdup(err.text); /* without memory it is compared again at the next change */
 }
 
 static void settle_target(ModelRegistry *registry, Model *target) {
     Model *draft = wanted_draft(registry, target);
 
-    if (!is_loaded(target) && (target->draft_failure || target->draft_was_tried))
+    if (!model_is_loaded(target) && (target->draft_failure || target->draft_was_tried))
         model_drafts_renew(target);
     target->draft_leaves = target->draft && (target->draft != draft || target->stage != MODEL_READY ||
                                              target->draft->stage != MODEL_READY);
@@ -92,7 +89,7 @@ static void settle_target(ModelRegistry *registry, Model *target) {
     join(target, draft);
 }
 
-/* Loaded targets that want it, and have not found that it does not fit. */
+/* Finds a loaded target that wants the draft model and has not found it unfit. */
 static const Model *find_target(ModelRegistry *registry, const Model *draft) {
     const char *names[PAIRS_MAX];
     const size_t n = model_pairs_targets_of(registry->pairs, draft->name, names, PAIRS_MAX);
@@ -100,7 +97,7 @@ static const Model *find_target(ModelRegistry *registry, const Model *draft) {
     for (size_t i = 0; i < n; i++) {
         const Model *target = model_registry_find(registry, names[i]);
 
-        if (target && is_loaded(target) && !target->draft_failure)
+        if (target && model_is_loaded(target) && !target->draft_failure)
             return target;
     }
     return NULL;
@@ -113,10 +110,11 @@ const Model *model_drafts_target_of(ModelRegistry *registry, const Model *draft)
     TAILQ_FOREACH(target, &registry->models, link)
     if (target->draft == draft)
         return target;
-    return is_loaded(draft) ? find_target(registry, draft) : NULL;
+    return model_is_loaded(draft) ? find_target(registry, draft) : NULL;
 }
 
-/* One that came with its targets goes with the last of them. While weights arrive it cannot: then it does later. */
+/* Unloads a draft model that was loaded for targets alone, after the last of them. While its weights arrive it cannot
+ * be unloaded, and goes later. */
 static void let_go(ModelRegistry *registry, Model *draft) {
     ErrText err;
 
@@ -139,7 +137,7 @@ void model_drafts_settle(ModelRegistry *registry) {
         return;
     registry->is_unsettled = false;
     TAILQ_FOREACH(model, &registry->models, link)
-    if (is_loaded(model) || model->draft || model->draft_failure || model->draft_was_tried)
+    if (model_is_loaded(model) || model->draft || model->draft_failure || model->draft_was_tried)
         settle_target(registry, model);
     TAILQ_FOREACH(model, &registry->models, link)
     let_go(registry, model);

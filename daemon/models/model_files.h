@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of model-dir are, as far as a scan has met them. A file is read when it is new or has changed, some of
- * it in each step. Owned by the loop. */
+/* The files of model-dir that a scan has met, with what each is. A new or changed file is read in steps. Owned by the
+ * loop. */
 #ifndef COORDGEN_DAEMON_MODEL_FILES_H
 #define COORDGEN_DAEMON_MODEL_FILES_H
 
@@ -11,16 +11,16 @@
 #include "model/gguf/gguf_kind.h"
 
 enum {
-    MODEL_FILES_MAX = 8192,              /* that are remembered; others are none */
-    MODEL_FILES_STEP_BYTES = 256 * 1024, /* of a file, in one step */
+    MODEL_FILES_MAX = 8192,              /* remembered files; further ones are ignored */
+    MODEL_FILES_STEP_BYTES = 256 * 1024, /* read from a file in one step */
 };
 
 typedef struct ModelFile { /* all loop */
     char *name;            /* in the folder */
-    struct stat seen;      /* before it was read */
+    struct stat seen;      /* the file's state before it was read */
     GgufKindInfo info;
-    char *why_not; /* it is not listed as a model; NULL: it is, or was not looked at */
-    uint64_t scan; /* the last one that has met it */
+    char *why_not; /* reason why the file is not listed; NULL: listed, or not looked at */
+    uint64_t scan; /* the last scan that has met the file */
     TAILQ_ENTRY(ModelFile) link;
 } ModelFile;
 
@@ -29,23 +29,23 @@ TAILQ_HEAD(ModelFileList, ModelFile);
 typedef struct ModelFiles { /* all loop */
     struct ModelFileList list;
     size_t n;
-    void *by_name;          /* the same, in a tree of tsearch(3) */
-    GgufKindReader *reader; /* of the file that is read; NULL: none */
-    ModelFile *reading;     /* that one, not in the list yet */
+    void *by_name;          /* the files, in a tree of tsearch(3) */
+    GgufKindReader *reader; /* of the file being read; NULL: none */
+    ModelFile *reading;     /* the file being read, not in the list yet */
 } ModelFiles;
 
 void model_files_init(ModelFiles *files);
 void model_files_deinit(ModelFiles *files);
-/* What a file of the folder is in this scan. NULL: it must be read, for which model_files_step() is to be called, and
- * this again; or it is gone, or one too many, as *pendingp says. */
+/* Looks at a file of the folder in this scan. NULL with *pendingp: the file must be read; call model_files_step() and
+ * then this again. NULL without: the file is gone, or one too many. */
 ModelFile *model_files_look(ModelFiles *files, uint64_t scan, const char *path, bool *pendingp);
-/* A part of the reading. Whether there is more to do. */
+/* Reads a part of the pending file. Return: whether there is more to do. */
 bool model_files_step(ModelFiles *files);
-/* Forgets what this scan has not met. */
+/* Forgets the files that this scan has not met. */
 void model_files_forget_gone(ModelFiles *files, uint64_t scan);
-/* Keeps why the file is not listed; NULL: it is. */
+/* Keeps the reason why the file is not listed; NULL: it is listed. */
 void model_file_explain(ModelFile *file, const char *why_not);
-/* Why no model has this name though there is a file of it; NULL: there is none. */
+/* Returns why the file of this model name is not listed; NULL: there is no such file. */
 const char *model_files_why_not(const ModelFiles *files, const char *model);
 
 #endif

@@ -221,7 +221,7 @@ int model_import_new(ModelImport **importp, Loop *loop, const char *source, int 
 
     assert_on_loop(loop);
     if (!import)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     *import = (ModelImport){
         .loop = loop,
         .pid_fd = -1,
@@ -250,7 +250,7 @@ int model_import_new(ModelImport **importp, Loop *loop, const char *source, int 
     import->report_event = event_new(loop->base, import->report_fd, EV_READ | EV_PERSIST, on_report, import);
     if (!import->exit_event || !import->report_event || event_add(import->exit_event, NULL) ||
         event_add(import->report_event, NULL))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     *importp = steal(&import);
     return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An import in a child process of its own: a hostile model file meets no memory of any session. Loop side. */
+/* Runs an import in a child process, so that a hostile model file meets no session's memory. Loop side. */
 #ifndef COORDGEN_DAEMON_MODEL_IMPORT_H
 #define COORDGEN_DAEMON_MODEL_IMPORT_H
 
@@ -21,20 +21,20 @@ TAILQ_HEAD(ModelImportList, ModelImport);
 typedef struct ModelImportList ModelImportList;
 
 typedef void ModelImportProgressFn(void *arg, uint32_t permille);
-/* Last call; the receiver frees the import. result: 0 and the package's path, or MODEL_IMPORT_E_* and a text. */
+/* Last callback; the receiver frees the import. result: 0 with the package's path, or MODEL_IMPORT_E_* with a text. */
 typedef void ModelImportDoneFn(void *arg, int result, const char *package_path, const ErrText *err);
 
-/* fd: of the source, which somebody else has opened, until this returns; -1: its path is opened. checks_package: a
- * package that is there is compared with its checksums, and made again if it is damaged. */
+/* Starts the child. fd: open source file, used until this returns; -1: the child opens the path. checks_package:
+ * compares an existing package with its checksums, and makes it again if it is damaged. */
 int model_import_new(ModelImport **importp, Loop *loop, const char *source, int fd, const char *cache_dir,
                      bool checks_package, ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg,
                      ErrText *err);
 ModelImport *model_import_free(ModelImport *import); /* kills and reaps a child that still runs; done is not called */
 DEFINE_CLEANUP(ModelImport, model_import_free)
-/* The same without waiting: a child that is killed in the middle of a write may take its time. It stays in the list
- * until the loop hears of its end. */
+/* Kills the child without waiting for its end, which may take time in the middle of a write. The import stays in the
+ * list until the loop hears of that end. */
 void model_import_abandon(ModelImport *import, ModelImportList *abandoned);
-void model_import_reap(ModelImportList *abandoned); /* waits for those that are left */
+void model_import_reap(ModelImportList *abandoned); /* waits for the children that are left */
 
 /* Child side (import_worker.c): `coordgend --import-worker SOURCE CACHE_DIR [opened] [check]`. It reports by lines,
  * "verb rest", on IMPORT_REPORT_FD and returns its exit status. "opened": IMPORT_SOURCE_FD is the source; "check":

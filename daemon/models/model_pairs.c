@@ -104,7 +104,8 @@ int model_pairs_take_setting(ModelPairs *pairs, const char *text) {
         const NamePair *pair = &wanted.pairs[i];
 
         /* What was said of the target goes before the setting. */
-        if (!pair_list_find(&pairs->stored, pair->target) && model_pairs_are_circle(pairs, pair->target, pair->draft))
+        if (!pair_list_find(&pairs->stored, pair->target) &&
+            pair_makes_circle(lookup, pairs, pair->target, pair->draft))
             log_warn(TOPIC_DAEMON,
                      "draft-model: '%s=%s' has no effect: with the pairs of coordgenctl model pair %s would draft for "
                      "itself",
@@ -129,10 +130,6 @@ const char *model_pairs_draft_of(const ModelPairs *pairs, const char *target) {
     if (!draft)
         draft = pair_list_find(&pairs->set, target);
     return draft && *draft ? draft : NULL;
-}
-
-bool model_pairs_are_circle(const ModelPairs *pairs, const char *target, const char *draft) {
-    return pair_makes_circle(lookup, pairs, target, draft);
 }
 
 /* A list like the stored one, with another draft for the target. */
@@ -182,7 +179,7 @@ int model_pairs_set(ModelPairs *pairs, const char *target, const char *draft, Er
     _cleanup_(pair_list_deinit) PairList list = { 0 };
     int r;
 
-    if (model_pairs_are_circle(pairs, target, draft))
+    if (pair_makes_circle(lookup, pairs, target, draft))
         return err_set(err, MODEL_PAIRS_E_CIRCLE, "%.*s would draft for itself: %.*s is drafted for by it",
                        UTF8_PREFIX(target, 64), UTF8_PREFIX(draft, 64));
     r = changed_list(pairs, target, draft, &list);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which model drafts for which: by administrators' word, which is kept in a file, and by the setting draft-model. Names
- * alone: whether there are such models, and whether they fit, is model_drafts.h. Owned by the loop. */
+/* Pairs of target and draft model by name: from administrators' commands, which are kept in a file, and from the
+ * setting draft-model. model_drafts.h finds the models and whether they fit. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_MODEL_PAIRS_H
 #define COORDGEN_DAEMON_MODEL_PAIRS_H
 
@@ -10,42 +10,41 @@
 enum {
     MODEL_PAIRS_E_CIRCLE = 1, /* the target would draft for itself */
     MODEL_PAIRS_E_FULL = 2,   /* more than PAIRS_MAX */
-    MODEL_PAIRS_E_STORE = 3,  /* it could not be written; nothing has changed */
+    MODEL_PAIRS_E_STORE = 3,  /* the file could not be written; nothing has changed */
 };
 
-#define MODEL_PAIRS_FILE "model-pairs" /* in the folder for them */
+#define MODEL_PAIRS_FILE "model-pairs" /* in the state directory */
 
-typedef struct ModelPairs { /* zero is empty, and keeps nothing */
+typedef struct ModelPairs { /* zero is empty, and writes no file */
     StateFile file;
-    PairList stored; /* "": none, whatever the setting says */
-    PairList set;    /* by the setting */
+    PairList stored; /* from commands; a draft of "": none, whatever the setting says */
+    PairList set;    /* from the setting */
 } ModelPairs;
 
-/* Reads what is there. A file that is damaged is set aside, and one that cannot be read left alone; the log says so.
- * dir "": nothing is kept. 0 or -ENOMEM. */
+/* Reads the file. A damaged file is set aside, an unreadable one left alone, and the log says so. dir "": no file. 0 or
+ * -ENOMEM. */
 int model_pairs_init(ModelPairs *pairs, const char *dir);
 void model_pairs_deinit(ModelPairs *pairs);
-/* Takes the setting over, without what would make a circle with stored pairs; the log says so. 0 or -ENOMEM: it is as
- * it was. */
+/* Takes the setting over, without pairs that would make a circle with stored ones, which are logged. 0, or -ENOMEM:
+ * nothing has changed. */
 int model_pairs_take_setting(ModelPairs *pairs, const char *text);
-/* Stores that draft ("": none) drafts for the target from now on, before it returns: waits for the disk. 0;
- * MODEL_PAIRS_E_*, with a text, -ENOMEM: it is as it was. */
+/* Stores the draft ("": none) of a target; waits for the disk. 0; MODEL_PAIRS_E_*, with a text, or -ENOMEM: nothing has
+ * changed. */
 int model_pairs_set(ModelPairs *pairs, const char *target, const char *draft, ErrText *err);
-/* Forgets all that was stored of a model, as target and as draft. 0; MODEL_PAIRS_E_STORE, with a text, -ENOMEM: the
- * pairs are as they were. */
+/* Forgets all stored pairs of a model, as target and as draft. 0; MODEL_PAIRS_E_STORE, with a text, or -ENOMEM: nothing
+ * has changed. */
 int model_pairs_forget(ModelPairs *pairs, const char *model, ErrText *err);
-const char *model_pairs_draft_of(const ModelPairs *pairs, const char *target); /* NULL: nothing drafts for it */
-bool model_pairs_are_circle(const ModelPairs *pairs, const char *target, const char *draft);
+const char *model_pairs_draft_of(const ModelPairs *pairs, const char *target); /* NULL: none */
 
 typedef struct ModelPairEntry {
     const char *target;
     const char *draft; /* "": none, against the setting */
-    bool is_stored;    /* else by the setting */
+    bool is_stored;    /* from a command, not from the setting */
 } ModelPairEntry;
-bool model_pairs_find(const ModelPairs *pairs, const char *target, ModelPairEntry *entry); /* whether one is said */
-/* Names of those that a model drafts for, at most room of them. */
+bool model_pairs_find(const ModelPairs *pairs, const char *target, ModelPairEntry *entry); /* false: no pair */
+/* Fills in the names of the targets that a model drafts for, at most room of them. Return: how many. */
 size_t model_pairs_targets_of(const ModelPairs *pairs, const char *draft, const char *targets[], size_t room);
-/* All that is said, one after another. */
+/* Lists all pairs. Return: how many. */
 size_t model_pairs_list(const ModelPairs *pairs, ModelPairEntry entries[2 * PAIRS_MAX]);
 
 #endif

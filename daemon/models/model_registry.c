@@ -2,19 +2,14 @@
 #define _GNU_SOURCE
 #include "daemon/models/model_registry.h"
 
-#include <inttypes.h>
-#include <limits.h>
 #include <search.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/strings/printable.h"
 #include "model/gguf/gguf_kind.h"
 #include "model/gguf/gguf_parts.h"
 #include "proto/proto_check.h"
-#include "weights/image/weights_image.h"
 
 #define EXTENSION_GGUF ".gguf"
 #define EXTENSION_PACKAGE ".cgm"
@@ -24,25 +19,6 @@ static bool ends_with(const char *text, const char *end) {
 
     return text_bytes > end_bytes && !strcmp(text + text_bytes - end_bytes, end);
 }
-
-static Model *model_free(Model *model) {
-    if (!model)
-        return NULL;
-    model_import_free(model->import);
-    closep(&model->fd);
-    free(model->job);
-    engine_free(model->engine);
-    free(model->name);
-    free(model->path);
-    free(model->shown_path);
-    free(model->draft_failure);
-    draft_pair_free(model->draft_pair);
-    free(model->package_path);
-    free(model->image_path);
-    free(model);
-    return NULL;
-}
-DEFINE_CLEANUP(Model, model_free)
 
 void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *config, AccountTable *accounts,
                          ModelChangeFn *on_change, void *arg) {
@@ -73,11 +49,11 @@ static Model *found_in(void *const *tree, const Model *key, int (*compare)(const
     return node ? *node : NULL;
 }
 
-Model *model_registry_find(ModelRegistry *registry, const char *name) {
+Model *model_registry_find_name(ModelRegistry *registry, const char *name) {
     const Model key = { .name = (char *)(uintptr_t)name };
 
     assert_on_loop(registry->loop);
-    return *name ? found_in(&registry->by_name, &key, compare_names) : model_registry_default(registry);
+    return found_in(&registry->by_name, &key, compare_names);
 }
 
 Model *model_registry_find_path(ModelRegistry *registry, const char *path) {
@@ -125,37 +101,6 @@ void model_registry_deinit(ModelRegistry *registry) {
     registry->chat_template = NULL;
 }
 
-const char *model_stage_name(ModelStage stage) {
-    static const char *const names[] = {
-        [MODEL_AVAILABLE] = "available", [MODEL_IMPORTING] = "importing", [MODEL_LOADING] = "loading",
-        [MODEL_READY] = "ready",         [MODEL_UNLOADING] = "unloading", [MODEL_FAILED] = "failed",
-    };
-
-    return names[stage];
-}
-
-static void set_stage(Model *model, ModelStage stage) {
-    model->stage = stage;
-    model->registry->is_unsettled = true;
-    if (stage == MODEL_AVAILABLE) { /* whoever wants it again hands over the file that there is then */
-        closep(&model->fd);
-        model->fd = -1;
-    }
-    model->registry->on_change(model->registry->on_change_arg, model);
-}
-
-bool model_is_coming(const Model *model) {
-    return model->stage == MODEL_IMPORTING || model->stage == MODEL_LOADING;
-}
-
-bool model_will_come(const Model *model) {
-    return model_is_coming(model) || (model->stage == MODEL_UNLOADING && model->is_wanted);
-}
-
-bool model_can_serve(const Model *model) {
-    return model->stage == MODEL_READY || (model->stage == MODEL_LOADING && model->engine);
-}
-
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
 /* Makes a model's name of a path: a file's name may be any bytes, a model's is text, which is sent and typed. NULL: no
@@ -193,8 +138,12 @@ bool model_suits_device(const Config *config, const char *path, ErrText *err) {
     return true;
 }
 
+bool model_is_source(const char *name) {
+    return ends_with(name, EXTENSION_GGUF);
+}
+
 bool model_is_file_name(const char *name) {
-    return ends_with(name, EXTENSION_GGUF) || ends_with(name, EXTENSION_PACKAGE);
+    return model_is_source(name) || ends_with(name, EXTENSION_PACKAGE);
 }
 
 /* Bytes of a regular file; 0: it is none. */
@@ -233,7 +182,7 @@ Model *model_registry_find_file(ModelRegistry *registry, const char *path, int f
     if (model || (fd >= 0 ? fstat(fd, &file) : stat(path, &file)) < 0)
         return model;
     TAILQ_FOREACH(model, &registry->models, link)
-    if ((!found || model->stage == MODEL_READY || model_is_coming(model)) && is_file_of(model, &file))
+    if ((!found || model_is_loaded(model)) && is_file_of(model, &file))
         found = model;
     return found;
 }
@@ -270,7 +219,7 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
     model->name = name_of_path(path);
     if (!model->path || !model->shown_path || !model->name)
         return err_raise(-ENOMEM);
-    other = *model->name ? model_registry_find(registry, model->name) : NULL;
+    other = *model->name ? model_registry_find_name(registry, model->name) : NULL;
     if (other && !stat(path, &info) && is_file_of(other, &info)) {
         *modelp = other;
         return 0;
@@ -297,319 +246,4 @@ void model_registry_forget_gone(ModelRegistry *registry, uint64_t scan) {
             (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED))
             forget(registry, model);
     }
-}
-
-/* ---- loading ----------------------------------------------------------------------------------------------------- */
-
-static void model_fail(Model *model, bool is_corrupt, const char *text) {
-    model->is_corrupt = is_corrupt;
-    err_set(&model->failure, 0, "%s", text);
-    log_error(TOPIC_DAEMON, "model %s: %s: %s", model->name,
-              model->stage == MODEL_READY ? "cannot be used any more" : "cannot be loaded", text);
-    set_stage(model, MODEL_FAILED);
-}
-
-static void submit_load(Model *model) {
-    model->job = calloc(1, sizeof(*model->job));
-    if (!model->job) {
-        model_fail(model, false, "out of memory");
-        return;
-    }
-    model->permille = 0;
-    model->job->kind = JOB_LOAD;
-    model->job->owner = model;
-    model_choose_options(model, &model->job->engine_options);
-    set_stage(model, MODEL_LOADING);
-    engine_thread_submit(model->registry->thread, model->job);
-}
-
-static void on_import_progress(void *arg, uint32_t permille) {
-    Model *model = arg;
-
-    if (permille == model->permille)
-        return;
-    model->permille = permille;
-    model->registry->on_change(model->registry->on_change_arg, model);
-}
-
-static void on_import_done(void *arg, int result, const char *package_path, const ErrText *err) {
-    Model *model = arg;
-    ErrText text = *err;
-
-    if (!result) {
-        free(model->package_path);
-        model->package_path = strdup(package_path);
-    }
-    model->import = model_import_free(model->import);
-    if (result) {
-        model_fail(model, result == MODEL_IMPORT_E_MODEL, text.text);
-        return;
-    }
-    if (!model->package_path) {
-        model_fail(model, false, "out of memory");
-        return;
-    }
-    log_info(TOPIC_DAEMON, "model %s: imported as %s in %" PRIu64 " ms", model->name, model->package_path,
-             (clock_now_ns() - model->load_began_ns) / 1000000);
-    submit_load(model);
-}
-
-static void submit_import(Model *model) {
-    ErrText failure = { "" };
-
-    if (model_import_new(&model->import, model->registry->loop, model->path, model->fd,
-                         model->registry->config->cache_dir, model->checks_package, on_import_progress, on_import_done,
-                         model, &failure))
-        model_fail(model, false, failure.text);
-    else
-        set_stage(model, MODEL_IMPORTING);
-}
-
-/**
- * model_load() - bring a model into memory
- *
- * A GGUF for the cpu device goes through an import first (a child process, which finds an earlier import of the same
- * file by itself); the engine thread then loads the package.
- * Thread: loop. Return: 0, or MODEL_E_STATE.
- */
-int model_load(Model *model, ErrText *err) {
-    assert_on_loop(model->registry->loop);
-    if (model->stage == MODEL_UNLOADING || (model->stage == MODEL_FAILED && model->engine))
-        return err_set(err, MODEL_E_STATE, "model %.*s is being unloaded: try again", UTF8_PREFIX(model->name, 64));
-    if (model->stage == MODEL_READY || model_is_coming(model))
-        return 0;
-    model->was_unloaded = model->makes_room = model->is_wanted = model->lacked_memory = false;
-    model->failure.text[0] = 0;
-    model->is_corrupt = false;
-    model->permille = 0;
-    model->load_began_ns = clock_now_ns();
-    model_measure(model);
-    if (model_device(model)->reads_packages && ends_with(model->path, EXTENSION_GGUF)) {
-        model->checks_package = false;
-        submit_import(model);
-        return 0;
-    }
-    free(model->package_path);
-    model->package_path = strdup(model->path);
-    if (!model->package_path)
-        model_fail(model, false, "out of memory");
-    else
-        submit_load(model);
-    return 0;
-}
-
-int model_load_with_room(Model *model, ErrText *err) {
-    int r = 0;
-
-    if (model->stage == MODEL_UNLOADING)
-        model->is_wanted = true;
-    else
-        r = model_load(model, err);
-    model->makes_room = model->makes_room || !r;
-    return r;
-}
-
-void model_set_draft(Model *target, Model *draft) {
-    Model *before = target->draft;
-
-    assert_on_loop(target->registry->loop);
-    assert(!target->n_drafted);
-    target->draft_pair = draft_pair_free(target->draft_pair);
-    target->draft = draft;
-    target->draft_leaves = false;
-    if (draft)
-        draft->n_users++;
-    if (before)
-        model_leave(before);
-}
-
-static int submit_unload(Model *model) {
-    model->job = calloc(1, sizeof(*model->job));
-    if (!model->job)
-        return err_raise(-ENOMEM);
-    model_set_draft(model, NULL);
-    model->job->kind = JOB_UNLOAD;
-    model->job->owner = model;
-    model->job->engine = model->engine;
-    engine_thread_submit(model->registry->thread, model->job);
-    return 0;
-}
-
-/* An engine whose weights did not come goes with its last user. */
-static void drop_failed(Model *model) {
-    if (model->stage == MODEL_FAILED && model->engine && !model->job && !model->n_users && submit_unload(model))
-        log_error(TOPIC_DAEMON, "model %s: out of memory: its engine stays", model->name);
-}
-
-/* Weights that it maps may be gone (engine_check_whole()): steps on it fail from then on. */
-static void check_engine(Model *model) {
-    ErrText why = { "" };
-
-    if (model->stage == MODEL_READY && engine_check_whole(model->engine, &why))
-        model_fail(model, true, why.text);
-}
-
-void model_leave(Model *model) {
-    assert_on_loop(model->registry->loop);
-    assert(model->n_users);
-    model->n_users--;
-    model->used_ns = clock_now_ns();
-    if (model->draft_leaves || model->is_loaded_as_draft) {
-        model->registry->is_unsettled = true;
-        loop_pump(model->registry->loop);
-    }
-    check_engine(model);
-    drop_failed(model);
-    model_forget_unused(model);
-}
-
-int model_unload(Model *model, ErrText *err) {
-    int r;
-
-    assert_on_loop(model->registry->loop);
-    assert(model->n_users == 1);
-    model->was_unloaded = true;
-    switch (model->stage) {
-    case MODEL_IMPORTING:
-        model_import_abandon(steal(&model->import), &model->registry->abandoned);
-        set_stage(model, MODEL_AVAILABLE);
-        return 0;
-    case MODEL_FAILED:
-        if (model->engine)
-            return err_set(err, MODEL_E_STATE, "model %.*s is being unloaded: try again", UTF8_PREFIX(model->name, 64));
-        set_stage(model, MODEL_AVAILABLE);
-        return 0;
-    case MODEL_AVAILABLE:
-        return err_set(err, MODEL_E_STATE, "model %.*s is not loaded", UTF8_PREFIX(model->name, 64));
-    case MODEL_LOADING:
-    case MODEL_UNLOADING:
-        return err_set(err, MODEL_E_STATE, "model %.*s is being %s: try again", UTF8_PREFIX(model->name, 64),
-                       model->stage == MODEL_LOADING ? "loaded" : "unloaded");
-    case MODEL_READY:
-        break;
-    }
-    r = submit_unload(model);
-    if (!r)
-        set_stage(model, MODEL_UNLOADING);
-    return r;
-}
-
-int model_unload_unused(Model *model, ErrText *err) {
-    int r;
-
-    model->n_users++; /* who asks */
-    r = model_unload(model, err);
-    model->was_unloaded = false;
-    model->n_users--;
-    return r;
-}
-
-/* A load that failed may have met a bad image, and one that served may have lost it: when the engine has gone the
- * package is tried by itself, once. */
-static bool load_without_image(Model *model) {
-    if (!model->may_have_image || model->engine || model->without_image)
-        return false;
-    log_warn(TOPIC_DAEMON, "model %s: once more without the image of its weights", model->name);
-    model->without_image = true;
-    model->load_began_ns = clock_now_ns();
-    model->failure.text[0] = 0;
-    model->is_corrupt = false;
-    submit_load(model);
-    return true;
-}
-
-/* The package that an import has found may be damaged: compared with its checksums, and made again, once. */
-static bool import_again(Model *model) {
-    if (!strcmp(model->path, model->package_path) || model->checks_package || model->engine)
-        return false;
-    log_warn(TOPIC_DAEMON, "model %s: its package is compared with its checksums, and made again if it is damaged",
-             model->name);
-    model->checks_package = true;
-    model->load_began_ns = clock_now_ns();
-    model->failure.text[0] = 0;
-    model->is_corrupt = false;
-    submit_import(model);
-    return true;
-}
-
-static bool load_otherwise(Model *model) {
-    return load_without_image(model) || import_again(model);
-}
-
-static void on_loaded(Model *model, JobNews *news) {
-    const EngineInfo *info;
-
-    if (news->result == JOB_E_MEMORY && !model->engine && model_make_room(model)) {
-        submit_load(model); /* behind what makes room */
-        return;
-    }
-    if (news->result) {
-        if (!*news->err.text)
-            err_set(&news->err, 0, "the load was given up");
-        if (news->result == JOB_E_MEMORY)
-            model_explain_memory(model->registry, &news->err);
-        /* People know the file they named, not the package that was made of it. */
-        if (strcmp(model->path, model->package_path))
-            err_prefix(&news->err, "%.*s", UTF8_PREFIX(model->path, 200));
-        if (news->result == JOB_E_MODEL && load_otherwise(model)) {
-            log_warn(TOPIC_DAEMON, "model %s: it could not be loaded before: %s", model->name, news->err.text);
-            return;
-        }
-        if (news->result == JOB_E_MEMORY)
-            model_tell_room(model, &news->err);
-        model->lacked_memory = news->result == JOB_E_MEMORY;
-        model_fail(model, news->result == JOB_E_MODEL, news->err.text);
-        drop_failed(model);
-        return;
-    }
-    info = engine_info(model->engine);
-    if (info->n_streamed_layers ||
-        model_device(model)->has_graphs) /* its image is one that this load has made, or a good one */
-        model->without_image = false;
-    log_notice(TOPIC_DAEMON,
-               "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",
-               model->name, (clock_now_ns() - model->load_began_ns) / 1000000, info->architecture, info->n_parameters,
-               info->weights_bytes >> 20, info->kernel);
-    model->used_ns = clock_now_ns();
-    set_stage(model, MODEL_READY);
-}
-
-/* Forgets the engine that has gone, and loads the model again for those who have come meanwhile. */
-static void on_unloaded(Model *model) {
-    ErrText err;
-
-    model->engine = NULL;
-    model->registry->n_making_way -= model->makes_way;
-    model->makes_way = false;
-    log_notice(TOPIC_DAEMON, "model %s: unloaded", model->name);
-    set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
-    if (model->stage == MODEL_FAILED && model->is_corrupt)
-        (void)load_otherwise(model);
-    if (model->stage == MODEL_AVAILABLE && model->is_wanted && model->n_users)
-        (void)model_load_with_room(model, &err);
-    model->is_wanted = false;
-    model_forget_unused(model); /* who asked for it may have left */
-}
-
-void model_on_news(Model *model, Job *job, JobNews *news) {
-    assert_on_loop(model->registry->loop);
-    assert(model->job == job);
-    if (news->engine)
-        model->engine = steal(&news->engine);
-    if (!news->done) {
-        model->permille = news->permille;
-        set_stage(model, MODEL_LOADING); /* requests need not wait for its weights */
-        return;
-    }
-    model->job = NULL;
-    if (job->kind == JOB_LOAD) {
-        on_loaded(model, news);
-    } else if (!news->result) { /* else the engine thread ends, and the engine stays ours */
-        on_unloaded(model);
-    }
-    free(job);
-}
-
-const char *model_failure(const Model *model, bool with_paths) {
-    return with_paths ? model->failure.text : model->lacked_memory ? model->no_room.text : "administrators see why";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which model is the default: model_default.h has its name, here it is found among the models. */
+/* The default model: found among the models by the name that model_default.h has. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,13 +10,13 @@
 #include "base/system/kernel_call.h"
 #include "daemon/models/model_registry.h"
 
-/* Finds the model that is named as the default; NULL: none is, or it is not there. */
+/* Finds the model that is named as the default; NULL: none is named, or it is not there. */
 static Model *named_default(const ModelRegistry *registry) {
     const char *name = model_default_name(registry->def);
 
     if (registry->default_model)
         return registry->default_model;
-    return name ? model_registry_find((ModelRegistry *)(uintptr_t)registry, name) : NULL;
+    return name ? model_registry_find_name((ModelRegistry *)(uintptr_t)registry, name) : NULL;
 }
 
 Model *model_registry_default(const ModelRegistry *registry) {
@@ -25,6 +25,10 @@ Model *model_registry_default(const ModelRegistry *registry) {
     if (model || model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING || registry->n_models != 1)
         return model;
     return TAILQ_FIRST(&registry->models); /* no other can be meant */
+}
+
+Model *model_registry_find(ModelRegistry *registry, const char *name) {
+    return *name ? model_registry_find_name(registry, name) : model_registry_default(registry);
 }
 
 bool model_is_default(const Model *model) {
@@ -37,7 +41,7 @@ ModelDefaultBy model_registry_default_by(const ModelRegistry *registry) {
     return by == MODEL_DEFAULT_BY_SETTING || named_default(registry) ? by : MODEL_DEFAULT_BY_FIRST;
 }
 
-/* Tells whether nobody has said which model is the default, and none that came first is there any more. */
+/* Tells whether the earliest model may become the default: none was named, and no default is there any more. */
 static bool is_open(const ModelRegistry *registry) {
     const ModelDefaultBy by = model_default_by(registry->def);
 
@@ -45,7 +49,7 @@ static bool is_open(const ModelRegistry *registry) {
 }
 
 static void note_first(ModelRegistry *registry, const Model *model) {
-    /* What is not of the folder is not there any more after a restart. */
+    /* A model outside of the folder is not known any more after a restart. */
     model_default_note_first(registry->def, model->name, model->from_folder);
     log_notice(TOPIC_DAEMON, "model %s: the default from now on, as the first one: see coordgenctl model default",
                model->name);
@@ -57,7 +61,7 @@ void model_registry_note_default(ModelRegistry *registry) {
         note_first(registry, TAILQ_FIRST(&registry->models));
 }
 
-/* Finds out when a file's name came into its folder, as far as the file system tells. */
+/* Returns when the file was made, in ns, as far as the file system tells; UINT64_MAX: unknown. */
 static uint64_t arrival_ns(const Model *model) {
     uint64_t at_ns;
 

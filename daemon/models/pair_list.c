@@ -62,7 +62,7 @@ void pair_list_remove(PairList *list, const char *target) {
     *pair = list->pairs[--list->n];
 }
 
-/* So many pairs do not make a way longer: one that is, goes round without the target. */
+/* A way of more steps than there are pairs goes round in a circle without the target. */
 bool pair_makes_circle(PairLookupFn *lookup, const void *arg, const char *target, const char *draft) {
     for (size_t i = 0; draft && *draft && i <= 2 * PAIRS_MAX; i++) {
         if (!strcmp(draft, target))
@@ -85,7 +85,7 @@ static char *name_dup(const char *from, const char *end) {
     return from < end && (size_t)(end - from) <= PAIR_NAME_BYTES_MAX ? strndup(from, (size_t)(end - from)) : NULL;
 }
 
-/* One pair, up to end. */
+/* Parses one pair, up to end. */
 static int add_pair(PairList *list, const char *from, const char *end, ErrText *err) {
     const char *equals = memchr(from, '=', (size_t)(end - from));
     _cleanup_(freep) char *target = equals ? name_dup(from, equals) : NULL;

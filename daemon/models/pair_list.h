@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which model drafts for which, by their names: a list, as the setting draft-model has it. */
+/* A list of pairs of names, target and draft model, as the setting draft-model has them. */
 #ifndef COORDGEN_DAEMON_PAIR_LIST_H
 #define COORDGEN_DAEMON_PAIR_LIST_H
 
@@ -26,18 +26,18 @@ typedef struct PairList { /* zero is empty */
     size_t n;
 } PairList;
 
-/* "TARGET=DRAFT", several with commas between, blanks around names; "": none. 0; PAIR_LIST_E_TEXT, PAIR_LIST_E_FULL,
- * with a text, -ENOMEM: the list is as it was. */
+/* Parses "TARGET=DRAFT" pairs with commas between and blanks around names; "": none. 0; PAIR_LIST_E_*, with a text, or
+ * -ENOMEM: the list is unchanged. */
 int pair_list_parse(PairList *list, const char *text, ErrText *err);
 void pair_list_deinit(PairList *list);
-/* A target's draft, instead of the one of before. 0, PAIR_LIST_E_FULL, -ENOMEM: it is as it was. */
+/* Sets a target's draft. 0; PAIR_LIST_E_FULL or -ENOMEM: the list is unchanged. */
 int pair_list_set(PairList *list, const char *target, const char *draft);
 void pair_list_remove(PairList *list, const char *target);
-const char *pair_list_find(const PairList *list, const char *target); /* its draft; NULL: nothing is said of it */
+const char *pair_list_find(const PairList *list, const char *target); /* the target's draft; NULL: not in the list */
 
-/* What drafts for a target, by several lists together; NULL or "": nothing. */
+/* Looks a target's draft up, in one list or several; NULL or "": none. */
 typedef const char *PairLookupFn(const void *arg, const char *target);
-/* Whether a target would draft for itself, if draft drafted for it: over any number of pairs. */
+/* Tells whether a target would draft for itself over any number of pairs, if draft drafted for it. */
 bool pair_makes_circle(PairLookupFn *lookup, const void *arg, const char *target, const char *draft);
 
 #endif

@@ -42,7 +42,7 @@ int connection_peer(int fd, uid_t *uidp, pid_t *pidp) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Callers further up still hold the pointer, so the object itself goes only when the loop is back at its top. */
+/* Callers up the stack still hold the pointer, so the loop frees the object when it is back at its top. */
 static void die(Connection *connection) {
     if (connection->state == CONNECTION_DEAD)
         return;
@@ -123,7 +123,7 @@ size_t connection_unsent_bytes(const Connection *connection) {
     return evbuffer_get_length(bufferevent_get_output(connection->stream));
 }
 
-/* Bytes come in only when there is somebody to take them: what waits is bounded by what one read brings. */
+/* Reads only when frames can be served, so that one read bounds the bytes that wait. */
 static void update_reading(Connection *connection) {
     if (connection->state >= CONNECTION_CLOSING)
         return;
@@ -173,7 +173,7 @@ static int charge_output(Connection *connection, size_t len_bytes) {
                                                     unsent_bytes - paid_bytes);
 }
 
-/* There is no memory to keep a reply until it is read. */
+/* Ends a connection that has no memory to keep a reply until the client reads it. */
 static void refuse_output(Connection *connection, const Coordgen__V1__Response *response) {
     const char *limit = user_memory_limit(connection->user, connection->is_admin);
 
@@ -190,7 +190,7 @@ static void refuse_output(Connection *connection, const Coordgen__V1__Response *
     die(connection);
 }
 
-/* libevent does not tell when it has no memory to wait for the socket: nobody would ever write what was queued. */
+/* libevent does not report that it lacks memory to wait for the socket: the queued output would never be written. */
 static bool will_be_written(Connection *connection) {
     return !connection_unsent_bytes(connection) || event_pending(&connection->stream->ev_write, EV_WRITE, NULL) ||
            !bufferevent_enable(connection->stream, EV_WRITE);
@@ -274,7 +274,7 @@ static int charge_frame(Connection *connection, size_t have_bytes, size_t needed
                        wanted_bytes - connection->frame_bill.bytes);
 }
 
-/* Return: whether there may be another frame. */
+/* Serves the next frame, if it is whole. Return: whether there may be another frame. */
 static bool take_input(Connection *connection) {
     struct evbuffer *input = connection->inlet.bytes;
     size_t have_bytes = evbuffer_get_length(input), body_bytes, needed_bytes;
@@ -286,7 +286,7 @@ static bool take_input(Connection *connection) {
 
     if (!have_bytes)
         return false;
-    /* The header alone decides whether the rest is wanted: nothing is moved or reserved before. */
+    /* The header alone decides whether the frame is accepted: nothing is moved or reserved before. */
     evbuffer_copyout(input, header, sizeof(header));
     body_bytes = 0;
     needed_bytes = 0;
@@ -319,7 +319,7 @@ static bool take_input(Connection *connection) {
     if (connection->frame_fd < 0)
         connection->frame_fd = inlet_take_fd(&connection->inlet, needed_bytes);
     connection->ops->on_frame(connection->arg, frame + FRAME_HEADER_BYTES, needed_bytes - FRAME_HEADER_BYTES);
-    if (connection->waits) /* it will be served again, with the file that came with it */
+    if (connection->waits) /* the frame is served again later, with its file */
         return false;
     closep(&connection->frame_fd); /* of another message than those that take a file, or of a refused one */
     connection->frame_fd = -1;
@@ -332,7 +332,7 @@ void connection_spend(Connection *connection, uint64_t work) {
     connection->work_left -= work < connection->work_left ? (uint32_t)work : connection->work_left;
 }
 
-/* By a timer: an event that is made active goes before what the loop has not polled yet. */
+/* A timer gives others their turn: an event made active would run before what the loop has not polled yet. */
 static void wait_for_turn(Connection *connection) {
     static const struct timeval at_once = { 0 };
 
@@ -462,7 +462,7 @@ void connection_open(Connection *connection) {
     evtimer_del(connection->hello_timer);
 }
 
-/* Written at once or never: the socket's buffer is empty. */
+/* The socket's buffer is empty, so the error is written at once or never. */
 static void send_at_once(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
     Coordgen__V1__Response response;
     Coordgen__V1__Error error;

@@ -24,7 +24,7 @@
 
 #define BACKLOG 128
 #define RETRY_S 1
-#define ACCEPTS_AT_ONCE 16 /* then the connections that there are have their turn */
+#define ACCEPTS_AT_ONCE 16 /* accepted at a time, before existing connections have their turn */
 
 enum {
     LOCK_TRIES = 100,
@@ -33,7 +33,7 @@ enum {
 
 typedef char SocketPath[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 
-/* A relative path says so by its dot: a word or host:port is a mistake, not a file in the current folder. */
+/* A relative path must begin with a dot: a bare word or host:port is a mistake, not a file in the current folder. */
 static bool is_path(const char *text) {
     return *text == '/' || !strncmp(text, "./", 2) || !strncmp(text, "../", 3);
 }
@@ -173,7 +173,7 @@ int listener_open(Listener *listener, const char *address, bool is_admin, ErrTex
     listener->path = strdup(to.sun_path);
     if (!listener->path) {
         unlink(to.sun_path);
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     listener->device = info.st_dev;
     listener->inode = info.st_ino;
@@ -228,7 +228,7 @@ static int add(ListenerSet *set, const char *address, bool is_admin, ErrText *er
     return r;
 }
 
-/* A socket that is wanted: what a setting says, or a default in a folder that is made. */
+/* A socket to open: the setting's address, or the default in a folder that is made. */
 typedef struct SocketPlace {
     const char *setting;
     const char *address; /* NULL: there is to be no socket */
@@ -243,7 +243,7 @@ enum { /* indices of what is wanted */
     SOCKETS
 };
 
-/* Writes the path of a socket that nobody has named. */
+/* Writes the default path of a socket. */
 static int default_path(const Config *config, bool is_admin, char *path, size_t room_bytes, ErrText *err) {
     int r;
 
@@ -271,7 +271,7 @@ static int name_default(SocketPlace *place, const Config *config, ErrText *err) 
     return 0;
 }
 
-/* Where sockets are to be, of a start with or without those of systemd. */
+/* Fills in the sockets to open, for a start with or without sockets of systemd. */
 static int find_places(SocketPlace places[SOCKETS], const Config *config, bool handed_over, ErrText *err) {
     int r = 0;
 
@@ -288,7 +288,7 @@ static int find_places(SocketPlace places[SOCKETS], const Config *config, bool h
     return r;
 }
 
-/* What shows without making anything: addresses, and whether two are one. */
+/* Checks what shows without making a socket: the addresses, and that no two are the same. */
 static int check_addresses(const SocketPlace places[SOCKETS], struct sockaddr_un to[SOCKETS], ErrText *err) {
     for (size_t i = 0; i < SOCKETS; i++) {
         int r = places[i].address ? address_of(places[i].address, &to[i], err) : 0;
@@ -356,7 +356,7 @@ int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
     return r;
 }
 
-/* Until listening has begun anew the timer comes again: a service that hears nobody helps nobody. */
+/* The timer comes again until listening has begun anew: a service that accepts nobody is useless. */
 static void on_retry(evutil_socket_t fd, short what, void *arg) {
     Listener *listener = arg;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listening sockets: handed over by whoever started the service, or made at a path, where one that a dead daemon left
- * is replaced. */
+/* Listening sockets: handed over by whoever started the service, or made at a path. The socket of a dead daemon is
+ * replaced. */
 #ifndef COORDGEN_DAEMON_LISTENER_H
 #define COORDGEN_DAEMON_LISTENER_H
 
@@ -11,8 +11,8 @@
 #include "daemon/loop.h"
 
 enum {
-    LISTENER_E_SERVED = 1, /* another daemon answers there */
-    LISTENER_E_PATH,       /* too long, not a socket, or not a form that is known */
+    LISTENER_E_SERVED = 1, /* another daemon answers at this address */
+    LISTENER_E_PATH,       /* an address that is too long, no socket, or of an unknown form */
 };
 
 #define LISTENERS_MAX 8
@@ -22,7 +22,7 @@ typedef struct Listener {
     Loop *loop;
     int fd; /* -1: none */
     bool is_admin;
-    char *path; /* NULL: handed over; who made it removes it */
+    char *path; /* of a socket that this process has made and removes; NULL: handed over */
     uint64_t device;
     uint64_t inode;
     struct event *event;
@@ -41,12 +41,12 @@ typedef struct ListenerSet {
  * -errno, with a text. */
 int listener_set_open(ListenerSet *set, const Config *config, ErrText *err);
 int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg);
-void listener_set_close(ListenerSet *set); /* accepts no more, and unlinks the ones that are ours */
-/* Socket at path ("unix:PATH" or "PATH"). Exposed for tests. */
+void listener_set_close(ListenerSet *set); /* accepts no more, and unlinks the sockets that this process has made */
+/* Opens one socket at an address ("unix:PATH" or "PATH"). 0, LISTENER_E_*, -errno, with a text. */
 int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err);
 void listener_close(Listener *listener);
-/* What listener_set_open() would say of the settings, as far as that shows without making anything; the text begins
- * with the setting's name. */
+/* Checks the settings of sockets without making any. Return: as listener_set_open(); the text begins with the
+ * setting's name. */
 int listener_set_check(const Config *config, ErrText *err);
 
 #endif

@@ -23,8 +23,9 @@ static bool is_full_for(UserTable *users, bool is_admin, uid_t uid) {
     return !is_admin && n_connections_of(users, uid) >= users->config->max_connections_per_uid;
 }
 
-/* A client that closes a connection and opens the next one may be accepted before the loop comes to the end of the
- * first: it is not refused for a place that it has left. All are asked at once, for whoever is refused causes it. */
+/* Frees the places of connections whose clients have closed them already: a client that opens its next connection may
+ * be accepted before the loop sees the end of the last one. All connections are polled in one call, because refused
+ * clients cause this search. */
 static void free_gone(UserTable *users) {
     const size_t n = users->n_connections + users->n_admin_connections;
     _cleanup_(freep) struct pollfd *fds = calloc(n + 1, sizeof(*fds));
@@ -48,7 +49,7 @@ static void free_gone(UserTable *users) {
             peer_free(peers[i]);
 }
 
-/* Of two idle ones of a user: one that never said Hello, else the one that has been idle for longer. */
+/* Prefers, of two idle connections of a user, one without a Hello, else the one that has been idle for longer. */
 static bool is_rather(const Connection *connection, const Connection *other) {
     const bool is_silent = connection->state == CONNECTION_HELLO;
 
@@ -67,8 +68,8 @@ static Peer *find_idle(const User *user) {
     return found;
 }
 
-/* An idle one of the user who has the most; of users with as many any. NULL: none of them has two more than the one who
- * wants a place, so that two users never take places from each other in turns. */
+/* Finds an idle connection of a user who has the most connections. NULL: no such user has two more than the one who
+ * wants a place; otherwise two users could take places from each other in turns. */
 static Peer *find_dispensable(UserTable *users, uid_t uid) {
     unsigned int n_found = n_connections_of(users, uid) + 1;
     User *user = NULL;

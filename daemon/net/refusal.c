@@ -12,8 +12,8 @@
 #include "daemon/net/connection.h"
 #include "daemon/notify.h"
 
-/* So long that starts which fail stay below the limits of the service manager (5 starts in 10 s), which would take the
- * sockets down: a connection that nobody has taken starts the service again at once. */
+/* The time keeps failing starts below the service manager's limit (5 starts in 10 s), beyond which it closes the
+ * sockets: a connection that nobody has accepted starts the service again at once. */
 #define REFUSE_MS 3000
 #define RETRY_MS 60000
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A service that cannot start, while the service manager keeps its sockets: whoever comes is told, not left waiting. */
+/* Tells clients that the service cannot start: the service manager keeps the sockets open, and they would wait. */
 #ifndef COORDGEN_DAEMON_REFUSAL_H
 #define COORDGEN_DAEMON_REFUSAL_H
 
 #include "daemon/net/listener.h"
 
-/* Holds the sockets that were handed over (daemon/activation.h) once more, until it is clear that they are served. Call
- * this before they are taken. */
+/* Duplicates the sockets that were handed over (daemon/activation.h), for the case that the start fails. Call this
+ * before the service takes them. */
 void refusal_prepare(ListenerSet *spare);
-/* Answers everybody who comes within some seconds with an error, and closes the sockets. With none it returns at
- * once. */
+/* Answers every client of the next seconds with an error, and closes the sockets. Returns at once without sockets. */
 void refusal_serve(ListenerSet *spare, const char *reason);
 
 #endif

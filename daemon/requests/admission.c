@@ -14,11 +14,12 @@ enum {
     RUN_GUESS_US = 2000000, /* before the first generation has ended */
     /* Paused generations do not take a turn, but they keep their memory: they may not grow without bound. */
     HELD_PER_ACTIVE = 4,
-    USER_HELD_PER_ACTIVE = 2, /* of those, one user's apps */
+    USER_HELD_PER_ACTIVE = 2, /* the part of one user's apps */
 };
 
-#define UNREAD_NS (UINT64_C(5) * 1000 * 1000 * 1000) /* nothing read for so long, likewise for memory */
-#define STALLED_NS (UINT64_C(1000) * 1000 * 1000)    /* paused for so long, a generation may have to go for another */
+#define UNREAD_NS                                                                                                      \
+    (UINT64_C(5) * 1000 * 1000 * 1000)            /* how long a client may read nothing while others want the memory */
+#define STALLED_NS (UINT64_C(1000) * 1000 * 1000) /* how long a generation may be paused while others want its place */
 
 void admission_init(Admission *admission, Loop *loop, const Config *config) {
     *admission = (Admission){ .loop = loop, .config = config, .mean_run_us = RUN_GUESS_US, .jitter = clock_now_ns() };
@@ -32,7 +33,7 @@ PlaceKind admission_kind(const Request *request) {
 
 /* The class that a request counts as by now. */
 static Priority rank_of(const Request *request, uint64_t now_ns) {
-    const uint64_t since_ns = request->is_resting ? request->rested_ns : request->received_ns,
+    const uint64_t since_ns = request_is_resting(request) ? request->rested_ns : request->received_ns,
                    waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
 
     return request_is_generation(request) ? priority_aged(request->job.priority, waited_ns, request->job.ageing_ns)
@@ -53,7 +54,7 @@ static uint32_t max_active_of(const Admission *admission, const Request *request
     return request->job.priority == PRIORITY_INTERACTIVE ? config->max_active_interactive : config->max_active;
 }
 
-/* Whether both wait for a place of the same kind, or, as small ones, for the same connection. */
+/* Tells whether both wait for a place of the same kind, or, as small requests, for the same connection. */
 static bool is_alike(const Request *request, const Request *other) {
     if (request_is_generation(request) != request_is_generation(other))
         return false;
@@ -66,14 +67,14 @@ static bool is_of_apps_of(const Request *request, const User *user) {
     return request->user == user && !request->is_admin;
 }
 
-/* An interactive request never waits for one of the others to end, nor the other way round. */
+/* Interactive requests and others never wait for one another: each kind has its own places. */
 bool admission_has_turn(Admission *admission, const Request *request) {
     const AdmissionPlaces *places = places_of(admission, request);
 
     return places->n_running < max_active_of(admission, request);
 }
 
-/* Paused ones included: these two bound memory, not turns. */
+/* Tells whether all generations of this kind, paused ones too, hold as much memory as is allowed. */
 static bool all_hold_enough(Admission *admission, const Request *request) {
     return places_of(admission, request)->n_active >= HELD_PER_ACTIVE * max_active_of(admission, request);
 }
@@ -88,7 +89,7 @@ static bool has_place(Admission *admission, const Request *request) {
            !user_holds_enough(admission, request);
 }
 
-/* Of small requests one of a connection is with the engine thread, so that no more than its answer is unsent beyond
+/* The engine thread has one small request of a connection at a time, so that no more than its answer is unsent beyond
  * output-buffer. */
 bool admission_can_start(Admission *admission, const Request *request) {
     if (!model_can_serve(request->model) || request->peer->connection->choked)
@@ -98,7 +99,7 @@ bool admission_can_start(Admission *admission, const Request *request) {
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-/* A user who wanted nothing for a while has no claim to that time. */
+/* Moves a user who comes anew up to the clock: time without requests gives no claim. */
 static void take_clock(Admission *admission, const Request *request) {
     const uint64_t clock_ns = places_of(admission, request)->clock_ns;
     UserPlaces *user = user_places_of(request);
@@ -114,46 +115,58 @@ static void count_service(Request *request, uint64_t now_ns) {
     request->served_ns = now_ns;
 }
 
-static void settle_place(Admission *admission, Request *request, bool is_at_work) {
-    const bool has_place = is_at_work && !request->is_paused && !request->is_resting;
-    AdmissionPlaces *places = places_of(admission, request);
-    const uint64_t now_ns = clock_now_ns();
+/* Tells whether the request takes a place of its kind. */
+static bool takes_place(const Request *request) {
+    return request_is_generation(request) && (request->state == REQUEST_RUNNING || request->state == REQUEST_STALLED);
+}
 
-    if (request->has_place == has_place)
+/* Moves a request to another state: the only place that counts who has a place, who rests and who is stalled. */
+static void move(Admission *admission, Request *request, RequestState state) {
+    const bool had_place = takes_place(request), was_resting = request_is_resting(request),
+               was_paused = request_is_paused(request), was_stalled = request->state == REQUEST_STALLED;
+    AdmissionPlaces *places = places_of(admission, request);
+    UserPlaces *user = user_places_of(request);
+    const uint64_t now_ns = clock_now_ns();
+    bool has_place;
+
+    request_set_state(request, state);
+    has_place = takes_place(request);
+    admission->n_stalled += (unsigned int)(state == REQUEST_STALLED) - (unsigned int)was_stalled;
+    if (was_paused != request_is_paused(request))
+        request->paused_ns = now_ns;
+    if (was_resting != request_is_resting(request)) {
+        request->rested_ns = now_ns;
+        places->n_resting += was_resting ? -1u : 1;
+        user->n_resting += was_resting ? -1u : 1;
+    }
+    if (had_place == has_place)
         return;
-    request->has_place = has_place;
     places->n_running += has_place ? 1 : -1u;
-    user_places_of(request)->n_running += has_place ? 1 : -1u;
+    user->n_running += has_place ? 1 : -1u;
     if (!has_place) {
         count_service(request, now_ns);
         return;
     }
     request->placed_ns = request->served_ns = now_ns;
-    if (places->clock_ns < user_places_of(request)->served_ns)
-        places->clock_ns = user_places_of(request)->served_ns;
+    if (places->clock_ns < user->served_ns)
+        places->clock_ns = user->served_ns;
 }
 
 void admission_rest(Admission *admission, Request *request, bool resting) {
-    if (request->is_resting == resting)
-        return;
-    request->is_resting = resting;
-    request->rested_ns = clock_now_ns();
-    places_of(admission, request)->n_resting += resting ? 1 : -1u;
-    user_places_of(request)->n_resting += resting ? 1 : -1u;
-    settle_place(admission, request, true);
+    if (request_is_resting(request) != resting)
+        move(admission, request, resting ? REQUEST_RESTING : REQUEST_RUNNING);
 }
 
 void admission_pause(Admission *admission, Request *request, bool paused) {
-    if (request->is_paused == paused)
+    if (request_is_paused(request) == paused)
         return;
-    request->is_paused = paused;
-    request->paused_ns = clock_now_ns();
-    settle_place(admission, request, true);
+    if (request_is_resting(request))
+        move(admission, request, paused ? REQUEST_RESTING_PAUSED : REQUEST_RESTING);
+    else
+        move(admission, request, paused ? REQUEST_PAUSED : REQUEST_RUNNING);
 }
 
 void admission_let_go(Admission *admission, Request *request) {
-    if (!request_is_generation(request))
-        return;
     admission_pause(admission, request, false);
     admission_rest(admission, request, false);
 }
@@ -167,14 +180,13 @@ static void begin(Admission *admission, Request *request) {
         places_of(admission, request)->n_active++;
         user_places_of(request)->n_active++;
         user_places_of(request)->n_apps_active += !request->is_admin;
-        settle_place(admission, request, true);
     } else {
         admission->n_small++;
         request->user->n_held_back += !request->is_admin;
         request->peer->small_runs = true;
     }
     TAILQ_INSERT_TAIL(&admission->submitted, request, queue_link);
-    request->state = REQUEST_SUBMITTED;
+    move(admission, request, REQUEST_RUNNING);
 }
 
 static unsigned int n_held_back(const Admission *admission) {
@@ -187,7 +199,7 @@ unsigned int admission_user_max(const Admission *admission) {
     return half ? half : 1;
 }
 
-/* Whether another one that waits for the same was there before. */
+/* Tells whether another request waits for the same place already. */
 static bool would_overtake(Admission *admission, const Request *request) {
     const Request *other;
 
@@ -207,7 +219,7 @@ int admission_enter(Admission *admission, Request *request) {
     assert_on_loop(admission->loop);
     if (model_can_serve(request->model))
         request->model_ready_ns = request->received_ns;
-    /* Small requests wait in the engine thread's own queue, which counts as a part of this one. */
+    /* Small requests wait in the engine thread's own queue, which counts as part of this queue. */
     if (admission_can_start(admission, request) && !would_overtake(admission, request) &&
         (request_is_generation(request) || (admission->n_small <= max_queue && n_user <= user_max))) {
         begin(admission, request);
@@ -217,7 +229,7 @@ int admission_enter(Admission *admission, Request *request) {
         return ADMISSION_E_FULL;
     if (n_user >= user_max)
         return ADMISSION_E_QUOTA;
-    request->state = REQUEST_WAITING;
+    move(admission, request, REQUEST_WAITING);
     TAILQ_INSERT_TAIL(&admission->waiting, request, queue_link);
     admission->n_waiting++;
     request->user->n_held_back += !request->is_admin;
@@ -237,25 +249,32 @@ static void leave_waiting(Admission *admission, Request *request) {
         user_places_of(request)->n_waiting--;
 }
 
-void admission_leave(Admission *admission, Request *request) {
-    assert_on_loop(admission->loop);
-    if (request->state == REQUEST_SUBMITTED)
-        TAILQ_REMOVE(&admission->submitted, request, queue_link);
-    if (request->state == REQUEST_WAITING) {
-        leave_waiting(admission, request);
-    } else if (request->state == REQUEST_SUBMITTED && request_is_generation(request)) {
-        admission->n_stalled -= request->was_stalled;
-        admission_let_go(admission, request);
-        settle_place(admission, request, false);
+/* Takes a request from the engine thread's list, which has let go of it. */
+static void leave_submitted(Admission *admission, Request *request, RequestState to) {
+    TAILQ_REMOVE(&admission->submitted, request, queue_link);
+    admission_let_go(admission, request);
+    move(admission, request, to);
+    if (request_is_generation(request)) {
         admission->n_active--;
         places_of(admission, request)->n_active--;
         user_places_of(request)->n_active--;
         user_places_of(request)->n_apps_active -= !request->is_admin;
-    } else if (request->state == REQUEST_SUBMITTED) {
-        admission->n_small--;
-        request->user->n_held_back -= !request->is_admin;
-        if (request->peer)
-            request->peer->small_runs = false;
+        return;
+    }
+    admission->n_small--;
+    request->user->n_held_back -= !request->is_admin;
+    if (request->peer)
+        request->peer->small_runs = false;
+}
+
+void admission_leave(Admission *admission, Request *request) {
+    assert_on_loop(admission->loop);
+    if (request_is_submitted(request)) {
+        leave_submitted(admission, request, REQUEST_ENDED);
+    } else {
+        if (request_is_waiting(request))
+            leave_waiting(admission, request);
+        move(admission, request, REQUEST_ENDED);
     }
     loop_pump(admission->loop);
 }
@@ -274,19 +293,19 @@ static AdmissionClaim claim_of(const Request *request, uint64_t now_ns) {
         .n_taken = user->n_active - user->n_resting,
         .n_running = user->n_running,
         .served_ns = user->served_ns,
-        .has_place = request->has_place && request->peer,
+        .has_place = takes_place(request) && request->peer,
         .has_rested = request->rested_ns,
         .placed_ns = request->placed_ns,
     };
 }
 
-/* Whether it waits for nothing but a turn: in the queue, or at rest. */
+/* Tells whether the request, in the queue or at rest, waits for nothing but a turn. */
 static bool wants_turn(Admission *admission, const Request *request) {
     if (!request_is_generation(request) || !request->peer)
         return false;
-    if (request->state == REQUEST_SUBMITTED)
-        return request->is_resting && !request->is_paused;
-    if (request->needs_memory && (admission->n_stalled || request->model->registry->n_making_way))
+    if (request_is_submitted(request))
+        return request->state == REQUEST_RESTING;
+    if (request->state == REQUEST_WAITING_FOR_MEMORY && (admission->n_stalled || request->model->registry->n_unloading))
         return false;
     return model_can_serve(request->model) && !request->peer->connection->choked &&
            !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
@@ -355,12 +374,12 @@ void admission_count_service(Admission *admission, uint64_t now_ns) {
     Request *request;
 
     TAILQ_FOREACH(request, &admission->submitted, queue_link)
-    if (request->has_place)
+    if (takes_place(request))
         count_service(request, now_ns);
 }
 
-/* The generation that has been paused for longest, of those that the request could follow: all of its kind, or, where
- * only its user's hold enough, that user's. NULL: none has been paused for long, or one that was ended is still
+/* Finds the generation paused for longest among those whose end would let the request start: all of its kind, or its
+ * user's if only that user holds too many. NULL: none has been paused for long, or one that was ended is still
  * there. */
 static Request *find_stalled(Admission *admission, const Request *request, uint64_t now_ns) {
     const bool of_all = all_hold_enough(admission, request);
@@ -371,14 +390,14 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
             continue;
         if (!other->peer)
             return NULL;
-        if (other->is_paused && (!stalled || other->paused_ns < stalled->paused_ns))
+        if (request_is_paused(other) && (!stalled || other->paused_ns < stalled->paused_ns))
             stalled = other;
     }
     return stalled && now_ns - stalled->paused_ns >= STALLED_NS ? stalled : NULL;
 }
 
-/* Paused generations hold memory but no turn. When they keep out one that could have a turn, one of them is ended: a
- * client that reads just enough to stay would else stop everybody for as long as it likes. */
+/* Paused generations hold memory but no turn. When they keep out one that could have a turn, one of them must end:
+ * otherwise a client that reads just enough to stay would block everybody. */
 Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
     Request *request, *stalled;
 
@@ -394,12 +413,12 @@ Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
 }
 
 void admission_note_stalled(Admission *admission, Request *request) {
-    request->was_stalled = true;
-    admission->n_stalled++;
+    admission_let_go(admission, request);
+    move(admission, request, REQUEST_STALLED);
 }
 
-/* Of another user's generations one that holds memory and does not go on, because its client does not read: paused, or
- * about to be. The one that has stood still for longest. NULL: none. */
+/* Finds another user's generation that has stood still for longest because its client does not read: paused, or about
+ * to be. NULL: none. */
 Request *admission_find_holder(const Admission *admission, const User *user) {
     const uint64_t now_ns = clock_now_ns();
     Request *request, *found = NULL;
@@ -410,7 +429,7 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
 
         if (!request_is_generation(request) || !request->peer || request->user == user)
             continue;
-        if (request->is_paused && now_ns >= request->paused_ns + STALLED_NS)
+        if (request_is_paused(request) && now_ns >= request->paused_ns + STALLED_NS)
             from_ns = request->paused_ns;
         else if (request->n_deltas && connection_is_stalled(request->peer->connection, UNREAD_NS))
             from_ns = request->peer->connection->accepted_ns;
@@ -424,11 +443,10 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
     return found;
 }
 
-/* Back to where it came from, before all that came later. */
+/* The request goes to the front of the queue, before all that came later. */
 void admission_wait_again(Admission *admission, Request *request) {
-    admission_leave(admission, request);
-    request->state = REQUEST_WAITING;
-    request->needs_memory = true;
+    leave_submitted(admission, request, REQUEST_WAITING_FOR_MEMORY);
+    loop_pump(admission->loop);
     request->started_ns = 0;
     atomic_store(&request->job.paused, false);
     TAILQ_INSERT_HEAD(&admission->waiting, request, queue_link);
@@ -445,14 +463,14 @@ void admission_note_run(Admission *admission, uint64_t run_us) {
     admission->mean_run_us = (admission->mean_run_us * 7 + run_us) / 8;
 }
 
-/* Uniform in 0..1023: who was refused in one moment shall not come again in one. */
+/* Draws uniformly from 0..1023, so that clients refused at one moment do not come again at one. */
 static uint64_t draw(Admission *admission) {
     admission->jitter = (admission->jitter + UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
     return admission->jitter >> 54;
 }
 
-/* When the queue as it is now will have had its turns, at the pace of late; then half of that to all of it, so that
- * those who come again find room before it is empty. */
+/* Estimates when today's queue will have had its turns, at the recent pace, and draws from half of that time to all of
+ * it: clients that come again find room before the queue is empty. */
 uint32_t admission_retry_ms(Admission *admission) {
     const unsigned int n_running =
         admission->places[PLACE_OTHER].n_running + admission->places[PLACE_INTERACTIVE].n_running;

@@ -13,12 +13,12 @@ static_assert(sizeof(KeptExplanation) * EXPLANATIONS_A_USER * EXPLANATION_USERS_
 
 /* What a generation that has not ended is at. */
 static Coordgen__V1__RequestState state_of(const Request *request) {
-    if (request->state != REQUEST_SUBMITTED)
+    if (!request_is_submitted(request))
         return model_can_serve(request->model) ? COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_QUEUED
                                                : COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_LOADING;
-    if (request->is_resting)
+    if (request_is_resting(request))
         return COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_RESTING;
-    if (request->is_paused)
+    if (request_is_paused(request))
         return COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_PAUSED;
     return request->usage.n_output_tokens ? COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_DECODE
                                           : COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_PREFILL;
@@ -33,7 +33,7 @@ void explanation_of(Explanation *explanation, const Request *request, const char
         .priority = request->job.priority,
         .state = outcome ? COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_ENDED : state_of(request),
         .outcome = outcome,
-        .queue_position = request->state == REQUEST_WAITING && !outcome ? request->queue_position : 0,
+        .queue_position = request_is_waiting(request) && !outcome ? request->queue_position : 0,
         .age_us = now_ns > request->received_ns ? (now_ns - request->received_ns) / 1000 : 0,
         .sources = request->job.generation_options.speculation.sources,
         .by_request = request->chose_speculation,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a generation has come to, and what drafts have brought it: of one that runs as it is now, of each user's last
- * ones as they ended. Numbers only, no text. Owned by the loop. */
+/* Progress of a generation and the gain of its drafts: now if it runs, at its end for each user's last generations.
+ * Numbers only, no text. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_EXPLANATION_H
 #define COORDGEN_DAEMON_EXPLANATION_H
 
@@ -44,12 +44,12 @@ typedef struct ExplanationTable {
     UserExplanations users[EXPLANATION_USERS_MAX];
 } ExplanationTable; /* zero is empty */
 
-/* A generation as it is; outcome: a static text where it ends now, or NULL. */
+/* Describes a generation as it is now. outcome: a static text if it ends now, else NULL. */
 void explanation_of(Explanation *explanation, const Request *request, const char *outcome);
-/* Makes way: the user's oldest, and where there are too many users all of the one who has had none for longest. Without
- * memory it is not kept. */
+/* Keeps an explanation in place of the user's oldest one. With too many users, the user who has had none for longest
+ * loses all. Without memory nothing is kept. */
 void explanation_keep(ExplanationTable *table, const Explanation *explanation);
-/* uid NULL: of all users. NULL: it is not kept (any more). */
+/* Finds a kept explanation; uid NULL: of any user. NULL: not kept, or not any more. */
 const Explanation *explanation_find(const ExplanationTable *table, uint64_t number, const uid_t *uid);
 void explanation_table_deinit(ExplanationTable *table);
 

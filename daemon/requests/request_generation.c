@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a generation says to its client: progress while it waits, a delta a step, and the end with usage and timings. */
+#include "daemon/requests/request_generation.h"
+
 #include <string.h>
 
 #include "base/clock.h"
+#include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request_private.h"
+#include "daemon/requests/request_failure.h"
 #include "daemon/requests/session.h"
 
 static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
@@ -14,10 +16,9 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
 
     if (request->peer->connection->choked || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)
         return;
-    if (request->progress_sent && request->progress_position == position &&
+    if (request->progress_ns && request->progress_position == position &&
         request->progress_prefilled == request_n_read_tokens(request) && request->progress_permille == model->permille)
         return;
-    request->progress_sent = true;
     request->progress_ns = now_ns;
     request->progress_position = position;
     request->progress_prefilled = request_n_read_tokens(request);
@@ -41,12 +42,12 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     connection_send(request->peer->connection, &response);
 }
 
-void request_tick(Request *request, uint64_t now_ns) {
+void request_generation_tick(Request *request, uint64_t now_ns) {
     if (request_is_generation(request) && request->peer)
         send_progress(request, now_ns, request->queue_position);
 }
 
-/* One delta a step, as the engine gave them. */
+/* Sends one delta for each step of the engine. */
 static void send_deltas(Request *request, const JobNews *news) {
     JobMark from = { 0, 0 };
 
@@ -115,7 +116,7 @@ static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__
     coordgen__v1__timings__init(timings);
     timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
     timings->has_decode_us = timings->has_total_us = true;
-    /* A request begins before all weights are there: what its steps waited for them is a part of the load. */
+    /* A request may begin before all weights are there: the time that its steps waited for weights counts as load. */
     timings->load_us = request_since_us(request->received_ns, ready_ns) + request->usage.load_ns / 1000;
     timings->queue_us = request_since_us(ready_ns, began_ns);
     timings->prefill_us = request->usage.prefill_ns / 1000;
@@ -159,7 +160,7 @@ static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigi
     origins->repetition_window = origin_of(from, SAMPLING_REPETITION_WINDOW);
 }
 
-/* The cap that took effect: what was asked for, or what the context left. */
+/* Returns the effective limit on output tokens: what was asked for, or what the context leaves. */
 static uint32_t effective_max_tokens(const Request *request) {
     uint32_t asked = request->job.generation_options.max_tokens, left;
 
@@ -171,15 +172,15 @@ static uint32_t effective_max_tokens(const Request *request) {
     return asked && asked < left ? asked : left;
 }
 
-/* Keeps what was written, for the session. */
+/* Collects the answer for the session. */
 static void keep_answer(Request *request, const JobNews *news) {
-    /* What cannot be counted is not kept: the request then ends with an error (see remember_turn()). */
+    /* Text that cannot be charged is not kept: the request then ends with an error (see remember_turn()). */
     if (user_charge(request->user, request->is_admin, &request->bill, news->text.len_bytes))
         request->answer.failed = true;
     str_buf_append(&request->answer, news->text.data ? news->text.data : "", news->text.len_bytes);
 }
 
-/* Question and answer become a part of the session, if there is an answer. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+/* Adds question and answer to the session, if there is an answer. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 static int remember_turn(const Request *request) {
     Session *session = request->session;
     const StrBuf *answer = &request->answer;
@@ -273,7 +274,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     request_end(request);
 }
 
-void request_generation_on_news(Request *request, const JobNews *news) {
+void request_generation_tell(Request *request, const JobNews *news) {
     if (news->started) {
         request->started_ns = news->started_ns;
         request->context_tokens = news->context_tokens;
@@ -286,14 +287,4 @@ void request_generation_on_news(Request *request, const JobNews *news) {
         if (!news->done && !request->n_deltas && request->usage.n_prompt_tokens)
             send_progress(request, clock_now_ns(), 0);
     }
-    if (!news->done)
-        return;
-    if (news->result == JOB_E_MEMORY && !request->n_deltas && request_wait_for_memory(request))
-        return;
-    if (news->result)
-        request_fail_by_result(request, news);
-    else if (news->end == GENERATION_END_CANCELLED && request->is_cut_short)
-        request_fail_by_shutdown(request);
-    else
-        request_generation_finish(request, news->end);
 }

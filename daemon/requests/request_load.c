@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Model loads and unloads: they wait for the model, not for a turn. */
+#include "daemon/requests/request_load.h"
+
 #include "base/clock.h"
+#include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/request_private.h"
+#include "daemon/requests/request_failure.h"
 
 static void send_load_progress(Request *request) {
     Coordgen__V1__Response response;
@@ -13,10 +15,9 @@ static void send_load_progress(Request *request) {
     uint64_t now_ns = clock_now_ns();
 
     if (request->peer->connection->choked ||
-        (request->progress_sent && request->progress_position == stage &&
+        (request->progress_ns && request->progress_position == stage &&
          (request->progress_prefilled == permille || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)))
         return;
-    request->progress_sent = true;
     request->progress_ns = now_ns;
     request->progress_position = stage;
     request->progress_prefilled = permille;
@@ -57,20 +58,20 @@ static void finish_unload(Request *request) {
     request_end(request);
 }
 
-void request_wait_for_model(Request *request) {
+void request_load_wait(Request *request) {
     assert_on_loop(request->table->loop);
     request->job.kind = request->message->op_case == COORDGEN__V1__REQUEST__OP_MODEL_LOAD ? JOB_LOAD : JOB_UNLOAD;
-    request->state = REQUEST_LOADING;
+    request_set_state(request, REQUEST_LOADING);
     TAILQ_INSERT_TAIL(&request->table->loads, request, queue_link);
     request->table->n_loads++;
     request->table->models_changed = true;
     loop_pump(request->table->loop);
 }
 
-void request_on_model_change(Request *request) {
+static void on_model_change(Request *request) {
     assert_on_loop(request->table->loop);
     if (request->job.kind == JOB_UNLOAD) {
-        if (request->model->stage != MODEL_UNLOADING)
+        if (!model_is_unloading(request->model))
             finish_unload(request);
     } else if (model_will_come(request->model)) {
         send_load_progress(request);
@@ -78,5 +79,15 @@ void request_on_model_change(Request *request) {
         finish_load(request);
     } else {
         request_fail_by_model(request);
+    }
+}
+
+void request_load_settle(RequestTable *table) {
+    Request *request = table->models_changed ? TAILQ_FIRST(&table->loads) : NULL, *next;
+
+    table->models_changed = false;
+    for (; request; request = next) {
+        next = TAILQ_NEXT(request, queue_link);
+        on_model_change(request);
     }
 }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How requests get their turns: the queue (admission.h) says whose it is, here it is given and taken. */
 #define _GNU_SOURCE
+#include "daemon/requests/request_queue.h"
+
 #include <inttypes.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/requests/request_private.h"
+#include "daemon/models/model_room.h"
+#include "daemon/requests/request_failure.h"
+#include "daemon/requests/request_generation.h"
 
-/* The queue has started it: the engine thread's from here on. */
+/* Hands the job of a started request to the engine thread. */
 static void submit(Request *request) {
     Model *model = request->model;
 
     request->job.engine = model->engine;
-    if (request_is_generation(request) && !request->has_draft && model->draft && !model->draft_leaves) {
-        request->has_draft = true;
+    if (request_is_generation(request) && !request->job.draft_pairp && model->draft && !model->draft_leaves) {
         model->n_drafted++;
         request->job.draft_engine = model->draft->engine;
         request->job.draft_pairp = &model->draft_pair;
@@ -26,12 +28,12 @@ static void start(Request *request) {
     submit(request);
 }
 
-/* A job runs when it has its place and its client reads. */
+/* Lets the engine thread run the job while the request has a place. */
 static void settle_job(Request *request) {
-    engine_thread_pause(request->table->engine_thread, &request->job, request->is_paused || request->is_resting);
+    engine_thread_pause(request->table->engine_thread, &request->job, request->state != REQUEST_RUNNING);
 }
 
-void request_enter(Request *request) {
+void request_queue_enter(Request *request) {
     Admission *admission = &request->table->admission;
 
     assert_on_loop(request->table->loop);
@@ -50,21 +52,21 @@ void request_enter(Request *request) {
                      admission_user_max(admission));
         return;
     }
-    if (request->state == REQUEST_SUBMITTED)
+    if (request_is_submitted(request))
         submit(request);
 }
 
-void request_pause(Request *request, bool paused) {
-    if (!request_is_generation(request) || request->state != REQUEST_SUBMITTED)
+void request_queue_pause(Request *request, bool paused) {
+    if (!request_is_generation(request) || !request_is_submitted(request))
         return;
     admission_pause(&request->table->admission, request, paused);
     settle_job(request);
 }
 
-/* Its client reads too slowly for too long: an error, and the engine thread lets go of it. */
+/* Ends a generation whose client does not read, with an error. wanted: what others wait for. */
 static void end_stalled(Request *request, const char *wanted) {
     Admission *admission = &request->table->admission;
-    const uint64_t since_ns = request->is_paused ? request->paused_ns : request->peer->connection->accepted_ns;
+    const uint64_t since_ns = request_is_paused(request) ? request->paused_ns : request->peer->connection->accepted_ns;
 
     connection_send_error(request->peer->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                           admission_retry_ms(admission), "",
@@ -77,7 +79,7 @@ static void end_stalled(Request *request, const char *wanted) {
     request_abandon(request);
 }
 
-bool request_wait_for_memory(Request *request) {
+bool request_queue_wait_for_memory(Request *request) {
     Admission *admission = &request->table->admission;
     Request *holder;
 
@@ -101,7 +103,7 @@ static void rest(Request *request, bool resting) {
     settle_job(request);
 }
 
-/* A place that is given up goes to one, so that each round starts one or ends. */
+/* Each round gives a place to one request, so that the loop ends. */
 static void take_turns(Admission *admission, uint64_t now_ns) {
     Request *request, *yielding = NULL;
 
@@ -111,7 +113,7 @@ static void take_turns(Admission *admission, uint64_t now_ns) {
             rest(yielding, true);
         if (!admission_has_turn(admission, request))
             continue;
-        if (request->state == REQUEST_WAITING)
+        if (request_is_waiting(request))
             start(request);
         else
             rest(request, false);
@@ -136,27 +138,16 @@ static void serve_waiting(Admission *admission, uint64_t now_ns) {
         end_stalled(stalled, "place");
 }
 
-static void tell_loads(RequestTable *table) {
-    Request *request = table->models_changed ? TAILQ_FIRST(&table->loads) : NULL, *next;
-
-    table->models_changed = false;
-    for (; request; request = next) {
-        next = TAILQ_NEXT(request, queue_link);
-        request_on_model_change(request);
-    }
-}
-
-void request_table_settle(RequestTable *table) {
+void request_queue_settle(RequestTable *table) {
     assert_on_loop(table->loop);
-    tell_loads(table);
     serve_waiting(&table->admission, clock_now_ns());
 }
 
-void request_table_tick(RequestTable *table) {
+void request_queue_tick(RequestTable *table) {
     const uint64_t now_ns = clock_now_ns();
     Request *request;
 
     admission_number(&table->admission, now_ns);
     TAILQ_FOREACH(request, &table->admission.waiting, queue_link)
-    request_tick(request, now_ns);
+    request_generation_tick(request, now_ns);
 }

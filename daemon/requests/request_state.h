@@ -1,70 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a request is and holds, for the queue, which knows no more of it. What happens to it: request.h. */
+/* A request that takes time, with its state: what the queue knows of requests. request.h has what happens to them. */
 #ifndef COORDGEN_DAEMON_REQUEST_STATE_H
 #define COORDGEN_DAEMON_REQUEST_STATE_H
 
 #include "daemon/engine/job.h"
-#include "daemon/models/model_registry.h"
+#include "daemon/models/model.h"
 #include "daemon/net/peer.h"
 #include "daemon/requests/session.h"
 
 typedef enum RequestState {
     REQUEST_NEW,
-    REQUEST_WAITING,   /* in the queue, for a turn or for its model */
-    REQUEST_SUBMITTED, /* its job is with the engine thread */
-    REQUEST_LOADING,   /* a ModelLoad or ModelUnload that waits for the model */
+    REQUEST_WAITING,            /* in the queue, for a turn or for its model */
+    REQUEST_WAITING_FOR_MEMORY, /* in the queue again: the engine thread had no memory for it */
+    REQUEST_LOADING,            /* a ModelLoad or ModelUnload that waits for the model */
+    /* The job is with the engine thread. */
+    REQUEST_RUNNING,        /* a generation has a place */
+    REQUEST_PAUSED,         /* no place: its client reads too slowly */
+    REQUEST_RESTING,        /* no place: given up for another user's request, until it is next again */
+    REQUEST_RESTING_PAUSED, /* no place, for both reasons */
+    REQUEST_STALLED,        /* has a place until its end: ended because it was paused while others waited */
+    REQUEST_ENDED,          /* in no list of the queue any more */
+    _REQUEST_STATE_N,
 } RequestState;
 
 typedef struct RequestTable RequestTable;
 
 typedef struct Request { /* all loop; the job as job.h says */
-    RequestTable *table; /* that it is in */
-    Peer *peer;          /* NULL: the client is gone or was answered; waits for the engine thread to let go */
-    uint64_t id;         /* the client's */
-    uint64_t serial;     /* ours, for the log */
+    RequestTable *table; /* the table that it is in */
+    Peer *peer;          /* NULL: the client is gone or was answered, and the engine thread still has the job */
+    uint64_t id;         /* chosen by the client */
+    uint64_t serial;     /* unique in the service, for the log */
     User *user;          /* held */
-    bool is_admin;       /* came through the administrators' socket */
-    Coordgen__V1__Request *message; /* owned; the job's texts point into it */
+    bool is_admin;       /* from the administrators' socket */
+    Coordgen__V1__Request *message; /* owned; texts of the job point into the message */
     Model *model;
     RequestState state;
-    bool is_cut_short; /* cancelled by the service, which ends */
-    bool is_paused;    /* its client reads too slowly */
-    bool is_resting;   /* has given its place up for another user's, and waits to get one again */
-    bool has_place;
-    bool was_stalled;  /* ended for that; the engine thread has not let go of it yet */
-    bool has_draft;    /* counts as one of the model's n_drafted */
-    bool needs_memory; /* found none, and starts again when who was ended for it has gone */
-    Job job;
-    ChatMessage *messages; /* what the session held before, then the message's */
-    size_t n_own_messages; /* of those, the message's */
-    Session *session;      /* that it runs in, or NULL; lives as long as the request at least */
-    StrBuf raw;            /* in a session with a raw text: that, and the prompt */
-    StrBuf answer;         /* in a session: what was written so far */
+    bool is_cut_short;     /* cancelled because the service ends */
+    Job job;               /* with a draft_pairp it counts as one of the model's n_drafted */
+    ChatMessage *messages; /* messages of the session, then those of this request */
+    size_t n_own_messages; /* how many of messages are from this request */
+    Session *session;      /* the session that it runs in, which lives at least as long; NULL: none */
+    StrBuf raw;            /* in a session with a raw text: that text, then the prompt */
+    StrBuf answer;         /* in a session: the answer so far */
     Bill bill;
 
     uint64_t received_ns;
-    uint64_t paused_ns;      /* when is_paused changed */
-    uint64_t rested_ns;      /* when it began to rest */
-    uint64_t placed_ns;      /* since when it has had its place */
-    uint64_t served_ns;      /* up to when that was counted */
+    uint64_t paused_ns;      /* when it was paused, or went on after that */
+    uint64_t rested_ns;      /* when it began to rest, or had a place again; 0: never */
+    uint64_t placed_ns;      /* when it got its place */
+    uint64_t served_ns;      /* up to when its time with a place is counted */
     uint64_t model_ready_ns; /* 0: not seen yet */
     uint64_t started_ns;     /* 0: not yet */
     uint64_t first_delta_ns;
-    uint64_t progress_ns;    /* last progress message */
-    uint32_t queue_position; /* while it waits, of the last admission_number() */
+    uint64_t progress_ns;    /* last progress message; 0: none yet */
+    uint32_t queue_position; /* while it waits: by the last admission_number() */
     uint32_t progress_position;
     uint32_t progress_prefilled;
-    uint32_t progress_permille; /* of the model that it waits for */
-    bool progress_sent;
+    uint32_t progress_permille; /* of the model's load */
     uint64_t n_deltas;
     GenerationUsage usage;
-    bool chose_speculation; /* the request says which sources, not the setting */
+    bool chose_speculation; /* sources of drafts come from the request, not from the setting */
     uint32_t context_tokens;
 
     TAILQ_ENTRY(Request) peer_link;
     TAILQ_ENTRY(Request) user_link;
     TAILQ_ENTRY(Request) queue_link; /* admission's lists, the loads, or none */
 } Request;
+
+/* Moves the request to its next state, and asserts that the state may follow. The only writer of Request.state. */
+void request_set_state(Request *request, RequestState state);
+
+static inline bool request_is_waiting(const Request *request) { /* in the queue */
+    return request->state == REQUEST_WAITING || request->state == REQUEST_WAITING_FOR_MEMORY;
+}
+
+static inline bool request_is_submitted(const Request *request) { /* with the engine thread */
+    return request->state >= REQUEST_RUNNING && request->state <= REQUEST_STALLED;
+}
+
+static inline bool request_is_paused(const Request *request) {
+    return request->state == REQUEST_PAUSED || request->state == REQUEST_RESTING_PAUSED;
+}
+
+static inline bool request_is_resting(const Request *request) {
+    return request->state == REQUEST_RESTING || request->state == REQUEST_RESTING_PAUSED;
+}
 
 static inline bool request_is_generation(const Request *request) {
     return request->job.kind == JOB_GENERATE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A conversation that the service remembers for a client: what was said, and a hold on what is kept of it. Owned by
- * the loop. */
+/* A conversation that the service remembers for a client: its texts, and a pin on its keys and values in the prefix
+ * cache. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_SESSION_H
 #define COORDGEN_DAEMON_SESSION_H
 
@@ -17,7 +17,7 @@ typedef struct SessionTable { /* all loop */
     PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
     unsigned int n_open;
     uint64_t last_id;
-    bool engine_ended; /* the loop may touch what was the engine thread's */
+    bool engine_ended; /* the engine thread has ended: the loop may touch the cache */
 } SessionTable;
 
 typedef enum SessionInput {
@@ -28,8 +28,8 @@ typedef enum SessionInput {
 
 typedef struct Session { /* all loop, but the pin */
     SessionTable *table;
-    Peer *peer;  /* NULL: closed; goes when its request has ended */
-    uint64_t id; /* unique in the service's life */
+    Peer *peer;  /* NULL: closed, and freed when its request has ended */
+    uint64_t id; /* unique while the service runs */
     User *user;  /* held */
     char *model_name;
     SessionInput input;
@@ -44,10 +44,10 @@ typedef struct Session { /* all loop, but the pin */
     TAILQ_ENTRY(Session) peer_link;
 } Session;
 
-/* An empty one, in the list of its client. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+/* Makes an empty session in the list of its client. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 int session_new(Session **sessionp, SessionTable *table, Peer *peer, const char *model_name);
-/* Leaves its client at once. A generation that still answers in it is the caller's to cancel; the memory goes back when
- * the engine thread has let go. */
+/* Takes the session from its client at once. The caller cancels a generation that still answers in it. The memory goes
+ * back when the engine thread has let go. */
 void session_close(Session *session);
 Session *session_find(Peer *peer, uint64_t id);
 
@@ -55,8 +55,8 @@ Session *session_find(Peer *peer, uint64_t id);
 int session_add_messages(Session *session, const ChatMessage *messages, size_t n);
 int session_add_text(Session *session, const char *text, size_t len_bytes);
 size_t session_text_bytes(const Session *session);
-uint64_t session_work(const Session *session); /* what a copy of it costs the loop, for connection_spend() */
-/* The new one holds what the other one holds, once its engine thread has come to it. */
+uint64_t session_work(const Session *session); /* cost of a copy on the loop, for connection_spend() */
+/* Copies the other session's pin to the new session, in a job of the engine thread. */
 void session_fork_pin(Session *session, Session *from);
 
 void session_attach(Session *session, Request *request);     /* the request runs in it */

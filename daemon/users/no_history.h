@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whose texts are kept out of the draft database: the setting no-history. */
+/* The setting no-history: users and apps whose texts stay out of the draft database. */
 #ifndef COORDGEN_DAEMON_NO_HISTORY_H
 #define COORDGEN_DAEMON_NO_HISTORY_H
 
@@ -15,8 +15,8 @@ typedef struct NoHistory {
     size_t n_uids;
 } NoHistory;
 
-/* Takes over a list with commas of users (numbers or names) and apps (names of their Hello). A name may be both. Names
- * of users are looked up here, once. 0 or -ENOMEM; then it is as it was. */
+/* Takes over a comma-separated list of users (numbers or names) and apps (names of their Hello). A name may mean both.
+ * User names are looked up once, here. 0, or -ENOMEM: the list is unchanged. */
 int no_history_set(NoHistory *list, const char *text);
 void no_history_deinit(NoHistory *list);
 bool no_history_has(const NoHistory *list, uid_t uid, const char *app);

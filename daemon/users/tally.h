@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What was served since the start: in all, and of each user. Owned by the loop. */
+/* Counts of requests and tokens since the start: in all, and for each user. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_TALLY_H
 #define COORDGEN_DAEMON_TALLY_H
 
@@ -17,7 +17,7 @@ typedef struct Tally {
     uid_t uid;
     uint64_t n_requests[_TALLY_N];
     uint64_t n_prompt_tokens;
-    uint64_t n_cached_tokens; /* of those */
+    uint64_t n_cached_tokens; /* part of n_prompt_tokens */
     uint64_t n_output_tokens;
 } Tally;
 
@@ -27,7 +27,7 @@ typedef struct TallyTable {
 } TallyTable;
 
 void tally_table_deinit(TallyTable *table);
-/* A request of this user has ended. Without memory only the sum hears of it. */
+/* Counts a request of this user that has ended. Without memory for a new user only the sum counts the request. */
 void tally_note(TallyTable *table, uid_t uid, TallyOutcome outcome, uint32_t n_prompt_tokens, uint32_t n_cached_tokens,
                 uint32_t n_output_tokens);
 Tally tally_of(const TallyTable *table, uid_t uid);

@@ -32,7 +32,7 @@ static uint64_t user_room_bytes(const User *user) {
     return minus(all - all / USER_PARTS, user->client_bytes);
 }
 
-/* Of the room that the limits leave, administrators have the last part, so that a full service can be looked at. */
+/* Administrators have the last part of the room that the limits leave, so that they can look at a full service. */
 static uint64_t app_room_bytes(const UserTable *table) {
     const uint64_t part = all_bytes(table->accounts) / ADMIN_PARTS,
                    needed = ADMIN_CONNECTIONS_MAX * (table->config->output_buffer_bytes + ADMIN_BYTES);

@@ -250,10 +250,12 @@ static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, c
     put_messages(rendering, input);
     jinja_put_bool(rendering, jinja_variable(rendering, "add_generation_prompt"), !input->no_generation_prompt);
     r = put_json(rendering, "tools", input->tools, input->tools_bytes, err);
+    if (r == JINJA_E_RUN)
+        return CHAT_E_TOOLS;
     if (!r)
         r = put_json(rendering, "documents", input->documents, input->documents_bytes, err);
     if (r == JINJA_E_RUN)
-        return CHAT_E_TOOLS;
+        return CHAT_E_DOCUMENTS;
     if (!r)
         r = put_special(rendering, tokenizer, texts, ARRAY_LEN(texts));
     if (!r)
@@ -290,16 +292,16 @@ static bool is_empty_json(const char *text, size_t len_bytes) {
            (n == 4 && !memcmp(kept, "null", 4));
 }
 
-/* Refuses an input that the template ignores: the same bytes come out without the value of this name. */
+/* Refuses an input with @code if the template ignores it: the same bytes come out without the value of this name. */
 static int refuse_unused(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *without,
-                         const char *name, const JinjaOutput *output, ErrText *err) {
+                         const char *name, int code, const JinjaOutput *output, ErrText *err) {
     ErrText why;
     int r = CHAT_SAME;
 
     if (jinja_template_uses(jinja, name))
         r = render_chat(jinja, tokenizer, without, compare_output, (void *)(uintptr_t)output, &why);
     if (r == CHAT_SAME)
-        return err_set(err, CHAT_E_UNUSED,
+        return err_set(err, code,
                        "%s: the model's chat template ignores them, the prompt is the same without: leave them out, or "
                        "use another template (setting chat-template) or model",
                        name);
@@ -319,13 +321,13 @@ static int check_used(const JinjaTemplate *jinja, const Tokenizer *tokenizer, co
     if (input->tools && !is_empty_json(input->tools, input->tools_bytes)) {
         without.tools = NULL;
         without.tools_bytes = 0;
-        r = refuse_unused(jinja, tokenizer, &without, "tools", output, err);
+        r = refuse_unused(jinja, tokenizer, &without, "tools", CHAT_E_UNUSED, output, err);
     }
     if (!r && input->documents && !is_empty_json(input->documents, input->documents_bytes)) {
         without = *input;
         without.documents = NULL;
         without.documents_bytes = 0;
-        r = refuse_unused(jinja, tokenizer, &without, "documents", output, err);
+        r = refuse_unused(jinja, tokenizer, &without, "documents", CHAT_E_DOCUMENTS, output, err);
     }
     return r;
 }

@@ -12,10 +12,11 @@ enum {
     CHAT_E_ROLE = 1,        /* no message, or an unknown role number */
     CHAT_E_NO_TEMPLATE = 2, /* the model has no template, or a template that does not parse: use a raw prompt */
     CHAT_E_REFUSED = 3,     /* the template refuses the messages, or fails with them */
-    CHAT_E_TOOLS = 4,       /* tools or documents are no JSON */
+    CHAT_E_TOOLS = 4,       /* tools are no JSON */
     CHAT_E_MEMORY = 5,      /* the account has no room */
     CHAT_E_TOO_LONG = 6,    /* a prompt past the tokenizer's limit */
-    CHAT_E_UNUSED = 7,      /* the template ignores tools or documents; the error begins with which of them */
+    CHAT_E_UNUSED = 7,      /* the template ignores the tools */
+    CHAT_E_DOCUMENTS = 8,   /* documents are no JSON, or the template ignores them */
 };
 
 typedef enum ChatRole {

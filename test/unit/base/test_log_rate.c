@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/log_rate.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -16,64 +16,11 @@
 #include "daemon/config.h"
 #include "daemon/config_table.h"
 #include "engine/engine.h"
-
-typedef struct Root { /* a folder that stands for / */
-    char path[64];
-} Root;
-
-static int setup_root(void **state) {
-    Root *root = calloc(1, sizeof(*root));
-
-    assert_non_null(root);
-    snprintf(root->path, sizeof(root->path), "/tmp/coordgen-config-XXXXXX");
-    assert_non_null(mkdtemp(root->path));
-    *state = root;
-    return 0;
-}
-
-static int teardown_root(void **state) {
-    Root *root = *state;
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -rf %s", root->path);
-    assert_int_equal(system(command), 0);
-    free(root);
-    return 0;
-}
-
-static void write_file(const Root *root, const char *path, const char *text) {
-    char full[PATH_MAX], *slash;
-    FILE *file;
-
-    snprintf(full, sizeof(full), "%s%s", root->path, path);
-    slash = strrchr(full, '/');
-    *slash = 0;
-    assert_int_equal(file_make_dirs(full, NULL), 0);
-    *slash = '/';
-    file = fopen(full, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-    assert_int_equal(fclose(file), 0);
-}
-
-static Config *load(const Root *root, int expected, ErrText *err, int argc, const char *const argv[]) {
-    ConfigAction action;
-    Config *config = NULL;
-
-    assert_int_equal(config_load(&config, root->path, argc, (char *const *)argv, &action, err), expected);
-    assert_int_equal(config == NULL, expected != 0);
-    return config;
-}
-
-#define LOAD(root, expected, err, ...)                                                                                 \
-    ({                                                                                                                 \
-        const char *const argv_[] = { "coordgend", ##__VA_ARGS__, NULL };                                              \
-        load((root), (expected), (err), (int)ARRAY_LEN(argv_) - 1, argv_);                                             \
-    })
+#include "test/unit/daemon/config_fixture.h"
 
 static void test_config_defaults(void **state) {
     ErrText err;
-    Config *config = LOAD(*state, 0, &err);
+    Config *config = CONFIG_LOAD(*state, 0, &err);
 
     assert_int_equal(config->max_active, 4);
     assert_int_equal(config->max_queue, 128);
@@ -96,49 +43,49 @@ static void test_config_order(void **state) {
     ErrText err;
     Config *config;
 
-    write_file(*state, "/usr/lib/coordgen/coordgend.conf",
-               "max-queue = 1\nmax-active = 1\nthreads = 1\nchunk-tokens = 1\n");
-    write_file(*state, "/etc/coordgen/coordgend.conf", "max-active = 2\nthreads = 2\nchunk-tokens = 2\n");
-    write_file(*state, "/usr/lib/coordgen/coordgend.conf.d/50-a.conf", "threads = 3\nchunk-tokens = 3\n");
-    write_file(*state, "/etc/coordgen/coordgend.conf.d/10-early.conf", "threads = 9\n");
-    config = LOAD(*state, 0, &err, "--chunk-tokens=4");
+    config_root_write(*state, "/usr/lib/coordgen/coordgend.conf",
+                      "max-queue = 1\nmax-active = 1\nthreads = 1\nchunk-tokens = 1\n");
+    config_root_write(*state, "/etc/coordgen/coordgend.conf", "max-active = 2\nthreads = 2\nchunk-tokens = 2\n");
+    config_root_write(*state, "/usr/lib/coordgen/coordgend.conf.d/50-a.conf", "threads = 3\nchunk-tokens = 3\n");
+    config_root_write(*state, "/etc/coordgen/coordgend.conf.d/10-early.conf", "threads = 9\n");
+    config = CONFIG_LOAD(*state, 0, &err, "--chunk-tokens=4");
     assert_int_equal(config->max_queue, 1);
     assert_int_equal(config->max_active, 2);
     assert_int_equal(config->threads, 3);
     assert_int_equal(config->chunk_tokens, 4);
     config_free(config);
 
-    /* The same name in /etc takes the vendor's place, also when it is empty. */
-    write_file(*state, "/run/coordgen/coordgend.conf.d/50-a.conf", "threads = 8\n");
-    config = LOAD(*state, 0, &err);
+    /* A file in /etc replaces the vendor's file of that name, also when it is empty. */
+    config_root_write(*state, "/run/coordgen/coordgend.conf.d/50-a.conf", "threads = 8\n");
+    config = CONFIG_LOAD(*state, 0, &err);
     assert_int_equal(config->threads, 8);
     config_free(config);
-    write_file(*state, "/etc/coordgen/coordgend.conf.d/50-a.conf", "");
-    config = LOAD(*state, 0, &err);
+    config_root_write(*state, "/etc/coordgen/coordgend.conf.d/50-a.conf", "");
+    config = CONFIG_LOAD(*state, 0, &err);
     assert_int_equal(config->threads, 9);
     config_free(config);
 
     /* Other names are not read. */
-    write_file(*state, "/etc/coordgen/coordgend.conf.d/99.conf.bak", "no such line\n");
-    write_file(*state, "/etc/coordgen/coordgend.conf.d/.hidden.conf", "no such line\n");
-    config_free(LOAD(*state, 0, &err));
+    config_root_write(*state, "/etc/coordgen/coordgend.conf.d/99.conf.bak", "no such line\n");
+    config_root_write(*state, "/etc/coordgen/coordgend.conf.d/.hidden.conf", "no such line\n");
+    config_free(CONFIG_LOAD(*state, 0, &err));
 }
 
 static void test_config_file_replaces_defaults(void **state) {
-    const Root *root = *state;
+    const ConfigRoot *root = *state;
     char flag[128];
     ErrText err;
     Config *config;
 
-    write_file(root, "/etc/coordgen/coordgend.conf", "max-active = 2\n");
-    write_file(root, "/mine.conf", "max-queue = 7 # a comment\n\n# another\nmodel = /models/a#b.gguf\n");
+    config_root_write(root, "/etc/coordgen/coordgend.conf", "max-active = 2\n");
+    config_root_write(root, "/mine.conf", "max-queue = 7 # a comment\n\n# another\nmodel = /models/a#b.gguf\n");
     snprintf(flag, sizeof(flag), "--config=%s/mine.conf", root->path);
-    config = LOAD(root, 0, &err, flag);
+    config = CONFIG_LOAD(root, 0, &err, flag);
     assert_int_equal(config->max_active, 4);
     assert_int_equal(config->max_queue, 7);
     assert_string_equal(config->model, "/models/a#b.gguf");
     config_free(config);
-    LOAD(root, CONFIG_E_FILE, &err, "--config=/nonexistent/x.conf");
+    CONFIG_LOAD(root, CONFIG_E_FILE, &err, "--config=/nonexistent/x.conf");
     assert_non_null(strstr(err.text, "/nonexistent/x.conf"));
 }
 
@@ -176,14 +123,14 @@ static void test_config_wrong_lines(void **state) {
         { "model = models/a.gguf", { "model", "absolute" } },
     };
     char text[256], place[128];
-    const Root *root = *state;
+    const ConfigRoot *root = *state;
     ErrText err;
 
     snprintf(place, sizeof(place), "%s/etc/coordgen/coordgend.conf:3: ", root->path);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         snprintf(text, sizeof(text), "# one\nlog-level = info\n%s\n", cases[i].line);
-        write_file(root, "/etc/coordgen/coordgend.conf", text);
-        LOAD(root, CONFIG_E_FILE, &err);
+        config_root_write(root, "/etc/coordgen/coordgend.conf", text);
+        CONFIG_LOAD(root, CONFIG_E_FILE, &err);
         assert_ptr_equal(strstr(err.text, place), err.text);
         for (size_t j = 0; j < 2; j++)
             if (!strstr(err.text, cases[i].words[j]))
@@ -192,7 +139,7 @@ static void test_config_wrong_lines(void **state) {
 }
 
 static void test_config_file_with_nul(void **state) {
-    const Root *root = *state;
+    const ConfigRoot *root = *state;
     char path[128];
     ErrText err;
     Config *config;
@@ -212,15 +159,15 @@ static void test_config_file_with_nul(void **state) {
 }
 
 static void test_config_file_with_byte_order_mark(void **state) {
-    const Root *root = *state;
+    const ConfigRoot *root = *state;
     char path[128];
     ErrText err;
     Config *config;
 
     snprintf(path, sizeof(path), "%s/mark.conf", root->path);
-    write_file(root, "/mark.conf",
-               "\xef\xbb\xbf"
-               "max-queue = 7\r\n# end\r\n");
+    config_root_write(root, "/mark.conf",
+                      "\xef\xbb\xbf"
+                      "max-queue = 7\r\n# end\r\n");
     assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config_read_file(config, path, true, &err), 0);
     assert_int_equal(config->max_queue, 7);
@@ -230,21 +177,21 @@ static void test_config_file_with_byte_order_mark(void **state) {
 static void test_config_wrong_flags(void **state) {
     ErrText err;
 
-    LOAD(*state, CONFIG_E_FLAG, &err, "--no-such-flag");
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--no-such-flag");
     assert_non_null(strstr(err.text, "--no-such-flag"));
-    LOAD(*state, CONFIG_E_FLAG, &err, "--max-queue=many");
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--max-queue=many");
     assert_non_null(strstr(err.text, "--max-queue"));
     assert_non_null(strstr(err.text, "many"));
-    LOAD(*state, CONFIG_E_FLAG, &err, "--max-queue");
-    LOAD(*state, CONFIG_E_FLAG, &err, "stray");
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--max-queue");
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "stray");
     assert_non_null(strstr(err.text, "stray"));
 }
 
 static void test_config_flags(void **state) {
     char cwd[PATH_MAX], expected[PATH_MAX + 16];
     ErrText err;
-    Config *config = LOAD(*state, 0, &err, "--model", "m.gguf", "--api-may-load", "--frame-timeout=1500ms",
-                          "--kv-memory-limit=0", "--output-buffer=8K");
+    Config *config = CONFIG_LOAD(*state, 0, &err, "--model", "m.gguf", "--api-may-load", "--frame-timeout=1500ms",
+                                 "--kv-memory-limit=0", "--output-buffer=8K");
 
     assert_non_null(getcwd(cwd, sizeof(cwd)));
     snprintf(expected, sizeof(expected), "%s/m.gguf", cwd);
@@ -264,7 +211,7 @@ static void test_config_actions(void **state) {
                   { "--print-config", CONFIG_PRINT },
                   { "--help", CONFIG_HELP },
                   { "--version", CONFIG_VERSION } };
-    const Root *root = *state;
+    const ConfigRoot *root = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char *const argv[] = { (char *)"coordgend", (char *)cases[i].flag, NULL };
@@ -282,22 +229,22 @@ static void test_config_actions(void **state) {
 static void test_config_of_a_user(void **state) {
     static const char *const names[] = { "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
                                          "XDG_CACHE_HOME" };
-    const Root *root = *state;
+    const ConfigRoot *root = *state;
     char *before[ARRAY_LEN(names)], home[sizeof(root->path) + 16], expected[sizeof(root->path) + 64];
     Config *config;
     ErrText err;
 
-    write_file(root, "/etc/coordgen/coordgend.conf", "no such line\n");
-    write_file(root, "/ada/.config/coordgen/coordgend.conf", "max-active = 3\nmax-queue = 7\n");
-    write_file(root, "/ada/.config/coordgen/coordgend.conf.d/50-a.conf", "max-queue = 9\n");
+    config_root_write(root, "/etc/coordgen/coordgend.conf", "no such line\n");
+    config_root_write(root, "/ada/.config/coordgen/coordgend.conf", "max-active = 3\nmax-queue = 7\n");
+    config_root_write(root, "/ada/.config/coordgen/coordgend.conf.d/50-a.conf", "max-queue = 9\n");
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         before[i] = getenv(names[i]) ? strdup(getenv(names[i])) : NULL;
         unsetenv(names[i]);
     }
     snprintf(home, sizeof(home), "%s/ada", root->path);
     setenv("HOME", home, 1);
-    assert_null(LOAD(root, CONFIG_E_FILE, &err));
-    config = LOAD(root, 0, &err, "--user", "--threads=2");
+    assert_null(CONFIG_LOAD(root, CONFIG_E_FILE, &err));
+    config = CONFIG_LOAD(root, 0, &err, "--user", "--threads=2");
     assert_true(config->is_users);
     assert_int_equal(config->max_active, 3);
     assert_int_equal(config->max_queue, 9);
@@ -309,8 +256,8 @@ static void test_config_of_a_user(void **state) {
     snprintf(expected, sizeof(expected), "%s/.cache/coordgen", home);
     assert_string_equal(config->cache_dir, expected);
     config_free(config);
-    write_file(root, "/ada/.config/coordgen/coordgend.conf", "max-activ = 3\n");
-    assert_null(LOAD(root, CONFIG_E_FILE, &err, "--user"));
+    config_root_write(root, "/ada/.config/coordgen/coordgend.conf", "max-activ = 3\n");
+    assert_null(CONFIG_LOAD(root, CONFIG_E_FILE, &err, "--user"));
     assert_non_null(strstr(err.text, "/ada/.config/coordgen/coordgend.conf:1: unknown setting 'max-activ'"));
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (before[i])
@@ -325,7 +272,7 @@ static void test_config_of_a_user(void **state) {
 static void test_config_no_cache_folder(void **state) {
     static const char *const names[] = { "HOME", "XDG_CACHE_HOME", "CACHE_DIRECTORY" };
     char *before[ARRAY_LEN(names)] = { NULL };
-    const Root *root = *state;
+    const ConfigRoot *root = *state;
     const bool is_root = geteuid() == 0;
     Config *config;
     ErrText err;
@@ -337,15 +284,15 @@ static void test_config_no_cache_folder(void **state) {
         before[i] = getenv(names[i]) ? strdup(getenv(names[i])) : NULL;
         unsetenv(names[i]);
     }
-    assert_null(LOAD(root, CONFIG_E_FILE, &err, "--check-config"));
+    assert_null(CONFIG_LOAD(root, CONFIG_E_FILE, &err, "--check-config"));
     assert_non_null(strstr(err.text, "set cache-dir, or XDG_CACHE_HOME or HOME"));
     setenv("HOME", "relative", 1);
-    assert_null(LOAD(root, CONFIG_E_FILE, &err, "--check-config"));
-    config = LOAD(root, 0, &err, "--cache-dir=/srv/cache");
+    assert_null(CONFIG_LOAD(root, CONFIG_E_FILE, &err, "--check-config"));
+    config = CONFIG_LOAD(root, 0, &err, "--cache-dir=/srv/cache");
     assert_string_equal(config->cache_dir, "/srv/cache");
     config_free(config);
     setenv("HOME", "/home/somebody", 1);
-    config = LOAD(root, 0, &err, "--check-config");
+    config = CONFIG_LOAD(root, 0, &err, "--check-config");
     assert_string_equal(config->cache_dir, "/home/somebody/.cache/coordgen");
     config_free(config);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -361,10 +308,10 @@ static void test_config_no_cache_folder(void **state) {
 
 /* What --print-config shows can be read back and gives the same configuration. */
 static void test_config_print_round_trip(void **state) {
-    const Root *root = *state;
+    const ConfigRoot *root = *state;
     char path[128], flag[160];
     ErrText err;
-    Config *config = LOAD(root, 0, &err, "--frame-timeout=1500ms", "--memory-limit=3G", "--isa=scalar"), *again;
+    Config *config = CONFIG_LOAD(root, 0, &err, "--frame-timeout=1500ms", "--memory-limit=3G", "--isa=scalar"), *again;
     FILE *file;
 
     snprintf(path, sizeof(path), "%s/printed.conf", root->path);
@@ -373,7 +320,7 @@ static void test_config_print_round_trip(void **state) {
     config_print(config, file);
     assert_int_equal(fclose(file), 0);
     snprintf(flag, sizeof(flag), "--config=%s", path);
-    again = LOAD(root, 0, &err, flag);
+    again = CONFIG_LOAD(root, 0, &err, flag);
     for (size_t i = 0; i < n_config_settings; i++) {
         char from[4096], to[4096];
 
@@ -385,145 +332,13 @@ static void test_config_print_round_trip(void **state) {
     config_free(again);
 }
 
-typedef struct Changes {
-    size_t n_live;
-    size_t n_restart;
-} Changes;
-
-static void count_change(void *arg, const char *name, const char *from, const char *to, bool is_live) {
-    Changes *changes = arg;
-
-    assert_string_not_equal(from, to);
-    if (is_live)
-        changes->n_live++;
-    else
-        changes->n_restart++;
-}
-
-/* How models stand in settings: names, and paths. */
-static void test_config_names_of_models(void **state) {
-    ErrText err;
-    Config *config = LOAD(*state, 0, &err, "--model=small", "--preload= a ,/m/b.cgm,,größe");
-    char model[64];
-    const char *rest = config->preload;
-
-    assert_string_equal(config->model, "small");
-    assert_int_equal(config->load_on_demand, CONFIG_DEMAND_ALL);
-    rest = config_next_model(rest, model, sizeof(model));
-    assert_string_equal(model, "a");
-    rest = config_next_model(rest, model, sizeof(model));
-    assert_string_equal(model, "/m/b.cgm");
-    rest = config_next_model(rest, model, sizeof(model));
-    assert_string_equal(model, "größe");
-    assert_null(config_next_model(rest, model, sizeof(model)));
-    assert_null(config_next_model("", model, sizeof(model)));
-    assert_true(config_is_path("a/b") && config_is_path("b.cgm") && config_is_path("b.gguf"));
-    assert_false(config_is_path("b") || config_is_path("qwen2.5-coder") || config_is_path(""));
-    config_free(config);
-}
-
-/* Sections of models: what they say goes before what holds for all, and the next one or the file's end is theirs. */
-static void test_config_sections(void **state) {
-    const Root *root = *state;
-    char path[128], flag[160], *text;
-    size_t len_bytes;
-    ErrText err;
-    Config *config, *again;
-    FILE *file;
-
-    write_file(root, "/etc/coordgen/coordgend.conf",
-               "context-tokens = 100\n[model a b]\ncontext-tokens = 200 # more\n[model c]\ndevice = reference\n");
-    write_file(root, "/etc/coordgen/coordgend.conf.d/50-a.conf",
-               "max-queue = 7\n[model  a b ]\nweights-memory = 50%\n");
-    config = LOAD(root, 0, &err, "--context-tokens=300");
-    assert_int_equal(config->max_queue, 7); /* the section of the file before has ended */
-    assert_int_equal(config_context_tokens(config, "a b"), 200);
-    assert_int_equal(config_context_tokens(config, "c"), 300);
-    assert_int_equal(config_context_tokens(config, "other"), 300);
-    assert_int_equal(config_device(config, "c"), ENGINE_DEVICE_REFERENCE);
-    assert_int_equal(config_device(config, "a b"), ENGINE_DEVICE_CPU);
-    assert_int_equal(config_weights_memory(config, "a b").percent, 50);
-    assert_false(config_weights_memory(config, "c").is_set);
-    assert_string_equal(config_next_section(config, NULL), "a b");
-    assert_string_equal(config_next_section(config, "a b"), "c");
-    assert_null(config_next_section(config, "c"));
-
-    /* What is shown can be read back. */
-    snprintf(path, sizeof(path), "%s/printed.conf", root->path);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    config_print(config, file);
-    assert_int_equal(fclose(file), 0);
-    snprintf(flag, sizeof(flag), "--config=%s", path);
-    again = LOAD(root, 0, &err, flag);
-    assert_int_equal(config_context_tokens(again, "a b"), 200);
-    assert_int_equal(config_weights_memory(again, "a b").percent, 50);
-    assert_int_equal(config_device(again, "c"), ENGINE_DEVICE_REFERENCE);
-    assert_int_equal(file_slurp(path, 1 << 20, &text, &len_bytes, &err), 0);
-    assert_non_null(
-        strstr(text, "\n\n[model a b]\ncontext-tokens = 200\nweights-memory = 50%\n\n[model c]\ndevice = ref"));
-    free(text);
-    config_free(config);
-    config_free(again);
-}
-
-static void test_config_wrong_sections(void **state) {
-    static const struct {
-        const char *line, *words;
-    } cases[] = {
-        { "context-token = 9", "unknown setting 'context-token' of [model x]: did you mean 'context-tokens'?" },
-        { "threads = 9", "threads holds for all models: it stands before the sections" },
-        { "nothing = 9", "it may have context-tokens, weights-memory and device" },
-        { "context-tokens = 9", "context-tokens: '9' is out of range" },
-        { "device = toaster", "reference" },
-    };
-    char text[128];
-    ErrText err;
-
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        snprintf(text, sizeof(text), "[model x]\n%s\n", cases[i].line);
-        write_file(*state, "/etc/coordgen/coordgend.conf", text);
-        LOAD(*state, CONFIG_E_FILE, &err);
-        assert_non_null(strstr(err.text, "coordgend.conf:2: "));
-        if (!strstr(err.text, cases[i].words))
-            fail_msg("%s: %s", cases[i].line, err.text);
-    }
-}
-
-/* A reload takes over what holds live, of sections that were there, have come and have gone. */
-static void test_config_reload_of_sections(void **state) {
-    Changes changes = { 0 };
-    Config *from, *to;
-    ErrText err;
-
-    write_file(*state, "/etc/coordgen/coordgend.conf",
-               "[model a]\ncontext-tokens = 100\nweights-memory = 10%\n[model gone]\ncontext-tokens = 50\n");
-    from = LOAD(*state, 0, &err);
-    write_file(*state, "/etc/coordgen/coordgend.conf",
-               "[model a]\ncontext-tokens = 200\nweights-memory = 20%\n[model new]\ncontext-tokens = 70\n");
-    to = LOAD(*state, 0, &err);
-    config_compare(from, to, count_change, &changes);
-    assert_int_equal(changes.n_live, 3);
-    assert_int_equal(changes.n_restart, 1);
-    assert_int_equal(config_take_live(from, to), 0);
-    assert_int_equal(config_context_tokens(from, "a"), 200);
-    assert_int_equal(config_context_tokens(from, "new"), 70);
-    assert_int_equal(config_context_tokens(from, "gone"), 4096);
-    assert_int_equal(config_weights_memory(from, "a").percent, 10);
-    changes = (Changes){ 0 };
-    config_compare(from, to, count_change, &changes);
-    assert_int_equal(changes.n_live, 0);
-    config_free(from);
-    config_free(to);
-}
-
 static void test_config_reload(void **state) {
     ErrText err;
-    Config *from = LOAD(*state, 0, &err),
-           *to = LOAD(*state, 0, &err, "--max-queue=5", "--log-level=debug", "--threads=7");
-    Changes changes = { 0 };
+    Config *from = CONFIG_LOAD(*state, 0, &err),
+           *to = CONFIG_LOAD(*state, 0, &err, "--max-queue=5", "--log-level=debug", "--threads=7");
+    ConfigChanges changes = { 0 };
 
-    config_compare(from, to, count_change, &changes);
+    config_compare(from, to, config_count_change, &changes);
     assert_int_equal(changes.n_live, 2);
     assert_int_equal(changes.n_restart, 1);
     assert_int_equal(config_take_live(from, to), 0);
@@ -536,7 +351,7 @@ static void test_config_reload(void **state) {
 /* Sources of drafts are a text that is kept as it is given, when it names some; a reload takes it over. */
 static void test_config_sources_of_drafts(void **state) {
     ErrText err;
-    Config *from = LOAD(*state, 0, &err), *to = LOAD(*state, 0, &err, "--speculation=sam,table");
+    Config *from = CONFIG_LOAD(*state, 0, &err), *to = CONFIG_LOAD(*state, 0, &err, "--speculation=sam,table");
 
     assert_string_equal(to->speculation, "sam,table");
     assert_int_equal(config_set(to, "speculation", "sam,bogus", &err), CONFIG_E_SETTING);
@@ -569,9 +384,9 @@ static void test_config_age(void **state) {
         { "7s", "7s", 7 },
         { "0", "0", 0 },
     };
-    const Setting *setting = setting_find("draftdb-age");
+    const Setting *setting = config_table_find("draftdb-age");
     ErrText err;
-    Config *config = LOAD(*state, 0, &err);
+    Config *config = CONFIG_LOAD(*state, 0, &err);
     char shown[32];
 
     assert_int_equal(config->draft_db_age_s, 90 * 86400);
@@ -596,12 +411,12 @@ static void test_config_draftdb_dir(void **state) {
     Config *config;
 
     setenv("STATE_DIRECTORY", "/state/a:/state/b", 1);
-    config = LOAD(*state, 0, &err);
+    config = CONFIG_LOAD(*state, 0, &err);
     assert_string_equal(config->draft_db_dir, "/state/a/draftdb");
     assert_true(config->draft_db);
     config_free(config);
     unsetenv("STATE_DIRECTORY");
-    config = LOAD(*state, 0, &err, "--draftdb=no", "--draftdb-dir=/mine");
+    config = CONFIG_LOAD(*state, 0, &err, "--draftdb=no", "--draftdb-dir=/mine");
     assert_string_equal(config->draft_db_dir, "/mine");
     assert_false(config->draft_db);
     config_free(config);
@@ -629,12 +444,12 @@ static void test_config_weights_memory(void **state) {
         "--weights-memory=%",    "--weights-memory=50%%",      "--weights-memory=99999999999999999999%",
         "--weights-memory=2g",   "--weights-memory=20000000T",
     };
-    const Setting *setting = setting_find("weights-memory");
+    const Setting *setting = config_table_find("weights-memory");
     char text[64];
     ErrText err;
 
     for (size_t i = 0; i < ARRAY_LEN(right); i++) {
-        Config *config = LOAD(*state, 0, &err, right[i].flag);
+        Config *config = CONFIG_LOAD(*state, 0, &err, right[i].flag);
 
         for (int again = 0; again < 2; again++) {
             assert_int_equal(config->weights_memory.is_set, right[i].memory.is_set);
@@ -647,7 +462,7 @@ static void test_config_weights_memory(void **state) {
         config_free(config);
     }
     for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
-        LOAD(*state, CONFIG_E_FLAG, &err, wrong[i]);
+        CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, wrong[i]);
         if (!strstr(err.text, "weights-memory: '") ||
             !(strstr(err.text, "or a percentage") || strstr(err.text, "range")))
             fail_msg("%s says '%s'", wrong[i], err.text);
@@ -676,7 +491,7 @@ static void test_config_weights_image(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         assert_int_equal(config_set(config, "weights-image", words[i].value, &err), 0);
         assert_int_equal(config->weights_image, words[i].image);
-        setting_format(setting_find("weights-image"), config, text, sizeof(text));
+        setting_format(config_table_find("weights-image"), config, text, sizeof(text));
         assert_string_equal(text, words[i].shown);
     }
     assert_int_equal(config_set(config, "weights-image", "2", &err), CONFIG_E_SETTING);
@@ -687,21 +502,21 @@ static void test_config_weights_image(void **state) {
 
 static void test_config_flash(void **state) {
     ErrText err;
-    Config *config = LOAD(*state, 0, &err);
+    Config *config = CONFIG_LOAD(*state, 0, &err);
 
     assert_false(config->weights_memory.is_set);
     assert_int_equal(config->flash_rate_mb, 0);
     assert_int_equal(config->flash_latency_us, 0);
     config_free(config);
-    config = LOAD(*state, 0, &err, "--flash-rate=250", "--flash-latency=80");
+    config = CONFIG_LOAD(*state, 0, &err, "--flash-rate=250", "--flash-latency=80");
     assert_int_equal(config->flash_rate_mb, 250);
     assert_int_equal(config->flash_latency_us, 80);
     config_free(config);
-    LOAD(*state, CONFIG_E_FLAG, &err, "--flash-rate=1000001");
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--flash-rate=1000001");
     assert_non_null(strstr(err.text, "out of range"));
-    LOAD(*state, CONFIG_E_FLAG, &err, "--flash-rate=250MB");
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--flash-rate=250MB");
     assert_non_null(strstr(err.text, "whole number"));
-    LOAD(*state, CONFIG_E_FLAG, &err, "--flash-latency=1000001");
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--flash-latency=1000001");
     assert_non_null(strstr(err.text, "flash-latency"));
 }
 
@@ -709,21 +524,21 @@ static void test_config_draft_model(void **state) {
     ErrText err;
     Config *config, *other;
 
-    write_file(*state, "/etc/coordgen/coordgend.conf", "draft-model = big = small, mid=small\n");
-    config = LOAD(*state, 0, &err);
+    config_root_write(*state, "/etc/coordgen/coordgend.conf", "draft-model = big = small, mid=small\n");
+    config = CONFIG_LOAD(*state, 0, &err);
     assert_string_equal(config->draft_model, "big = small, mid=small");
-    other = LOAD(*state, 0, &err, "--draft-model=");
+    other = CONFIG_LOAD(*state, 0, &err, "--draft-model=");
     assert_string_equal(other->draft_model, "");
     assert_int_equal(config_take_live(config, other), 0);
     assert_string_equal(config->draft_model, "");
     config_free(other);
     config_free(config);
-    LOAD(*state, CONFIG_E_FLAG, &err, "--draft-model=big");
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--draft-model=big");
     assert_non_null(strstr(err.text, "draft-model: 'big' is not TARGET=DRAFT"));
-    LOAD(*state, CONFIG_E_FLAG, &err, "--draft-model=big=big");
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--draft-model=big=big");
     assert_non_null(strstr(err.text, "would draft for itself"));
-    write_file(*state, "/etc/coordgen/coordgend.conf", "draft-model = a=b, b=a\n");
-    LOAD(*state, CONFIG_E_FILE, &err);
+    config_root_write(*state, "/etc/coordgen/coordgend.conf", "draft-model = a=b, b=a\n");
+    CONFIG_LOAD(*state, CONFIG_E_FILE, &err);
     assert_non_null(strstr(err.text, "coordgend.conf:1: draft-model: 'b=a'"));
 }
 
@@ -733,14 +548,14 @@ static void test_config_state_dir(void **state) {
     Config *config;
 
     setenv("STATE_DIRECTORY", "/state/a:/state/b", 1);
-    config = LOAD(*state, 0, &err);
+    config = CONFIG_LOAD(*state, 0, &err);
     assert_string_equal(config->state_dir, "/state/a");
     config_free(config);
     unsetenv("STATE_DIRECTORY");
-    config = LOAD(*state, 0, &err, "--state-dir=/mine");
+    config = CONFIG_LOAD(*state, 0, &err, "--state-dir=/mine");
     assert_string_equal(config->state_dir, "/mine");
     config_free(config);
-    config = LOAD(*state, 0, &err, "--state-dir=");
+    config = CONFIG_LOAD(*state, 0, &err, "--state-dir=");
     assert_string_equal(config->state_dir, "");
     config_free(config);
 }
@@ -750,13 +565,13 @@ static void test_config_table(void **state) {
     for (size_t i = 0; i < n_config_settings; i++) {
         const Setting *setting = &config_settings[i];
 
-        assert_ptr_equal(setting_find(setting->name), setting);
+        assert_ptr_equal(config_table_find(setting->name), setting);
         assert_true(strlen(setting->help) > 10);
         assert_true(setting->min <= setting->max);
         if (setting->type == SETTING_U32 || setting->type == SETTING_DURATION)
             assert_true(setting->max <= UINT32_MAX);
     }
-    assert_null(setting_find("listen-"));
+    assert_null(config_table_find("listen-"));
 }
 
 /* Every setting has an entry of its own in the manual page, and the page has no other ones in its lists. */
@@ -790,14 +605,14 @@ static void test_config_isa_of_environment(void **state) {
     ErrText err;
 
     assert_int_equal(setenv("COORDGEN_ISA", "avx2", 1), 0);
-    config = LOAD(*state, 0, &err);
+    config = CONFIG_LOAD(*state, 0, &err);
     assert_int_equal(config->isa, ISA_AVX2);
     config_free(config);
-    config = LOAD(*state, 0, &err, "--isa=scalar");
+    config = CONFIG_LOAD(*state, 0, &err, "--isa=scalar");
     assert_int_equal(config->isa, ISA_SCALAR);
     config_free(config);
     assert_int_equal(setenv("COORDGEN_ISA", "mmx", 1), 0);
-    LOAD(*state, CONFIG_E_FLAG, &err);
+    CONFIG_LOAD(*state, CONFIG_E_FLAG, &err);
     assert_non_null(strstr(err.text, "COORDGEN_ISA"));
     assert_int_equal(unsetenv("COORDGEN_ISA"), 0);
 }
@@ -817,7 +632,7 @@ static void test_config_unknown_settings(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_root, teardown_root)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, config_root_setup, config_root_teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_config_unknown_settings),
         TEST(test_config_defaults),
@@ -833,10 +648,6 @@ int main(void) {
         TEST(test_config_no_cache_folder),
         TEST(test_config_print_round_trip),
         TEST(test_config_reload),
-        TEST(test_config_names_of_models),
-        TEST(test_config_sections),
-        TEST(test_config_wrong_sections),
-        TEST(test_config_reload_of_sections),
         TEST(test_config_sources_of_drafts),
         TEST(test_config_table),
         TEST(test_config_isa_of_environment),

@@ -81,8 +81,7 @@ static void queue_remove(Queue *queue, Request *request) {
 static void queue_start(Queue *queue, Request *request) {
     queue_remove(queue, request);
     TAILQ_INSERT_TAIL(&queue->admission.submitted, request, queue_link);
-    request->state = REQUEST_SUBMITTED;
-    request->has_place = true;
+    request->state = REQUEST_RUNNING;
     queue->admission.places[admission_kind(request)].n_active++;
     queue->admission.places[admission_kind(request)].n_running++;
     request->user->places[admission_kind(request)].n_active++;
@@ -261,7 +260,7 @@ static void test_admission_places_turn(void **state) {
     assert_ptr_equal(admission_next(admission, late_ns, &yielding), other);
     assert_ptr_equal(yielding, latest);
     queue.config.max_active = 1;
-    latest->has_place = false;
+    latest->state = REQUEST_PAUSED;
     queue.users[0].places[PLACE_OTHER].n_running = 1;
     queue.users[0].places[PLACE_OTHER].served_ns = 1;
     assert_null(admission_next(admission, late_ns + 999999999, &yielding));

@@ -374,7 +374,7 @@ static void test_histories_make_way_one_by_one(void **state) {
     assert_false(histories_drop_one(fixture->histories));
 }
 
-/* One user's many leave other users theirs. */
+/* Many answers of one user leave room for other users' answers. */
 static void test_histories_share_the_room(void **state) {
     Fixture *fixture = *state;
     uint8_t other[DRAFT_DB_TOKENIZER_BYTES] = { 0 };

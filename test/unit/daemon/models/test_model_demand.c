@@ -49,14 +49,13 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Asks with a model that is being unloaded: it is marked as wanted then, and no load begins here. */
+/* Asks with a model that is being unloaded: it is to be loaded again then, and no load begins here. */
 static bool is_allowed(Model *model, ModelDemand demand, ErrText *err) {
     int r;
 
     model->stage = MODEL_UNLOADING;
-    model->is_wanted = false;
     r = model_demand(model, demand, err);
-    assert_int_equal(model->is_wanted, !r);
+    assert_int_equal(model->stage == MODEL_RELOADING, !r);
     assert_int_equal(model_will_come(model), !r);
     model->stage = MODEL_AVAILABLE;
     return !r;
@@ -114,7 +113,7 @@ static void test_model_demand_stages(void **state) {
         assert_int_equal(model_demand(model, demand, &err),
                          stage == MODEL_AVAILABLE || stage == MODEL_UNLOADING ? MODEL_DEMAND_E_DENIED : 0);
     }
-    model->lacked_memory = true;
+    model->failure = MODEL_FAILURE_MEMORY;
     assert_int_equal(model_demand(model, demand, &err), MODEL_DEMAND_E_DENIED);
     model->stage = MODEL_AVAILABLE;
 }

@@ -37,7 +37,7 @@ static void test_explanation_the_last_of_each_user(void **state) {
     assert_null(explanation_find(&table, 7, NULL));
 }
 
-/* One user too many takes the place of the one who has had none for longest, with nothing of that one's left. */
+/* A user too many replaces the user who has had none for longest, of whom nothing is left. */
 static void test_explanation_users_are_bounded(void **state) {
     const uid_t first = 0, second = 1, last = EXPLANATION_USERS_MAX;
     ExplanationTable table = { 0 };
@@ -122,7 +122,7 @@ static void test_explanation_message_of_one_with_drafts(void **state) {
     assert_int_equal(made->verifications, 7);
 }
 
-/* That auto has found no draft model is not told, but that one who asked for it has none. */
+/* A missing draft model is told to those who asked for one, not where auto found none. */
 static void test_explanation_message_of_one_without_model(void **state) {
     static const uint32_t asked[] = { SPECULATION_AUTO, SPECULATION_AUTO | 1u << SPECULATION_LOOKUP };
 

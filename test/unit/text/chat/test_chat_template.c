@@ -301,7 +301,7 @@ static void test_chat_template_tools_and_roles(void **state) {
     input.tools = NULL;
     input.documents = "nothing";
     input.documents_bytes = 7;
-    assert_int_equal(refused_input(source, &input, &err), CHAT_E_TOOLS);
+    assert_int_equal(refused_input(source, &input, &err), CHAT_E_DOCUMENTS);
     assert_non_null(strstr(err.text, "documents is no JSON"));
 }
 

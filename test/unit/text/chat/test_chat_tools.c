@@ -84,13 +84,13 @@ static void test_chat_tools_ignored(void **state) {
 
     expect(plain, NULL, (ChatInput){ 0 }, 0, "hi");
     expect(plain, NULL, (ChatInput){ WITH(tools, TOOLS) }, CHAT_E_UNUSED, ignored);
-    expect(plain, NULL, (ChatInput){ WITH(documents, TOOLS) }, CHAT_E_UNUSED,
+    expect(plain, NULL, (ChatInput){ WITH(documents, TOOLS) }, CHAT_E_DOCUMENTS,
            "documents: the model's chat template ignores them");
     expect(plain, NULL, (ChatInput){ WITH(tools, "[1,]") }, CHAT_E_TOOLS, "tools is no JSON");
     expect(plain, NULL, (ChatInput){ WITH(tools, " [ ]\n"), WITH(documents, "{}") }, 0, "hi");
     expect(plain, NULL, (ChatInput){ WITH(tools, "null") }, 0, "hi");
     expect(tooled, NULL, (ChatInput){ WITH(tools, TOOLS) }, 0, "hi+f");
-    expect(tooled, NULL, (ChatInput){ WITH(tools, TOOLS), WITH(documents, TOOLS) }, CHAT_E_UNUSED, "documents: ");
+    expect(tooled, NULL, (ChatInput){ WITH(tools, TOOLS), WITH(documents, TOOLS) }, CHAT_E_DOCUMENTS, "documents: ");
     expect(sometimes, NULL, (ChatInput){ WITH(tools, TOOLS) }, CHAT_E_UNUSED,
            ignored); /* the template reads the tools in another case only */
     expect(needs, NULL, (ChatInput){ WITH(tools, TOOLS) }, 0, "hi");
@@ -107,7 +107,7 @@ static void test_chat_tools_named_template(void **state) {
 
     expect(plain, tool_use, (ChatInput){ 0 }, 0, "hi");
     expect(plain, tool_use, (ChatInput){ WITH(tools, TOOLS) }, 0, "f:hi");
-    expect(plain, tool_use, (ChatInput){ WITH(tools, TOOLS), WITH(documents, TOOLS) }, CHAT_E_UNUSED, "documents: ");
+    expect(plain, tool_use, (ChatInput){ WITH(tools, TOOLS), WITH(documents, TOOLS) }, CHAT_E_DOCUMENTS, "documents: ");
     expect(plain, "x", (ChatInput){ WITH(tools, TOOLS) }, CHAT_E_UNUSED, "tools: ");
     expect(NULL, tool_use, (ChatInput){ WITH(tools, TOOLS) }, 0, "f:hi");
     expect(NULL, tool_use, (ChatInput){ 0 }, CHAT_E_NO_TEMPLATE, "no chat template but one for requests with tools");

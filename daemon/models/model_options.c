@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a model is loaded: what the settings say of it, where an image of its weights belongs, and the chat template that
- * may stand for its own. */
+#include "daemon/models/model_options.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,26 +8,15 @@
 
 #include "base/files/file_io.h"
 #include "base/log.h"
-#include "daemon/models/model_registry.h"
 #include "weights/image/weights_image.h"
 
-const BackendDevice *model_device(const Model *model) {
-    return engine_device((EngineDevice)config_device(model->registry->config, model->name));
-}
-
-uint32_t model_context_tokens(const Model *model) {
-    const uint32_t trained = engine_info(model->engine)->n_context,
-                   setting = config_context_tokens(model->registry->config, model->name);
-
-    return setting < trained ? setting : trained;
-}
-
-/* The package itself was handed over: it is not one that an import has made. */
+/* Returns the open file, if a client has handed the package itself over; NULL: the package has a path. */
 static const int *package_fd_of(const Model *model) {
     return model->fd >= 0 && !strcmp(model->path, model->package_path) ? &model->fd : NULL;
 }
 
-/* Whether not all of its weights may be in memory. What drafts for others is to be fast before all else. */
+/* Tells whether some of the model's weights may stay on disk. A draft model must be fast, so all of its weights are in
+ * memory. */
 static bool may_stream(const Model *model) {
     const char *targets[1];
 
@@ -35,12 +24,12 @@ static bool may_stream(const Model *model) {
            !model_pairs_targets_of(model->registry->pairs, model->name, targets, ARRAY_LEN(targets));
 }
 
-/* Layers that are not in memory are read from one, and so are static graphs. */
+/* Tells whether the load needs an image: layers on disk and static graphs are read from one. */
 static bool needs_image(const Model *model) {
     return may_stream(model) || model_device(model)->has_graphs;
 }
 
-/* Why a model that does not need one has none, whatever the disk has; NULL: it may have. */
+/* Returns why a model that needs no image gets none; NULL: it may have one. */
 static const char *no_image(const Model *model) {
     const Config *config = model->registry->config;
 
@@ -57,7 +46,7 @@ static const char *no_image(const Model *model) {
     return NULL;
 }
 
-/* Without one the load is as good, only slower, where all weights are in memory. */
+/* Chooses the path of the image. Where all weights are in memory a load without an image is only slower. */
 static void choose_image_path(Model *model) {
     const Config *config = model->registry->config;
     char path[PATH_MAX];
@@ -124,7 +113,7 @@ void model_choose_options(Model *model, EngineOptions *options) {
 
 /* --- chat template ---------------------------------------------------------------------------------------------- */
 
-/* The file's text, without a byte order mark. */
+/* Reads the template's file without a byte order mark. */
 static int slurp_chat_template(const Config *config, char **textp, size_t *len_bytesp, ErrText *err) {
     int r = file_slurp(config->chat_template, JINJA_SOURCE_BYTES_MAX, textp, len_bytesp, err);
     size_t skipped;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What holds the memory that somebody wants, and what an administrator can do about it. */
+#include "daemon/models/model_memory.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory/account_refusal.h"
 #include "base/strings/byte_text.h"
 #include "base/strings/printable.h"
-#include "daemon/models/model_registry.h"
 
 enum {
     MODELS_TOLD = 3,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Room for a model that is to be loaded: models that nobody uses give their memory back. */
+#include "daemon/models/model_room.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/strings/printable.h"
-#include "daemon/models/model_registry.h"
+#include "daemon/models/model_unload.h"
 
-/* Tells whether a model may go: it is ready, nothing uses or holds it, and it is found again by its name. */
+/* Tells whether a model may be unloaded: ready, neither used nor held, and found again by its name. */
 static bool is_idle(const Model *model) {
     const ModelRegistry *registry = model->registry;
 
@@ -25,7 +26,7 @@ static Model *find_idle(ModelRegistry *registry) {
     return oldest;
 }
 
-/* Has a model unloaded, and the one that drafts for it alone. what: who needs its memory, for the log. */
+/* Unloads a model, and the model that drafts for it alone. what: the user of the memory, for the log. */
 static bool evict(Model *model, const char *what) {
     Model *draft = model->draft;
     ErrText err = { "out of memory" };
@@ -34,16 +35,14 @@ static bool evict(Model *model, const char *what) {
         log_error(TOPIC_DAEMON, "model %s: it stays loaded: %s", model->name, err.text);
         return false;
     }
-    model->makes_way = true;
-    model->registry->n_making_way++;
     log_notice(TOPIC_DAEMON, "model %s: unloaded to make room for %s: nobody used it", model->name, what);
     if (draft && draft->is_loaded_as_draft && is_idle(draft)) /* it came with this one */
         (void)evict(draft, what);
     return true;
 }
 
-/* Tells whether the model could have room if all went that nobody uses; weights take about what their package does.
- * Without that one model that is far too large would drive all others out in vain. */
+/* Tells whether the model would fit if all unused models went; weights take about as much as their package. Without
+ * this check a model that is far too large would drive all others out in vain. */
 static bool may_fit(const Model *wanting) {
     const ModelRegistry *registry = wanting->registry;
     const uint64_t limit_bytes = registry->accounts->others_limit_bytes;
@@ -65,7 +64,8 @@ bool model_make_room_for_kv(ModelRegistry *registry) {
     Model *model;
 
     assert_on_loop(registry->loop);
-    /* Whoever uses it next gets it again, and it is not the limit on keys and values alone that is reached. */
+    /* The next request must be able to load the model again, and more than the limit on keys and values must be
+     * reached. */
     if (registry->config->load_on_demand != CONFIG_DEMAND_ALL ||
         account_shared_room_bytes(registry->accounts, ACCOUNT_KV) >=
             account_own_room_bytes(registry->accounts, ACCOUNT_KV))
@@ -84,7 +84,7 @@ bool model_make_room(Model *wanting) {
     return model && evict(model, wanting->name);
 }
 
-void model_tell_room(Model *wanting, ErrText *err) {
+bool model_tell_room(Model *wanting, ErrText *err) {
     const AccountTable *accounts = wanting->registry->accounts;
     char limit[64] = "", others[160] = "";
     size_t n_bytes = 0;
@@ -99,7 +99,6 @@ void model_tell_room(Model *wanting, ErrText *err) {
         n_bytes += (size_t)snprintf(others + n_bytes, sizeof(others) - n_bytes, "%s%.*s", n_bytes ? ", " : "",
                                     UTF8_PREFIX(model->name, 40));
     }
-    wanting->may_fit_later = *others && wanting->makes_room;
     if (*others)
         err_set(&wanting->no_room, 0, "memory-limit%s holds it only without %s%s", limit, others,
                 wanting->makes_room ? ", which are in use or being loaded" : "");
@@ -108,4 +107,5 @@ void model_tell_room(Model *wanting, ErrText *err) {
     whole = wanting->no_room;
     err_prefix(&whole, "%.400s", err->text);
     *err = whole;
+    return *others && wanting->makes_room;
 }

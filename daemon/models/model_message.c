@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is told of models and of their pairs. */
+#include "daemon/models/model_message.h"
+
 #include <string.h>
-
-#include "daemon/models/model_registry.h"
-
-static bool is_loaded(const Model *model) {
-    return model->stage == MODEL_READY || model_is_coming(model);
-}
 
 static Coordgen__V1__ModelPairState pair_state(const Model *target, const Model *draft) {
     if (!target || !draft)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_ABSENT;
-    if (!is_loaded(target))
+    if (!model_is_loaded(target))
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_IDLE;
     if (target->draft == draft && !target->draft_leaves)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_READY;
     if (target->draft_failure)
-        return target->is_mismatch ? COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_MISMATCH
-                                   : COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_FAILED;
+        return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_MISMATCH;
     if (draft->stage == MODEL_FAILED)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_FAILED;
     return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_LOADING;
@@ -40,8 +34,7 @@ void model_describe_pair(Coordgen__V1__ModelPair *message, ModelRegistry *regist
     if (message->state == COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_MISMATCH)
         message->detail = target->draft_failure;
     else if (message->state == COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_FAILED)
-        message->detail = (char *)(uintptr_t)(draft->stage == MODEL_FAILED ? model_failure(draft, with_paths)
-                                                                           : target->draft_failure);
+        message->detail = (char *)(uintptr_t)model_failure(draft, with_paths);
 }
 
 /* The pair of a target, and the targets of a draft model, as they are said. */
@@ -65,11 +58,11 @@ static void describe_detail(const Model *model, bool with_paths, char *detail, s
         snprintf(detail, detail_room_bytes, "import %u.%u %%", model->permille / 10, model->permille % 10);
     else if (model->stage == MODEL_LOADING && model->engine)
         snprintf(detail, detail_room_bytes, "weights %u.%u %%", model->permille / 10, model->permille % 10);
-    else if (model->stage == MODEL_UNLOADING)
+    else if (model_is_unloading(model))
         snprintf(detail, detail_room_bytes, "being unloaded");
 }
 
-/* Of a model whose layers are not all in memory. */
+/* Describes the reading of layers that are not in memory. */
 static void describe_streaming(Coordgen__V1__Model *message, const Engine *engine) {
     const EngineInfo *info = engine_info(engine);
     const EngineFlashCounts counts = engine_flash_counts(engine);
@@ -86,7 +79,7 @@ static void describe_streaming(Coordgen__V1__Model *message, const Engine *engin
         message->read_bytes_per_s = (uint64_t)((double)counts.read_bytes * 1e9 / (double)counts.reading_ns);
 }
 
-/* Of the image of its weights. */
+/* Describes the image of the weights. */
 static void describe_image(ModelMessage *message, const Model *model, bool with_disk) {
     const ImageReport report = engine_image_report(model->engine);
 
@@ -116,6 +109,7 @@ Coordgen__V1__ModelState model_wire_state(const Model *model) {
         [MODEL_LOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_LOADING,
         [MODEL_READY] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
         [MODEL_UNLOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
+        [MODEL_RELOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
         [MODEL_FAILED] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_FAILED,
     };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include <assert.h>
+#include "daemon/history/draft_server.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include "base/files/file_io.h"
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
-#include "daemon/history/draft_store_private.h"
 #include "spec/sources/suffix_automaton.h"
 
 /* ---- the database ------------------------------------------------------------------------------------------------ */
@@ -21,13 +21,13 @@ static int make_parents(const char *path, ErrText *err) {
     _cleanup_(freep) char *folder = strdup(path);
     char *slash;
 
-    for (int i = 0; folder && i < 2; i++) { /* the last one is the database's own to make */
+    for (int i = 0; folder && i < 2; i++) { /* the database makes the last folder itself */
         slash = strrchr(folder, '/');
         if (!slash || slash == folder)
             return 0;
         *slash = 0;
     }
-    return folder ? file_make_dirs(folder, err) : err_set(err, -ENOMEM, "out of memory");
+    return folder ? file_make_dirs(folder, err) : err_no_memory(err);
 }
 
 static int count_documents(void *arg, const DraftDbStats *stats) {
@@ -35,7 +35,7 @@ static int count_documents(void *arg, const DraftDbStats *stats) {
     return 0;
 }
 
-/* The log says once that it was set aside; what comes of that is 0 for whom an empty database is as good. */
+/* Logs that the database was set aside, and turns that into 0, for callers for whom an empty database is as good. */
 static int taken_as_empty(int r, const ErrText *err) {
     if (r == DRAFT_DB_E_SET_ASIDE) {
         log_error(TOPIC_DAEMON, "draft database %s", err->text);
@@ -45,106 +45,103 @@ static int taken_as_empty(int r, const ErrText *err) {
 }
 
 /* Opens the database and says so, also where it could not be opened before. */
-static int store_open(DraftStore *store, ErrText *err) {
+static int server_open(DraftServer *server, ErrText *err) {
     uint64_t n_documents = 0;
     ErrText ignored;
     DraftClockReading now;
-    int r = make_parents(store->path, err);
+    int r = make_parents(server->path, err);
 
     draft_clock_read_system(&now);
     if (!r)
-        r = taken_as_empty(draft_db_open(&store->db, store->path, &store->limits, &now, err), err);
-    if (r == DRAFT_DB_E_FULL) { /* it is open, and what wants room tries again */
+        r = taken_as_empty(draft_db_open(&server->db, server->path, &server->limits, &now, err), err);
+    if (r == DRAFT_DB_E_FULL) { /* the database is open, and errands that need room try again */
         log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err->text);
         return 0;
     }
-    if (!r && !draft_db_stats_each(store->db, count_documents, &n_documents, &ignored))
-        log_info(TOPIC_DAEMON, "draft database %s: %" PRIu64 " documents%s", store->path, n_documents,
-                 *store->why.text ? "; it could not be opened before, and now answers are stored" : "");
+    if (!r && !draft_db_stats_each(server->db, count_documents, &n_documents, &ignored))
+        log_info(TOPIC_DAEMON, "draft database %s: %" PRIu64 " documents%s", server->path, n_documents,
+                 *server->why.text ? "; it could not be opened before, and now answers are stored" : "");
     return r;
 }
 
-/* Tells whether the database can be used. One that cannot be opened is tried again once a minute. One that another
- * process has is tried every few seconds, and at every use: that costs a few system calls. */
-bool draft_store_ready(DraftStore *store) {
+/* A database that cannot be opened is tried again once a minute. One that another process has is tried every few
+ * seconds and at every use, which costs a few system calls. */
+bool draft_server_ready(DraftServer *server) {
     const uint64_t now_ns = clock_now_ns();
     ErrText err = { "" };
 
-    if (store->db)
+    if (server->db)
         return true;
-    if (store->why_r != DRAFT_DB_E_BUSY && now_ns < store->retry_ns)
+    if (server->why_r != DRAFT_DB_E_BUSY && now_ns < server->retry_ns)
         return false;
-    store->why_r = store_open(store, &err);
-    store->retry_ns = now_ns + (store->why_r == DRAFT_DB_E_BUSY ? DRAFT_STORE_RETRY_NS : DRAFT_STORE_QUIET_NS);
-    if (!store->why_r) {
-        store->why.text[0] = 0;
+    server->why_r = server_open(server, &err);
+    server->retry_ns = now_ns + (server->why_r == DRAFT_DB_E_BUSY ? DRAFT_SERVER_BUSY_NS : DRAFT_SERVER_RETRY_NS);
+    if (!server->why_r) {
+        server->why.text[0] = 0;
         return true;
     }
-    store->db = draft_db_free(store->db);
-    if (strcmp(err.text, store->why.text)) /* once, as long as it is the same */
+    server->db = draft_db_free(server->db);
+    if (strcmp(err.text, server->why.text)) /* once, as long as it is the same */
         log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err.text);
-    store->why = err;
+    server->why = err;
     return false;
 }
 
-void draft_store_expire(DraftStore *store) {
+void draft_server_expire(DraftServer *server) {
     const uint64_t now_ns = clock_now_ns();
     DraftClockReading now;
     ErrText err = { "" };
     int r;
 
-    if (!store->limits.age_max_s || now_ns < store->expire_ns || !draft_store_ready(store))
+    if (!server->limits.age_max_s || now_ns < server->expire_ns || !draft_server_ready(server))
         return;
-    store->expire_ns = now_ns + DRAFT_STORE_EXPIRE_NS;
+    server->expire_ns = now_ns + DRAFT_SERVER_EXPIRE_NS;
     draft_clock_read_system(&now);
-    r = taken_as_empty(draft_db_expire(store->db, &now, &err), &err);
+    r = taken_as_empty(draft_db_expire(server->db, &now, &err), &err);
     if (r)
         log_warn(TOPIC_DAEMON, "draft database %s", err.text);
 }
 
 /* ---- errands of the engine thread -------------------------------------------------------------------------------- */
 
-static int add_once(DraftStore *store, const DraftErrand *errand, ErrText *err) {
+static int add_once(DraftServer *server, const DraftErrand *errand, ErrText *err) {
     const DraftDbDocument document = {
         .uid = errand->uid, .tokenizer = errand->tokenizer, .tokens = errand->tokens, .n_tokens = errand->n_tokens
     };
     DraftClockReading now;
 
     draft_clock_read_system(&now);
-    return draft_db_add(store->db, &document, &now, err);
+    return draft_db_add(server->db, &document, &now, err);
 }
 
 /* 0: it is on the disk. */
-int draft_store_add(DraftStore *store, DraftErrand *errand) {
+int draft_server_add(DraftServer *server, DraftErrand *errand) {
     ErrText err = { "" };
-    uint64_t n;
     int r;
 
-    if (!draft_store_ready(store)) {
-        atomic_fetch_add(&store->n_dropped, 1);
+    if (!draft_server_ready(server)) {
+        atomic_fetch_add(&server->n_dropped, 1);
         return -ENOENT;
     }
-    r = add_once(store, errand, &err);
+    r = add_once(server, errand, &err);
     if (r == DRAFT_DB_E_SET_ASIDE && !taken_as_empty(r, &err))
-        r = add_once(store, errand, &err);
+        r = add_once(server, errand, &err);
     if (!r) {
-        atomic_fetch_add(&store->n_stored, 1);
+        atomic_fetch_add(&server->n_stored, 1);
         log_debug(TOPIC_DAEMON, "draft database: uid %" PRIu32 ": an answer of %zu tokens is stored", errand->uid,
                   errand->n_tokens);
         return 0;
     }
     if (r == DRAFT_DB_E_FROZEN) /* as its user wants it */
         return r;
-    atomic_fetch_add(&store->n_dropped, 1);
-    if (draft_store_log_due(&store->failures, &n))
-        log_warn(TOPIC_DAEMON, "an answer is not stored for later drafts (%" PRIu64 " in the last minute or more): %s",
-                 n, err.text);
+    atomic_fetch_add(&server->n_dropped, 1);
+    log_warn_of(errand->uid, TOPIC_DAEMON, "an answer is not stored for later drafts: %s", err.text);
     return r;
 }
 
-/* Documents as they are read, the newest first. */
+/* Documents read from the database, the newest first. */
 typedef struct Collection {
-    DraftStore *store;
+    DraftServer *server;
     uint32_t **texts; /* [n], each [lengths[i]] */
     size_t *lengths;
     size_t n, room;
@@ -175,18 +172,18 @@ static bool collection_grow(Collection *collection) {
     return true;
 }
 
-/* The end of the reading where memory ends: what was read is the newest. */
+/* Ends the reading where memory ends: the documents read so far are the newest. */
 static int collect(void *arg, const DraftDbDocument *document) {
     Collection *collection = arg;
     const size_t len_bytes = document->n_tokens * sizeof(uint32_t);
     uint32_t *tokens;
 
-    if (atomic_load(&collection->store->is_stopping))
+    if (atomic_load(&collection->server->is_stopping))
         return 1;
     if (!document->n_tokens)
         return 0;
     if ((collection->n == collection->room && !collection_grow(collection)) ||
-        account_charge(collection->store->accounts, ACCOUNT_DRAFTDB, &collection->bill,
+        account_charge(collection->server->accounts, ACCOUNT_DRAFTDB, &collection->bill,
                        len_bytes + sizeof(uint32_t *) + sizeof(size_t)))
         return 1;
     tokens = malloc(len_bytes);
@@ -198,19 +195,19 @@ static int collect(void *arg, const DraftDbDocument *document) {
     return 0;
 }
 
-/* What is stored of a user and tokenizer as a History, which is the errand's; where there is no database it has none.
- * The oldest text goes in first, as it did when it was said. */
-void draft_store_build(DraftStore *store, DraftErrand *errand) {
-    _cleanup_(collection_deinit) Collection collection = { .store = store };
+/* Builds the errand's History of the documents of a user and tokenizer; NULL without a database. The oldest text goes
+ * in first, in the order in which texts were written. */
+void draft_server_build(DraftServer *server, DraftErrand *errand) {
+    _cleanup_(collection_deinit) Collection collection = { .server = server };
     _cleanup_(history_freep) History *history = NULL;
     ErrText err = { "" };
     DraftDbRead read;
     int r;
 
-    if (!draft_store_ready(store))
+    if (!draft_server_ready(server))
         return;
-    r = taken_as_empty(draft_db_each(store->db, errand->uid, errand->tokenizer,
-                                     DRAFT_STORE_HISTORY_BYTES / SUFFIX_AUTOMATON_TOKEN_BYTES, collect, &collection,
+    r = taken_as_empty(draft_db_each(server->db, errand->uid, errand->tokenizer,
+                                     DRAFT_SERVER_HISTORY_BYTES / SUFFIX_AUTOMATON_TOKEN_BYTES, collect, &collection,
                                      &read, &err),
                        &err);
     if (r) {
@@ -218,9 +215,9 @@ void draft_store_build(DraftStore *store, DraftErrand *errand) {
         return;
     }
     if (read.n_dropped)
-        log_warn(TOPIC_DAEMON, "draft database %s: %" PRIu64 " damaged documents were deleted", store->path,
+        log_warn(TOPIC_DAEMON, "draft database %s: %" PRIu64 " damaged documents were deleted", server->path,
                  read.n_dropped);
-    r = history_new(store->accounts, DRAFT_STORE_HISTORY_BYTES, &history);
+    r = history_new(server->accounts, DRAFT_SERVER_HISTORY_BYTES, &history);
     for (size_t i = collection.n; !r && i-- > 0;)
         r = history_add(history, collection.texts[i], collection.lengths[i]);
     if (r < 0) {
@@ -232,14 +229,15 @@ void draft_store_build(DraftStore *store, DraftErrand *errand) {
 }
 
 /* Nobody, where there is no database. */
-void draft_store_recent(DraftStore *store, DraftErrand *errand) {
+void draft_server_recent(DraftServer *server, DraftErrand *errand) {
     ErrText err = { "" };
     int r;
 
-    if (!draft_store_ready(store))
+    if (!draft_server_ready(server))
         return;
     r = taken_as_empty(
-        draft_db_recent(store->db, errand->tokenizer, errand->recent, DRAFT_RECENT_MAX, &errand->n_recent, &err), &err);
+        draft_db_recent(server->db, errand->tokenizer, errand->recent, DRAFT_RECENT_MAX, &errand->n_recent, &err),
+        &err);
     if (r) {
         errand->n_recent = 0;
         log_warn(TOPIC_DAEMON, "draft database %s", err.text);
@@ -253,7 +251,7 @@ static int take_stats(void *arg, const DraftDbStats *stats) {
     DraftDbStats *grown = reallocarray(errand->stats, errand->n_stats + 1, sizeof(*grown));
 
     if (!grown) {
-        errand->r = err_set(&errand->err, -ENOMEM, "out of memory");
+        errand->r = err_no_memory(&errand->err);
         return 1;
     }
     errand->stats = grown;
@@ -261,52 +259,51 @@ static int take_stats(void *arg, const DraftDbStats *stats) {
     return 0;
 }
 
-static int serve_stats(DraftStore *store, DraftErrand *errand) {
+static int serve_stats(DraftServer *server, DraftErrand *errand) {
     DraftDbStats own;
     int r;
 
     if (errand->of_all_users) {
-        r = taken_as_empty(draft_db_stats_each(store->db, take_stats, errand, &errand->err), &errand->err);
+        r = taken_as_empty(draft_db_stats_each(server->db, take_stats, errand, &errand->err), &errand->err);
         return r ? r : errand->r;
     }
     own = (DraftDbStats){ .uid = errand->uid };
-    r = taken_as_empty(draft_db_stats(store->db, errand->uid, &own, &errand->err), &errand->err);
+    r = taken_as_empty(draft_db_stats(server->db, errand->uid, &own, &errand->err), &errand->err);
     if (!r)
         (void)take_stats(errand, &own);
     return r ? r : errand->r;
 }
 
-static int serve_forget(DraftStore *store, DraftErrand *errand) {
+static int serve_forget(DraftServer *server, DraftErrand *errand) {
     const DraftDbForget what = {
         .uid = errand->of_all_users ? NULL : &errand->uid,
         .tokenizer = errand->has_tokenizer ? errand->tokenizer : NULL,
         .before_s = errand->has_before ? &errand->before_s : NULL,
     };
-    const int r = taken_as_empty(draft_db_forget(store->db, &what, &errand->n_documents, &errand->err), &errand->err);
+    const int r = taken_as_empty(draft_db_forget(server->db, &what, &errand->n_documents, &errand->err), &errand->err);
 
-    if (r) /* the service's log says what a user is not told */
+    if (r) /* the log has details that the user is not told */
         log_error(TOPIC_DAEMON, "draft database %s", errand->err.text);
     return r;
 }
 
-/* Into a file in memory, which is paid for before it is written: documents take less there than they are charged in the
- * database. */
-static int serve_export(DraftStore *store, DraftErrand *errand) {
+/* Exports into a file in memory, charged before it is written: documents take less there than the database charges. */
+static int serve_export(DraftServer *server, DraftErrand *errand) {
     DraftDbStats own = { 0 };
-    int r = taken_as_empty(draft_db_stats(store->db, errand->uid, &own, &errand->err), &errand->err);
+    int r = taken_as_empty(draft_db_stats(server->db, errand->uid, &own, &errand->err), &errand->err);
 
     if (r)
         return r;
-    if (account_charge(store->accounts, ACCOUNT_DRAFTDB, &errand->bill, own.bytes + 4096))
-        return account_refused(&errand->err, -ENOMEM, ACCOUNT_E_LIMIT, store->accounts, ACCOUNT_DRAFTDB,
+    if (account_charge(server->accounts, ACCOUNT_DRAFTDB, &errand->bill, own.bytes + 4096))
+        return account_refused(&errand->err, -ENOMEM, ACCOUNT_E_LIMIT, server->accounts, ACCOUNT_DRAFTDB,
                                own.bytes + 4096, "an export");
     errand->fd = memfd_create("draftdb-export", MFD_CLOEXEC);
     if (errand->fd < 0)
         return err_set(&errand->err, -errno, "no memory for an export: %s", strerror(errno));
-    return draft_db_export(store->db, errand->uid, errand->fd, &errand->n_documents, &errand->err);
+    return draft_db_export(server->db, errand->uid, errand->fd, &errand->n_documents, &errand->err);
 }
 
-static int serve_import(DraftStore *store, DraftErrand *errand) {
+static int serve_import(DraftServer *server, DraftErrand *errand) {
     DraftDbImported imported = { 0 };
     DraftClockReading now;
     int r;
@@ -314,31 +311,31 @@ static int serve_import(DraftStore *store, DraftErrand *errand) {
     draft_clock_read_system(&now);
     if (lseek(errand->fd, 0, SEEK_SET) < 0)
         return err_set(&errand->err, -errno, "cannot read the import: %s", strerror(errno));
-    r = draft_db_import(store->db, errand->uid, errand->fd, &now, &imported, &errand->err);
+    r = draft_db_import(server->db, errand->uid, errand->fd, &now, &imported, &errand->err);
     if (r == DRAFT_DB_E_SET_ASIDE && !taken_as_empty(r, &errand->err)) {
         if (lseek(errand->fd, 0, SEEK_SET) == 0)
-            r = draft_db_import(store->db, errand->uid, errand->fd, &now, &imported, &errand->err);
+            r = draft_db_import(server->db, errand->uid, errand->fd, &now, &imported, &errand->err);
     }
     errand->n_documents = imported.n_documents;
     errand->n_expired = imported.n_expired;
     return r;
 }
 
-int draft_store_call(DraftStore *store, DraftErrand *errand) {
-    if (!draft_store_ready(store))
-        return err_set(&errand->err, store->why_r > 0 ? store->why_r : -ENOENT, "the draft database cannot be used: %s",
-                       store->why.text);
+int draft_server_call(DraftServer *server, DraftErrand *errand) {
+    if (!draft_server_ready(server))
+        return err_set(&errand->err, server->why_r > 0 ? server->why_r : -ENOENT,
+                       "the draft database cannot be used: %s", server->why.text);
     switch (errand->kind) {
     case DRAFT_STATS:
-        return serve_stats(store, errand);
+        return serve_stats(server, errand);
     case DRAFT_FORGET:
-        return serve_forget(store, errand);
+        return serve_forget(server, errand);
     case DRAFT_FREEZE:
-        return taken_as_empty(draft_db_freeze(store->db, errand->uid, errand->is_frozen, &errand->err), &errand->err);
+        return taken_as_empty(draft_db_freeze(server->db, errand->uid, errand->is_frozen, &errand->err), &errand->err);
     case DRAFT_EXPORT:
-        return serve_export(store, errand);
+        return serve_export(server, errand);
     case DRAFT_IMPORT:
-        return serve_import(store, errand);
+        return serve_import(server, errand);
     case DRAFT_ADD:
     case DRAFT_BUILD:
     case DRAFT_RECENT:

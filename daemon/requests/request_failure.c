@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "daemon/requests/request_failure.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/strings/printable.h"
+#include "daemon/models/model_memory.h"
+#include "daemon/net/reply.h"
+
+void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *field,
+                  const char *format, ...) {
+    char text[768];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (request->peer)
+        connection_send_error(request->peer->connection, request->id, code, retry_after_ms, field, "%s", text);
+    request_record(request, reply_code_name(code),
+                   code == COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED ? TALLY_CANCELLED : TALLY_FAILED);
+    request_end(request);
+}
+
+void request_fail_by_model(Request *request) {
+    const Model *model = request->model;
+
+    switch (model->stage) {
+    case MODEL_FAILED:
+        request_fail(request,
+                     model->failure == MODEL_FAILURE_CORRUPT ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT
+                                                             : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY,
+                     model->failure == MODEL_FAILURE_MEMORY_IN_USE ? admission_retry_ms(&request->table->admission) : 0,
+                     "", "model %.*s could not be loaded: %s", UTF8_PREFIX(model->name, 64),
+                     model_failure(model, request->peer && request->peer->may_administer));
+        return;
+    case MODEL_UNLOADING:
+    case MODEL_RELOADING:
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY, 0, "",
+                     "model %.*s is being unloaded", UTF8_PREFIX(model->name, 64));
+        return;
+    default:
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY, 0, "",
+                     "model %.*s is not loaded: an administrator can load it (coordgenctl model load %.*s)",
+                     UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
+    }
+}
+
+void request_fail_by_result(Request *request, const JobNews *news) {
+    const char *field = "", *text = *news->err.text ? news->err.text : "no reason was given";
+    const char *op = request_operation_name(request), *remedy = "";
+    char path[64], model[96];
+    Coordgen__V1__ErrorCode code;
+    uint32_t retry_ms = 0;
+    ErrText told;
+
+    switch (news->result) {
+    case JOB_E_EMPTY:
+    case JOB_E_OPTIONS:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        field = "generate";
+        break;
+    case JOB_E_ROLE:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        snprintf(path, sizeof(path), "%s.messages", op);
+        field = path;
+        break;
+    case JOB_E_TOOLS:
+    case JOB_E_DOCUMENTS:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        snprintf(path, sizeof(path), "%s.%s", op, news->result == JOB_E_TOOLS ? "tools" : "documents");
+        field = path;
+        snprintf(model, sizeof(model), " (model %.*s)", UTF8_PREFIX(request->model->name, 64));
+        remedy = model;
+        break;
+    case JOB_E_ANSWER:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        break;
+    case JOB_E_TOKEN:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        field = "detokenize.tokens";
+        break;
+    case JOB_E_TOO_LONG:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_CONTEXT_FULL;
+        break;
+    case JOB_E_NO_TEMPLATE:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_NO_TEMPLATE;
+        break;
+    case JOB_E_CANCELLED:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED;
+        text = "cancelled";
+        break;
+    case JOB_E_MODEL: /* the model's file was changed while loaded */
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT;
+        log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
+        if (!request->peer || !request->peer->may_administer)
+            text = "its file is damaged: the service's log says where"; /* and has the path */
+        break;
+    case JOB_E_MEMORY:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
+        /* When nobody else holds memory, waiting frees none. */
+        if (request->table->admission.n_active > (request_is_generation(request) ? 1u : 0u)) {
+            retry_ms = admission_retry_ms(&request->table->admission);
+            remedy = ": try again later, or with less";
+        } else {
+            remedy = ", also when nothing else runs: ask for less";
+        }
+        if (request->peer && request->peer->may_administer) {
+            err_set(&told, 0, "%s%s", text, remedy);
+            model_explain_memory(request->model->registry, &told);
+            text = told.text;
+            remedy = "";
+        }
+        break;
+    case JOB_E_SHARE:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED;
+        if (user_n_active(request->user) > 1) {
+            retry_ms = admission_retry_ms(&request->table->admission);
+            remedy = ": try again later, or with less";
+        } else {
+            remedy = ", also when nothing else of this user runs: ask for less";
+        }
+        break;
+    default:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL;
+        log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
+    }
+    request_fail(request, code, retry_ms, field, "%s%s", text, remedy);
+}
+
+void request_fail_by_shutdown(Request *request) {
+    request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, request->table->config->drain_timeout_ms,
+                 "", "the service is shutting down: the request ends before its time, after %" PRIu32 " tokens",
+                 request->usage.n_output_tokens);
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/requests/request_state.h"
+
+#include <assert.h>
+
+#define TO(state) (1u << REQUEST_##state)
+
+/* The states that may follow each; all may end. */
+static const unsigned int next_states[_REQUEST_STATE_N] = {
+    [REQUEST_NEW] = TO(WAITING) | TO(RUNNING) | TO(LOADING) | TO(ENDED),
+    [REQUEST_WAITING] = TO(RUNNING) | TO(ENDED),
+    [REQUEST_WAITING_FOR_MEMORY] = TO(RUNNING) | TO(ENDED),
+    [REQUEST_LOADING] = TO(ENDED),
+    [REQUEST_RUNNING] = TO(PAUSED) | TO(RESTING) | TO(STALLED) | TO(WAITING_FOR_MEMORY) | TO(ENDED),
+    [REQUEST_PAUSED] = TO(RUNNING),
+    [REQUEST_RESTING] = TO(RUNNING) | TO(RESTING_PAUSED),
+    [REQUEST_RESTING_PAUSED] = TO(RESTING),
+    [REQUEST_STALLED] = TO(ENDED),
+    [REQUEST_ENDED] = 0,
+};
+
+void request_set_state(Request *request, RequestState state) {
+    assert(next_states[request->state] & 1u << state);
+    request->state = state;
+}

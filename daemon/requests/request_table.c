@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "daemon/requests/request_table.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/journal.h"
+#include "daemon/models/model_unload.h"
+#include "daemon/requests/session.h"
+
+void request_table_init(RequestTable *table, Loop *loop, const Config *config) {
+    *table = (RequestTable){ .loop = loop, .config = config };
+    admission_init(&table->admission, loop, config);
+    TAILQ_INIT(&table->loads);
+}
+
+void request_table_deinit(RequestTable *table) {
+    assert(request_table_is_empty(table));
+    tally_table_deinit(&table->tallies);
+    explanation_table_deinit(&table->explanations);
+}
+
+bool request_table_is_empty(const RequestTable *table) {
+    return !table->admission.n_active && !table->admission.n_small && !table->admission.n_waiting && !table->n_loads;
+}
+
+uint64_t request_since_us(uint64_t from_ns, uint64_t to_ns) {
+    return from_ns && to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static Request *request_free(Request *request) {
+    if (!request)
+        return NULL;
+    frame_request_free(request->message);
+    job_news_deinit(&request->job.news);
+    free(request->messages);
+    str_buf_deinit(&request->raw);
+    str_buf_deinit(&request->answer);
+    bill_settle(&request->bill);
+    user_unref(request->user);
+    free(request);
+    return NULL;
+}
+DEFINE_CLEANUP(Request, request_free)
+
+int request_new(Request **requestp, RequestTable *table, Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes,
+                Model *model) {
+    _cleanup_(request_freep) Request *request = calloc(1, sizeof(*request));
+    int r;
+
+    assert_on_loop(table->loop);
+    if (!request)
+        return err_raise(-ENOMEM);
+    request->user = user_ref(peer->user);
+    /* The bound on what decoding has allocated: the message stays until the request ends. */
+    r = user_charge(peer->user, peer->is_admin, &request->bill,
+                    sizeof(*request) + frame_decode_budget_bytes(len_bytes));
+    if (r)
+        return r;
+    request->table = table;
+    request->peer = peer;
+    request->id = (*messagep)->request_id;
+    request->serial = ++table->last_serial;
+    request->is_admin = peer->is_admin;
+    request->model = model;
+    request->received_ns = clock_now_ns();
+    request->job.owner = request;
+    request->message = steal(messagep);
+    model->n_users++;
+    TAILQ_INSERT_TAIL(&peer->requests, request, peer_link);
+    TAILQ_INSERT_TAIL(&request->user->requests, request, user_link);
+    peer->n_requests++;
+    *requestp = steal(&request);
+    return 0;
+}
+
+static void leave_connection(Request *request) {
+    if (!request->peer)
+        return;
+    TAILQ_REMOVE(&request->peer->requests, request, peer_link);
+    request->peer->n_requests--;
+    request->peer = NULL;
+}
+
+void request_end(Request *request) {
+    Session *session = request->session;
+
+    assert_on_loop(request->table->loop);
+    if (request->state == REQUEST_LOADING) {
+        TAILQ_REMOVE(&request->table->loads, request, queue_link);
+        request->table->n_loads--;
+    }
+    admission_leave(&request->table->admission, request);
+    leave_connection(request);
+    TAILQ_REMOVE(&request->user->requests, request, user_link);
+    if (request->job.draft_pairp)
+        request->model->n_drafted--;
+    model_leave(request->model);
+    request_free(request);
+    if (session)
+        session_detach(session);
+}
+
+Request *request_find(Peer *peer, uint64_t id) {
+    Request *request;
+
+    TAILQ_FOREACH(request, &peer->requests, peer_link)
+    if (request->id == id)
+        return request;
+    return NULL;
+}
+
+const char *request_operation_name(const Request *request) {
+    switch (request->message->op_case) {
+    case COORDGEN__V1__REQUEST__OP_GENERATE:
+        return "generate";
+    case COORDGEN__V1__REQUEST__OP_TOKENIZE:
+        return "tokenize";
+    case COORDGEN__V1__REQUEST__OP_DETOKENIZE:
+        return "detokenize";
+    case COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD:
+        return "model-unload";
+    default:
+        return "model-load";
+    }
+}
+
+uint32_t request_n_read_tokens(const Request *request) {
+    return request->usage.n_cached_tokens + request->usage.n_prefilled_tokens;
+}
+
+void request_record(Request *request, const char *outcome, TallyOutcome tally) {
+    if (request_is_generation(request) && request->started_ns) {
+        Explanation explanation;
+
+        explanation_of(&explanation, request, outcome);
+        explanation_keep(&request->table->explanations, &explanation);
+    }
+    tally_note(&request->table->tallies, request->user->uid, tally, request_n_read_tokens(request),
+               request->usage.n_cached_tokens, request->usage.n_output_tokens);
+    journal_request(LOG_LEVEL_INFO,
+                    &(RequestRecord){
+                        .serial = request->serial,
+                        .uid = request->user->uid,
+                        .operation = request_operation_name(request),
+                        .model = request->model->name,
+                        .outcome = outcome,
+                        .priority = request_is_generation(request) ? priority_name(request->job.priority) : NULL,
+                        .n_prompt_tokens = request->usage.n_prompt_tokens,
+                        .n_output_tokens = request->usage.n_output_tokens,
+                        .first_token_us = request_since_us(request->received_ns, request->first_delta_ns),
+                        .total_us = request_since_us(request->received_ns, clock_now_ns()),
+                    });
+}
+
+void request_abandon(Request *request) {
+    assert_on_loop(request->table->loop);
+    leave_connection(request);
+    if (request_is_submitted(request)) {
+        /* Counted when the engine thread lets go. A paused job must run to be let go of. */
+        engine_thread_cancel(request->table->engine_thread, &request->job);
+        admission_let_go(&request->table->admission, request);
+        return;
+    }
+    request_record(request, "abandoned", TALLY_CANCELLED);
+    request_end(request);
+}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GGUF files for tests: the smallest one, and models cut into several files."""
 
+import re
 import struct
 
 ALIGNMENT = 32
@@ -37,9 +38,8 @@ def padded(data):
     return data + bytes(-len(data) % ALIGNMENT)
 
 
-def split(source, folder, stem, n):
-    """Cuts a model into n files as llama-gguf-split does; the first one has all keys. Returns their paths."""
-    data = source.read_bytes()
+def contents(data):
+    """Of a model: its number of keys, their bytes, and its tensors as (description, their bytes)."""
     n_tensors, n_keys = struct.unpack_from("<QQ", data, 8)
     at = 24
     for _ in range(n_keys):
@@ -53,13 +53,36 @@ def split(source, folder, stem, n):
         at += 8
     base = at + -at % ALIGNMENT
     ends = [offset for _, offset in tensors[1:]] + [len(data) - base]
+    return n_keys, keys, [(head, data[base + offset:base + end]) for (head, offset), end in zip(tensors, ends)]
+
+
+def cut_layers(source, path, n_layers):
+    """A model of the first layers of another one: the same tokens, and a part of the arithmetic."""
+    n_keys, keys, tensors = contents(source.read_bytes())
+    count = re.search(rb"\.block_count\x04\0\0\0", keys).end()
+    keys = keys[:count] + struct.pack("<I", n_layers) + keys[count + 4:]
+    head, body, n = b"", b"", 0
+    for description, values in tensors:
+        layer = re.match(rb".{8}blk\.(\d+)\.", description, re.S)
+        if layer and int(layer[1]) >= n_layers:
+            continue
+        head += description + struct.pack("<Q", len(body))
+        body += padded(values)
+        n += 1
+    path.write_bytes(padded(struct.pack("<4sIQQ", b"GGUF", 3, n, n_keys) + keys + head) + body)
+
+
+def split(source, folder, stem, n):
+    """Cuts a model into n files as llama-gguf-split does; the first one has all keys. Returns their paths."""
+    n_keys, keys, tensors = contents(source.read_bytes())
+    n_tensors = len(tensors)
     paths = []
     for part in range(n):
         own = range(len(tensors) * part // n, len(tensors) * (part + 1) // n)
         head, body = b"", b""
         for i in own:
             head += tensors[i][0] + struct.pack("<Q", len(body))
-            body += padded(data[base + tensors[i][1]:base + ends[i]])
+            body += padded(tensors[i][1])
         head = (b"" if part else keys) + text(b"split.no") + struct.pack("<IH", U16, part) + \
             text(b"split.count") + struct.pack("<IH", U16, n) + \
             text(b"split.tensors.count") + struct.pack("<II", 5, n_tensors) + head

@@ -20,4 +20,5 @@ def default_model():
 
 
 MODEL = Path(os.environ.get("COORDGEN_MODEL") or default_model())
+CUT = MODEL.parent.name == "cut"  # a few of its layers, by test/run-check: what it says makes no sense
 CACHE = Path(os.environ.get("COORDGEN_TEST_CACHE") or TOP / "build" / "check" / "cache").absolute()

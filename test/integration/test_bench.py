@@ -107,10 +107,10 @@ class Bench(unittest.TestCase):
         self.assertGreater(report["machine"]["disk_gbytes_per_s"], 0)
 
     def test_forms_agree(self):
-        args = ("pp", "--model", MODEL, "-p", "5,6", "-r", "1", "--threads=1", "--isa=scalar")
+        args = ("pp", "--model", MODEL, "-p", "2,3", "-r", "1", "--threads=1", "--isa=scalar")
         rows = list(csv.DictReader(io.StringIO(run_bench(*args, "--csv").stdout)))
         self.assertEqual([(row["test"], row["rows"], row["threads"], row["unit"]) for row in rows],
-                         [("pp", "5", "1", "tokens/s"), ("pp", "6", "1", "tokens/s")])
+                         [("pp", "2", "1", "tokens/s"), ("pp", "3", "1", "tokens/s")])
         machine = self.report(*args)["machine"]["name"]
         self.assertEqual([row["machine"] for row in rows], [machine, machine])
         table = run_bench(*args, "--markdown").stdout.splitlines()
@@ -119,7 +119,7 @@ class Bench(unittest.TestCase):
         aligned = run_bench(*args).stdout.splitlines()
         self.assertRegex(aligned[2], "^test +tokens +after +threads +median +least +most +unit")
         self.assertEqual({line.index("tokens/s") for line in aligned[3:]}, {aligned[2].index("unit")}, aligned)
-        self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["5", "6"])
+        self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["2", "3"])
 
     def events(self, path):
         """Spans of a trace, each with the name of its lane."""
@@ -239,7 +239,7 @@ class Bench(unittest.TestCase):
                              {"task": "echo", "id": "e2", "prompt": self.ECHO + " Thank you."},
                              {"task": "echo", "id": "e3", "prompt": "This one is one too many."})
         plot = data.with_suffix(".svg")
-        report = self.report("spec", "--model", MODEL, "--data", data, "--requests", "2", "-n", "70", "--plot", plot)
+        report = self.report("spec", "--model", MODEL, "--data", data, "--requests", "2", "-n", "40", "--plot", plot)
         results = report["results"]
         modes = ["plain", "pld", "sam", "calibration", "table", "reuse", "history", "auto"]
         self.assertEqual([(result["task"], result["mode"]) for result in results],
@@ -339,7 +339,7 @@ class Bench(unittest.TestCase):
                          [(*cell, policy) for cell in cells for policy in policies])
         self.assertEqual(report["models"]["target"], report["models"]["draft"])
         self.assertEqual([path.suffix for path in Path(CACHE.name).glob("coordgen/models/images/*")], [".weights"])
-        rates = args[:-1] + ("0", "--rates", "2000,0", "--policies", "ours")
+        rates = args[:-3] + ("4", "--budgets", "0", "--rates", "2000,0", "--policies", "ours")
         rows = list(csv.DictReader(io.StringIO(run_bench(*rates, "--csv", "--plot", plot).stdout)))
         self.assertEqual([(row["rate"], row["task"], row["policy"]) for row in rows],
                          [(rate, task, policy) for rate in ("2000", "0") for task in ("echo", "hello")

@@ -35,6 +35,8 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
+                for number in (signal.SIGINT, signal.SIGQUIT):  # ignored, where a shell runs the tests behind itself
+                    signal.signal(number, signal.SIG_DFL)
                 os.execve(command[0], command, env)
             finally:
                 os._exit(127)  # never on into the tests

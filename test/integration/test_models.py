@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model files: listing, loading and unloading; damaged files; a full disk during the import."""
 
+import atexit
 import contextlib
+import functools
 import os
 import random
 import shutil
@@ -17,7 +19,7 @@ import coordgen_pb2 as pb
 import gguf
 
 from daemon import SANITIZER, Daemon, DaemonCase
-from settings import BIN, LONG, MODEL, SANITIZED, SLOW
+from settings import BIN, CUT, LONG, MODEL, SANITIZED, SLOW
 from wire import Connection, Refused, prompt
 
 CTL = BIN / "coordgenctl"
@@ -28,7 +30,19 @@ def run_ctl(*args, **options):
                           timeout=300 * SLOW, **options)
 
 
+@functools.cache
+def imported():
+    """The model's package, made once for all of this module: many tests begin with one."""
+    folder = Path(tempfile.mkdtemp(prefix="coordgen-pkg-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    run = run_ctl("model", "import", MODEL, "-o", folder / "model.cgm")
+    if run.returncode:
+        raise AssertionError(run.stderr)
+    return folder / "model.cgm"
+
+
 class Models(DaemonCase):
+    @unittest.skipIf(CUT, "it is about the whole model")
     def test_list_and_show(self):
         connection = self.connect()
         models = connection.call(model_list=pb.ModelListRequest()).model_list.models
@@ -153,8 +167,7 @@ class Paths(unittest.TestCase):
         self.models = self.folder / "models"
         self.models.mkdir()
         self.package = self.folder / "package.cgm"
-        run = run_ctl("model", "import", MODEL, "-o", self.package)
-        self.assertEqual(run.returncode, 0, run.stderr)
+        shutil.copyfile(imported(), self.package)
         self.daemon = Daemon(f"--model-dir={self.models}/", model=None)
         self.addCleanup(self.daemon.kill)
         self.admin = self.daemon.connect(admin=True)
@@ -452,14 +465,11 @@ class DamagedPackages(Damaged):
     def test_load(self):
         folder = Path(tempfile.mkdtemp(prefix="coordgen-cgm-"))
         self.addCleanup(shutil.rmtree, folder)
-        good = folder / "good.cgm"
-        run = run_ctl("model", "import", MODEL, "-o", good)
-        self.assertEqual(run.returncode, 0, run.stderr)
-        real = good.read_bytes()
+        real = imported().read_bytes()
         head = DamagedFiles.header_bytes(real)
         daemon = Daemon(model=None, cache=folder / "cache")
         admin = daemon.connect(admin=True)
-        for number in range(12 if SANITIZED else 30):
+        for number in range(12 if SANITIZED else 30 if LONG else 18):
             generator = random.Random(number)
             path = folder / f"mutant-{number}.cgm"
             data = bytearray(real)
@@ -482,8 +492,7 @@ class Arrival(unittest.TestCase):
         self.folder = Path(tempfile.mkdtemp(prefix="coordgen-arr-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.package = self.folder / "late.cgm"
-        run = run_ctl("model", "import", MODEL, "-o", self.package)
-        self.assertEqual(run.returncode, 0, run.stderr)
+        shutil.copyfile(imported(), self.package)
 
     def write_spoiled(self, good):
         """A value that int8 weights do not have, in the matrix that comes last: nothing before it tells."""

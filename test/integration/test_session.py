@@ -7,10 +7,10 @@ import unittest
 import coordgen_pb2 as pb
 
 from daemon import DaemonCase
-from settings import MODEL
+from settings import CUT, MODEL, SANITIZED
 from wire import Connection, Refused, chat, messages_of, prompt, talk
 
-SYSTEM = ("system", "You count ships. " + " ".join(f"On day {day} there were {day * 7 % 31}." for day in range(1, 20)))
+SYSTEM = ("system", "You count ships. " + " ".join(f"On day {day} there were {day * 7 % 31}." for day in range(1, 14 if SANITIZED else 20)))
 SAMPLED = dict(temperature=0.9, top_k=50, seed=11)
 
 
@@ -67,7 +67,8 @@ class Sessions(DaemonCase):
         third, _ = self.turn(connection, early, [SYSTEM], "Name a colour.")
         for generation in (second, third):
             self.assertGreater(usage(generation).cached_tokens, 100)
-        self.assertNotEqual(first.tokens, second.tokens)
+        if not CUT:  # a few layers say the same to all questions
+            self.assertNotEqual(first.tokens, second.tokens)
         # A fork lives on without its source.
         connection.close_session(session)
         self.turn(connection, fork, said + [("user", "Name a colour."), ("assistant", second.text.decode())], "Another.")

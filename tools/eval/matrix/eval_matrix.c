@@ -424,7 +424,7 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
     } cells[] = {
         { 0, "alone", WAY_PLAIN, false },          { 0, "sharing steps", WAY_TREE, false },
         { 0, "while arriving", WAY_PLAIN, false }, { 40, "alone", WAY_TREE, false },
-        { 40, "making way", WAY_TREE, false },     { 0, "alone", WAY_OURS, false },
+        { 40, "making way", WAY_TREE, false },     { 0, "alone", WAY_OURS, true },
         { 0, "alone", WAY_LEVER, false },          { 40, "sharing steps", WAY_OURS, false },
         { 0, "sharing steps", WAY_PRUNED, false }, { 40, "alone", WAY_SELF, false },
         { 40, "making way", WAY_PRUNED, true },    { 40, "sharing steps", WAY_SELF, true },
@@ -456,7 +456,7 @@ static int run_npu(Matrix *matrix, Isa isa, ErrText *err) {
 /* The first cell is the best ISA at the default chunk, alone: the one that users run. Then each axis on its own, and
  * with --full every ISA x chunk x threads. */
 static int run_cells(Matrix *matrix, ErrText *err) {
-    static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
+    static const uint32_t chunks[] = { 1, 7, 32, ENGINE_CHUNK_DEFAULT, 512 };
     static const char *const companies[] = { "between others", "sharing steps",  "making way",      "prefix reuse",
                                              "fork",           "while arriving", "after cancelled", "after a restart" };
     static const char *const drafting[] = { "alone", "between others", "sharing steps", "making way", "fork" };
@@ -475,12 +475,16 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     for (size_t i = 0; i < ARRAY_LEN(drafting) && !r; i++)
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_TREE, 0, NULL },
                      false, err);
+    /* A draft model only makes other trees; rows that end early are left out of steps that are shared or make way. */
     for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_OURS, 0, NULL },
-                     false, err);
+        if (full || !strcmp(drafting[i], "sharing steps"))
+            r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_OURS, 0, NULL },
+                         false, err);
     for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_PRUNED, 0, NULL },
-                     false, err);
+        if (full || !strcmp(drafting[i], "sharing steps") || !strcmp(drafting[i], "making way"))
+            r = run_cell(matrix,
+                         &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_PRUNED, 0, NULL },
+                         false, err);
     for (size_t way = WAY_TREE + 1; way < WAY_N && !r; way++)
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way, 0, NULL }, false, err);
     if (!r)
@@ -490,10 +494,11 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     if (!r) /* room for few drafts */
         r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_TREE, 0, NULL }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
-        r = run_cell(
-            matrix,
-            &(Cell){ best, 2, chunks[i], "alone", chunks[i] > 1 ? PROMPT_WHOLE : PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
-            false, err);
+        if (chunks[i] != ENGINE_CHUNK_DEFAULT) /* the first cell's */
+            r = run_cell(
+                matrix,
+                &(Cell){ best, 2, chunks[i], "alone", chunks[i] > 1 ? PROMPT_WHOLE : PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
+                false, err);
     /* As many groups in the pipeline as threads; more; none. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
         r = run_cell(matrix,

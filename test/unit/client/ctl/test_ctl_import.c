@@ -19,6 +19,7 @@
 #include "importer/calibration_text.h"
 #include "model/package/package.h"
 #include "test/unit/client/ctl/diverted.h"
+#include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
 
 /* Runs the verb with its output in memory, and puts the streams back. */
@@ -298,6 +299,8 @@ static void test_ctl_import_options_do_what_they_say(void **state) {
     ImportFixture *fixture = *state;
     size_t len_bytes;
 
+    if (patience_is_short()) /* two dozen whole imports, which test_importer and test_import_settings have apart */
+        skip();
     make_source(fixture);
     test_write_file(fixture->folder, "text.txt", calibration_text(&len_bytes), 2500);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

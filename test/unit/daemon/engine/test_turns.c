@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "daemon/engine/turns.h"
 #include "engine/engine_private.h"
+#include "test/unit/fixtures/patience.h"
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/spec/db/draft_db_fixture.h"
 
@@ -554,22 +555,23 @@ static void test_turns_end_with_what_a_device_says(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    /* Steps that are parked, let go of, forgotten and lost. */
+#define PARTED                                                                                                         \
+    TEST(test_turns_make_way), TEST(test_turns_normal_does_not_make_way_for_normal), TEST(test_turns_age),             \
+        TEST(test_turns_let_go_of_what_made_way), TEST(test_turns_cancel_all_with_a_parked_step),                      \
+        TEST(test_turns_by_class), TEST(test_turns_forget_while_it_runs), TEST(test_turns_earlier_answers_make_way),   \
+        TEST(test_turns_store_nothing_of_what_is_cancelled), TEST(test_turns_end_with_what_a_device_says)
+    const struct CMUnitTest brief[] = { PARTED };
+    /* Hundreds of steps beside them, which take a sanitizer half a minute. */
     const struct CMUnitTest tests[] = {
-        TEST(test_turns_make_way),
+        PARTED,
         TEST(test_turns_go_on_between_interactive_tokens),
         TEST(test_turns_background_makes_way_for_normal),
-        TEST(test_turns_normal_does_not_make_way_for_normal),
-        TEST(test_turns_age),
-        TEST(test_turns_let_go_of_what_made_way),
-        TEST(test_turns_cancel_all_with_a_parked_step),
         TEST(test_turns_of_two_models),
-        TEST(test_turns_by_class),
         TEST(test_turns_draft_from_earlier_answers),
-        TEST(test_turns_forget_while_it_runs),
-        TEST(test_turns_earlier_answers_make_way),
-        TEST(test_turns_store_nothing_of_what_is_cancelled),
-        TEST(test_turns_end_with_what_a_device_says),
     };
 
+    if (patience_is_short())
+        return cmocka_run_group_tests_name("turns", brief, open_model, close_model);
     return cmocka_run_group_tests_name("turns", tests, open_model, close_model);
 }

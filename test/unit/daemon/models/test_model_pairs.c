@@ -301,9 +301,12 @@ static void test_model_pairs_kill(void **state) {
     set(place, "big", "0");
     for (unsigned int i = 0; i < 20; i++) {
         const char *draft;
-        int status;
-        pid_t child = fork();
+        int status, written[2];
+        char byte;
+        pid_t child;
 
+        assert_int_equal(pipe(written), 0);
+        child = fork();
         assert_true(child >= 0);
         if (!child) {
             char name[16];
@@ -311,11 +314,18 @@ static void test_model_pairs_kill(void **state) {
             for (unsigned int n = 0;; n++) {
                 snprintf(name, sizeof(name), "%u", n % 1000);
                 (void)model_pairs_set(&place->pairs, "big", name, NULL);
+                if (n == 1)
+                    (void)!write(written[1], "w", 1);
             }
         }
+        /* Every second one from its first pair on, whenever a busy machine lets it begin. */
+        if (i % 2)
+            assert_int_equal(read(written[0], &byte, 1), 1);
         usleep(1000 + i * 700);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
+        close(written[0]);
+        close(written[1]);
         reopen(place);
         draft = model_pairs_draft_of(&place->pairs, "big");
         assert_non_null(draft);

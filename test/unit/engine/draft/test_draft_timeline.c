@@ -572,10 +572,11 @@ static void test_draft_timeline_context(void **state) {
 
 /* Before every product of a follow and of a pass: what is there stays, and it can be done again. */
 static void test_draft_timeline_cancel(void **state) {
+    const size_t step = patience_is_short() ? 4 : 1;
     size_t n_cancelled = 0;
     Draft draft;
 
-    for (size_t after = 1; after < 60; after++) {
+    for (size_t after = 1; after < 60; after += step) {
         int r;
 
         draft_init(&draft, tiny.engine, CAPACITY);
@@ -604,7 +605,7 @@ static void test_draft_timeline_cancel(void **state) {
         check_tops(&draft);
         draft_deinit(&draft);
     }
-    assert_true(n_cancelled > 30);
+    assert_true(n_cancelled > 30 / step);
 }
 
 /* Passes are timed, by their rows, and the next generation of the pair knows it; follow() is not. */

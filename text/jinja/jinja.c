@@ -3,15 +3,12 @@
 #include "text/jinja/jinja.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 
-#include "base/strings/printable.h"
 #include "text/jinja/jinja_builtin.h"
 #include "text/jinja/jinja_eval.h"
 #include "text/jinja/jinja_json.h"
-#include "text/jinja/jinja_parser.h"
 #include "text/jinja/jinja_run.h"
+#include "text/jinja/jinja_statement.h"
 
 #define TEMPLATE_MEMORY_BYTES_MAX (128u << 20)
 
@@ -45,67 +42,6 @@ uint64_t jinja_template_memory_bytes(const JinjaTemplate *template) {
 
 bool jinja_template_uses(const JinjaTemplate *template, const char *name) {
     return jinja_template_name(template, name, strlen(name)) != UINT32_MAX;
-}
-
-/* --- limits and errors ------------------------------------------------------------------------------------------ */
-
-_Noreturn void jinja_throw(JinjaRun *run, int code) {
-    run->failure = code;
-    longjmp(run->failed, 1);
-}
-
-_Noreturn void jinja_fail(JinjaRun *run, const char *format, ...) {
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    printable_format(text, sizeof(text), format, args);
-    va_end(args);
-    jinja_throw(run, err_set(run->err, JINJA_E_RUN, "chat template line %u: %s", run->line, text));
-}
-
-_Noreturn void jinja_fail_undefined(JinjaRun *run, JinjaValue value) {
-    jinja_fail(run, "%s", value.why ? value.why : "a value is undefined");
-}
-
-_Noreturn void jinja_fail_memory(JinjaRun *run) {
-    switch (run->arena.failure) {
-    case JINJA_ARENA_E_LIMIT:
-        jinja_throw(run,
-                    err_set(run->err, JINJA_E_LIMIT, "chat template line %u: it takes more than %llu MiB of memory",
-                            run->line, (unsigned long long)run->arena.limit_bytes >> 20));
-    case JINJA_ARENA_E_ACCOUNT:
-        jinja_throw(run, err_set(run->err, JINJA_E_ACCOUNT,
-                                 "no memory for the text that the chat template writes: memory-limit is reached"));
-    default:
-        jinja_throw(run, err_set(run->err, -ENOMEM, "out of memory in the chat template"));
-    }
-}
-
-void jinja_spend(JinjaRun *run, uint64_t n_steps) {
-    if (n_steps > run->steps_left)
-        jinja_throw(run, err_set(run->err, JINJA_E_LIMIT, "chat template line %u: it takes too many steps", run->line));
-    run->steps_left -= n_steps;
-}
-
-void jinja_enter(JinjaRun *run) {
-    if (run->depth == JINJA_DEPTH_MAX)
-        jinja_throw(run, err_set(run->err, JINJA_E_LIMIT, "chat template line %u: nested more than %d deep", run->line,
-                                 JINJA_DEPTH_MAX));
-    run->depth++;
-}
-
-void *jinja_take(JinjaRun *run, size_t n, size_t each_bytes) {
-    size_t len_bytes;
-    void *data = NULL;
-
-    if (__builtin_mul_overflow(n, each_bytes, &len_bytes))
-        run->arena.failure = JINJA_ARENA_E_LIMIT;
-    else
-        data = jinja_arena_take(&run->arena, len_bytes);
-    if (!data)
-        jinja_fail_memory(run);
-    return data;
 }
 
 /* --- renderings ------------------------------------------------------------------------------------------------- */
@@ -153,6 +89,7 @@ int jinja_rendering_new(JinjaRendering **renderingp, const JinjaTemplate *templa
     run->line = 1;
     run->now_s = options->now_s;
     run->out = &rendering->out;
+    run->call = jinja_call;
     run->err = &rendering->err;
     jinja_arena_init(&run->arena,
                      options->memory_bytes_max ? options->memory_bytes_max

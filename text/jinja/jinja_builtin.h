@@ -4,6 +4,7 @@
 #define COORDGEN_TEXT_JINJA_BUILTIN_H
 
 #include "text/jinja/jinja_run.h"
+#include "text/jinja/jinja_value.h"
 
 #define JINJA_PARAMETERS_MAX 5
 

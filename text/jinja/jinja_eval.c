@@ -1,58 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements, scopes, macros and loops. */
+/* Statements, macros and loops. */
 #include "text/jinja/jinja_eval.h"
 
+#include "text/jinja/jinja_evaluate.h"
 #include "text/jinja/jinja_print.h"
 
-/* --- variables -------------------------------------------------------------------------------------------------- */
-
-static JinjaScope *scope_new(JinjaRun *run, JinjaScope *parent) {
-    JinjaScope *scope = jinja_take(run, 1, sizeof(*scope));
-
-    scope->parent = parent;
-    return scope;
-}
-
-/* Clears the variables for the next turn of a loop, in the same memory unless a macro still reads it. */
-static JinjaScope *scope_renew(JinjaRun *run, JinjaScope *scope) {
-    if (scope->is_captured)
-        return scope_new(run, scope->parent);
-    for (JinjaBinding *binding = scope->bindings; binding; binding = binding->next)
-        binding->value = JINJA_NO_VALUE;
-    return scope;
-}
-
-static void bind(JinjaRun *run, JinjaScope *scope, uint32_t name, JinjaValue value) {
-    JinjaBinding *binding;
-
-    if (!scope->parent) {
-        run->globals[name] = value;
-        return;
-    }
-    for (binding = scope->bindings; binding && binding->name != name;)
-        binding = binding->next;
-    if (!binding) {
-        binding = jinja_take(run, 1, sizeof(*binding));
-        binding->next = scope->bindings;
-        binding->name = name;
-        scope->bindings = binding;
-    }
-    binding->value = value;
-}
-
-JinjaValue jinja_lookup(const JinjaRun *run, const JinjaScope *scope, uint32_t name) {
-    for (; scope->parent; scope = scope->parent)
-        for (const JinjaBinding *binding = scope->bindings; binding; binding = binding->next)
-            if (binding->name == name && jinja_given(binding->value))
-                return binding->value;
-    return run->globals[name];
-}
+/* --- assignment -------------------------------------------------------------------------------------------------- */
 
 static void assign(JinjaRun *run, JinjaScope *scope, const JinjaNode *target, JinjaValue value) {
     JinjaList list;
 
     if (target->kind == JINJA_NODE_NAME) {
-        bind(run, scope, target->name, value);
+        jinja_bind(run, scope, target->name, value);
         return;
     }
     if (target->kind == JINJA_NODE_ATTRIBUTE) {
@@ -118,13 +77,13 @@ static void bind_rest(JinjaRun *run, JinjaScope *scope, const JinjaMacroNode *ma
         for (uint32_t i = 0; i < arguments->n_named; i++)
             if (!is_used[i])
                 jinja_dict_set(run, rest.dict, jinja_str(arguments->names[i]), arguments->named[i]);
-        bind(run, scope, JINJA_NAME_KWARGS, rest);
+        jinja_bind(run, scope, JINJA_NAME_KWARGS, rest);
     }
     if (macro->uses_varargs) {
         rest = jinja_list_room(run, JINJA_TUPLE, arguments->n > macro->n ? arguments->n - macro->n : 0);
         for (uint32_t i = macro->n; i < arguments->n; i++)
             jinja_list_add(run, rest.list, arguments->items[i]);
-        bind(run, scope, JINJA_NAME_VARARGS, rest);
+        jinja_bind(run, scope, JINJA_NAME_VARARGS, rest);
     }
 }
 
@@ -154,10 +113,10 @@ static void bind_parameters(JinjaRun *run, JinjaScope *scope, const JinjaMacroNo
     uint32_t at = find_named(arguments, run->template->names[JINJA_NAME_CALLER]);
 
     for (uint32_t i = 0; i < macro->n; i++)
-        bind(run, scope, macro->names[i]->name, parameter_value(run, scope, macro, i, arguments, is_used));
+        jinja_bind(run, scope, macro->names[i]->name, parameter_value(run, scope, macro, i, arguments, is_used));
     if (macro->uses_caller && !is_used[at]) {
-        bind(run, scope, JINJA_NAME_CALLER,
-             at < arguments->n_named ? arguments->named[at] : jinja_undefined(run, "no caller defined"));
+        jinja_bind(run, scope, JINJA_NAME_CALLER,
+                   at < arguments->n_named ? arguments->named[at] : jinja_undefined(run, "no caller defined"));
         is_used[at] = true;
     }
     for (uint32_t i = 0; i < arguments->n_named && !macro->uses_kwargs; i++)
@@ -170,7 +129,7 @@ static void bind_parameters(JinjaRun *run, JinjaScope *scope, const JinjaMacroNo
 }
 
 static JinjaValue call_macro(JinjaRun *run, const JinjaMacro *macro, const JinjaArguments *arguments) {
-    JinjaScope *scope = scope_new(run, macro->scope);
+    JinjaScope *scope = jinja_scope_new(run, macro->scope);
     JinjaValue text;
 
     bind_parameters(run, scope, macro->node->macro, arguments);
@@ -183,10 +142,10 @@ static JinjaValue call_macro(JinjaRun *run, const JinjaMacro *macro, const Jinja
 /* The items that pass the condition of the loop. */
 static JinjaList choose_items(JinjaRun *run, JinjaScope *scope, const JinjaNode *node, const JinjaList *list) {
     JinjaValue chosen = jinja_list_room(run, JINJA_LIST, list->n);
-    JinjaScope *inner = scope_new(run, scope);
+    JinjaScope *inner = jinja_scope_new(run, scope);
 
     for (uint32_t i = 0; i < list->n; i++) {
-        inner = scope_renew(run, inner);
+        inner = jinja_scope_renew(run, inner);
         assign(run, inner, node->a, list->items[i]);
         if (jinja_truth(jinja_evaluate(run, inner, node->c)))
             jinja_list_add(run, chosen.list, list->items[i]);
@@ -197,7 +156,7 @@ static JinjaList choose_items(JinjaRun *run, JinjaScope *scope, const JinjaNode 
 static JinjaFlow run_loop(JinjaRun *run, JinjaScope *scope, const JinjaNode *node, JinjaValue iterable,
                           uint32_t depth0) {
     JinjaLoop *loop = jinja_take(run, 1, sizeof(*loop));
-    JinjaScope *inner = scope_new(run, scope);
+    JinjaScope *inner = jinja_scope_new(run, scope);
     JinjaFlow flow = JINJA_GO_ON;
     bool came_to_end = false; /* "else" is for loops of which no turn came to its end */
 
@@ -207,8 +166,8 @@ static JinjaFlow run_loop(JinjaRun *run, JinjaScope *scope, const JinjaNode *nod
         loop->items = choose_items(run, scope, node, &loop->items);
     for (; loop->index0 < loop->items.n; loop->index0++) {
         jinja_spend(run, 1);
-        inner = scope_renew(run, inner);
-        bind(run, inner, JINJA_NAME_LOOP, (JinjaValue){ .type = JINJA_LOOP, .loop = loop });
+        inner = jinja_scope_renew(run, inner);
+        jinja_bind(run, inner, JINJA_NAME_LOOP, (JinjaValue){ .type = JINJA_LOOP, .loop = loop });
         assign(run, inner, node->a, loop->items.items[loop->index0]);
         flow = jinja_run_body(run, inner, &node->bodies[0]);
         if (flow == JINJA_BREAK)
@@ -217,7 +176,7 @@ static JinjaFlow run_loop(JinjaRun *run, JinjaScope *scope, const JinjaNode *nod
     }
     if (came_to_end || node->n_bodies < 2)
         return JINJA_GO_ON;
-    return jinja_run_body(run, scope_renew(run, inner), &node->bodies[1]);
+    return jinja_run_body(run, jinja_scope_renew(run, inner), &node->bodies[1]);
 }
 
 /* loop(items): runs the body once more for the items of one item. */
@@ -273,7 +232,7 @@ static void print_value(JinjaRun *run, const JinjaNode *node, JinjaValue value) 
  * "continue" left is dropped. */
 static JinjaFlow run_block_text(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
     JinjaValue text;
-    JinjaFlow flow = capture(run, scope_new(run, scope), &node->bodies[0], &text);
+    JinjaFlow flow = capture(run, jinja_scope_new(run, scope), &node->bodies[0], &text);
 
     if (flow != JINJA_GO_ON)
         return flow;
@@ -305,7 +264,7 @@ static JinjaValue run_call_block(JinjaRun *run, JinjaScope *scope, const JinjaNo
 }
 
 static JinjaFlow run_with(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
-    JinjaScope *inner = scope_new(run, scope);
+    JinjaScope *inner = jinja_scope_new(run, scope);
 
     for (uint32_t i = 0; i + 1 < node->n_items; i += 2)
         assign(run, inner, node->items[i], jinja_evaluate(run, scope, node->items[i + 1]));
@@ -330,7 +289,7 @@ static JinjaFlow run_statement(JinjaRun *run, JinjaScope *scope, const JinjaNode
     case JINJA_NODE_FILTER_BLOCK:
         return run_block_text(run, scope, node);
     case JINJA_NODE_MACRO:
-        bind(run, scope, node->name, macro_new(run, scope, node));
+        jinja_bind(run, scope, node->name, macro_new(run, scope, node));
         return JINJA_GO_ON;
     case JINJA_NODE_CALL_BLOCK:
         print_value(run, node, run_call_block(run, scope, node));
@@ -338,9 +297,9 @@ static JinjaFlow run_statement(JinjaRun *run, JinjaScope *scope, const JinjaNode
     case JINJA_NODE_WITH:
         return run_with(run, scope, node);
     case JINJA_NODE_SCOPE:
-        return jinja_run_body(run, scope_new(run, scope), &node->bodies[0]);
+        return jinja_run_body(run, jinja_scope_new(run, scope), &node->bodies[0]);
     case JINJA_NODE_BLOCK:
-        return jinja_run_body(run, scope_new(run, run->root), &node->bodies[0]);
+        return jinja_run_body(run, jinja_scope_new(run, run->root), &node->bodies[0]);
     case JINJA_NODE_BREAK:
         return JINJA_BREAK;
     default:

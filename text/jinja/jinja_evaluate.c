@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions. */
+#include "text/jinja/jinja_evaluate.h"
+
 #include "base/strings/printable.h"
-#include "text/jinja/jinja_eval.h"
 #include "text/jinja/jinja_member.h"
 #include "text/jinja/jinja_operator.h"
 #include "text/jinja/jinja_print.h"
@@ -184,7 +184,7 @@ static JinjaValue evaluate_call(JinjaRun *run, JinjaScope *scope, const JinjaNod
     JinjaValue callee = jinja_evaluate(run, scope, node->a);
     JinjaArguments arguments = arguments_of(run, scope, node);
 
-    return jinja_call(run, callee, &arguments);
+    return run->call(run, callee, &arguments);
 }
 
 static JinjaValue evaluate_filter(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {

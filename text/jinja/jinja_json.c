@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/strings/decimal.h"
 #include "base/strings/utf8.h"

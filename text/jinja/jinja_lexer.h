@@ -9,8 +9,9 @@
 
 #include <setjmp.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
-#include "text/jinja/jinja.h"
+#include "text/jinja/jinja_limits.h"
 #include "text/jinja/jinja_value.h"
 
 typedef enum JinjaTokenKind {

@@ -3,7 +3,8 @@
 #include "text/jinja/jinja_member.h"
 
 #include "base/strings/printable.h"
-#include "text/jinja/jinja_eval.h"
+#include "text/jinja/jinja_builtin.h"
+#include "text/jinja/jinja_scope.h"
 
 /* --- methods of lists, dicts, loops ----------------------------------------------------------------------------- */
 

@@ -9,12 +9,18 @@
 
 #include <setjmp.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/hash_key.h"
-#include "text/jinja/jinja.h"
-#include "text/jinja/jinja_value.h"
+#include "text/jinja/jinja_arena.h"
+#include "text/jinja/jinja_limits.h"
 
+typedef struct JinjaTemplate JinjaTemplate;
 typedef struct JinjaScope JinjaScope;
+typedef struct JinjaArguments JinjaArguments;
+typedef struct JinjaValue JinjaValue;
+typedef struct JinjaWriter JinjaWriter;
+typedef struct JinjaRun JinjaRun;
 
 struct JinjaRun {
     JinjaArena arena;
@@ -27,6 +33,8 @@ struct JinjaRun {
     HashKey key;
     int64_t now_s;
     JinjaWriter *out;
+    /* Calls a macro, a loop or a builtin: jinja_call(). */
+    JinjaValue (*call)(JinjaRun *run, JinjaValue callee, const JinjaArguments *arguments);
     ErrText *err;
     int failure;    /* the first error; 0: none */
     jmp_buf failed; /* set by the function of jinja.h that runs */
@@ -36,8 +44,6 @@ struct JinjaRun {
 _Noreturn void jinja_throw(JinjaRun *run, int code);
 /* Ends the rendering with JINJA_E_RUN and a text that begins with the line. */
 _Noreturn void jinja_fail(JinjaRun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends the rendering with the error of an undefined value that was used. */
-_Noreturn void jinja_fail_undefined(JinjaRun *run, JinjaValue value);
 /* Ends the rendering for the reason in run->arena.failure. */
 _Noreturn void jinja_fail_memory(JinjaRun *run);
 /* Counts work: 1 step for a value or about 64 bytes. */

@@ -284,6 +284,16 @@ JinjaValue jinja_filter_join(JinjaRun *run, JinjaValue self, const JinjaValue *v
     return jinja_str(jinja_writer_finish(&writer));
 }
 
+JinjaValue jinja_str_join(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    JinjaList list = jinja_items(run, values[0]);
+
+    for (uint32_t i = 0; i < list.n; i++)
+        if (list.items[i].type != JINJA_TEXT)
+            jinja_fail(run, "join(): item %u is no string, but '%s'", i, jinja_type_name(list.items[i]));
+    return jinja_filter_join(run, (JinjaValue){ .type = JINJA_LIST, .list = &list },
+                             (JinjaValue[]){ self, JINJA_NO_VALUE });
+}
+
 JinjaValue jinja_filter_sum(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     JinjaValue sum = jinja_given(values[1]) ? values[1] : jinja_int(0);
     JinjaList list = jinja_items(run, self);

@@ -114,7 +114,7 @@ static bool is_line_end(uint32_t code_point) {
            code_point == 0x85 || code_point == 0x2028 || code_point == 0x2029;
 }
 
-JinjaValue jinja_text_lines(JinjaRun *run, const JinjaText *text, bool keep_ends) {
+static JinjaValue lines_of(JinjaRun *run, const JinjaText *text, bool keep_ends) {
     JinjaValue lines = jinja_list_room(run, JINJA_LIST, 0);
     size_t from = 0, n;
 
@@ -133,15 +133,29 @@ JinjaValue jinja_text_lines(JinjaRun *run, const JinjaText *text, bool keep_ends
 }
 
 JinjaValue jinja_str_splitlines(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return jinja_text_lines(run, self.text, jinja_is_set(values[0]));
+    return lines_of(run, self.text, jinja_is_set(values[0]));
 }
 
-JinjaValue jinja_str_join(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    JinjaList list = jinja_items(run, values[0]);
+JinjaValue jinja_str_indent(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    static const JinjaText newline = JINJA_LITERAL("\n"), space = JINJA_LITERAL(" ");
+    const bool first = jinja_is_set(values[1]), blank = jinja_is_set(values[2]), is_text = values[0].type == JINJA_TEXT;
+    const int64_t width = is_text ? 1 : jinja_take_int(run, values[0], "the width", 4);
+    JinjaWriter writer;
+    JinjaValue lines;
 
-    for (uint32_t i = 0; i < list.n; i++)
-        if (list.items[i].type != JINJA_TEXT)
-            jinja_fail(run, "join(): item %u is no string, but '%s'", i, jinja_type_name(list.items[i]));
-    return jinja_filter_join(run, (JinjaValue){ .type = JINJA_LIST, .list = &list },
-                             (JinjaValue[]){ self, JINJA_NO_VALUE });
+    if (self.type == JINJA_UNDEFINED)
+        jinja_fail_undefined(run, self);
+    if (self.type != JINJA_TEXT)
+        jinja_fail(run, "filter 'indent' needs a string, not '%s'", jinja_type_name(self));
+    lines = lines_of(run, jinja_text_concat(run, self.text, &newline), false);
+    jinja_writer_init(&writer, run);
+    for (uint32_t i = 0; i < lines.list->n; i++) {
+        const JinjaText *line = lines.list->items[i].text;
+
+        jinja_write_chars(&writer, i ? "\n" : "");
+        if (i ? blank || line->len_bytes : first)
+            jinja_write_fill(&writer, is_text ? values[0].text : &space, width);
+        jinja_write(&writer, line);
+    }
+    return jinja_str(jinja_writer_finish(&writer));
 }

@@ -261,30 +261,6 @@ JinjaValue jinja_str_zfill(JinjaRun *run, JinjaValue self, const JinjaValue *val
     return jinja_str(jinja_writer_finish(&writer));
 }
 
-JinjaValue jinja_str_indent(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    static const JinjaText newline = JINJA_LITERAL("\n"), space = JINJA_LITERAL(" ");
-    const bool first = jinja_is_set(values[1]), blank = jinja_is_set(values[2]), is_text = values[0].type == JINJA_TEXT;
-    const int64_t width = is_text ? 1 : jinja_take_int(run, values[0], "the width", 4);
-    JinjaWriter writer;
-    JinjaValue lines;
-
-    if (self.type == JINJA_UNDEFINED)
-        jinja_fail_undefined(run, self);
-    if (self.type != JINJA_TEXT)
-        jinja_fail(run, "filter 'indent' needs a string, not '%s'", jinja_type_name(self));
-    lines = jinja_text_lines(run, jinja_text_concat(run, self.text, &newline), false);
-    jinja_writer_init(&writer, run);
-    for (uint32_t i = 0; i < lines.list->n; i++) {
-        const JinjaText *line = lines.list->items[i].text;
-
-        jinja_write_chars(&writer, i ? "\n" : "");
-        if (i ? blank || line->len_bytes : first)
-            jinja_write_fill(&writer, is_text ? values[0].text : &space, width);
-        jinja_write(&writer, line);
-    }
-    return jinja_str(jinja_writer_finish(&writer));
-}
-
 /* --- escapes ---------------------------------------------------------------------------------------------------- */
 
 JinjaValue jinja_str_string(JinjaRun *run, JinjaValue self, const JinjaValue *values) {

@@ -8,8 +8,6 @@
 
 /* Counts the steps that a search takes at most. */
 void jinja_spend_search(JinjaRun *run, const JinjaText *text, const JinjaText *needle, bool backwards);
-/* A list of the text's lines, as Python's splitlines() cuts them. */
-JinjaValue jinja_text_lines(JinjaRun *run, const JinjaText *text, bool keep_ends);
 /* Writes text[from, to) in another case. */
 void jinja_write_case(JinjaWriter *writer, const JinjaText *text, size_t from, size_t to, JinjaCase to_case);
 

@@ -3,7 +3,6 @@
 #ifndef COORDGEN_TEXT_JINJA_TREE_H
 #define COORDGEN_TEXT_JINJA_TREE_H
 
-#include "text/jinja/jinja.h"
 #include "text/jinja/jinja_value.h"
 
 /* The comments name the members of JinjaNode that each kind uses. */
@@ -66,6 +65,7 @@ typedef enum JinjaOperator {
     JINJA_NOT_IN,
 } JinjaOperator;
 
+typedef struct JinjaTemplate JinjaTemplate;
 typedef struct JinjaNode JinjaNode;
 
 typedef struct JinjaBody {

@@ -26,6 +26,10 @@ JinjaValue jinja_undefined(JinjaRun *run, const char *format, ...) {
     return (JinjaValue){ .type = JINJA_UNDEFINED, .why = why };
 }
 
+_Noreturn void jinja_fail_undefined(JinjaRun *run, JinjaValue value) {
+    jinja_fail(run, "%s", value.why ? value.why : "a value is undefined");
+}
+
 const char *jinja_type_name(JinjaValue value) {
     static const char *const names[] = {
         [JINJA_UNDEFINED] = "Undefined", [JINJA_NONE] = "NoneType",

@@ -102,6 +102,8 @@ static inline bool jinja_is_number(JinjaValue value) {
 
 /* Makes an undefined value; the format is the error for whoever uses the value. */
 JinjaValue jinja_undefined(JinjaRun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Ends the rendering with the error of an undefined value that was used. */
+_Noreturn void jinja_fail_undefined(JinjaRun *run, JinjaValue value);
 /* Python's name of the type. */
 const char *jinja_type_name(JinjaValue value);
 bool jinja_truth(JinjaValue value);

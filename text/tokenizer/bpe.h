@@ -5,7 +5,7 @@
 
 #include "base/hash_key.h"
 #include "text/tokenizer/symbol_merge.h"
-#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/token_list.h"
 #include "text/tokenizer/vocab.h"
 
 typedef struct BpeMerge {

@@ -5,6 +5,7 @@
 
 #include "base/strings/utf8.h"
 #include "text/tokenizer/spm.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/tokenizer_private.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */

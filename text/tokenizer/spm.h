@@ -4,7 +4,7 @@
 #define COORDGEN_TEXT_SPM_H
 
 #include "text/tokenizer/symbol_merge.h"
-#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/token_list.h"
 #include "text/tokenizer/vocab.h"
 
 /* U+2581 stands for a space in the table. */

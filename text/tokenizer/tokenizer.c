@@ -21,25 +21,6 @@
 
 /* --- list of tokens --------------------------------------------------------------------------------------------- */
 
-int token_list_add(TokenList *list, uint32_t id) {
-    if (list->n == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        uint32_t *ids = realloc(list->ids, room * sizeof(*ids));
-
-        if (!ids)
-            return err_raise(-ENOMEM);
-        list->ids = ids;
-        list->room = room;
-    }
-    list->ids[list->n++] = id;
-    return 0;
-}
-
-void token_list_deinit(TokenList *list) {
-    free(list->ids);
-    *list = (TokenList){ 0 };
-}
-
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
 /* Reads the id of a special token. *idp keeps its default if the file has no such key, or a number that is no token:

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/strings/str_buf.h"
 #include "model/gguf/gguf.h"
+#include "text/tokenizer/token_list.h"
 
 enum {
     TOKENIZER_E_UNSUPPORTED = 1, /* the tokenizer model or pre-tokenizer is unknown; the error names it */
@@ -18,18 +19,6 @@ enum {
     TOKENIZER_E_TOO_LONG = 3,    /* the text has more than 64 MiB */
     TOKENIZER_E_DIFFERENT = 4,   /* two tables mean different things by an id, which the error names */
 };
-
-#define TOKEN_NONE UINT32_MAX
-
-/* Growing list of token ids; zero-initialised it is empty. */
-typedef struct TokenList {
-    uint32_t *ids;
-    size_t n;
-    size_t room;
-} TokenList;
-
-int token_list_add(TokenList *list, uint32_t id); /* 0 or -ENOMEM */
-void token_list_deinit(TokenList *list);
 
 typedef struct Tokenizer Tokenizer; /* immutable after tokenizer_new(): any number of threads may use it */
 

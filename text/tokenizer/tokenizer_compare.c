@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/strings/printable.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/tokenizer_private.h"
 
 /* Counts tokens up to the last one in use, because files pad their tables to a size that suits the matrices. */

@@ -3,10 +3,11 @@
 #ifndef COORDGEN_TEXT_TOKENIZER_PRIVATE_H
 #define COORDGEN_TEXT_TOKENIZER_PRIVATE_H
 
+#include <nettle/sha2.h>
+
 #include "text/chat/mark_matcher.h"
 #include "text/tokenizer/bpe.h"
 #include "text/tokenizer/pretokenizer.h"
-#include "text/tokenizer/tokenizer.h"
 
 struct Tokenizer {
     Vocab vocab;
@@ -21,7 +22,7 @@ struct Tokenizer {
     bool strips_right; /* spaces behind special tokens are left out, except behind those in keep_right */
     uint32_t keep_right[3];
     char name[32];
-    uint8_t hash[TOKENIZER_HASH_BYTES];
+    uint8_t hash[SHA256_DIGEST_SIZE];
 };
 
 #endif

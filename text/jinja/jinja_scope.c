@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/jinja/jinja_scope.h"
+
+JinjaScope *jinja_scope_new(JinjaRun *run, JinjaScope *parent) {
+    JinjaScope *scope = jinja_take(run, 1, sizeof(*scope));
+
+    scope->parent = parent;
+    return scope;
+}
+
+JinjaScope *jinja_scope_renew(JinjaRun *run, JinjaScope *scope) {
+    if (scope->is_captured)
+        return jinja_scope_new(run, scope->parent);
+    for (JinjaBinding *binding = scope->bindings; binding; binding = binding->next)
+        binding->value = JINJA_NO_VALUE;
+    return scope;
+}
+
+void jinja_bind(JinjaRun *run, JinjaScope *scope, uint32_t name, JinjaValue value) {
+    JinjaBinding *binding;
+
+    if (!scope->parent) {
+        run->globals[name] = value;
+        return;
+    }
+    for (binding = scope->bindings; binding && binding->name != name;)
+        binding = binding->next;
+    if (!binding) {
+        binding = jinja_take(run, 1, sizeof(*binding));
+        binding->next = scope->bindings;
+        binding->name = name;
+        scope->bindings = binding;
+    }
+    binding->value = value;
+}
+
+JinjaValue jinja_lookup(const JinjaRun *run, const JinjaScope *scope, uint32_t name) {
+    for (; scope->parent; scope = scope->parent)
+        for (const JinjaBinding *binding = scope->bindings; binding; binding = binding->next)
+            if (binding->name == name && jinja_given(binding->value))
+                return binding->value;
+    return run->globals[name];
+}

@@ -343,11 +343,11 @@ LANES_INLINE void lanes_store_f16(uint16_t *half, Lanes v) {
 /**
  * part_exp() - exp(x), error below 2 ulp, for every finite x and for infinities; NaN stays NaN
  *
- * x = n ln 2 + r. Adding 1.5 x 2^23 rounds to the integer n, whose bits are then the low bits of the float. ln 2 has two
- * parts, the first of 9 bits, so that n times this part and the difference from x are exact. exp(r) = 1 + r + r^2 q(r),
- * q of degree 5 (coefficients of Cephes expf). 2^n is applied in two factors, both normal numbers, so that a subnormal
- * result is rounded once; some machines have an instruction that does so. At the clamped ends the product itself gives 0
- * and infinity.
+ * x = n ln 2 + r. Adding 1.5 x 2^23 rounds to the integer n, whose bits are then the low bits of the float. ln 2 has
+ * two parts, the first of 9 bits, so that n times this part and the difference from x are exact. exp(r) = 1 + r + r^2
+ * q(r), q of degree 5 (coefficients of Cephes expf). 2^n is applied in two factors, both normal numbers, so that a
+ * subnormal result is rounded once; some machines have an instruction that does so. At the clamped ends the product
+ * itself gives 0 and infinity.
  */
 LANES_INLINE PartF part_exp(PartF x) {
     const PartF magic = part_of(0x1.8p23f);

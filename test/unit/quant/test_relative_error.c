@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Relative error of a channel: the paper's estimate, what is measured, and the bound between them. */
+/* Tests of a channel's relative error: the paper's estimate, the measured error, and the bound between them. */
 #undef NDEBUG
 #include <float.h>
 #include <math.h>
@@ -17,13 +17,15 @@
 #include "quant/rounding/scale_search.h"
 #include "test/unit/fixtures/model_maker.h"
 
-/* --- what the estimate is held against ---------------------------------------------------------------------------- */
+/* --- references for the estimate
+ * ------------------------------------------------------------------------------------ */
 
 enum {
     N_LANES = 16
 };
 
-/* (distance of two levels / 2)^2 over the paper's max^2 / 4^B: (2^B / (2^B - 1))^2 up to 7 bits, (128 / 127)^2 at 8. */
+/* Returns (distance of two levels / 2)^2 over the paper's max^2 / 4^B: (2^B / (2^B - 1))^2 up to 7 bits, (128 / 127)^2
+ * at 8. */
 static double grid_ratio(int bits) {
     double ratio = ldexp(grid_factor(bits), bits - 1) / grid_max(GRID_UNIFORM, bits);
 
@@ -116,7 +118,7 @@ static double uniform(uint64_t *random) {
     return ((double)(test_random(random) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* With the tails, which decide what the largest weight is. */
+/* Includes the tails, which decide the largest weight. */
 static float gaussian(uint64_t *random) {
     double radius = sqrt(-2 * log(uniform(random)));
 

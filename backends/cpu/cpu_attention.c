@@ -259,7 +259,7 @@ void cpu_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, si
         }
 }
 
-/* One loop for all sequences wakes the workers once, even for many sequences of one row. */
+/* A single loop for all sequences wakes the workers once, even for many sequences of one row. */
 void cpu_attention(Backend *backend, const AttentionCall *call) {
     CpuBackend *self = (CpuBackend *)backend;
     AttentionLoop loop = { .self = self, .call = call };

@@ -140,7 +140,7 @@ static double yarn_pair(const RopeParams *params, const RopeYarn *yarn, double t
 }
 
 /**
- * rope_yarn_frequencies() - YaRN, arXiv:2309.00071, as llama.cpp has it
+ * rope_yarn_frequencies() - frequencies of YaRN, arXiv:2309.00071, as in llama.cpp
  * @params: as above, and base > 1
  * @yarn:   share within 0..1, the others normal and > 0
  *
@@ -192,9 +192,8 @@ static double series_cos(double r) {
  * @freqs:  f64[n] of rope_frequencies()
  * @cos:    out: f32[n]; @sin: out: f32[n]
  *
- * The angle position x freq is taken exactly and reduced by multiples of pi / 2 in 106 bits, so that even results near
- * zero are right: both are within half a unit of the last place, and 2^-20 of one, of cos and sin of that angle for
- * positions below 2^20. Angles of 2^50 and more, which no sane model has, give cos 1 and sin 0.
+ * The angle position x freq is computed exactly and reduced by multiples of pi / 2 in 106 bits, so that even results
+ * near zero are accurate. For positions below 2^20 the error of both is at most 1/2 + 2^-20 units of the last place. Angles of 2^50 and more, which no sane model has, give cos 1 and sin 0.
  */
 void rope_row(const double *freqs, size_t n, size_t position, float *cos, float *sin) {
     for (size_t i = 0; i < n; i++) {

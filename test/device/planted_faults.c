@@ -242,7 +242,7 @@ static void norm_past_the_end(Backend *backend, const float *x, const float *w, 
     y[rows * n] = 0;
 }
 
-/* One NaN in a row zeroes all rows of the call. */
+/* A single NaN in a row zeroes all rows of the call. */
 static void norm_of_the_call(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
                              float *y) {
     real->norm(backend, x, w, eps, rows, n, y);

@@ -45,7 +45,7 @@ static inline void kv_head_move(const KvHead *to, size_t to_at, const KvHead *fr
            hd * sizeof(*to_keys));
 }
 
-/* One query row: the query heads that share a KV head. */
+/* A query row: the query heads that share a KV head. */
 typedef struct AttentionRow {
     const float *q;    /* [n_group][head_size], rotated but not scaled */
     float *out;        /* [n_group][head_size]; may be q */

@@ -193,7 +193,8 @@ static double series_cos(double r) {
  * @cos:    out: f32[n]; @sin: out: f32[n]
  *
  * The angle position x freq is computed exactly and reduced by multiples of pi / 2 in 106 bits, so that even results
- * near zero are accurate. For positions below 2^20 the error of both is at most 1/2 + 2^-20 units of the last place. Angles of 2^50 and more, which no sane model has, give cos 1 and sin 0.
+ * near zero are accurate. For positions below 2^20 the error of both is at most 1/2 + 2^-20 units of the last place.
+ * Angles of 2^50 and more, which no sane model has, give cos 1 and sin 0.
  */
 void rope_row(const double *freqs, size_t n, size_t position, float *cos, float *sin) {
     for (size_t i = 0; i < n; i++) {

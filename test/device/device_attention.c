@@ -243,7 +243,7 @@ static void way_rows(const KvRig *kv, const TreeRows *tree, const size_t *way, s
     }
 }
 
-/* Checks that a row gives what it gives as the last row of a chain that is its path. */
+/* Checks that a row gives the result of a chain that consists of its path. */
 static void check_way(KvRig *kv, const TreeRows *tree, const Member *member, size_t row) {
     size_t way[TREE_ROWS_MAX];
     const size_t n = member_way(member, row, way);

@@ -26,7 +26,7 @@ struct BackendLinear {
     uint32_t rotation_block;
     float scale;         /* scale of all inputs; 0: each row has its own */
     PackPlan plan;       /* offsets NULL: the package has rows of int8 */
-    int8_t *weights;     /* int8[n][k]: in `own`, in an image, or where linear_at() says */
+    int8_t *weights;     /* int8[n][k]: in `own`, in an image, or at linear_at()'s address */
     AccountedBlock own;  /* memory of the weights, unless an image or linear_at() provides it */
     Bill mapped;         /* charge of an image */
     _Atomic bool is_bad; /* a weight of -128 came */
@@ -42,7 +42,7 @@ typedef struct Slot {
 
 typedef struct ToyGraphs {
     Backend backend;
-    AccountedBlock inputs; /* int8[PREFILL_ROWS][width], what a graph reads */
+    AccountedBlock inputs; /* int8[PREFILL_ROWS][width]: inputs of a graph */
     AccountedBlock row;    /* f32[width] */
     Slot slots[SLOTS];
 } ToyGraphs;

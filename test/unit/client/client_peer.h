@@ -55,7 +55,7 @@ void peer_play_errors(Peer *peer);
 /* Sends no answer until the cancel; then a late answer; then one status. */
 void peer_play_silence(Peer *peer);
 
-/* --- what a request's events were --- */
+/* --- events of a request --- */
 typedef struct Seen {
     CoordgenClient *client;
     char text[256];

@@ -33,8 +33,7 @@ static double grid_ratio(int bits) {
 }
 
 /**
- * relative_error_bound() - the most that relative_error_measured() can be with the scale of the largest weight, or a
- * better one
+ * relative_error_bound() - upper bound of relative_error_measured() with the scale of the largest weight or a better one
  *
  * Let E = W - Wq and x = |E|^2 / |W|^2. For any multiple c Wq the distance from W is at least |W| sin(W, Wq), so
  * sin^2 <= x (c = 1). No weight changes its sign, so cos >= 0 and, when x <= 1,
@@ -42,14 +41,15 @@ static double grid_ratio(int bits) {
  * With the scale of the largest weight every |E_j| is at most half the distance d of two levels, which is
  * d / 2 = max / (2^B - 1) up to 7 bits, max / 254 at 8. So x <= (d / 2)^2 / E[W^2] = RE(W, B) g with
  * g = (2^B / (2^B - 1))^2, or (128 / 127)^2.
- * A searched scale only lowers |E|^2. Hence the bound, for every channel whatever its distribution:
+ * A searched scale only lowers |E|^2. The bound for every channel, whatever its distribution, is:
  *     1 - cos <= 1 - sqrt(1 - x), x = min(1, RE(W, B) g)
  *
- * The errors being uniform in +-d / 2, E[E^2] is a third of that, and 1 - cos about half of x: RE(W, B) g / 6 is what
- * is measured on average with the scale of the largest weight (relative_error_expected(); within 20 % from 4 bits on
- * for Gaussian, Laplace and uniform channels of 2048; below, the levels are too few for a uniform error). The paper
- * drops the constant g / 6. Allocation compares RE at different widths of different channels, so a common constant
- * changes nothing; g does vary, by 4 from 1 bit to 8, and keeping the paper's form is a choice.
+ * Errors that are uniform in +-d / 2 give a third of (d / 2)^2 for E[E^2], and 1 - cos is about half of x. The measured
+ * average with the scale of the largest weight is thus RE(W, B) g / 6 (relative_error_expected()): within 20 % from 4
+ * bits on for Gaussian, Laplace and uniform channels of 2048. Fewer bits have too few levels for a uniform error.
+ *
+ * The paper drops the constant g / 6. Allocation compares RE at different widths of different channels, so a common
+ * constant changes nothing. The factor g varies by 4 from 1 bit to 8; keeping the paper's form is a choice.
  */
 static double relative_error_bound(double peak, int bits) {
     double x = relative_error(peak, bits) * grid_ratio(bits);

@@ -78,7 +78,7 @@ static void test_account_part_of_clients(void **state) {
     assert_int_equal(account_shared_room_bytes(&table, ACCOUNT_SESSIONS), 30);
     assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &sessions, 30), 0);
     assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &sessions, 1), ACCOUNT_E_LIMIT);
-    /* Clients may have more if nobody else uses it; others then have less. */
+    /* Clients may use more if it is free; others then have less. */
     bill_settle(&kv);
     assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &sessions, 40), 0);
     assert_int_equal(account_shared_room_bytes(&table, ACCOUNT_KV), 10);

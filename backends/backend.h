@@ -88,8 +88,8 @@ typedef struct LinearSource {
 /* Input of a product, row by row: x, or the result of one operator that the product applies to x first. */
 typedef struct LinearInput {
     const float *x;         /* f32[rows][k] */
-    const float *norm;      /* f32[k]: multiplies x / sqrt(mean(x^2) + eps) * norm instead of x; or NULL */
-    const float *norm_bias; /* f32[k], with norm: multiplies the LayerNorm of x, as layer_norm(); or NULL */
+    const float *norm;      /* f32[k]: the input is x / sqrt(mean(x^2) + eps) * norm instead of x; or NULL */
+    const float *norm_bias; /* f32[k], with norm: the input is the LayerNorm of x, as layer_norm(); or NULL */
     float eps;
     float *stream; /* f32[rows][k], with norm: becomes stream + x, and the norm is taken of the sum; or NULL */
 } LinearInput;

@@ -3,7 +3,7 @@
 #undef NDEBUG
 #include "test/device/device_matrix.h"
 
-/* --- refusals ------------------------------------------------------------------------------------------------------ */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void expect_refusal(Rig *rig, const LinearSource *source, int expected, const char *what) {
     const uint64_t used_bytes = rig_used_bytes(rig, ACCOUNT_WEIGHTS);

@@ -23,7 +23,7 @@ typedef struct AttentionTail {
 } AttentionTail;
 
 size_t attention_tail_floats(size_t head_size);
-/* memory: f32[attention_tail_floats()], aligned to 64; anything. */
+/* memory: f32[attention_tail_floats()], aligned to 64; content undefined. */
 void attention_tail_init(AttentionTail *tail, const Batch *batch, const KvHead *cache, const KvHead *side,
                          float *memory);
 /* Returns the first block that differs from the cache for this row, which has a slot, and for its ancestors. */

@@ -33,7 +33,7 @@ static double grid_ratio(int bits) {
 }
 
 /**
- * relative_error_bound() - upper bound of relative_error_measured() with the scale of the largest weight or a better one
+ * relative_error_bound() - upper bound of relative_error_measured() with the largest weight's scale or a better
  *
  * Let E = W - Wq and x = |E|^2 / |W|^2. For any multiple c Wq the distance from W is at least |W| sin(W, Wq), so
  * sin^2 <= x (c = 1). No weight changes its sign, so cos >= 0 and, when x <= 1,

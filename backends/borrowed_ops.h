@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators that a device leaves to another one, its host: an NPU that runs products and nothing else has the cpu
- * device, say, for all that the processors do between them. The device's caches are the host's then: its table says of
- * them (kv_type and what follows it) what the host's does. */
+/* Operators that a device leaves to another one, its host. For example, an NPU that runs only products borrows all
+ * other operators from the cpu device. The device's caches are then the host's: its table repeats the host's kv_type,
+ * kv_element_bytes and kv_block_positions. */
 #ifndef COORDGEN_BACKENDS_BORROWED_OPS_H
 #define COORDGEN_BACKENDS_BORROWED_OPS_H
 
 #include "backends/backend.h"
 
-/* Each is the host's function of that name. */
+/* Each function calls the host's operator of that name. */
 int borrowed_reserve(Backend *backend, const BackendShape *shape, ErrText *err);
 void borrowed_shadow_counts(const Backend *backend, ShadowCounts *counts);
 int borrowed_reserve_positions(Backend *backend, size_t n_positions, ErrText *err);
@@ -23,7 +23,7 @@ void borrowed_gated(Backend *backend, float *gate, const float *up, size_t rows,
 void borrowed_activate(Backend *backend, float *x, size_t rows, size_t n, bool gelu);
 void borrowed_add(Backend *backend, float *x, const float *y, size_t rows, size_t n);
 
-/* For a table: all that takes no matrix. */
+/* Table entries of all operators that take no matrix. */
 #define BORROWED_OPERATORS                                                                                             \
     .reserve_positions = borrowed_reserve_positions, .norm = borrowed_norm, .layer_norm = borrowed_layer_norm,         \
     .rope = borrowed_rope, .kv_store = borrowed_kv_store, .attention = borrowed_attention,                             \

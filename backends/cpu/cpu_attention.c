@@ -1,45 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attention of the rows of a batch: which rows and heads are taken together, and which thread takes them. The bits are
- * the row operator's (row_ops_attention.h) and depend on neither. */
+/* Attention of a batch's rows: decides which rows and heads are taken together, and which thread takes them. Results
+ * are the row operator's (row_ops_attention.h) and depend on neither. */
 #include <assert.h>
 
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/rows/attention_tail.h"
 
-/* Pieces of work for each thread, so that uneven ones end together; more would make them too small. */
+/* Pieces of work per thread, so that uneven ones end together; more pieces would be too small. */
 #define ATTENTION_ITEMS_A_THREAD 4
-/* What each run of rows takes beside the products, as if it had so many more row-heads: measured as 7 to 21
- * (bench-kernels attention, 3 to 31 rows). */
+/* Fixed cost of a run of rows, in row-heads: measured as 7 to 21 (bench-kernels attention, 3 to 31 rows). */
 #define ATTENTION_RUN_ROW_HEADS 16
-/* Products below which attention is not worth waking a worker for. */
+/* Number of products below which attention is not worth waking a worker. */
 #define ATTENTION_INLINE_PRODUCTS 65536
 
-/* The pieces of one sequence: runs of its rows times KV heads times splits. */
+/* The pieces of one sequence: runs of its rows, times KV heads, times splits. */
 typedef struct AttentionPart {
     BatchPart rows;
-    size_t run, n_runs; /* rows taken together, so that they share the reading of keys and values */
-    size_t first;       /* index of the loop where its pieces begin */
+    size_t run, n_runs; /* rows taken together, which share the reading of keys and values */
+    size_t first;       /* loop index of its first piece */
 } AttentionPart;
 
 typedef struct AttentionLoop {
     CpuBackend *self;
     const AttentionCall *call;
     AttentionPart parts[BATCH_SEQUENCES_MAX];
-    size_t n_parts, n; /* of parts; of all their pieces */
-    size_t n_splits;   /* of the query heads of a KV head; each reads its keys and values again */
+    size_t n_parts, n; /* number of parts; number of pieces of all parts */
+    size_t n_splits;   /* splits of the query heads of a KV head; each split reads its keys and values again */
 } AttentionLoop;
 
-/* Most row-heads of one call of the row operator: one row at least. */
+/* Returns the maximum of row-heads in one call of the row operator: at least one row. */
 static size_t attention_row_heads(size_t n_group) {
     return n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS : n_group;
 }
 
-/* Of the row operator, and behind it the tail. */
+/* Returns the floats of the row operator, which the tail's floats follow. */
 static size_t operator_floats(size_t n_group, size_t head_size) {
     return (attention_scratch_floats(attention_row_heads(n_group), head_size) + 15) / 16 * 16;
 }
 
-/* Of a thread, for query heads in groups of n_group. */
+/* Returns the floats of a thread, for query heads in groups of n_group. */
 size_t cpu_attention_scratch_floats(size_t n_group, size_t head_size) {
     return operator_floats(n_group, head_size) + attention_tail_floats(head_size);
 }
@@ -55,13 +54,13 @@ static KvHead kv_head(const AttentionCall *call, void *const *blocks, size_t ind
     };
 }
 
-/* Positions that a row of the batch reads. */
+/* Sets the positions that a row of the batch reads. */
 static void attention_range(const AttentionCall *call, size_t row, size_t *beginp, size_t *endp) {
     *endp = call->batch->rows[row].position + (size_t)1;
     *beginp = call->window && *endp > call->window ? *endp - call->window : 0;
 }
 
-/* Rows from `row` on, up to n, that read the same blocks: those in place, or one way beside the cache. */
+/* Returns how many rows from `row` on, up to n, read the same blocks: rows in place, or one path of rows with slots. */
 static size_t same_blocks(const Batch *batch, size_t row, size_t n) {
     const BatchRow *rows = &batch->rows[row];
     size_t same = 1;
@@ -73,7 +72,7 @@ static size_t same_blocks(const Batch *batch, size_t row, size_t n) {
     return same;
 }
 
-/* Where blocks end that all of the rows have in the cache. */
+/* Returns the end of the cache blocks that all of the rows have in common. */
 static size_t shared_blocks(const Batch *batch, size_t row, size_t n) {
     size_t end = SIZE_MAX / KV_BLOCK;
 
@@ -88,8 +87,8 @@ static size_t shared_blocks(const Batch *batch, size_t row, size_t n) {
     return end;
 }
 
-/* Rows of which some are beside the cache: what they all have there is read together, then come those in place, and
- * then way after way. A row's blocks come in rising order. */
+/* Attends for rows some of which have slots. The cache blocks common to all are read together. Rows in place come next,
+ * then one path after another. A row's blocks come in rising order. */
 static void attend_beside(const RowOps *ops, const Batch *batch, const Attending *attending, size_t row, size_t n,
                           const KvHead *kv, AttentionTail *tail) {
     const size_t shared = shared_blocks(batch, row, n), all = SIZE_MAX / KV_BLOCK;
@@ -107,8 +106,8 @@ static void attend_beside(const RowOps *ops, const Batch *batch, const Attending
     }
 }
 
-/* Piece of a part: run of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short ones
- * fill the end. */
+/* Attends for one piece of a part: run of rows * n_kv_heads + KV head. Late rows read most, so their runs come first,
+ * and short ones fill the end. */
 static void attention_piece(CpuBackend *self, const AttentionCall *call, const AttentionPart *part, size_t piece,
                             size_t split, size_t n_splits, float *scratch) {
     const RowOps *ops = self->row_ops;
@@ -145,7 +144,7 @@ static void attention_piece(CpuBackend *self, const AttentionCall *call, const A
     ops->attention_end(&attending);
 }
 
-/* Index of the loop: the pieces of all sequences, one after the other, times n_splits. */
+/* Attends for loop indices of all sequences' pieces, in order, times n_splits. */
 static void attention_pieces(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
     float *scratch = (float *)loop->self->attending.data + worker * loop->self->attending_floats;
@@ -161,7 +160,7 @@ static void attention_pieces(void *arg, size_t begin, size_t end, unsigned int w
     }
 }
 
-/* Pieces of all parts, with runs of so many rows. */
+/* Returns the pieces of all parts, with runs of `run` rows. */
 static size_t n_pieces_of(const AttentionLoop *loop, size_t run) {
     size_t n = 0;
 
@@ -170,9 +169,9 @@ static size_t n_pieces_of(const AttentionLoop *loop, size_t run) {
     return n;
 }
 
-/* Rows taken together: as many as a worker has room for, but not so many that a worker has nothing to do. A run reads
- * keys and values by itself and makes float32 of them. So where rows are few, the longest run is not cut into as many
- * pieces as would end together, but into those after which all are done first. */
+/* Returns how many rows are taken together: as many as a worker has room for, but few enough to occupy every worker.
+ * Each run reads keys and values once and converts them to float32. Few rows are therefore cut into the number of
+ * pieces after which all are done first, which may be less than the number that ends together. */
 static size_t attention_run(const AttentionLoop *loop, size_t n_threads) {
     const AttentionCall *call = loop->call;
     const size_t n_group = call->n_heads / call->n_kv_heads,
@@ -199,15 +198,16 @@ static size_t attention_run(const AttentionLoop *loop, size_t n_threads) {
     }
 }
 
-/* Parts of the query heads of a KV head, so that one row of a model with fewer KV heads than there are threads does not
- * leave threads idle; never more pieces than threads, for every piece reads the keys and values of its head. */
+/* Returns the number of splits of a KV head's query heads. Splits keep threads busy when one row of a model has fewer
+ * KV heads than there are threads. There are never more pieces than threads, because every piece reads the keys and
+ * values of its head. */
 static size_t attention_splits(const AttentionCall *call, size_t n_pieces, size_t n_threads) {
     const size_t n_group = call->n_heads / call->n_kv_heads, n = n_threads / n_pieces;
 
     return n < 1 ? 1 : n < n_group ? n : n_group;
 }
 
-/* Products of queries and keys, and of weights and values. */
+/* Returns the products of queries with keys, and of weights with values. */
 static size_t attention_work(const AttentionCall *call, const BatchPart *rows) {
     size_t begin, end, last_begin, last_end;
 
@@ -216,7 +216,7 @@ static size_t attention_work(const AttentionCall *call, const BatchPart *rows) {
     return rows->n_rows * call->n_heads * call->head_size * (end - begin + (last_end - last_begin));
 }
 
-/* Of rows in place, then of the others one by one. */
+/* Stores one head's keys and values: the rows in place together, then the others one by one. */
 static void store_head(const RowOps *ops, const AttentionCall *call, const BatchPart *part, size_t head) {
     const size_t width = call->n_kv_heads * call->head_size,
                  at = (part->first - call->first) * width + head * call->head_size;
@@ -259,7 +259,7 @@ void cpu_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, si
         }
 }
 
-/* All sequences in one loop: many rows that each belong to a sequence of their own wake the workers once. */
+/* A single loop for all sequences wakes the workers once, even for many sequences of one row. */
 void cpu_attention(Backend *backend, const AttentionCall *call) {
     CpuBackend *self = (CpuBackend *)backend;
     AttentionLoop loop = { .self = self, .call = call };

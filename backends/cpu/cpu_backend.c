@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The cpu device: int8 products with an exact int32 sum, rows quantized on the fly with a scale of their own
- * (dynamic-row) or of their tensor (static-tensor), float operators in one fixed order, a float16 KV cache. Every
- * instruction set gives the same bits. Weight matrices are laid out in cpu_weights.c, their products are in
- * cpu_linear.c, attention in cpu_attention.c, shadows in cpu_shadow.c.
- */
+/* The cpu device computes int8 products with an exact int32 sum. Rows are quantized on the fly with their own scale
+ * (dynamic-row) or their tensor's (static-tensor). Float operators have one fixed order, and the KV cache is float16.
+ * Every instruction set gives the same bits. Weight matrices are laid out in cpu_weights.c and multiplied in
+ * cpu_linear.c; attention is in cpu_attention.c, shadows are in cpu_shadow.c. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -14,13 +12,13 @@
 #include "base/memory/account_refusal.h"
 #include "base/system/cpu.h"
 
-/* Elements below which an element-wise operator is not worth waking a worker for. */
+/* Number of elements below which an element-wise operator is not worth waking a worker. */
 #define INLINE_VALUES 16384
 #define ALIGN 64
-/* Rows of a thread that reads all weights by itself: as many times those that take as long to multiply as their weights
- * take to read. Then reading is a part of the time that products hide. A step has two such groups for each thread, so
- * that one whose rows attend to more does not keep the others waiting at its end. Packed weights are expanded anew for
- * each group: with 64 rows that was a tenth of the products under vpdpbusd, 2 % of the prefill of a 1.5b. */
+/* Rows of a thread that reads all weights by itself, as a multiple of the rows that take as long to multiply as their
+ * weights take to read. Products then hide the reading. A step has two such groups per thread, so that a group whose
+ * rows attend to more does not delay the step's end. Packed weights are expanded again for each group, which costs
+ * about 2 % of a prefill. */
 #define THREAD_BALANCES 3
 #define THREAD_ROWS_MIN 64
 #define THREAD_ROWS_PACKED_MIN 128
@@ -112,7 +110,7 @@ static void cpu_shadow_counts(const Backend *backend, ShadowCounts *counts) {
     *counts = ((const CpuBackend *)backend)->shadow.counts;
 }
 
-/* Attention keeps nothing that grows with the positions. */
+/* Attention's scratch does not grow with the positions. */
 static int cpu_reserve_positions(Backend *backend, size_t n_positions, ErrText *err) {
     return 0;
 }
@@ -312,7 +310,7 @@ int backend_cpu_new(Backend **backendp, uint32_t features, WorkerPool *pool, Acc
     return 0;
 }
 
-/* Shadows share what has been read of the package, and their counts. */
+/* Handles share the columns read from the package, and the counts. */
 static int cpu_thread_new(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err) {
     const CpuBackend *self = (const CpuBackend *)backend;
     CpuBackend *thread;
@@ -347,7 +345,7 @@ static size_t cpu_step_rows(const Backend *backend) {
     return rows < STEP_ROWS_MIN ? STEP_ROWS_MIN : rows < STEP_ROWS_MAX ? rows : STEP_ROWS_MAX;
 }
 
-/* A tile is as high as the rows where these are fewer. */
+/* A tile has only as many rows as the call if the call has fewer than a full tile. */
 static size_t cpu_idle_rows(const Backend *backend, size_t rows) {
     const size_t tile_rows = int8_tile_rows(((const CpuBackend *)backend)->kernels.product, rows);
 

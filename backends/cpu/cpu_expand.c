@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * A package has packed weights, and a device that multiplies int8 tiles alone wants them as such: codes are expanded
- * (unpack_tile), and channels that are not in order go to where they belong, so that nobody behind this
- * file knows of their order. The tiles' sums are taken while these are in the cache. Padding is what packed weights
- * have there, code 0; the sums have it too, as the products want it.
- */
+/* Expansion of packed weights for a device that multiplies int8 tiles only. Codes are expanded (unpack_tile). Channels
+ * that are out of order move to their places, so that no other file depends on their order. The tiles' sums are taken
+ * while the tiles are in the cache. Padding keeps the value that it has in packed weights, code 0; the sums include it,
+ * as products expect. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -14,21 +12,21 @@
 #include "quant/format/pack.h"
 
 enum {
-    EXPAND_TILES = 4, /* expanded, summed and put in their places at a time */
+    EXPAND_TILES = 4, /* expanded, summed and moved to their places at a time */
     VECTOR_OUTPUTS = 4,
-    TILE_VECTORS = INT8_TILE_OUTPUTS / VECTOR_OUTPUTS, /* for 4 inputs */
+    TILE_VECTORS = INT8_TILE_OUTPUTS / VECTOR_OUTPUTS, /* vectors per 4 inputs */
     TILE_STEPS = INT8_TILE_INPUTS / 4,
 };
 
-/* The compiler's own vectors, which every machine has. */
+/* Vectors of the compiler's extension, which every machine has. */
 typedef int8_t Bytes __attribute__((vector_size(16)));
 typedef uint16_t Pairs __attribute__((vector_size(16)));
 
 struct LinearExpansion {
     AccountedBlock memory;
     Grid grid;
-    const uint64_t *offsets;  /* [n_blocks + 1] of the packed bytes */
-    const uint32_t *channels; /* [n_blocks * 16], the output at each position; NULL: in order */
+    const uint64_t *offsets;  /* [n_blocks + 1], into the packed bytes */
+    const uint32_t *channels; /* [n_blocks * 16], output at each position; NULL: in order */
     const uint8_t *bits;      /* [n_blocks] */
 };
 
@@ -62,7 +60,7 @@ int expansion_new(LinearExpansion **expansionp, AccountTable *accounts, const Pa
     if (!plan->in_order) {
         uint32_t *channels = memcpy(at, plan->channels, channels_bytes);
 
-        for (size_t p = plan->n; p < n_positions; p++) /* padding stays where it is */
+        for (size_t p = plan->n; p < n_positions; p++) /* padding stays in place */
             channels[p] = (uint32_t)p;
         expansion->channels = channels;
         at += channels_bytes;
@@ -76,9 +74,9 @@ size_t expansion_offset(const LinearExpansion *expansion, size_t block) {
     return (size_t)expansion->offsets[block];
 }
 
-/* Adds what a few tiles have, position by position. */
+/* Adds up a few tiles, by position. */
 static void add_sums(const int8_t *tiles, size_t n_tiles, int32_t sums[INT8_TILE_OUTPUTS]) {
-    Pairs pairs[TILE_VECTORS] = { { 0 } }; /* of x + 128: at most 4 * 16 * 510 */
+    Pairs pairs[TILE_VECTORS] = { { 0 } }; /* sums of x + 128: at most 4 * 16 * 510 */
 
     for (size_t i = 0; i < n_tiles * TILE_STEPS; i++)
         for (size_t v = 0; v < TILE_VECTORS; v++) {
@@ -94,7 +92,7 @@ static void add_sums(const int8_t *tiles, size_t n_tiles, int32_t sums[INT8_TILE
                    pairs[o / VECTOR_OUTPUTS][o % VECTOR_OUTPUTS * 2 + 1] - 128 * (int32_t)(n_tiles * INT8_TILE_INPUTS);
 }
 
-/* Whether -128 is among a tile's first outputs and inputs; in the padding it is at home. */
+/* Returns whether -128 is among a tile's first outputs and inputs; the padding may hold it. */
 static bool is_below_range(const int8_t *tile, size_t n_outputs, size_t n_inputs) {
     int8_t least = 0;
 
@@ -106,7 +104,7 @@ static bool is_below_range(const int8_t *tile, size_t n_outputs, size_t n_inputs
     return false;
 }
 
-/* What is at each position of a block goes to its channel's place, tiles from `first` on. */
+/* Moves the outputs at a block's positions to their channels' places, tiles from `first` on. */
 static void scatter(const int8_t *from, const uint32_t *channels, size_t k_tiles, size_t first, size_t n_tiles,
                     int8_t *tiles) {
     for (size_t p = 0; p < INT8_TILE_OUTPUTS; p++) {
@@ -118,7 +116,7 @@ static void scatter(const int8_t *from, const uint32_t *channels, size_t k_tiles
     }
 }
 
-/* Whether the block has no -128. */
+/* Expands one block. Returns whether it is free of -128. */
 static bool expand_block(const CpuBackend *self, const BackendLinear *linear, size_t block, const uint8_t *packed,
                          int8_t *tiles, int32_t *sums) {
     const LinearExpansion *expansion = linear->expansion;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Products and embedding rows of the cpu device's weight matrices, which cpu_weights.c lays out. A packed matrix gives
- * the bits of the int8 matrix that it unpacks to.
- */
+/* Products and embedding rows of the cpu device's weight matrices, which cpu_weights.c lays out. A packed matrix gives
+ * the bits of the int8 matrix that it unpacks to. */
 #define _GNU_SOURCE
 #include <assert.h>
 #include <string.h>
@@ -13,7 +11,7 @@
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 
-/* Where a channel is among the positions. */
+/* Returns the position of a channel. */
 static size_t position_of(const BackendLinear *linear, uint32_t channel) {
     const uint32_t *channels = linear->packed.channels;
 
@@ -35,7 +33,7 @@ static size_t position_of(const BackendLinear *linear, uint32_t channel) {
     return channel;
 }
 
-/* The levels of the channel at a position, q[k]. */
+/* Unpacks the levels of the channel at a position, q[k]. */
 static void packed_row(const BackendLinear *linear, const UnpackTileKernel *unpack, size_t position, int8_t *q) {
     const PackedWeights *weights = &linear->packed;
     const size_t block = position / INT8_TILE_OUTPUTS, lane = position % INT8_TILE_OUTPUTS;
@@ -55,13 +53,13 @@ typedef struct QuantizeLoop {
     const LinearInput *in;
     size_t k;
     uint32_t rotation_block;
-    float static_scale; /* 0: dynamic-row */
-    Int8Rows rows; /* where they go; shifted is NULL where the kernel takes them as they are, sums when none is used */
+    float static_scale;    /* 0: dynamic-row */
+    Int8Rows rows;         /* results; shifted is NULL if the kernel takes them as they are, sums is NULL if unused */
     ShadowScratch *shadow; /* NULL: outliers are clipped */
-    bool waiting_only;     /* another turn: rows whose outliers had no room */
+    bool waiting_only;     /* a further turn: only rows whose outliers had no room */
 } QuantizeLoop;
 
-/* Row r of the stream with x added, which another turn finds done. */
+/* Returns row r of the stream after adding x to it; a further turn finds the sum done. */
 static const float *stream_row(const QuantizeLoop *loop, size_t r) {
     float *stream = loop->in->stream + r * loop->k;
 
@@ -70,8 +68,8 @@ static const float *stream_row(const QuantizeLoop *loop, size_t r) {
     return stream;
 }
 
-/* Row r as the product takes it, in `own` when that is not the row of memory itself. Its greatest |value| too, where
- * its scale comes from that. */
+/* Returns row r as the product takes it, in `own` unless it is the row in memory itself. Sets its greatest |value| too
+ * if its scale depends on that. */
 static const float *input_row(const QuantizeLoop *loop, size_t r, float *own, float *amaxp) {
     const LinearInput *in = loop->in;
     const RowOps *row_ops = loop->self->row_ops;
@@ -93,7 +91,7 @@ static const float *input_row(const QuantizeLoop *loop, size_t r, float *own, fl
     return x;
 }
 
-/* Row r becomes int8. Int8Rows is const for the products that read it; here it is written. */
+/* Quantizes row r to int8. Int8Rows is const for the products that read it; this function writes it. */
 static void quantize_row(const QuantizeLoop *loop, size_t r, float *own) {
     const RowOps *row_ops = loop->self->row_ops;
     const Int8Rows *rows = &loop->rows;
@@ -129,13 +127,14 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
 }
 
 #define LINEARS_MAX CPU_LINEARS_MAX
-/* Of more rows than these, kernels take panels of 4 blocks where the piece of work has them. */
+/* Number of rows above which kernels take panels of 4 blocks if a piece of work has 4. */
 #define STREAM_ROWS 4
 #define PANEL_BLOCKS 4
-/* Of fewer rows each piece is at least such a part of the weights: memory is read fastest in long streams. */
+/* With fewer rows each piece is at least this fraction of the weights: memory is read fastest in long streams. */
 #define STREAM_PIECES 16
 
-/* Blocks of all matrices in one loop, so that one wait serves them; gated, the same blocks of both together. */
+/* Blocks of all matrices in one loop, so that one wait serves them. A gated loop takes the same blocks of both matrices
+ * together. */
 typedef struct ProductLoop {
     const CpuBackend *self;
     const BackendLinear *const *linears;
@@ -171,12 +170,12 @@ static void product_blocks(void *arg, size_t begin, size_t end, unsigned int wor
     }
 }
 
-/* Whether the same blocks of two matrices are the same outputs, and nothing else is added to them. */
+/* Returns whether the same blocks of two matrices hold the same outputs, without any other addition to them. */
 static bool gates_by_blocks(const BackendLinear *const *linears) {
     return !linears[0]->shadow && !linears[0]->packed.channels && !linears[1]->packed.channels;
 }
 
-/* Outputs are gated while they are in the cache; by kernels that have a gated form, before they are anywhere. */
+/* Gates outputs while they are in the cache. A kernel with a gated form gates before it stores. */
 static void gated_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
     const ProductLoop *loop = arg;
     const CpuBackend *self = loop->self;
@@ -203,7 +202,8 @@ static void gated_blocks(void *arg, size_t begin, size_t end, unsigned int worke
         (gelu ? self->row_ops->gelu_mul : self->row_ops->silu_mul)(y + at, y_up + at, n, y + at);
 }
 
-/* Pieces of a product: of few rows long streams through memory, else panels that stay in the cache. */
+/* Splits a product into pieces: few rows get long streams through memory, more rows get panels that stay in the
+ * cache. */
 static void run_products(ProductLoop *loop) {
     const bool gated = loop->out->gate && gates_by_blocks(loop->linears);
     size_t n_blocks = 0;
@@ -214,7 +214,7 @@ static void run_products(ProductLoop *loop) {
                     loop->rows->rows > STREAM_ROWS ? PANEL_BLOCKS : n_blocks / STREAM_PIECES + 1);
 }
 
-/* After the product: the shadows of all rows, in as many turns as their outliers need. */
+/* Adds the shadows of all rows after the product, in as many turns as their outliers need. */
 static int add_shadows(CpuBackend *self, const Shadow *const *shadows, size_t n, QuantizeLoop *quantize, size_t rows,
                        float *const *y, ErrText *err) {
     bool again = true;
@@ -234,7 +234,7 @@ static int add_shadows(CpuBackend *self, const Shadow *const *shadows, size_t n,
     return 0;
 }
 
-/* The rows of a call in the device's scratch, in the layout of the kernel that takes them. */
+/* Returns a call's rows in the device's scratch, in the layout of the kernel that takes them. */
 static Int8Rows rows_in_scratch(const CpuBackend *self, const BackendLinear *const *linears, size_t n, size_t rows) {
     const Int8ProductKernel *kernel = self->kernels.product;
     uint8_t *bytes = self->quantized.data, *shifted = kernel->shifted ? bytes + self->rows_bytes : NULL;
@@ -314,13 +314,13 @@ static QuantizeLoop static_quantize(const CpuStaticCall *call, const LinearInput
     };
 }
 
-/* The shadows of the call's matrices; whether they have them is the same for all. */
+/* Collects the shadows of the call's matrices; either all matrices have one or none. */
 static void static_shadows(const CpuStaticCall *call, const Shadow *shadows[LINEARS_MAX]) {
     for (size_t i = 0; i < call->n; i++)
         shadows[i] = call->linears[i]->shadow;
 }
 
-/* Rows behind those of the call are zeros. */
+/* Sets the rows after those of the call to zero. */
 static void pad_rows(const Int8Rows *rows, size_t first, float scale) {
     for (size_t r = first; r < rows->rows; r++) {
         for (size_t piece = 0; piece < rows->stride_bytes / INT8_TILE_INPUTS; piece++) {
@@ -357,7 +357,7 @@ void cpu_static_begin(CpuStaticCall *call) {
     pad_rows(&call->rows_in, call->rows, quantize.static_scale);
 }
 
-/* Rows [first, first + n), which begin a group of the layout. */
+/* Returns rows [first, first + n), which start at a group of the layout. */
 static Int8Rows rows_part(const Int8Rows *rows, size_t first, size_t n) {
     const size_t at = int8_rows_piece(rows, first, 0);
     Int8Rows part = *rows;
@@ -403,7 +403,7 @@ void cpu_static_run_split(CpuStaticCall *call) {
     run_products(&product);
 }
 
-/* Return: as cpu_linear(). */
+/* Adds the shadows and completes the call. Returns as cpu_linear(). */
 int cpu_static_end(CpuStaticCall *call, ErrText *err) {
     const LinearInput in = { .x = call->x };
     QuantizeLoop quantize = static_quantize(call, &in);
@@ -429,12 +429,12 @@ typedef struct PieceLoop {
     void *arg;
 } PieceLoop;
 
-/* Outputs of a matrix with a shadow are whole only behind it; those of channels out of order lie apart. */
+/* A matrix with a shadow has complete outputs only after it; outputs of channels out of order are not contiguous. */
 bool cpu_has_pieces(const BackendLinear *linear) {
     return !linear->shadow && !linear->packed.channels;
 }
 
-/* n outputs from a block on, as if they were all. */
+/* Returns weights of n outputs from a block on, as a matrix of their own. */
 static Int8Weights int8_part(const Int8Weights *weights, size_t block, size_t n) {
     const size_t first = block * INT8_TILE_OUTPUTS;
     Int8Weights part = *weights;
@@ -521,7 +521,7 @@ typedef struct EmbedLoop {
     float *y;
 } EmbedLoop;
 
-/* The integers of a token's row; returns their scale. */
+/* Reads the integers of a token's row; returns their scale. */
 static float embedding_row(const EmbedLoop *loop, uint32_t token, int8_t *q) {
     const BackendLinear *embedding = loop->embedding;
     size_t position;
@@ -535,7 +535,7 @@ static float embedding_row(const EmbedLoop *loop, uint32_t token, int8_t *q) {
     return embedding->packed.scales[position];
 }
 
-/* The bytes of a block of outputs. */
+/* Returns the bytes of a block of outputs. */
 static const void *block_at(const BackendLinear *linear, size_t block, size_t *len_bytesp) {
     const size_t int8_bytes = linear->k_tiles * INT8_TILE_BYTES;
     const PackedWeights *packed = &linear->packed;

@@ -15,11 +15,11 @@
 
 enum {
     SHADOWS_MAX = 4,                        /* matrices of one call */
-    BATCH_CHANNELS = 64,                    /* whose columns are at hand together */
-    N_SLOTS = SHADOWS_MAX * BATCH_CHANNELS, /* columns that were read: a batch always fits in */
-    OUTLIERS_A_ROW = 64,                    /* of a full call; more are taken in several turns */
+    BATCH_CHANNELS = 64,                    /* channels whose columns are in memory together */
+    N_SLOTS = SHADOWS_MAX * BATCH_CHANNELS, /* cached columns: a batch always fits */
+    OUTLIERS_A_ROW = 64,                    /* average room in a full call; further outliers are taken in later turns */
     BLOCK_OUTPUTS = 256,
-    INLINE_PRODUCTS = 16384, /* below which no worker is woken */
+    INLINE_PRODUCTS = 16384, /* number of products below which no worker is woken */
     PAGE_BYTES = 4096,
 };
 
@@ -27,21 +27,21 @@ enum {
 
 struct Shadow {
     uint64_t id;
-    size_t n, k, stride;    /* stride: bytes between hot columns */
+    size_t n, k, stride;    /* stride: bytes from one hot column to the next */
     const float *scales;    /* [n] */
     int8_t *hot;            /* [n_hot][stride] */
-    const uint32_t *places; /* [k]: among the hot columns, or NOT_HOT */
-    const ColumnFile *file; /* NULL: all are hot */
+    const uint32_t *places; /* [k]: index among the hot columns, or NOT_HOT */
+    const ColumnFile *file; /* NULL: all columns are hot */
     uint64_t file_offset_bytes;
     char *name;
     AccountedBlock memory;
 };
 
-/* A column in memory that is not hot. */
+/* A cached column of a channel that is not hot. */
 typedef struct ShadowSlot {
-    uint64_t id; /* of its matrix; 0: empty */
+    uint64_t id; /* id of its matrix; 0: empty */
     uint32_t channel;
-    uint64_t batch; /* that used it last */
+    uint64_t batch; /* last batch that used it */
     int8_t *column;
 } ShadowSlot;
 
@@ -77,7 +77,7 @@ static int check_source(const LinearSource *source, ErrText *err) {
 }
 
 /**
- * shadow_new() - room for the hot columns of a matrix; of the others it is known where they are
+ * shadow_new() - allocate the hot columns of a matrix, and record where its other columns are
  * @source: activations.file outlives the shadow
  *
  * Memory: n_hot columns of n bytes, n scales, and 4 bytes for each of the k inputs, on the weights' account.
@@ -126,7 +126,7 @@ int shadow_new(Shadow **shadowp, AccountTable *accounts, const LinearSource *sou
     return 0;
 }
 
-/* A column of the file. code: what a failure is to the caller. */
+/* Reads a column of the file. code: the error code for a failure. */
 static int read_column(const Shadow *shadow, uint32_t channel, int8_t *column, int code, ErrText *err) {
     int r =
         file_read_exact(shadow->file->fd, column, shadow->n, shadow->file_offset_bytes + (uint64_t)channel * shadow->n);
@@ -138,7 +138,7 @@ static int read_column(const Shadow *shadow, uint32_t channel, int8_t *column, i
              : 0;
 }
 
-/* Of a file they are read, not mapped: one that is cut short must be an error. */
+/* Columns of a file are read, not mapped, so that a truncated file is an error. */
 int shadow_fill(Shadow *shadow, const LinearSource *source, ErrText *err) {
     const LinearActivations *activations = &source->activations;
 
@@ -156,7 +156,7 @@ int shadow_fill(Shadow *shadow, const LinearSource *source, ErrText *err) {
     return 0;
 }
 
-/* The slot that has a column, or NULL. */
+/* Returns the slot that has a column, or NULL. */
 static ShadowSlot *slot_of(const ShadowScratch *scratch, const Shadow *shadow, uint32_t channel) {
     for (size_t i = 0; i < N_SLOTS; i++)
         if (scratch->slots[i].id == shadow->id && scratch->slots[i].channel == channel)
@@ -164,7 +164,7 @@ static ShadowSlot *slot_of(const ShadowScratch *scratch, const Shadow *shadow, u
     return NULL;
 }
 
-/* The slot of a column, filled. The columns of the batch at work stay; others go in turn. */
+/* Returns the slot of a column, filled. Columns of the current batch stay; others are replaced in turn. */
 static int cold_column(ShadowScratch *scratch, const Shadow *shadow, uint32_t channel, const int8_t **columnp,
                        ErrText *err) {
     ShadowSlot *slot = slot_of(scratch, shadow, channel);
@@ -180,7 +180,7 @@ static int cold_column(ShadowScratch *scratch, const Shadow *shadow, uint32_t ch
         slot = &scratch->slots[scratch->next_slot];
         scratch->next_slot = (scratch->next_slot + 1) % N_SLOTS;
     } while (slot->id && slot->batch == scratch->batch);
-    slot->id = 0; /* whatever a failed read leaves is nobody's */
+    slot->id = 0; /* the content is invalid if the read fails */
     r = read_column(shadow, channel, slot->column, BACKEND_E_READ, err);
     if (r) {
         err_prefix(err, "%.*s", UTF8_PREFIX(shadow->file->path, 200));
@@ -213,7 +213,7 @@ static int reserve_block(AccountedBlock *block, AccountTable *accounts, AccountI
     return r ? account_refused(err, BACKEND_E_MEMORY, r, accounts, id, len_bytes, "shadow outliers") : 0;
 }
 
-/* At least one row of nothing but outliers fits in, so that every turn takes a row. */
+/* Reserves at least one row of outliers only, so that every turn takes a row. */
 static int reserve_lists(ShadowScratch *scratch, AccountTable *accounts, size_t max_rows, size_t width, ErrText *err) {
     size_t capacity = max_size(width, max_rows * OUTLIERS_A_ROW);
     uint32_t *at;
@@ -299,7 +299,8 @@ void shadow_take_row(ShadowScratch *scratch, const RowOps *row_ops, size_t row, 
         scratch->found_rows[i] = (uint32_t)row;
 }
 
-/* Threads leave rows in any order. Sums go by channel, and a row has a channel once: that order is lost on them. */
+/* Threads record rows in any order. Sums are taken by channel, and a row has each channel once, so that the order of
+ * rows does not affect them. */
 static void sort_by_channel(ShadowScratch *scratch, size_t n_found, size_t k) {
     uint32_t *starts = scratch->starts, sum = 0;
 
@@ -326,9 +327,9 @@ static void advise(const Shadow *shadow, uint64_t begin, uint64_t end) {
         (void)posix_fadvise(shadow->file->fd, (off_t)begin, (off_t)(end - begin), POSIX_FADV_WILLNEED);
 }
 
-/* The system reads what it is told of by itself: the columns of a turn together, beside the product, and not one after
- * the other behind it. Where it does not, they are read when they are needed. Of a long prompt they lie close together,
- * and what the page cache has is asked for too: a call for each run of pages, not for each column. */
+/* Asks the system to read the turn's columns together, beside the product, instead of one by one after it. If the
+ * system does not, columns are read on demand. Columns of a long prompt lie close together; one call per run of pages
+ * covers them, including pages that are in the page cache already. */
 static void read_ahead(const ShadowScratch *scratch, const Shadow *shadow, size_t n_found) {
     uint64_t begin = 0, end = 0;
 
@@ -364,11 +365,11 @@ typedef struct AddLoop {
     const Shadow *const *shadows;
     size_t n;
     float *const *y;
-    size_t begin, end; /* of the sorted outliers */
+    size_t begin, end; /* range of the sorted outliers */
     const int8_t *columns[BATCH_CHANNELS][SHADOWS_MAX];
 } AddLoop;
 
-/* Outputs [first, first + n) of one matrix: every sum in rising order of channels. */
+/* Adds outputs [first, first + n) of one matrix: every sum in rising order of channels. */
 static void add_block(const AddLoop *loop, size_t matrix, size_t first, size_t n) {
     const ShadowScratch *scratch = loop->scratch;
     const Shadow *shadow = loop->shadows[matrix];
@@ -394,7 +395,7 @@ static void add_blocks(void *arg, size_t begin, size_t end, unsigned int worker)
         }
 }
 
-/* The columns of the next channels. loop->end moves behind their outliers. */
+/* Gathers the columns of the next channels. loop->end moves past their outliers. */
 static int gather_batch(ShadowScratch *scratch, AddLoop *loop, size_t n_found, ErrText *err) {
     size_t n_channels = 0;
 
@@ -428,11 +429,12 @@ static int gather_batch(ShadowScratch *scratch, AddLoop *loop, size_t n_found, E
 /**
  * shadow_add() - y[i][row][o] += rest * (scales[o] * w[o][channel]), for the outliers of a row by rising channels
  *
- * Every multiplication and addition is rounded. The rows of a call do not touch each other, so neither which of them
- * were taken together nor how channels are batched shows in the bits.
+ * Every multiplication and addition is rounded. The rows of a call are independent, so the bits depend neither on which
+ * rows were taken together nor on how channels are batched.
  *
- * Thread: the one that computes; columns that are not hot are copied on it, and waited for where shadow_sort() came too
- * short a time before. Return: 0, BACKEND_E_READ.
+ * Thread: the computing one. It copies columns that are not hot, and waits for them if shadow_sort() asked for them too
+ * late.
+ * Return: 0, BACKEND_E_READ.
  */
 int shadow_add(ShadowScratch *scratch, const RowOps *row_ops, WorkerPool *pool, const Shadow *const *shadows, size_t n,
                size_t rows, float *const *y, bool *againp, ErrText *err) {

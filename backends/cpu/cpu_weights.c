@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Weight matrices come into the cpu device's memory: int8 rows are laid out in the tiles of the products, packed bytes
- * stay as they are, so that they count as many bytes as in the package. Both in blocks of 16 outputs, each by itself,
- * so that blocks may come in any order and be laid out by any thread, while others are still being read. The memory of
- * a matrix begins with its integers and their sums. These are its image: CPU_IMAGE_LAYOUT must change with how they lie
- * there.
- */
+/* Loading of weight matrices into the cpu device's memory. int8 rows are laid out in the tiles of the products. Packed
+ * bytes stay as they are, and take as many bytes as in the package. Both consist of independent blocks of 16 outputs:
+ * blocks may come in any order and be laid out by any thread, while others are still being read. The memory of a matrix
+ * begins with its integers and their sums, which are its image. CPU_IMAGE_LAYOUT must change whenever their layout
+ * does. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +17,7 @@
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 
-/* What only the time between begin and finish needs. */
+/* State that is needed only between begin and finish. */
 struct LinearFilling {
     _Atomic bool is_below_range; /* -128 was among the weights */
     uint8_t *integers;           /* out: tiles, or packed bytes */
@@ -53,8 +51,8 @@ BackendLinear *cpu_linear_free(BackendLinear *linear) {
 }
 DEFINE_CLEANUP(BackendLinear, cpu_linear_free)
 
-/* Integers and their sums, then the other arrays, in one block; an image has the first already, where they stay. Both
- * parts are multiples of 64 bytes. */
+/* Allocates one block for integers and their sums, then the other arrays. With an image the first part stays there.
+ * Both parts are multiples of 64 bytes. */
 static int linear_memory(Backend *backend, BackendLinear *linear, const LinearSource *source, size_t integers_bytes,
                          size_t others_bytes, uint8_t **othersp, ErrText *err) {
     const bool is_elsewhere = source->image || source->streamed;
@@ -80,7 +78,7 @@ static bool is_packed(const BackendLinear *linear) {
     return linear->packed.offsets;
 }
 
-/* Where tiles or packed bytes and their sums are; of a matrix that is being filled, where they go. */
+/* Sets the address of tiles or packed bytes, and of their sums. A matrix that is being filled is written there. */
 void cpu_linear_at(BackendLinear *linear, void *integers) {
     LinearFilling *filling = linear->filling;
     int32_t *sums = (int32_t *)((uint8_t *)integers + linear->sums_offset_bytes);
@@ -100,7 +98,7 @@ void cpu_linear_at(BackendLinear *linear, void *integers) {
     filling->sums = sums;
 }
 
-/* Those of a streamed matrix have no place yet. */
+/* A streamed matrix's integers have no place yet. */
 static void place_integers(BackendLinear *linear, const LinearSource *source) {
     if (!source->streamed)
         cpu_linear_at(linear, source->image ? (void *)source->image : linear->memory.data);
@@ -108,7 +106,7 @@ static void place_integers(BackendLinear *linear, const LinearSource *source) {
 
 /* --- int8 --------------------------------------------------------------------------------------------------------- */
 
-/* Of the integers, where the sums are, and all of them. */
+/* Returns the bytes of the integers with their sums; the sums start at *sums_offsetp. */
 static size_t int8_bytes(size_t n, size_t k, size_t *sums_offsetp) {
     const size_t n_blocks = int8_blocks_for(n);
 
@@ -116,7 +114,7 @@ static size_t int8_bytes(size_t n, size_t k, size_t *sums_offsetp) {
     return *sums_offsetp + n_blocks * INT8_TILE_OUTPUTS * sizeof(int32_t);
 }
 
-/* Tiles, then sums, scales and bias, each [n_blocks * 16]. */
+/* Lays out tiles, then sums, scales and bias, each [n_blocks * 16]. */
 static int begin_int8(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     LinearFilling *filling = linear->filling;
     const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS,
@@ -149,7 +147,7 @@ static void finish_int8(const BackendLinear *linear, const LinearSource *source)
 
 /* --- packed ------------------------------------------------------------------------------------------------------- */
 
-/* Arrays of one block of memory, each aligned to 64. */
+/* Places an array in a block of memory, aligned to 64. */
 static size_t place(size_t *at, size_t len_bytes) {
     size_t here = *at;
 
@@ -165,7 +163,7 @@ static size_t packed_bytes(const PackPlan *plan, size_t *sums_offsetp) {
     return len_bytes;
 }
 
-/* The packed bytes as they are and sums, then offsets, scales, bias, channels and widths. */
+/* Lays out packed bytes and sums, then offsets, scales, bias, channels and widths. */
 static int place_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, const PackPlan *plan,
                         ErrText *err) {
     LinearFilling *filling = linear->filling;
@@ -208,7 +206,8 @@ static int place_packed(Backend *backend, BackendLinear *linear, const LinearSou
     return 0;
 }
 
-/* The row of ones whose products are the sums; the arrays of scales and of the bias lend themselves meanwhile. */
+/* Prepares the row of ones whose products are the sums. The arrays of scales and bias are lent to it until the matrix
+ * is finished. */
 static int prepare_ones(BackendLinear *linear, ErrText *err) {
     LinearFilling *filling = linear->filling;
     const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS, stride_bytes = linear->k_tiles * INT8_TILE_INPUTS;
@@ -236,7 +235,7 @@ static int prepare_ones(BackendLinear *linear, ErrText *err) {
     return 0;
 }
 
-/* Of the matrix's codings those that are new to the device. */
+/* Puts those codings of the matrix into use that are new to the device. */
 static void take_codings(CpuBackend *self, const PackPlan *plan) {
     for (size_t block = 0; block < plan->n_blocks; block++) {
         const int bits = plan->bits[block], coding = packed_coding(plan->grid, bits);
@@ -275,7 +274,7 @@ static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSou
     return r || source->image ? r : prepare_ones(linear, err);
 }
 
-/* int8 tiles that are made of packed bytes. */
+/* Begins a matrix whose int8 tiles are made of packed bytes. */
 static int begin_expanded(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
     int r;
@@ -289,7 +288,7 @@ static int begin_expanded(Backend *backend, BackendLinear *linear, const LinearS
     return begin_int8(backend, linear, source, err);
 }
 
-/* Whether code 0 of 8 bits, -128, is among the weights of a block (in the padding it is at home). */
+/* Returns whether code 0 of 8 bits, -128, is among the weights of a block (the padding may hold it). */
 static bool holds_code_zero(const PackedKernels *kernels, const PackedWeights *weights, size_t block) {
     const size_t n_left = weights->n - block * INT8_TILE_OUTPUTS;
     const uint8_t *packed = weights->packed + weights->offsets[block];
@@ -309,7 +308,7 @@ static bool holds_code_zero(const PackedKernels *kernels, const PackedWeights *w
     return false;
 }
 
-/* The sum of a channel's levels is its product with a row of ones; at most 128 x 131072 = 2^24, exact in float32. */
+/* A channel's sum is its product with a row of ones: at most 128 x 131072 = 2^24, exact in float32. */
 static void fill_packed(const PackedKernels *kernels, BackendLinear *linear, size_t block_begin, size_t block_end,
                         const uint8_t *bytes) {
     LinearFilling *filling = linear->filling;
@@ -348,7 +347,7 @@ static size_t max_size(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* How inputs are quantized; with a shadow, room for its hot columns and for its outliers. */
+/* Sets how inputs are quantized. A shadow gets room for its hot columns and its outliers. */
 static int begin_activations(CpuBackend *self, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     const LinearActivations *activations = &source->activations;
     int r;
@@ -373,7 +372,7 @@ static int begin_activations(CpuBackend *self, BackendLinear *linear, const Line
 }
 
 /**
- * cpu_linear_begin() - all memory for a matrix, on the account of the weights, and where everything of it goes
+ * cpu_linear_begin() - allocate all memory of a matrix on the account of the weights, and place its parts
  *
  * Return: 0; BACKEND_E_WEIGHTS: another type, a shape that the products do not take, a width outside 1..8, activations
  * that contradict themselves; BACKEND_E_IMAGE; BACKEND_E_MEMORY; -ENOMEM.
@@ -412,7 +411,7 @@ int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSour
 
 /**
  * cpu_linear_fill() - lay out the blocks [block_begin, block_end)
- * @bytes: theirs alone, as the package has them: rows of int8, or packed bytes
+ * @bytes: bytes of these blocks only, as in the package: rows of int8, or packed bytes
  *
  * Thread: any number at a time, on different blocks.
  */
@@ -428,8 +427,9 @@ void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block
 }
 
 /**
- * cpu_linear_finish() - the rest of the matrix, when all blocks were filled
- * It takes no memory, so that a load that has begun does not fail for want of it.
+ * cpu_linear_finish() - complete a matrix after all blocks were filled
+ *
+ * The function allocates nothing, so that a load that has begun does not fail for lack of memory.
  * Return: 0; BACKEND_E_WEIGHTS: the value -128, hot columns that cannot be read.
  */
 int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
@@ -483,7 +483,7 @@ const void *cpu_linear_image(const BackendLinear *linear, size_t *len_bytesp) {
     return linear->integers;
 }
 
-/* A matrix whose weights are in memory, as a whole. Return: as begin and finish. */
+/* Makes a matrix whose weights are in memory as a whole. Returns as begin and finish. */
 int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
     _cleanup_(cpu_linear_freep) BackendLinear *linear = NULL;
     FillLoop loop = { .backend = backend, .bytes = source->packed ? source->packed : source->data };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Times are the least of a few tries, so that who takes the processor away in between does not count; what neighbours
- * leave of memory and caches at that moment does.
- */
+/* A rate is the least time of a few tries, which excludes preemption by others, but not the memory and cache bandwidth
+ * that others use at that moment. */
 #include "backends/cpu/kernel_rates.h"
 
 #include <pthread.h>
@@ -16,29 +14,29 @@
 
 enum {
     K_TILES = 16,
-    N_BLOCKS = 32, /* two panels or more, of which each is fetched while the one before is multiplied */
+    N_BLOCKS = 32, /* two panels or more; each is fetched while the one before is multiplied */
     N = N_BLOCKS * INT8_TILE_OUTPUTS,
     K = K_TILES * INT8_TILE_INPUTS,
-    ROWS = 64, /* enough for every kernel to be about as fast as it gets */
+    ROWS = 64, /* enough for about the best speed of every kernel */
     TRIES = 4,
-    WEIGHTS_BYTES = 6 << 20, /* by turns, so that they come from past the second-level cache, as a model's */
-    READ_BYTES = 4 << 20,    /* of each thread: past its second-level cache */
+    WEIGHTS_BYTES = 6 << 20, /* used in turn, so that weights come from past the second-level cache, like a model's */
+    READ_BYTES = 4 << 20,    /* per thread: past its second-level cache */
     READ_PIECE_BYTES = 1 << 20,
-    ENTRIES_MAX = 32, /* of kernels together; more are measured again */
+    ENTRIES_MAX = 32, /* kernel sets; more are measured again */
 };
 
-/* What is known of the kernels together. */
+/* Measurements of a set of kernels. */
 typedef struct Entry {
     PackedKernels kernels;
     bool has_few_rows[PACKED_CODINGS_N];
     size_t few_rows[PACKED_CODINGS_N];
-    double product_ns; /* of a row with a byte of weights, in the cache; 0: not measured */
+    double product_ns; /* time of a row with a byte of weights, in the cache; 0: not measured */
 } Entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Entry entries[ENTRIES_MAX];
 static size_t n_entries;
-static double read_ns[64]; /* of a byte, by threads that read at once (as many or more: the last); 0: not measured */
+static double read_ns[64]; /* ns per byte with so many threads reading (last entry: as many or more); 0: not measured */
 
 static Entry *entry_of(const PackedKernels *kernels) {
     for (size_t i = 0; i < n_entries; i++)
@@ -51,11 +49,11 @@ static Entry *entry_of(const PackedKernels *kernels) {
     return &entries[n_entries++];
 }
 
-/* Matrices, one behind the other, and rows; their values do not matter. */
+/* Matrices in one block of memory, and rows; their values do not matter. */
 typedef struct Sample {
     AccountedBlock memory;
     const uint8_t *weights; /* [WEIGHTS_BYTES] */
-    size_t at_bytes;        /* where the next matrix is */
+    size_t at_bytes;        /* offset of the next matrix */
     PackedWeights packed;
     Int8Weights int8;
     Int8Rows rows;
@@ -102,7 +100,7 @@ static int sample_init(Sample *sample, const PackedKernels *kernels, Grid grid, 
 
     if (r)
         return r;
-    memset(sample->memory.data, 1, len_bytes); /* pages of its own for each, not the one of zeros */
+    memset(sample->memory.data, 1, len_bytes); /* gives each page memory of its own instead of the shared zero page */
     sample_parts(sample, kernels, grid, bits, sample->memory.data);
     return 0;
 }
@@ -113,7 +111,7 @@ typedef enum Way {
     WAY_INT8,
 } Way;
 
-/* The next packed matrix, none of which is in the second-level cache; always the same int8 one. */
+/* Takes the next packed matrix, which is not in the second-level cache; or the int8 matrix, always the same. */
 static void take_matrix(Sample *sample, Way way) {
     const size_t len_bytes = way == WAY_INT8 ? 0 : sample->packed.offsets[N_BLOCKS];
 
@@ -124,7 +122,7 @@ static void take_matrix(Sample *sample, Way way) {
     sample->at_bytes += len_bytes;
 }
 
-/* The least time of the product of so many rows. */
+/* Returns the least time of a product of n rows. */
 static uint64_t way_ns(Sample *sample, const PackedKernels *kernels, Way way, size_t n_rows) {
     Int8Rows rows = sample->rows;
     uint64_t best = UINT64_MAX;
@@ -156,7 +154,7 @@ static size_t measure_few_rows(Sample *sample, const PackedKernels *kernels) {
         uint64_t few_ns, expanded_ns;
 
         if (kernels->product->tile_rows > 1 && row_counts[i] > PACKED_FEW_ROWS_MAX)
-            return most; /* rows that few takes are not in tiles */
+            return most; /* rows for `few` are not in tiles */
         few_ns = way_ns(sample, kernels, WAY_FEW, row_counts[i]);
         expanded_ns = way_ns(sample, kernels, WAY_EXPANDED, row_counts[i]);
         n_lost = few_ns > expanded_ns ? n_lost + 1 : 0;
@@ -202,7 +200,7 @@ static double measure_product(const PackedKernels *kernels, AccountTable *accoun
 
 typedef struct ReadLoop {
     const uint8_t *bytes;
-    _Atomic uint64_t sum; /* so that nothing is left out */
+    _Atomic uint64_t sum; /* keeps the compiler from dropping the reads */
 } ReadLoop;
 
 static void read_pieces(void *arg, size_t begin, size_t end, unsigned int worker) {
@@ -218,7 +216,7 @@ static void read_pieces(void *arg, size_t begin, size_t end, unsigned int worker
         loop->sum += sums[j];
 }
 
-/* Of a byte of a thread, when all threads read. */
+/* Measures a thread's time per byte when all threads read. */
 static double measure_read(WorkerPool *pool, AccountTable *accounts) {
     const size_t n_threads = worker_pool_n_threads(pool), len_bytes = n_threads * READ_BYTES;
     AccountedBlock memory;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the kernels of the cpu device reach on this machine, measured when it is first asked for, in a few milliseconds,
- * and kept for the process: how many rows a step wants, and when packed weights are expanded, follows from it. What is
- * computed never depends on it. Thread: any. */
+/* Speed of the cpu device's kernels on this machine. Rates are measured at the first call, in a few milliseconds, and
+ * kept for the process. They decide how many rows a step wants and when packed weights are expanded, but never affect
+ * results. Thread: any. */
 #ifndef COORDGEN_BACKENDS_CPU_KERNEL_RATES_H
 #define COORDGEN_BACKENDS_CPU_KERNEL_RATES_H
 
@@ -11,15 +11,15 @@
 #include "base/memory/account.h"
 #include "base/system/worker_pool.h"
 
-/* Up to how many rows the kernel for few of them is faster on a coding than panels that are expanded: 0, or up to
- * SIZE_MAX. Memory for the measurement comes from the account activations; where there is none, and with the portable
- * kernels, which are not measured: KERNEL_RATES_FEW_ROWS. */
+/* Returns the number of rows up to which the kernel for few rows is faster on a coding than expanded panels:
+ * 0..SIZE_MAX. Memory for the measurement is charged to the account of activations. Without memory, and for the
+ * portable kernels, which are not measured, the result is KERNEL_RATES_FEW_ROWS. */
 size_t kernel_rates_few_rows(const PackedKernels *kernels, Grid grid, int bits, AccountTable *accounts);
 #define KERNEL_RATES_FEW_ROWS 8
 
-/* Rows at which a thread multiplies for as long as it reads the weights for it, all threads of the pool at once; by
- * int8 weights past the second-level cache. 0: not measured, for want of memory or because kernels are the portable
- * ones, which any number of rows keeps busy. */
+/* Returns the number of rows at which a thread multiplies for as long as it reads the weights. All threads of the pool
+ * read at once, int8 weights past the second-level cache. 0: not measured, because memory is short or because the
+ * kernels are the portable ones, which any number of rows keeps busy. */
 double kernel_rates_balance_rows(const PackedKernels *kernels, WorkerPool *pool, AccountTable *accounts);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exp of a row, compiled once for each instruction set: the including file gives EXP_ROW_NAME and EXP_ROW_NEED. */
+/* Source of exp_row, compiled once for each instruction set; the including file defines EXP_ROW_NAME and
+ * EXP_ROW_NEED. */
 #ifndef COORDGEN_NUMERIC_EXP_ROW_IMPL_H
 #define COORDGEN_NUMERIC_EXP_ROW_IMPL_H
 

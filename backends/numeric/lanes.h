@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* 16 float lanes, as many machine vectors as the instruction set of the including file needs. Every operation works
- * lane by lane, so the width of the machine changes no bit. Selections and conversions are the compiler's vector
- * extension; float16, maxima and fused multiply-adds use instructions of their own, where the file is compiled with
- * them or, on AArch64, asks for them by LANES_NEON. */
+/* 16 float lanes, in as many machine vectors as the including file's instruction set needs. Every operation works lane
+ * by lane, so the width of the machine's vectors does not change a bit. Selections and conversions use the compiler's
+ * vector extension. Float16, maxima and fused multiply-adds use instructions of the machine if the file is compiled
+ * with them or, on AArch64, defines LANES_NEON. */
 #ifndef COORDGEN_NUMERIC_LANES_H
 #define COORDGEN_NUMERIC_LANES_H
 
@@ -62,7 +62,7 @@ LANES_INLINE PartF part_select(PartI mask, PartF yes, PartF no) {
     return (PartF)((mask & (PartI)yes) | (~mask & (PartI)no));
 }
 
-/* a > b ? a : b, so b where one of them is NaN. */
+/* Returns a > b ? a : b, hence b if either is NaN. */
 LANES_INLINE PartF part_max(PartF a, PartF b) {
 #if LANES_PART == 16
     return (PartF)_mm512_max_ps((__m512)a, (__m512)b);
@@ -73,7 +73,7 @@ LANES_INLINE PartF part_max(PartF a, PartF b) {
 #endif
 }
 
-/* a < b ? a : b, so b where one of them is NaN. */
+/* Returns a < b ? a : b, hence b if either is NaN. */
 LANES_INLINE PartF part_min(PartF a, PartF b) {
 #if LANES_PART == 16
     return (PartF)_mm512_min_ps((__m512)a, (__m512)b);
@@ -109,7 +109,7 @@ LANES_INLINE void lanes_store(float *x, Lanes v) {
         *(PartFLoose *)(x + p * LANES_PART) = v.part[p];
 }
 
-/* The first n lanes (all 16 when n is more); the others are `rest`. */
+/* Loads the first n lanes (all 16 if n is more); the others are `rest`. */
 LANES_INLINE Lanes lanes_load_n(const float *x, size_t n, float rest) {
     float full[N_LANES];
 
@@ -144,7 +144,7 @@ LANES_INLINE Lanes lanes_mul(Lanes a, Lanes b) {
     return a;
 }
 
-/* sum + a b, rounded twice. */
+/* Returns sum + a b, rounded twice. */
 LANES_INLINE Lanes lanes_add_product(Lanes sum, Lanes a, Lanes b) {
     EACH_PART (p)
         sum.part[p] = sum.part[p] + a.part[p] * b.part[p];
@@ -152,13 +152,13 @@ LANES_INLINE Lanes lanes_add_product(Lanes sum, Lanes a, Lanes b) {
 }
 
 #if !defined(__FMA__) && defined(__SSE2__)
-/* The sum of product and addend, rounded to odd: its last bit is 1 whenever it is not exact. */
+/* Adds product and addend, rounding to odd: the last bit of an inexact sum is 1. */
 LANES_INLINE __m128d add_to_odd(__m128d product, __m128d addend) {
     const __m128d sum = _mm_add_pd(product, addend), back = _mm_sub_pd(sum, product);
     const __m128d error = _mm_add_pd(_mm_sub_pd(product, _mm_sub_pd(sum, back)), _mm_sub_pd(addend, back));
     const __m128d inexact = _mm_or_pd(_mm_cmplt_pd(error, _mm_setzero_pd()), _mm_cmpgt_pd(error, _mm_setzero_pd()));
     const __m128i bits = _mm_castpd_si128(sum), one = _mm_set1_epi64x(1);
-    /* An even sum goes to its neighbour on the error's side: up in magnitude where the signs agree, else down. */
+    /* An even sum goes to its neighbour on the error's side: up in magnitude if the signs agree, else down. */
     const __m128i down = _mm_srli_epi64(_mm_castpd_si128(_mm_xor_pd(error, sum)), 63);
     const __m128i step = _mm_sub_epi64(one, _mm_add_epi64(down, down)),
                   even = _mm_sub_epi64(_mm_and_si128(bits, one), one);
@@ -177,13 +177,13 @@ static __attribute__((noinline, cold, unused)) PartF part_fma_to_odd(PartF a, Pa
 #endif
 
 /**
- * part_fma() - a b + c, rounded once, as IEEE 754 has it
+ * part_fma() - a b + c, rounded once, as in IEEE 754
  *
- * x86 without instructions for it: the product of two float32 is exact in double, and so only the sum with c is
- * rounded, to double and then to float32. These two are one unless the double lies half-way between two floats (its low
- * 29 bits are 1 and zeros) or the float is subnormal. Then the sum is rounded to odd (what it lacks tells Knuth's
- * TwoSum), after which rounding to float32 is right (Boldo and Melquiond, "Emulation of FMA and correctly rounded
- * sums", 2008). With infinities and NaN what it lacks is NaN and counts as nothing.
+ * x86 without FMA instructions: the product of two float32 is exact in double. Only the sum with c is rounded, first
+ * to double, then to float32. Both roundings together equal one, unless the double lies half-way between two floats
+ * (its low 29 bits are 1 and zeros) or the float is subnormal. In these cases the sum is rounded to odd (Knuth's TwoSum
+ * gives its error), after which rounding to float32 is right (Boldo and Melquiond, "Emulation of FMA and correctly
+ * rounded sums", 2008). With infinities and NaN the error is NaN and counts as zero.
  */
 LANES_INLINE PartF part_fma(PartF a, PartF b, PartF c) {
 #if LANES_PART == 16
@@ -219,7 +219,7 @@ LANES_INLINE Lanes lanes_fma(Lanes a, Lanes b, Lanes c) {
     return c;
 }
 
-/* NaN in b is passed over. */
+/* A NaN in b is ignored. */
 LANES_INLINE Lanes lanes_max(Lanes a, Lanes b) {
     EACH_PART (p)
         a.part[p] = part_max(b.part[p], a.part[p]);
@@ -245,7 +245,7 @@ LANES_INLINE float lanes_horizontal_max(Lanes v) {
     return quad[2] > quad[0] ? quad[2] : quad[0];
 }
 
-/* Maxima of neighbours: those of a in the first half, those of b in the second. */
+/* Maxima of neighbours: of a's in the first half, of b's in the second. */
 LANES_INLINE PartF part_max_pairs(PartF a, PartF b) {
 #if LANES_PART == 16
     return part_max(__builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
@@ -258,7 +258,7 @@ LANES_INLINE PartF part_max_pairs(PartF a, PartF b) {
 #endif
 }
 
-/* First steps of the fixed tree: lanes i and i + 8, then i and i + 4. */
+/* First steps of the fixed tree: adds lanes i and i + 8, then i and i + 4. */
 LANES_INLINE Quad lanes_fold(Lanes v) {
 #if LANES_PART == 16
     typedef float Half __attribute__((vector_size(32)));
@@ -275,7 +275,7 @@ LANES_INLINE Quad lanes_fold(Lanes v) {
 #endif
 }
 
-/* Last steps: lanes i and i + 2, then i and i + 1; of four sums side by side. */
+/* Last steps of the fixed tree, for four sums side by side: adds lanes i and i + 2, then i and i + 1. */
 LANES_INLINE Quad quads_fold(Quad a, Quad b, Quad c, Quad d) {
     Quad ab = __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
     Quad cd = __builtin_shufflevector(c, d, 0, 1, 4, 5) + __builtin_shufflevector(c, d, 2, 3, 6, 7);
@@ -283,14 +283,14 @@ LANES_INLINE Quad quads_fold(Quad a, Quad b, Quad c, Quad d) {
     return __builtin_shufflevector(ab, cd, 0, 2, 4, 6) + __builtin_shufflevector(ab, cd, 1, 3, 5, 7);
 }
 
-/* Sum of the 16 lanes in the fixed tree. */
+/* Sums the 16 lanes in the fixed tree. */
 LANES_INLINE float lanes_sum(Lanes v) {
     Quad quad = lanes_fold(v);
 
     return (quad[0] + quad[2]) + (quad[1] + quad[3]);
 }
 
-/* Half i of the 16 as float32: the bits of f16_to_f32, except that a signalling NaN may come out quiet. */
+/* Converts 16 float16 values to float32, with the bits of f16_to_f32, except that a signalling NaN may become quiet. */
 LANES_INLINE Lanes lanes_load_f16(const uint16_t *half) {
     Lanes v;
 
@@ -314,7 +314,8 @@ LANES_INLINE Lanes lanes_load_f16(const uint16_t *half) {
     return v;
 }
 
-/* Float16, to nearest even; past +-65504, infinities too: +-65504; NaN stays NaN. The bits of f32_to_f16. */
+/* Converts to float16, to nearest even, with the bits of f32_to_f16. Values past +-65504, infinities too, become
+ * +-65504; NaN stays NaN. */
 LANES_INLINE void lanes_store_f16(uint16_t *half, Lanes v) {
     EACH_PART (p) {
         PartF x = v.part[p];
@@ -342,10 +343,11 @@ LANES_INLINE void lanes_store_f16(uint16_t *half, Lanes v) {
 /**
  * part_exp() - exp(x), error below 2 ulp, for every finite x and for infinities; NaN stays NaN
  *
- * x = n ln 2 + r: n by adding 1.5 x 2^23 (rounds to an integer, whose bits are then the low bits of the float); ln 2 in
- * two parts, the first of 9 bits, so that n times it and the difference from x are exact. exp(r) = 1 + r + r^2 q(r), q
- * of degree 5 (coefficients of Cephes expf). 2^n is applied in two factors, both normal numbers: one rounding where the
- * result is subnormal; or by the instruction that does so. At the clamped ends the product itself gives 0 and infinity.
+ * x = n ln 2 + r. Adding 1.5 x 2^23 rounds to the integer n, whose bits are then the low bits of the float. ln 2 has
+ * two parts, the first of 9 bits, so that n times this part and the difference from x are exact. exp(r) = 1 + r + r^2
+ * q(r), q of degree 5 (coefficients of Cephes expf). 2^n is applied in two factors, both normal numbers, so that a
+ * subnormal result is rounded once; some machines have an instruction that does so. At the clamped ends the product
+ * itself gives 0 and infinity.
  */
 LANES_INLINE PartF part_exp(PartF x) {
     const PartF magic = part_of(0x1.8p23f);
@@ -377,7 +379,7 @@ LANES_INLINE Lanes lanes_exp(Lanes x) {
     return x;
 }
 
-/* cap tanh(x / cap) as cap (1 - e) / (1 + e), e = exp(-|x| (2 / cap)), with the sign of x; NaN stays NaN. */
+/* Computes cap tanh(x / cap) as cap (1 - e) / (1 + e), e = exp(-|x| (2 / cap)), with the sign of x; NaN stays NaN. */
 LANES_INLINE Lanes lanes_soft_cap(Lanes x, float cap) {
     const PartF factor = part_of(-2.0f / cap), one = part_of(1);
 

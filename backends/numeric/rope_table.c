@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Everything here is made of additions, products, quotients and exact scaling of doubles in one written order, so that
- * every machine and every libm gives the same table. A Pair is an unevaluated sum hi + lo of about 106 bits. */
+/* This file uses only additions, products, quotients and exact scaling of doubles, in one written order. Every machine
+ * and every libm therefore gives the same table. A Pair is an unevaluated sum hi + lo of about 106 bits. */
 typedef struct Pair {
     double hi, lo;
 } Pair;
@@ -15,14 +15,14 @@ typedef struct Pair {
 static const Pair pair_ln2 = { 0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56 };
 static const Pair pair_half_pi = { 0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54 };
 
-/* a + b exactly (Knuth). */
+/* a + b, exact (Knuth). */
 static Pair two_sum(double a, double b) {
     double sum = a + b, b_used = sum - a;
 
     return (Pair){ sum, (a - (sum - b_used)) + (b - b_used) };
 }
 
-/* a b exactly (Dekker), each factor in halves of 26 bits; |a|, |b| < 2^970. */
+/* a b, exact (Dekker): each factor is split into halves of 26 bits; |a|, |b| < 2^970. */
 static Pair two_product(double a, double b) {
     double a_shifted = a * 134217729, b_shifted = b * 134217729; /* 2^27 + 1 */
     double a_high = a_shifted - (a_shifted - a), b_high = b_shifted - (b_shifted - b), product = a * b;
@@ -65,7 +65,7 @@ static double power_of_two(int n) {
     return double_from_bits((uint64_t)(n + 1023) << 52);
 }
 
-/* Nearest integer of |x| < 2^51: there the sum has no fraction bits. */
+/* Nearest integer of |x| < 2^51: the shifted sum has no fraction bits. */
 static double nearest(double x) {
     return (x + 0x1.8p52) - 0x1.8p52;
 }
@@ -94,7 +94,7 @@ static Pair pair_log(double x) {
     return pair_add(pair_mul(pair_ln2, (Pair){ exponent, 0 }), (Pair){ 2 * sum.hi, 2 * sum.lo });
 }
 
-/* exp x, |x| < 700: x = n ln 2 + r, the series of exp r. */
+/* exp x, |x| < 700: x = n ln 2 + r, with a series for exp r. */
 static Pair pair_exp(Pair x) {
     double n = nearest(x.hi / pair_ln2.hi), factor = power_of_two((int)n);
     Pair r = pair_add(x, pair_mul(pair_ln2, (Pair){ -n, 0 })), term = { 1, 0 }, sum = { 1, 0 };
@@ -110,7 +110,7 @@ double rope_log(double x) {
     return pair_log(x).hi;
 }
 
-/* Frequency of pair i, times scale. */
+/* Returns the frequency of pair i, times scale. */
 static double frequency(const RopeParams *params, Pair log_base, size_t i, double scale) {
     Pair exponent = pair_div((Pair){ -2.0 * (double)i, 0 }, (Pair){ (double)params->n_rot, 0 });
     Pair freq = pair_mul(pair_exp(pair_mul(log_base, exponent)), (Pair){ scale, 0 });
@@ -132,7 +132,7 @@ void rope_frequencies(const RopeParams *params, double *freqs) {
         freqs[i] = frequency(params, log_base, i, params->position_scale);
 }
 
-/* The pair, as a real number, that turns so often within the original context. */
+/* Returns the (real) index of the pair that makes `turns` turns within the original context. */
 static double yarn_pair(const RopeParams *params, const RopeYarn *yarn, double turns) {
     const double two_pi = 4 * pair_half_pi.hi;
 
@@ -140,7 +140,7 @@ static double yarn_pair(const RopeParams *params, const RopeYarn *yarn, double t
 }
 
 /**
- * rope_yarn_frequencies() - YaRN, arXiv:2309.00071, as llama.cpp has it
+ * rope_yarn_frequencies() - frequencies of YaRN, arXiv:2309.00071, as in llama.cpp
  * @params: as above, and base > 1
  * @yarn:   share within 0..1, the others normal and > 0
  *
@@ -192,9 +192,9 @@ static double series_cos(double r) {
  * @freqs:  f64[n] of rope_frequencies()
  * @cos:    out: f32[n]; @sin: out: f32[n]
  *
- * The angle position x freq is taken exactly and reduced by multiples of pi / 2 in 106 bits, so that even results near
- * zero are right: both are within half a unit of the last place, and 2^-20 of one, of cos and sin of that angle for
- * positions below 2^20. Angles of 2^50 and more, which no sane model has, give cos 1 and sin 0.
+ * The angle position x freq is computed exactly and reduced by multiples of pi / 2 in 106 bits, so that even results
+ * near zero are accurate. For positions below 2^20 the error of both is at most 1/2 + 2^-20 units of the last place.
+ * Angles of 2^50 and more, which no sane model has, give cos 1 and sin 0.
  */
 void rope_row(const double *freqs, size_t n, size_t position, float *cos, float *sin) {
     for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cos and sin of rotary positions, by a routine of our own in double: the same bits whatever the libm. */
+/* cos and sin of rotary positions, computed by our own routine in double: the bits don't depend on the libm. */
 #ifndef COORDGEN_NUMERIC_ROPE_TABLE_H
 #define COORDGEN_NUMERIC_ROPE_TABLE_H
 
@@ -12,20 +12,21 @@ typedef struct RopeParams {
     size_t n_rot;
 } RopeParams;
 
-/* Of pairs that turn at least `fast` times within `original` positions, so large a share turns as if nothing was
- * scaled; of those up to `slow` turns none; between them it falls by the pair. */
+/* YaRN: scaling by the number of turns that a pair makes within `original` positions. Pairs with at least `fast` turns
+ * use the unscaled frequency with weight `share`. Pairs with up to `slow` turns use it with weight 0. Between both the
+ * weight falls linearly with the pair's index. */
 typedef struct RopeYarn {
     double share;
     double fast, slow, original;
 } RopeYarn;
 
-/* angle_i = position * position_scale * base^(-2i / n_rot) / divisors[i]; frequencies into f64 freqs[n_rot / 2]. */
+/* Writes n_rot / 2 frequencies: angle_i = position * position_scale * base^(-2i / n_rot) / divisors[i]. */
 void rope_frequencies(const RopeParams *params, double *freqs);
-/* The same with position_scale for the pairs that turn slowly only. */
+/* Writes the frequencies of YaRN: position_scale applies to slowly turning pairs only. */
 void rope_yarn_frequencies(const RopeParams *params, const RopeYarn *yarn, double *freqs);
-/* ln x, x normal and > 0: the nearest double or its neighbour. */
+/* Returns ln x, x normal and > 0: the nearest double or its neighbour. */
 double rope_log(double x);
-/* cos, sin of position * freqs[i], each f32[n]; exact to float32 rounding for positions below 2^20. */
+/* Writes cos and sin of position * freqs[i], each f32[n]; exact to float32 rounding for positions below 2^20. */
 void rope_row(const double *freqs, size_t n, size_t position, float *cos, float *sin);
 
 #endif

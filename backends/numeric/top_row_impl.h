@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* top_row, compiled once for each instruction set: the including file gives TOP_ROW_NAME and TOP_ROW_NEED. */
+/* Source of top_row, compiled once for each instruction set; the including file defines TOP_ROW_NAME and
+ * TOP_ROW_NEED. */
 #ifndef COORDGEN_NUMERIC_TOP_ROW_IMPL_H
 #define COORDGEN_NUMERIC_TOP_ROW_IMPL_H
 
@@ -10,20 +11,20 @@
 #include "base/system/cpu.h"
 
 enum {
-    TOP_ROW_BLOCK = 4 * N_LANES /* values that are looked at one by one only if their greatest matters */
+    TOP_ROW_BLOCK = 4 * N_LANES /* values that are looked at one by one only if their maximum matters */
 };
 
 #define TOP_ROW_FAR 20 /* exp(-20) is 2e-9 */
 
 static float top_row_block_max(const float *x, size_t n) {
-    Lanes a = lanes_of(-INFINITY); /* whatever x begins with: a NaN is passed over */
+    Lanes a = lanes_of(-INFINITY); /* a NaN is ignored, also as x's first value */
 
     for (size_t i = 0; i < TOP_ROW_BLOCK && i < n; i += N_LANES)
         a = lanes_max(a, lanes_load_n(x + i, n - i, -INFINITY));
     return lanes_horizontal_max(a);
 }
 
-/* Behind those that are not smaller; the last of k goes. */
+/* Inserts a value after all values that are not smaller; drops the last of k. */
 static size_t top_row_insert(uint32_t index, float value, size_t n, size_t k, uint32_t *indices, float *values) {
     size_t at = n < k ? n : k - 1;
 
@@ -38,7 +39,7 @@ static size_t top_row_insert(uint32_t index, float value, size_t n, size_t k, ui
 
 static size_t top_row_top(const float *x, size_t n, size_t first, size_t k, size_t found, uint32_t *indices,
                           float *values) {
-    float least; /* that a value must exceed */
+    float least; /* lower bound that a value must exceed */
 
     if (!k)
         return 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The source of every build of float_loops.h; the including file names the build and is compiled for its instructions.
+/* Source of every build of float_loops.h. The including file names the build and is compiled for its instruction set.
  *
  * A product has 16 partial sums, by input index mod 16, added up in a tree: i and i + 8, then i + 4, i + 2, i + 1. Each
- * step is a multiplication and an addition, rounded both times, so the width of the machine's registers changes no bit.
- * A tile of outputs x rows keeps its sums in registers: what a load brings is used several times. */
+ * step is a multiplication and an addition, both rounded, so the width of the machine's registers does not change a
+ * bit. A tile of outputs x rows keeps its sums in registers, so that each loaded value is used several times. */
 #ifndef COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_IMPL_H
 #define COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_IMPL_H
 
@@ -18,19 +18,19 @@ enum {
     WIDTH = 16,
     TILE_OUTPUTS = 4,
     TILE_ROWS = 4
-}; /* 16 of 32 registers are sums */
+}; /* sums take 16 of 32 registers */
 #elif defined(__AVX2__)
 enum {
     WIDTH = 8,
     TILE_OUTPUTS = 2,
     TILE_ROWS = 2
-}; /* 8 of 16 */
+}; /* sums take 8 of 16 registers */
 #else
 enum {
     WIDTH = 4,
     TILE_OUTPUTS = 2,
     TILE_ROWS = 1
-}; /* 8 of 16 */
+}; /* sums take 8 of 16 registers */
 #endif
 enum {
     PARTS = SUMS / WIDTH
@@ -62,7 +62,7 @@ ALWAYS float add_up(const Part *sums) {
     return (quad[0] + quad[2]) + (quad[1] + quad[3]);
 }
 
-/* The inputs past the last multiple of 16. A copy of the sums: theirs stay in registers. */
+/* Adds the inputs past the last multiple of 16 on a copy of the sums, so that the originals stay in registers. */
 static __attribute__((noinline)) float add_up_with_rest(const Part *sums, const float *x, const float *w, size_t n) {
     Part lanes[PARTS];
 
@@ -73,7 +73,7 @@ static __attribute__((noinline)) float add_up_with_rest(const Part *sums, const 
     return add_up(lanes);
 }
 
-/* outputs and rows are constants in every call. */
+/* `outputs` and `rows` are constants in every call. */
 ALWAYS void tile(const float *x, size_t x_stride, int rows, const float *w, size_t w_stride, int outputs, size_t k,
                  float *y, size_t y_stride) {
     Part sums[TILE_ROWS][TILE_OUTPUTS][PARTS] = { 0 };

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The reference device: weights dequantized to float32 at every use, float loops (float_loops.h), a float32 KV cache.
- * It is the yardstick: what it gives is held against an independent float64 implementation, and the int8 path is judged
- * beside it. Nothing here is shared with the kernels of the cpu device.
- */
+/* The reference device dequantizes weights to float32 at every use, multiplies in float loops (float_loops.h) and keeps
+ * a float32 KV cache. Its results are compared with an independent float64 implementation, and the int8 path is
+ * compared with them. The device shares nothing with the kernels of the cpu device. */
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -16,9 +14,9 @@
 #include "base/memory/account_refusal.h"
 #include "quant/format/ggml_type.h"
 
-#define PANEL 16         /* weight rows that are dequantized at a time: they stay in the second-level cache */
-#define KV_POSITIONS 64  /* of a block of the cache */
-#define VALUES_EACH 4096 /* of a range of an elementwise operator: less is not worth waking a thread for */
+#define PANEL 16         /* weight rows dequantized at a time: they stay in the second-level cache */
+#define KV_POSITIONS 64  /* positions in a cache block */
+#define VALUES_EACH 4096 /* values per range of an elementwise operator: fewer are not worth waking a thread */
 
 struct BackendLinear {
     size_t n, k;
@@ -125,7 +123,7 @@ typedef struct LinearLoop {
     float *y;
 } LinearLoop;
 
-/* Each weight row is dequantized once and meets all rows of the call. */
+/* Each weight row is dequantized once and multiplied with all rows of the call. */
 static void linear_outputs(void *arg, size_t begin, size_t end, unsigned int worker) {
     const LinearLoop *loop = arg;
     const BackendLinear *linear = loop->linear;
@@ -146,7 +144,7 @@ static void linear_outputs(void *arg, size_t begin, size_t end, unsigned int wor
 
 static int reference_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
                             size_t rows, const LinearOutput *out, ErrText *err) {
-    assert(!in->norm && !in->stream && !out->gate); /* it does not say that it fuses */
+    assert(!in->norm && !in->stream && !out->gate); /* the device's table says that it does not fuse */
     for (size_t i = 0; i < n; i++) {
         LinearLoop loop = {
             .reference = reference(backend), .linear = linears[i], .x = in->x, .rows = rows, .y = out->y[i]
@@ -170,7 +168,7 @@ static void reference_embed(Backend *backend, const BackendLinear *embedding, co
     }
 }
 
-/* Operators that go row by row, split over the pool by rows. */
+/* Row-wise operators, whose rows are split over the pool. */
 typedef struct RowLoop {
     const FloatLoops *loops;
     const float *x, *w, *bias, *cos, *sin;
@@ -274,13 +272,12 @@ typedef struct AttentionLoop {
     const AttentionCall *call;
 } AttentionLoop;
 
-/* Keys or values of one position of a block. */
+/* Returns the keys or values of one position of a block. */
 static float *block_row(void *block, size_t offset_bytes, size_t position, size_t width) {
     return (float *)((uint8_t *)block + offset_bytes) + position * width;
 }
 
-/* The positions that a row reads, [first, last]: from `side` on they are those of the rows on its way beside the
- * cache. */
+/* The positions [first, last] that a row reads. Positions from `side` on belong to its ancestors in the side block. */
 typedef struct RowPath {
     const BatchSequence *sequence;
     size_t first, last, side;
@@ -300,7 +297,7 @@ static RowPath row_path(const AttentionCall *call, size_t index) {
     return path;
 }
 
-/* Keys or values of a position on the path, and how many positions from it on lie behind each other. */
+/* Returns the keys or values of a position on the path, and the number of contiguous positions from there. */
 static float *path_row(const AttentionCall *call, const RowPath *path, size_t offset_bytes, size_t position,
                        size_t *n_positionsp) {
     const size_t width = call->n_kv_heads * call->head_size, in_block = position % KV_POSITIONS;
@@ -315,7 +312,7 @@ static float *path_row(const AttentionCall *call, const RowPath *path, size_t of
     return block_row(path->sequence->blocks[position / KV_POSITIONS], offset_bytes, in_block, width);
 }
 
-/* Index of the loop: row * n_heads + head. */
+/* Attends for a range of loop indices: row * n_heads + head. */
 static void attention_heads(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
     const AttentionCall *call = loop->call;

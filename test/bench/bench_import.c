@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the steps of an import cost, one beside the other: nanoseconds of one thread, medians of rounds.
- *   build/bin/bench-import [--json | --csv] [--rounds N] [--inputs K]
+/* Measures the costs of an import's steps side by side: nanoseconds of one thread, medians of rounds.
  *
- * Rows have K inputs, 1536 unless told; the work of a step on a row does not depend on what the other steps made of it,
- * so every step has input of its own. What is counted is named in each line: weights; for the calibration's statistics
- * the values of the inputs, or the elements of a Hessian (K * K of them, however many channels share it). */
+ * build/bin/bench-import [--json | --csv] [--rounds N] [--inputs K]
+ *
+ * Rows have K inputs, 1536 by default. Every step has input of its own, because its work on a row does not depend on
+ * the results of other steps. Each line names its unit: weights; for the calibration's statistics, values of the
+ * inputs or elements of a Hessian (K * K, however many channels share it). */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -46,30 +47,30 @@ typedef struct Options {
 
 typedef struct Data {
     size_t k;
-    uint8_t *source; /* [N][4 k]: blocks of any type, every float in them a normal number */
+    uint8_t *source; /* [N][4 k]: blocks of any type, with all floats normal */
     float *w;        /* [N][k] */
     float *moving;   /* [N][k]: rotated again and again */
     float *inputs;   /* [CALIBRATION][k] */
     float *hessian;  /* [k][k] */
     HessianFactor factor;
-    int8_t *q; /* [N][k] levels of the width at work */
+    int8_t *q; /* [N][k] levels of the current width */
     int8_t bits[N];
     float scales[N];
     double peaks[N];
     PackPlan plan;
-    uint8_t *packed; /* of the widest */
+    uint8_t *packed; /* of the widest width */
     WorkerPool *pool;
-    Grid grid; /* of the step at work */
+    Grid grid; /* of the current step */
     volatile double sink;
 } Data;
 
 typedef struct Step {
     const char *name, *unit;
-    const char *variant;                       /* NULL: "B bits" of the argument */
+    const char *variant;                       /* NULL: "B bits" from the argument */
     int argument;                              /* width, or GgmlType */
     void (*prepare)(Data *data, int argument); /* not timed; or NULL */
     void (*run)(Data *data, int argument);
-    bool heavy; /* the rounds are fewer */
+    bool heavy; /* runs fewer rounds */
     Grid grid;
 } Step;
 
@@ -105,7 +106,7 @@ static void run_search(Data *data, int bits) {
         scale_search(data->w + o * data->k, data->k, data->grid, bits, &data->scales[o]);
 }
 
-/* One scale of the search. */
+/* Tries one scale of the search. */
 static void run_trial(Data *data, int bits) {
     RoundingError *error = rounding_error_select(cpu_features());
     RoundingSums sums;
@@ -161,7 +162,7 @@ static void run_hessian_add(Data *data, int argument) {
     hessian_add(data->hessian, data->inputs, CALIBRATION, data->k, data->pool);
 }
 
-/* The factor takes its matrix over. */
+/* The factor takes over its matrix. */
 static void prepare_factor(Data *data, int argument) {
     hessian_factor_deinit(&data->factor);
     free(data->hessian);
@@ -260,7 +261,7 @@ static uint32_t draw(uint32_t *seed) {
     return *seed >> 8;
 }
 
-/* About normal. */
+/* Draws from an approximate normal distribution. */
 static float draw_weight(uint32_t *seed) {
     float sum = 0;
 
@@ -288,7 +289,7 @@ static void data_init(Data *data, size_t k) {
     data->q = machine_alloc(N * k);
     data->packed = machine_alloc(N * (k + PACK_TILE_INPUTS));
     for (size_t i = 0; i < N * 4 * k; i++)
-        data->source[i] = (uint8_t)((draw(&seed) & 0x13) | 0x28); /* as a float of any size: a normal one below 1 */
+        data->source[i] = (uint8_t)((draw(&seed) & 0x13) | 0x28); /* a normal float below 1 in every format */
     for (size_t i = 0; i < CALIBRATION * k; i++)
         data->inputs[i] = draw_weight(&seed) * 30;
     memset(data->hessian, 0, k * k * sizeof(float));
@@ -319,7 +320,7 @@ static double values_of(const Data *data, const Step *step) {
     return step->unit == weight ? N * k : step->unit == input ? CALIBRATION * k : k * k;
 }
 
-/* Nanoseconds of a value. */
+/* Returns the nanoseconds per value. */
 static double measure(const Options *options, Data *data, const Step *step) {
     double times[ROUNDS_MAX];
     const int rounds = step->heavy && options->rounds > 3 ? 3 : options->rounds;

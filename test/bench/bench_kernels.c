@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels beside what the machine can do, all on one thread and in one run:
- *   peak       products or float operations a second of a loop that only touches registers, by instruction set
+/* Measures kernels relative to the machine's limits, all on one thread and in one run:
+ *   peak       products or float operations per second of a loop on registers only, by instruction set
  *   bandwidth  a long read of memory
- *   product    int8 kernels by rows, and gated ones, two matrices at once; weights come from memory (more of them than
- *              the last-level cache of most machines holds)
- *   packed     products on packed weights by width and rows, beside the int8 product of the same instructions, with
- *              reading of the same bytes in between, because memory is shared with others
- *   attention  256 rows after 0, 768 and 7936 positions beside the peak of fused multiply-adds, and one row against
- *              1024 and 8192 beside reading of as many bytes; keys and values come from memory
+ *   product    int8 kernels by rows, and gated ones with two matrices at once. Weights come from memory: they are
+ *              larger than the last-level cache of most machines.
+ *   packed     products on packed weights by width and rows, and the int8 product of the same instructions. Reads of
+ *              the same bytes alternate with them, because memory is shared with others.
+ *   attention  256 rows after 0, 768 and 7936 positions relative to the peak of fused multiply-adds, and one row after
+ *              1024 and 8192 relative to reading as many bytes. Keys and values come from memory.
+ *
  * build/bin/bench-kernels [product] [packed] [attention] [rows] */
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,7 +37,7 @@ enum {
 
 static WorkerPool *this_thread; /* a pool without workers */
 
-/* Giga-operations a second that a kernel's instructions reach in registers; 0 when unknown here. */
+/* Returns the giga-operations per second that a kernel's instructions reach in registers; 0 if unknown here. */
 static double peak_of(const char *kernel) {
     const Peak *peak = peak_of_kernel(kernel);
 
@@ -54,7 +55,7 @@ static void print_peaks(void) {
     }
 }
 
-/* GB/s of reading the buffer once. */
+/* Returns the GB/s of reading the buffer once. */
 static double bandwidth_of(const int8_t *buffer, size_t bytes) {
     uint64_t best = UINT64_MAX;
 
@@ -66,7 +67,7 @@ static double bandwidth_of(const int8_t *buffer, size_t bytes) {
     return (double)bytes / (double)best;
 }
 
-/* A kernel's product, or its gated one, of all matrices in turn; of one matrix the least ns. */
+/* Times a kernel's product, or its gated one, of all matrices in turn; returns the least ns of one matrix. */
 static uint64_t product_ns(const Int8ProductKernel *kernel, bool gated, const Int8Weights *weights,
                            const Int8Rows *rows, float *y, void *scratch) {
     uint64_t best = UINT64_MAX;
@@ -102,7 +103,7 @@ static void bench_product(const Int8ProductKernel *kernel, bool gated, const Int
         rows.tile_rows = int8_tile_rows(kernel, rows.rows);
         rows.stride_bytes = weights->k_tiles * INT8_TILE_INPUTS;
         if (!kernel->need && rows.rows > 16)
-            break; /* the reference: slow, and the same a row */
+            break; /* the reference is slow, and takes as long for each row */
         best = product_ns(kernel, gated, weights, &rows, y, scratch);
         gops = 2.0 * (double)rows.rows * (double)weights->n * (double)weights->k / (double)best;
         gbytes = matrix_bytes / (double)best;
@@ -122,7 +123,7 @@ typedef struct PackedKind {
     int bits;
 } PackedKind;
 
-/* One kind on all of the memory that holds the int8 matrices; any bytes are packed weights. */
+/* Benches one kind on all of the memory that holds the int8 matrices; arbitrary bytes are valid packed weights. */
 static void bench_packed(const PackedKernels *kernels, PackedKind kind, const Int8Weights *int8, const Int8Rows *all,
                          float *y) {
     static const size_t row_counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 256 };
@@ -179,7 +180,7 @@ static void bench_packed(const PackedKernels *kernels, PackedKind kind, const In
 }
 
 typedef struct AttentionCase {
-    size_t n_rows, position; /* of the first row */
+    size_t n_rows, position; /* position of the first row */
 } AttentionCase;
 
 typedef struct AttentionShape {
@@ -189,7 +190,7 @@ typedef struct AttentionShape {
 
 #define BLOCKS_MAX 128
 
-/* All heads of one layer, in the batches of rows that the cpu device makes; ns. */
+/* Times all heads of one layer, in the cpu device's batches of rows; ns. */
 static uint64_t attention_ns(const RowOps *ops, const AttentionShape *shape, const AttentionCase *c, uint16_t *cache,
                              float *q, float *out, float *scratch) {
     const size_t block = KV_BLOCK * shape->head_size, n_blocks = (c->position + c->n_rows + KV_BLOCK - 1) / KV_BLOCK,
@@ -217,7 +218,7 @@ static uint64_t attention_ns(const RowOps *ops, const AttentionShape *shape, con
     return machine_ns() - start;
 }
 
-/* arena: more than the last-level cache holds, read in turn, so that keys and values come from memory. */
+/* arena: larger than the last-level cache and read in turn, so that keys and values come from memory. */
 static void bench_attention(const RowOps *ops, const AttentionShape *shape, const AttentionCase *c, uint16_t *arena,
                             size_t arena_values) {
     const size_t n_q = shape->n_kv * shape->n_group * shape->head_size * c->n_rows,
@@ -263,7 +264,8 @@ static void bench_attention_all(uint16_t *arena, size_t arena_values) {
         for (size_t s = 0; s < ARRAY_LEN(shapes); s++)
             for (size_t c = 0; c < ARRAY_LEN(cases); c++)
                 if (!(row_ops_at(i)->need & ~cpu_features()) &&
-                    (row_ops_at(i)->need || cases[c].n_rows == 1)) /* the reference: slow, and the same a row */
+                    /* the reference is slow, and takes as long for each row */
+                    (row_ops_at(i)->need || cases[c].n_rows == 1))
                     bench_attention(row_ops_at(i), &shapes[s], &cases[c], arena, arena_values);
 }
 
@@ -308,7 +310,7 @@ static void bench_rows(const RowOps *ops) {
     printf("\n");
 }
 
-/* MATRICES of n x k on the same bytes. */
+/* Makes MATRICES matrices of n x k on the same bytes. */
 static void weights_init(Int8Weights weights[MATRICES], size_t n, size_t k, const int8_t *tiles, const int32_t *sums,
                          const float *scales) {
     const size_t k_tiles = int8_tiles_for(k), n_blocks = int8_blocks_for(n);
@@ -373,7 +375,7 @@ static void bench_rows_all(void) {
             bench_rows(row_ops_at(i));
 }
 
-/* Whether a part was asked for: all are when none is named. */
+/* Returns whether a part was asked for: all are if none is named. */
 static bool is_wanted(const char *part, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], part))

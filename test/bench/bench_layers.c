@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How fast the reader of layers goes round a file, beside the disk's own speed in the same round.
- *   build/bin/bench-layers --file FILE [--rounds N] [--layer-bytes N] [--slots N] [--rate MB/S] [--latency US]
+/* Measures how fast the reader of layers goes round a file, relative to the disk's own speed in the same round.
  *
- * The file is cut into layers that begin anywhere in a unit, and each is released as soon as it is held: what is
- * measured is the disk and the reader. Every round measures the disk (O_DIRECT, in order) and one sweep, whichever
- * first in turns; `of disk` is the median of each round's own ratio. With a rate the ratio is to that. CPU seconds are
- * the whole process's for a sweep. */
+ * build/bin/bench-layers --file FILE [--rounds N] [--layer-bytes N] [--slots N] [--rate MB/S] [--latency US]
+ *
+ * The file is cut into layers that begin anywhere in a unit. Each layer is released as soon as it is held, so that
+ * only the disk and the reader are measured. Every round measures the disk (O_DIRECT, in order) and one sweep, in
+ * alternating order. `of disk` is the median of each round's own ratio; with a rate the ratio is to that rate. CPU
+ * seconds are the whole process's for a sweep. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <getopt.h>
@@ -96,7 +97,7 @@ static int sweep(const Bench *bench, double *bytes_per_sp, double *cpu_sp, char 
     }
     if (r)
         return r;
-    /* With what has come of the next sweep meanwhile. */
+    /* Includes the bytes of the next sweep that have arrived meanwhile. */
     *bytes_per_sp = (double)layer_reader_counts(reader).read_bytes * 1e9 / (double)(clock_now_ns() - start_ns);
     *cpu_sp = cpu_seconds() - before_s;
     snprintf(way, 64, "%s", layer_reader_way(reader));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weight layouts beside each other: bytes a weight, exact instructions a weight, time, and how near a product of one
- * row comes to the speed of memory.
- *   build/bin/bench-layouts [--json | --csv] [--isa NAME] [--rounds N] [--mbytes N] [--no-count]
+/* Compares weight layouts: bytes per weight, exact instructions per weight, time, and the speed of a one-row product
+ * relative to memory.
  *
- * Every round reads a window of memory, runs the int8 tiles over a window and then each kernel of the layout over
- * windows of its own, each from where the last one ended, in an arena that no cache holds. Ratios are of one round;
- * what is printed are medians over the rounds, so that other work on the machine moves the times and hardly the
- * ratios. */
+ * build/bin/bench-layouts [--json | --csv] [--isa NAME] [--rounds N] [--mbytes N] [--no-count]
+ *
+ * Every round reads a window of memory and runs the int8 tiles over a window. Then each kernel of the layout runs
+ * over windows of its own. Windows continue where the last one ended, in an arena larger than any cache. Ratios
+ * belong to one round; printed figures are medians over the rounds. Other work on the machine thus affects the
+ * times, but hardly the ratios. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -27,7 +28,7 @@ enum {
     ROUNDS_MAX = 101,
     RESULTS_MAX = 256,
     WINDOW_BYTES = 4 << 20,
-    UNIFORM_CHANNELS = 16, /* enough to count: the instructions of 16 channels are those of the next 16 */
+    UNIFORM_CHANNELS = 16, /* enough to count: each 16 channels take the same instructions */
 };
 
 typedef struct Options {
@@ -58,7 +59,7 @@ static void count_expand(const void *argument) {
     layout_expand(call->layout, &call->kernels, 0, call->n_channels);
 }
 
-/* Fills the counted fields; says once why they cannot be. */
+/* Fills the counted fields; prints once why counting is impossible. */
 static int count(LayoutResult *result, const Layout *layout) {
     const CountCall call = { layout, result->kernels, layout_is_uniform(layout) ? UNIFORM_CHANNELS : LAYOUT_N };
     const double n_weights = (double)call.n_channels * LAYOUT_K;
@@ -80,7 +81,7 @@ static int count(LayoutResult *result, const Layout *layout) {
 
 /* --- times -------------------------------------------------------------------------------------------------------- */
 
-/* A place in an arena that goes round. */
+/* A position in an arena that wraps around. */
 typedef struct Window {
     Layout *layout;
     size_t next, n_matrices;
@@ -104,7 +105,7 @@ static void expand_call(const Layout *layout, const LayoutKernels *kernels, size
     layout_expand(layout, kernels, matrix, LAYOUT_N);
 }
 
-/* Nanoseconds a weight over the next matrices of the window. */
+/* Returns the nanoseconds per weight over the next matrices of the window. */
 static double window_ns(Window *window, const LayoutKernels *kernels, WindowCall *call) {
     uint64_t start;
 
@@ -122,14 +123,14 @@ typedef struct Samples {
     double expand_ns[ROUNDS_MAX], product_ns[ROUNDS_MAX], gb_s[ROUNDS_MAX], of_read[ROUNDS_MAX], of_tiles[ROUNDS_MAX];
 } Samples;
 
-/* results[n_results]: of one layout, their kernels set. read_gb_s[rounds]: out. */
+/* results[n_results]: of one layout, with their kernels set. read_gb_s[rounds]: out. */
 static void measure(const Options *options, Layout *layout, LayoutResult *results, size_t n_results, Layout *tiles,
                     const uint8_t *tiles_arena, double *read_gb_s) {
     const LayoutKernels tiles_kernels = layout_kernels(tiles, cpu_features());
     const double bytes = (double)layout_matrix_bytes(layout) / (LAYOUT_N * LAYOUT_K);
     _cleanup_(freep) Samples *samples = machine_alloc(n_results * sizeof(*samples));
     Window window = window_of(layout), beside = window_of(tiles);
-    size_t read_at = options->arena_bytes / 2; /* far from where the tiles are read */
+    size_t read_at = options->arena_bytes / 2; /* far from the tiles that are read */
 
     for (int round = -1; round < options->rounds; round++) { /* round -1 warms up */
         double read, tiles_ns;
@@ -166,7 +167,7 @@ static void measure(const Options *options, Layout *layout, LayoutResult *result
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
-/* By the suffix of the kernel's name; portable C is compiled for the architecture's basic vectors. */
+/* Returns the width by the suffix of the kernel's name; portable C is compiled for the architecture's basic vectors. */
 static unsigned int register_bits_of(const char *kernel) {
     return !kernel                                                 ? 0
            : strstr(kernel, "__avx512") || strstr(kernel, "__amx") ? 512
@@ -174,8 +175,8 @@ static unsigned int register_bits_of(const char *kernel) {
                                                                    : 128;
 }
 
-/* One result for each set of kernels that the machine's instruction sets select, best first; portable C, the reference,
- * only where there is nothing else or it is asked for. */
+/* Lists a result for each set of kernels that the machine's instruction sets select, best first. Portable C, the
+ * reference, is included only if there is nothing else or it is asked for. */
 static size_t list_kernels(const Options *options, const Layout *layout, const LayoutSpec *spec,
                            LayoutResult *results) {
     size_t n = 0;
@@ -189,7 +190,7 @@ static size_t list_kernels(const Options *options, const Layout *layout, const L
         if (isa == ISA_SCALAR && n && options->isa == ISA_BEST)
             continue;
         kernels = layout_kernels(layout, isa_features(isa));
-        /* A level that adds nothing to the one below it is named by that one. */
+        /* A level that adds nothing to the one below it has that one's name. */
         if (n && kernels.product == results[n - 1].kernels.product && kernels.expand == results[n - 1].kernels.expand)
             n--;
         results[n++] = (LayoutResult){
@@ -283,7 +284,7 @@ int main(int argc, char **argv) {
     int option;
     long value;
 
-    /* Twice the last-level cache, so that a window that comes again is read from memory. */
+    /* Twice the last-level cache, so that a repeated window is read from memory. */
     options.arena_bytes = 2 * cache < (size_t)96 << 20 ? (size_t)96 << 20 : 2 * cache;
     if (options.arena_bytes > (size_t)512 << 20)
         options.arena_bytes = (size_t)512 << 20;

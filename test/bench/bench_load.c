@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How long a package takes to the first token of a prompt, from the disk and from memory, beside the floor: its bytes
- * at the disk's own speed, and the prompt's prefill.
- *   build/bin/bench-load --model FILE.cgm [--rounds N] [--threads N] [--prompt TOKENS] [--csv]
+/* Measures the time from a package to the first token of a prompt, loaded from the disk and from memory. The floor
+ * is the package's bytes at the disk's own speed plus the prompt's prefill.
  *
- * Every round measures the disk (O_DIRECT, in order) and the prefill anew, then loads in every way: cold after dropping
- * the file's pages, which is checked, warm after reading it. Figures are medians of the rounds; `of floor` is the
- * median of each round's own ratio, so that it outlives other work on the disk better than the seconds do. */
+ * build/bin/bench-load --model FILE.cgm [--rounds N] [--threads N] [--prompt TOKENS] [--csv]
+ *
+ * Every round measures the disk (O_DIRECT, in order) and the prefill anew, then loads in every way. A cold load
+ * follows dropping the file's pages, which is checked; a warm one follows reading the file. Figures are medians of
+ * the rounds. `of floor` is the median of each round's own ratio, which is more robust than seconds against other
+ * work on the disk. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +90,7 @@ static int first_token(const Bench *bench, Engine *engine, ErrText *err) {
     return r;
 }
 
-/* All of the file into the page cache. */
+/* Reads all of the file into the page cache. */
 static int read_file(const Bench *bench, ErrText *err) {
     _cleanup_(freep) uint8_t *part = malloc(READ_BYTES);
 
@@ -134,7 +136,7 @@ static int load_once(Bench *bench, size_t way, int round, double *prefill_sp, Er
     times->token_s[round] = seconds_since(start_ns);
     start_ns = clock_now_ns();
     if (!r)
-        r = first_token(bench, engine, err); /* once more, when all memory has been touched */
+        r = first_token(bench, engine, err); /* again, after all memory has been touched */
     *prefill_sp = seconds_since(start_ns);
     return r;
 }
@@ -146,7 +148,7 @@ static int run_round(Bench *bench, int round, ErrText *err) {
 
     r = page_cache_disk_speed(bench->options.model, 0, &bench->disk_bytes_per_s[round], err);
     for (size_t i = 0; !r && i < ARRAY_LEN(ways); i++) {
-        const size_t way = (i + (size_t)round) % ARRAY_LEN(ways); /* each is first in turn */
+        const size_t way = (i + (size_t)round) % ARRAY_LEN(ways); /* each way is first in turn */
 
         if (bench->times[way].is_absent)
             continue;
@@ -243,12 +245,13 @@ int main(int argc, char **argv) {
     }
     bench.file_bytes = (double)st.st_size;
     for (uint32_t i = 0; i < PROMPT_MAX; i++)
-        bench.prompt[i] = 1 + i * 37 % 200; /* every vocabulary has these */
+        bench.prompt[i] = 1 + i * 37 % 200; /* token ids that every vocabulary has */
     r = worker_pool_new(&bench.pool, bench.options.threads);
     if (r)
         err_set(&err, r, "cannot start the worker threads: %s", strerror(-r));
     for (int round = -1; !r && round < bench.options.rounds; round++)
-        r = run_round(&bench, round < 0 ? 0 : round, &err); /* one is not counted: a host may have to find memory */
+        /* one round is not counted: a host may have to find memory */
+        r = run_round(&bench, round < 0 ? 0 : round, &err);
     if (r)
         fprintf(stderr, "bench-load: %s\n", err.text);
     else

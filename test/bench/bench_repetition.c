@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether the rule on loops (engine/repetition_check) leaves good texts alone: every long string of files with a JSON
- * object a line (.jsonl), and each other file as a whole, goes through it as an answer would.
- *   build/bin/bench-repetition --model FILE.gguf FILE.jsonl ... FILE.txt ...
+/* Checks that the rule on loops (engine/repetition_check) leaves good texts alone. Every long string in files with a
+ * JSON object per line (.jsonl), and each other file as a whole, is treated as an answer.
  *
- * Prints texts, tokens and loops of each file, and where each loop is; ends with 1 when there is one. */
+ * build/bin/bench-repetition --model FILE.gguf FILE.jsonl ... FILE.txt ...
+ *
+ * Prints texts, tokens and loops of each file, and the place of each loop; exits with 1 if there is one. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 
 enum {
     TEXT_BYTES_MIN = 256
-}; /* a shorter one cannot loop */
+}; /* a shorter text cannot loop */
 
 typedef struct Count {
     const Tokenizer *tokenizer;

@@ -6,8 +6,8 @@
 #include "quant/format/grid.h"
 #include "test/bench/int4_int8.h"
 
-/* 16 bytes of nibble pairs as 32 codes in order. Each byte becomes 16 bits, and what is shifted up by 4 brings its high
- * nibble to the upper byte. */
+/* Expands 16 bytes of nibble pairs to 32 codes in order. Each byte becomes 16 bits; a shift by 4 brings its high nibble
+ * to the upper byte. */
 static inline __attribute__((always_inline)) __m256i codes_of(const uint8_t *pairs) {
     const __m256i wide = _mm256_cvtepu8_epi16(_mm_load_si128((const __m128i *)pairs));
 
@@ -73,7 +73,7 @@ static void product(const Int4Int8Matrix *matrix, const Int4Int8Input *input, si
 static void expand(const Int4Int8Matrix *matrix, size_t channel, int8_t *q) {
     const uint8_t *row = matrix->rows + matrix->offsets[channel];
     const int bits = matrix->bits[channel];
-    const size_t k = matrix->k_padded; /* q may be anywhere, for all that the compiler knows */
+    const size_t k = matrix->k_padded; /* a local copy: the compiler must assume that q aliases anything */
 
     if (int4_int8_is_nibbles(bits)) {
         const __m256i offset = _mm256_set1_epi8((char)grid_offset(bits));

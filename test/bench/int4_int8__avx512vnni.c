@@ -6,15 +6,15 @@
 #include "quant/format/grid.h"
 #include "test/bench/int4_int8.h"
 
-/* 32 bytes of nibble pairs as 64 codes in order. Each byte becomes 16 bits, and what is shifted up by 4 brings its high
- * nibble to the upper byte; (wide | shifted) & 0x0f is one instruction. */
+/* Expands 32 bytes of nibble pairs to 64 codes in order. Each byte becomes 16 bits; a shift by 4 brings its high nibble
+ * to the upper byte. (wide | shifted) & 0x0f is one instruction. */
 static inline __attribute__((always_inline)) __m512i codes_of(const uint8_t *pairs) {
     const __m512i wide = _mm512_cvtepu8_epi16(_mm256_load_si256((const __m256i *)pairs));
 
     return _mm512_ternarylogic_epi32(wide, _mm512_slli_epi16(wide, 4), _mm512_set1_epi8(15), 0xa8);
 }
 
-/* Steps of 64 inputs that are under way at once, each with a sum of its own. */
+/* Steps of 64 inputs under way at once, each with a sum of its own. */
 enum {
     PARTS = 4,
     STEP = 64
@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) __m512i level_step(__m512i sum, con
 
 typedef __m512i Step(__m512i sum, const uint8_t *row, const void *x);
 
-/* The sum over k inputs, of which a step takes row_bytes. */
+/* Returns the sum over k inputs; a step takes row_bytes. */
 static inline __attribute__((always_inline)) int32_t steps(const uint8_t *row, const uint8_t *x, size_t k, Step *step,
                                                            const size_t row_bytes) {
     __m512i sums[PARTS];
@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) int32_t steps(const uint8_t *row, c
         UNROLL
     for (size_t part = 0; part < PARTS; part++) {
         sums[part] = step(sums[part], row + part * row_bytes, x + part * STEP);
-        __asm__("" : "+v"(sums[part])); /* gcc 12 would move it to another register and back */
+        __asm__("" : "+v"(sums[part])); /* keeps gcc 12 from moving it to another register and back */
     }
     sums[0] = _mm512_add_epi32(_mm512_add_epi32(sums[0], sums[1]), _mm512_add_epi32(sums[2], sums[3]));
     for (; i < k; i += STEP, row += row_bytes, x += STEP)
@@ -56,7 +56,7 @@ static int32_t nibble_sum(const uint8_t *row, const int8_t *x, size_t k) {
     return steps(row, (const uint8_t *)x, k, nibble_step, STEP / 2);
 }
 
-/* sum (x + 128) w = sum x w + 128 sum w; the caller takes the second part off. */
+/* sum (x + 128) w = sum x w + 128 sum w; the caller subtracts the second part. */
 static int32_t level_sum(const uint8_t *row, const uint8_t *x, size_t k) {
     return steps(row, x, k, level_step, STEP);
 }
@@ -78,7 +78,7 @@ static void product(const Int4Int8Matrix *matrix, const Int4Int8Input *input, si
 static void expand(const Int4Int8Matrix *matrix, size_t channel, int8_t *q) {
     const uint8_t *row = matrix->rows + matrix->offsets[channel];
     const int bits = matrix->bits[channel];
-    const size_t k = matrix->k_padded; /* q may be anywhere, for all that the compiler knows */
+    const size_t k = matrix->k_padded; /* a local copy: the compiler must assume that q aliases anything */
 
     if (int4_int8_is_nibbles(bits)) {
         const __m512i offset = _mm512_set1_epi8((char)grid_offset(bits));

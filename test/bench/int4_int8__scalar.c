@@ -27,7 +27,7 @@ static void product(const Int4Int8Matrix *matrix, const Int4Int8Input *input, si
 static void expand(const Int4Int8Matrix *matrix, size_t channel, int8_t *q) {
     const uint8_t *row = matrix->rows + matrix->offsets[channel];
     const int bits = matrix->bits[channel];
-    const size_t k = matrix->k_padded; /* q may be anywhere, for all that the compiler knows */
+    const size_t k = matrix->k_padded; /* a local copy: the compiler must assume that q aliases anything */
 
     if (!int4_int8_is_nibbles(bits)) {
         memcpy(q, row, k);

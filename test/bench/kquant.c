@@ -42,8 +42,8 @@ static float inverse(float value) {
     return value > 0 ? 1 / value : 0;
 }
 
-/* The 6-bit fields: s < 4 in bytes s and s + 4, the others' low nibbles in byte s + 4 and their two high bits above the
- * first ones. */
+/* Stores the 6-bit fields. s < 4 are in bytes s and s + 4. The others have low nibbles in byte s + 4, and their two
+ * high bits above the first fields. */
 static void put_factors(uint8_t packed[12], size_t sub, uint8_t scale, uint8_t minimum) {
     if (sub < 4) {
         packed[sub] |= scale;
@@ -55,7 +55,7 @@ static void put_factors(uint8_t packed[12], size_t sub, uint8_t scale, uint8_t m
     }
 }
 
-/* Codes of one super-block and what goes before them. */
+/* Packs the codes of one super-block and the fields before them. */
 static void pack_block_codes(const float *w, int max, uint16_t *d, uint16_t *dmin, uint8_t packed[12],
                              uint8_t codes[KQUANT_BLOCK]) {
     float scales[KQUANT_SUBS], minima[KQUANT_SUBS], scale_max = 0, minimum_max = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A baseline of the layout bench: K-quants as llama.cpp has them, in code of our own. Rows are super-blocks of 256
- * weights with 8 sub-blocks of 32, each with a 6-bit scale and a 6-bit minimum under two float16 of the super-block;
- * byte for byte GGUF's Q4_K and Q5_K (quant/format/ggml_type.h), so that what dequantizes those checks this.
+/* A baseline of the layout bench: llama.cpp's K-quants, in code of our own. Rows are super-blocks of 256 weights with 8
+ * sub-blocks of 32. Each sub-block has a 6-bit scale and a 6-bit minimum under two float16 of the super-block. The
+ * bytes are GGUF's Q4_K and Q5_K (quant/format/ggml_type.h), whose dequantization checks this code.
  *
- * A weight is d * scale * code - dmin * minimum, so that codes of a channel do not share one scale: an int8 matrix unit
- * with one scale a channel cannot take them, and products with them go sub-block by sub-block. */
+ * A weight is d * scale * code - dmin * minimum, so the codes of a channel do not share one scale. An int8 matrix unit
+ * with one scale per channel cannot take them; products with them go sub-block by sub-block. */
 #ifndef COORDGEN_BENCH_KQUANT_H
 #define COORDGEN_BENCH_KQUANT_H
 
@@ -35,8 +35,8 @@ typedef struct KquantMatrix {
     const void *blocks; /* [n][k_blocks] */
 } KquantMatrix;
 
-/* Activations of one super-block; they are quantized once a row and read once an output. The even sub-blocks stand
- * before the odd ones: [0 2 4 6 1 3 5 7], so that 64 nibbles meet 64 activations in one register. */
+/* Activations of one super-block, quantized once per row and read once per output. The even sub-blocks precede the odd
+ * ones: [0 2 4 6 1 3 5 7], so that 64 nibbles match 64 activations in one register. */
 typedef struct KquantInputs {
     _Alignas(64) int8_t x[KQUANT_BLOCK];
     int16_t sums[KQUANT_SUBS]; /* sum of x of sub-block s */
@@ -46,9 +46,9 @@ typedef struct KquantInputs {
 typedef struct KquantOps {
     const char *name;
     uint32_t need; /* CPU_* bits */
-    /* y[o] for rows [begin, end) and one row of inputs; the float sums' order is the build's own. */
+    /* Computes y[o] for rows [begin, end) and one row of inputs; each build has its own order of float sums. */
     void (*product)(const KquantMatrix *matrix, const KquantInputs *inputs, size_t begin, size_t end, float *y);
-    /* Codes of one row in logical order, codes[k], and the factors of its sub-blocks, factors[k_blocks][16]: 8 scales,
+    /* Expands one row: codes[k] in logical order, and the factors of its sub-blocks, factors[k_blocks][16]: 8 scales,
      * then 8 minima. */
     void (*expand)(const KquantMatrix *matrix, size_t row, uint8_t *codes, uint8_t *factors);
 } KquantOps;
@@ -61,14 +61,14 @@ static inline size_t kquant_block_bytes(int bits) {
     return bits == 4 ? sizeof(KquantBlock4) : sizeof(KquantBlock5);
 }
 
-/* Where sub-block s stands in KquantInputs.x. */
+/* Returns the offset of sub-block s in KquantInputs.x. */
 static inline size_t kquant_input_offset(size_t sub) {
     return (sub % 2 * (KQUANT_SUBS / 2) + sub / 2) * KQUANT_SUB;
 }
 
-/* w f32[k] -> blocks [k / 256]; each sub-block from its own least and largest weight. */
+/* Packs w f32[k] into blocks [k / 256]; each sub-block uses its own least and largest weight. */
 void kquant_pack_row(const float *w, size_t k, int bits, void *blocks);
-/* x f32[k] -> inputs [k / 256]. */
+/* Quantizes x f32[k] into inputs [k / 256]. */
 void kquant_quantize(const float *x, size_t k, KquantInputs *inputs);
 
 #endif

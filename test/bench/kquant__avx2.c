@@ -16,7 +16,7 @@ static inline __attribute__((always_inline)) float half(uint16_t bits) {
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
 }
 
-/* Bytes: scales 0..7, then minima 0..7. */
+/* Returns the factors as bytes: scales 0..7, then minima 0..7. */
 static inline __attribute__((always_inline)) __m128i factors_of(const uint8_t packed[12]) {
     uint64_t first, second;
 
@@ -24,7 +24,7 @@ static inline __attribute__((always_inline)) __m128i factors_of(const uint8_t pa
     return _mm_shuffle_epi32(_mm_set_epi64x((long long)second, (long long)first), _MM_SHUFFLE(3, 1, 2, 0));
 }
 
-/* The fifth bits of sub-block s, worth 16, in the bytes of a register. */
+/* Returns the fifth bits of sub-block s, worth 16, in the bytes of a register. */
 static inline __attribute__((always_inline)) __m256i fifth(__m256i high, int s) {
     const __m256i sixteen = _mm256_set1_epi8(16);
 
@@ -121,7 +121,7 @@ static inline __attribute__((always_inline)) void block_expand(const uint8_t pac
 }
 
 static void expand(const KquantMatrix *matrix, size_t row, uint8_t *codes, uint8_t *factors) {
-    const size_t k_blocks = matrix->k_blocks; /* codes may be anywhere, for all that the compiler knows */
+    const size_t k_blocks = matrix->k_blocks; /* a local copy: the compiler must assume that codes alias anything */
 
     if (matrix->bits == 4) {
         const KquantBlock4 *block = (const KquantBlock4 *)matrix->blocks + row * matrix->k_blocks;

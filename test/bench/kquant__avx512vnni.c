@@ -15,7 +15,7 @@ static inline __attribute__((always_inline)) float half(uint16_t bits) {
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
 }
 
-/* Bytes: scales 0..7, then minima 0..7. */
+/* Returns the factors as bytes: scales 0..7, then minima 0..7. */
 static inline __attribute__((always_inline)) __m128i factors_of(const uint8_t packed[12]) {
     uint64_t first, second;
 
@@ -23,7 +23,8 @@ static inline __attribute__((always_inline)) __m128i factors_of(const uint8_t pa
     return _mm_shuffle_epi32(_mm_set_epi64x((long long)second, (long long)first), _MM_SHUFFLE(3, 1, 2, 0));
 }
 
-/* Adds 16 to the codes whose fifth bit is set: that of sub-block `first` in the lower half, `second` in the upper. */
+/* Adds 16 to the codes whose fifth bit is set: bits of sub-block `first` for the lower half, of `second` for the
+ * upper. */
 static inline __attribute__((always_inline)) __m512i with_fifth(__m512i codes, __m512i high, int first, int second) {
     const __m512i bits =
         _mm512_inserti64x4(_mm512_set1_epi8((char)(1 << first)), _mm256_set1_epi8((char)(1 << second)), 1);
@@ -103,7 +104,7 @@ static void product(const KquantMatrix *matrix, const KquantInputs *inputs, size
     }
 }
 
-/* 32 bytes twice, the upper copy shifted: sub-blocks 2c and 2c + 1 in one register, in logical order. */
+/* Expands 32 bytes twice, the upper copy shifted: sub-blocks 2c and 2c + 1 in one register, in logical order. */
 static inline __attribute__((always_inline)) void block_expand(const uint8_t packed[12], const uint8_t *low,
                                                                const uint8_t *high, uint8_t *codes, uint8_t *factors) {
     const __m512i nibble = _mm512_set1_epi8(15), shift = _mm512_set_epi64(4, 4, 4, 4, 0, 0, 0, 0);
@@ -123,7 +124,7 @@ static inline __attribute__((always_inline)) void block_expand(const uint8_t pac
 }
 
 static void expand(const KquantMatrix *matrix, size_t row, uint8_t *codes, uint8_t *factors) {
-    const size_t k_blocks = matrix->k_blocks; /* codes may be anywhere, for all that the compiler knows */
+    const size_t k_blocks = matrix->k_blocks; /* a local copy: the compiler must assume that codes alias anything */
 
     if (matrix->bits == 4) {
         const KquantBlock4 *block = (const KquantBlock4 *)matrix->blocks + row * matrix->k_blocks;

@@ -27,9 +27,9 @@ struct Layout {
     const LayoutSpec *spec;
     int8_t bits[LAYOUT_N];
     int8_t *q;      /* [LAYOUT_N][LAYOUT_K] levels */
-    float *w;       /* K-quants: [LAYOUT_N][LAYOUT_K] as dequantized; or NULL */
+    float *w;       /* K-quants: [LAYOUT_N][LAYOUT_K] dequantized; or NULL */
     float *scales;  /* [LAYOUT_N] by channel */
-    uint8_t *arena; /* the caller's */
+    uint8_t *arena; /* owned by the caller */
     size_t matrix_bytes, n_matrices;
 
     int8_t *x; /* [LAYOUT_K] */
@@ -38,7 +38,7 @@ struct Layout {
     float x_scale;
     KquantInputs *kquant_inputs; /* [K_BLOCKS] of the same row */
 
-    int8_t *scratch; /* what layout_expand() writes: a block of 16 channels */
+    int8_t *scratch; /* output of layout_expand(): a block of 16 channels */
     uint8_t factors[K_BLOCKS * 16];
     int32_t sums[LAYOUT_N];
     PackPlan plan;
@@ -47,15 +47,16 @@ struct Layout {
 };
 
 typedef struct LayoutOps {
-    double channel_bytes; /* in a file, beside the matrix */
-    /* Lays the matrix out; the caller frees. Sets matrix_bytes. */
+    double channel_bytes; /* per channel in a file, besides the matrix */
+    /* Lays out the matrix, which the caller frees. Sets matrix_bytes. */
     uint8_t *(*make)(Layout *layout);
     LayoutKernels (*kernels)(uint32_t cpu);
     void (*product)(const Layout *layout, const void *kernel, const uint8_t *matrix, size_t n_channels, float *y);
     void (*expand)(const Layout *layout, const void *kernel, const uint8_t *matrix, size_t n_channels);
 } LayoutOps;
 
-/* --- int8 tiles: what the products read --------------------------------------------------------------------------- */
+/* --- int8 tiles, which the products read
+ * ---------------------------------------------------------------------------- */
 
 static uint8_t *tiles_make(Layout *layout) {
     int8_t *tiles;
@@ -296,7 +297,8 @@ const LayoutSpec *layout_spec_at(size_t index) {
     return &specs[index];
 }
 
-/* --- one of them in memory ---------------------------------------------------------------------------------------- */
+/* --- one layout in memory
+ * ------------------------------------------------------------------------------------------- */
 
 static uint32_t draw(uint32_t *seed) {
     *seed = *seed * 1664525u + 1013904223u;
@@ -308,7 +310,7 @@ static void draw_matrix(Layout *layout) {
 
     for (size_t o = 0; o < LAYOUT_N; o++) {
         const int bits = layout->bits[o] = layout->spec->widths[o % 5];
-        const int lowest = bits == GRID_BITS_MAX; /* code 0 of 8 bits is no level */
+        const int lowest = bits == GRID_BITS_MAX; /* code 0 of 8 bits is not a level */
 
         layout->scales[o] = (float)(draw(&seed) % 1000 + 500) * 1e-6f;
         for (size_t i = 0; i < LAYOUT_K; i++)

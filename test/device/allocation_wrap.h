@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counts what our code allocates, of all threads, for the check that operators allocate nothing. Included by one file
- * of a program that is linked with --wrap for these names (mk/test.mk); elsewhere the check is left out. */
+/* Counts allocations of our code on all threads, for the check that operators allocate nothing. One file of a program
+ * that is linked with --wrap for these names includes it (mk/test.mk); other programs leave the check out. */
 #ifndef COORDGEN_TEST_DEVICE_ALLOCATION_WRAP_H
 #define COORDGEN_TEST_DEVICE_ALLOCATION_WRAP_H
 

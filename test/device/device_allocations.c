@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators allocate nothing: their scratch is there before, and a step cannot fail for want of memory. */
+/* Checks that operators allocate nothing: scratch is reserved before, and a step cannot fail for lack of memory. */
 #undef NDEBUG
 #include "test/device/device_matrix.h"
 #include "test/device/device_timeline.h"
 
-/* allocation_wrap.h counts here. */
+/* Counter of allocation_wrap.h. */
 _Atomic size_t device_allocations;
 
 enum {
@@ -28,7 +28,7 @@ static void expect_none(size_t before, const char *what) {
 static void take_nothing(void *arg, size_t first, size_t n, float *y, unsigned int worker) {
 }
 
-/* What works on matrices. */
+/* Calls the operators on matrices. */
 static void check_products(Rig *rig, const BackendLinear *linear, float *x, float *y, float *scratch) {
     static const uint32_t tokens[ROWS] = { 5, 0, 599 };
     size_t before;
@@ -58,7 +58,7 @@ static void check_rows(Rig *rig, float *x, float *y) {
     expect_none(before, "add");
 }
 
-/* A tree whose first three rows are in place. */
+/* Calls attention on a tree whose first three rows are in place. */
 static void check_attention(DeviceSuite *suite) {
     static const int16_t parents[ROWS] = { -1, 0, 1, 0, 3, 1, 5, 6, 3 };
     const KvShape shape = { 6, 2, 32, 0, 0.2f, 0 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attention: whatever steps, company and threads a row meets, it reads its own way and gives the same bits; what is
- * kept of a tree, shared and copied is as if it had always been there. */
+/* Checks of attention. A row reads its own path and gives the same bits, whatever the steps, the other rows and the
+ * threads. Kept rows of a tree, shared blocks and copied blocks behave like a cache filled row by row. */
 #undef NDEBUG
 #include "test/device/device_timeline.h"
 
@@ -20,7 +20,7 @@ typedef struct ChainCase {
     size_t n;
 } ChainCase;
 
-/* n_least: positions that there must be. */
+/* n_least: minimum of positions. */
 static void check_chain(DeviceSuite *suite, const ChainCase *chain, size_t n_least) {
     static const struct {
         unsigned int n_threads;
@@ -75,11 +75,12 @@ void test_device_chain(void **state) {
     rig_open_bare(&rig, suite, 1);
     block = rig.ops->kv_block_positions;
     rig_close(&rig);
-    for (size_t i = 0; i < ARRAY_LEN(cases); i += patience_is_short() ? 5 : 1) /* 0, 5, 10: one with a cap */
+    for (size_t i = 0; i < ARRAY_LEN(cases); i += patience_is_short() ? 5 : 1) /* 0, 5, 10: one of them with a cap */
         check_chain(suite, &cases[i], i % 2 ? 0 : block + 10);
 }
 
-/* --- company ------------------------------------------------------------------------------------------------------ */
+/* --- other rows
+ * ----------------------------------------------------------------------------------------------------- */
 
 enum {
     SEQUENCES = 12,
@@ -87,14 +88,14 @@ enum {
     ROWS_EACH_MAX = 70,
 };
 
-/* row i follows an earlier one: often the one before. */
+/* Row i follows an earlier row, often the one before. */
 static void draw_tree(DeviceSuite *suite, int16_t *parents, size_t n) {
     parents[0] = -1;
     for (size_t i = 1; i < n; i++)
         parents[i] = (int16_t)(rig_draw(suite, 3) ? i - 1 : rig_draw(suite, i));
 }
 
-/* Sequences with something before them, of which one has many rows and some have trees. */
+/* Sequences with filled caches, one with many rows and some with trees. */
 typedef struct Company {
     Timeline timelines[SEQUENCES];
     KvRows before[SEQUENCES], rows[SEQUENCES];
@@ -127,7 +128,8 @@ static void company_deinit(Company *company) {
     }
 }
 
-/* Each alone, then all together, in calls of several sizes, in another order, beside one that is not finite. */
+/* Runs each sequence alone, then all together, in calls of several sizes, in another order, and beside one with
+ * non-finite values. */
 static void check_company(KvRig *kv, DeviceSuite *suite) {
     static const size_t calls[] = { 0, 1, 5, 19, 60 };
     float *alone[SEQUENCES];
@@ -146,7 +148,7 @@ static void check_company(KvRig *kv, DeviceSuite *suite) {
 
         for (size_t i = 0; i < SEQUENCES; i++)
             others[i] = company.members[c >= ARRAY_LEN(calls) ? SEQUENCES - 1 - i : i];
-        if (is_spoiled) { /* the one with many rows, which stands in the middle */
+        if (is_spoiled) { /* the one with many rows, which is in the middle */
             company.rows[5].q[3] = NAN;
             company.rows[5].k[kv->kv_width + 1] = INFINITY;
             company.rows[5].v[2 * kv->kv_width] = NAN;
@@ -183,10 +185,10 @@ void test_device_company(void **state) {
 enum {
     TREE_BEFORES = 7,
     TREE_ROWS_MAX = BATCH_SLOTS_MAX + 1,
-    TREE_BEHIND = 3, /* rows that go on behind what is kept */
+    TREE_BEHIND = 3, /* rows that continue after the kept ones */
 };
 
-/* Positions before a tree: some, and those around the borders of blocks. */
+/* Returns a number of positions before a tree: small numbers, and numbers near the borders of blocks. */
 static size_t positions_before(const KvRig *kv, size_t i) {
     const size_t block = kv->positions,
                  befores[TREE_BEFORES] = { 0, 1, block / 2 + 8, block - 1, block, block + 1, 2 * block + 2 };
@@ -194,7 +196,7 @@ static size_t positions_before(const KvRig *kv, size_t i) {
     return befores[i];
 }
 
-/* With room for the longest of them, a tree and what comes behind. */
+/* Returns a capacity for the longest of them, a tree and the rows after it. */
 static size_t tree_capacity(const KvRig *kv) {
     return 2 * kv->positions + 2 + TREE_ROWS_MAX + TREE_BEHIND;
 }
@@ -204,7 +206,7 @@ static void tree_rig_open(KvRig *kv, DeviceSuite *suite, unsigned int n_threads,
     assert_int_equal(kv->rig.ops->reserve_positions(kv->rig.backend, tree_capacity(kv), NULL), 0);
 }
 
-/* A tree, and what was before it and comes behind. */
+/* A tree with the rows before and after it. */
 typedef struct TreeRows {
     KvRows before, rows, behind;
     size_t n_before, n;
@@ -231,7 +233,7 @@ static void tree_timeline(const TreeRows *tree, KvRig *kv, Timeline *timeline, s
     timeline_append(timeline, kv, &tree->before, 0, tree->n_before, 50, layer, NULL);
 }
 
-/* The rows of a way in memory of their own. */
+/* Copies the rows of a path to memory of their own. */
 static void way_rows(const KvRig *kv, const TreeRows *tree, const size_t *way, size_t n, KvRows *rows) {
     kv_rows_init(rows, kv->rig.suite, &kv->shape, n);
     for (size_t i = 0; i < n; i++) {
@@ -241,7 +243,7 @@ static void way_rows(const KvRig *kv, const TreeRows *tree, const size_t *way, s
     }
 }
 
-/* As if the way to a row were the only one: the last row of a chain. */
+/* Checks that a row gives the result of a chain that consists of its path. */
 static void check_way(KvRig *kv, const TreeRows *tree, const Member *member, size_t row) {
     size_t way[TREE_ROWS_MAX];
     const size_t n = member_way(member, row, way);
@@ -288,7 +290,7 @@ void test_device_trees(void **state) {
     }
 }
 
-/* A tree that stays open for a second step, beside another sequence. */
+/* A tree stays open for a second step, beside another sequence. */
 void test_device_open_trees(void **state) {
     DeviceSuite *suite = *state;
 
@@ -329,7 +331,7 @@ void test_device_open_trees(void **state) {
 
 /* --- moves -------------------------------------------------------------------------------------------------------- */
 
-/* Where the keys of a row that has a slot belong. */
+/* Returns the move of a row with a slot to its position. */
 static KvMove move_to(const KvRig *kv, const Timeline *timeline, size_t slot, size_t position) {
     return (KvMove){ .from = timeline->side,
                      .to = timeline->blocks[position / kv->positions],
@@ -345,7 +347,7 @@ static bool same_memory(const KvRig *kv, const void *a, const void *b, size_t la
            !memcmp((const uint8_t *)a + v, (const uint8_t *)b + v, plane_bytes);
 }
 
-/* What is kept goes to its place, of the layer alone. */
+/* Moves the kept rows to their positions, in this layer only. */
 static void keep_way(KvRig *kv, const TreeRows *tree, Timeline *timeline, const size_t *way, size_t n) {
     const size_t n_in_place = batch_tree_in_place(tree->parents, tree->n);
     _cleanup_(freep) void *before = malloc(kv->block_bytes);
@@ -364,7 +366,7 @@ static void keep_way(KvRig *kv, const TreeRows *tree, Timeline *timeline, const 
     timeline_commit(timeline, kv, &tree->rows, way, n);
 }
 
-/* Behind a way that was kept a sequence goes on as if it had come step by step. */
+/* A sequence continues after a kept path as if the path had been computed step by step. */
 static void check_kept(KvRig *kv, const TreeRows *tree, size_t row) {
     Timeline timeline, plain;
     size_t way[TREE_ROWS_MAX], n;
@@ -393,7 +395,7 @@ static void check_kept(KvRig *kv, const TreeRows *tree, size_t row) {
     free(expected);
 }
 
-/* Moves come one after the other: what has come into a slot goes on from there. */
+/* Moves are done in order: a later move may start from a slot that an earlier one filled. */
 static void check_order(KvRig *kv, const TreeRows *tree) {
     const size_t n_in_place = batch_tree_in_place(tree->parents, tree->n), first = tree->n_before;
     const size_t kept = n_in_place + 1;
@@ -441,8 +443,8 @@ void test_device_moves(void **state) {
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
 
-/* A sequence that begins with another one's blocks, whole ones shared and the last one copied, goes on as that one
- * would have; what lies behind its own positions is somebody else's, and not read. */
+/* A sequence shares whole blocks of another one and copies the last block. The sequence then continues as the other one
+ * would have. Content after its own positions belongs to the other sequence and is not read. */
 void test_device_pages(void **state) {
     static const size_t befores[] = { 1, 64, 100, 128, 150 };
     enum {
@@ -495,7 +497,7 @@ void test_device_pages(void **state) {
     }
 }
 
-/* Two layers of one cache know nothing of each other. */
+/* Two layers of one cache are independent. */
 void test_device_layers(void **state) {
     enum {
         N = 100
@@ -536,8 +538,8 @@ void test_device_layers(void **state) {
 
 /* --- extremes ----------------------------------------------------------------------------------------------------- */
 
-/* Scores so large that only one position counts, which is then the value; scores that are all the same; values past
- * what a narrower type holds. */
+/* Scores so large that only one position counts, whose value is the result; equal scores; values outside a narrower
+ * type's range. */
 void test_device_attention_extreme(void **state) {
     enum {
         N = 80

@@ -23,7 +23,7 @@ static void draw_integers(Matrix *matrix, DeviceSuite *suite, int widths) {
         const int bits = matrix->bits[i];
 
         matrix->scales[i] = (float)(rig_draw(suite, 1000) + 1) * 3e-5f;
-        if (matrix->form == MATRIX_Q8_0) /* whose scales are float16 */
+        if (matrix->form == MATRIX_Q8_0) /* scales of this form are float16 */
             matrix->scales[i] = f16_to_f32(f32_to_f16(matrix->scales[i]));
         for (size_t c = 0; c < k; c++) {
             const int level = bits == 8 ? (int)rig_draw(suite, 255) - 127
@@ -42,7 +42,7 @@ static void pack(Matrix *matrix) {
         pack_block(&matrix->plan, block, matrix->q, matrix->packed);
 }
 
-/* As a source GGUF has them; a tensor lies at multiples of 32 there. */
+/* Writes the matrix in the form of a source GGUF; tensors are aligned to 32 there. */
 static void write_source(Matrix *matrix) {
     const size_t n = matrix->n, k = matrix->in->k, row_bytes = k * sizeof(float) + 64;
     uint8_t *at = aligned_alloc(64, (n * row_bytes + 63) / 64 * 64);
@@ -174,7 +174,7 @@ bool matrix_is_taken(const DeviceSuite *suite, MatrixForm form, const MatrixInpu
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
-/* The sums and differences of neighbours, of pairs, of fours, ... each rounded, then the factor. */
+/* Computes sums and differences of neighbours, of pairs, of fours and so on, each rounded, then applies the factor. */
 void matrix_rotate(float *x, size_t k, uint32_t block) {
     const float factor = (float)(1 / sqrt((double)block));
 
@@ -201,8 +201,8 @@ static void expect_float(const Matrix *matrix, const float *x, size_t output, Ma
     }
 }
 
-/* Dynamic-row: the scale of a row, and the factor to its integers. A row so small that this overflows counts as
- * zero. */
+/* Returns the dynamic-row scale of a row, and the factor to its integers. A row so small that the factor overflows
+ * counts as zero. */
 static float row_scale(const float *x, size_t k, float *inversep) {
     float greatest = 0;
 
@@ -215,7 +215,7 @@ static float row_scale(const float *x, size_t k, float *inversep) {
     return 0;
 }
 
-/* What lies past 127 scale, times its weight, by rising inputs. */
+/* Adds the values past 127 scale, times their weights, by rising inputs. */
 static void add_shadows(const Matrix *matrix, const float *x, size_t output, MatrixSum *sum) {
     const float threshold = 127.0f * matrix->in->scale;
 
@@ -233,7 +233,7 @@ static void add_shadows(const Matrix *matrix, const float *x, size_t output, Mat
     }
 }
 
-/* x: as float, q: as the integers of the row. */
+/* x: the row in float, q: its integers. */
 static void expect_int8(const Matrix *matrix, const float *x, const int32_t *q, float scale, size_t output,
                         MatrixSum *sum) {
     const int8_t *w = matrix->q + output * matrix->in->k;

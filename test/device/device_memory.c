@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a device refuses, what it charges, and what it does where there is no memory. */
+/* Checks of refusals, of charges, and of behaviour when memory is short. */
 #undef NDEBUG
 #include "test/device/device_matrix.h"
 
-/* --- what is refused ---------------------------------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void expect_refusal(Rig *rig, const LinearSource *source, int expected, const char *what) {
     const uint64_t used_bytes = rig_used_bytes(rig, ACCOUNT_WEIGHTS);
@@ -19,7 +19,7 @@ static void expect_refusal(Rig *rig, const LinearSource *source, int expected, c
         fail_msg("%s: memory is still charged", what);
 }
 
-/* What an int8 matrix must not be. */
+/* Loads int8 matrices with invalid properties. */
 static void refuse_int8(Rig *rig, Matrix *matrix) {
     static const float scales[] = { -1, NAN, INFINITY, 1e-31f, 1e31f };
     static const int8_t widths[] = { -128, -1, 0, 9, 127 };
@@ -68,7 +68,7 @@ static void refuse_int8(Rig *rig, Matrix *matrix) {
     }
 }
 
-/* Forms that the device does not take are refused, never taken for another; so is what is no matrix. */
+/* A device refuses forms that it does not take, and invalid matrices; no form is mistaken for another. */
 void test_device_refusals(void **state) {
     DeviceSuite *suite = *state;
     Rig rig;
@@ -96,7 +96,7 @@ void test_device_refusals(void **state) {
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-/* With more and more room until it is enough: as long as it is not, nothing stays. */
+/* Loads with more and more room until it suffices. Each failure before that leaves nothing charged. */
 static BackendLinear *load_in_little(Rig *rig, const LinearSource *source) {
     BackendLinear *linear = NULL;
     uint64_t room_bytes = 0;
@@ -157,7 +157,7 @@ void test_device_weights_account(void **state) {
     rig_close(&rig);
 }
 
-/* Room for calls comes before the weights or behind them, may not be there, and grows. */
+/* Room for calls is reserved before or after the weights, may be missing, and grows. */
 void test_device_reserve(void **state) {
     DeviceSuite *suite = *state;
     BackendShape shape = { .rows = 4, .width = 96, .n_vocab = 40, .n_heads = 4, .n_kv_heads = 2, .head_size = 16 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Static activations: what lies past their scale is clipped, or made good beside the product with columns of the
- * weights, from memory or from a file. */
+/* Checks of static activations: values past the scale are clipped, or corrected by columns of the weights beside the
+ * product, from memory or from a file. */
 #undef NDEBUG
 #include "test/device/device_matrix.h"
 
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    FILE_HEAD_BYTES = 100, /* columns begin at no round place */
+    FILE_HEAD_BYTES = 100, /* offset of the columns, deliberately not aligned */
 };
 
 typedef struct ColumnsFile {
@@ -43,8 +43,8 @@ static void columns_close(ColumnsFile *columns) {
     test_folder_remove(columns->folder);
 }
 
-/* The matrices are made, then the file, then they are loaded: a product may read it. Some values are far out, the
- * second row is zero, the third is nothing but outliers. */
+/* Makes the matrices, then the file, then loads them, because a product may read the file. Some values are far out, the
+ * second row is zero, and the third has outliers only. */
 static void outliers_init(Products *products, Rig rigs[2], const MatrixInput *in, MatrixForm form, size_t rows,
                           const ColumnsFile *columns) {
     static const size_t sizes[LINEARS_MAX] = { 90, 300, 17, 48 };
@@ -78,7 +78,7 @@ static void outliers_init(Products *products, Rig rigs[2], const MatrixInput *in
             products->linears[i][m] = matrix_load(&rigs[i], &products->matrices[m]);
 }
 
-/* What the device has counted, beside what there was. */
+/* Compares the device's counts with the actual outliers. */
 static void check_counts(Rig *rig, const Products *products) {
     const float threshold = 127.0f * products->in.scale;
     _cleanup_(freep) float *y = malloc(products->rows * products->n_outputs * sizeof(float));
@@ -97,7 +97,7 @@ static void check_counts(Rig *rig, const Products *products) {
     rig->ops->shadow_counts(rig->backend, &before);
     c.run(rig, &c, (float *const[]){ products->x }, products->rows, y);
     rig->ops->shadow_counts(rig->backend, &counts);
-    if (products->in.rotation_block) /* outliers are those of what is rotated */
+    if (products->in.rotation_block) /* outliers are values after the rotation */
         return;
     assert_int_equal(counts.n_rows - before.n_rows, products->in.shadow ? products->rows : 0);
     assert_int_equal(counts.n_outliers - before.n_outliers, n_outliers);
@@ -145,7 +145,8 @@ void test_device_outliers(void **state) {
     columns_close(&columns);
 }
 
-/* A file that is cut short fails the product, which names file and tensor; when it is whole again all is well. */
+/* A truncated file fails the product with a text that names file and tensor. After the file is restored, products
+ * succeed. */
 void test_device_columns_of_a_file(void **state) {
     DeviceSuite *suite = *state;
     ColumnsFile columns;

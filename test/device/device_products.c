@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products: the sums, and that a row's do not depend on the other rows, on the other matrices of a call, on the
- * threads, and on what the device takes into them. */
+/* Checks of products: the sums. A row's result does not depend on other rows, on other matrices of the call, on
+ * threads, or on fused operators. */
 #undef NDEBUG
 #include "test/device/device_matrix.h"
 
@@ -89,14 +89,14 @@ void products_check(DeviceSuite *suite, const Products *products, const char *wh
 static const char *const form_names[] = { "products of F32", "products of F16", "products of Q8_0", "products of int8",
                                           "products of packed weights" };
 
-/* Shapes on both sides of usual tiles. */
+/* Shapes on both sides of usual tile borders. */
 static const struct {
     size_t n, k;
     uint32_t rotation_block;
 } shapes[] = { { 1, 32, 0 }, { 16, 64, 0 }, { 17, 96, 32 }, { 100, 192, 64 }, { 211, 544, 0 }, { 40, 1024, 512 } };
 static const size_t row_list[] = { 1, 2, 3, 5, 13, 16, 17, RIG_ROWS };
 
-/* Every form by itself, in every width. */
+/* Checks every form by itself, in every width. */
 void test_device_products(void **state) {
     DeviceSuite *suite = *state;
     Rig rigs[2];
@@ -122,7 +122,7 @@ void test_device_products(void **state) {
     rig_close_pair(rigs);
 }
 
-/* Two to four matrices in one call, of one form or of two, are as each alone. */
+/* Two to four matrices of one or two forms in one call give the same as each alone. */
 void test_device_products_together(void **state) {
     static const size_t sizes[LINEARS_MAX] = { 100, 17, 130, 40 };
     static const MatrixForm mixes[][LINEARS_MAX] = { { MATRIX_F32, MATRIX_F16, MATRIX_F32, MATRIX_F16 },
@@ -162,7 +162,7 @@ void test_device_products_together(void **state) {
     rig_close_pair(rigs);
 }
 
-/* Rows of zeros, of the smallest and of large numbers, and one great value among small ones. */
+/* Rows of zeros, of very small and of large numbers, and one great value among small ones. */
 void test_device_products_extreme(void **state) {
     static const float sizes[] = { 0, 1e-42f, 1e-38f, 1e-30f, 1e15f, 1e30f };
     DeviceSuite *suite = *state;
@@ -186,16 +186,17 @@ void test_device_products_extreme(void **state) {
     rig_close_pair(rigs);
 }
 
-/* --- what a product takes in -------------------------------------------------------------------------------------- */
+/* --- fused operators
+ * ------------------------------------------------------------------------------------------------ */
 
 typedef struct FusedCase {
     const Products *products;
-    const float *norm, *bias; /* of a layer norm; NULL: it is one of squares */
+    const float *norm, *bias; /* bias of a layer norm; NULL: RMS norm */
     float eps;
     bool of_sum;
 } FusedCase;
 
-/* in: x, stream. out: the product, then the stream behind it. */
+/* in: x, stream. out: the product, then the stream after it. */
 static void run_fused(Rig *rig, const RowCase *c, float *const *in, size_t rows, float *out) {
     const FusedCase *fused = c->arg;
     const size_t k = fused->products->in.k, n = fused->products->n_outputs;
@@ -219,7 +220,7 @@ static void run_fused(Rig *rig, const RowCase *c, float *const *in, size_t rows,
     }
 }
 
-/* The same by the operators apart. */
+/* Runs the same operators separately. */
 static void run_apart(Rig *rig, const FusedCase *fused, const float *x, float *stream, size_t rows, float *y) {
     const size_t k = fused->products->in.k;
     _cleanup_(freep) float *made = malloc(rows * k * sizeof(*made));
@@ -260,7 +261,7 @@ static void check_fused(DeviceSuite *suite, Rig rigs[2], const FusedCase *fused)
     }
 }
 
-/* A norm, or the norm of a sum, on the way into a product. */
+/* A norm, or the norm of a sum, fused into a product. */
 void test_device_fused_input(void **state) {
     DeviceSuite *suite = *state;
     Rig rigs[2];
@@ -333,7 +334,7 @@ static void check_gate(DeviceSuite *suite, Rig rigs[2], const Products *products
                      i / c.out_width, (double)whole[i], (double)y[i]);
 }
 
-/* Two matrices, one of which gates the other: of one form or two, packed in order and not. */
+/* Two matrices, one of which gates the other: of one form or two, with channels in order and out of order. */
 void test_device_fused_gate(void **state) {
     static const struct {
         MatrixForm forms[2];
@@ -371,15 +372,15 @@ void test_device_fused_gate(void **state) {
 
 /* --- pieces ------------------------------------------------------------------------------------------------------- */
 
-/* What pieces gave, row by row; each output comes once. */
+/* Outputs from pieces, row by row; each output comes once. */
 typedef struct Pieces {
     float *y; /* f32[rows][n] */
     size_t rows, n;
     _Atomic size_t n_outputs, n_wrong;
-    size_t ends[RIG_THREADS]; /* of each worker's last one */
+    size_t ends[RIG_THREADS]; /* end of each worker's last piece */
 } Pieces;
 
-/* On any worker: nothing asserts here. */
+/* Runs on any worker, so it must not assert. */
 static void take_piece(void *arg, size_t first, size_t n, float *y, unsigned int worker) {
     Pieces *pieces = arg;
 
@@ -393,7 +394,7 @@ static void take_piece(void *arg, size_t first, size_t n, float *y, unsigned int
     atomic_fetch_add(&pieces->n_outputs, n);
 }
 
-/* The first n_outputs, to out f32[rows][n_outputs]. */
+/* Computes the first n_outputs in pieces, into out f32[rows][n_outputs]. */
 static void run_first_pieces(Rig *rig, const RowCase *c, const float *x, size_t rows, size_t n_outputs, float *out) {
     GUARDED scratch = guarded_new(worker_pool_n_threads(rig->pool) * rows * LINEAR_PIECE);
     Pieces pieces = { .y = out, .rows = rows, .n = n_outputs };
@@ -476,7 +477,8 @@ static void run_embed(Rig *rig, const RowCase *c, float *const *in, size_t rows,
     rig->ops->embed(rig->backend, products_on(embed->products, rig)[0], tokens, rows, embed->factor, out);
 }
 
-/* Rotation is its own inverse: rotated weights come back as they were. bits: of integers, as the contract has them. */
+/* Rotation is its own inverse, so rotated weights come back unchanged. bits: exact result for integers, as in the
+ * contract. */
 static void expect_embedding(const Matrix *matrix, size_t token, float factor, double *y, double *sizes, float *bits) {
     const size_t k = matrix->in->k, block = matrix->in->rotation_block ? matrix->in->rotation_block : 1;
 

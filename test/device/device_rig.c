@@ -6,7 +6,7 @@
 
 enum {
     ROWS_MAX = 256,
-    GUARD = 31, /* floats on each side; odd, so that what lies between is aligned as a float */
+    GUARD = 31, /* floats on each side; odd, so that the array between is aligned as a float only */
 };
 
 static const float guard_value = -3.0625e20f;
@@ -65,7 +65,7 @@ void rig_fill(DeviceSuite *suite, float *x, size_t n) {
         x[i] = test_random_normal(&suite->random);
 }
 
-/* FNV-1a. */
+/* Updates the FNV-1a digest. */
 void rig_digest(DeviceSuite *suite, const void *data, size_t len_bytes) {
     const uint8_t *bytes = data;
 
@@ -79,7 +79,7 @@ bool rig_takes(const DeviceSuite *suite, uint32_t takes) {
 
 /* --- guards ------------------------------------------------------------------------------------------------------- */
 
-/* Before the first guard stands how many floats there are. */
+/* The number of floats is stored before the first guard. */
 float *guarded_new(size_t n) {
     float *base = malloc((n + 2 * GUARD + 1) * sizeof(float) + sizeof(size_t));
 
@@ -157,7 +157,7 @@ static void check_some(Rig *rig, const RowCase *c, const float *whole, const siz
         }
 }
 
-/* Rows that are not finite are their own affair. */
+/* Rows that are not finite must not affect other rows. */
 static void check_spoiled(Rig *rig, const RowCase *c, const float *whole) {
     _cleanup_(freep) float *spoiled = malloc(c->rows * c->in[0].width * sizeof(*spoiled)), *out = NULL;
     RowCase other = *c;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators on rows of floats, the table itself, and how many rows a device likes. */
+/* Checks of operators on rows of floats, of the table itself, and of the device's preferred numbers of rows. */
 #undef NDEBUG
 #include "test/device/device_rig.h"
 
@@ -7,7 +7,7 @@ enum {
     WIDTH_MAX = 1000,
 };
 
-/* About normal; some rows are zero, tiny or large. */
+/* Makes rows of about normally distributed values; some rows are zero, tiny or large. */
 static float *new_rows(DeviceSuite *suite, size_t rows, size_t width) {
     static const float sizes[] = { 1, 0, 1e-30f, 1e6f, 1e-3f, 1e-42f };
     float *x = malloc(rows * width * sizeof(*x));
@@ -41,7 +41,7 @@ void test_device_table(void **state) {
     assert_true(ops->free && ops->reserve && ops->reserve_positions && ops->linear_new && ops->linear_free &&
                 ops->linear && ops->shadow_counts && ops->embed && ops->norm && ops->layer_norm && ops->rope &&
                 ops->kv_store && ops->attention && ops->kv_move && ops->gated && ops->activate && ops->add);
-    /* Some come together. */
+    /* Some operators are optional only together. */
     assert_true(!ops->linear_begin == !ops->linear_fill && !ops->linear_begin == !ops->linear_finish);
     assert_true(ops->linear_begin || !suite->dut->device.reads_packages);
     assert_true(!ops->linear_image == !ops->linear_image_bytes && !ops->linear_image == !is_text(ops->image_layout));
@@ -55,7 +55,7 @@ void test_device_table(void **state) {
     assert_true(!ops->product_slots == !ops->linear_submit && !ops->product_slots == !ops->is_queued &&
                 !ops->product_slots == !ops->linear_is_over && !ops->product_slots == !ops->linear_end &&
                 !ops->product_slots == !ops->linear_here);
-    /* A package can be made without outliers beside its products, in no other way without a form. */
+    /* A package may omit outliers beside its products, but may contain every other form. */
     assert_true(!suite->dut->device.reads_packages ||
                 rig_takes(suite, DEVICE_TAKES_PACKAGES & ~(uint32_t)DEVICE_TAKES_SHADOW));
     ops->shadow_counts(rig.backend, &counts);
@@ -67,7 +67,7 @@ void test_device_table(void **state) {
 /* --- norm --------------------------------------------------------------------------------------------------------- */
 
 typedef struct NormCase {
-    const float *w, *bias; /* NULL: of squares; else of the distance from the mean */
+    const float *w, *bias; /* NULL: RMS norm; otherwise a layer norm */
     float eps;
     size_t n;
     bool in_place;
@@ -98,7 +98,7 @@ static void expect_norm(const RowCase *c, const NormCase *norm, size_t row, cons
     for (size_t i = 0; i < norm->n; i++) {
         const double scale = (double)norm->w[i] / sqrt(squares / (double)norm->n + (double)norm->eps);
         const double bias = norm->bias ? (double)norm->bias[i] : 0;
-        /* The mean is as exact as what goes into it. */
+        /* The mean is as exact as its inputs. */
         const double room =
             norm->bias ? (fabs((double)x[i]) + greatest) * fabs(scale) + fabs(bias) : fabs((double)x[i] * scale);
 
@@ -167,7 +167,7 @@ static void expect_rope(const RowCase *c, const RopeCase *rope, size_t row, cons
             rig_near(c, row, head + b, (double)y[head + b],
                      (double)x[a] * (double)sin[i] + (double)x[b] * (double)cos[i], room);
         }
-        /* Behind n_rot nothing changes. */
+        /* Values from n_rot on stay unchanged. */
         assert_memory_equal(y + head + rope->n_rot, x + rope->n_rot, (rope->head_size - rope->n_rot) * sizeof(*x));
     }
 }
@@ -237,7 +237,7 @@ void test_device_gated(void **state) {
                             .n_in = 2,
                             .in = { { gate, n }, { up, n } } };
 
-        for (size_t j = 0; j < n; j++) { /* where exp ends */
+        for (size_t j = 0; j < n; j++) { /* around the range limits of exp */
             gate[20 * n + j] *= 30;
             gate[21 * n + j] = j % 2 ? 1e9f : -1e9f;
         }
@@ -308,7 +308,7 @@ void test_device_add(void **state) {
 
 /* --- how many rows ------------------------------------------------------------------------------------------------ */
 
-/* Rows up to a whole tile have fewer idle ones, one by one; a whole tile has none. */
+/* Each further row up to a whole tile reduces idle rows by one; a whole tile has none. */
 void test_device_idle_rows(void **state) {
     DeviceSuite *suite = *state;
     Rig rig;

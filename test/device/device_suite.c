@@ -28,7 +28,7 @@ static int begin_check(void **state) {
     return 0;
 }
 
-/* name NULL: all of the scope. */
+/* Runs the checks of a scope; name NULL: all. */
 static int run_checks(DeviceSuite *suite, DeviceScope scope, const char *name) {
     struct CMUnitTest tests[DEVICE_CHECKS_MAX] = { { 0 } };
     char names[DEVICE_CHECKS_MAX][80];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The same device on several threads at once: the same matrices, scratch of its own, the same bits. */
+/* Checks of one device on several threads at once: shared matrices, separate scratch, the same bits. */
 #undef NDEBUG
 #include "test/device/device_matrix.h"
 #include "test/device/device_timeline.h"
@@ -17,12 +17,12 @@ typedef struct ThreadWork {
     Backend *backend;
     const Products *products;
     const float *norm;
-    size_t first; /* of the rows */
+    size_t first; /* first of its rows */
     const float *expected;
     size_t n_wrong; /* out */
 } ThreadWork;
 
-/* A norm, then products, then a gate, each beside those of the other threads. y f32[ROWS][OUTPUTS] */
+/* Runs a norm, then products, then a gate, concurrently with other threads. y f32[ROWS][OUTPUTS] */
 static void work_once(Backend *backend, const Products *products, const float *norm, size_t first, float *y) {
     const BackendLinear *linear = products->linears[0][0];
     float made[ROWS * INPUTS], up[ROWS * OUTPUTS];
@@ -69,7 +69,7 @@ static void check_threads(Rig rigs[2], const Products *products, const float *no
     }
     for (size_t i = 0; i < RIG_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, &works[i]), 0);
-    for (size_t i = 0; i < RIG_THREADS; i++) /* all, before one may fail: their work lies on this stack */
+    for (size_t i = 0; i < RIG_THREADS; i++) /* joins all before one may fail: their work is on this stack */
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (size_t i = 0; i < RIG_THREADS; i++) {
         if (works[i].n_wrong)
@@ -79,7 +79,8 @@ static void check_threads(Rig rigs[2], const Products *products, const float *no
     worker_pool_free(pool);
 }
 
-/* Matrices that keep something of their own for all products may say so, and nothing is made then. */
+/* A device whose matrices have state of their own for all products may return BACKEND_E_SHARED; no handle is made
+ * then. */
 static void check_shared(Rig *rig, DeviceSuite *suite) {
     uint32_t hot[INPUTS];
     const MatrixInput in = { .k = INPUTS, .scale = 0.02f, .shadow = true, .hot = hot, .n_hot = INPUTS };
@@ -101,7 +102,7 @@ static void check_shared(Rig *rig, DeviceSuite *suite) {
     matrix_deinit(&matrix);
 }
 
-/* Rows of a sequence go through devices of several threads, one after the other, as if through one. */
+/* Rows of a sequence computed by handles of several threads, one after the other, equal those of a single handle. */
 static void check_turns(DeviceSuite *suite) {
     enum {
         N = 150,

@@ -26,7 +26,7 @@ void kv_rig_open(KvRig *kv, DeviceSuite *suite, unsigned int n_threads, const Kv
     assert_int_equal(kv->rig.ops->reserve_positions(kv->rig.backend, n_positions, NULL), 0);
     kv->positions = kv->rig.ops->kv_block_positions;
     plane_bytes = align_64(kv->positions * kv->kv_width * kv->rig.ops->kv_element_bytes);
-    /* Keys first, then values first; something that is nobody's between layers and behind the last. */
+    /* Alternates keys first and values first, with foreign bytes between layers and after the last. */
     for (size_t i = 0; i < KV_LAYERS; i++, at += 2 * plane_bytes + 64)
         kv->layers[i] = (KvLayer){ .k_offset_bytes = at + (i % 2 ? plane_bytes : 0),
                                    .v_offset_bytes = at + (i % 2 ? 0 : plane_bytes),
@@ -63,7 +63,7 @@ void kv_rows_deinit(KvRows *rows) {
     free(rows->kept_v);
 }
 
-/* Round to nearest even; what is finite stays so. */
+/* Rounds to nearest even; finite values stay finite. */
 static void keep(const KvRig *kv, const float *x, size_t n, float *kept) {
     for (size_t i = 0; i < n; i++)
         kept[i] = kv->is_f16 ? f16_to_f32(f32_to_f16(fminf(fmaxf(x[i], -65504), 65504))) : x[i];
@@ -120,7 +120,7 @@ static void add_member(Batch *batch, const Member *member) {
         batch_add_chain(batch, timeline->blocks, timeline->n, member->n);
 }
 
-/* What is beside the layer's planes stays as it is. */
+/* Checks that bytes outside the layer's planes are unchanged. */
 static void same_beside(const KvRig *kv, const uint8_t *before, const void *block, size_t layer) {
     const KvLayer *at = &kv->layers[layer];
     const size_t begin = at->k_offset_bytes < at->v_offset_bytes ? at->k_offset_bytes : at->v_offset_bytes,
@@ -132,7 +132,7 @@ static void same_beside(const KvRig *kv, const uint8_t *before, const void *bloc
         fail_msg("a block of the cache was written beside the planes of the layer");
 }
 
-/* Rows [first, first + n) of the batch. */
+/* Runs rows [first, first + n) of the batch. */
 static void run_call(KvRig *kv, const Batch *batch, const KvRows *rows, size_t layer, size_t first, size_t n,
                      float *out) {
     const BackendOps *ops = kv->rig.ops;
@@ -172,7 +172,7 @@ static void run_call(KvRig *kv, const Batch *batch, const KvRows *rows, size_t l
     memcpy(out + first * q_width, q, n * q_width * sizeof(*q));
 }
 
-/* The rows of all members, in the order of the batch. */
+/* Collects the rows of all members, in the order of the batch. */
 static void gather(const KvRig *kv, const Member *members, size_t n, KvRows *all) {
     for (size_t m = 0; m < n; m++) {
         const Member *member = &members[m];
@@ -249,9 +249,10 @@ void timeline_append(Timeline *timeline, KvRig *kv, const KvRows *rows, size_t f
     }
 }
 
-/* --- what attention is -------------------------------------------------------------------------------------------- */
+/* --- expected attention
+ * --------------------------------------------------------------------------------------------- */
 
-/* -1: the row is the first of its tree or chain. */
+/* Returns the parent; -1: the row is the first of its tree or chain. */
 static ptrdiff_t parent_of(const Member *member, size_t row) {
     if (member->is_open)
         return member->parents[row];
@@ -271,7 +272,7 @@ size_t member_way(const Member *member, size_t row, size_t *index) {
     return n;
 }
 
-/* One query against all keys of its way; returns the greatest |value|. */
+/* Computes one query against all keys of its path; returns the greatest |value|. */
 static double attend(const KvRig *kv, const Member *member, size_t row, size_t head, double *out) {
     const KvShape *shape = &kv->shape;
     const size_t hd = shape->head_size, at = head / (shape->n_heads / shape->n_kv_heads) * hd;

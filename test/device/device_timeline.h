@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sequences with caches of their own, steps of several of them, and what attention is. */
+/* Sequences with caches of their own, steps of several sequences, and the expected results of attention. */
 #ifndef COORDGEN_TEST_DEVICE_DEVICE_TIMELINE_H
 #define COORDGEN_TEST_DEVICE_DEVICE_TIMELINE_H
 
@@ -7,28 +7,28 @@
 
 enum {
     KV_LAYERS = 2,      /* in every block */
-    KV_ROWS_MAX = 400,  /* of a step */
+    KV_ROWS_MAX = 400,  /* rows of a step */
     KV_MEMBERS_MAX = 24 /* sequences of a step */
 };
 
 typedef struct KvShape {
     size_t n_heads, n_kv_heads, head_size, window;
-    float scale, soft_cap; /* 0: none */
+    float scale, soft_cap; /* 0: no cap */
 } KvShape;
 
-/* A device that attends: the shape, and where the layers are in a block. */
+/* A device under test for attention: the shape, and the layers' offsets in a block. */
 typedef struct KvRig {
     Rig rig;
     KvShape shape;
     size_t q_width, kv_width, positions, block_bytes;
-    bool is_f16; /* the KV type; of one that is not known here the device's own error says how far it may be */
+    bool is_f16; /* the KV type is float16; for a type unknown here the device's own error bounds the distance */
     KvLayer layers[KV_LAYERS];
 } KvRig;
 
 void kv_rig_open(KvRig *kv, DeviceSuite *suite, unsigned int n_threads, const KvShape *shape, size_t n_positions);
 void kv_rig_close(KvRig *kv);
 
-/* Queries, keys and values of rows; then keys and values as the KV type has them, of rows that were in a step. */
+/* Queries, keys and values of rows; then keys and values as the KV type keeps them, for rows that were in a step. */
 typedef struct KvRows {
     size_t n;
     float *q, *k, *v;
@@ -38,18 +38,18 @@ typedef struct KvRows {
 void kv_rows_init(KvRows *rows, DeviceSuite *suite, const KvShape *shape, size_t n);
 void kv_rows_deinit(KvRows *rows);
 
-/* A sequence: its cache, and the keys and values of its positions as it keeps them. What was not written is NaN. */
+/* A sequence: its cache, and the keys and values of its positions as the cache keeps them. Unwritten content is NaN. */
 typedef struct Timeline {
     void **blocks; /* [n_blocks] */
     void *side;
-    size_t n_blocks, n_shared; /* the first blocks are somebody else's */
+    size_t n_blocks, n_shared; /* the first n_shared blocks belong to another sequence */
     size_t n;
     float *k, *v; /* f32[capacity][kv_width] */
 } Timeline;
 
 void timeline_init(Timeline *timeline, const KvRig *kv, size_t capacity);
 void timeline_deinit(Timeline *timeline);
-/* The rows index[n] are its next positions; in its cache they are already. */
+/* Makes rows index[n], which are in the cache already, the next positions. */
 void timeline_commit(Timeline *timeline, const KvRig *kv, const KvRows *rows, const size_t *index, size_t n);
 
 /* Rows [first, first + n) of a sequence in a step. */
@@ -57,20 +57,21 @@ typedef struct Member {
     Timeline *timeline;
     const KvRows *rows;
     size_t first, n;
-    const int16_t *parents; /* NULL: each follows the one before; of a tree: of rows `first` and behind */
-    bool is_open; /* a tree that stays open: rows before `first` are of earlier steps, and have parents, too */
+    const int16_t *parents; /* NULL: each row follows the one before; tree: parents of rows from `first` on */
+    bool is_open; /* a tree that stays open: rows before `first` belong to earlier steps and have parents too */
     float *out;   /* out: f32[n][q_width] */
 } Member;
 
-/* One step of a layer, in calls of so many rows; 0: in one. out of all members are made anew; the caller frees them. */
+/* Runs one step of a layer, in calls of `rows_a_call` rows; 0: in one call. Allocates each member's out; the caller
+ * frees it. */
 void members_run(KvRig *kv, Member *members, size_t n, size_t layer, size_t rows_a_call);
 void members_free(Member *members, size_t n);
-/* Holds the output of a member against the yardstick. */
+/* Compares the output of a member with the expected one. */
 void member_expect(const KvRig *kv, const Member *member, const char *what);
-/* The rows of a chain become positions of the timeline, in steps of so many. out f32[n][q_width] or NULL. */
+/* Appends the rows of a chain to the timeline, in steps of `step` rows. out f32[n][q_width] or NULL. */
 void timeline_append(Timeline *timeline, KvRig *kv, const KvRows *rows, size_t first, size_t n, size_t step,
                      size_t layer, float *out);
-/* The way from a row of a tree up to its first one, top first; index[] of rows, how many. */
+/* Lists the path from a tree's first row to a row: indices of rows in index[]; returns how many. */
 size_t member_way(const Member *member, size_t row, size_t *index);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Matrices that come in parts, from an image, or round and round: the products of those that came as a whole. */
+/* Checks that matrices from parts, from an image, or streamed give the products of matrices loaded as a whole. */
 #undef NDEBUG
 #include "test/device/device_matrix.h"
 
@@ -13,7 +13,7 @@ static size_t n_blocks(const Matrix *matrix) {
     return (matrix->n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
 }
 
-/* Without what only the parts bring. */
+/* Returns the source without what only the parts provide. */
 static LinearSource begin_source(const Matrix *matrix) {
     LinearSource source = matrix_source(matrix);
 
@@ -22,7 +22,7 @@ static LinearSource begin_source(const Matrix *matrix) {
     return source;
 }
 
-/* Blocks in memory of their own, so that a sanitizer sees who reads past them. The caller frees them. */
+/* Copies blocks to memory of their own, so that a sanitizer detects reads past them. The caller frees them. */
 static uint8_t *bytes_of(const Matrix *matrix, size_t block, size_t end) {
     const size_t k = matrix->in->k,
                  first = matrix->packed ? matrix->plan.offsets[block] : block * PACK_BLOCK_CHANNELS * k,
@@ -58,7 +58,7 @@ static void *fill_some(void *arg) {
     return NULL;
 }
 
-/* From the last block to the first, on two threads; or two by two. */
+/* Fills from the last block to the first, on two threads; or two by two. */
 static void fill_all(const Rig *rig, const Matrix *matrix, BackendLinear *linear, bool on_threads) {
     FillThread threads[] = { { rig, matrix, linear, 0, 2 }, { rig, matrix, linear, 1, 2 } };
     pthread_t other;
@@ -81,7 +81,7 @@ static BackendLinear *begin(Rig *rig, const LinearSource *source) {
 
     if (rig->ops->linear_begin(rig->backend, &linear, source, &err))
         fail_msg("a matrix that the device takes does not begin: %s", err.text);
-    if (rig->ops->linears_begun) /* it changes nothing that can be seen */
+    if (rig->ops->linears_begun) /* has no visible effect */
         rig->ops->linears_begun(rig->backend);
     return linear;
 }
@@ -93,7 +93,7 @@ static void finish(Rig *rig, BackendLinear *linear, const LinearSource *source) 
         fail_msg("a matrix that the device takes does not finish: %s", err.text);
 }
 
-/* The products of both are the same. */
+/* Checks that the products of both are the same. */
 static void same_matrix(Rig *rig, const Products *products, const BackendLinear *linear, const char *what) {
     const size_t n = products->rows * products->n_outputs;
     _cleanup_(freep) float *y = malloc(n * sizeof(float)), *expected = malloc(n * sizeof(float));
@@ -107,7 +107,7 @@ static void same_matrix(Rig *rig, const Products *products, const BackendLinear 
 
 typedef void PartsFn(Rig *rig, const Products *products);
 
-/* Every form that comes in parts, on both rigs. */
+/* Calls fn for every form that comes in parts, on both rigs. */
 static void each_part_form(DeviceSuite *suite, PartsFn *fn) {
     static const struct {
         MatrixForm form;
@@ -146,7 +146,7 @@ static void check_parts(Rig *rig, const Products *products) {
         finish(rig, linear, &source);
         same_matrix(rig, products, linear, "a matrix in parts");
         rig->ops->linear_free(linear);
-        rig->ops->linear_free(begin(rig, &source)); /* one whose load was given up */
+        rig->ops->linear_free(begin(rig, &source)); /* a load that was cancelled */
     }
 }
 
@@ -157,7 +157,7 @@ void test_device_parts(void **state) {
 
 /* --- images ------------------------------------------------------------------------------------------------------- */
 
-/* The image of the matrix, in memory that the caller frees. */
+/* Returns the image of the matrix, in memory that the caller frees. */
 static void *image_of(Rig *rig, const Products *products, size_t *len_bytesp) {
     const LinearSource source = begin_source(&products->matrices[0]);
     const void *image = rig->ops->linear_image(products_on(products, rig)[0], len_bytesp);
@@ -188,7 +188,7 @@ static void check_image(Rig *rig, const Products *products) {
     linear = begin(rig, &source);
     finish(rig, linear, &source);
     same_matrix(rig, products, linear, "a matrix of an image");
-    assert_true(rig_used_bytes(rig, ACCOUNT_WEIGHTS) >= used_bytes + len_bytes); /* mapped memory is memory */
+    assert_true(rig_used_bytes(rig, ACCOUNT_WEIGHTS) >= used_bytes + len_bytes); /* mapped memory is charged too */
     rig->ops->linear_free(linear);
     assert_int_equal(rig_used_bytes(rig, ACCOUNT_WEIGHTS), used_bytes);
     linear = NULL;
@@ -204,7 +204,7 @@ void test_device_image(void **state) {
     assert_non_null(*state);
 }
 
-/* Its integers are filled in one place, then they are in another, where others have been meanwhile. */
+/* Fills the integers in one place, then moves them to another that held other integers before. */
 static void check_streamed(Rig *rig, const Products *products) {
     const Matrix *matrix = &products->matrices[0];
     LinearSource source = begin_source(matrix);
@@ -232,7 +232,7 @@ static void check_streamed(Rig *rig, const Products *products) {
     rig->ops->linear_free(linear);
 }
 
-/* The same integers come from the package again, to another place, while the matrix is in use. */
+/* Expands the same integers from the package again, to another place, while the matrix is in use. */
 static void check_expanded(Rig *rig, const Products *products) {
     const Matrix *matrix = &products->matrices[0];
     LinearSource source = begin_source(matrix);
@@ -273,7 +273,7 @@ void test_device_streamed(void **state) {
 
 /* --- static graphs ------------------------------------------------------------------------------------------------ */
 
-/* One matrix in one shape after the other, with fewer rows than that and with more. */
+/* Runs a matrix in one shape after the other, with fewer rows than the shape and with more. */
 static void check_shapes(Rig *rig, const Products *products) {
     const BackendOps *ops = rig->ops;
     const size_t shapes[][2] = {
@@ -302,7 +302,7 @@ static void check_shapes(Rig *rig, const Products *products) {
     }
 }
 
-/* The product of rows [first, first + n) ended in a slot, or was run by the processors. */
+/* Ends the product of rows [first, first + n) in a slot or on the processors, and checks it. */
 static void check_ended(const Products *products, const float *expected, size_t first, size_t n, const float *y,
                         const char *what) {
     guarded_check(y, what);
@@ -310,7 +310,7 @@ static void check_ended(const Products *products, const float *expected, size_t 
         fail_msg("%s: %zu rows are not what linear() gives", what, n);
 }
 
-/* Two products under way, and one of the processors meanwhile. */
+/* Two products are under way, and one runs on the processors meanwhile. */
 static void check_queued(Rig *rig, const Products *products) {
     const BackendOps *ops = rig->ops;
     const BackendLinear *linear = products_on(products, rig)[0];

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "quant/format/ggml_type.h"
 
-/* The table without the fault, for those functions that have one. */
+/* The table without the fault, for faulty functions that call the original. */
 static const BackendOps *real;
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static int linear_of_zeros(Backend *backend, const BackendLinear *const *linears
                            size_t rows, const LinearOutput *out, ErrText *err) {
     const int r = real->linear(backend, linears, n, in, rows, out, err);
 
-    if (in->x[0] >= 0 && in->x[0] <= 0) /* as a division by the greatest value would have it */
+    if (in->x[0] >= 0 && in->x[0] <= 0) /* as a division by the greatest value would do */
         out->y[0][0] = NAN;
     return r;
 }
@@ -57,7 +57,7 @@ static int linear_with_other_eps(Backend *backend, const BackendLinear *const *l
     return real->linear(backend, linears, n, &other, rows, out, err);
 }
 
-/* The sum is only in the product. */
+/* The stream stays as it was: only the product gets the sum. */
 static int linear_without_stream(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
                                  size_t rows, const LinearOutput *out, ErrText *err) {
     float was = in->stream ? in->stream[0] : 0;
@@ -143,7 +143,7 @@ static int new_that_leaks(Backend *backend, BackendLinear **linearp, const Linea
     return r;
 }
 
-/* As if blocks came in their order alone. */
+/* Fills as if blocks always came in order. */
 static void fill_in_order(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
                           const void *bytes) {
     static _Atomic(BackendLinear *) last_linear;
@@ -172,7 +172,7 @@ static void at_the_first_place(BackendLinear *linear, void *integers) {
     placed = linear;
 }
 
-static size_t graph_rows; /* of the last matrix that was shaped */
+static size_t graph_rows; /* rows of the last matrix that was shaped */
 
 static void note_shape(BackendLinear *linear, size_t rows, size_t rows_at_once) {
     graph_rows = rows;
@@ -187,7 +187,7 @@ static int linear_of_its_shape(Backend *backend, const BackendLinear *const *lin
     return r;
 }
 
-/* Whatever its slot, a product is put where the one before it was. */
+/* A product overwrites the one before, whatever its slot. */
 static struct {
     const BackendLinear *linears[4];
     size_t n, rows;
@@ -242,7 +242,7 @@ static void norm_past_the_end(Backend *backend, const float *x, const float *w, 
     y[rows * n] = 0;
 }
 
-/* One that is no number makes all of the call nothing. */
+/* A single NaN in a row zeroes all rows of the call. */
 static void norm_of_the_call(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
                              float *y) {
     real->norm(backend, x, w, eps, rows, n, y);
@@ -251,7 +251,7 @@ static void norm_of_the_call(Backend *backend, const float *x, const float *w, f
             memset(y, 0, rows * n * sizeof(*y));
 }
 
-/* With scratch of the moment. */
+/* Allocates its scratch at every call. */
 static void norm_that_allocates(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
                                 float *y) {
     _cleanup_(freep) float *copy = malloc(rows * n * sizeof(*copy));
@@ -261,7 +261,7 @@ static void norm_that_allocates(Backend *backend, const float *x, const float *w
     real->norm(backend, copy ? copy : x, w, eps, rows, n, y);
 }
 
-/* Scratch that all threads of the device share. */
+/* Uses scratch that all threads of the device share. */
 static void norm_in_shared_scratch(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
                                    float *y) {
     static float scratch[16384];
@@ -301,7 +301,7 @@ static void attention_of_wide_window(Backend *backend, const AttentionCall *call
     real->attention(backend, &other);
 }
 
-/* The real one on other rows. */
+/* Calls the original on other rows. */
 static void attention_on(Backend *backend, const AttentionCall *call, void (*change)(Batch *batch, size_t row)) {
     const size_t n = call->batch->first_earlier + call->batch->n_earlier,
                  n_rows = n > call->batch->n_rows ? n : call->batch->n_rows;
@@ -328,7 +328,7 @@ static void attention_of_siblings(Backend *backend, const AttentionCall *call) {
     attention_on(backend, call, follow_the_one_before);
 }
 
-/* Rows of earlier steps are taken for the first row of this one. */
+/* Takes rows of earlier steps for the first row of this one. */
 static void follow_this_step(Batch *batch, size_t row) {
     BatchRow *at = &batch->rows[row];
 
@@ -376,7 +376,7 @@ static void store_beside(Backend *backend, const AttentionCall *call) {
     block[0] = 1;
 }
 
-/* All layers where the first one is. */
+/* Places all layers where the first one is. */
 static AttentionCall in_the_first_layer(const AttentionCall *call) {
     static size_t k_offset_bytes, v_offset_bytes;
     AttentionCall other = *call;
@@ -396,7 +396,7 @@ static void store_in_the_first_layer(Backend *backend, const AttentionCall *call
     real->kv_store(backend, &other);
 }
 
-/* What a device knows of a block by its address: which positions it has written itself. Others count for nothing. */
+/* Block content remembered by address: only positions that the device has written itself count. */
 enum {
     KNOWN_MAX = 256,
 };
@@ -435,7 +435,7 @@ static void attention_from_memory(Backend *backend, const AttentionCall *call) {
     real->attention(backend, call);
 }
 
-/* What float16 does not hold is lost. */
+/* Stores values outside float16's range without clamping. */
 static void store_without_a_limit(Backend *backend, const AttentionCall *call) {
     const size_t n = call->rows * call->n_kv_heads * call->head_size;
     _cleanup_(freep) float *v = malloc(n * sizeof(*v));
@@ -550,7 +550,7 @@ static BackendOps faulty;
 
 static int faulty_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 
-/* Of a device that has scratch for one thread: one that shares it. */
+/* Makes thread handles that share the scratch of one thread. */
 static int thread_with_shared_scratch(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err) {
     return faulty_new(threadp, 0, pool, backend->accounts, err);
 }
@@ -560,7 +560,7 @@ static size_t any_rows(const Backend *backend) {
 }
 
 static int faulty_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
-    static AccountTable nobody; /* memory that is charged to nobody */
+    static AccountTable nobody; /* account table of memory that is not charged */
     int r;
 
     if (planted->field == FIELD_NONE)

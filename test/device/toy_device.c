@@ -8,10 +8,10 @@
 
 #include "quant/format/ggml_type.h"
 
-#define POSITIONS 64 /* of a block of the cache */
+#define POSITIONS 64 /* positions in a cache block */
 
 struct BackendLinear {
-    LinearSource source; /* whose data stays where it is */
+    LinearSource source; /* source whose data stays in place */
     size_t row_bytes;
     float bias[];
 };
@@ -143,12 +143,12 @@ static void toy_rope(Backend *backend, float *x, const float *cos, const float *
         }
 }
 
-/* Keys or values of a position: those of all heads, side by side. */
+/* Returns the keys or values of a position: those of all heads, side by side. */
 static float *cache_row(void *block, size_t offset_bytes, size_t position, size_t width) {
     return (float *)((uint8_t *)block + offset_bytes) + position * width;
 }
 
-/* Those that a row of the batch has. */
+/* Returns the keys or values of a row of the batch. */
 static float *kv_row(const AttentionCall *call, const BatchRow *row, size_t offset_bytes) {
     const BatchSequence *sequence = &call->batch->sequences[row->sequence];
     const bool in_place = row->slot == BATCH_IN_PLACE;
@@ -168,8 +168,8 @@ static void toy_kv_store(Backend *backend, const AttentionCall *call) {
     }
 }
 
-/* From the last position to the first: along the parents as long as rows have slots, then down the cache. Sums shrink
- * where a greater score comes. */
+/* Goes from the last position to the first: along the parents as long as rows have slots, then down the cache. Sums are
+ * scaled down when a greater score comes. */
 static void attend(const AttentionCall *call, const BatchRow *row, size_t kv_head, float *q) {
     const size_t hd = call->head_size, last = row->position;
     float out[1024] = { 0 }, max = -INFINITY, sum = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The smallest device: every required operator in plain scalar loops on one thread, no optional one. It shows what a
- * port begins with (docs/porting.md). */
+/* The smallest device: every required operator in plain scalar loops on one thread, without optional operators. A port
+ * can start from it (docs/porting.md). */
 #ifndef COORDGEN_TEST_DEVICE_TOY_DEVICE_H
 #define COORDGEN_TEST_DEVICE_TOY_DEVICE_H
 
@@ -10,7 +10,7 @@ int toy_device_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTa
 
 const BackendOps *toy_ops(void);
 
-/* What it promises. */
+/* The toy device and its promises. */
 extern const DeviceUnderTest toy_device;
 
 #endif

@@ -15,25 +15,25 @@
 #include "quant/rotate.h"
 
 enum {
-    PREFILL_ROWS = 64, /* of a graph for prompts */
-    DECODE_ROWS = 16,  /* of one for what is generated */
-    SLOTS = 2,         /* products under way */
-    HOST_BLOCK = 64,   /* positions of a block of the cpu device's cache */
+    PREFILL_ROWS = 64, /* rows of a graph for prompts */
+    DECODE_ROWS = 16,  /* rows of a graph for generation */
+    SLOTS = 2,         /* products under way at most */
+    HOST_BLOCK = 64,   /* positions in a block of the cpu device's cache */
 };
 
 struct BackendLinear {
     size_t n, k, rows; /* rows: of the graph that runs */
     uint32_t rotation_block;
-    float scale;         /* of all inputs; 0: each row has its own */
+    float scale;         /* scale of all inputs; 0: each row has its own */
     PackPlan plan;       /* offsets NULL: the package has rows of int8 */
-    int8_t *weights;     /* int8[n][k]: in `own`, in an image, or where linear_at() says */
-    AccountedBlock own;  /* unless they are elsewhere */
-    Bill mapped;         /* of an image */
+    int8_t *weights;     /* int8[n][k]: in `own`, in an image, or at linear_at()'s address */
+    AccountedBlock own;  /* memory of the weights, unless an image or linear_at() provides it */
+    Bill mapped;         /* charge of an image */
     _Atomic bool is_bad; /* a weight of -128 came */
     float *bias, scales[];
 };
 
-/* What came of a product that was submitted. */
+/* Result of a submitted product. */
 typedef struct Slot {
     int r;
     ErrText err;
@@ -42,7 +42,7 @@ typedef struct Slot {
 
 typedef struct ToyGraphs {
     Backend backend;
-    AccountedBlock inputs; /* int8[PREFILL_ROWS][width], what a graph reads */
+    AccountedBlock inputs; /* int8[PREFILL_ROWS][width]: inputs of a graph */
     AccountedBlock row;    /* f32[width] */
     Slot slots[SLOTS];
 } ToyGraphs;
@@ -64,7 +64,7 @@ static int refuse(const LinearSource *source, const char *why, ErrText *err) {
     return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': %s", source->name, why);
 }
 
-/* Refuses whatever is not an int8 matrix of this device, with a text that says why: a device never takes one form for
+/* Refuses all but int8 matrices of this device, with a text that gives the reason: a device never mistakes one form for
  * another. */
 static int check_source(const LinearSource *source, ErrText *err) {
     const float scale = source->activations.scale;
@@ -89,7 +89,7 @@ static int place_weights(Backend *backend, BackendLinear *linear, const LinearSo
     if ((source->image || source->streamed) && source->image_bytes != len_bytes)
         return err_set(err, BACKEND_E_IMAGE, "tensor '%s': an image of another size", source->name);
     if (source->streamed)
-        return 0; /* linear_at() says where they are, and whoever has that memory has charged it */
+        return 0; /* linear_at() sets the address; the owner of that memory has charged it */
     if (source->image)
         r = account_charge(backend->accounts, ACCOUNT_WEIGHTS, &linear->mapped, len_bytes);
     else
@@ -131,7 +131,7 @@ static bool has_good_weights(const int8_t *row, size_t k) {
     return !memchr(row, -128, k);
 }
 
-/* Expands one block of 16 outputs. A package has them as rows, or packed in an order of its own. */
+/* Expands one block of 16 outputs. The package has rows, or packed bytes in an order of their own. */
 static bool expand_block(const BackendLinear *linear, size_t block, size_t first, const void *bytes, int8_t *weights) {
     const bool is_packed = linear->plan.offsets;
     bool is_good = true;
@@ -170,7 +170,7 @@ static int graphs_linear_finish(Backend *backend, BackendLinear *linear, const L
     return linear->is_bad ? refuse(source, "it holds the value -128: import the model again", err) : 0;
 }
 
-/* Makes a matrix that is there as a whole: all of its blocks are filled at once. */
+/* Makes a matrix from a whole source: fills all of its blocks at once. */
 static int graphs_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
     _cleanup_(graphs_linear_freep) BackendLinear *linear = NULL;
     int r;
@@ -209,7 +209,7 @@ static void graphs_linear_shape(BackendLinear *linear, size_t rows, size_t rows_
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
 /* Stands for the vendor's library: a compiled graph reads int8[rows][k] and gives the exact sums of one output, for all
- * rows that it was compiled for. A port submits to its driver here, and returns -EIO with a text where that fails. */
+ * rows that it was compiled for. A port submits to its driver here, and returns -EIO with a text on failure. */
 static int npu_execute(const BackendLinear *graph, const int8_t *inputs, size_t output, int32_t *sums, ErrText *err) {
     const int8_t *w = graph->weights + output * graph->k;
 
@@ -221,7 +221,7 @@ static int npu_execute(const BackendLinear *graph, const int8_t *inputs, size_t 
     return 0;
 }
 
-/* Turns a row into integers by the formula of LinearActivations. Returns its scale. */
+/* Quantizes a row by the formula of LinearActivations. Returns its scale. */
 static float to_int8(const BackendLinear *linear, const float *x, float *turned, int8_t *q) {
     float scale = linear->scale, inverse = 1 / scale, greatest = 0;
 
@@ -240,7 +240,7 @@ static float to_int8(const BackendLinear *linear, const float *x, float *turned,
     return scale;
 }
 
-/* Runs a graph once, for as many rows as it has or fewer: the others are zeros, and nobody reads what comes of them. */
+/* Runs a graph once, for at most its number of rows: the other rows are zeros, and their results are ignored. */
 static int run_graph(ToyGraphs *self, const BackendLinear *graph, const float *x, size_t rows, float *y, ErrText *err) {
     int8_t *inputs = self->inputs.data;
     float scales[PREFILL_ROWS];
@@ -260,7 +260,7 @@ static int run_graph(ToyGraphs *self, const BackendLinear *graph, const float *x
     return 0;
 }
 
-/* Runs graphs of a call, each as often as the call has more rows than it has. */
+/* Runs the graphs of a call, as often as its rows need. */
 static int graphs_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
                          size_t rows, const LinearOutput *out, ErrText *err) {
     int r = 0;
@@ -281,7 +281,7 @@ static bool graphs_is_queued(const BackendLinear *linear) {
     return linear->scale > 0;
 }
 
-/* Runs products by the processors, at a time that is told. */
+/* Runs products on the processors and stores the time. */
 static int graphs_linear_here(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x,
                               size_t rows, float *const *y, BackendTime *time, ErrText *err) {
     int r;
@@ -292,8 +292,8 @@ static int graphs_linear_here(Backend *backend, const BackendLinear *const *line
     return r;
 }
 
-/* Begins a product. A port makes the inputs ready, gives them to its driver and returns at once. This driver has no
- * thread, so the product is over when it has been submitted; a failure is told at its end. */
+/* Starts a product. A port prepares the inputs, hands them to its driver and returns at once. This driver has no
+ * thread, so the product is over after the submission; linear_end() reports a failure. */
 static void graphs_linear_submit(Backend *backend, size_t slot, const BackendLinear *const *linears, size_t n,
                                  const float *x, size_t rows, float *const *y) {
     Slot *product = &((ToyGraphs *)backend)->slots[slot];

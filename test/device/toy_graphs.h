@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A port of the least size for an NPU of int8 products in static graphs: it reads packages, computes matrices in graphs
- * of fixed rows, and borrows all else of the cpu device (backends/borrowed_ops). docs/porting.md walks through it. */
+/* A minimal port for an NPU of int8 products in static graphs. The device reads packages, computes matrices in graphs
+ * of a fixed number of rows, and borrows all other operators from the cpu device (backends/borrowed_ops).
+ * docs/porting.md walks through it. */
 #ifndef COORDGEN_TEST_DEVICE_TOY_GRAPHS_H
 #define COORDGEN_TEST_DEVICE_TOY_GRAPHS_H
 

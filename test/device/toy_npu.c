@@ -31,7 +31,7 @@ static BackendLinear *toy_npu_linear_free(BackendLinear *linear) {
     return NULL;
 }
 
-/* Weights go to where the NPU reads them, in its own form. */
+/* Weights are copied to the NPU's memory in its own form. */
 static int toy_npu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
     const size_t n_weights = source->n * source->k;
     BackendLinear *linear;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A port of the least size, in a hundred lines: an NPU has products of its own and the embedding, and borrows all else
- * of the reference device (backends/borrowed_ops). */
+/* A minimal port in a hundred lines: the NPU has its own products and embedding, and borrows all other operators from
+ * the reference device (backends/borrowed_ops). */
 #ifndef COORDGEN_TEST_DEVICE_TOY_NPU_H
 #define COORDGEN_TEST_DEVICE_TOY_NPU_H
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Row-major int8 matrices into the tiles of the products, and back. A load does this to every weight, so it must keep
- * up with memory: units of 4 outputs x 16 inputs are transposed in registers as 4 x 4 groups of four bytes, and the
- * same pass sums the rows and looks for -128. Vectors are the compiler's own, of 16 bytes, which every machine has.
- */
+/* Conversion of row-major int8 matrices to the tiles of the products, and back. A load converts every weight, so the
+ * conversion must keep up with memory. Units of 4 outputs x 16 inputs are transposed in registers as 4 x 4 groups of
+ * four bytes. The same pass sums the rows and looks for -128. Vectors are the compiler's own, of 16 bytes, which every
+ * machine has. */
 #include <assert.h>
 #include <string.h>
 
@@ -12,25 +11,25 @@
 enum {
     UNIT_INPUTS = 16,
     UNIT_OUTPUTS = 4,
-    SUM_UNITS = 128, /* of 16 inputs, whose u16 sums stay below 128 * 2 * 255 < 2^16 */
+    SUM_UNITS = 128, /* units of 16 inputs, whose u16 sums stay below 128 * 2 * 255 < 2^16 */
 };
 
 typedef int8_t Bytes __attribute__((vector_size(16)));
 typedef uint16_t Pairs __attribute__((vector_size(16)));
 typedef uint32_t Fours __attribute__((vector_size(16)));
 
-/* Where input i of output o (0..15) sits in a block. */
+/* Returns the offset of input i of output o (0..15) in a block. */
 static size_t tile_offset(size_t o, size_t i) {
     return i / INT8_TILE_INPUTS * INT8_TILE_BYTES + i % INT8_TILE_INPUTS / 4 * (INT8_TILE_OUTPUTS * 4) + o * 4 + i % 4;
 }
 
-/* What one pass over 4 rows gathers: sums of x + 128 in 8 lanes, and where -128 was. */
+/* Results of one pass over 4 rows: sums of x + 128 in 8 lanes, and the places of -128. */
 typedef struct UnitSums {
     Pairs sums[UNIT_OUTPUTS];
     Bytes below;
 } UnitSums;
 
-/* rows: 4, k apart, 16 inputs of each; to: the tile at these inputs and the first of the outputs. */
+/* Transposes a unit. rows: 4, k apart, 16 inputs of each; to: the tile at these inputs and the first of the outputs. */
 static inline void transpose_unit(const int8_t *rows, size_t k, int8_t *to, UnitSums *sums) {
     Bytes x[UNIT_OUTPUTS];
     Fours w[UNIT_OUTPUTS], pairs[UNIT_OUTPUTS], out[UNIT_OUTPUTS];
@@ -56,7 +55,7 @@ static inline void transpose_unit(const int8_t *rows, size_t k, int8_t *to, Unit
         memcpy(to + q * INT8_TILE_OUTPUTS * 4, &out[q], sizeof(out[q]));
 }
 
-/* The rows' sums over n_units units, without the 128 that every input had too much. */
+/* Adds the rows' sums over n_units units, minus the 128 that each input was raised by. */
 static inline void add_sums(const UnitSums *unit, size_t n_units, int32_t *sums) {
     for (size_t o = 0; o < UNIT_OUTPUTS; o++) {
         int32_t sum = 0;
@@ -67,7 +66,7 @@ static inline void add_sums(const UnitSums *unit, size_t n_units, int32_t *sums)
     }
 }
 
-/* 4 whole rows from output o of the block on; returns whether -128 is among them. */
+/* Lays out 4 whole rows from output o of the block on; returns whether -128 is among them. */
 static bool layout_four(const int8_t *rows, size_t k, size_t o, int8_t *block, int32_t *sums) {
     const size_t n_units = k / UNIT_INPUTS;
     Bytes below = { 0 };
@@ -87,7 +86,7 @@ static bool layout_four(const int8_t *rows, size_t k, size_t o, int8_t *block, i
     return is_below;
 }
 
-/* One row from input i on. */
+/* Lays out one row from input i on. */
 static bool layout_row(const int8_t *row, size_t i, size_t k, size_t o, int8_t *block, int32_t *sum) {
     bool is_below = false;
 
@@ -100,8 +99,8 @@ static bool layout_row(const int8_t *row, size_t i, size_t k, size_t o, int8_t *
 }
 
 /**
- * int8_weights_layout() - bring a part of a row-major matrix into tiles
- * @rows:         i8[min(16 * block_end, n) - 16 * block_begin][k]: the rows of the named blocks, and no others
+ * int8_weights_layout() - lay out a part of a row-major matrix in tiles
+ * @rows:         i8[min(16 * block_end, n) - 16 * block_begin][k]: only the rows of the named blocks
  * @block_begin:  first block of 16 outputs to write; blocks may be laid out in any order and by several threads
  * @tiles:        out: base of the whole [n_blocks][k_tiles][INT8_TILE_BYTES]; only the named blocks are written
  * @sums:         out: base of the whole [n_blocks * 16]; only the named blocks are written

@@ -16,8 +16,8 @@
 #define INT8_TILE_BYTES (INT8_TILE_OUTPUTS * INT8_TILE_INPUTS)
 #define INT8_K_MAX 131072 /* 127 * 127 * k stays below 2^31 */
 
-/* Where tiles come from that are not laid out in memory: tile `tile` of block `block` goes to `tiles`, 1024 bytes
- * aligned to 64. Called by the thread that multiplies. */
+/* Source of tiles that are not laid out in memory: writes tile `tile` of block `block` to `tiles`, 1024 bytes aligned
+ * to 64. Thread: the multiplying one. */
 typedef struct Int8Source {
     void (*tile)(const void *arg, size_t block, size_t tile, int8_t *tiles);
     const void *arg;
@@ -32,15 +32,14 @@ typedef struct Int8Weights {
     const int32_t *sums; /* [n_blocks * 16]: sum over k of w[o][k], for kernels that shift x to unsigned */
     const float *scales; /* [n_blocks * 16], zero past n */
     const float *bias;   /* [n_blocks * 16] or NULL */
-    const void *next;    /* what the caller reads after the last block, to be fetched meanwhile; or NULL */
+    const void *next;    /* next memory that the caller will read, to be prefetched; or NULL */
     size_t next_bytes;
-    const Int8Source *source; /* tiles are made as they are multiplied, and `tiles` is NULL; up to source_rows rows */
+    const Int8Source *source; /* makes tiles while they are multiplied (`tiles` is NULL then); up to source_rows rows */
 } Int8Weights;
 
-/* Rows of quantized activations, in groups of `tile_rows` (the layout; 1..INT8_TILE_ROWS): a group is a tile for every
- * 64 inputs, in rising k, a tile its rows of 64 bytes. With tile_rows 1 a row's bytes follow each other; with 16 a tile
- * is AMX's A tile. Rows of the last group past the last one may hold anything. int8_rows_piece() says where a piece
- * is. */
+/* Rows of quantized activations, in groups of `tile_rows` rows (1..INT8_TILE_ROWS). A group has a tile for every 64
+ * inputs, in rising k; a tile has 64 bytes per row. With tile_rows 1 a row's bytes are contiguous; with 16 a tile is
+ * AMX's A tile. The last group's rows past the last row may hold anything. int8_rows_piece() locates a piece. */
 #define INT8_TILE_ROWS 16
 
 typedef struct Int8Rows {
@@ -50,32 +49,32 @@ typedef struct Int8Rows {
     const int8_t *x;        /* [int8_rows_bytes()], aligned to 64, values -127..127 */
     const float *scales;    /* [rows] */
     const int32_t *sums;    /* [rows]: sum of x; packed products only, or NULL */
-    const uint8_t *shifted; /* as x, every byte + 128; for kernels that are `shifted`, or NULL */
+    const uint8_t *shifted; /* as x, every byte + 128; for kernels with `shifted`, or NULL */
 } Int8Rows;
 
-/* Where a row's inputs [64 piece, 64 piece + 64) are from x or shifted on. */
+/* Returns the offset of a row's inputs [64 piece, 64 piece + 64) within x or shifted. */
 static inline size_t int8_rows_piece(const Int8Rows *rows, size_t row, size_t piece) {
     return row / rows->tile_rows * rows->tile_rows * rows->stride_bytes +
            (piece * rows->tile_rows + row % rows->tile_rows) * INT8_TILE_INPUTS;
 }
 
-/* Of x or shifted, rows past the last one of a group included. */
+/* Returns the bytes of x or shifted, including the last group's rows past the last row. */
 static inline size_t int8_rows_bytes(size_t rows, size_t tile_rows, size_t stride_bytes) {
     return (rows + tile_rows - 1) / tile_rows * tile_rows * stride_bytes;
 }
 
-/* What the product of gate rows is multiplied with: activation(gate) * up. */
+/* Activation of gate rows; the product with `up` follows: activation(gate) * up. */
 typedef enum Int8Gate {
     INT8_GATE_SILU,
     INT8_GATE_GELU,
 } Int8Gate;
 
-/* Output blocks [block_begin, block_end) for all rows, into y[r * y_stride + o]; never writes past output n - 1.
- * scratch: the kernel's scratch_bytes, aligned to 64; anything. */
+/* Multiplies output blocks [block_begin, block_end) for all rows, into y[r * y_stride + o]; never writes past output n
+ * - 1. scratch: the kernel's scratch_bytes, aligned to 64; content undefined. */
 typedef void Int8Product(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                          float *y, size_t y_stride, void *scratch);
-/* The same for two matrices of one shape, into y = activation(gate) * up: the bits of both products and RowOps.silu_mul
- * or gelu_mul. */
+/* Multiplies by two matrices of one shape, into y = activation(gate) * up, with the bits of both products and
+ * RowOps.silu_mul or gelu_mul. */
 typedef void Int8GatedProduct(const Int8Weights *gate, const Int8Weights *up, const Int8Rows *rows, Int8Gate activation,
                               size_t block_begin, size_t block_end, float *y, size_t y_stride, void *scratch);
 
@@ -83,24 +82,24 @@ typedef struct Int8ProductKernel {
     const char *name;
     uint32_t need;    /* CPU_* bits */
     bool shifted;     /* multiplies unsigned rows: wants Int8Rows.shifted */
-    size_t tile_rows; /* the layout it wants of so many rows or more; of fewer, all in one group; it takes 1, too */
+    size_t tile_rows; /* layout for this many rows or more; fewer rows form one group; 1 is also accepted */
     size_t scratch_bytes;
-    size_t source_rows; /* up to how many rows it takes weights from a source; 0: never */
+    size_t source_rows; /* number of rows up to which weights may come from a source; 0: never */
     Int8Product *fn;
     Int8GatedProduct *gated; /* or NULL */
 } Int8ProductKernel;
 
-/* Of a kernel that takes tiles of rows: sums of 512 rows by 256 outputs. */
+/* Scratch of a kernel that takes tiles of rows: sums of 512 rows by 256 outputs. */
 #define INT8_TILE_SCRATCH_BYTES (512 << 10)
-/* Up to how many rows it takes weights from a source: each tile of them is used once. */
+/* Number of rows up to which such a kernel takes weights from a source: each tile is used once. */
 #define INT8_TILE_SOURCE_ROWS 32
 
-/* The layout that a kernel wants of so many rows. */
+/* Returns the layout that a kernel wants for `rows` rows. */
 static inline size_t int8_tile_rows(const Int8ProductKernel *kernel, size_t rows) {
     return rows < kernel->tile_rows ? rows : kernel->tile_rows;
 }
 
-/* Best row whose needs are all in cpu; the scalar row needs nothing. */
+/* Returns the best kernel whose needs are all in cpu; the scalar kernel needs nothing. */
 const Int8ProductKernel *int8_product_select(uint32_t cpu);
 size_t int8_product_n_kernels(void);
 const Int8ProductKernel *int8_product_kernel_at(size_t index);
@@ -113,16 +112,17 @@ static inline size_t int8_blocks_for(size_t n) {
     return (n + INT8_TILE_OUTPUTS - 1) / INT8_TILE_OUTPUTS;
 }
 
-/* From x to Int8Rows.shifted. */
+/* Makes Int8Rows.shifted from x. */
 static inline void int8_rows_shift(const int8_t *x, size_t n, uint8_t *shifted) {
     for (size_t i = 0; i < n; i++)
         shifted[i] = (uint8_t)x[i] ^ 0x80;
 }
 
-/* Lays out blocks [block_begin, block_end), whose rows begin at `rows`, and their sums; whether -128 is among them. */
+/* Lays out blocks [block_begin, block_end), whose rows begin at `rows`, and their sums. Returns whether -128 is among
+ * the weights. */
 bool int8_weights_layout(const int8_t *rows, size_t n, size_t k, size_t block_begin, size_t block_end, int8_t *tiles,
                          int32_t *sums);
-/* One output row back out of the tiles: q[k]. */
+/* Reads one output's weights back from the tiles: q[k]. */
 void int8_weights_row(const Int8Weights *weights, size_t output, int8_t *q);
 
 #endif

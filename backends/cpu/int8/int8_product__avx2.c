@@ -8,19 +8,19 @@
 
 Int8Product int8_product__avx2;
 
-/* 4 rows x 16 outputs are 8 accumulators; with the weights, their absolute values, an activation and a constant they
- * fit the 16 registers. */
+/* 4 rows x 16 outputs take 8 accumulators. With the weights, their absolute values, an activation and a constant, 16
+ * registers suffice. */
 enum {
     PANEL_ROWS = 4,
-    AHEAD_BYTES = 8192 /* of a block that comes from memory: a core full of products sees too few loads ahead */
+    AHEAD_BYTES = 8192 /* prefetch distance in a block from memory: a core full of products sees too few loads ahead */
 };
 
 typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
                    size_t y_stride);
 
-/* vpmaddubsw adds two products u8 x s8 and saturates to int16. Here u8 = |w| <= 128 and s8 = x with the sign of w,
- * |x| <= 127: |sum| <= 2 x 128 x 127 = 32512 < 32767, so nothing ever saturates. (|w| = 128 is -128, whose byte
- * pattern vpabsb leaves as it is, and that is 128 unsigned; x is never -128, so its negation is exact.) */
+/* vpmaddubsw adds two products u8 x s8 and saturates to int16. Here u8 = |w| <= 128 and s8 = x with the sign of w, |x|
+ * <= 127: |sum| <= 2 x 128 x 127 = 32512 < 32767, so nothing ever saturates. (w = -128 is exact: vpabsb leaves its byte
+ * as it is, which is 128 unsigned. x is never -128, so its negation is exact.) */
 static inline __attribute__((always_inline)) __m256i add_products(__m256i sum, __m256i w_abs, __m256i w,
                                                                   __m256i quads) {
     __m256i pairs = _mm256_maddubs_epi16(w_abs, _mm256_sign_epi8(quads, w));
@@ -99,12 +99,12 @@ PANEL(panel_2, 2, false)
 PANEL(panel_3, 3, false)
 PANEL(panel_4, 4, false)
 
-/* By rows - 1: the panel that reads a block from memory, and those that find it in the cache. */
+/* Functions by rows - 1: the panel that reads a block from memory, and the panels that find it in the cache. */
 static Panel *const first_panels[PANEL_ROWS] = { first_1, first_2, first_3, first_4 };
 static Panel *const panels[PANEL_ROWS] = { panel_1, panel_2, panel_3, panel_4 };
 
 /**
- * int8_product__avx2() - vpmaddubsw on |w| and x with the sign of w: 32 exact products an instruction
+ * int8_product__avx2() - multiply with vpmaddubsw on |w| and x with the sign of w: 32 exact products per instruction
  *
  * A block of weights is read once from memory and stays cached while all rows pass over it in panels of up to 4.
  */

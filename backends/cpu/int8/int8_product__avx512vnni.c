@@ -7,18 +7,18 @@
 
 Int8Product int8_product__avx512vnni;
 
-/* 6 rows x 4 blocks are 24 accumulators of 32 registers: 10 loads feed 24 products, and loads and products run on
- * different ports. Up to 12 rows the reading of the weights is the time: then all rows pass over one block, and 13
- * loads for 12 products still keep up with memory. Rows come shifted to unsigned: to shift them here would take the
- * products' port for each quad. Each panel is its own function with its counts known. */
+/* 6 rows x 4 blocks take 24 of 32 registers as accumulators. 10 loads feed 24 products, and loads and products run on
+ * different ports. Up to 12 rows, reading the weights takes the time: all rows then pass over one block, and 13 loads
+ * for 12 products still keep up with memory. Rows come shifted to unsigned, because shifting here would occupy the
+ * products' port for each quad. Each panel is a function of its own with constant counts. */
 enum {
     PANEL_ROWS = 6,
     PANEL_BLOCKS = 4,
     STREAM_ROWS = 12,
-    AHEAD_BYTES = 8192, /* of a block that is read as a stream; with half or twice of it it takes longer */
+    AHEAD_BYTES = 8192, /* prefetch distance in a block that is read as a stream; half or twice as much is slower */
 };
 
-/* In assembly because gcc 12 makes copies of accumulators around the intrinsics and loses half the speed. */
+/* Inline assembly, because gcc 12 copies accumulators around the intrinsics and loses half the speed. */
 static inline __attribute__((always_inline)) void add_products(__m512i *sum, __m512i quads, __m512i w) {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(quads), "v"(w));
 }
@@ -30,7 +30,7 @@ static inline __attribute__((always_inline)) __m512i load_quads(const uint8_t *x
     return quads;
 }
 
-/* What a panel fetches into the second-level cache meanwhile: `bytes` of `from` with each of its tiles. */
+/* Data that a panel prefetches into the second-level cache: `bytes` of `from` with each of its tiles. */
 typedef struct Prefetch {
     const int8_t *from;
     size_t bytes;
@@ -39,8 +39,8 @@ typedef struct Prefetch {
 typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
                    size_t y_stride, Prefetch ahead);
 
-/* n_rows x n_blocks outputs; each sum is kept in n_parts accumulators, so that one row of one block has enough products
- * under way at once. */
+/* Computes n_rows x n_blocks outputs. Each sum is kept in n_parts accumulators, so that one row of one block has enough
+ * products under way at once. */
 static inline __attribute__((always_inline)) void panel(const Int8Weights *weights, const Int8Rows *rows, size_t row,
                                                         size_t block, float *y, size_t y_stride, Prefetch ahead,
                                                         const size_t n_rows, const size_t n_blocks,
@@ -70,7 +70,8 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
             UNROLL
             for (size_t b = 0; b < n_blocks; b++)
                 w[b] = _mm512_load_si512(tiles + b * block_bytes + input * INT8_TILE_OUTPUTS);
-            if (n_blocks == 1) /* one line for each that is used: a tile's lines at once would hold up its own loads */
+            /* one line for each used line: all lines of a tile at once would delay the tile's own loads */
+            if (n_blocks == 1)
                 _mm_prefetch((const char *)tiles + input * INT8_TILE_OUTPUTS + AHEAD_BYTES, _MM_HINT_T0);
             UNROLL
             for (size_t r = 0; r < n_rows; r++) {
@@ -131,24 +132,24 @@ PANEL(4, 4, 1)
 PANEL(5, 4, 1)
 PANEL(6, 4, 1)
 
-/* By rows - 1. */
+/* Functions by rows - 1. */
 static Panel *const stream_panels[STREAM_ROWS] = {
     panel_1x1, panel_2x1, panel_3x1, panel_4x1,  panel_5x1,  panel_6x1,
     panel_7x1, panel_8x1, panel_9x1, panel_10x1, panel_11x1, panel_12x1,
 };
-/* More than 12 rows, in panels of nearly equal height, are never divided into fewer than 4. */
+/* Panels of nearly equal height for more than 12 rows; none has fewer than 4 rows. */
 static Panel *const wide_panels[PANEL_ROWS] = { [3] = panel_4x4, [4] = panel_5x4, [5] = panel_6x4 };
 
 static inline size_t panels_for(size_t rows, size_t panel_rows) {
     return (rows + panel_rows - 1) / panel_rows;
 }
 
-/* Bytes with each tile when n_panels share them, in whole lines. */
+/* Returns the bytes to prefetch with each tile if n_panels share them, in whole lines. */
 static inline size_t share_of(size_t tile_bytes, size_t n_panels) {
     return (tile_bytes / 64 + n_panels - 1) / n_panels * 64;
 }
 
-/* A block after the other: one stream through memory reads fastest. */
+/* Multiplies block after block: one stream through memory reads fastest. */
 static void stream(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end, float *y,
                    size_t y_stride) {
     const size_t n_panels = panels_for(rows->rows, STREAM_ROWS), n_all = n_panels * (block_end - block_begin);
@@ -164,8 +165,9 @@ static void stream(const Int8Weights *weights, const Int8Rows *rows, size_t bloc
         }
 }
 
-/* 4 blocks, which are in the second-level cache while all rows pass over them; each panel of rows fetches its share of
- * what comes next, tile_share bytes with each tile, so that memory is read while products are made. */
+/* Multiplies by 4 blocks, which stay in the second-level cache while all rows pass over them. Each panel of rows
+ * prefetches its share of the next blocks, tile_share bytes with each tile, so that memory is read during the
+ * products. */
 static void pass_over(const Int8Weights *weights, const Int8Rows *rows, size_t block, float *y, size_t y_stride,
                       const int8_t *following, size_t tile_share) {
     const size_t n_panels = panels_for(rows->rows, PANEL_ROWS);
@@ -173,14 +175,14 @@ static void pass_over(const Int8Weights *weights, const Int8Rows *rows, size_t b
 
     for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
         next = rows->rows * (p + 1) / n_panels;
-        if (p * ahead.bytes >= tile_share) /* the lines of a tile did not divide by the panels */
+        if (p * ahead.bytes >= tile_share) /* the lines of a tile are not divisible by the panels */
             ahead.bytes = 0;
         wide_panels[next - row - 1](weights, rows, row, block, y, y_stride, ahead);
         ahead.from += ahead.bytes * weights->k_tiles;
     }
 }
 
-/* vpdpbusd: 64 products an instruction. */
+/* Multiplies with vpdpbusd: 64 products per instruction. */
 void int8_product__avx512vnni(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                               float *y, size_t y_stride, void *scratch) {
     const size_t group_bytes = PANEL_BLOCKS * weights->k_tiles * INT8_TILE_BYTES;

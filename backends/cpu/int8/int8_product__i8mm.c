@@ -7,7 +7,7 @@
 
 Int8Product int8_product__i8mm, int8_product__neondot;
 
-/* 3 pairs of rows x 8 pairs of channels are 24 accumulators. */
+/* 3 pairs of rows x 8 pairs of channels take 24 accumulators. */
 enum {
     PANEL_PAIRS = 3
 };
@@ -15,13 +15,13 @@ enum {
 typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block, float *y,
                    size_t y_stride);
 
-/* 8 inputs of two rows; the last row of an odd number stands for both. */
+/* Loads 8 inputs of two rows; the last row of an odd number stands for both. */
 NEON_INLINE int8x16_t load_pair(const int8_t *x, size_t to_second) {
     return vcombine_s8(vld1_s8(x), vld1_s8(x + to_second));
 }
 
-/* 2 * n_pairs rows x 16 outputs, or one row less. SMMLA wants 8 inputs of a channel side by side, and the tiles have 4:
- * two registers of the same channels and of neighbouring inputs are zipped by fours. */
+/* Computes 2 * n_pairs rows x 16 outputs, or one row less. SMMLA wants 8 consecutive inputs of a channel, and the tiles
+ * have 4. Two registers of the same channels and neighbouring inputs are therefore zipped by fours. */
 NEON_INLINE void panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
                        float *y, size_t y_stride, const size_t n_pairs) {
     const size_t stride = rows->stride_bytes, first = block * INT8_TILE_OUTPUTS, n = weights->n - first;
@@ -42,7 +42,7 @@ NEON_INLINE void panel(const Int8Weights *weights, const Int8Rows *rows, size_t 
             inputs[p] = load_pair(x + 2 * p * stride, p + 1 < n_pairs ? stride : last_second);
         UNROLL
         for (size_t c = 0; c < 4; c++) {
-            /* Loads stay where they stand: the compiler would rather have all weights at once, and has no registers. */
+            /* A barrier keeps loads in place: the compiler would load all weights at once and run out of registers. */
             __asm__ volatile("" : : : "memory");
 
             const int32x4_t w0 = vreinterpretq_s32_s8(vld1q_s8(w + 16 * c)),
@@ -85,10 +85,10 @@ PANEL(3)
 static Panel *const panels[PANEL_PAIRS] = { panel_1, panel_2, panel_3 };
 
 /**
- * int8_product__i8mm() - SMMLA: 2 rows x 2 channels x 8 inputs, 32 products an instruction
+ * int8_product__i8mm() - multiply with SMMLA: 2 rows x 2 channels x 8 inputs, 32 products per instruction
  *
  * A block of weights is read once from memory and stays cached while all rows pass over it in panels of nearly as many
- * pairs. A single row has no use for the second half of the products, and is SDOT's.
+ * pairs. A single row is left to SDOT, because it could not use the second half of the products.
  */
 void int8_product__i8mm(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                         float *y, size_t y_stride, void *scratch) {

@@ -8,8 +8,8 @@ Int8Product int8_product__scalar;
 /**
  * int8_product__scalar() - the reference: portable C, on any machine
  *
- * The other kernels must give these bits: an exact int32 sum, which any order of addition gives; then in float32
- * float(sum) x (row scale x output scale), and, only where there is a bias, one separate addition.
+ * All other kernels must give these bits. The int32 sum is exact, so any order of addition gives it. In float32 follow
+ * float(sum) x (row scale x output scale) and, only if there is a bias, one separate addition.
  */
 void int8_product__scalar(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                           float *y, size_t y_stride, void *scratch) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The AMX kernel. The including file brings the tile intrinsics (immintrin.h, or their portable model) and gives the
- * kernels their names. Tile numbers are literals because the instructions encode them.
+/* The AMX kernel. The including file provides the tile intrinsics (immintrin.h, or their portable model) and names the
+ * kernels. Tile numbers are literals because the instructions encode them.
  *
  * A round is 32 rows (a panel) x 2 blocks of 16 outputs (a pair) x 64 inputs: 4 tiles of sums stay in registers, 4 are
- * loaded, 4 TDPBSSD multiply. Those take 20 ns where the first-level cache feeds them, and 44 ns where both operands
- * come from the second level. So products are made in slices of inputs: the panel's part of a slice stays in the first
- * level while the pairs of a pass go by, and sums wait in scratch, in the second level, for the next slice. While a
- * pair is multiplied, the vector units make outputs of the sums of the pair before, and the weights of the next slice
- * are fetched: neither takes time of its own. Few rows take as long as their weights are on their way from memory: for
- * them a pass is one pair, and a slice all inputs, so that memory is read as one stream. */
+ * loaded, 4 TDPBSSD multiply. These products take 20 ns if the first-level cache feeds them, and 44 ns if both operands
+ * come from the second level. Products are therefore made in slices of inputs. The panel's part of a slice stays in the
+ * first level while the pairs of a pass go by. Sums wait for the next slice in scratch, in the second level.
+ *
+ * While a pair is multiplied, the vector units turn the previous pair's sums into outputs, and the next slice's weights
+ * are prefetched; neither takes extra time. With few rows, reading the weights from memory takes the time. A pass of
+ * few rows is one pair, and a slice all inputs, so that memory is read as one stream. */
 #ifndef COORDGEN_BACKENDS_CPU_INT8_PRODUCT_AMX_IMPL_H
 #define COORDGEN_BACKENDS_CPU_INT8_PRODUCT_AMX_IMPL_H
 
@@ -24,19 +25,18 @@ enum {
     TILE_ROWS = INT8_TILE_ROWS,
     PANEL_ROWS = 2 * TILE_ROWS,
     TILE_ROW_BYTES = 64,
-    STREAM_ROWS = INT8_TILE_SOURCE_ROWS, /* up to which a pass is one pair */
-    BLOCK_ROWS = 512, /* that go by the weights of a pass together: their inputs and sums stay in the second level */
-    RING_ROUNDS = 4,  /* tiles of a source: those that are multiplied, and made before they are */
+    STREAM_ROWS = INT8_TILE_SOURCE_ROWS, /* rows up to which a pass is one pair */
+    BLOCK_ROWS = 512, /* rows that pass over the weights together: their inputs and sums stay in the second level */
+    RING_ROUNDS = 4,  /* tiles of a source: those in use, and those made in advance */
     PASS_PAIRS = 8,   /* 256 outputs */
-    SLICE_TILES = 12, /* at most, 768 inputs: a panel's are 24 KB of the 48 of the first level */
-    STREAMED_BYTES = 1 << 20, /* of outputs, from which on they would not stay in the second level anyway */
-    RESIDENT_BYTES =
-        512 << 10, /* inputs of a block of rows that need not be fetched for a pass: they are still there */
+    SLICE_TILES = 12, /* at most; 768 inputs: a panel's are 24 KB of the first level's 48 */
+    STREAMED_BYTES = 1 << 20,   /* of outputs, above which the second level would not keep them anyway */
+    RESIDENT_BYTES = 512 << 10, /* inputs of a block of rows that stay cached, so that a pass need not prefetch them */
 };
 
 _Static_assert(BLOCK_ROWS / PANEL_ROWS * PASS_PAIRS * 4 * INT8_TILE_BYTES == INT8_TILE_SCRATCH_BYTES, "sums of a pass");
 
-/* What LDTILECFG reads. */
+/* Operand of LDTILECFG. */
 typedef struct TileConfig {
     uint8_t palette, start_row, reserved0[14];
     uint16_t row_bytes[8], reserved1[8];
@@ -45,10 +45,10 @@ typedef struct TileConfig {
 
 _Static_assert(sizeof(TileConfig) == 64, "the size of a tile configuration");
 
-/* Sums of a panel and a pair: 32 rows of the first block, then of the second. */
+/* Sums of a panel and a pair: 32 rows of the first block, then 32 of the second. */
 typedef int32_t PairSums[2][PANEL_ROWS][INT8_TILE_OUTPUTS];
 
-/* A call. Pair i is blocks begin + 2 i and the next one, or, gated, blocks begin + i of both matrices. */
+/* A call. Pair i is blocks begin + 2 i and begin + 2 i + 1, or, if gated, block begin + i of both matrices. */
 typedef struct TileProduct {
     const Int8Weights *weights, *up; /* up: gated; NULL otherwise */
     const Int8Rows *rows;
@@ -56,20 +56,21 @@ typedef struct TileProduct {
     float *y;
     size_t y_stride;
     PairSums *sums; /* [panels of a block of rows][PASS_PAIRS] */
-    bool streams;   /* outputs go past the caches; lines of y are whole */
-    size_t n_next;  /* lines of the weights' `next` that are fetched with every visit, and as many of up's */
+    bool streams;   /* outputs bypass the caches; lines of y are whole */
+    size_t n_next;  /* lines of the weights' `next` (and of up's) that are prefetched with every visit */
 } TileProduct;
 
-/* Sums that become outputs while others are made. */
+/* Sums that become outputs while others are computed. */
 typedef struct Finishing {
-    PairSums sums[2]; /* by turns */
+    PairSums sums[2]; /* used alternately */
     int current;
-    size_t block, row, n_rows; /* the pair's first; the panel's first row; of the panel */
-    size_t at;                 /* rows of it that are done; n_rows: nothing to do */
-    size_t n_visits;           /* of the call up to now */
+    size_t block, row, n_rows; /* the pair's first block; the panel's first row and number of rows */
+    size_t at;                 /* completed rows of the panel; n_rows: nothing to do */
+    size_t n_visits;           /* visits of the call so far */
 } Finishing;
 
-/* Tiles of sums 0 to 3; activations 4 (upper rows), 5 (lower rows); weights 6 and 7. Loading clears all tiles. */
+/* Configures the tiles: sums 0 to 3; activations 4 (upper rows), 5 (lower rows); weights 6 and 7. Loading clears all
+ * tiles. */
 static void configure(size_t upper_rows, size_t lower_rows) {
     _Alignas(64) TileConfig config = { .palette = 1 };
     const size_t rows[8] = { upper_rows, upper_rows, lower_rows, lower_rows,
@@ -79,7 +80,7 @@ static void configure(size_t upper_rows, size_t lower_rows) {
         config.rows[tile] = (uint8_t)rows[tile];
         config.row_bytes[tile] = rows[tile] ? TILE_ROW_BYTES : 0;
     }
-    __asm__ volatile("" : : "r"(&config) : "memory"); /* gcc's intrinsic does not say that it reads all 64 bytes */
+    __asm__ volatile("" : : "r"(&config) : "memory"); /* gcc's intrinsic does not declare that it reads all 64 bytes */
     _tile_loadconfig(&config);
 }
 
@@ -93,7 +94,7 @@ static inline size_t quotient_up(size_t a, size_t b) {
 
 /* --- outputs ------------------------------------------------------------------------------------------------------ */
 
-/* What makes outputs of a block's sums. */
+/* Scales and bias that turn a block's sums into outputs. */
 typedef struct BlockScales {
     Lanes scale, bias;
     bool has_bias;
@@ -115,7 +116,7 @@ LANES_INLINE Lanes outputs_of(const int32_t *sums, const BlockScales *block, Lan
     return block->has_bias ? lanes_add(value, block->bias) : value;
 }
 
-/* 16 outputs, past the caches where `streams`. */
+/* Stores 16 outputs, bypassing the caches with `streams`. */
 LANES_INLINE void store_whole(float *y, Lanes value, const bool streams) {
 #if LANES_PART == 16
     if (streams) {
@@ -126,7 +127,7 @@ LANES_INLINE void store_whole(float *y, Lanes value, const bool streams) {
     lanes_store(y, value);
 }
 
-/* Rows of the panel up to `end`; n_first and n_second outputs of the blocks, 16 or more where `is_whole`. */
+/* Finishes the panel's rows up to `end`; n_first and n_second outputs of the blocks, 16 or more with `is_whole`. */
 LANES_INLINE void finish_rows(const TileProduct *product, Finishing *finishing, size_t end, const bool gated,
                               const Int8Gate activation, const bool is_whole, const bool streams) {
     const size_t first = finishing->block * INT8_TILE_OUTPUTS, n_first = product->weights->n - first,
@@ -159,7 +160,7 @@ LANES_INLINE void finish_rows(const TileProduct *product, Finishing *finishing, 
     finishing->at = end;
 }
 
-/* Up to n rows more. */
+/* Finishes up to n further rows. */
 LANES_INLINE void finish(const TileProduct *product, Finishing *finishing, size_t n, const bool gated,
                          const Int8Gate activation) {
     const size_t end = lesser(finishing->at + n, finishing->n_rows), blocks = gated ? 1 : 2;
@@ -174,7 +175,7 @@ LANES_INLINE void finish(const TileProduct *product, Finishing *finishing, size_
         finish_rows(product, finishing, end, gated, activation, true, false);
 }
 
-/* The sums of a pair and a panel, which come to finishing->sums[current] now, are next. */
+/* Makes the sums of a pair and a panel, in finishing->sums[current], the next to finish. */
 static inline void hand_over(const TileProduct *product, Finishing *finishing, size_t pair, size_t row,
                              const bool gated) {
     finishing->current ^= 1;
@@ -186,17 +187,17 @@ static inline void hand_over(const TileProduct *product, Finishing *finishing, s
 
 /* --- rounds ------------------------------------------------------------------------------------------------------- */
 
-/* What is fetched into the second level meanwhile, with each round so many lines of each: weights of the next slice,
- * and rows. */
+/* Data prefetched into the second level meanwhile, some lines of each with every round: weights of the next slice, and
+ * rows. */
 typedef struct Fetches {
     const int8_t *first, *second, *upper, *lower;
     size_t weight_lines, row_lines;
 } Fetches;
 
-/* Where a panel's tiles and a pair's are from the first tile of a slice on. */
+/* Addresses of a panel's and a pair's tiles, from the first tile of a slice on. */
 typedef struct Operands {
     const int8_t *upper, *lower;
-    ptrdiff_t row_bytes, tile_bytes; /* from a row of a tile to the next, from a tile to the next */
+    ptrdiff_t row_bytes, tile_bytes; /* from a row of a tile to the next; from a tile to the next */
     const int8_t *first, *second;
     size_t n_tiles;
 } Operands;
@@ -209,7 +210,7 @@ LANES_INLINE void fetch(const int8_t *a, const int8_t *b, size_t lines) {
     }
 }
 
-/* Sums of the rounds of a slice, on those of the slices before. */
+/* Adds the rounds of a slice to the sums of the previous slices. */
 LANES_INLINE void multiply(const TileProduct *product, const Operands *operands, const Fetches *fetches,
                            Finishing *finishing, const bool has_lower, const bool has_second, const bool gated,
                            const Int8Gate activation) {
@@ -283,7 +284,7 @@ typedef struct Slice {
     size_t pair, n_pairs, tile, n_tiles;
 } Slice;
 
-/* The slice behind this one, the pass behind the last slice; n_pairs is 0 behind the last pass. */
+/* Returns the next slice, or the next pass after the last slice; n_pairs is 0 after the last pass. */
 static Slice next_slice(const TileProduct *product, const Slice *slice, size_t pass_pairs, size_t n_slices) {
     const size_t k_tiles = product->weights->k_tiles;
     Slice next = { slice->pair, slice->n_pairs, slice->tile + slice->n_tiles, 0 };
@@ -297,7 +298,7 @@ static Slice next_slice(const TileProduct *product, const Slice *slice, size_t p
     return next;
 }
 
-/* Where the first tile of a slice is in a pair's first and second block; second is NULL when there is none. */
+/* Sets the addresses of a slice's first tile in a pair's first and second block; second is NULL if there is none. */
 static void pair_tiles(const TileProduct *product, size_t pair, size_t tile, const int8_t **firstp,
                        const int8_t **secondp) {
     const Int8Weights *weights = product->weights;
@@ -309,15 +310,15 @@ static void pair_tiles(const TileProduct *product, size_t pair, size_t tile, con
     *secondp = product->up ? product->up->tiles + at : block + 1 < product->end ? *firstp + block_bytes : NULL;
 }
 
-/* A block of rows in a slice, and what is fetched with each of its visits. */
+/* A block of rows in a slice, and the prefetches of each of its visits. */
 typedef struct PassRows {
     size_t row, n_rows, n_panels; /* the first row of the block */
-    bool fetches;                 /* its rows, too */
+    bool fetches;                 /* prefetches its rows, too */
 } PassRows;
 
-/* How the slice behind is fetched: each panel has a share of the lines of every pair's weights, each pair one of those
- * of the next panel's rows; so many lines, and so many of them with each round. Weights that have a `next` are in the
- * cache already, and that is fetched instead. */
+/* Prefetching of the next slice. Each panel takes a share of the lines of every pair's weights; each pair takes a share
+ * of the lines of the next panel's rows. Fields give the lines per visit and per round. Weights that have a `next` are
+ * in the cache already, and `next` is prefetched instead. */
 typedef struct Shares {
     size_t weights, weights_a_round, rows, rows_a_round;
 } Shares;
@@ -337,7 +338,7 @@ static Shares shares_of(const TileProduct *product, const PassRows *rows, const 
     return shares;
 }
 
-/* Where a panel's upper tiles of a slice are. */
+/* Returns the address of a panel's upper tiles of a slice. */
 static const int8_t *panel_tiles(const TileProduct *product, size_t row, size_t tile) {
     return product->rows->x + row * product->rows->stride_bytes + tile * product->rows->tile_rows * INT8_TILE_INPUTS;
 }
@@ -369,7 +370,7 @@ static Fetches fetches_of(const TileProduct *product, const PassRows *rows, cons
     return fetches;
 }
 
-/* A panel and a pair in a slice. */
+/* Visits a panel and a pair in a slice. */
 LANES_INLINE void visit(const TileProduct *product, const PassRows *rows, const Shares *shares, const Slice *slice,
                         const Slice *next, size_t panel, size_t i, Finishing *finishing, const bool has_lower,
                         const bool has_second, const bool gated, const Int8Gate activation) {
@@ -399,7 +400,7 @@ LANES_INLINE void visit(const TileProduct *product, const PassRows *rows, const 
     store_sums(&finishing->sums[finishing->current], has_lower, has_second);
 }
 
-/* All panels and pairs of a slice. */
+/* Visits all panels and pairs of a slice. */
 LANES_INLINE void run_slice(const TileProduct *product, const PassRows *rows, const Slice *slice, const Slice *next,
                             Finishing *finishing, const bool gated, const Int8Gate activation) {
     const Shares shares = shares_of(product, rows, slice, next);
@@ -422,17 +423,17 @@ LANES_INLINE void run_slice(const TileProduct *product, const PassRows *rows, co
     }
 }
 
-/* Slices of a pass. */
+/* Returns the number of slices of a pass. */
 static size_t n_slices_of(size_t k_tiles, size_t n_rows) {
     return n_rows <= STREAM_ROWS ? 1 : quotient_up(k_tiles, SLICE_TILES);
 }
 
-/* A block of rows against all pairs. */
+/* Multiplies a block of rows by all pairs. */
 LANES_INLINE void run_rows(const TileProduct *product, const PassRows *rows, Finishing *finishing, const bool gated,
                            const Int8Gate activation) {
     const size_t k_tiles = product->weights->k_tiles, pass_pairs = rows->n_rows <= STREAM_ROWS ? 1 : PASS_PAIRS,
                  n_slices = n_slices_of(k_tiles, rows->n_rows);
-    Slice slice = { 0, 0, 0, k_tiles }; /* as if behind a pass of no pairs */
+    Slice slice = { 0, 0, 0, k_tiles }; /* as if after a pass of no pairs */
 
     for (slice = next_slice(product, &slice, pass_pairs, n_slices); slice.n_pairs;) {
         const Slice next = next_slice(product, &slice, pass_pairs, n_slices);
@@ -444,8 +445,8 @@ LANES_INLINE void run_rows(const TileProduct *product, const PassRows *rows, Fin
 
 /* --- weights from a source ---------------------------------------------------------------------------------------- */
 
-/* Tiles on their way from a source, a round after the other. They are made some rounds before they are loaded: a tile
- * is loaded from the cache, where stores arrive late. */
+/* Tiles that a source makes, one round after the other. A tile is made some rounds before it is loaded, because stores
+ * reach the cache late. */
 typedef struct Ring {
     _Alignas(64) int8_t tiles[RING_ROUNDS][2][INT8_TILE_BYTES];
     size_t pair, tile; /* of the round that is made next */
@@ -468,7 +469,8 @@ LANES_INLINE void ring_make(const TileProduct *product, Ring *ring, const bool g
     }
 }
 
-/* All pairs, up to 32 rows. A pair of one block has sums of what lay in its place, which nobody reads. */
+/* Multiplies by all pairs, up to 32 rows. The missing block of a pair of one block gets undefined sums, which are never
+ * read. */
 LANES_INLINE void run_source(const TileProduct *product, Finishing *finishing, const bool has_lower, const bool gated,
                              const Int8Gate activation) {
     const Int8Rows *rows = product->rows;
@@ -508,7 +510,7 @@ LANES_INLINE void run_source(const TileProduct *product, Finishing *finishing, c
     }
 }
 
-/* All panels, pairs and slices of a call. */
+/* Returns the visits of a call: all panels, pairs and slices. */
 static size_t n_visits_of(const TileProduct *product) {
     size_t n = 0;
 
@@ -521,11 +523,11 @@ static size_t n_visits_of(const TileProduct *product) {
 }
 
 /**
- * tile_product() - TDPBSSD: 16 rows x 16 outputs x 64 inputs an instruction
+ * tile_product() - multiply with TDPBSSD: 16 rows x 16 outputs x 64 inputs per instruction
  *
- * The configuration is the thread's: loaded once and released at the end, so that no context switch saves tiles between
- * calls. Up to 16 rows tiles are as high as the rows there are; of more, the rows that fill the last group are
- * multiplied and left.
+ * The tile configuration belongs to the thread. It is loaded once and released at the end, so that no context switch
+ * saves tiles between calls. Up to 16 rows tiles are as high as the number of rows. With more rows, padding rows of the
+ * last group are multiplied and discarded.
  */
 LANES_INLINE void tile_product(TileProduct *product, const bool gated, const Int8Gate activation) {
     const Int8Rows *rows = product->rows;
@@ -559,7 +561,7 @@ LANES_INLINE void tile_product(TileProduct *product, const bool gated, const Int
     }
     finish(product, &finishing, PANEL_ROWS, gated, activation);
 #if LANES_PART == 16
-    _mm_sfence(); /* other threads read streamed outputs behind an ordinary store of this one */
+    _mm_sfence(); /* orders streamed outputs before this thread's next store, after which other threads read them */
 #endif
     _tile_release();
 }

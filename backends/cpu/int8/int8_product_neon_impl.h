@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* int8 products on NEON, compiled once with SDOT and once without: the including file gives INT8_PRODUCT_NAME. */
+/* int8 products on NEON, compiled once with SDOT and once without; the including file defines INT8_PRODUCT_NAME. */
 #ifndef COORDGEN_BACKENDS_CPU_INT8_PRODUCT_NEON_IMPL_H
 #define COORDGEN_BACKENDS_CPU_INT8_PRODUCT_NEON_IMPL_H
 
@@ -12,7 +12,8 @@
 typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
                    size_t y_stride);
 
-/* n_rows x 16 outputs. A register of weights is 4 channels x 4 inputs, and a lane of x is the 4 inputs of a row. */
+/* Computes n_rows x 16 outputs. A register of weights is 4 channels x 4 inputs, and a lane of x is 4 inputs of a
+ * row. */
 NEON_INLINE void panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
                        size_t y_stride, const size_t n_rows) {
     const size_t stride = rows->stride_bytes, first = block * INT8_TILE_OUTPUTS, n = weights->n - first;
@@ -34,7 +35,7 @@ NEON_INLINE void panel(const Int8Weights *weights, const Int8Rows *rows, size_t 
         for (int quad = 0; quad < 4; quad += 2, w += 2 * INT8_TILE_OUTPUTS * 4)
             UNROLL
         for (size_t c = 0; c < 4; c++) {
-            /* Loads stay where they stand: the compiler would rather have all at once, and has no registers. */
+            /* A barrier keeps loads in place: the compiler would load everything at once and run out of registers. */
             __asm__ volatile("" : : : "memory");
 
             const int8x16_t w0 = vld1q_s8(w + 16 * c), w1 = vld1q_s8(w + INT8_TILE_OUTPUTS * 4 + 16 * c);
@@ -75,10 +76,10 @@ static Panel *const panels[DOT_ROWS] = { panel_1, panel_2 };
 Int8Product INT8_PRODUCT_NAME;
 
 /**
- * int8_product__neondot(), int8_product__neon() - SDOT: 16 products an instruction; or SMULL, SMLAL and SADALP
+ * int8_product__neondot(), int8_product__neon() - multiply with SDOT, or SMULL, SMLAL and SADALP
  *
- * A block of weights is read once from memory and stays cached while all rows pass over it in panels of nearly equal
- * height.
+ * SDOT makes 16 products per instruction. A block of weights is read once from memory and stays cached while all rows
+ * pass over it in panels of nearly equal height.
  */
 void INT8_PRODUCT_NAME(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end, float *y,
                        size_t y_stride, void *scratch) {

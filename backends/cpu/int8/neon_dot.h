@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sums of products of int8 on AArch64, four channels a register: by SDOT where the file is compiled with it, else by
- * widening products. The same sums, in other registers. quad and side are constants after inlining. */
+/* Sums of int8 products on AArch64, four channels per register: with SDOT if the file is compiled with it, else with
+ * widening products. Both give the same sums, in different registers. quad and side are constants after inlining. */
 #ifndef COORDGEN_BACKENDS_CPU_NEON_DOT_H
 #define COORDGEN_BACKENDS_CPU_NEON_DOT_H
 
@@ -11,7 +11,7 @@
 
 #define NEON_INLINE static inline __attribute__((always_inline, unused))
 
-/* Rows that share a register of weights: 16 accumulators for 16 channels, and as many registers for the rest. */
+/* Rows that share a register of weights: 16 accumulators for 16 channels, and 16 registers for everything else. */
 enum {
 #if defined(__ARM_FEATURE_DOTPROD)
     DOT_ROWS = 4,
@@ -22,7 +22,7 @@ enum {
 #endif
 };
 
-/* Sums of channels 0..3; in two parts: pairs of sums of channels 0 and 1, of 2 and 3. */
+/* Sums of channels 0..3. Without SDOT there are two parts: pairs of sums of channels 0 and 1, and of 2 and 3. */
 typedef struct DotSum {
     int32x4_t part[DOT_PARTS];
 } DotSum;
@@ -63,7 +63,7 @@ NEON_INLINE int32x4_t dot_total(DotSum sum) {
     return DOT_PARTS == 1 ? sum.part[0] : vpaddq_s32(sum.part[0], sum.part[DOT_PARTS - 1]);
 }
 
-/* float(sum) x (x_scale x scale), then the bias where there is one. */
+/* Returns float(sum) x (x_scale x scale), plus the bias if there is one. */
 NEON_INLINE float32x4_t dot_scaled(int32x4_t sum, float x_scale, const float *scales, const float *bias) {
     const float32x4_t value = vmulq_f32(vcvtq_f32_s32(sum), vmulq_f32(vdupq_n_f32(x_scale), vld1q_f32(scales)));
 

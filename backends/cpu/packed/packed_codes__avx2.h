@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Codes of a packed tile in registers of 32 bytes: a side of a register of the layout, the first or the last 8
- * channels. bits, i and side are constants after inlining (packed_codes__avx512.h has the same for whole registers). */
+/* Codes of a packed tile in registers of 32 bytes. A register holds one side of the layout's register, the first or the
+ * last 8 channels. bits, i and side are constants after inlining (packed_codes__avx512.h handles whole registers). */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX2_H
 #define COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX2_H
 
@@ -16,8 +16,8 @@
 
 #define CODES_INLINE static inline __attribute__((always_inline, unused))
 
-/* Weightlets of register i of a half tile, whose stripes of one component begin at `stripes`; `to`: where the lowest
- * bit of the weightlet goes. The shift is one of 16 bits: what it brings from the byte beside is masked away. */
+/* Returns the weightlets of register i of a half tile, whose stripes of one component begin at `stripes`; `to`: the
+ * place of a weightlet's lowest bit. The shift works on 16 bits; bits from the neighbouring byte are masked away. */
 CODES_INLINE __m256i codes_weightlets(const uint8_t *stripes, int i, int side, int width, int to) {
     const int place = 8 - width - i * width % 8;
     __m256i stripe = _mm256_load_si256((const __m256i *)(stripes + i * width / 8 * 64 + side * 32));
@@ -29,7 +29,7 @@ CODES_INLINE __m256i codes_weightlets(const uint8_t *stripes, int i, int side, i
     return _mm256_and_si256(stripe, _mm256_set1_epi8((char)(((1 << width) - 1) << to)));
 }
 
-/* Codes of register 8 * half + i, shifted up by `up` (0 or 1). */
+/* Returns the codes of register 8 * half + i, shifted up by `up` (0 or 1). */
 CODES_INLINE __m256i codes_register(const uint8_t *tile, int bits, size_t half, int i, int side, int up) {
     const int fours = bits / 4, twos = bits / 2 % 2, ones = bits % 2;
     __m256i codes = _mm256_setzero_si256();
@@ -47,13 +47,13 @@ CODES_INLINE __m256i codes_register(const uint8_t *tile, int bits, size_t half, 
     return codes;
 }
 
-/* Levels of GRID_NORMAL. Of wider codes than 4 bits, vpshufb looks up the upper 4, which lie by themselves, in a
- * register for each value of the lower ones. 16 levels in both halves of a register. */
+/* Levels of GRID_NORMAL. For codes of more than 4 bits, vpshufb looks up the upper 4, which lie apart, in one register
+ * for each value of the lower ones. Both halves of a register have the 16 levels. */
 typedef struct CodesTable {
     __m256i part[GRID_TABLE_CODES / 16];
 } CodesTable;
 
-/* The bytes of first and second at even places, then at odd ones: a step that moves the lowest bit of a place to the
+/* Bytes of first and second at even places, then at odd ones: a step that moves the lowest bit of a place to the
  * top. */
 CODES_INLINE __m128i codes_even(__m128i first, __m128i second) {
     const __m128i low = _mm_set1_epi16(0xff);
@@ -65,7 +65,7 @@ CODES_INLINE __m128i codes_odd(__m128i first, __m128i second) {
     return _mm_packus_epi16(_mm_srli_epi16(first, 8), _mm_srli_epi16(second, 8));
 }
 
-/* The table by code, with as many of these steps as codes have lower bits. */
+/* Sorts the table by code, with one such step for each lower bit of the codes. */
 CODES_INLINE CodesTable codes_table(int bits) {
     const int lower = bits > 4 ? bits - 4 : 0, n_parts = 1 << lower;
     __m128i levels[2][GRID_TABLE_CODES / 16];
@@ -89,7 +89,7 @@ CODES_INLINE CodesTable codes_table(int bits) {
     return table;
 }
 
-/* Bit `bit` of the weightlets of a register as the top of each byte, by which vpblendvb chooses. */
+/* Returns bit `bit` of a register's weightlets as the top bit of each byte, by which vpblendvb selects. */
 CODES_INLINE __m256i codes_top(const uint8_t *stripes, int i, int side, int width, int bit) {
     const int place = 8 - width - i * width % 8 + bit;
 
@@ -101,7 +101,7 @@ CODES_INLINE __m256i codes_choose(const CodesTable *table, __m256i upper, int pa
                               _mm256_shuffle_epi8(table->part[part + 1], upper), second);
 }
 
-/* Levels of register 8 * half + i. */
+/* Returns the levels of register 8 * half + i. */
 CODES_INLINE __m256i codes_levels(const CodesTable *table, const uint8_t *tile, int bits, size_t half, int i,
                                   int side) {
     const uint8_t *twos = tile + 512 + half * 128, *ones = tile + 512 + (bits == 7) * 256 + half * 64;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Codes of a packed tile in registers of 64 bytes: one load, one shift and one mask for the weightlets of a register
- * (two or three times where a code has that many components; pack.h), and their levels where those are in a
- * table. bits and i are constants after inlining. */
+/* Codes of a packed tile in registers of 64 bytes, and their levels if the grid has a table. One load, one shift and
+ * one mask give a register's weightlets (two or three times if a code has that many components; pack.h). bits and i are
+ * constants after inlining. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX512_H
 #define COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX512_H
 
@@ -18,9 +18,9 @@
 
 #define CODES_INLINE static inline __attribute__((always_inline, unused))
 
-/* Weightlets of register i of a half tile, whose stripes of one component begin at `stripes`, added to what is in
- * codes; `to`: where the lowest bit of the weightlet goes. The shift is one of 16 bits: what it brings from the byte
- * beside is masked away. */
+/* Adds to `codes` the weightlets of register i of a half tile, whose stripes of one component begin at `stripes`; `to`:
+ * the place of a weightlet's lowest bit. The shift works on 16 bits; bits from the neighbouring byte are masked
+ * away. */
 CODES_INLINE __m512i codes_merge(__m512i codes, bool is_first, const uint8_t *stripes, int i, int width, int to) {
     const int place = 8 - width - i * width % 8;
     const __m512i mask = _mm512_set1_epi8((char)(((1 << width) - 1) << to));
@@ -34,7 +34,7 @@ CODES_INLINE __m512i codes_merge(__m512i codes, bool is_first, const uint8_t *st
     return is_first ? _mm512_and_si512(stripe, mask) : _mm512_ternarylogic_epi32(codes, stripe, mask, 0xf8);
 }
 
-/* Codes of register 8 * half + i, shifted up by `up` (0 or 1). */
+/* Returns the codes of register 8 * half + i, shifted up by `up` (0 or 1). */
 CODES_INLINE __m512i codes_register(const uint8_t *tile, int bits, size_t half, int i, int up) {
     const int fours = bits / 4, twos = bits / 2 % 2, ones = bits % 2;
     __m512i codes = _mm512_setzero_si512();
@@ -52,8 +52,8 @@ CODES_INLINE __m512i codes_register(const uint8_t *tile, int bits, size_t half, 
     return codes;
 }
 
-/* Levels of GRID_NORMAL by code, each with the bits of `flipped` turned over. With VBMI a register has 64 of them, and
- * one permutation looks up all codes. Else it has 16, in each of its four parts. */
+/* Levels of GRID_NORMAL by code, each with the bits of `flipped` inverted. With VBMI a register has 64 levels, and one
+ * permutation looks up all codes. Without it a register has 16, repeated in its four parts. */
 #if defined(__AVX512VBMI__)
 #define CODES_TABLE_REGISTERS 2
 #else
@@ -87,8 +87,8 @@ CODES_INLINE __m512i codes_levels(const CodesTable *table, __m512i codes, int bi
                      : _mm512_permutexvar_epi8(codes, table->part[0]);
 }
 #else
-/* From 2^(bits - 4) registers of the table, `first` the first: by the low 4 bits of a code in each, by the next ones
- * which. */
+/* Looks up levels in 2^(bits - 4) registers of the table from `first` on: the low 4 bits of a code select within a
+ * register, the higher bits select the register. */
 CODES_INLINE __m512i codes_levels_from(const CodesTable *table, __m512i codes, int bits, int first) {
     const __mmask64 upper = bits > 4 ? _mm512_test_epi8_mask(codes, _mm512_set1_epi8((char)(1 << (bits - 1)))) : 0;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Codes of a packed tile in registers of 16 bytes: a quarter of a register of the layout, 4 channels. bits, i and
- * quarter are constants after inlining (packed_codes__avx512.h has the same for whole registers). */
+/* Codes of a packed tile in registers of 16 bytes. A register holds a quarter of the layout's register, 4 channels.
+ * bits, i and quarter are constants after inlining (packed_codes__avx512.h handles whole registers). */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__NEON_H
 #define COORDGEN_BACKENDS_CPU_PACKED_CODES__NEON_H
 
@@ -16,13 +16,13 @@
 
 #define CODES_INLINE static inline __attribute__((always_inline, unused))
 
-/* Weightlets of register i of a half tile, whose stripes of one component begin at `stripes`: in the lowest bits, under
- * those of the registers beside. */
+/* Returns the weightlets of register i of a half tile, whose stripes of one component begin at `stripes`: in the lowest
+ * bits, below those of neighbouring registers. */
 CODES_INLINE uint8x16_t codes_weightlets(const uint8_t *stripes, int i, int quarter, int width) {
     return vld1q_u8(stripes + i * width / 8 * 64 + quarter * 16) >> (8 - width - i * width % 8);
 }
 
-/* SLI: the bits of `high` above the `bits` lowest of `low`, of which nothing else is left. */
+/* SLI: keeps the `bits` lowest bits of `low` and puts the bits of `high` above them. */
 CODES_INLINE uint8x16_t codes_join(uint8x16_t low, uint8x16_t high, int bits) {
     return bits == 1   ? vsliq_n_u8(low, high, 1)
            : bits == 2 ? vsliq_n_u8(low, high, 2)
@@ -30,8 +30,8 @@ CODES_INLINE uint8x16_t codes_join(uint8x16_t low, uint8x16_t high, int bits) {
                        : vsliq_n_u8(low, high, 4);
 }
 
-/* Codes of register 8 * half + i. Each component overwrites what the one below brought from its neighbours; at the end
- * one mask takes away what the highest brought, unless it comes from the top of its bytes. */
+/* Returns the codes of register 8 * half + i. Each component overwrites bits of other registers that the one below
+ * left. At the end one mask removes those of the highest component, unless it comes from the top of its bytes. */
 CODES_INLINE uint8x16_t codes_register(const uint8_t *tile, int bits, size_t half, int i, int quarter) {
     const int fours = bits / 4, twos = bits / 2 % 2, ones = bits % 2, top = fours ? 4 : twos ? 2 : 1;
     const uint8_t *four = tile + half * 256, *two = tile + fours * 512 + half * 128,
@@ -51,8 +51,8 @@ CODES_INLINE uint8x16_t codes_register(const uint8_t *tile, int bits, size_t hal
     return bits == 8 || i * top % 8 == 0 ? codes : codes & (uint8_t)((1 << bits) - 1);
 }
 
-/* Levels of GRID_NORMAL by code: 64 of them in four registers, which one instruction looks up (TBL; TBX leaves alone
- * what is not among its own). */
+/* Levels of GRID_NORMAL by code: 64 levels in four registers, which one instruction looks up (TBL; TBX leaves bytes
+ * with other indices alone). */
 typedef struct CodesTable {
     uint8x16x4_t part[2];
 } CodesTable;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Codings: what the codes of a block mean, by grid and width. Kernels are compiled once for each, with both as
+/* A coding is the meaning of a block's codes: grid and width. Kernels are compiled once for each coding, with both as
  * constants. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODING_H
 #define COORDGEN_BACKENDS_CPU_PACKED_CODING_H
 
 #include "quant/format/grid.h"
 
-/* CODING(grid, bits) for each of them. Of 1 and 8 bits both grids have the same levels: they are UNIFORM here. */
+/* CODING(grid, bits) for each coding. Both grids have the same levels at 1 and 8 bits; UNIFORM stands for both. */
 #define PACKED_CODINGS(CODING)                                                                                         \
     CODING(UNIFORM, 1)                                                                                                 \
     CODING(UNIFORM, 2)                                                                                                 \
@@ -23,11 +23,11 @@
     CODING(NORMAL, 6)                                                                                                  \
     CODING(NORMAL, 7)
 
-/* Index of a coding in an array of PACKED_CODINGS_N (some of which are none); a constant for constants. */
+/* Index of a coding in an array of PACKED_CODINGS_N (some indices are unused); a constant for constants. */
 #define PACKED_CODING(grid, bits) ((grid) * (GRID_BITS_MAX + 1) + (bits))
 #define PACKED_CODINGS_N PACKED_CODING(_GRID_N, 0)
 
-/* The coding of a block: bits 1..8. */
+/* Returns the coding of a block: bits 1..8. */
 static inline int packed_coding(Grid grid, int bits) {
     return PACKED_CODING(grid_has_table(grid, bits) ? GRID_NORMAL : GRID_UNIFORM, bits);
 }

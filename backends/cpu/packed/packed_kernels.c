@@ -7,14 +7,14 @@
 #include "base/system/cpu.h"
 #include "quant/format/pack.h"
 
-/* Blocks that are expanded together: what the int8 kernels multiply at once; for those that take tiles of rows as many
- * as fit the second-level cache beside what the kernel has there. */
+/* Blocks that are expanded together: as many as the int8 kernels multiply at once. Kernels that take tiles of rows get
+ * as many as fit in the second-level cache beside the kernel's own data. */
 #define PANEL_BLOCKS 4
 #define PANEL_BLOCKS_MAX 16
 #define PANEL_BYTES (512 << 10)
-/* Tiles that are expanded before some of what comes next is fetched. */
+/* Tiles that are expanded between two prefetches. */
 #define PIECE_TILES 4
-/* How far behind a tile that a product asks for packed bytes are fetched. */
+/* Prefetch distance in packed bytes after a tile that a product asks for. */
 #define SOURCE_AHEAD_BYTES 4096
 /* Rows whose outputs are put in order together. */
 #define SCATTER_ROWS 32
@@ -51,7 +51,7 @@ static size_t scatter_rows(const PackedKernels *kernels) {
     return kernels->product->tile_rows == 1 ? SCATTER_ROWS : SCATTER_ROWS_TILES;
 }
 
-/* The parts of the scratch: what the product wants, outputs that are not in order, the panel. */
+/* Parts of the scratch: the product's own, outputs that are not in order, the panel. */
 typedef struct Scratch {
     void *product;
     float *out; /* [scatter_rows()][panel_blocks() * 16] */
@@ -73,7 +73,7 @@ size_t packed_kernels_scratch_bytes(const PackedKernels *kernels, size_t k_tiles
     return scratch_parts(kernels, k_tiles, base, &scratch);
 }
 
-/* Outputs of a panel in the order of positions, to their channels. */
+/* Multiplies by a panel; stores outputs, which come in order of positions, at their channels. */
 static void product_scattered(const PackedKernels *kernels, Int8Weights *panel, const uint32_t *channels,
                               const Int8Rows *rows, float *y, size_t y_stride, const Scratch *scratch) {
     const size_t rows_max = scatter_rows(kernels), n_parts = (rows->rows + rows_max - 1) / rows_max,
@@ -100,7 +100,7 @@ static void product_scattered(const PackedKernels *kernels, Int8Weights *panel, 
     }
 }
 
-/* The blocks [block, end) but for their tiles; outputs count from the first one. */
+/* Returns blocks [block, end) without tiles; outputs count from the first block. */
 static Int8Weights some_blocks(const PackedWeights *weights, size_t block, size_t end) {
     const size_t first = block * INT8_TILE_OUTPUTS;
 
@@ -115,7 +115,7 @@ static Int8Weights some_blocks(const PackedWeights *weights, size_t block, size_
     };
 }
 
-/* Packed bytes that are fetched while others are expanded: so many lines with every piece of a block. */
+/* Prefetch of packed bytes while others are expanded: a number of lines with every piece of a block. */
 typedef struct Ahead {
     const uint8_t *from;
     size_t lines;
@@ -131,13 +131,13 @@ static void expand_block(const PackedKernels *kernels, const PackedWeights *weig
         kernels->unpack->fn(packed + t * tile_bytes, weights->grid, weights->bits[block],
                             smaller(weights->k_tiles - t, PIECE_TILES), tiles + t * INT8_TILE_BYTES);
         for (size_t i = 0; i < ahead->lines; i++, ahead->from += 64)
-            __builtin_prefetch(ahead->from, 0, 2); /* past the end it does not fault */
+            __builtin_prefetch(ahead->from, 0, 2); /* a prefetch past the end does not fault */
     }
 }
 
-/* Unpacks the blocks [block, end) into `tiles`; outputs of the panel count from its first one. Meanwhile, and while it
- * is multiplied, the packed bytes of those up to `next_end` are fetched, half of them each time: both take about as
- * long for few rows, which wait for memory. */
+/* Unpacks blocks [block, end) into `tiles`; outputs of the panel count from its first one. The packed bytes up to
+ * `next_end` are prefetched, half of them during the expansion and half during the product: both take about as long for
+ * few rows, which wait for memory. */
 static Int8Weights expand_panel(const PackedKernels *kernels, const PackedWeights *weights, size_t block, size_t end,
                                 size_t next_end, int8_t *tiles) {
     const size_t n_blocks = end - block, n_pieces = n_blocks * ((weights->k_tiles + PIECE_TILES - 1) / PIECE_TILES),
@@ -157,14 +157,14 @@ static Int8Weights expand_panel(const PackedKernels *kernels, const PackedWeight
     return panel;
 }
 
-/* Tiles that a product of few rows asks for as it needs them; its blocks count from `first`. */
+/* Source of tiles for a product of few rows; its blocks count from `first`. */
 typedef struct PackedSource {
     const PackedKernels *kernels;
     const PackedWeights *weights;
     size_t first;
 } PackedSource;
 
-/* Memory is read by the processor's own streams; what follows in the next page is asked for. */
+/* The processor's own prefetchers read memory as streams; this function prefetches from the next page. */
 static void source_tile(const void *arg, size_t block, size_t tile, int8_t *tiles) {
     const PackedSource *self = arg;
     const PackedWeights *weights = self->weights;
@@ -172,11 +172,11 @@ static void source_tile(const void *arg, size_t block, size_t tile, int8_t *tile
     const uint8_t *packed = weights->packed + weights->offsets[self->first + block] + tile * pack_tile_bytes(bits);
 
     for (size_t i = 0; i < pack_tile_bytes(bits); i += 64)
-        __builtin_prefetch(packed + SOURCE_AHEAD_BYTES + i, 0, 2); /* past the end it does not fault */
+        __builtin_prefetch(packed + SOURCE_AHEAD_BYTES + i, 0, 2); /* a prefetch past the end does not fault */
     self->kernels->unpack->fn(packed, weights->grid, bits, 1, tiles);
 }
 
-/* Up to source_rows rows: no tile of weights is used twice, so none need go through the cache. */
+/* Multiplies up to source_rows rows: no tile of weights is used twice, so tiles need not go through the cache. */
 static void product_sourced(const PackedKernels *kernels, const PackedWeights *weights, const Int8Rows *rows,
                             size_t block_begin, size_t block_end, float *y, size_t y_stride, const Scratch *scratch) {
     const size_t blocks_max = weights->channels ? panel_blocks(kernels, weights->k_tiles) : block_end - block_begin;
@@ -262,13 +262,13 @@ size_t packed_kernels_tile_rows(const PackedKernels *kernels, size_t rows) {
     return rows > kernels->few_rows_max ? int8_tile_rows(kernels->product, rows) : 1;
 }
 
-/* Tiles of rows are for panels alone. */
+/* Rows in tiles always use panels. */
 static bool is_expanded(const PackedKernels *kernels, const Int8Rows *rows, Grid grid, int bits) {
     return rows->tile_rows > 1 || rows->rows > kernels->few_rows[packed_coding(grid, bits)];
 }
 
 /**
- * packed_kernels_run() - each block by whichever is faster for its width and for the number of rows
+ * packed_kernels_run() - multiply each block by the faster way for its width and for the number of rows
  * @rows:     with their sums, in the layout of packed_kernels_tile_rows()
  * @scratch:  packed_kernels_scratch_bytes(kernels, weights->k_tiles)
  */

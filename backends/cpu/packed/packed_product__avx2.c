@@ -13,28 +13,28 @@
 PackedProduct packed_product__avx2;
 
 enum {
-    PANEL_ROWS = 4,  /* that share the expansion of a register; of 3, one is multiplied twice and stored once */
-    CHUNK_ROWS = 16, /* whose activations stay in the first-level cache while a group of blocks passes over them */
+    PANEL_ROWS = 4,  /* rows per expansion of a register; with 3 rows, one is multiplied twice and stored once */
+    CHUNK_ROWS = 16, /* rows whose activations stay in the first-level cache while a group of blocks passes over them */
     GROUP_BYTES = 128 << 10,
-    AHEAD_BYTES = 4096 /* a page: the machine's own prefetchers do not go beyond it */
+    AHEAD_BYTES = 4096 /* a page: the machine's own prefetchers don't cross it */
 };
 
 typedef void Panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
                    float *y, size_t y_stride, size_t ahead_bytes);
 
-/* vpmaddubsw adds two products u8 x s8 in int16, and as many registers of such pairs are added up as fit: |x| <= 127,
- * so the sums are at most 8 x 2 x 15 x 127 = 30480 for codes of 4 bits, 4 x 2 x 31 x 127 = 31496 for 5, 2 x 2 x 63 x
- * 127 = 32004 for 6 and 2 x 127 x 127 = 32258 for 7: all below 32767, and nothing ever saturates. 8 bits are two sums
- * of 4. Levels of a table are up to 127 at every width. */
+/* vpmaddubsw adds two products u8 x s8 in int16. As many registers of such pairs are added up as fit: with |x| <= 127,
+ * sums are at most 8 x 2 x 15 x 127 = 30480 for codes of 4 bits, 4 x 2 x 31 x 127 = 31496 for 5, 2 x 2 x 63 x 127 =
+ * 32004 for 6 and 2 x 127 x 127 = 32258 for 7. All are below 32767, so nothing ever saturates. 8 bits are two sums of
+ * 4. Levels of a table are up to 127 at every width. */
 static inline int pairs_that_fit(bool has_table, int bits) {
     return has_table ? 1 : bits <= 4 || bits == 8 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 
-/* Keeps the additions to a sum in the order of the source: the compiler would rather add products in a tree, all of
- * them in registers at once, which there are not. */
+/* Keeps the additions to a sum in source order: the compiler would add products in a tree, which needs more registers
+ * than there are. */
 #define IN_ORDER(sum) __asm__("" : "+x"(sum))
 
-/* Writes outputs of 8 positions from p; y is the row. */
+/* Stores outputs of 8 positions from p; y is the row. */
 static void store(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t p, __m256i sum, float *y) {
     const int bits = weights->bits[p / INT8_TILE_OUTPUTS];
     const bool has_table = grid_has_table(weights->grid, bits);
@@ -56,14 +56,14 @@ static void store(const PackedWeights *weights, const Int8Rows *rows, size_t row
         y[weights->channels ? weights->channels[p + i] : p + i] = values[i];
 }
 
-/* Codes of one register as an operand: whole ones, or at 8 bits the upper and then the lower four bits. */
+/* Returns the codes of one register as an operand: whole codes, or at 8 bits the upper and then the lower four bits. */
 CODES_INLINE __m256i operand(const uint8_t *tile, int bits, size_t half, int i, int side, int term) {
     return bits == 8 ? codes_weightlets(tile + term * 512 + half * 256, i, side, 4, 0)
                      : codes_register(tile, bits, half, i, side, 0);
 }
 
-/* n_rows <= height rows x 16 outputs. One loop over halves of tiles: the compiler would unroll an inner loop over
- * two. */
+/* Computes n_rows <= height rows x 16 outputs. One loop goes over halves of tiles: the compiler would unroll an inner
+ * loop over two. */
 CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
                         float *y, size_t y_stride, size_t ahead_bytes, const Grid grid, const int bits,
                         const size_t height) {
@@ -97,7 +97,7 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
             const __m256i factor = _mm256_set1_epi16(term + 1 < n_terms ? 16 : 1);
             __m256i pairs[PANEL_ROWS][2];
 
-            if (term) /* the activations of both terms are loaded again: there are no registers to keep them in */
+            if (term) /* both terms load the activations again, because there are no registers to keep them in */
                 __asm__ volatile("" : : : "memory");
             UNROLL
             for (int i = first; i < first + n_fit; i++) {
@@ -153,10 +153,11 @@ PACKED_CODINGS(PANELS)
 #define PANELS_OF(grid, bits)                                                                                          \
     [PACKED_CODING(GRID_##grid, bits)] = { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2,                       \
                                            panel_##grid##_##bits##_4, panel_##grid##_##bits##_4 },
-/* By coding, rows - 1. */
+/* Functions by coding, rows - 1. */
 static Panel *const panels[PACKED_CODINGS_N][PANEL_ROWS] = { PACKED_CODINGS(PANELS_OF) };
 
-/* Rows [row, row_end) by blocks that are in the second-level cache, or by one that is read now (is_first). */
+/* Multiplies rows [row, row_end) by blocks that are in the second-level cache, or by one that is read now
+ * (is_first). */
 static void product_rows(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t row_end,
                          size_t block_begin, size_t block_end, bool is_first, float *y, size_t y_stride) {
     for (size_t block = block_begin; block < block_end; block++) {
@@ -167,7 +168,7 @@ static void product_rows(const PackedWeights *weights, const Int8Rows *rows, siz
             const size_t left = row_end - begin;
             size_t ahead_bytes = 0;
 
-            if (is_first) /* one panel fetches what is next in the stream; of several, the last one the block to come */
+            if (is_first) /* a single panel prefetches the stream's next bytes; of several, the last the next block */
                 ahead_bytes = row_end - row <= PANEL_ROWS ? AHEAD_BYTES : left <= PANEL_ROWS ? block_bytes : 0;
             n = left < PANEL_ROWS ? left : PANEL_ROWS;
             by_rows[n - 1](weights, rows, begin, n, block, y, y_stride, ahead_bytes);
@@ -176,10 +177,10 @@ static void product_rows(const PackedWeights *weights, const Int8Rows *rows, siz
 }
 
 /**
- * packed_product__avx2() - codes, or magnitudes of levels, as the unsigned operand of vpmaddubsw, expanded in registers
+ * packed_product__avx2() - multiply with vpmaddubsw, expanding codes or magnitudes of levels as its unsigned operand
  *
  * For any number of rows: a group of blocks is read once from memory and stays in the second-level cache while all rows
- * pass over it, 16 at a time, whose activations stay in the first-level cache.
+ * pass over it, 16 at a time. The activations of 16 rows stay in the first-level cache.
  */
 void packed_product__avx2(const PackedWeights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                           float *y, size_t y_stride) {

@@ -47,7 +47,7 @@ static void panel(const PackedWeights *weights, const Int8Rows *rows, size_t row
 /**
  * packed_product__scalar() - the reference: portable C, on any machine
  *
- * The other kernels give these bits, and these are the bits of int8_product on the unpacked matrix.
+ * All other kernels give these bits, which are the bits of int8_product on the unpacked matrix.
  */
 void packed_product__scalar(const PackedWeights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                             float *y, size_t y_stride) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products on packed weights with AVX512-VNNI, compiled once with AVX512-VBMI and once without: the including file
- * gives PACKED_PRODUCT_NAME. */
+/* Products on packed weights with AVX512-VNNI, compiled once with AVX512-VBMI and once without; the including file
+ * defines PACKED_PRODUCT_NAME. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_AVX512_IMPL_H
 #define COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_AVX512_IMPL_H
 
@@ -17,22 +17,22 @@
 
 PackedProduct PACKED_PRODUCT_NAME;
 
-/* 8 rows of one block: a register of codes is expanded once for 8 products, and up to about there the time is the
- * reading of memory. Panels are built for 1, 2, 4, 6 and 8 rows; in between, a row is multiplied twice and stored
+/* 8 rows of one block: a register of codes is expanded once for 8 products. Up to about 8 rows, reading memory takes
+ * the time. Panels are built for 1, 2, 4, 6 and 8 rows; for numbers in between, a row is multiplied twice and stored
  * once. */
 enum {
     PANEL_ROWS = 8,
     PARTS_MAX = 4,
-    AHEAD_BYTES = 4096 /* a page: the machine's own prefetchers do not go beyond it */
+    AHEAD_BYTES = 4096 /* a page: the machine's own prefetchers don't cross it */
 };
 
-/* What is added to levels of a table, to make them the unsigned operand. */
+/* Offset that makes the levels of a table an unsigned operand. */
 #define TABLE_OFFSET 128u
 
 typedef void Panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
                    float *y, size_t y_stride, size_t ahead_bytes);
 
-/* Sums over codes of one row become outputs; y is that row. */
+/* Turns one row's sums over codes into outputs; y is that row. */
 static __attribute__((noinline)) void finish(const PackedWeights *weights, const Int8Rows *rows, size_t row,
                                              size_t block, __m512i sum, float *y) {
     const size_t first = block * INT8_TILE_OUTPUTS, n = weights->n - first;
@@ -53,8 +53,9 @@ static __attribute__((noinline)) void finish(const PackedWeights *weights, const
         _mm512_mask_storeu_ps(y + first, present, value);
 }
 
-/* n_rows <= height rows x 16 outputs; each sum is kept in n_parts accumulators, so that few rows have enough products
- * under way at once. One loop over halves of tiles: the compiler would unroll an inner loop over two of them. */
+/* Computes n_rows <= height rows x 16 outputs. Each sum is kept in n_parts accumulators, so that few rows have enough
+ * products under way at once. One loop goes over halves of tiles: the compiler would unroll an inner loop over two of
+ * them. */
 CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
                         float *y, size_t y_stride, size_t ahead_bytes, const Grid grid, const int bits,
                         const size_t height, const size_t n_parts) {
@@ -127,15 +128,15 @@ PACKED_CODINGS(PANELS)
         panel_##grid##_##bits##_1, panel_##grid##_##bits##_2, panel_##grid##_##bits##_4, panel_##grid##_##bits##_4,    \
         panel_##grid##_##bits##_6, panel_##grid##_##bits##_6, panel_##grid##_##bits##_8, panel_##grid##_##bits##_8,    \
     },
-/* By coding, rows - 1. */
+/* Functions by coding, rows - 1. */
 static Panel *const panels[PACKED_CODINGS_N][PANEL_ROWS] = { PACKED_CODINGS(PANELS_OF) };
 
 /**
- * packed_product__avx512vnni(), packed_product__avx512vnnivbmi() - codes as the unsigned operand of vpdpbusd, expanded
- * in registers
+ * packed_product__avx512vnni(), packed_product__avx512vnnivbmi() - multiply with vpdpbusd, expanding codes in registers
  *
- * One stream through memory, a block after the other, reads fastest. One panel of rows fetches what is next in the
- * stream; of several, the last one fetches the block to come while the others have theirs in the cache.
+ * Codes are the unsigned operand. A single stream through memory, block after block, reads fastest. A single panel of
+ * rows prefetches the next bytes of the stream. With several panels, the last one prefetches the next block while the
+ * others find theirs in the cache.
  */
 void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                          float *y, size_t y_stride) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products on packed weights on NEON, compiled once with SDOT and once without: the including file gives
+/* Products on packed weights on NEON, compiled once with SDOT and once without; the including file defines
  * PACKED_PRODUCT_NAME. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_NEON_IMPL_H
 #define COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_NEON_IMPL_H
@@ -20,8 +20,8 @@ PackedProduct PACKED_PRODUCT_NAME;
 typedef void Panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
                    size_t y_stride);
 
-/* Both operands of the products are signed. Codes of up to 7 bits are; those of 8 are made levels, u - 128, at once,
- * and so are those whose levels are in the table. */
+/* Returns a signed operand. Codes of up to 7 bits are signed already. Codes of 8 bits become levels, u - 128, at once,
+ * and codes with a table become its levels. */
 CODES_INLINE int8x16_t operand(const CodesTable *table, const uint8_t *tile, int bits, size_t half, int i,
                                int quarter) {
     const uint8x16_t codes = codes_register(tile, bits, half, i, quarter);
@@ -31,7 +31,7 @@ CODES_INLINE int8x16_t operand(const CodesTable *table, const uint8_t *tile, int
     return vreinterpretq_s8_u8(bits == GRID_BITS_MAX ? codes ^ (uint8_t)grid_offset(GRID_BITS_MAX) : codes);
 }
 
-/* Writes outputs of 4 positions from p, as many as there are; y is the row. */
+/* Stores outputs of 4 positions from p, as many as there are; y is the row. */
 NEON_INLINE void finish(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t p, int32x4_t sum,
                         float *y, const Grid grid, const int bits) {
     const bool is_level = bits == GRID_BITS_MAX || grid_has_table(grid, bits);
@@ -52,7 +52,7 @@ NEON_INLINE void finish(const PackedWeights *weights, const Int8Rows *rows, size
         y[weights->channels[p + i]] = values[i];
 }
 
-/* n_rows x 16 outputs: 4 registers of codes at a time, which meet the 16 inputs of a register of each row. */
+/* Computes n_rows x 16 outputs: 4 registers of codes at a time are multiplied with 16 inputs of each row. */
 CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
                         size_t y_stride, const Grid grid, const int bits, const size_t n_rows) {
     const size_t stride = rows->stride_bytes;
@@ -84,7 +84,8 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
                 inputs[r] = vld1q_s8(x + r * stride);
             UNROLL
             for (int c = 0; c < 4; c++) {
-                /* Loads stay where they stand: the compiler would rather have all at once, and has no registers. */
+                /* A barrier keeps loads in place: the compiler would load everything at once and run out of
+                 * registers. */
                 __asm__ volatile("" : : : "memory");
                 UNROLL
                 for (int quad = 0; quad < 4; quad += 2) {
@@ -123,13 +124,14 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
 #endif
 PACKED_CODINGS(PANELS)
 
-/* By coding, rows - 1. */
+/* Functions by coding, rows - 1. */
 static Panel *const panels[PACKED_CODINGS_N][DOT_ROWS] = { PACKED_CODINGS(PANELS_OF) };
 
 /**
- * packed_product__neondot(), packed_product__neon() - codes or levels as signed operands, expanded in registers
+ * packed_product__neondot(), packed_product__neon() - multiply codes or levels, expanded in registers
  *
- * One stream through memory, a block after the other; a block is expanded once for a panel of rows.
+ * Operands are signed. A single stream through memory goes block after block. A block is expanded
+ * once for a panel of rows.
  */
 void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                          float *y, size_t y_stride) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packed tiles become tiles of the int8 products: codes are expanded and turned into levels (pack.h, grid.h). */
+/* Expansion of packed tiles to tiles of the int8 products: codes become levels (pack.h, grid.h). */
 #ifndef COORDGEN_BACKENDS_CPU_UNPACK_TILE_H
 #define COORDGEN_BACKENDS_CPU_UNPACK_TILE_H
 
@@ -8,9 +8,9 @@
 
 #include "quant/format/grid.h"
 
-/* n_tiles consecutive packed tiles of one width (1..8) and grid, 128 * bits bytes each and aligned to 64, into tiles of
- * 1024 bytes aligned to 64: int8 levels in the layout of int8_product.h. Code 0 of the padding becomes the lowest level
- * (-128 at 8 bits). Reads and writes not a byte more. */
+/* Expands n_tiles consecutive packed tiles of one width (1..8) and grid. Packed tiles have 128 * bits bytes, the
+ * results 1024 bytes, both aligned to 64. Results are int8 levels in the layout of int8_product.h. Code 0 of the
+ * padding becomes the lowest level (-128 at 8 bits). Never reads or writes beyond these bytes. */
 typedef void UnpackTile(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles);
 
 typedef struct UnpackTileKernel {
@@ -19,7 +19,7 @@ typedef struct UnpackTileKernel {
     UnpackTile *fn;
 } UnpackTileKernel;
 
-/* Best row whose needs are all in cpu; the scalar row needs nothing. */
+/* Returns the best kernel whose needs are all in cpu; the scalar kernel needs nothing. */
 const UnpackTileKernel *unpack_tile_select(uint32_t cpu);
 size_t unpack_tile_n_kernels(void);
 const UnpackTileKernel *unpack_tile_kernel_at(size_t index);

@@ -11,7 +11,8 @@
 
 UnpackTile unpack_tile__avx2;
 
-/* Levels factor * u - offset: the codes are taken shifted up by one where the factor is 2. Or those of the table. */
+/* Expands codes to levels factor * u - offset (codes are taken shifted up by one if the factor is 2), or to the
+ * table's. */
 CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t *restrict tiles, const Grid grid,
                          const int bits) {
     const __m256i offset = _mm256_set1_epi8((char)grid_offset(bits));
@@ -34,7 +35,7 @@ CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t 
 }
 
 /**
- * unpack_tile__avx2() - a shift, a mask and a merging a component, one subtraction or looking up, one store
+ * unpack_tile__avx2() - expand tiles: a shift, a mask and a merge per component; a subtraction or lookup; a store
  */
 void unpack_tile__avx2(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles) {
     switch (packed_coding(grid, bits)) {

@@ -11,7 +11,7 @@
 
 UnpackTile unpack_tile__neon;
 
-/* Levels factor * u - offset, or those of the table. */
+/* Expands codes to levels factor * u - offset, or to the table's. */
 CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t *restrict tiles, const Grid grid,
                          const int bits) {
     const uint8x16_t offset = vdupq_n_u8((uint8_t)grid_offset(bits));
@@ -38,8 +38,9 @@ CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t 
 }
 
 /**
- * unpack_tile__neon() - a shift and an insertion a component, a mask, a doubling and one subtraction, or looking up,
- * one store
+ * unpack_tile__neon() - expand tiles: per component a shift and an insertion; then a mask and a subtraction or lookup
+ *
+ * A doubling precedes the subtraction; one store follows.
  */
 void unpack_tile__neon(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles) {
     switch (packed_coding(grid, bits)) {

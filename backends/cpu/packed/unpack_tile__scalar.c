@@ -4,7 +4,7 @@
 
 UnpackTile unpack_tile__scalar;
 
-/* The reference: quant/format/pack.c, then the levels. */
+/* Reference: unpacks by quant/format/pack.c, then looks up the levels. */
 void unpack_tile__scalar(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles) {
     for (size_t t = 0; t < n_tiles; t++, packed += pack_tile_bytes(bits), tiles += PACK_TILE_WEIGHTS) {
         uint8_t codes[PACK_TILE_WEIGHTS];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expanding packed tiles with AVX-512, compiled once with AVX512-VBMI and once without: the including file gives
+/* Expansion of packed tiles with AVX-512, compiled once with AVX512-VBMI and once without; the including file defines
  * UNPACK_TILE_NAME. */
 #ifndef COORDGEN_BACKENDS_CPU_UNPACK_TILE_AVX512_IMPL_H
 #define COORDGEN_BACKENDS_CPU_UNPACK_TILE_AVX512_IMPL_H
@@ -16,7 +16,8 @@
 
 UnpackTile UNPACK_TILE_NAME;
 
-/* Levels factor * u - offset: the codes are taken shifted up by one where the factor is 2. Or those of the table. */
+/* Expands codes to levels factor * u - offset (codes are taken shifted up by one if the factor is 2), or to the
+ * table's. */
 CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t *restrict tiles, const Grid grid,
                          const int bits) {
     const __m512i offset = _mm512_set1_epi8((char)grid_offset(bits));
@@ -39,8 +40,10 @@ CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t 
 }
 
 /**
- * unpack_tile__avx512(), unpack_tile__avx512vbmi() - a shift and a mask (one instruction with the merging) a component,
- * one subtraction or looking up, one store
+ * unpack_tile__avx512(), unpack_tile__avx512vbmi() - expand tiles
+ *
+ * Each component takes a shift and a mask, which merges in the same instruction. A subtraction or a lookup follows,
+ * then one store.
  */
 void UNPACK_TILE_NAME(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles) {
     switch (packed_coding(grid, bits)) {

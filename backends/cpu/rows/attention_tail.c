@@ -24,7 +24,7 @@ void attention_tail_init(AttentionTail *tail, const Batch *batch, const KvHead *
         tail->blocks[i] = (uint16_t *)memory + i * block_values(hd);
 }
 
-/* Where the way to the row leaves the cache. */
+/* Returns the position at which the path to the row leaves the cache. */
 static size_t first_position(const Batch *batch, size_t row) {
     return batch->rows[row].position + (size_t)1 - batch_side_rows(batch, row);
 }
@@ -33,7 +33,7 @@ size_t attention_tail_first(const Batch *batch, size_t row) {
     return first_position(batch, row) / KV_BLOCK;
 }
 
-/* The cache's block in which the way leaves it. */
+/* Copies the cache's block in which the path leaves it. */
 static void begin_at(AttentionTail *tail, size_t block) {
     const size_t len_bytes = KV_BLOCK * tail->head.head_size * sizeof(uint16_t);
 
@@ -60,11 +60,11 @@ static void put(AttentionTail *tail, size_t position, int16_t slot) {
 }
 
 /**
- * attention_tail_set() - the blocks of one row after those of another
+ * attention_tail_set() - turn the blocks of one row into those of another
  *
- * The block in which the row's way leaves the cache is copied, and the rows on the way are put at their positions. What
- * is right from the row before stays: rows that come depth first change little. Behind the row's position anything may
- * stand.
+ * The block in which the row's path leaves the cache is copied, and the rows on the path are put at their positions.
+ * Rows shared with the previous path stay: rows in depth-first order change little. Positions after the row's own are
+ * undefined.
  */
 void attention_tail_set(AttentionTail *tail, size_t row) {
     const BatchRow *rows = tail->batch->rows;

@@ -22,8 +22,8 @@ const RowOps *row_ops_select(uint32_t cpu) {
     return builds[ARRAY_LEN(builds) - 1];
 }
 
-/* Queries, outputs, scores of a block, 16 sums, the maximum, the factor and the range of each row-head, as
- * row_ops_attention.h lays them out; one block in float32. */
+/* Sums up queries, outputs, scores of a block, 16 sums, the maximum, the factor and the range of each row-head, as
+ * row_ops_attention.h lays them out, and one block in float32. */
 size_t attention_scratch_floats(size_t n_row_heads, size_t head_size) {
     const size_t padded = attention_padded(n_row_heads);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attention of query rows over the blocks of a KV head; a part of row_ops_impl.h. */
+/* Attention of query rows to the blocks of a KV head; a part of row_ops_impl.h. */
 #ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_IMPL_H
 #define COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_IMPL_H
 
@@ -11,8 +11,8 @@
 #include "backends/cpu/rows/row_ops_attention_tile_impl.h"
 #include "backends/numeric/lanes.h"
 
-/* Conversion of float16 costs about as much as two products. For few tiles of rows it is done in registers; for more,
- * or where float16 has no instructions, a block is expanded to float32 once. */
+/* Converting float16 costs about as much as two products. Few tiles of rows convert in registers. For more tiles, or
+ * without float16 instructions, a block is expanded to float32 once. */
 enum {
     TILES_OF_HALF = 2
 };
@@ -28,12 +28,12 @@ enum {
 #endif
 
 /**
- * part_exp2() - 2^x for x <= 0; what is below -125 counts as -125, NaN too
+ * part_exp2() - 2^x for x <= 0; values below -125 and NaN count as -125
  *
- * x = n + r, |r| <= 1/2, n to nearest even: by adding 1.5 x 2^23, or by an instruction, with the same exact r; 2^r = 1
- * + r p(r), p of degree 4 (least relative error, 9.2e-8), by fused multiply-adds; n is added to the exponent. Not
- * part_exp(): arguments are never positive and results never subnormal, so that this takes a third of its instructions,
- * and there is one for every score.
+ * x = n + r, |r| <= 1/2, n to nearest even: by adding 1.5 x 2^23, or by an instruction, with the same exact r. 2^r =
+ * 1 + r p(r), p of degree 4 (least relative error, 9.2e-8), by fused multiply-adds. n is added to the exponent. The
+ * function takes a third of part_exp()'s instructions, because arguments are never positive and results never
+ * subnormal; every score needs one call.
  */
 LANES_INLINE PartF part_exp2(PartF x) {
     PartF r, p;
@@ -58,11 +58,11 @@ LANES_INLINE PartF part_exp2(PartF x) {
 #if LANES_PART == 16
     return (PartF)_mm512_scalef_ps((__m512)p, (__m512)(x - r));
 #else
-    return (PartF)((PartU)p + ((PartU)shifted << 23)); /* the shift leaves nothing of the magic number */
+    return (PartF)((PartU)p + ((PartU)shifted << 23)); /* the shift drops the magic number */
 #endif
 }
 
-/* How many rows a tile has, and whether float16 is read by tiles or expanded before. */
+/* Chooses the rows of a tile, and whether tiles read float16 or expanded float32. */
 static void choose_tiles(Attending *a) {
     const size_t n_tiles = (a->n + TILE_ROWS - 1) / TILE_ROWS;
 
@@ -87,8 +87,8 @@ static Attending attending(const AttentionRow *rows, size_t n_rows, size_t n_gro
     return a;
 }
 
-/* Rows [first, first + n_rows) as if there were no others. Vectors of maxima begin anywhere then, and reach past these
- * rows' to those of others, which softmax_block() leaves as they are, and past the last one's. */
+/* Returns rows [first, first + n_rows) as an Attending of their own. Vectors of maxima may then begin anywhere. They
+ * reach past these rows to others' maxima, which softmax_block() preserves, and past the last row's. */
 static Attending attending_part(const Attending *whole, size_t first, size_t n_rows) {
     const size_t at = first * whole->n_group;
     Attending a = *whole;
@@ -107,7 +107,7 @@ static Attending attending_part(const Attending *whole, size_t first, size_t n_r
     return a;
 }
 
-/* Float16 of the block as tiles read it. */
+/* Returns the block's float16 values in the form that tiles read. */
 static const void *expand(const Attending *a, const uint16_t *block, size_t n_values) {
     float *expanded = a->expanded;
 
@@ -116,7 +116,7 @@ static const void *expand(const Attending *a, const uint16_t *block, size_t n_va
     return expanded ? (const void *)expanded : block;
 }
 
-/* Where value i of the block is, as tiles read it. */
+/* Returns the address of value i of the block, in the form that tiles read. */
 static const void *value_at(const Attending *a, const void *block, size_t i) {
     return a->expanded ? (const void *)((const float *)block + i) : (const void *)((const uint16_t *)block + i);
 }
@@ -125,8 +125,8 @@ static size_t tile_n(const Attending *a, size_t first) {
     return a->n - first < a->tile_rows ? a->n - first : a->tile_rows;
 }
 
-/* The share of n row-heads, of those of the call, in fetching the block that comes next: reading it from memory is
- * spread over the work on this one. Few tiles, which read float16 themselves, do it as they go. */
+/* Returns the share of n row-heads in prefetching the next block, so that reading it from memory is spread over the
+ * work on this block. Few tiles, which read float16 themselves, prefetch as they go. */
 static void fetch_share(const Attending *a, const uint16_t *ahead, size_t first, size_t n) {
     const size_t n_values = KV_BLOCK * a->head_size, end = (first + n) * n_values / a->n, line = 32;
 
@@ -134,7 +134,7 @@ static void fetch_share(const Attending *a, const uint16_t *ahead, size_t first,
         __builtin_prefetch(ahead + i, 0, 2);
 }
 
-/* Positions that any of n row-heads reads. */
+/* Sets the range of positions that any of n row-heads reads. */
 static void range_of_any(const Attending *a, size_t first, size_t n, size_t *fromp, size_t *top) {
     size_t from = KV_BLOCK, to = 0;
 
@@ -147,7 +147,7 @@ static void range_of_any(const Attending *a, size_t first, size_t n, size_t *fro
     *top = to;
 }
 
-/* Lanes of positions [at, at + 16) outside [from, to) become `other`. */
+/* Replaces lanes of positions [at, at + 16) outside [from, to) by `other`. */
 LANES_INLINE Lanes lanes_within(Lanes v, size_t at, size_t from, size_t to, float other) {
     EACH_PART (p) {
         PartI position;
@@ -167,7 +167,7 @@ static float greatest_within(const float *scores, size_t from, size_t to) {
     return lanes_horizontal_max(max);
 }
 
-/* The greatest scores of a row, by position mod the lanes of a part. */
+/* Returns the greatest scores of a row, by position mod the lanes of a part. */
 LANES_INLINE PartF greatest_part(const float *scores) {
     Lanes max = lanes_load(scores);
 
@@ -189,14 +189,14 @@ LANES_INLINE float greatest_score(const float *scores) {
     return lanes_horizontal_max(max);
 }
 
-/* Of four rows: each has a fourth of the part. */
+/* Returns the greatest scores of four rows: a fourth of the part for each. */
 LANES_INLINE PartF greatest_of_4(const float *scores) {
     return part_max_pairs(part_max_pairs(greatest_part(scores), greatest_part(scores + KV_BLOCK)),
                           part_max_pairs(greatest_part(scores + 2 * KV_BLOCK), greatest_part(scores + 3 * KV_BLOCK)));
 }
 
-/* The greatest score of each of 16 rows that read the whole block: reducing them together takes a fourth of the
- * shuffles that one after the other would. */
+/* Returns the greatest score of each of 16 rows that read the whole block. Reducing them together takes a fourth of the
+ * shuffles. */
 LANES_INLINE Lanes greatest_of_16(const float *scores) {
     const size_t part = LANES_PART * KV_BLOCK;
     Lanes max;
@@ -224,7 +224,7 @@ LANES_INLINE Lanes weights_of(const float *scores, float max) {
     return v;
 }
 
-/* Scores become weights; their sum goes to the lanes of `sums`. */
+/* Turns scores into weights; adds their sum to the lanes of `sums`. */
 static void weigh_within(float *scores, size_t from, size_t to, float max, float shrink, float *sums) {
     Lanes sum = lanes_mul(lanes_load(sums), lanes_of(shrink));
 
@@ -250,7 +250,7 @@ LANES_INLINE void weigh(float *scores, float max, float shrink, float *sums) {
     lanes_store(sums, sum);
 }
 
-/* cap tanh(u / (2 log2 e)) of n scores u. */
+/* Replaces n scores u by cap tanh(u / (2 log2 e)). */
 static void cap_scores(float *scores, size_t n, float cap) {
     const PartF one = part_of(1), factor = part_of(cap);
 
@@ -266,7 +266,7 @@ static void cap_scores(float *scores, size_t n, float cap) {
     }
 }
 
-/* Of n row-heads, where positions of the block are read: nobody looks at the other scores. */
+/* Caps the scores of n row-heads at the block's positions that are read; other scores are unused. */
 static void cap_block(const Attending *a, size_t first, size_t n) {
     for (size_t i = first; i < first + n; i++) {
         const size_t from = a->is_whole ? 0 : a->from[i] / N_LANES * N_LANES, to = a->is_whole ? KV_BLOCK : a->to[i];
@@ -276,7 +276,7 @@ static void cap_block(const Attending *a, size_t first, size_t n) {
     }
 }
 
-/* Up to 16 row-heads from `first` on, so that the factors of their sums come from one vector. */
+/* Takes up to 16 row-heads from `first` on, so that the factors of their sums come from one vector. */
 static void softmax_block(const Attending *a, size_t first) {
     const size_t n = a->n - first < N_LANES ? a->n - first : N_LANES;
     const Lanes before = lanes_load(a->maxima + first);
@@ -334,7 +334,7 @@ static void score_tile(const Attending *a, const void *b, const uint16_t *ahead,
              n, (to - at + N_LANES - 1) / N_LANES, !a->expanded);
 }
 
-/* Weights of 16 row-heads as soon as they have their scores, which are then in the first-level cache. */
+/* Computes the weights of 16 row-heads right after their scores, which are then in the first-level cache. */
 static void weigh_block(const Attending *a, const uint16_t *keys, const uint16_t *ahead) {
     const void *b = expand(a, keys, KV_BLOCK * a->head_size);
 
@@ -347,7 +347,7 @@ static void weigh_block(const Attending *a, const uint16_t *keys, const uint16_t
     }
 }
 
-/* Values of positions [from, to) of the block, for n <= TILE_ROWS row-heads. */
+/* Adds the values of positions [from, to) of the block, for n <= TILE_ROWS row-heads. */
 static void add_values(const Attending *a, const void *values, const uint16_t *ahead, size_t first, size_t n,
                        size_t from, size_t to, const float *shrinks) {
     const size_t hd = a->head_size;
@@ -365,7 +365,7 @@ static void add_values(const Attending *a, const void *values, const uint16_t *a
                  n, hd / N_LANES, !a->expanded);
 }
 
-/* The factors of n row-heads for their outputs, NULL when all are 1. */
+/* Returns the factors of n row-heads for their outputs, NULL if all are 1. */
 static const float *shrinks_of(const Attending *a, size_t first, size_t n) {
     bool shrinks = false;
 
@@ -374,8 +374,8 @@ static const float *shrinks_of(const Attending *a, size_t first, size_t n) {
     return shrinks ? a->shrinks + first : NULL;
 }
 
-/* A weight that is not there is not the same as a weight of 0: the positions that all rows of a tile read are taken
- * together, those before and after them by each row alone (by its heads together). */
+/* A missing weight is not equivalent to a weight of 0. Positions that all rows of a tile read are therefore taken
+ * together; those before and after by each row alone (its heads together). */
 static void add_values_within(const Attending *a, const void *values, const uint16_t *ahead, size_t first, size_t n) {
     const size_t hd = a->head_size;
     size_t from = 0, to = KV_BLOCK;
@@ -417,7 +417,7 @@ static void add_values_block(const Attending *a, const uint16_t *block, const ui
     }
 }
 
-/* The positions of block `block` that each row reads; whether any does. */
+/* Sets the positions of block `block` that each row reads; returns whether any row reads some. */
 static bool find_ranges(Attending *a, size_t block) {
     const size_t first = block * KV_BLOCK, n_rows = a->n / a->n_group;
     bool is_read = false;
@@ -494,13 +494,13 @@ static void attention_end(const Attending *a) {
 }
 
 /**
- * attention() - rows of queries over the keys and values of their KV head
+ * attention() - attention of rows of queries to the keys and values of their KV head
  * @rows:    n_rows, each with its own range of positions
- * @scratch: attention_scratch_floats(n_rows * n_group, head_size), aligned to 64; anything
+ * @scratch: attention_scratch_floats(n_rows * n_group, head_size), aligned to 64; content undefined
  *
- * SPEC of the bits, the same for every build, for one query head of one row with the range [begin, end). All numbers
- * are float32, fma(a, b, c) is a b + c rounded once, exp2 is part_exp2(). Blocks are KV_BLOCK positions, counted from
- * logical position 0; those that hold positions of the range are taken in rising order, and of their positions those
+ * SPEC of the bits, equal for every build, for one query head of one row with the range [begin, end). All numbers are
+ * float32, fma(a, b, c) is a b + c rounded once, exp2 is part_exp2(). Blocks are KV_BLOCK positions, counted from
+ * logical position 0. Blocks with positions of the range are taken in rising order, and of a block only positions
  * inside the range:
  *   factor = scale x log2(e), log2(e) being 0x1.715476p0, rounded once; q'[d] = q[d] x factor
  *   before the first block: max = -infinity, sum[0..15] = 0, out[d] = 0
@@ -511,9 +511,9 @@ static void attention_end(const Attending *a) {
  *   out[d] = out[d] x shrink, then out[d] = fma(weight[j], v[j][d], out[d]) for rising j
  * With a cap, which is the soft cap x log2(e) rounded once, rows are begun with the scale 2 x scale / soft cap, and
  * before `new`: score[j] = cap x ((1 - e) / (1 + e)) with the score's sign, e = exp2(-|score[j]|), each step rounded.
- * And at the end out[d] = out[d] x (1 / s), s being the sums added in the fixed tree (lanes_sum()). An empty range
- * gives zeros. So nothing depends on which rows and heads are taken together, nor on what a block holds outside the
- * range, nor on which calls of attention_blocks() it comes in, as long as each row gets its blocks in rising order.
+ * At the end out[d] = out[d] x (1 / s), s being the sums added in the fixed tree (lanes_sum()). An empty range gives
+ * zeros. The result depends neither on which rows and heads are taken together, nor on a block's content outside the
+ * range. A split into calls of attention_blocks() does not matter either, if each row gets its blocks in rising order.
  * Keys, values and queries that are not finite give an unspecified result, never undefined behaviour.
  */
 static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float scale,
@@ -524,7 +524,7 @@ static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows,
     attention_end(&a);
 }
 
-/* to[d * to_stride + j] = x[j * stride + d] in float16, for 16 positions j and 16 d. */
+/* Stores to[d * to_stride + j] = x[j * stride + d] in float16, for 16 positions j and 16 d. */
 static void store_keys_16(const float *x, size_t stride, uint16_t *to, size_t to_stride) {
     float turned[N_LANES][N_LANES];
 
@@ -548,7 +548,7 @@ static void store_keys_16(const float *x, size_t stride, uint16_t *to, size_t to
 }
 
 /**
- * kv_store() - keys and values of n positions from `position` on go to their blocks
+ * kv_store() - store keys and values of n positions from `position` on in their blocks
  * @k, @v: row j at j * stride, head_size values
  */
 static void kv_store(const KvHead *kv, size_t position, const float *k, const float *v, size_t stride, size_t n) {

@@ -8,8 +8,8 @@
 
 #include "backends/numeric/lanes.h"
 
-/* Scores and outputs are both products C[rows][16 lanes] += A[rows][n] B[n][16 lanes], one fused multiply-add after the
- * other along n: queries times keys, weights times values. TILE_ROWS x TILE_LANES sums fit the registers. */
+/* Scores and outputs are both products C[rows][16 lanes] += A[rows][n] B[n][16 lanes] by successive fused multiply-adds
+ * along n: queries times keys, weights times values. TILE_ROWS x TILE_LANES sums fit in the registers. */
 enum {
     TILE_ROWS = 6,
     TILE_LANES = LANES_PARTS == 1 ? 4 : 1,
@@ -18,14 +18,14 @@ enum {
 typedef struct Tile {
     const float *a;
     size_t a_stride;
-    const void *b; /* float16 or float32, by the function that is called */
+    const void *b; /* float16 or float32, depending on the function */
     size_t b_stride;
     size_t n;
     float *c;
     size_t c_stride;
-    bool is_first;         /* sums begin at 0, not at C */
+    bool is_first;         /* sums begin at 0 instead of C */
     const float *factors;  /* sums begin at row r of C times factors[r]; NULL: at C */
-    const uint16_t *ahead; /* float16 only: where the place of b will be when this is done, to be fetched meanwhile */
+    const uint16_t *ahead; /* float16 only: address of b in the next tile, to be prefetched */
 } Tile;
 
 LANES_INLINE void tile_begin(const Tile *tile, const size_t n_rows, const size_t n_lanes,
@@ -59,8 +59,8 @@ LANES_INLINE void tile_end(float *c, size_t c_stride, const size_t n_rows, const
     }
 }
 
-/* Rows are reached from two pointers by 0 to 2 strides, for which instructions have an address. What the tile says is
- * read before the first store, which may change anything for what the compiler knows. */
+/* Rows are addressed from two pointers by 0 to 2 strides, for which instructions have an addressing mode. The tile's
+ * fields are read before the first store: the compiler must assume that a store changes them. */
 LANES_INLINE void tile_run(const Tile *tile, const size_t n_rows, const size_t n_lanes, const bool is_half) {
     const size_t a_stride = tile->a_stride, b_stride = tile->b_stride;
     const uint16_t *half = tile->b, *ahead = tile->ahead;
@@ -111,7 +111,7 @@ LANES_INLINE void tile_run(const Tile *tile, const size_t n_rows, const size_t n
 
 typedef void TileFn(const Tile *tile);
 
-/* By type, lanes - 1, rows - 1. */
+/* Functions by type, lanes - 1, rows - 1. */
 #if LANES_PART == 16
 TILE_FNS(1);
 TILE_FNS(2);
@@ -126,11 +126,10 @@ TILE_FNS(1);
 static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = { { TILE_NAMES(1, full) }, { TILE_NAMES(1, half) } };
 #endif
 
-/* All of C: n_rows <= TILE_ROWS, any number of lanes. The tile is changed. It is not handed over by value: processors
- * cannot forward its fields, stored one by one, to the wide loads of a copy, and would wait until the sums of the tile
- * before are in the cache. */
+/* Computes all of C: n_rows <= TILE_ROWS, any number of lanes. The tile is changed. A pointer avoids a copy of the
+ * tile: processors can't forward fields stored one by one to the copy's wide loads, and would stall. */
 static void tile_all(Tile *tile, size_t n_rows, size_t n_lanes, bool is_half) {
-    assert(!is_half || tile->ahead); /* fetching page 0 would take longer than the products */
+    assert(!is_half || tile->ahead); /* prefetching page 0 would take longer than the products */
     for (size_t left = n_lanes, n; left; left -= n) {
         n = left < TILE_LANES ? left : TILE_LANES;
         tile_fns[is_half][n - 1][n_rows - 1](tile);

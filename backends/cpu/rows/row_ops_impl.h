@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The row operators, compiled once for each instruction set: the including file gives ROW_OPS_NAME and ROW_OPS_NEED and
- * is compiled with the flags of its suffix. All builds give the same bits, because every float operation is one lane's,
- * in an order that the code below fixes, and is contracted only where it says so (lanes_fma(); -ffp-contract=off). No
- * libm but sqrtf and fmaf, which IEEE 754 defines to the bit. */
+/* Source of the row operators, compiled once for each instruction set. The including file defines ROW_OPS_NAME and
+ * ROW_OPS_NEED and is compiled with the flags of its suffix. All builds give the same bits: every float operation
+ * belongs to one lane, in an order that the code below fixes, and is contracted only by lanes_fma()
+ * (-ffp-contract=off). The only libm functions are sqrtf and fmaf, which IEEE 754 defines to the bit. */
 #ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_IMPL_H
 #define COORDGEN_BACKENDS_CPU_ROW_OPS_IMPL_H
 
@@ -17,7 +17,7 @@
 #include "backends/numeric/lanes_gate.h"
 #include "base/system/cpu.h"
 
-/* 16 partial sums by index mod 16; lanes past n add zero. */
+/* Dot product: 16 partial sums by index mod 16; lanes past n add zero. */
 static float dot(const float *a, const float *b, size_t n) {
     Lanes sum = lanes_of(0);
 
@@ -72,7 +72,7 @@ static void gelu_mul(const float *gate, const float *up, size_t n, float *out) {
         lanes_store_n(out + i, n - i, lanes_gelu_mul(lanes_load_n(gate + i, n - i, 0), lanes_load_n(up + i, n - i, 0)));
 }
 
-/* One times what they gate is the activation itself, to the bit. */
+/* A product with 1 is the activation itself, to the bit. */
 static void silu(float *x, size_t n) {
     for (size_t i = 0; i < n; i += N_LANES)
         lanes_store_n(x + i, n - i, lanes_silu_mul(lanes_load_n(x + i, n - i, 0), lanes_of(1)));
@@ -104,7 +104,7 @@ static void rope_neox(float *restrict x, const float *restrict cos, const float 
     }
 }
 
-/* Vectors of a block that butterflies take at once: as many as registers hold. */
+/* Number of a block's vectors that butterflies take at once: as many as fit in registers. */
 #if LANES_PART == 4
 #define HADAMARD_LOW 8
 #elif LANES_PART == 8
@@ -113,8 +113,8 @@ static void rope_neox(float *restrict x, const float *restrict cos, const float 
 #define HADAMARD_LOW 16
 #endif
 
-/* Butterflies of distance 1, 2, 4 or 8 inside 16 lanes: lane i gets partner + value, or partner - value where bit h of
- * i is set. Product with 1 or -1 is exact, so the fused operation is that sum or difference. */
+/* Butterflies of distance 1, 2, 4 or 8 within 16 lanes: lane i gets partner + value, or partner - value if bit h of i
+ * is set. A product with 1 or -1 is exact, so the fused operation gives exactly that sum or difference. */
 LANES_INLINE Lanes butterflies_within(Lanes v, const int h) {
     if (h >= LANES_PART) {
         Lanes out = v;
@@ -161,15 +161,15 @@ LANES_INLINE void butterflies_across(Lanes *v, const size_t n) {
     }
 }
 
-/* The greatest of what there was and |v|; NaN counts as nothing. */
+/* Returns the maximum of max and |v|; NaN is ignored. */
 LANES_INLINE Lanes greatest(Lanes max, Lanes v) {
     EACH_PART (p)
         v.part[p] = part_abs(v.part[p]);
     return lanes_max(max, v);
 }
 
-/* A block of n_low * n_high vectors: first what is near, n_low of them in registers at a time, then n_high far
- * apart. */
+/* Transforms a block of n_low * n_high vectors: first n_low neighbouring vectors in registers at a time, then n_high
+ * distant ones. */
 LANES_INLINE Lanes hadamard_block(const float *x, float *y, float factor, Lanes max, const size_t n_low,
                                   const size_t n_high) {
     for (size_t high = 0; high < n_high; high++) {
@@ -212,9 +212,9 @@ LANES_INLINE Lanes hadamard_block(const float *x, float *y, float factor, Lanes 
 }
 
 /**
- * hadamard() - y = H x by blocks: the bits of rotate_row(); and the greatest |y|
+ * hadamard() - y = H x by blocks, with the bits of rotate_row(); returns the greatest |y|
  *
- * For h = 1, 2, 4, ... block / 2: pairs (i, i + h) become (a + b, a - b); at the end one product with the float32
+ * For h = 1, 2, 4, ... block / 2: pairs (i, i + h) become (a + b, a - b). The last step is a product with the float32
  * nearest to 1 / sqrt(block).
  */
 static float hadamard(const float *x, size_t n, size_t block, float *y) {
@@ -238,7 +238,7 @@ static float hadamard(const float *x, size_t n, size_t block, float *y) {
     return lanes_horizontal_max(max);
 }
 
-/* Levels of N_LANES values that were scaled: to nearest even, within +-127. */
+/* Rounds N_LANES scaled values to levels: to nearest even, within +-127. */
 LANES_INLINE void store_levels(int8_t *q, Lanes scaled) {
     const PartF magic = part_of(0x1.8p23f), limit = part_of(127);
 
@@ -251,8 +251,8 @@ LANES_INLINE void store_levels(int8_t *q, Lanes scaled) {
     }
 }
 
-/* The levels of a row, pieces of 64 piece_bytes apart; the last ones by themselves, so that the others are stored where
- * they belong at once. */
+/* Stores the levels of a row, in pieces of 64 that are piece_bytes apart. The last piece is separate, so that the
+ * others are stored in place directly. */
 LANES_INLINE void store_row_levels(const float *x, size_t n, size_t piece_bytes, Lanes factor, int8_t *q) {
     _Static_assert(INT8_TILE_INPUTS % N_LANES == 0, "lanes do not cross pieces");
     for (; n >= INT8_TILE_INPUTS; n -= INT8_TILE_INPUTS, x += INT8_TILE_INPUTS, q += piece_bytes)
@@ -278,11 +278,11 @@ static float amax(const float *x, size_t n) {
 }
 
 /**
- * quantize() - symmetric int8 of one row
+ * quantize() - quantize one row to symmetric int8
  *
  * scale = amax / 127; q = rint(x (127 / amax)), to nearest even, within +-127. A row so small that 127 / amax overflows
- * (amax below 3.8e-37) counts as all zero: scale 0, q 0. NaN counts as nothing in amax and becomes 127; an infinity
- * counts as the greatest float: what such a row means is lost, but nothing is undefined.
+ * (amax below 3.8e-37) counts as all zero: scale 0, q 0. amax ignores NaN, whose level is 127. An infinity counts as
+ * the greatest float. Such a row's values are lost, but nothing is undefined.
  */
 static float quantize(const float *x, size_t n, float greatest_x, size_t piece_bytes, int8_t *q) {
     if (greatest_x > FLT_MAX)
@@ -297,9 +297,9 @@ static float quantize(const float *x, size_t n, float greatest_x, size_t piece_b
 }
 
 /**
- * quantize_static() - int8 of one row with a scale that was fixed before
+ * quantize_static() - quantize one row to int8 with a fixed scale
  *
- * q = rint(x (1 / scale)), to nearest even, within +-127: the factor is rounded once, so every machine has the same.
+ * q = rint(x (1 / scale)), to nearest even, within +-127. The factor is rounded once, so every machine has the same.
  * NaN becomes 127 and is no outlier.
  */
 static size_t quantize_static(const float *x, size_t n, size_t piece_bytes, float scale, int8_t *q) {
@@ -321,7 +321,7 @@ static size_t quantize_static(const float *x, size_t n, size_t piece_bytes, floa
     return sum;
 }
 
-/* An outlier's q is +-127. An infinity counts as the greatest float. */
+/* The q of an outlier is +-127. An infinity counts as the greatest float. */
 static void outliers(const float *x, size_t n, float scale, uint32_t *channels, float *rests) {
     const float threshold = 127.0f * scale;
 
@@ -366,7 +366,7 @@ static void add_column(float rest, const int8_t *w, const float *scales, size_t 
     }
 }
 
-/* Plain loops, as int8_rows_shift(): compilers widen bytes better when they make the vectors. */
+/* Plain loops, like int8_rows_shift(): compilers widen bytes better when they vectorise themselves. */
 static void dequantize(const int8_t *restrict q, float factor, size_t n, float *restrict y) {
     for (size_t i = 0; i < n; i++)
         y[i] = (float)q[i] * factor;

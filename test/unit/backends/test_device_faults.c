@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The suite for devices can fail: of devices with one planted fault each, every one is caught by the check that is
- * about it, with words that say what is wrong; and no check is there that catches nothing. */
+/* Checks that the suite for devices can fail. Devices with one planted fault each are caught by the check for it, with
+ * a message that names the error. Every check catches at least one fault. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static const DeviceUnderTest cpu_device = {
     .attention_error = 1e-5,
 };
 
-/* The check alone, in this process: how many of it have failed. */
+/* Runs one check in this process; returns its number of failures. */
 static int run_check(const PlantedFault *fault) {
     DeviceUnderTest sound = fault->on_cpu ? cpu_device : toy_device, device;
     DeviceSuite suite = { .dut = &device };
@@ -45,7 +45,7 @@ static int run_check(const PlantedFault *fault) {
     return device_suite_run_one(&suite, fault->check);
 }
 
-/* In a process of its own, which may come to any end; what it says goes to said. Returns its status. */
+/* Runs a check in a process of its own, which may crash; stores its output in `said`. Returns its status. */
 static int run_apart(const PlantedFault *fault, char *said) {
     size_t n = 0;
     int pipe_fds[2], status;

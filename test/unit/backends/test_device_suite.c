@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What every device must keep (test/device/device_suite.h), on all devices: the reference device, the cpu device with
- * every instruction set of the machine, which all give the same bits, the npu device, and the toys. */
+/* Runs the suite (test/device/device_suite.h) on all devices. These are the reference device, the cpu device with every
+ * instruction set of the machine (all with the same bits), the npu device, and the toys. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,7 +85,7 @@ static void run_levels(DeviceUnderTest (*device)(uint32_t cpu, const char *name)
     }
 }
 
-/* Its kernels and its operators are the cpu device's; of its own it has how matrices are used. */
+/* The npu device has the cpu device's kernels and operators; only the use of matrices is its own. */
 static void run_npu(void) {
     const DeviceUnderTest scalar = npu_device(isa_features(ISA_SCALAR), "npu-scalar"),
                           best = npu_device(cpu_features(), "npu");
@@ -97,10 +97,10 @@ static void run_npu(void) {
 }
 
 enum {
-    KINDS = 4, /* of kernels */
+    KINDS = 4, /* kinds of kernels */
 };
 
-/* Which kernels the cpu device takes with such features. */
+/* Lists the kernels that the cpu device takes with these features. */
 static void kernels_of(uint32_t features, const void *kernels[KINDS]) {
     const PackedKernels packed = packed_kernels_select(features);
 
@@ -121,8 +121,8 @@ static bool is_new(const void *kernels[KINDS], const uint32_t *runs, size_t n_ru
     return true;
 }
 
-/* Kernels are chosen by single features, too: whatever a machine has of them, the bits are the same. Those sets that
- * choose kernels which no level has, beside the scalar ones. */
+/* Kernels are chosen by single features, too: every subset of a machine's features gives the same bits. Runs the
+ * subsets that choose kernels of no level, besides the scalar ones. */
 static void run_subsets(void) {
     const uint32_t all = cpu_features();
     uint32_t runs[CPU_ALL + 1] = { isa_features(ISA_SCALAR) };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The engine on a device that it has never heard of: the toy of test/device, which has no optional operator. It gives
- * the tokens that the reference device gives, on a small model and on the real one, and whatever shares a step or is
- * drafted in it changes no bit. */
+/* Tests of the engine on a device that it has never seen: the toy of test/device, which has no optional operator. The
+ * toy gives the reference device's tokens, on a small model and on the real one. Sharing a step and drafting change no
+ * bit. */
 #undef NDEBUG
 #include <errno.h>
 #include <limits.h>
@@ -34,7 +34,7 @@ enum {
     REAL_ANSWER = 4,
 };
 
-/* What a device makes of a prompt: tokens, and the logits of each. */
+/* A device's answer to a prompt: tokens, and the logits of each. */
 typedef struct Answer {
     size_t n, n_vocab;
     uint32_t tokens[ANSWER];
@@ -56,7 +56,7 @@ static void forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, 
         fail_msg("%s", err.text);
 }
 
-/* The n most probable tokens behind the prompt, one by one. */
+/* Computes the n most probable tokens after the prompt, one by one. */
 static void answer(Engine *engine, const uint32_t *prompt, size_t n_prompt, size_t n, Answer *answer) {
     Sequence *sequence;
 
@@ -78,7 +78,7 @@ static void answer(Engine *engine, const uint32_t *prompt, size_t n_prompt, size
     sequence_free(sequence);
 }
 
-/* Both in float32, with sums in another order. */
+/* Compares answers in float32 with sums in different orders. */
 static void same_answer(Answer *toy, Answer *reference) {
     assert_int_equal(toy->n_vocab, reference->n_vocab);
     assert_memory_equal(toy->tokens, reference->tokens, toy->n * sizeof(*toy->tokens));
@@ -88,7 +88,7 @@ static void same_answer(Answer *toy, Answer *reference) {
     free(reference->logits);
 }
 
-/* own: NULL: the reference device. */
+/* own: device to use; NULL: the reference device. */
 static void open_tiny(TinyEngine *tiny, const DeviceUnderTest *own) {
     tiny->own_device = own ? &own->device : NULL;
     tiny_engine_open(tiny, ENGINE_DEVICE_REFERENCE, CHUNK);
@@ -119,12 +119,12 @@ static void test_device_toy_tokens(void **state) {
     same_tokens(&toy_device);
 }
 
-/* One that has products of its own and borrows the rest. */
+/* A device with its own products that borrows all other operators. */
 static void test_device_toy_npu_tokens(void **state) {
     same_tokens(&toy_npu_device);
 }
 
-/* Trees of every shape that a step verifies, and what is kept of them. */
+/* Trees of every shape that a step verifies, and the rows kept of them. */
 static void test_device_toy_trees(void **state) {
     TinyEngine tiny = { 0 };
     Sequence *sequence, *plain;
@@ -151,10 +151,10 @@ static void test_device_toy_trees(void **state) {
 
 /* --- threads ------------------------------------------------------------------------------------------------------ */
 
-/* The toy with a device for each thread, which all want to know how far they attend. */
+/* A toy with a device per thread; each device checks how far it attends. */
 enum {
     DEVICES_MAX = 8,
-    LONG_CHUNK = 128, /* two groups */
+    LONG_CHUNK = 128, /* two groups of rows */
 };
 
 static BackendOps threaded_ops;
@@ -176,7 +176,7 @@ static int threaded_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, Acco
 
     if (r)
         return r;
-    for (size_t other = 0; other < DEVICES_MAX; other++) /* of one that was there before */
+    for (size_t other = 0; other < DEVICES_MAX; other++) /* of an earlier device */
         threaded[other] = threaded[other] == *backendp ? NULL : threaded[other];
     threaded[i] = *backendp;
     threaded_positions[i] = 0;
@@ -199,7 +199,7 @@ static int threaded_reserve_positions(Backend *backend, size_t n_positions, ErrT
     return 0;
 }
 
-/* On any thread: nothing asserts here. */
+/* Runs on any thread, so it must not assert. */
 static void threaded_attention(Backend *backend, const AttentionCall *call) {
     const size_t i = device_index(backend);
 
@@ -209,8 +209,8 @@ static void threaded_attention(Backend *backend, const AttentionCall *call) {
     toy_ops()->attention(backend, call);
 }
 
-/* Prompts go through the layers in groups, each on the device of a thread, also of sequences that are longer than those
- * which were there when the devices were made, and when the devices are made anew. */
+/* Prompts go through the layers in groups, each on the device of a thread. Later sequences are longer than those at the
+ * time when the devices were made; devices are also made anew. */
 static void test_device_toy_threads(void **state) {
     static const BackendDevice device = { "toy", false, threaded_new, false };
     float logits[2][TINY_VOCAB];
@@ -253,7 +253,7 @@ enum {
     GRAPHS_PROMPT = 150, /* rows for more than one graph of prompts */
 };
 
-/* A package of static activations none of which has outliers beside it. */
+/* Makes a package of static activations without outliers. */
 static const char *make_clipped(ImportFixture *fixture) {
     static ImportReport report;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -271,7 +271,7 @@ static const char *make_clipped(ImportFixture *fixture) {
     return report.path;
 }
 
-/* own: NULL: the cpu device. */
+/* own: device to use; NULL: the cpu device. */
 static void load_graphs(NpuEngine *loaded, const char *package, const BackendDevice *own, GraphForm form) {
     static char image[PATH_MAX];
 
@@ -287,8 +287,8 @@ static void load_graphs(NpuEngine *loaded, const char *package, const BackendDev
                     2);
 }
 
-/* Its products are those of the cpu device and its operators are that device's: so is every bit of an answer, with
- * graphs from the package and from an image, and with prompts that go through the queue. */
+/* The toy has the cpu device's products and operators, so every bit of an answer is the same: with graphs from the
+ * package and from an image, and with prompts that go through the queue. */
 static void test_device_toy_graphs(void **state) {
     static const GraphForm forms[] = { GRAPH_FORM_MATERIALISED, GRAPH_FORM_PACKED };
     const GenerationSpeculation none = { 0 };
@@ -312,7 +312,7 @@ static void test_device_toy_graphs(void **state) {
     }
 }
 
-/* A device that is lost for a moment: some call of its products fails. */
+/* Operators of a device of which one product call fails. */
 static BackendOps failing_ops;
 static const BackendOps *real_ops;
 static size_t fails_at, n_calls;
@@ -332,8 +332,8 @@ static int failing_end(Backend *backend, size_t slot, BackendTime *time, ErrText
     return r;
 }
 
-/* What a device says of a failure ends the step, with its words; the sequence is as it was, and the next step is as if
- * nothing had been. By the queue and without. */
+/* A device's failure ends the step, with the device's text. The sequence stays as it was, and the next step is
+ * unaffected, with the queue and without it. */
 static void test_device_toy_graphs_fail(void **state) {
     const char *package = make_clipped(*state);
     NpuEngine loaded;
@@ -372,7 +372,7 @@ static void test_device_toy_graphs_fail(void **state) {
     npu_engine_unload(&loaded);
 }
 
-/* A package is nothing for a device that reads sources, and it is the one that says so. */
+/* A device that reads sources refuses a package; the error names the device. */
 static void test_device_toy_is_named(void **state) {
     const ModelMaker maker = MODEL_MAKER_DEFAULT;
     AccountTable accounts;

@@ -22,7 +22,7 @@ static void test_hash_key_is_another_each_time(void **state) {
     assert_true(hash_key_text(&a, "text", 4) != hash_key_text(&b, "text", 4));
 }
 
-/* Every byte counts and no other, at every length and address. */
+/* The hash depends on every byte and on nothing else, at every length and address. */
 static void test_hash_key_text_depends_on_its_bytes(void **state) {
     char text[40], moved[48];
     HashKey key;
@@ -41,12 +41,12 @@ static void test_hash_key_text_depends_on_its_bytes(void **state) {
             assert_true(hash_key_text(&key, moved + 3, len_bytes) != hash);
             moved[3 + i] ^= 1;
         }
-        moved[3 + len_bytes] = 0; /* a NUL more is another text */
+        moved[3 + len_bytes] = 0; /* with a further NUL the text is another one */
         assert_true(hash_key_text(&key, moved + 3, len_bytes + 1) != hash);
     }
 }
 
-/* Numbers in a row spread: of 4096 in as many slots the fullest of 64 parts has not twice its share. */
+/* Consecutive numbers spread: of 4096 in as many slots, the fullest of 64 parts has less than twice its share. */
 static void test_hash_key_spreads_numbers_in_a_row(void **state) {
     for (int round = 0; round < 100; round++) {
         unsigned int low[64] = { 0 }, high[64] = { 0 };

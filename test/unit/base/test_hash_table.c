@@ -43,7 +43,7 @@ static uint64_t *slots_of(HashTable *table, uint64_t n_keys_max, unsigned int lo
     return numbers;
 }
 
-/* Every key that was added is found, at every load up to the largest, and no other. */
+/* Every added key is found, and no other, at every load up to the largest. */
 static void test_hash_table_finds_what_was_added(void **state) {
     static const uint64_t sizes[] = { 1, 12, 13, 5000, 49152 };
 
@@ -66,7 +66,7 @@ static void test_hash_table_finds_what_was_added(void **state) {
     }
 }
 
-/* Keys of one hash are refused when their run is as long as a look-up may take; those before it are found. */
+/* Keys with equal hashes are refused when their run reaches the limit of a look-up; earlier keys are found. */
 static void test_hash_table_refuses_clusters(void **state) {
     HashTable table;
     uint64_t *numbers = slots_of(&table, 10000, 50), n = 1;

@@ -44,7 +44,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* What the log tells of n lines of a kind at that time: those in full reach the sink here. */
+/* Logs n lines of a kind at that time; lines in full reach the sink here. */
 static void tell(const char *place, uint32_t uid, size_t n, uint64_t now_ns) {
     const LogKind kind = { place, uid, LOG_LEVEL_INFO, TOPIC_DAEMON,
                            uid == LOG_NO_USER ? LOG_RATE_OF_SERVICE : LOG_RATE_OF_USER };
@@ -54,7 +54,7 @@ static void tell(const char *place, uint32_t uid, size_t n, uint64_t now_ns) {
             log_emit(LOG_LEVEL_INFO, TOPIC_DAEMON, place);
 }
 
-/* Lines in full, and the sum of what the others say. */
+/* Returns the number of lines in full plus the sum reported by the others. */
 static uint64_t sum_of_lines(void) {
     uint64_t sum = 0;
 
@@ -115,7 +115,7 @@ static void test_log_rate_calls_once_until_all_is_told(void **state) {
     assert_int_equal(n_calls, 2);
 }
 
-/* Whoever has many uids fills the rows of users, not the log and not the service's rows. */
+/* A user with many uids fills the rows of users, but neither the log nor the service's rows. */
 static void test_log_rate_is_bounded_with_many_users(void **state) {
     for (uint32_t uid = 0; uid < 65536; uid++)
         tell("refused", uid, 2, SECOND);
@@ -127,7 +127,7 @@ static void test_log_rate_is_bounded_with_many_users(void **state) {
     assert_int_equal(sum_of_lines(), 2 * 65536 + 1);
 }
 
-/* Every call of the log is within it, in the order of its lines and whatever the level of debug lines. */
+/* Every log call is counted, in the order of its lines and for every level of debug lines. */
 static void test_log_rate_is_the_logs(void **state) {
     log_set_level(LOG_LEVEL_DEBUG);
     for (uint32_t i = 0; i < 1000; i++)

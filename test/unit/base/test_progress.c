@@ -27,7 +27,7 @@ static void test_progress_line(void **state) {
     assert_string_equal(line, "converting   0%  0.0/7.3 kB  1.0 B/s  2:01:39 left");
 }
 
-/* Whatever the width, the line is shorter, so that the terminal never wraps it. */
+/* The line is shorter than any width, so that the terminal never wraps it. */
 static void test_progress_line_fits(void **state) {
     char line[320];
 
@@ -52,7 +52,7 @@ static void test_progress_not_a_terminal(void **state) {
     progress_end(&progress);
     n = read(ends[0], text, sizeof(text) - 1);
     assert_true(n > 0);
-    assert_string_equal(text, "hashing\nconverting\n"); /* no bar, no escape, no flood */
+    assert_string_equal(text, "hashing\nconverting\n"); /* no bar, no escape sequences, few lines */
     close(ends[0]);
     close(ends[1]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The lists of base/queue.h itself, which stand in for <sys/queue.h> where that is not there. */
+/* Tests of base/queue.h's own lists, which replace <sys/queue.h> on systems without it. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +82,7 @@ static void test_queue_stailq(void **state) {
     assert_int_equal(DIGITS(STAILQ, &head, in_stailq), 12345);
     STAILQ_REMOVE_HEAD(&head, in_stailq);
     STAILQ_REMOVE(&head, &items[3], Item, in_stailq);
-    STAILQ_REMOVE(&head, &items[5], Item, in_stailq); /* the last one: what comes next goes behind the one before */
+    STAILQ_REMOVE(&head, &items[5], Item, in_stailq); /* the last item: later insertions follow the one before */
     STAILQ_INSERT_TAIL(&head, &items[1], in_stailq);
     assert_int_equal(DIGITS(STAILQ, &head, in_stailq), 241);
     while (!STAILQ_EMPTY(&head))

@@ -158,7 +158,7 @@ void *peer_main(void *arg) {
     peer->script(peer);
     shutdown(peer->fd, SHUT_WR);
     while (!atomic_load(&peer->done) && read(peer->fd, (char[64]){ 0 }, 64) > 0)
-        ; /* so that a close does not reset what was just written */
+        ; /* avoids that a close resets the last written bytes */
     frame_reader_deinit(&peer->reader);
     close(peer->fd);
     return NULL;
@@ -219,14 +219,15 @@ void peer_play_silence(Peer *peer) {
     if (!peer_hello(peer) || !(request = peer_next(peer)) || !(cancel = peer_next(peer)) ||
         cancel->op_case != COORDGEN__V1__REQUEST__OP_CANCEL)
         return;
-    peer_delta(peer, request->request_id, 0, "late", 4); /* of a request that is over for the client */
+    peer_delta(peer, request->request_id, 0, "late", 4); /* its request is over for the client */
     peer_done(peer, request->request_id, COORDGEN__V1__END_REASON__END_REASON_CANCELLED, 1);
     peer_cancel_reply(peer, cancel->request_id);
     if ((status = peer_next(peer)) && status->op_case == COORDGEN__V1__REQUEST__OP_STATUS)
         peer_status(peer, status->request_id);
 }
 
-/* --- what a request's events were --------------------------------------------------------------------------------- */
+/* --- events of a request
+ * -------------------------------------------------------------------------------------------- */
 
 int seen_add(void *arg, const CoordgenEvent *event) {
     Seen *seen = arg;

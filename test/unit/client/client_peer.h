@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The service's side of a connection, for tests: a thread that reads requests and answers by a script. */
+/* The service's side of a connection for tests: a thread that reads requests and answers by a script. */
 #ifndef COORDGEN_TEST_UNIT_CLIENT_PEER_H
 #define COORDGEN_TEST_UNIT_CLIENT_PEER_H
 
@@ -18,9 +18,9 @@ struct Peer {
     PeerScript *script;
     FrameReader reader;
     pthread_t thread;
-    int client_fd;          /* the other end, until the client has it */
-    _Atomic int n_requests; /* that the script has read */
-    _Atomic bool done;      /* the client's side lets the script go on */
+    int client_fd;          /* the other end, until the client takes it */
+    _Atomic int n_requests; /* requests that the script has read */
+    _Atomic bool done;      /* the client's side lets the script continue */
 };
 
 #define RESPONSE(name, op, member, value)                                                                              \
@@ -28,13 +28,13 @@ struct Peer {
     name.op_case = COORDGEN__V1__RESPONSE__OP_##op;                                                                    \
     name.member = (value)
 
-/* The next request, or NULL when the client has hung up (or sent something wrong: then the peer hangs up, which the
- * test sees; cmocka's asserts belong to its main thread). */
+/* Returns the next request, or NULL if the client has hung up. After an invalid message the peer hangs up, which the
+ * test notices; cmocka's asserts belong to its main thread. */
 Coordgen__V1__Request *peer_next(Peer *peer);
 void peer_write(Peer *peer, const void *data, size_t len_bytes);
 void peer_send(Peer *peer, Coordgen__V1__Response *response, uint64_t request_id);
-bool peer_hello(Peer *peer); /* takes the greeting and answers it as service version 9.9.9 */
-/* Its token is 40 + sequence. */
+bool peer_hello(Peer *peer); /* reads the greeting and answers it as service version 9.9.9 */
+/* Sends a delta; its token is 40 + sequence. */
 void peer_delta(Peer *peer, uint64_t id, uint64_t sequence, const char *text, size_t len_bytes);
 void peer_done(Peer *peer, uint64_t id, Coordgen__V1__EndReason reason, uint64_t n_deltas);
 void peer_error(Peer *peer, uint64_t id, int code, const char *text, const char *field, uint32_t retry_ms);
@@ -44,18 +44,18 @@ void peer_status(Peer *peer, uint64_t id);
 /* Runs the script on peer->fd, then ends the stream. */
 void *peer_main(void *peer);
 void peer_start(Peer *peer, PeerScript *script);
-/* A client that is connected to a peer with this script. */
+/* Makes a client that is connected to a peer with this script. */
 CoordgenClient *peer_connect(Peer *peer, PeerScript *script);
 void peer_end(Peer *peer, CoordgenClient *client); /* frees the client, joins the thread */
 
 /* --- scripts that several programs use --- */
-void peer_play_nothing(Peer *peer); /* waits for done, without a word */
-/* Three requests, three errors: BUSY, a code that nobody knows, a code of the library's own. */
+void peer_play_nothing(Peer *peer); /* waits for done without sending anything */
+/* Answers three requests with three errors: BUSY, an unknown code, a code of the library's own. */
 void peer_play_errors(Peer *peer);
-/* No answer until the cancel; then what comes too late; then one status. */
+/* Sends no answer until the cancel; then a late answer; then one status. */
 void peer_play_silence(Peer *peer);
 
-/* --- what a request's events were --- */
+/* --- events of a request --- */
 typedef struct Seen {
     CoordgenClient *client;
     char text[256];
@@ -70,10 +70,10 @@ typedef struct Seen {
     bool cancel; /* by the return value */
 } Seen;
 
-/* The callback; fails the test when an event contradicts itself. */
+/* Event callback; fails the test if events are inconsistent. */
 int seen_add(void *seen, const CoordgenEvent *event);
 
-/* Options of a request that asks for nothing but this prompt. */
+/* Fills options of a request with only this prompt. */
 void peer_options(CoordgenGenerateOptions *options, const char *prompt);
 
 #endif

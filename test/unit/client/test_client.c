@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The library's requests against a peer thread that speaks real frames over a real socket. The connection itself:
- * test_client_connection.c. */
+/* Tests of the library's requests against a peer thread that speaks real frames over a real socket.
+ * test_client_connection.c tests the connection. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include "client/coordgen-client.h"
@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "test/unit/client/client_peer.h"
 
-/* Temperature 0 and a window are there, for they were set, and nothing else. */
+/* Checks that temperature 0 and a window are present, because they were set, and nothing else. */
 static bool sends_what_is_set(const Coordgen__V1__GenerateRequest *generate) {
     const Coordgen__V1__SamplingOptions *sampling = generate->sampling;
 
@@ -66,7 +66,7 @@ static void test_client_generate_streams(void **state) {
     assert_int_equal(seen.n_progress, 1);
     assert_int_equal(seen.n_deltas, 3);
     assert_int_equal(seen.n_tokens, 3);
-    assert_int_equal(seen.n_ends, 0); /* the call that waits is the end */
+    assert_int_equal(seen.n_ends, 0); /* the return of the waiting call is the end */
     assert_int_equal(seen.text_bytes, 7);
     assert_memory_equal(seen.text, "Hello\0!", 7);
     result = coordgen_reply_generate(reply);
@@ -162,13 +162,13 @@ static void test_client_cancel_by_return_value(void **state) {
 
     peer_options(&options, "x");
     assert_int_equal(coordgen_generate(client, &options, seen_add, &seen, &reply), 0);
-    assert_int_equal(seen.n_deltas, 2); /* and one cancel only: the script reads no second */
+    assert_int_equal(seen.n_deltas, 2); /* the script reads no second cancel */
     assert_int_equal(coordgen_reply_generate(reply)->end_reason, COORDGEN_END_CANCELLED);
     coordgen_reply_unref(reply);
     peer_end(&peer, client);
 }
 
-/* A cancel whose frame the socket cannot take at once still gets out: the waiting thread is woken by its own
+/* A cancel is delivered even if the socket can't take its frame at once: the waiting thread is woken by its own
  * descriptor. */
 static void script_slow_reader(Peer *peer) {
     if (!peer_hello(peer))
@@ -201,8 +201,8 @@ static void test_client_cancel_past_a_full_socket(void **state) {
     peer_options(&options, prompt);
     assert_int_equal(coordgen_generate_start(client, &options, seen_add, &seen, &id), 0);
     assert_int_equal(coordgen_cancel(client, id), 0);
-    assert_int_equal(coordgen_cancel(client, id), 0); /* once is enough */
-    assert_int_equal(poll(&wait, 1, 20), 0);          /* nothing can be done yet, and it says so */
+    assert_int_equal(coordgen_cancel(client, id), 0); /* a second cancel changes nothing */
+    assert_int_equal(poll(&wait, 1, 20), 0);          /* nothing can be sent yet, and poll reports that */
     atomic_store(&peer.done, true);
     while (!seen.n_ends) {
         assert_int_equal(poll(&wait, 1, 5000), 1);
@@ -236,7 +236,7 @@ static void test_client_timeout_cancels_and_the_connection_lives(void **state) {
     peer_end(&peer, client);
 }
 
-/* Three at once, answered out of order. */
+/* Three requests at once, answered out of order. */
 static void script_many(Peer *peer) {
     _cleanup_(frame_request_freep) Coordgen__V1__Request *one = NULL;
     _cleanup_(frame_request_freep) Coordgen__V1__Request *two = NULL;
@@ -298,7 +298,7 @@ static void script_hello_only(Peer *peer) {
         peer_play_nothing(peer);
 }
 
-/* Refused before anything is sent, naming the field. */
+/* Refusals before anything is sent; errors name the field. */
 static void test_client_checks_arguments(void **state) {
     static const char *const stops[9] = { "1", "2", "3", "4", "5", "6", "7", "8", "9" };
     CoordgenGenerateOptions options;
@@ -402,7 +402,7 @@ static void script_models(Peer *peer) {
             out.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD_PROGRESS;
             out.model_load_progress = &progress;
             peer_send(peer, &out, request->request_id);
-            out.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD; /* without a model in it */
+            out.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD; /* has no model in it */
             out.model_load = &load;
             break;
         case COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD:
@@ -478,7 +478,7 @@ static void answer_session(Peer *peer, const Coordgen__V1__Request *request) {
     Coordgen__V1__Response out = COORDGEN__V1__RESPONSE__INIT;
 
     open.has_session = fork.has_session = true;
-    /* What was asked for comes back in the number. */
+    /* The request's option is encoded in the number. */
     if (request->op_case == COORDGEN__V1__REQUEST__OP_SESSION_OPEN) {
         open.session = request->session_open->input_case == COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_PROMPT ? 100
                        : request->session_open->input_case == COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_MESSAGES

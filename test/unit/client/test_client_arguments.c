@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every function of the library with NULL where something is needed, and structures that say how large they are. */
+/* Tests of every function of the library with NULL arguments, and of structures with a size field. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include "client/coordgen-client.h"
@@ -18,7 +18,7 @@
 
 #define INVALID COORDGEN_E_INVALID_ARGUMENT
 
-/* Errors of a client that could not be made, as the example in the header reads them. */
+/* Errors of a client that could not be made, read as in the header's example. */
 static void test_client_arguments_no_client(void **state) {
     CoordgenGenerateOptions options;
     uint64_t session;
@@ -31,7 +31,7 @@ static void test_client_arguments_no_client(void **state) {
     assert_int_equal(coordgen_client_connect(NULL, NULL, 1), INVALID);
     assert_int_equal(coordgen_client_connect_start(NULL, NULL), INVALID);
     assert_int_equal(coordgen_client_connect_fd(NULL, fd, 1), INVALID);
-    assert_int_equal(fcntl(fd, F_GETFD), -1); /* it was the library's */
+    assert_int_equal(fcntl(fd, F_GETFD), -1); /* the library owned it */
     assert_string_equal(coordgen_client_socket_path(NULL), "");
     assert_string_equal(coordgen_client_service_version(NULL), "");
     assert_int_equal(coordgen_client_error(NULL), COORDGEN_E_NO_MEMORY);
@@ -131,7 +131,7 @@ static void script_greeting(Peer *peer) {
     _cleanup_(frame_request_freep) Coordgen__V1__Request *request = NULL;
 
     if (peer_hello(peer))
-        request = peer_next(peer); /* there is none: every one is refused before it is sent */
+        request = peer_next(peer); /* every request is refused before it is sent */
 }
 
 static void refused(CoordgenClient *client, int code, const char *field) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client's connection: greeting, refusals, garbage, a service that goes away and comes back, fork. */
+/* Tests of the client's connection: greeting, refusals, garbage, a service that goes away and comes back, fork. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include "client/coordgen-client.h"
@@ -59,7 +59,7 @@ static void test_client_connection_timeout(void **state) {
     peer_end(&peer, client);
 }
 
-/* Each of these breaks the protocol in its own way; the request ends with one clear error. */
+/* Each answer breaks the protocol in its own way; the request ends with one clear error. */
 static const struct {
     const char *what;
     const char *bytes;
@@ -142,7 +142,7 @@ static void test_client_connection_unreachable(void **state) {
     coordgen_client_free(NULL);
 }
 
-/* A real listening socket, found through XDG_RUNTIME_DIR; the service goes away and comes back on the same client. */
+/* A real listening socket, found through XDG_RUNTIME_DIR. The service goes away and comes back for the same client. */
 static void test_client_connection_again_over_a_unix_socket(void **state) {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     char folder[] = "/tmp/coordgen-test-XXXXXX", inner[64];
@@ -213,7 +213,7 @@ enum {
 };
 static _Atomic unsigned n_long;
 
-/* Answers prompts, but never reads the last half of those in flight before there are more. */
+/* Answers prompts, but leaves the last half of those in flight unread until more arrive. */
 static void script_behind(Peer *peer) {
     bool goes_on = peer_hello(peer);
 
@@ -230,7 +230,7 @@ static void script_behind(Peer *peer) {
     frame_request_free(peer_next(peer)); /* until the client hangs up */
 }
 
-/* A client that always has something to send keeps no more than twice that. */
+/* A client that always has something to send buffers no more than twice that. */
 static void test_client_connection_drops_what_is_sent(void **state) {
     _cleanup_(freep) char *text = calloc(LONG_BYTES + 1, 1);
     CoordgenGenerateOptions options;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client library's requests about the draft database: what goes out for each option, and what replies hold. */
+/* Tests of the client library's requests about the draft database: the message for each option, and the content of
+ * replies. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 
 #include "test/unit/client/client_peer.h"
 
-/* Until the request has ended; its reply is the caller's. */
+/* Reply of the request that has ended; the caller owns it. */
 static CoordgenReply *ended;
 
 static int take_end(void *arg, const CoordgenEvent *event) {
@@ -34,7 +35,7 @@ static CoordgenReply *wait_for(CoordgenClient *client, int started) {
     return ended;
 }
 
-/* Answers with numbers that tell what was asked. */
+/* Answers with numbers that encode the request. */
 static bool answer(Peer *peer, const Coordgen__V1__Request *request) {
     Coordgen__V1__DraftDbUser user = COORDGEN__V1__DRAFT_DB_USER__INIT, *users[] = { &user };
     Coordgen__V1__DraftDbStatsReply stats = COORDGEN__V1__DRAFT_DB_STATS_REPLY__INIT;
@@ -161,7 +162,7 @@ static void script_nothing(Peer *peer) {
     _cleanup_(frame_request_freep) Coordgen__V1__Request *request = NULL;
 
     if (peer_hello(peer))
-        request = peer_next(peer); /* there is none: every one is refused before it is sent */
+        request = peer_next(peer); /* every request is refused before it is sent */
 }
 
 static void refused(CoordgenClient *client, int code, const char *field) {
@@ -170,7 +171,7 @@ static void refused(CoordgenClient *client, int code, const char *field) {
     assert_string_not_equal(coordgen_client_message(client), "");
 }
 
-/* A condition that a request does not have is refused: it would forget, freeze or export more than was meant. */
+/* A condition that a request does not support is refused: the request would forget, freeze or export too much. */
 static void test_client_draftdb_conditions(void **state) {
     CoordgenDraftDbOptions options;
     Peer peer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file that goes with a request: it comes with that one and no other, however full the socket is. */
+/* Tests of a file that accompanies a request: it arrives with that request and no other, however full the socket is. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -21,10 +21,10 @@ enum {
     N_BEFORE = 4,
 };
 
-static _Atomic int n_with_file, n_without; /* what the peer has read */
+static _Atomic int n_with_file, n_without; /* requests that the peer has read */
 static struct stat expected;
 
-/* Return: whether the frame is what it should be. */
+/* Returns whether the frame is as expected. */
 static bool take(const uint8_t *body, size_t len_bytes, int fd) {
     _cleanup_(frame_request_freep) Coordgen__V1__Request *request = NULL;
     FrameFault fault;
@@ -100,9 +100,9 @@ static void test_client_file_past_a_full_socket(void **state) {
     assert_int_equal(fstat(fd, &expected), 0);
     start_generations(client, N_BEFORE, prompt);
     assert_int_equal(coordgen_model_load_file_start(client, path, -1, NULL, NULL, NULL), 0);
-    /* One waits at a time: the socket took less than what is before it. */
+    /* Only a single request with a file waits at a time: the socket took less than the bytes before it. */
     assert_int_equal(coordgen_model_load_file_start(client, path, -1, NULL, NULL, NULL), COORDGEN_E_BUSY);
-    assert_int_equal(unlink(path), 0); /* the file is open: its name is not needed any more */
+    assert_int_equal(unlink(path), 0); /* the file is open and no longer needs its name */
     start_generations(client, N_BEFORE, prompt);
     atomic_store(&peer.done, true);
     while (!coordgen_client_dispatch(client)) {

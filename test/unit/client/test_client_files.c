@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client's side of what the service has on disks: what goes out, and what is read from replies, also from one that
- * says next to nothing. */
+/* Tests of the client's requests about the service's files on disks: the messages sent, and the content of replies,
+ * also of a nearly empty one. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>

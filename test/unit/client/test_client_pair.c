@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client's side of pairs of models: what goes out, and what is read from replies, also from those that lack a
- * part. */
+/* Tests of the client's requests about pairs of models: the messages sent, and the content of replies, also of
+ * incomplete ones. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +14,8 @@
 
 static char big[] = "big", small[] = "small", tiny[] = "tiny", why[] = "their tokens differ", large[] = "it is large";
 
-/* A pair with a warning; one that is undone; one that does not fit; the list, whose second pair says next to
- * nothing. */
+/* Answers with a pair with a warning, an undone pair, a pair that does not fit, and a list whose second pair is nearly
+ * empty. */
 static void script_pairs(Peer *peer) {
     _cleanup_(frame_request_freep) Coordgen__V1__Request *first = NULL;
     _cleanup_(frame_request_freep) Coordgen__V1__Request *second = NULL;
@@ -101,7 +101,7 @@ static void test_client_pair_replies(void **state) {
     peer_end(&peer, client);
 }
 
-/* A model with all that may be told of its draft model and of its layers, and one with nothing of it. */
+/* Answers with a model with all fields of its draft model and layers, and a model without any. */
 static void script_models(Peer *peer) {
     _cleanup_(frame_request_freep) Coordgen__V1__Request *request = NULL;
     Coordgen__V1__Model model = COORDGEN__V1__MODEL__INIT, bare = COORDGEN__V1__MODEL__INIT;
@@ -152,12 +152,12 @@ static void test_client_pair_of_models(void **state) {
     assert_true(model->pinned_bytes == UINT64_C(5) << 30);
     assert_true(model->sweep_bytes == UINT64_C(6) << 30);
     assert_true(model->read_bytes_per_s == UINT64_C(7) << 30);
-    assert_int_equal(coordgen_reply_n_model_pairs(reply), 0); /* it is about models */
+    assert_int_equal(coordgen_reply_n_model_pairs(reply), 0); /* the reply is about models */
     coordgen_reply_unref(reply);
     peer_end(&peer, client);
 }
 
-/* The default model asked for, chosen, and refused; a load that goes by the rule for requests; and a generation that
+/* Answers to the default model (asked for, chosen, refused), a load by the rule for requests, and a generation that
  * waits for its model. */
 static void script_default(Peer *peer) {
     _cleanup_(frame_request_freep) Coordgen__V1__Request *ask = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client's side of what requests are at and what drafts have brought: what goes out, and what is read from replies,
- * also from those that lack a part. */
+/* Tests of the client's lists of requests and of what drafts brought: the messages sent, and the content of replies,
+ * also of incomplete ones. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,8 @@ static Coordgen__V1__Explanation explanation_with(Coordgen__V1__DraftSource *sou
     return explanation;
 }
 
-/* A list of two, the second of which says next to nothing; then one that is asked for by number, and one without. */
+/* Answers with a list of two, the second nearly empty; then with one that is asked for by number, and one without a
+ * number. */
 static void script_requests(Peer *peer) {
     _cleanup_(frame_request_freep) Coordgen__V1__Request *list = NULL;
     _cleanup_(frame_request_freep) Coordgen__V1__Request *one = NULL;
@@ -136,7 +137,7 @@ static void test_client_requests_are_read(void **state) {
     peer_end(&peer, client);
 }
 
-/* Answers with an explanation, and as the number with what the request has of options. */
+/* Answers with an explanation; the number encodes the request's options. */
 static void script_generate(Peer *peer) {
     Coordgen__V1__GenerateDone done = COORDGEN__V1__GENERATE_DONE__INIT;
     Coordgen__V1__Usage usage = COORDGEN__V1__USAGE__INIT;

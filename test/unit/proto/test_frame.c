@@ -53,7 +53,7 @@ static int decode(const StrBuf *body, FrameFault *fault) {
     return frame_decode_request((const uint8_t *)body->data, body->len_bytes, &request, fault);
 }
 
-/* Decodes a generate request whose inner bytes are given, under request id 7. */
+/* Decodes a generate request with the given inner bytes, under request id 7. */
 static int decode_generate(const StrBuf *generate, FrameFault *fault) {
     _cleanup_(str_buf_deinit) StrBuf body = STR_BUF_NULL;
 
@@ -62,7 +62,7 @@ static int decode_generate(const StrBuf *generate, FrameFault *fault) {
     return decode(&body, fault);
 }
 
-/* A request that uses every kind of field. */
+/* Makes a request that uses every kind of field. */
 static void make_generate(uint8_t **framep, size_t *len_bytesp) {
     Coordgen__V1__Message one = COORDGEN__V1__MESSAGE__INIT, two = COORDGEN__V1__MESSAGE__INIT;
     Coordgen__V1__Message *list[] = { &one, &two };
@@ -122,7 +122,7 @@ static void test_frame_round_trip(void **state) {
     assert_int_equal(proto_check_request(request, &fault), 0);
 }
 
-/* Every prefix of a stream asks for more, names how much, and never reads past its end. */
+/* Every prefix of a stream asks for more bytes, with their number, and is never read past its end. */
 static void test_frame_every_prefix(void **state) {
     _cleanup_(freep) uint8_t *frame = NULL;
     size_t len_bytes, body_bytes, needed;
@@ -137,8 +137,8 @@ static void test_frame_every_prefix(void **state) {
     }
 }
 
-/* A body that is cut anywhere is refused (or, cut between two fields, is a smaller valid message) without a read past
- * its end. */
+/* A body that is cut anywhere is refused without a read past its end. Cut between two fields, it may be a smaller valid
+ * message. */
 static void test_frame_every_cut_body(void **state) {
     _cleanup_(freep) uint8_t *frame = NULL;
     size_t len_bytes, n_refused = 0;
@@ -387,7 +387,7 @@ static void test_frame_missing_operation(void **state) {
     assert_int_equal(fault.request_id, 5);
 }
 
-/* Two bytes on the wire become a structure: the budget ends it, and what was allocated is freed again. */
+/* Two bytes on the wire become a structure. The budget stops decoding, and allocated memory is freed again. */
 static void test_frame_budget(void **state) {
     _cleanup_(str_buf_deinit) StrBuf messages = STR_BUF_NULL, generate = STR_BUF_NULL;
     FrameFault fault;
@@ -399,7 +399,7 @@ static void test_frame_budget(void **state) {
     assert_non_null(strstr(fault.err.text, "budget"));
 }
 
-/* It ends a message that would take a little more than the budget of its length. */
+/* A message that would take slightly more than the budget of its length is refused. */
 static void test_frame_budget_is_what_it_says(void **state) {
     _cleanup_(str_buf_deinit) StrBuf messages = STR_BUF_NULL, generate = STR_BUF_NULL;
     FrameFault fault;
@@ -408,7 +408,7 @@ static void test_frame_budget_is_what_it_says(void **state) {
     do
         put_bytes(&messages, 1, "", 0);
     while (++n < 100000 && n * sizeof(Coordgen__V1__Message) <= frame_decode_budget_bytes(messages.len_bytes + 64));
-    assert_in_range(n, 100, 99999); /* it is not their number that ends it */
+    assert_in_range(n, 100, 99999); /* their number is not the limit */
     put_buf(&generate, 2, &messages);
     assert_int_equal(decode_generate(&generate, &fault), FRAME_E_BUDGET);
 }
@@ -428,7 +428,7 @@ static void test_frame_budget_admits_the_longest_texts_and_tokens(void **state) 
     assert_int_equal(request->detokenize->tokens[129], 1);
 }
 
-/* As many messages as a request may have, and none shorter: of one byte, or (as an API may) of none. */
+/* The maximum number of messages in a request, of one byte each or (which an API may send) empty. */
 static void test_frame_budget_admits_the_most_messages(void **state) {
     FrameFault fault;
 
@@ -478,7 +478,7 @@ static void test_proto_allocator_negative(void **state) {
     assert_null(allocator.base.alloc(&allocator, SIZE_MAX));
 }
 
-/* A service that is newer than this library may tell more; it may not be malformed. */
+/* A newer service may send unknown fields, but not malformed ones. */
 static void test_frame_response_is_lenient_on_the_unknown(void **state) {
     _cleanup_(str_buf_deinit) StrBuf error = STR_BUF_NULL, body = STR_BUF_NULL;
     _cleanup_(frame_response_freep) Coordgen__V1__Response *response = NULL;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* A generate request that passes, to be spoilt in one place. */
+/* A valid generate request, to be spoilt in one place. */
 typedef struct Good {
     Coordgen__V1__Request request;
     Coordgen__V1__GenerateRequest generate;
@@ -73,7 +73,7 @@ static void test_proto_check_envelope(void **state) {
     expect(&good, PROTO_CHECK_E_ENVELOPE, "op");
 }
 
-/* Both ends of every range, the values just past them, and what is no number. */
+/* Both ends of every range, the values just past them, and NaN. */
 static void test_proto_check_sampling_ranges(void **state) {
     static const struct {
         size_t has_offset, value_offset;
@@ -103,7 +103,7 @@ static void test_proto_check_sampling_ranges(void **state) {
         protobuf_c_boolean *hasp = (protobuf_c_boolean *)((char *)&good.sampling + ranges[i].has_offset);
 
         good_init(&good);
-        *valuep = NAN; /* not given: not looked at */
+        *valuep = NAN; /* absent: ignored */
         expect(&good, 0, "");
         *hasp = true;
         for (size_t j = 0; j < ARRAY_LEN(good_values); j++) {
@@ -128,7 +128,7 @@ static void test_proto_check_speculation_and_explain(void **state) {
     good_init(&good);
     memset(longest, 'x', sizeof(longest));
     longest[PROTO_SPECULATION_BYTES_MAX] = 0;
-    good.generate.speculation = longest; /* what it says is the service's to know */
+    good.generate.speculation = longest; /* the service interprets it */
     expect(&good, 0, "");
     longest[PROTO_SPECULATION_BYTES_MAX] = 'x';
     longest[PROTO_SPECULATION_BYTES_MAX + 1] = 0;
@@ -159,7 +159,7 @@ static void test_proto_check_priority(void **state) {
     Good good;
 
     good_init(&good);
-    good.generate.priority = COORDGEN__V1__PRIORITY__PRIORITY_UNSPECIFIED; /* not given: not looked at */
+    good.generate.priority = COORDGEN__V1__PRIORITY__PRIORITY_UNSPECIFIED; /* absent: ignored */
     expect(&good, 0, "");
     good.generate.has_priority = true;
     expect(&good, PROTO_CHECK_E_VALUE, "generate.priority");
@@ -175,7 +175,7 @@ static void test_proto_check_input(void **state) {
     Good good;
 
     good_init(&good);
-    good.message.text = text_empty; /* an empty message is one */
+    good.message.text = text_empty; /* an empty message is valid */
     expect(&good, 0, "");
     good.message.text = NULL;
     expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].text");
@@ -193,7 +193,7 @@ static void test_proto_check_input(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "generate.prompt");
 }
 
-/* Tools, documents and what a tool says are for chat templates. */
+/* Tools, documents and answers of tools need a chat template. */
 static void test_proto_check_tools(void **state) {
     Coordgen__V1__TokenizeRequest tokenize = COORDGEN__V1__TOKENIZE_REQUEST__INIT;
     Good good;
@@ -297,7 +297,7 @@ static void test_proto_check_pairs(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "model_pair.target");
     pair.target = (char *)"big";
     expect(&good, PROTO_CHECK_E_VALUE, "model_pair.draft");
-    pair.draft = (char *)""; /* none any more */
+    pair.draft = (char *)""; /* no longer any */
     expect(&good, 0, "");
     memset(name, 'x', PROTO_MODEL_NAME_BYTES_MAX);
     pair.draft = name;
@@ -322,7 +322,7 @@ static void test_proto_check_default(void **state) {
     good_init(&good);
     good.request.op_case = COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT;
     good.request.model_default = &choice;
-    expect(&good, 0, ""); /* it asks */
+    expect(&good, 0, ""); /* a query */
     choice.model = (char *)"";
     expect(&good, PROTO_CHECK_E_VALUE, "model_default.model");
     memset(name, 'x', PROTO_MODEL_NAME_BYTES_MAX);
@@ -375,7 +375,7 @@ static void test_proto_check_sessions(void **state) {
     fork.has_session = true;
     expect(&good, PROTO_CHECK_E_VALUE, "session_fork.session");
     fork.session = 1;
-    fork.has_keep_messages = true; /* of none: how many there are is the service's to know */
+    fork.has_keep_messages = true; /* the service knows how many there are */
     expect(&good, 0, "");
     good.request.op_case = COORDGEN__V1__REQUEST__OP_SESSION_CLOSE;
     good.request.session_close = &close;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Allocation of bits against brute force, and what its guarantee says. */
+/* Tests of the allocation of bits against brute force, and of its guarantee. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -21,7 +21,7 @@ static double uniform(uint64_t *random) {
     return ((double)(test_random(random) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* Least sum of errors over all widths min..max of n groups that fit into the budget, by trying every one. */
+/* Least sum of errors over all widths min..max of n groups that fit into the budget, found by trying every one. */
 typedef struct Brute {
     const BitGroup *groups;
     size_t n;
@@ -85,7 +85,7 @@ static void test_tensor_equals_brute_force(void **state) {
     }
 }
 
-/* As the paper writes it: an array that is searched for its largest gain, the remaining budget in 1/C. */
+/* The paper's form: an array that is searched for its largest gain, the remaining budget in 1/C. */
 static void test_tensor_is_algorithm_1(void **state) {
     enum {
         N = 300
@@ -181,7 +181,7 @@ static void make_groups(BitGroup *groups, size_t n, int shape, bool one_size, ui
     }
 }
 
-/* The hull's steps in order of gain, as in the docstring: what the first one that does not fit would have gained. */
+/* Takes the hull's steps in order of gain, as in the docstring: returns the gain of the first one that does not fit. */
 static double gain_that_did_not_fit(const BitGroup *groups, size_t n, double budget, int min_bits, int max_bits) {
     int bits[8];
     double left = budget;
@@ -271,7 +271,7 @@ static void test_model_exact_when_convex(void **state) {
     }
 }
 
-/* On groups of one weight and the paper's errors it is Algorithm 1. */
+/* The result is Algorithm 1's for groups of one weight with the paper's errors. */
 static void test_model_agrees_with_tensor(void **state) {
     enum {
         N = 500
@@ -296,7 +296,7 @@ static void test_model_agrees_with_tensor(void **state) {
     }
 }
 
-/* Many groups of very different sizes: the budget is used but for less than the smallest raise. */
+/* Many groups of very different sizes: the unused budget is below the smallest raise. */
 static void test_model_uses_up(void **state) {
     enum {
         N = 20000

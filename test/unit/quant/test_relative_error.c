@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Relative error of a channel: the paper's estimate, what is measured, and the bound between them. */
+/* Tests of a channel's relative error: the paper's estimate, the measured error, and the bound between them. */
 #undef NDEBUG
 #include <float.h>
 #include <math.h>
@@ -17,13 +17,15 @@
 #include "quant/rounding/scale_search.h"
 #include "test/unit/fixtures/model_maker.h"
 
-/* --- what the estimate is held against ---------------------------------------------------------------------------- */
+/* --- references for the estimate
+ * ------------------------------------------------------------------------------------ */
 
 enum {
     N_LANES = 16
 };
 
-/* (distance of two levels / 2)^2 over the paper's max^2 / 4^B: (2^B / (2^B - 1))^2 up to 7 bits, (128 / 127)^2 at 8. */
+/* Returns (distance of two levels / 2)^2 over the paper's max^2 / 4^B: (2^B / (2^B - 1))^2 up to 7 bits, (128 / 127)^2
+ * at 8. */
 static double grid_ratio(int bits) {
     double ratio = ldexp(grid_factor(bits), bits - 1) / grid_max(GRID_UNIFORM, bits);
 
@@ -31,8 +33,7 @@ static double grid_ratio(int bits) {
 }
 
 /**
- * relative_error_bound() - the most that relative_error_measured() can be with the scale of the largest weight, or a
- * better one
+ * relative_error_bound() - upper bound of relative_error_measured() with the largest weight's scale or a better
  *
  * Let E = W - Wq and x = |E|^2 / |W|^2. For any multiple c Wq the distance from W is at least |W| sin(W, Wq), so
  * sin^2 <= x (c = 1). No weight changes its sign, so cos >= 0 and, when x <= 1,
@@ -40,14 +41,15 @@ static double grid_ratio(int bits) {
  * With the scale of the largest weight every |E_j| is at most half the distance d of two levels, which is
  * d / 2 = max / (2^B - 1) up to 7 bits, max / 254 at 8. So x <= (d / 2)^2 / E[W^2] = RE(W, B) g with
  * g = (2^B / (2^B - 1))^2, or (128 / 127)^2.
- * A searched scale only lowers |E|^2. Hence the bound, for every channel whatever its distribution:
+ * A searched scale only lowers |E|^2. The bound for every channel, whatever its distribution, is:
  *     1 - cos <= 1 - sqrt(1 - x), x = min(1, RE(W, B) g)
  *
- * The errors being uniform in +-d / 2, E[E^2] is a third of that, and 1 - cos about half of x: RE(W, B) g / 6 is what
- * is measured on average with the scale of the largest weight (relative_error_expected(); within 20 % from 4 bits on
- * for Gaussian, Laplace and uniform channels of 2048; below, the levels are too few for a uniform error). The paper
- * drops the constant g / 6. Allocation compares RE at different widths of different channels, so a common constant
- * changes nothing; g does vary, by 4 from 1 bit to 8, and keeping the paper's form is a choice.
+ * Errors that are uniform in +-d / 2 give a third of (d / 2)^2 for E[E^2], and 1 - cos is about half of x. The measured
+ * average with the scale of the largest weight is thus RE(W, B) g / 6 (relative_error_expected()): within 20 % from 4
+ * bits on for Gaussian, Laplace and uniform channels of 2048. Fewer bits have too few levels for a uniform error.
+ *
+ * The paper drops the constant g / 6. Allocation compares RE at different widths of different channels, so a common
+ * constant changes nothing. The factor g varies by 4 from 1 bit to 8; keeping the paper's form is a choice.
  */
 static double relative_error_bound(double peak, int bits) {
     double x = relative_error(peak, bits) * grid_ratio(bits);
@@ -116,7 +118,7 @@ static double uniform(uint64_t *random) {
     return ((double)(test_random(random) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* With the tails, which decide what the largest weight is. */
+/* Includes the tails, which decide the largest weight. */
 static float gaussian(uint64_t *random) {
     double radius = sqrt(-2 * log(uniform(random)));
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rotation and rounding of the number contract, against double-precision definitions. */
+/* Tests of rotation and rounding of the number contract, against double-precision definitions. */
 #undef NDEBUG
 #include <float.h>
 #include <math.h>
@@ -47,7 +47,7 @@ static void test_rotate_definition(void **state) {
     }
 }
 
-/* The order of additions is the contract: a + b, a - b on pairs i, i + h for rising h, in float32. */
+/* The contract fixes the order of additions: a + b, a - b on pairs i, i + h for rising h, in float32. */
 static void test_rotate_bits(void **state) {
     float x[64], y[64];
     uint64_t random = 6;
@@ -94,7 +94,7 @@ static void test_rotate_block_fits(void **state) {
         assert_true(rotate_block_fits(rotate_block_size(k), k));
 }
 
-/* One large value among 576, as a channel of the residual stream is: in its block it is an eighth of what it was. */
+/* A single large value among 576, as in a channel of the residual stream: its block then has an eighth of it. */
 static void test_rotate_spreads(void **state) {
     float x[576] = { [100] = 16 }, y[576];
 

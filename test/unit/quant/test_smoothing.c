@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* EdgeFlow's smoothing: factors, the search for alpha, and that a smoothed model computes what it did before. */
+/* Tests of EdgeFlow's smoothing: factors, the search for alpha, and that a smoothed model computes the same
+ * function. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -31,7 +32,7 @@ static void test_smoothing_factors(void **state) {
         smoothing_factors(maxima, 3, alpha, factors); /* geometric mean 4 */
         for (size_t i = 0; i < 3; i++)
             assert_true(fabs((double)factors[i] / pow((double)maxima[i] / 4, alpha) - 1) < 1e-7);
-        smoothing_factors(maxima, 6, alpha, factors); /* a channel of zeros does not count; extremes are cut */
+        smoothing_factors(maxima, 6, alpha, factors); /* a channel of zeros does not count; extremes are clamped */
         assert_true(factors[3] == 1);
         assert_true(fabs((double)factors[4] / pow(1024, alpha) - 1) < 1e-7);
         assert_true(fabs((double)factors[5] / pow(1024, -alpha) - 1) < 1e-7);
@@ -40,7 +41,7 @@ static void test_smoothing_factors(void **state) {
     assert_true(factors[0] == 1);
 }
 
-/* The routines of our own against the C library's, over the whole range of floats. */
+/* Compares our own routines with the C library's, over the whole range of floats. */
 static void test_smoothing_factors_accuracy(void **state) {
     uint64_t random = 1;
 
@@ -71,7 +72,8 @@ static void test_smoothing_maxima(void **state) {
     assert_true(values[0] == 3 && values[1] == 4 && values[2] == 7 && values[3] == 8);
 }
 
-/* --- a model's function stays ------------------------------------------------------------------------------------- */
+/* --- a model's function stays the same
+ * ------------------------------------------------------------------------------ */
 
 typedef struct Shape {
     StrBuf *file;
@@ -79,7 +81,7 @@ typedef struct Shape {
     const ModelMaker *maker;
 } Shape;
 
-/* A tensor's floats in the file's memory; NULL when the architecture has none. */
+/* Returns a tensor's floats in the file's memory; NULL if the architecture has none. */
 static float *tensor(const Shape *shape, TensorRole role, int layer) {
     char name[GGUF_TENSOR_NAME_MAX];
     const GgufTensor *found = gguf_tensor(shape->gguf, tensor_name(role, layer, name, sizeof(name)));
@@ -97,14 +99,14 @@ static void random_factors(float *factors, size_t n, uint64_t *random) {
     free(maxima);
 }
 
-/* w[n][k] rows over factors[n]. The importer divides the scales of channels instead. */
+/* Divides rows of w[n][k] by factors[n]. The importer divides the scales of channels instead. */
 static void divide_rows(float *w, size_t n, size_t k, const float *factors) {
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < k; j++)
             w[i * k + j] /= factors[i];
 }
 
-/* Smooths every place of every layer with factors of chance, as the table of smoothing.h says. */
+/* Smooths every place of every layer with random factors, as in smoothing.h's table. */
 static void smooth_model(const Shape *shape) {
     const ModelMaker *m = shape->maker;
     const size_t n_q = m->n_heads * m->head_size, n_kv = m->n_kv_heads * m->head_size;
@@ -171,7 +173,7 @@ static void logits_of(const StrBuf *file, const char *folder, uint32_t n_vocab, 
 }
 
 /* Logits of the float model before and after, for every architecture: qwen2 has a bias on the values, gemma3 norms on
- * heads and behind both blocks; query heads share kv heads. */
+ * heads and after both blocks; query heads share kv heads. */
 static void test_smoothing_keeps_function(void **state) {
     static const char *const archs[] = { "llama", "qwen2", "gemma3" };
     static float before[N_TOKENS * 40], after[N_TOKENS * 40];
@@ -195,11 +197,11 @@ static void test_smoothing_keeps_function(void **state) {
         smooth_model(&shape);
         shape.gguf = gguf_free(shape.gguf);
         logits_of(&file, folder, maker.n_vocab, after);
-        assert_memory_not_equal(before, after, sizeof(before)); /* rounding: the weights are others */
+        assert_memory_not_equal(before, after, sizeof(before)); /* rounding: the weights have changed */
         for (size_t i = 0; i < ARRAY_LEN(before); i++) {
             const double size = fabs((double)before[i]), change = fabs((double)before[i] - (double)after[i]);
 
-            /* Not fmax(): gcc 12 for AArch64 dies of an internal error when it vectorizes that. */
+            /* Avoids fmax(), on whose vectorization gcc 12 for AArch64 stops with an internal error. */
             largest = size > largest ? size : largest;
             difference = change > difference ? change : difference;
         }
@@ -223,7 +225,7 @@ typedef struct Inputs {
     SmoothingGroup group;
 } Inputs;
 
-/* Inputs of which some channels are `outlier` times as large. */
+/* Makes inputs some of whose channels are `outlier` times as large. */
 static void make_inputs(Inputs *inputs, float outlier, uint64_t seed) {
     uint64_t random = seed;
 
@@ -271,7 +273,7 @@ static void test_smoothing_search(void **state) {
     }
 }
 
-/* The error of 8 and 8 bits is small, falls with every bit, and is that of a product computed in float64. */
+/* The error of 8 and 8 bits is small, falls with every bit, and equals that of a product computed in float64. */
 static void test_smoothing_error_value(void **state) {
     static Inputs inputs;
     static int8_t bits[N];
@@ -289,16 +291,16 @@ static void test_smoothing_error_value(void **state) {
         assert_true(error < last * 0.6);
         last = error;
         memset(bits, b, sizeof(bits));
-        inputs.linears[0].bits = inputs.linears[1].bits = bits; /* alike for all: the channels are alike */
+        inputs.linears[0].bits = inputs.linears[1].bits = bits; /* equal for all: the channels are alike */
         assert_int_equal(smoothing_error(&inputs.group, ones, pool, &error), 0);
         assert_true(fabs(error / last - 1) < 0.35);
         inputs.linears[0].bits = inputs.linears[1].bits = NULL;
     }
-    /* at 8 bits: weights off by a third of half a step each way, activations likewise */
+    /* at 8 bits: weights off by a third of half a step each way, activations as well */
     assert_true(last > 2e-5 && last < 4e-4);
 }
 
-/* Bits of the answer do not depend on the number of threads. */
+/* The result's bits do not depend on the number of threads. */
 static void test_smoothing_threads(void **state) {
     static Inputs inputs;
     float expected[K], factors[K];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The AMX-INT8 tile instructions in portable C, under the names of the compiler's intrinsics, so that a kernel written
- * with them runs and is tested on a machine that lacks them. Where immintrin.h has them as macros, these take their
- * place: what includes it comes before this header. What the hardware answers with a fault is an assertion here: bad
- * configurations, tiles that are not configured, shapes that do not fit each other. Source: Intel 64 and IA-32 SDM,
- * volume 1, chapter 18, and the pages of the instructions. */
+/* The AMX-INT8 tile instructions in portable C, under the names of the compiler's intrinsics. A kernel written with
+ * them can thus be tested on a machine without AMX. The model replaces macros of immintrin.h, which must be included
+ * before this header. Assertions stand for the hardware's faults: bad configurations, tiles that are not configured,
+ * incompatible shapes. Source: Intel 64 and IA-32 SDM, volume 1, chapter 18, and the pages of the instructions. */
 #ifndef COORDGEN_TEST_UNIT_AMX_TILE_MODEL_H
 #define COORDGEN_TEST_UNIT_AMX_TILE_MODEL_H
 
@@ -66,7 +65,7 @@ static inline void _tile_zero(int tile) {
     memset(tile_model.data[tile], 0, sizeof(tile_model.data[tile]));
 }
 
-/* TILELOADD: reads rows x row_bytes and not a byte more; the rest of the tile becomes zero. */
+/* TILELOADD: reads exactly rows x row_bytes; the rest of the tile becomes zero. */
 static inline void _tile_loadd(int tile, const void *base, ptrdiff_t stride) {
     assert(tile_model_usable(tile));
     memset(tile_model.data[tile], 0, sizeof(tile_model.data[tile]));
@@ -74,7 +73,7 @@ static inline void _tile_loadd(int tile, const void *base, ptrdiff_t stride) {
         memcpy(tile_model.data[tile][row], (const uint8_t *)base + row * stride, tile_model.row_bytes[tile]);
 }
 
-/* TILELOADDT1: the same, with a word to the caches. */
+/* TILELOADDT1: as TILELOADD, with a cache hint. */
 static inline void _tile_stream_loadd(int tile, const void *base, ptrdiff_t stride) {
     _tile_loadd(tile, base, stride);
 }

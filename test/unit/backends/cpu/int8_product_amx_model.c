@@ -12,8 +12,8 @@
 #define NEEDS UINT32_MAX
 #endif
 
-/* The source of int8_product__amx on the portable model of its instructions. Any x86-64 machine can run it; other
- * architectures do not use that source, and leave it out. */
+/* Source of int8_product__amx compiled for the portable model of its instructions. Any x86-64 machine can run it; other
+ * architectures leave it out. */
 const Int8ProductKernel int8_product_amx_model = {
     .name = "int8_product__amx (tile model)",
     .need = NEEDS,

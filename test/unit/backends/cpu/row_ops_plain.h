@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tests of the row operators share: random rows, exact comparison, plain loops that say what the bits are. */
+/* Helpers of the row operators' tests: random rows, exact comparison, and plain loops that define the bits. */
 #ifndef COORDGEN_TEST_UNIT_ROW_OPS_PLAIN_H
 #define COORDGEN_TEST_UNIT_ROW_OPS_PLAIN_H
 
@@ -34,7 +34,7 @@ static inline uint32_t draw(void) {
     return (uint32_t)(row_ops_seed >> 32);
 }
 
-/* In [-range, range), with all fraction bits in use. */
+/* Returns a number in [-range, range), with all fraction bits in use. */
 static inline float draw_float(float range) {
     return (float)((double)(int32_t)draw() / 2147483648.0 * (double)range);
 }
@@ -113,7 +113,7 @@ static inline float plain_exp(float x) {
     return ldexpf(p, k); /* rounds once, as the kernels do */
 }
 
-/* Seed from TEST_SEED or as given; says it, and which builds this machine can test. */
+/* Seeds from TEST_SEED or the argument; prints the seed and the builds that this machine can test. */
 static inline void row_ops_begin(uint64_t seed) {
     const char *env = getenv("TEST_SEED");
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packed weights that become int8 tiles: the tiles and sums of the matrix itself, of every width and grid, with
- * channels in order and not, block by block in any order; -128 is found where it is a weight, and not in the
+/* Tests of packed weights that become int8 tiles: tiles and sums equal the matrix's, for every width and grid, with
+ * channels in order and out of order, block by block in any order. -128 is found as a weight, and ignored in the
  * padding. */
 #undef NDEBUG
 #include <setjmp.h>
@@ -26,14 +26,14 @@ enum {
 
 typedef struct Case {
     size_t n, k;
-    int widths; /* 1..8 of all channels, or WIDTHS_MIXED */
+    int widths; /* 1..8: width of all channels; or WIDTHS_MIXED */
     Grid grid;
     int8_t *bits, *q;
     PackPlan plan;
     uint8_t *packed;
 } Case;
 
-/* Levels that the grid has of these many bits, as the packed layout itself gives them back. */
+/* Makes levels of these widths on the grid, as the packed layout returns them. */
 static void case_init(Case *c, size_t n, size_t k, int widths, Grid grid) {
     uint64_t seed = n * 1000 + k + (size_t)widths;
     size_t len_bytes;
@@ -54,7 +54,7 @@ static void case_init(Case *c, size_t n, size_t k, int widths, Grid grid) {
         unpack_block(&c->plan, b, c->packed, c->q);
     for (size_t i = 0; i < n * k; i++)
         c->q[i] = c->q[i] < -127 ? -127 : c->q[i];
-    for (size_t b = 0; b < c->plan.n_blocks; b++) /* with its padding as it is to be */
+    for (size_t b = 0; b < c->plan.n_blocks; b++) /* with the padding that is expected */
         pack_block(&c->plan, b, c->q, c->packed);
 }
 
@@ -91,7 +91,7 @@ static BackendLinear *begin(const Case *c, Backend *backend, size_t *image_bytes
     return linear;
 }
 
-/* What is at an output and an input of the tiles. */
+/* Returns the tiles' value at an output and an input. */
 static int tile_at(const uint8_t *integers, size_t k, size_t o, size_t i) {
     return (
         int8_t)integers[(o / 16 * int8_tiles_for(k) + i / 64) * INT8_TILE_BYTES + i % 64 / 4 * 64 + o % 16 * 4 + i % 4];
@@ -106,7 +106,7 @@ static void assert_expanded(const Case *c, const uint8_t *integers) {
         for (size_t i = 0; i < int8_tiles_for(c->k) * INT8_TILE_INPUTS; i++) {
             const int here = tile_at(integers, c->k, o, i);
 
-            sum += here; /* the padding's, too, which products want */
+            sum += here; /* includes the padding, as products expect */
             if (i < c->k && here != c->q[o * c->k + i])
                 fail_msg("%zu x %zu, %d bits, grid %d: output %zu, input %zu is %d, not %d", c->n, c->k, c->widths,
                          (int)c->grid, o, i, here, c->q[o * c->k + i]);
@@ -127,7 +127,7 @@ static void check_case(Backend *backend, size_t n, size_t k, int widths, Grid gr
     integers = aligned_alloc(64, image_bytes + 64);
     assert_non_null(integers);
     memset(integers, 0x5a, image_bytes + 64);
-    for (size_t end = c.plan.n_blocks, begin; end > 0; end = begin) { /* from the last one on, some at a time */
+    for (size_t end = c.plan.n_blocks, begin; end > 0; end = begin) { /* from the last block on, some at a time */
         begin = end > 3 ? end - 3 : 0;
         assert_true(
             backend->ops->linear_expand(backend, linear, begin, end, c.packed + c.plan.offsets[begin], integers));
@@ -169,7 +169,7 @@ static void test_cpu_expand_sizes(void **state) {
     with_backend(cpu_features(), check_sizes);
 }
 
-/* -128 at 8 bits, which nobody packs. */
+/* Sets -128 at 8 bits, which packing never produces. */
 static void set_code_zero(const Case *c, size_t o, size_t i) {
     uint8_t *tile = c->packed + c->plan.offsets[o / 16] + i / 64 * pack_tile_bytes(8), codes[PACK_TILE_WEIGHTS];
 
@@ -178,7 +178,7 @@ static void set_code_zero(const Case *c, size_t o, size_t i) {
     pack_tile(codes, 8, tile);
 }
 
-/* One weight at a time. */
+/* Sets one weight at a time. */
 static void check_range(Backend *backend) {
     static const size_t at[][2] = { { 0, 0 }, { 16, 64 }, { 16, 3 }, { 5, 64 } };
     size_t image_bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Matrices of the cpu device, beside what every device must keep (test_device_suite): how many rows fill its tiles,
- * whose outputs come in pieces, what is refused, with its text, and what the account of the weights says. */
+/* Tests of the cpu device's matrices beyond the suite (test_device_suite): rows that fill tiles, matrices with outputs
+ * in pieces, refusals with their texts, and charges to the weights' account. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,7 +125,8 @@ static BackendLinear *linear_of(Device *device, const Matrix *matrix, bool packe
     return linear;
 }
 
-/* Outputs out of order lie apart, and so do not come in pieces: of 300 channels of mixed widths some are. */
+/* Outputs out of order are not contiguous, so they do not come in pieces: with 300 channels of mixed widths some are
+ * out of order. */
 static void test_cpu_linear_has_pieces(void **state) {
     static const int widths[] = { 8, 5, 0 };
     Device device;
@@ -144,7 +145,7 @@ static void test_cpu_linear_has_pieces(void **state) {
     device_deinit(&device);
 }
 
-/* Kernels that take rows in tiles compute what fills the last one, where there is more than one. */
+/* Kernels that take rows in tiles compute padding rows in the last tile if there is more than one row. */
 static void test_cpu_linear_idle_rows(void **state) {
     const uint32_t amx = cpu_features() & CPU_AMX_INT8;
 
@@ -160,7 +161,7 @@ static void test_cpu_linear_idle_rows(void **state) {
     }
 }
 
-/* The account grows by the packed bytes and little more, and by a quarter of the int8 bytes at 2 bits. */
+/* The account grows by little more than the packed bytes: by a quarter of the int8 bytes at 2 bits. */
 static void test_cpu_linear_account(void **state) {
     const size_t n = 320, k = 1024;
     BackendLinear *linear;

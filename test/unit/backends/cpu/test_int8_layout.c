@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The layout of int8 matrices in tiles, byte by byte against its definition, with sums and the search for -128, at
- * sizes around units, tiles and the runs in which rows are summed; blocks one by one give what all at once give. */
+/* Tests of the layout of int8 matrices in tiles, byte by byte against its definition, with sums and the search for
+ * -128. Sizes are around units, tiles and the runs in which rows are summed. Laying out block by block gives the bytes
+ * of a single call. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +29,7 @@ static void *filled(size_t len_bytes) {
     return memset(memory, 0x5a, len_bytes);
 }
 
-/* value: of all weights, or 0: at random in -127..127. */
+/* value: of all weights; 0: random in -127..127. */
 static void case_init(Case *c, size_t n, size_t k, int value) {
     uint64_t seed = n * 1000 + k;
 
@@ -78,7 +79,7 @@ static void test_int8_layout_sizes(void **state) {
         }
 }
 
-/* Where lanes would overflow first; -128 is refused by the caller, but exact here. */
+/* Values with which lanes would overflow first. -128 is refused by the caller, but exact here. */
 static void test_int8_layout_extremes(void **state) {
     static const int values[] = { -128, -127, 127 };
 
@@ -92,7 +93,7 @@ static void test_int8_layout_extremes(void **state) {
     }
 }
 
-/* A single -128, wherever it is. */
+/* A single -128 in every place. */
 static void test_int8_layout_below_range(void **state) {
     static const size_t ks[] = { 37, 64, 2070 };
 
@@ -112,7 +113,7 @@ static void test_int8_layout_below_range(void **state) {
     }
 }
 
-/* Each block from a copy of its rows and no more (the sanitizers watch), in falling order. */
+/* Lays out each block from a copy of its rows only (sanitizers detect other reads), in falling order. */
 static void test_int8_layout_block_by_block(void **state) {
     Case c;
 

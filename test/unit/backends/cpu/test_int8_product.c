@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every int8 product kernel that this machine can run gives the bits of the scalar one, which is checked against sums
- * in int64; at sizes around the tile and the panels, with bytes around the outputs that must stay. Gated products give
- * those of two products and the row operator. */
+/* Tests that every int8 product kernel of this machine gives the bits of the scalar one, which is checked against sums
+ * in int64. Sizes are around tiles and panels, and guard bytes surround the outputs. Gated products give the bits of
+ * two products and the row operator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ typedef enum Fill {
     _FILL_N,
 } Fill;
 
-/* A cycle of 251, prime, so that no two tiles are alike. */
+/* A cycle of 251, a prime, so that no two tiles are alike. */
 static int8_t fill_value(Fill fill, bool is_weight, size_t i) {
     switch (fill) {
     case FILL_CYCLE:
@@ -140,7 +140,8 @@ static void case_deinit(Case *c) {
     free(c->expected);
 }
 
-/* The rows of a case in another layout, the rest of their groups filled with something else; *xp is the caller's. */
+/* Returns the rows of a case in another layout, the rest of their groups filled with other values; the caller frees
+ * *xp. */
 static Int8Rows laid_out(const Case *c, size_t tile_rows, int8_t **xp) {
     const size_t bytes = int8_rows_bytes(c->rows, tile_rows, c->in.stride_bytes);
     Int8Rows in = c->in;
@@ -155,7 +156,7 @@ static Int8Rows laid_out(const Case *c, size_t tile_rows, int8_t **xp) {
     return in;
 }
 
-/* How a kernel is called: its product, or gated by a second matrix. */
+/* A way to call a kernel: its product, or the product gated by a second matrix. */
 typedef struct Call {
     const Int8ProductKernel *kernel;
     size_t tile_rows;
@@ -179,7 +180,7 @@ static void call_kernel(const Case *c, const Call *call, size_t block_begin, siz
         assert_int_equal(((uint8_t *)scratch)[i], 0x55);
 }
 
-/* Outputs of the blocks have the expected bits; every other float of the buffer is as it was. */
+/* Checks that outputs of the blocks have the expected bits, and that every other float of the buffer is unchanged. */
 static void case_check(const Case *c, const Call *call, const float *expected, size_t block_begin, size_t block_end,
                        size_t gap, size_t shift) {
     const size_t stride = c->n + gap, n_floats = GUARD + shift + c->rows * stride + GUARD;
@@ -213,12 +214,12 @@ static void check_call(const Case *c, const Call *call, const float *expected, s
         case_check(c, call, expected, 1, c->weights.n_blocks - 1, gap, shift);
 }
 
-/* All kernels, and the tile model behind them. */
+/* Returns kernel i; the tile model follows the kernels. */
 static const Int8ProductKernel *all_kernels_at(size_t i) {
     return i < int8_product_n_kernels() ? int8_product_kernel_at(i) : &int8_product_amx_model;
 }
 
-/* NULL: not on this machine. */
+/* Returns NULL if the machine can't run the kernel. */
 static const Int8ProductKernel *kernel_at(size_t i) {
     const Int8ProductKernel *kernel = all_kernels_at(i);
 
@@ -229,7 +230,7 @@ static const Int8ProductKernel *kernel_at(size_t i) {
     for (size_t kernel##_index = 0; kernel##_index <= int8_product_n_kernels(); kernel##_index++)                      \
         for (const Int8ProductKernel *kernel = kernel_at(kernel##_index); kernel; kernel = NULL)
 
-/* In the layout that each kernel wants, and, where it is another one, in that of rows. */
+/* Runs each kernel in the layout that it wants and, if that is another one, in the layout of rows. */
 static void each_kernel(const Case *c, size_t gap, size_t shift) {
     EACH_KERNEL (kernel) {
         Call call = { .kernel = kernel, .tile_rows = int8_tile_rows(kernel, c->rows) };
@@ -276,7 +277,7 @@ static void test_int8_product_256_rows(void **state) {
     case_deinit(&c);
 }
 
-/* Around the slices, passes and blocks of rows of kernels that go by parts. */
+/* Sizes around the slices, passes and blocks of rows of kernels that work in parts. */
 static void test_int8_product_parts(void **state) {
     static const size_t k_list[] = { 9 * 64, 9 * 64 + 1, 1300 }, n_list[] = { 8 * 32, 8 * 32 + 1, 8 * 32 + 40 };
     static const size_t row_list[] = { 32, 33, 48, 49, 64, 70 };
@@ -292,7 +293,7 @@ static void test_int8_product_parts(void **state) {
     case_deinit(&c);
 }
 
-/* Gate and up in one: as both by themselves, and the row operator behind them. */
+/* A gated product equals two products followed by the row operator. */
 static void test_int8_product_gated(void **state) {
     static const size_t sizes[][3] = { { 1, 1, 1 },      { 16, 64, 16 },    { 17, 65, 17 },   { 40, 200, 7 },
                                        { 129, 576, 33 }, { 150, 1300, 70 }, { 33, 1200, 530 } };
@@ -351,7 +352,7 @@ static void test_int8_product_largest_k(void **state) {
     }
 }
 
-/* A row's result does not depend on the rows beside it, nor on how the blocks are shared out. */
+/* A row's result depends neither on the rows beside it, nor on the split of the blocks. */
 static void test_int8_product_row_alone(void **state) {
     Case c, one;
 
@@ -396,7 +397,7 @@ static void test_int8_product_layout_round_trip(void **state) {
         }
 }
 
-/* The documented place of every byte, and zero in the padding. */
+/* Every byte is at its documented place, and the padding is zero. */
 static void test_int8_product_layout_places(void **state) {
     const size_t n = 19, k = 70;
     Case c;
@@ -413,7 +414,7 @@ static void test_int8_product_layout_places(void **state) {
     case_deinit(&c);
 }
 
-/* Blocks laid out one at a time, last first, leave the others alone. */
+/* Laying out blocks one at a time, last first, leaves the others alone. */
 static void test_int8_product_layout_by_parts(void **state) {
     _cleanup_(freep) int8_t *tiles = NULL;
     int32_t sums[64];
@@ -434,7 +435,7 @@ static void test_int8_product_layout_by_parts(void **state) {
     case_deinit(&c);
 }
 
-/* For every subset of the features: the first kernel whose needs are in it. */
+/* Every subset of the features selects the first kernel whose needs are in it. */
 static void test_int8_product_select(void **state) {
     const uint32_t all = CPU_ALL;
     size_t n = int8_product_n_kernels();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is measured of the kernels: within what makes sense, kept for the process, on an account and off it again; and
- * without memory there is an answer, too. */
+/* Tests of measured kernel rates: plausible values, kept for the process, with memory charged and released; without
+ * memory a default is returned. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static void test_kernel_rates_without_memory(void **state) {
 
     account_table_init(&accounts);
     accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = 4096;
-    assert_int_equal(worker_pool_new(&pool, 3), 0); /* so many threads have not read yet */
+    assert_int_equal(worker_pool_new(&pool, 3), 0); /* no measurement with so many threads yet */
     assert_int_equal(kernel_rates_few_rows(&best, GRID_NORMAL, 7, &accounts), KERNEL_RATES_FEW_ROWS);
     (void)kernel_rates_balance_rows(&best, pool, &accounts);
     expect_settled(&accounts, false);

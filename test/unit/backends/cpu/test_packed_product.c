@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products on packed weights give the bits of the scalar int8 product on the unpacked matrix: every kernel that this
- * machine can run, both grids, every width, widths mixed in and across blocks, tails of outputs and inputs; with floats
- * around the outputs that must stay. */
+/* Tests that products on packed weights give the bits of the scalar int8 product on the unpacked matrix: every kernel
+ * of this machine, both grids, every width, widths mixed in and across blocks, tails of outputs and inputs. Guard
+ * floats surround the outputs. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ enum {
 };
 
 static uint64_t seed;
-static Grid grid; /* of the tests that run now */
+static Grid grid; /* grid of the current tests */
 
 static size_t draw(size_t n) {
     return (size_t)(test_random(&seed) % n);
@@ -60,7 +60,7 @@ static int8_t fill_activation(Fill fill) {
     return (int8_t)(fill == FILL_RANDOM ? (int)draw(255) - 127 : fill == FILL_EXTREMES && draw(2) ? -127 : 127);
 }
 
-/* Width of channel i: one width, or mixed ones (0). */
+/* Width of the channels: a single width, or mixed ones (0). */
 typedef enum Widths {
     WIDTHS_MIXED = 0, /* in any order: the channels are put in order */
     WIDTHS_BY_BLOCK = 9,
@@ -86,7 +86,7 @@ static void *aligned(size_t bytes) {
     return p;
 }
 
-/* The scalar int8 product on the matrix that was unpacked again. */
+/* Computes the scalar int8 product on the unpacked matrix. */
 static void expect(Case *c, const float *channel_scales, const float *channel_bias) {
     size_t k_tiles = int8_tiles_for(c->k), n_blocks = int8_blocks_for(c->n);
     _cleanup_(freep) int8_t *back = malloc(c->n * c->k), *tiles = aligned(n_blocks * k_tiles * INT8_TILE_BYTES);
@@ -196,11 +196,11 @@ static void case_deinit(Case *c) {
     pack_plan_deinit(&c->plan);
 }
 
-/* How the outputs of some blocks are made: by few (nothing else set), by product on panels that unpack expanded, or by
- * what packed_kernels_run() takes (all set). */
+/* A way to compute outputs of some blocks: by few (nothing else set), by product on panels that unpack expanded, or by
+ * the choice of packed_kernels_run() (all set). */
 typedef PackedKernels Way;
 
-/* The rows of a case in the layout that the way wants; *xp is the caller's. */
+/* Returns the rows of a case in the layout that the way wants; the caller frees *xp. */
 static Int8Rows laid_out(const Way *way, const Case *c, int8_t **xp) {
     Int8Rows in = c->in;
 
@@ -230,7 +230,7 @@ static void run_way(const Way *way, const Case *c, size_t block_begin, size_t bl
         packed_kernels_expanded(way, &c->weights, &in, block_begin, block_end, y, y_stride, scratch);
 }
 
-/* Outputs of the blocks have the expected bits; every other float of the buffer is as it was. */
+/* Checks that outputs of the blocks have the expected bits, and that every other float of the buffer is unchanged. */
 static void case_check(const Case *c, const Way *way, size_t block_begin, size_t block_end, size_t gap, size_t shift) {
     const size_t stride = c->n + gap, n_floats = GUARD + shift + c->rows * stride + GUARD;
     _cleanup_(freep) float *buffer = malloc(n_floats * sizeof(*buffer));
@@ -268,7 +268,7 @@ static void check_way(const Case *c, Way way, size_t gap, size_t shift) {
         case_check(c, &way, 1, c->weights.n_blocks - 1, gap, shift);
 }
 
-/* Codings go to `few` up to any number of rows. */
+/* Lets `few` take every coding for any number of rows. */
 static PackedKernels with_few_rows(PackedKernels kernels) {
     for (int g = 0; g < _GRID_N; g++)
         for (int bits = GRID_BITS_MIN; bits <= GRID_BITS_MAX; bits++)
@@ -276,8 +276,8 @@ static PackedKernels with_few_rows(PackedKernels kernels) {
     return kernels;
 }
 
-/* Every kernel for few rows; every unpack kernel under the best int8 product, and every int8 product (the AMX one on
- * its tile model too) on the scalar unpacking; and what is chosen for every subset of the machine's features. */
+/* Runs every kernel for few rows, every unpack kernel under the best int8 product, and every int8 product (the AMX one
+ * on its tile model too) on the scalar unpacking. Also runs the choice for every subset of the machine's features. */
 static void each_way(const Case *c, size_t gap, size_t shift) {
     const uint32_t all = cpu_features();
 
@@ -360,7 +360,7 @@ static void test_packed_product_row_alone(void **state) {
     }
 }
 
-/* Two matrices of the same rows, whose outputs are in order. */
+/* Two matrices of the same rows, with outputs in order. */
 static void check_gated(const Case *gate, const Case *up, Way way, Int8Gate activation) {
     const RowOps *row_ops = row_ops_select(0);
     const size_t n_floats = gate->rows * gate->n,
@@ -408,7 +408,7 @@ static void test_packed_product_gated(void **state) {
         }
 }
 
-/* For every subset of the features: the first kernel whose needs are in it. */
+/* Every subset of the features selects the first kernel whose needs are in it. */
 static void test_packed_product_select(void **state) {
     const uint32_t all = CPU_ALL;
     size_t n = packed_product_n_kernels();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every build of the row operators that this machine can run gives the bits of plain loops written here, for every
- * length around 16 and with the floats after the row untouched; the loops are compared with double. */
+/* Tests that every build of the row operators on this machine gives the bits of plain loops written here, for every
+ * length around 16, without writing after the row. The loops are compared with double. */
 #include "test/unit/backends/cpu/row_ops_plain.h"
 
 #include "backends/cpu/int8/int8_product.h"
@@ -8,7 +8,7 @@
 
 static const size_t lengths[] = { 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 251, 576, 1000 };
 
-/* Fills a guarded row at an odd place of the buffer and returns the row. */
+/* Fills a guarded row at an unaligned place of the buffer and returns the row. */
 static float *guarded(float *buffer, size_t shift) {
     for (size_t i = 0; i < N_MAX + 2 * GUARD; i++)
         buffer[i] = untouched;
@@ -189,7 +189,7 @@ static void test_row_ops_hadamard(void **state) {
                     greatest = fabsf(expected[i]) > greatest ? -1 : greatest; /* none is greater */
                 assert_true(greatest > 0);
                 memset(row, 0, n * sizeof(*row));
-                (void)ops->hadamard(x, n, block, row); /* from another place */
+                (void)ops->hadamard(x, n, block, row); /* from another buffer */
                 check_row(ops, "hadamard", row, expected, n);
                 for (size_t i = 0; i < n; i++) {
                     before += (double)x[i] * (double)x[i];
@@ -272,7 +272,7 @@ static void test_row_ops_quantize_hostile(void **state) {
         }
 }
 
-/* Values on both sides of the threshold and on it; ties go to even. */
+/* Values below, above and on the threshold; ties go to even. */
 static void test_row_ops_quantize_static(void **state) {
     static const float scales[] = { 0.5f, 0.0213f, 1e-30f, 1e30f, 3e-5f };
     float x[N_MAX], rests[N_MAX + 1], expected_rests[N_MAX];
@@ -319,7 +319,7 @@ static void test_row_ops_quantize_static_hostile(void **state) {
     int8_t q[64];
 
     EACH_BUILD (ops) {
-        assert_int_equal(ops->quantize_static(x, 8, 64, 1, q), 4); /* NaN is none */
+        assert_int_equal(ops->quantize_static(x, 8, 64, 1, q), 4); /* NaN is not counted */
         assert_memory_equal(q, expected, sizeof(expected));
         ops->outliers(x, 8, 1, channels, rests);
         for (uint32_t i = 0; i < 4; i++)
@@ -354,7 +354,7 @@ static void test_row_ops_add_column(void **state) {
         }
 }
 
-/* Integers at odd places, every length, -128 among them. */
+/* Integers at odd addresses, every length, -128 among them. */
 static void test_row_ops_levels(void **state) {
     float buffer[N_MAX + 2 * GUARD], expected[N_MAX];
     int8_t q[N_MAX + GUARD];
@@ -384,7 +384,7 @@ static void test_row_ops_levels(void **state) {
         }
 }
 
-/* The longest row of the greatest values does not overflow, nor does a part of the sum in the middle of it. */
+/* The longest row of the greatest values overflows neither in the total nor in a partial sum. */
 static void test_row_ops_sum_of_most(void **state) {
     static int8_t q[INT8_K_MAX];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attention of the row operators: every build against the SPEC of attention() written out with plain loops, bit for
- * bit, and those loops against double. */
+/* Tests of the row operators' attention: every build against plain loops of attention()'s SPEC, bit for bit, and these
+ * loops against double. */
 #include "test/unit/backends/cpu/row_ops_plain.h"
 #include "test/unit/fixtures/patience.h"
 
@@ -9,10 +9,11 @@ enum {
     ROWS_MAX = 48
 };
 
-/* The plain loops are most of this program's time under a sanitizer, and not what it is about. */
+/* Disables sanitizers in the plain loops: the loops take most of this program's time under a sanitizer and are not
+ * under test. */
 #define UNWATCHED __attribute__((no_sanitize("address", "undefined")))
 
-/* 2^x as the SPEC has it. */
+/* 2^x as in the SPEC. */
 UNWATCHED static float plain_exp2(float x) {
     static const float p[] = { 0x1.5bba14p-10f, 0x1.3cea88p-7f, 0x1.c6b752p-5f, 0x1.ebf9bcp-3f, 0x1.62e42ap-1f, 1 };
     float n, r, sum = p[0];
@@ -78,8 +79,8 @@ UNWATCHED static void plain_attention(const KvHead *kv, const AttentionRow *row,
     }
 }
 
-/* Rounding of scores, of up to about 30, is what counts: 30 x 2^-24 x a few, relative, in each weight; values are up to
- * 3. */
+/* Tolerance: rounding of scores of up to about 30 dominates: 30 x 2^-24 x a few, relative, in each weight; values are
+ * up to 3. */
 static const double tolerance = 2e-5;
 
 static void check_against_double(const KvHead *kv, const AttentionRow *row, size_t n_group, float scale,
@@ -131,7 +132,7 @@ static void fixture_deinit(Fixture *fixture) {
     free(fixture->scratch);
 }
 
-/* Rows of ranges [n_rows][2]. What no row reads, beside the head and around the ranges, is NaN. */
+/* Makes rows of ranges [n_rows][2]. Content that no row reads, beside the head and around the ranges, is NaN. */
 static void fixture_init(Fixture *fixture, size_t head_size, size_t n_group, size_t n_rows, const size_t (*ranges)[2]) {
     const size_t block = head_size * KV_BLOCK, stride = 4 * block, n_q = n_group * head_size;
     size_t begin = SIZE_MAX, end = 0, n_blocks;
@@ -159,7 +160,7 @@ static void fixture_init(Fixture *fixture, size_t head_size, size_t n_group, siz
     fixture->kv = (KvHead){ fixture->blocks, block, 3 * block, head_size, 0 };
     for (size_t i = 0; i < n_blocks * stride; i++)
         fixture->cache[i] = 0x7e00;
-    for (size_t i = 0; i < n_blocks; i++) /* where blocks lie does not matter */
+    for (size_t i = 0; i < n_blocks; i++) /* the place of a block does not matter */
         fixture->blocks[i] = fixture->cache + (i % 2 ? i : n_blocks - 1 - (n_blocks - 1) % 2 - i) * stride;
     for (size_t j = begin; j < end; j++)
         for (size_t d = 0; d < head_size; d++) {
@@ -173,7 +174,7 @@ static void fixture_init(Fixture *fixture, size_t head_size, size_t n_group, siz
     }
 }
 
-/* The rows in calls of `batch` of them; with every second row in place. */
+/* Runs the rows in calls of `batch` rows; every second row in place. */
 static void check_batches(Fixture *fixture, const RowOps *ops, size_t batch) {
     const size_t n_q = fixture->n_group * fixture->kv.head_size;
 
@@ -220,7 +221,7 @@ static void check_range(size_t head_size, size_t n_group, size_t begin, size_t e
     check_rows(head_size, n_group, 1, (const size_t[][2]){ { begin, end } });
 }
 
-/* One row: ends and beginnings all around blocks. */
+/* A single row: ranges begin and end all around blocks. */
 static void test_row_ops_attention(void **state) {
     static const size_t heads[] = { 16, 48, 64, 80, 128, 256, 512 };
 
@@ -250,7 +251,7 @@ static void test_row_ops_attention_wide_head(void **state) {
     check_range(2048, 2, 60, 70);
 }
 
-/* Rows together, each with its own range, have the bits of rows alone. */
+/* Rows in one call, each with its own range, have the bits of single rows. */
 static void test_row_ops_attention_rows(void **state) {
     static const size_t apart[][2] = { { 0, 1 },     { 199, 200 }, { 63, 66 },   { 50, 50 },  { 127, 131 },
                                        { 2, 190 },   { 64, 128 },  { 130, 190 }, { 0, 64 },   { 190, 190 },
@@ -264,7 +265,7 @@ static void test_row_ops_attention_rows(void **state) {
         window[r][0] = 29 + r;
         window[r][1] = 129 + r;
         late[r][0] = 0;
-        late[r][1] = 215 + r; /* three blocks that all rows read as a whole */
+        late[r][1] = 215 + r; /* all rows read three blocks as a whole */
     }
     for (size_t i = 0; i < ARRAY_LEN(head_sizes); i++)
         for (size_t n_group = 1; n_group <= 9; n_group += patience_is_short() ? 4 : 1) {
@@ -277,7 +278,7 @@ static void test_row_ops_attention_rows(void **state) {
         }
 }
 
-/* A row with one position has weight 1: its values come out as they are. All 65536 halves, by both ways of reading:
+/* A row with one position has weight 1: its values come out unchanged. Tests all 65536 halves and both ways of reading:
  * one row is a tile, eight are more. */
 static void test_row_ops_attention_f16_values(void **state) {
     enum {
@@ -328,7 +329,7 @@ static void test_row_ops_attention_scores(void **state) {
     fixture_deinit(&fixture);
 }
 
-/* Keys, values and queries that are not finite spoil the rows that read them, and nothing else. */
+/* Non-finite keys, values and queries affect only the rows that read them. */
 static void test_row_ops_attention_hostile(void **state) {
     static const size_t ranges[][2] = { { 0, 100 }, { 0, 40 }, { 41, 100 }, { 30, 70 }, { 90, 90 } };
     static const uint16_t halves[] = { 0x7e00, 0xfe00, 0x7c00, 0xfc00, 0x7c01 };
@@ -359,7 +360,7 @@ static void test_row_ops_attention_hostile(void **state) {
     fixture_deinit(&fixture);
 }
 
-/* Any position, any number of them; the other positions and heads of the blocks stay. */
+/* Any position, any number of positions; the blocks' other positions and heads stay unchanged. */
 static void test_row_ops_kv_store(void **state) {
     enum {
         HEAD = 48,

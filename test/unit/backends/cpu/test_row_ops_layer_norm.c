@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* LayerNorm and activations without a gate: beside float64, and every build that this machine can run against plain
+/* Tests of LayerNorm and of activations without a gate: against float64, and every build of this machine against plain
  * loops, to the bit. */
 #include "test/unit/backends/cpu/row_ops_plain.h"
 
@@ -37,7 +37,7 @@ static void test_row_ops_layer_norm(void **state) {
     for (size_t n = 1; n <= N_MAX; n += n < 40 ? 1 : 123) {
         fill(x, n, 3);
         for (size_t i = 0; i < n; i++)
-            x[i] += 5; /* a mean that matters */
+            x[i] += 5; /* a mean that is not negligible */
         fill(w, n, 2);
         fill(bias, n, 1);
         plain_layer_norm(x, w, bias, 1e-5f, n, expected);
@@ -59,7 +59,7 @@ static void test_row_ops_layer_norm(void **state) {
     }
 }
 
-/* What the gated forms give for one times one. */
+/* The result is that of the gated forms with a factor of one. */
 static void test_row_ops_activations(void **state) {
     float x[N_MAX], y[N_MAX + GUARD], ones[N_MAX], expected[N_MAX];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Soft caps, of logits and of attention's scores: beside float64, and with every build that this machine can run the
- * same bits. */
+/* Tests of soft caps, of logits and of attention's scores: against float64; every build of this machine gives the same
+ * bits. */
 #include "backends/numeric/exp_row.h"
 #include "test/unit/backends/cpu/row_ops_plain.h"
 
@@ -92,7 +92,7 @@ static void exact_attention(const CapFixture *fixture, size_t row, size_t head, 
         out[d] /= sum;
 }
 
-/* Rows together or one by one, blocks in one call or in two. */
+/* Attends with rows together or one by one, blocks in one call or in two. */
 static void attend(const CapFixture *fixture, const RowOps *ops, bool apart, float scale, float cap, float *scratch) {
     const size_t n = apart ? 1 : ROWS;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Static activations of the cpu device, beside what every device must keep (test_device_suite): the bits of plain loops
- * written here, which are compared with double, where there are more outliers than there is room for; columns that are
- * read from a file, ahead of use, and kept; what is refused, with its text. */
+/* Tests of the cpu device's static activations beyond the suite (test_device_suite). The bits equal those of plain
+ * loops written here, which are compared with double. Cases have more outliers than room. Columns are read from a file
+ * in advance and cached. Refusals have their texts. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <float.h>
@@ -32,7 +32,7 @@
 enum {
     ROWS_MAX = 33,
     N_MATRICES = 3,
-    FILE_HEAD_BYTES = 100, /* columns begin at no round place */
+    FILE_HEAD_BYTES = 100, /* offset of the columns, deliberately not aligned */
 };
 
 static uint64_t seed;
@@ -50,7 +50,7 @@ typedef struct Matrix {
     uint8_t *packed;
 } Matrix;
 
-/* Matrices that share their input, and everything about it. */
+/* Matrices that share their input, with all properties of the input. */
 typedef struct Case {
     size_t k, rows, n_hot;
     uint32_t rotation_block;
@@ -140,7 +140,7 @@ static void expect_row(const Case *c, const float *x, size_t m, float *y) {
             weight = rest * weight;
             y[o] = y[o] + weight;
         }
-        /* With shadows nothing is lost but the rounding of what lies within the threshold. */
+        /* With shadows the only loss is rounding within the threshold. */
         if (c->shadow)
             assert_true(fabs((double)y[o] - exact) <= lost + 1e-4 * size);
     }
@@ -176,7 +176,7 @@ static void write_columns(const Case *c) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* Rows of a normal distribution with some values far out; the second row is zero, the third is all outliers. */
+/* Makes rows of a normal distribution with some values far out; the second row is zero, the third has outliers only. */
 static void case_init(Case *c, size_t k, size_t rows, uint32_t rotation_block, bool shadow, double hot_share) {
     *c = (Case){ .k = k, .rows = rows, .rotation_block = rotation_block, .shadow = shadow, .scale = 0.021f };
     c->x = malloc(rows * k * sizeof(float));
@@ -251,7 +251,7 @@ static LinearSource source_of(const Case *c, size_t m, bool packed) {
     return source;
 }
 
-/* weights_first: as an engine does it; else as an import. */
+/* weights_first: the order of an engine; otherwise that of an import. */
 static void device_init(Device *device, const Case *c, uint32_t features, unsigned int n_threads, bool packed,
                         bool weights_first) {
     const BackendShape shape = {
@@ -281,7 +281,7 @@ static void device_deinit(Device *device) {
         assert_int_equal(atomic_load(&device->accounts.used_bytes[id]), 0);
 }
 
-/* Rows [first, first + rows) in one call; 0, or what the device gives. */
+/* Runs rows [first, first + rows) in one call; returns 0 or the device's error. */
 static int run(Device *device, const Case *c, size_t first, size_t rows, ErrText *err) {
     float *y[N_MATRICES];
     int r;
@@ -306,7 +306,7 @@ static int run(Device *device, const Case *c, size_t first, size_t rows, ErrText
 
 /* --- tests -------------------------------------------------------------------------------------------------------- */
 
-/* All values of all rows are outliers: more than are taken in one turn, and more columns than are kept. */
+/* All values of all rows are outliers: more than a turn takes, and more columns than are cached. */
 static void test_static_nothing_but_outliers(void **state) {
     for (size_t i = 0; i < 2; i++) {
         Device device;
@@ -331,7 +331,7 @@ static void test_static_nothing_but_outliers(void **state) {
     }
 }
 
-/* A sum and its norm on the way to int8: a row that waits for another turn is made again, but not added again. */
+/* A sum and its norm before quantization: a row that waits for another turn is computed again, but not added again. */
 static void test_static_outliers_of_a_sum(void **state) {
     const size_t k = 577, rows = ROWS_MAX, n_values = rows * k;
     _cleanup_(freep) float *stream = malloc(n_values * sizeof(float)), *sum = malloc(n_values * sizeof(float)),
@@ -373,7 +373,7 @@ static void test_static_outliers_of_a_sum(void **state) {
     case_deinit(&c);
 }
 
-/* The second time a row comes by, its columns are still there. */
+/* A repeated row finds its columns in the cache. */
 static void test_static_columns_are_kept(void **state) {
     ShadowCounts first, second;
     Device device;
@@ -392,7 +392,7 @@ static void test_static_columns_are_kept(void **state) {
     case_deinit(&c);
 }
 
-/* However few rows there are room for, one of nothing but outliers is among them: a call always gets on. */
+/* Any reserved room takes a row of outliers only, so that a call always makes progress. */
 static void test_static_widest_row(void **state) {
     enum {
         WIDTH = 4096
@@ -416,8 +416,8 @@ static void test_static_widest_row(void **state) {
     free(x);
 }
 
-/* Columns that will be needed come from the disk by themselves, before anybody waits for them: those of the outliers
- * that are not hot, and no others. */
+/* Columns that will be needed are read from the disk in advance: those of the outliers that are not hot, and no
+ * others. */
 static void test_static_columns_read_ahead(void **state) {
     const RowOps *row_ops = row_ops_select(cpu_features());
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), k = 16;
@@ -512,7 +512,7 @@ static void test_static_refusals(void **state) {
     expect_refusal(&c, &source, BACKEND_E_WEIGHTS, "no columns");
     source = source_of(&c, 1, false);
     source.activations.n_hot--;
-    expect_refusal(&c, &source, BACKEND_E_WEIGHTS, "229 hot channels of 230"); /* where would the last one be? */
+    expect_refusal(&c, &source, BACKEND_E_WEIGHTS, "229 hot channels of 230"); /* the last one has no place */
     source = source_of(&c, 1, false);
     source.activations.file = &c.file;
     source.activations.n_hot = 2;

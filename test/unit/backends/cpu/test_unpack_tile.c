@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every unpack kernel that this machine can run gives the levels of pack.c's codes, at every width, on both
- * grids. */
+/* Tests that every unpack kernel of this machine gives the levels of pack.c's codes, at every width, on both grids. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +23,7 @@ enum {
 };
 
 static uint64_t seed;
-static Grid grid; /* of the tests that run now */
+static Grid grid; /* grid of the current tests */
 
 static void check(const UnpackTileKernel *kernel, int bits, size_t n_tiles, const uint8_t *source) {
     _Alignas(64) uint8_t packed[TILES_MAX * PACK_TILE_WEIGHTS + 64];
@@ -66,7 +65,8 @@ static void test_unpack_tile_random(void **state) {
             }
 }
 
-/* One bit of the packed tile at a time, so that nothing leaks from a byte into its neighbour; then its complement. */
+/* Sets a single bit of the packed tile at a time, so that a leak into a neighbouring byte shows; then its
+ * complement. */
 static void test_unpack_tile_single_bits(void **state) {
     for (int bits = 1; bits <= 8; bits++)
         for (size_t bit = 0; bit < pack_tile_bytes(bits) * 8; bit++) {
@@ -80,7 +80,7 @@ static void test_unpack_tile_single_bits(void **state) {
         }
 }
 
-/* For every subset of the features: the first kernel whose needs are in it. */
+/* Every subset of the features selects the first kernel whose needs are in it. */
 static void test_unpack_tile_select(void **state) {
     const uint32_t all = CPU_ALL;
     size_t n = unpack_tile_n_kernels();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exp of a row: its error against double, and every build that this machine can run against a plain loop, to the
- * bit. */
+/* Tests of exp of a row: the error against double, and every build of this machine against a plain loop, to the bit. */
 #include "backends/numeric/exp_row.h"
 #include "test/unit/backends/cpu/row_ops_plain.h"
 
@@ -8,7 +7,7 @@
     for (size_t build_ = 0; build_ < exp_row_n(); build_++)                                                            \
         for (const ExpRow *build = exp_row_at(build_); build && !(build->need & ~cpu_features()); build = NULL)
 
-/* Every 211th float between the ends, and the ends' neighbourhoods. */
+/* Tests every 211th float between the ends, and the neighbourhoods of the ends. */
 static void test_exp_row_error(void **state) {
     const ExpRow *best = exp_row_select(cpu_features());
     double worst = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The lanes of a build without instructions for fused multiply-add (this file is compiled without any): against the C
- * library's fmaf, on numbers whose sums are hard to round. */
+/* Tests of the lanes of a build without FMA instructions (this file is compiled without any) against the C library's
+ * fmaf, on numbers whose sums are hard to round. */
 #include "backends/numeric/lanes.h"
 #include "test/unit/backends/cpu/row_ops_plain.h"
 
@@ -14,7 +14,7 @@ static void check_fma(const float *a, const float *b, const float *c) {
                      (double)fmaf(a[i], b[i], c[i]));
 }
 
-/* Bits of any kind, infinities and NaN among them. */
+/* Arbitrary bits, infinities and NaN among them. */
 static void test_lanes_fma_any(void **state) {
     float x[3][N_LANES];
 
@@ -25,8 +25,8 @@ static void test_lanes_fma_any(void **state) {
     }
 }
 
-/* Few bits, and exponents such that the product lies from far above the addend to far below it: sums that are half-way
- * between two floats, or a bit of double away from it, which a sum that is rounded twice gets wrong. */
+/* Numbers with few bits, and exponents that put the product from far above the addend to far below it. Sums are
+ * half-way between two floats, or a bit of double away from it; rounding such a sum twice is wrong. */
 static void test_lanes_fma_ties(void **state) {
     float x[3][N_LANES];
     size_t n_twice = 0;
@@ -46,7 +46,7 @@ static void test_lanes_fma_ties(void **state) {
     assert_true(n_twice > 100);
 }
 
-/* Results around the least floats. */
+/* Results around the smallest floats. */
 static void test_lanes_fma_subnormal(void **state) {
     float x[3][N_LANES];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rotary tables against long double libm, and bits that may not change from machine to machine. */
+/* Tests of rotary tables against long double libm, and of bits that must be the same on every machine. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static void test_rope_table_frequencies(void **state) {
         }
 }
 
-/* Units in the last place of a float32 result. */
+/* Returns the error in units in the last place of a float32 result. */
 static double error_ulp(float actual, long double exact) {
     float at = fabsf((float)exact);
     long double unit = at < 0x1p-126f ? 0x1p-149L : (long double)nextafterf(at, INFINITY) - at;
@@ -74,7 +74,7 @@ static void check_position(const double *freqs, size_t n, size_t position, doubl
     rope_row(freqs, n, position, cos_row, sin_row);
     assert_true(cos_row[n] == 7.5f && sin_row[n] == 7.5f);
     for (size_t i = 0; i < n; i++) {
-        /* long double holds the product of 20 and 44 bits; the other bits of freq turn the angle by a little */
+        /* long double holds the product of 20 and 44 bits; the other bits of freq turn the angle only slightly */
         double high = (double)(float)freqs[i], low = freqs[i] - high;
         long double angle = (long double)position * high, rest = (long double)position * low;
         double error_cos = error_ulp(cos_row[i], cosl(angle) * cosl(rest) - sinl(angle) * sinl(rest));
@@ -134,7 +134,7 @@ static void test_rope_table_absurd_angle(void **state) {
     assert_true(cos_row[2] == 1 && sin_row[3] == 0);
 }
 
-/* The table of one model, down to the bit: a sum of all its bits, taken once and checked on every machine. */
+/* Sums up all bits of one model's table; the sum was taken once and must be the same on every machine. */
 static void test_rope_table_same_bits(void **state) {
     RopeParams params = { .base = 1e5, .position_scale = 1, .n_rot = 64 };
     double freqs[32];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The greatest values of a row: every build that this machine can run against a plain loop. */
+/* Tests of the greatest values of a row: every build of this machine against a plain loop. */
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/top_row.h"
 #include "test/unit/backends/cpu/row_ops_plain.h"
@@ -13,7 +13,7 @@ enum {
     for (size_t build_ = 0; build_ < top_row_n(); build_++)                                                            \
         for (const TopRow *build = top_row_at(build_); build && !(build->need & ~cpu_features()); build = NULL)
 
-/* Repeatedly the greatest that is left. */
+/* Repeatedly takes the greatest remaining value. */
 static size_t plain_top(const float *x, size_t n, size_t k, uint32_t *indices) {
     static bool taken[N_LONG];
     size_t found = 0;
@@ -60,13 +60,13 @@ static void test_top_row_random(void **state) {
     for (size_t round = 0; round < 300; round++) {
         const size_t n = round < 150 ? round : 150 + draw() % (N_LONG - 150);
 
-        for (size_t i = 0; i < n; i++) /* many equals in every second round */
+        for (size_t i = 0; i < n; i++) /* many equal values in every second round */
             x[i] = round % 2 ? draw_float(30) : (float)(draw() % 20) - 10;
         check_top(x, n, round % (N_TOP + 1));
     }
 }
 
-/* Rising values are taken one by one, falling ones never; some are no numbers at all. */
+/* Rising values are inserted one by one, falling ones never; some values are NaN. */
 static void test_top_row_orders(void **state) {
     static float x[N_LONG];
 

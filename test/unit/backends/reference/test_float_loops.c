@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every build of the reference device's loops that this machine can run gives the bits of plain loops written here, for
- * every size around a tile and around 16, with what lies beside the results untouched; the loops are compared with
- * double. The device gives the same logits whatever the build, the threads and the chunk. */
+/* Tests that every build of the reference device's loops on this machine gives the bits of plain loops written here,
+ * for every size around a tile and around 16, without writing beside the results. The loops are compared with double.
+ * The device gives the same logits for every build, number of threads and chunk. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 enum {
     K_MAX = 300,
     N_MAX = 9,
-    GAP = 3 /* floats between rows that nobody may read into a sum or write */
+    GAP = 3 /* floats between rows that must be neither read nor written */
 };
 
 #define EACH_BUILD(loops)                                                                                              \
@@ -30,7 +30,7 @@ enum {
 
 static uint32_t state_of_random = 12345;
 
-/* Products and sums of these need rounding at every step. */
+/* Values whose products and sums need rounding at every step. */
 static void fill(float *x, size_t n) {
     for (size_t i = 0; i < n; i++) {
         state_of_random = state_of_random * 1664525 + 1013904223;
@@ -131,7 +131,7 @@ static void test_float_loops_select(void **state) {
         assert_ptr_equal(float_loops_select(float_loops_at(i)->need), float_loops_at(i));
 }
 
-/* All logits of some tokens on the reference device. */
+/* Computes all logits of some tokens on the reference device. */
 static float *all_logits(Isa isa, unsigned int threads, uint32_t chunk_tokens, size_t *n_bytesp) {
     static const char text[] = "The mill stands at the mouth of the river, where the tide turns the wheel twice a day.";
     _cleanup_(token_list_deinit) TokenList tokens = { 0 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file that is written behind its maker: whatever pieces it comes in its bytes are those that were put, most of them
- * never stay in the page cache, errors reach who puts the next bytes, and without an end nothing waits. */
+/* Tests of a file that is written in the background. The bytes equal those that were put, in pieces of any size. Most
+ * of them never stay in the page cache. Errors reach the next caller of put. Without an end, nothing waits. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* A file of no name, in the folder of the build, which is on a disk, or in memory. */
+/* Opens a file without a name, in the build folder, which is on a disk, or in memory. */
 static int open_file(const char *folder) {
     char path[64];
     int fd;
@@ -58,7 +58,7 @@ static void check_bytes(int fd, uint64_t at_bytes, const uint8_t *expected, size
     free(found);
 }
 
-/* Pieces of 1, 3, 9, ... bytes and of odd megabytes; then the file ends where its last byte is. */
+/* Writes pieces of 1, 3, 9, ... bytes and of odd megabytes; then checks that the file ends with its last byte. */
 static void write_in_pieces(int fd, uint64_t at_bytes, const uint8_t *bytes, size_t len_bytes) {
     BehindWriter *writer = NULL;
     size_t piece_bytes = 1;
@@ -88,7 +88,7 @@ static void test_behind_writer_bytes(void **state) {
 
         write_in_pieces(fd, at_bytes, bytes, len_bytes);
         check_bytes(fd, at_bytes, bytes, len_bytes);
-        /* The file is the caller's again: bytes anywhere in it, of any number. */
+        /* The file belongs to the caller again, who may write any bytes anywhere in it. */
         assert_int_equal(fcntl(fd, F_GETFL) & O_DIRECT, 0);
         assert_int_equal(file_write_at(fd, "head", 4, 1), 0);
         close(fd);
@@ -106,13 +106,13 @@ static void test_behind_writer_leaves_the_page_cache(void **state) {
     write_in_pieces(fd, 0, bytes, len_bytes);
     assert_int_equal(page_cache_count(fd, "file", &resident, &pages, NULL), 0);
     assert_int_equal(pages, len_bytes / (size_t)sysconf(_SC_PAGESIZE));
-    assert_true(resident < pages / 2); /* none, or the last 32 MiB where the file system has no direct writes */
+    assert_true(resident < pages / 2); /* none, or the last 32 MiB if the file system has no direct writes */
     check_bytes(fd, 0, bytes, len_bytes);
     free(bytes);
     close(fd);
 }
 
-/* The disk is full, as a limit of the file's size has it: who puts is told soon, and so is the end. */
+/* The disk is full, simulated by a limit of the file size: put soon reports the error, and so does end. */
 static void test_behind_writer_full(void **state) {
     const struct rlimit small = { .rlim_cur = 8 * MIB, .rlim_max = RLIM_INFINITY };
     const size_t len_bytes = 2 * MIB;
@@ -131,7 +131,7 @@ static void test_behind_writer_full(void **state) {
     for (; !r && n_put < 100; n_put++)
         r = behind_writer_put(writer, bytes, len_bytes);
     assert_int_equal(r, -EFBIG);
-    assert_in_range(n_put, 5, 7); /* four had room, and two more are at most on their way */
+    assert_in_range(n_put, 5, 7); /* four had room, and at most two more are under way */
     assert_int_equal(behind_writer_put(writer, bytes, len_bytes), -EFBIG);
     assert_int_equal(behind_writer_end(writer), -EFBIG);
     behind_writer_free(writer);
@@ -154,7 +154,7 @@ static void test_behind_writer_not_writable(void **state) {
     assert_int_equal(behind_writer_new(&writer, -1, 0), -EBADF);
 }
 
-/* Given up with bytes in both buffers, or before any came. */
+/* Freed with bytes in both buffers, or before any bytes came. */
 static void test_behind_writer_given_up(void **state) {
     uint8_t *bytes = make_bytes(3 * MIB);
 

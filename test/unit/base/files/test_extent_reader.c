@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The reader of extents on real files: every way and caching gives the file's bytes, at sizes and offsets around the
- * alignment; files that are cut short or cannot be read are named; a reader that is given up touches nothing more; and
- * where a sandbox refuses io_uring, before or after the ring was made, the bytes come all the same. */
+/* Tests of the reader of extents on real files. Every way and caching gives the file's bytes, at sizes and offsets
+ * around the alignment. Errors name truncated and unreadable files. A freed reader touches nothing more. If a sandbox
+ * refuses io_uring, before or after the ring was made, the bytes still arrive. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -31,7 +31,7 @@ enum {
 typedef struct Fixture {
     char folder[256];
     char path[300];
-    uint8_t *bytes; /* [FILE_BYTES]: what the file holds */
+    uint8_t *bytes; /* [FILE_BYTES]: content of the file */
     int fd;
 } Fixture;
 
@@ -62,7 +62,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Every way and caching that this machine has; says what it has not. Return: NULL when there is none of that kind. */
+/* Makes a reader of every way and caching that this machine has, and prints those it lacks. Returns NULL if there is
+ * none of that kind. */
 static ExtentReader *reader_of(size_t kind, ExtentReaderOptions options, int fd) {
     static bool told[4];
     ExtentReader *reader = NULL;
@@ -76,7 +77,7 @@ static ExtentReader *reader_of(size_t kind, ExtentReaderOptions options, int fd)
         if (!told[kind])
             print_message("left out: %s\n", err.text);
         told[kind] = true;
-        assert_true(kind); /* threads through the page cache are always there */
+        assert_true(kind); /* threads through the page cache always work */
         return NULL;
     }
     assert_int_equal(r, 0);
@@ -102,7 +103,7 @@ static void assert_holds(const Extent *extent) {
     assert_memory_equal(extent->data, fixture.bytes + extent->offset_bytes, extent->len_bytes);
 }
 
-/* One extent after the other, each alone. */
+/* Reads extents one after another. */
 static void test_extent_reader_sizes_and_offsets(void **state) {
     static const size_t sizes[] = { 0, 1, 511, 512, 4095, 4096, 4097, 65536, (2 << 20) - 1, 2 << 20, (9 << 20) + 77 };
     static const uint64_t offsets[] = { 0, 1, 4095, 4096, 4097, 1000000, (1 << 20) - 1 };
@@ -146,7 +147,7 @@ static void test_extent_reader_end_of_file(void **state) {
     }
 }
 
-/* The whole file in extents of uneven length, all asked for at once, waited for in any order; buffers used again. */
+/* The whole file in extents of uneven length, all requested at once, waited for in any order, with reused buffers. */
 static void test_extent_reader_many(void **state) {
     static const struct {
         unsigned int depth;
@@ -180,7 +181,7 @@ static void test_extent_reader_many(void **state) {
                     extent = &extents[j];
                 assert_int_equal(extent_reader_wait(reader, extent, NULL), 0);
                 assert_holds(extent);
-                assert_int_equal(extent_reader_wait(reader, extent, NULL), 0); /* once more changes nothing */
+                assert_int_equal(extent_reader_wait(reader, extent, NULL), 0); /* waiting again changes nothing */
             }
             for (size_t j = 0; j < n; j++)
                 assert_holds(&extents[j]);
@@ -195,7 +196,7 @@ static void test_extent_reader_many(void **state) {
         }
 }
 
-/* A file of another length than the caller believes: the extents that are whole come, the others name the file. */
+/* A file of another length than the caller assumes: whole extents arrive, the others' errors name the file. */
 static void test_extent_reader_truncated(void **state) {
     char path[320];
 
@@ -248,7 +249,7 @@ static void test_extent_reader_unreadable(void **state) {
     }
 }
 
-/* Freed with reads under way: its buffers may be freed at once (which the sanitizers watch). */
+/* Frees a reader with reads under way: its buffers may be freed at once (sanitizers check). */
 static void test_extent_reader_given_up(void **state) {
     for (size_t kind = 0; kind < N_KINDS; kind++) {
         ExtentReader *reader = reader_of(kind, (ExtentReaderOptions){ .depth = 2, .piece_bytes = 65536 }, fixture.fd);
@@ -287,7 +288,7 @@ static void test_extent_reader_bad_arguments(void **state) {
     extent_reader_free(reader);
 }
 
-/* A file system in memory, where there may be no direct reads: with the choice left to the reader, the bytes come. */
+/* A file system in memory, possibly without direct reads: if the reader may choose, the bytes arrive. */
 static void test_extent_reader_in_memory(void **state) {
     char path[64];
     _cleanup_(closep) int fd = -1;
@@ -316,7 +317,7 @@ enum {
     CHILD_WRONG = 1
 };
 
-/* In a process of its own. n_before: extents that are asked for before the call is refused. */
+/* Runs in a process of its own. n_before: extents that are requested before the call is refused. */
 static int read_refused(unsigned int number, unsigned int code, size_t n_before) {
     const ExtentReaderOptions options = { .depth = 4, .piece_bytes = 256 << 10 };
     ExtentReader *reader = NULL;

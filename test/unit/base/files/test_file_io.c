@@ -42,7 +42,7 @@ static void test_file_io_make_dirs(void **state) {
     snprintf(with_slash, sizeof(with_slash), "%s/a/b/", folder);
     assert_int_equal(file_make_dirs(inner, &err), 0);
     assert_folder(inner);
-    assert_int_equal(file_make_dirs(inner, &err), 0); /* there already */
+    assert_int_equal(file_make_dirs(inner, &err), 0); /* exists already */
     assert_int_equal(file_make_dirs(with_slash, &err), 0);
     assert_int_equal(file_make_dirs("/", &err), 0);
     assert_int_equal(file_make_dirs(".", &err), 0);
@@ -50,7 +50,7 @@ static void test_file_io_make_dirs(void **state) {
     assert_int_equal(rmdir(outer), 0);
 }
 
-/* An empty name is no folder: refused before a byte behind it is read. */
+/* An empty name is no folder: refused before a byte after it is read. */
 static void test_file_io_make_dirs_refuses_an_empty_name(void **state) {
     ErrText err = { 0 };
 

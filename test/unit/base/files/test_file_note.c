@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Notes on files: found while the file is as it was, whole or not at all. */
+/* Tests of notes on files: a note is found while the file is unchanged, and whole or not at all. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,11 +41,11 @@ static void test_file_note_of_a_state(void **state) {
     st = settled;
     st.st_dev++;
     assert_false(file_note_recall(notes, &st, text, sizeof(text)));
-    /* Another state of it: the new note takes the place. */
+    /* A changed file: the new note replaces the old one. */
     st = settled;
     st.st_size = 7;
     memset(longest, 'x', FILE_NOTE_BYTES_MAX);
-    file_note_remember(notes, &st, longest); /* too long by one */
+    file_note_remember(notes, &st, longest); /* one byte too long */
     assert_false(file_note_recall(notes, &st, text, sizeof(text)));
     longest[FILE_NOTE_BYTES_MAX - 1] = 0;
     file_note_remember(notes, &st, longest);
@@ -53,12 +53,12 @@ static void test_file_note_of_a_state(void **state) {
     assert_string_equal(text, longest);
     assert_false(file_note_recall(notes, &settled, text, sizeof(text)));
     st.st_ino++;
-    st.st_ctim.tv_sec = time(NULL); /* it may change again unseen */
+    st.st_ctim.tv_sec = time(NULL); /* the file may change again unseen */
     file_note_remember(notes, &st, "seen");
     assert_false(file_note_recall(notes, &st, text, sizeof(text)));
 }
 
-/* A note whose bytes did not all reach the disk before a power cut. */
+/* A note of which some bytes did not reach the disk before a power cut. */
 static void test_file_note_torn(void **state) {
     char text[FILE_NOTE_BYTES_MAX], path[400];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the page cache holds of a file: dropped pages are gone, read pages are there, both ways of asking agree. */
+/* Tests of the page cache of a file: dropped pages are gone, read pages are there, and both ways of asking agree. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -88,7 +88,7 @@ static void test_page_cache_drop_and_read(void **state) {
     assert_int_equal(pages, n_pages());
 }
 
-/* In a process of its own: mincore() is refused, as systemd's @system-service does. */
+/* Runs in a process of its own: mincore() is refused, as by systemd's @system-service. */
 static int ask_sandboxed(void) {
     _cleanup_(closep) int random_fd = open(path, O_RDONLY | O_CLOEXEC);
     _cleanup_(freep) uint8_t *bytes = malloc(FILE_BYTES);
@@ -100,7 +100,7 @@ static int ask_sandboxed(void) {
         return 77;
     if (page_cache_count(random_fd, path, &resident, &pages, NULL) != -EPERM)
         return 1;
-    /* Asking starts reads. On a busy virtual machine they are mostly done before they are looked at, and the answer is
+    /* Asking starts reads. On a busy virtual machine the reads are mostly done before the check, which then answers
      * yes, but not every time. */
     for (int turn = 0; page_cache_holds(random_fd, 0, FILE_BYTES); turn++)
         if (turn == 999 || posix_fadvise(random_fd, 0, 0, POSIX_FADV_DONTNEED))
@@ -137,7 +137,7 @@ static void test_page_cache_kept(void **state) {
     munmap((void *)map, FILE_BYTES);
 }
 
-/* Direct reads bring nothing into the cache; the speed is a positive number, whatever the machine. */
+/* Direct reads bring nothing into the cache; the speed is a positive number on any machine. */
 static void test_page_cache_disk_speed(void **state) {
     uint64_t resident, pages;
     ErrText err = { "" };
@@ -156,7 +156,7 @@ static void test_page_cache_disk_speed(void **state) {
         assert_true(bytes_per_s > 0);
     }
     assert_int_equal(page_cache_count(fd, path, &resident, &pages, NULL), 0);
-    assert_true(resident <= 1); /* the unit that the file ends in */
+    assert_true(resident <= 1); /* the unit in which the file ends */
     assert_int_equal(page_cache_disk_speed("/nonexistent", 0, &bytes_per_s, &err), -ENOENT);
     assert_int_equal(page_cache_disk_speed(folder, 0, &bytes_per_s, &err), -EINVAL);
 }

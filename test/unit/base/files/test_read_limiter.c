@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The limiter on a clock of its own: the rate over time, no more than one read above it, latencies in parallel, and
- * what idle time and late callers do to them. */
+/* Tests of the limiter on a simulated clock: the rate over time, at most one read above it, parallel latencies, and the
+ * effect of idle time and late callers. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ static void test_read_limiter_own_clock(void **state) {
     assert_true(read_limiter_ask(&limiter, 1) >= now_ns + 7000);
 }
 
-/* Reads asked for at the same time have their latency at the same time; without a rate they are all there then. */
+/* Simultaneous reads have their latency simultaneously; without a rate all of them arrive then. */
 static void test_read_limiter_latency_alone(void **state) {
     uint64_t now_ns = 77;
     ReadLimiter limiter;
@@ -58,7 +58,7 @@ static void test_read_limiter_latency_alone(void **state) {
     assert_int_equal(read_limiter_ask(&limiter, 1), 1077 + 150000);
 }
 
-/* The line is entered behind the latency, once for all that are under way. */
+/* A read enters the line after its latency, which all reads under way share. */
 static void test_read_limiter_both(void **state) {
     uint64_t now_ns = 1000;
     ReadLimiter limiter;
@@ -66,13 +66,13 @@ static void test_read_limiter_both(void **state) {
     read_limiter_init(&limiter, (ReadLimit){ .bytes_per_s = 1000000, .latency_us = 200 }, now_of, &now_ns);
     for (uint64_t i = 1; i <= DEPTH; i++)
         assert_int_equal(read_limiter_ask(&limiter, 500), 1000 + 200000 + i * 500000);
-    now_ns = 201000 + DEPTH * 500000 - 200000; /* just in time to pass behind them */
+    now_ns = 201000 + DEPTH * 500000 - 200000; /* just in time to pass after them */
     assert_int_equal(read_limiter_ask(&limiter, 500), 201000 + (DEPTH + 1) * 500000);
-    now_ns += 700001; /* late: the line has stood empty */
+    now_ns += 700001; /* late: the line has been empty */
     assert_int_equal(read_limiter_ask(&limiter, 500), now_ns + 200000 + 500000);
 }
 
-/* Idle time is lost: behind it the first read takes as long as any. */
+/* Idle time is not saved up: the first read after it takes as long as any. */
 static void test_read_limiter_idle(void **state) {
     uint64_t now_ns = 0;
     ReadLimiter limiter;
@@ -91,13 +91,13 @@ static void test_read_limiter_set(void **state) {
     read_limiter_init(&limiter, (ReadLimit){ .bytes_per_s = 1000 }, now_of, &now_ns);
     assert_int_equal(read_limiter_ask(&limiter, 1000), SECOND_NS);
     read_limiter_set(&limiter, (ReadLimit){ .bytes_per_s = 2000 });
-    assert_int_equal(read_limiter_ask(&limiter, 1000), SECOND_NS + SECOND_NS / 2); /* behind the one before */
+    assert_int_equal(read_limiter_ask(&limiter, 1000), SECOND_NS + SECOND_NS / 2); /* after the previous one */
     read_limiter_set(&limiter, (ReadLimit){ 0 });
     assert_int_equal(read_limiter_ask(&limiter, 1000), 0);
 }
 
-/* Sizes and rates at the ends of their ranges: exact, or rounded up by a nanosecond, or by what thousands of bytes a
- * second leave of a rate above 16 GB/s. */
+/* Sizes and rates at the ends of their ranges. Times are exact, or rounded up by a nanosecond, or by the remainder of
+ * thousands of bytes per second of a rate above 16 GB/s. */
 static void test_read_limiter_ranges(void **state) {
     static const struct {
         uint64_t len_bytes, bytes_per_s, ns;
@@ -121,8 +121,8 @@ static void test_read_limiter_ranges(void **state) {
     }
 }
 
-/* A reader with several reads under way that looks late, at random: within 1 % of the rate over a second, never more
- * than the rate and one read in any time, and no read before its latency. */
+/* A reader with several reads under way that checks late, at random. The result is within 1 % of the rate over a
+ * second, never more than the rate and one read in any time, and no read comes before its latency. */
 static void run_reader(uint64_t bytes_per_s, uint32_t latency_us, uint64_t seed) {
     enum {
         N_MAX = 6000

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Standard descriptors that a caller has closed, and output that goes nowhere. */
+/* Tests of standard descriptors that a caller has closed, and of output that can't be written. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #include "base/files/standard_io.h"
 
-/* Runs fn in a process of its own, whose descriptors it may close; its exit status. */
+/* Runs fn in a process of its own, whose descriptors it may close; returns its exit status. */
 static int in_child(int (*fn)(int), int arg) {
     pid_t pid = fork();
     int status;
@@ -30,7 +30,7 @@ static int in_child(int (*fn)(int), int arg) {
     return WEXITSTATUS(status);
 }
 
-/* Each bit of closed is a descriptor. The number of the first check that fails; 0: none. */
+/* Tests closed descriptors, one per bit of `closed`. Returns the number of the first failed check; 0: none. */
 static int secured(int closed) {
     char byte = 0;
     int fd;
@@ -66,7 +66,7 @@ static int flushed(int lose_it) {
 
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
         return 1;
-    if (standard_output_flush(&err)) /* what was never written is not lost */
+    if (standard_output_flush(&err)) /* unwritten output is not lost */
         return 2;
     if (lose_it) {
         fwrite(far_more_than_a_buffer, 1, sizeof(far_more_than_a_buffer), stdout);
@@ -84,7 +84,7 @@ static void test_standard_output_flush(void **state) {
     assert_int_equal(in_child(flushed, 1), 0);
 }
 
-/* A reader that has gone is told by the status alone, also when the write that failed is long past. */
+/* The status alone reports that the reader has gone, also if the failed write is long past. */
 static int unread(int is_past) {
     int ends[2];
 
@@ -92,7 +92,7 @@ static int unread(int is_past) {
         return 1;
     close(ends[0]);
     close(ends[1]);
-    close(STDERR_FILENO); /* a message would fail, and so be seen */
+    close(STDERR_FILENO); /* a message would fail and thus show */
     if (open("/dev/null", O_RDONLY) != STDERR_FILENO)
         return 2;
     if (standard_output_end("test", 3, 7) != 3) /* nothing was printed */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A user's folders: variables before HOME, no relative paths, and no runtime directory of somebody else. */
+/* Tests of a user's folders: variables precede HOME, relative paths are refused, and so is another user's runtime
+ * directory. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

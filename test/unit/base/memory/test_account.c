@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory accounts: limits of one account and of several, what is left for clients, bills that move. */
+/* Tests of memory accounts: limits of one account and of several, the part left for clients, bills that move. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static void test_account_own_limit(void **state) {
     assert_int_equal(table.peak_bytes[ACCOUNT_KV], 100);
 }
 
-/* A bill's bytes are in the user's sum from when it is told until it is settled. */
+/* A bill's bytes count in the user's sum from the tally until the bill is settled. */
 static void test_account_tally(void **state) {
     Bill first = { 0 }, second = { 0 };
     uint64_t sum_bytes = 0;
@@ -63,7 +63,7 @@ static void test_account_tally(void **state) {
     assert_int_equal(sum_bytes, 0);
 }
 
-/* What the limit on the others leaves of the total is there for clients, whoever came first. */
+/* The rest of the total beyond the limit on other accounts is reserved for clients, whoever came first. */
 static void test_account_part_of_clients(void **state) {
     Bill kv = { 0 }, cache = { 0 }, sessions = { 0 };
 
@@ -78,7 +78,7 @@ static void test_account_part_of_clients(void **state) {
     assert_int_equal(account_shared_room_bytes(&table, ACCOUNT_SESSIONS), 30);
     assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &sessions, 30), 0);
     assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &sessions, 1), ACCOUNT_E_LIMIT);
-    /* They may have more than that where nobody else does, and the others then have less. */
+    /* Clients may use more if it is free; others then have less. */
     bill_settle(&kv);
     assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &sessions, 40), 0);
     assert_int_equal(account_shared_room_bytes(&table, ACCOUNT_KV), 10);
@@ -88,7 +88,7 @@ static void test_account_part_of_clients(void **state) {
     bill_settle(&cache);
 }
 
-/* Address space of this process. */
+/* Returns the address space of this process in bytes. */
 static size_t mapped_bytes(void) {
     FILE *file = fopen("/proc/self/statm", "re");
     unsigned long pages;
@@ -99,7 +99,7 @@ static size_t mapped_bytes(void) {
     return (size_t)pages * getauxval(AT_PAGESZ); /* the kernel\'s own pages */
 }
 
-/* Small ones and such as are mapped: what a block had is the system's again. */
+/* Small blocks and mapped ones: freed memory goes back to the system. */
 static void test_account_block_is_given_back(void **state) {
     const size_t len_bytes = (size_t)256 << 20;
     AccountedBlock block;
@@ -118,7 +118,7 @@ static void test_account_block_is_given_back(void **state) {
     assert_true(mapped_bytes() < before + 2 * len_bytes);
 }
 
-/* Whether the mapping that begins there stays out of core dumps. */
+/* Returns whether the mapping that begins there is left out of core dumps. */
 static bool is_left_out(const void *data) {
     FILE *file = fopen("/proc/self/smaps", "re");
     char line[512];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an error of memory says: what for, how much, which limit. */
+/* Tests of the text of a memory error: purpose, size, limit. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static void test_account_refusal_names_the_limit(void **state) {
     assert_int_equal(account_charge(&table, ACCOUNT_WEIGHTS, &bill, 95 * MIB), 0);
     assert_int_equal(account_refused(&err, 7, ACCOUNT_E_LIMIT, &table, ACCOUNT_KV, 6 * MIB, "%s", "a cache"), 7);
     assert_string_equal(err.text, "no memory for a cache (6.0 MiB): memory-limit (100.0 MiB) is reached");
-    assert_null(strstr(err.text, "95")); /* what others hold is not everybody's business */
+    assert_null(strstr(err.text, "95")); /* other accounts' use is not disclosed */
     table.total_limit_name = NULL;
     assert_int_equal(account_refused(&err, 7, ACCOUNT_E_LIMIT, &table, ACCOUNT_WEIGHTS, 6 * MIB, "a tensor"), 7);
     assert_string_equal(err.text, "no memory for a tensor (6.0 MiB): the limit on all memory (100.0 MiB) is reached");
@@ -65,7 +65,7 @@ static void test_account_refusal_lists_holders(void **state) {
     bill_settle(&weights);
 }
 
-/* In a child: the limit stays. */
+/* Runs in a child, because the limit stays. */
 static void test_account_refusal_names_limits_of_the_process(void **state) {
     int status;
     pid_t pid = fork();

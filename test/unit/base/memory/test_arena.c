@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks of an arena are zero, apart, aligned and charged; what is given back leaves memory and account. */
+/* Tests of an arena's blocks: zero, separate, aligned and charged; freeing gives back memory and charge. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static void test_arena_blocks_are_apart(void **state) {
         charged += (len_of(i) + 63) / 64 * 64;
         assert_int_equal(accounts.used_bytes[ACCOUNT_WEIGHTS], charged);
     }
-    for (size_t i = 0; i < BLOCKS; i += 2) { /* what lies between them must stay */
+    for (size_t i = 0; i < BLOCKS; i += 2) { /* blocks between them must stay */
         charged -= (len_of(i) + 63) / 64 * 64;
         arena_give(&blocks[i]);
         assert_null(blocks[i].data);
@@ -67,7 +67,7 @@ static void test_arena_blocks_are_apart(void **state) {
     assert_null(arena_free(arena));
 }
 
-/* A page that two blocks share stays when one of them goes, whatever a page is. */
+/* A page that two blocks share stays when one of them is freed, for any page size. */
 static void test_arena_neighbours_keep_their_bytes(void **state) {
     AccountTable accounts = { 0 };
     ArenaBlock blocks[5];
@@ -88,7 +88,7 @@ static void test_arena_neighbours_keep_their_bytes(void **state) {
     assert_null(arena_free(arena));
 }
 
-/* Resident pages of this process. */
+/* Returns the resident bytes of this process. */
 static size_t resident_bytes(void) {
     FILE *file = fopen("/proc/self/statm", "re");
     unsigned long size, resident;
@@ -121,7 +121,7 @@ static void test_arena_gives_memory_back(void **state) {
     arena_free(arena);
 }
 
-/* What does not fit behind the last block of a region begins another. */
+/* A block that does not fit after a region's last block begins another region. */
 static void test_arena_end_of_a_region(void **state) {
     const size_t most = ((size_t)64 << 20) - 128;
     AccountTable accounts = { 0 };
@@ -164,8 +164,7 @@ static void test_arena_limit(void **state) {
     arena_free(arena);
 }
 
-/* Of the map that an address is in, whether the system has been told to use huge pages there: 'h', not to: 'n', or
- * nothing: 0. */
+/* Returns the huge page advice of the map around an address: 'h': use, 'n': don't, 0: none. */
 static char advice_at(const void *data) {
     FILE *file = fopen("/proc/self/smaps", "re");
     char line[4096], *rest, advice = 0;
@@ -187,7 +186,7 @@ static char advice_at(const void *data) {
     return advice;
 }
 
-/* Regions are of the pages that were asked for, zero on either; which ones come sooner is this machine's. */
+/* Regions have pages of the requested size and are zero; the machine decides which size comes sooner. */
 static void test_arena_pages(void **state) {
     static const struct {
         ArenaPages pages;
@@ -210,7 +209,7 @@ static void test_arena_pages(void **state) {
         is_left_out = !advice_at(first.data);
         if (!is_left_out) {
             assert_non_null(strchr(cases[i].advice, advice_at(first.data)));
-            assert_int_equal(advice_at(second.data), advice_at(first.data)); /* what was found holds for a load */
+            assert_int_equal(advice_at(second.data), advice_at(first.data)); /* a load keeps the first decision */
         }
         for (size_t at = 0; at < len_bytes; at += 1 << 20) {
             assert_int_equal(((const uint8_t *)first.data)[at], 0);

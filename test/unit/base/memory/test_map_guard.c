@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file that is cut short while it is mapped: zeros and a mark on that map alone; a fault anywhere else, and a signal
- * that was sent, end the process as ever, or go to who had the signal before. */
+/* Tests of a file that is truncated while it is mapped: zeros and a mark on that map alone. A fault elsewhere, or a
+ * signal that was sent, ends the process as usual, or goes to the signal's previous handler. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,14 +32,15 @@ enum {
 static char folder[256];
 static size_t page_bytes;
 
-/* In every test, for cmocka takes the signal before each; and not beside a handler of it or of a sanitizer. */
+/* Each test installs the guard, because cmocka takes the signal before each. A sanitizer's
+ * handler is removed first. */
 static void install(void) {
     signal(SIGBUS, SIG_DFL);
     map_guard_install();
     map_guard_install();
 }
 
-/* A file of N_PAGES, every byte the number of its page from 1. */
+/* Makes a file of N_PAGES; every byte is the number of its page from 1. */
 static void make(const char *name, char path[512]) {
     uint8_t *data = malloc(N_PAGES * page_bytes);
 
@@ -75,8 +76,8 @@ static void test_map_guard_cut_short(void **state) {
     assert_int_equal(page(&file, N_PAGES - 1), N_PAGES);
     assert_int_equal(truncate(path, (off_t)(LEFT_PAGES * page_bytes)), 0);
     assert_int_equal(page(&file, LEFT_PAGES - 1), LEFT_PAGES);
-    assert_int_equal(mapped_file_check(&file, path, &err), 0); /* nothing that is gone was read */
-    /* From the fault to the end; then, in pages before, once more. */
+    assert_int_equal(mapped_file_check(&file, path, &err), 0); /* no missing byte was read */
+    /* Reads from the fault to the end; then, in earlier pages, once more. */
     assert_int_equal(page(&file, LEFT_PAGES + 2), 0);
     assert_int_equal(page(&file, N_PAGES - 1), 0);
     assert_int_equal(page(&file, LEFT_PAGES), 0);
@@ -88,7 +89,7 @@ static void test_map_guard_cut_short(void **state) {
     assert_int_equal(mapped_file_check(&other, other_path, &err), 0);
     mapped_file_deinit(&file);
     assert_int_equal(mapped_file_check(&file, path, &err), 0);
-    /* Its place in the table has no memory. */
+    /* The map's place in the table has no memory. */
     make("cut", path);
     map(&file, path);
     assert_int_equal(page(&file, N_PAGES - 1), N_PAGES);
@@ -112,7 +113,7 @@ static void *read_all(void *arg) {
     return NULL;
 }
 
-/* Several threads meet the end at once. */
+/* Several threads reach the end at once. */
 static void test_map_guard_threads(void **state) {
     enum {
         N = 4
@@ -164,9 +165,10 @@ static void test_map_guard_full(void **state) {
     mapped_file_deinit(&file);
 }
 
-/* --- what is not ours, in processes of their own ------------------------------------------------------------------ */
+/* --- foreign faults and signals, in processes of their own
+ * ---------------------------------------------------------- */
 
-/* Past the end of a file that is mapped by nobody's leave. */
+/* Reads past the end of a file that is mapped without the guard. */
 static void fault_elsewhere(void) {
     char path[512];
     const uint8_t *data;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory that comes ahead of its use: all of it does, what was written stays, a range that cannot be had
- * ends it, and it can be stopped at any time, the memory going right behind that. */
+/* Tests of memory that is populated in advance: all of it is, written content stays, an unavailable range ends the
+ * work. A stop works at any time, and the memory may be freed right after it. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -44,7 +44,7 @@ static size_t pages_there(const uint8_t *data, size_t len_bytes) {
     return there;
 }
 
-/* Whether this system can do it; a test that needs it is left out else. */
+/* Skips a test on systems that can't populate. */
 static void need_populating(void) {
     uint8_t *data = map(PAGE);
     PagePopulator *populator = NULL;
@@ -89,14 +89,14 @@ static void test_page_populator_brings_all(void **state) {
             assert_int_equal(ranges[i].data[at],
                              i == 1 && at < 4 * MIB && !(at % (3 * PAGE)) ? (uint8_t)(at / PAGE + 1) : 0);
     }
-    /* Where no huge page could come, nothing beyond the range does. */
+    /* If no huge page is possible, nothing beyond the range is populated. */
     assert_true(pages_there(maps[1] + PAGE + len_bytes, MIB) == 0);
     page_populator_free(populator);
     for (size_t i = 0; i < 3; i++)
         munmap(maps[i], 12 * MIB);
 }
 
-/* What the system refuses is left to whoever touches it, and so is all behind it. */
+/* Memory that the system refuses, and all after it, is left to the first access. */
 static void test_page_populator_refused(void **state) {
     PagePopulator *populator;
     uint8_t *data = map(8 * MIB);
@@ -112,7 +112,7 @@ static void test_page_populator_refused(void **state) {
     munmap(data, 8 * MIB);
 }
 
-/* One that is stopped when it has begun is hardly ever done before that. */
+/* A populator that is stopped right after its start has rarely finished. */
 static void test_page_populator_stops(void **state) {
     int n_early = 0;
 
@@ -126,7 +126,7 @@ static void test_page_populator_stops(void **state) {
         while (!pages_there(data, PAGE))
             (void)sched_yield();
         for (int at = 0; at < i; at++)
-            data[(size_t)at * MIB] = 1; /* beside it */
+            data[(size_t)at * MIB] = 1; /* next to the range */
         page_populator_free(populator);
         n_early += pages_there(data, 256 * MIB) < 256 * MIB / PAGE;
         munmap(data, 256 * MIB);
@@ -134,7 +134,7 @@ static void test_page_populator_stops(void **state) {
     assert_true(n_early > 0);
 }
 
-/* An arena's blocks, the oldest region first; giving one back ends it. */
+/* An arena's blocks, the oldest region first; freeing one ends the work. */
 static void test_page_populator_arena(void **state) {
     AccountTable accounts;
     ArenaBlock blocks[3];

@@ -46,7 +46,7 @@ static void test_decimal_nothing_else(void **state) {
     }
 }
 
-/* Between two floats lies a double that is nearer to one of them than the number is: 1 + 2^-24 + 2^-60. */
+/* A number between two floats, for which the nearest double is nearer to the other float: 1 + 2^-24 + 2^-60. */
 static void test_decimal_float_is_rounded_once(void **state) {
     static const char text[] = "1.00000005960464477626";
     double value;

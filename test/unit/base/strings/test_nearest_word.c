@@ -14,7 +14,7 @@ static void test_nearest_word(void **state) {
 
     assert_string_equal(nearest_word("genrate", names, 5), "generate");
     assert_string_equal(nearest_word("sattus", names, 5), "status"); /* two letters swapped */
-    assert_string_equal(nearest_word("gen", names, 5), "generate");  /* its beginning */
+    assert_string_equal(nearest_word("gen", names, 5), "generate");  /* its prefix */
     assert_string_equal(nearest_word("pin", names, 5), "ping");
     assert_string_equal(nearest_word("modle", names, 5), "model");
     assert_null(nearest_word("xyzzy", names, 5));
@@ -22,7 +22,7 @@ static void test_nearest_word(void **state) {
     assert_null(nearest_word("a-word-that-is-far-longer-than-any-option-can-be", names, 5));
 }
 
-/* Names of models are long, and what is typed is often the front of one. */
+/* Names of models are long, and users often type the front of one. */
 static void test_nearest_word_of_models(void **state) {
     static const char *const names[] = { "qwen2.5-coder-1.5b-instruct-q8_0-with-a-name-of-some-length", "smollm2-135m",
                                          "gemma3-270m" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Command lines: what the reader makes of words, what it refuses with which text, and the help of a table. */
+/* Tests of command lines: the reader's result, refusals with their texts, and the help of a table. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -23,13 +23,13 @@ static const Option common[] = {
     { "old", 0, "", NULL },
 };
 
-/* Known behind the argument "verb". */
+/* Options known after the argument "verb". */
 static const Option of_verb[] = {
     { "outline", 0, NULL, "draw" },
     { "number", 'n', "N", "how many" },
 };
 
-/* The words as "name=value" and "(argument)", or the error. */
+/* Writes the words as "name=value" and "(argument)", or the error. */
 static void read_words(StrBuf *made, const char *line) {
     _cleanup_(freep) char *copy = strdup(line);
     char *argv[16] = { (char *)"program" }, *rest = copy;
@@ -67,14 +67,14 @@ static void test_options_read(void **state) {
         { "", "" },
         { "a --output x b", "(a) output=x (b)" },
         { "--output=x=y -o z -oz", "output=x=y output=z output=z" },
-        { "--output= --output --quiet", "output= output=--quiet" }, /* what follows a name is its value */
+        { "--output= --output --quiet", "output= output=--quiet" }, /* the word after a name is its value */
         { "--json --json=short --json short", "json. json=short json. (short)" },
         { "-qj -qox", "quiet. -j. quiet. output=x" },
         { "--quiet -- --quiet -q", "quiet. (--quiet) (-q)" },
         { "-", "(-)" },
         { "--ou x", "output=x" },
         { "verb --number 5 -n6", "(verb) number=5 number=6" },
-        { "--old x", "old=x" }, /* not in the help, and known */
+        { "--old x", "old=x" }, /* known, but not in the help */
         { "--number 5", "unknown option '--number': --help lists the options" },
         { "verb --ou x", "(verb) '--ou' is the beginning of 2 options: write out which one" },
         { "a --outptu=x", "(a) unknown option '--outptu=x': did you mean --output?" },

@@ -40,7 +40,7 @@ static void test_printable_escapes(void **state) {
     assert_string_equal(out, "a\\x00b");
 }
 
-/* Every room: never past it, always whole characters, "..." exactly when something is left out. */
+/* Every room: never exceeded, always whole characters, "..." exactly if something is left out. */
 static void test_printable_room(void **state) {
     static const char text[] = "ab\u00e9\xff\U0001f600\u4e2d\nend";
     char whole[64], out[64];
@@ -80,7 +80,7 @@ static void keep_line(LogLevel level, const char *topic, const char *line) {
     snprintf(logged, sizeof(logged), "%s", line);
 }
 
-/* The texts of errors and logs, whatever their values are and however long. */
+/* Texts of errors and logs with values of any content and length. */
 static void test_printable_of_errors_and_logs(void **state) {
     char many[2000];
     ErrText err;
@@ -89,7 +89,7 @@ static void test_printable_of_errors_and_logs(void **state) {
     assert_string_equal(err.text, "caf\\xe9.gguf: it has '\\x0a'");
     err_prefix(&err, "%s", "\xff");
     assert_string_equal(err.text, "\\xff: caf\\xe9.gguf: it has '\\x0a'");
-    err_set(&err, 0, "%s again", err.text); /* of itself */
+    err_set(&err, 0, "%s again", err.text); /* argument is the text itself */
     assert_string_equal(err.text, "\\xff: caf\\xe9.gguf: it has '\\x0a' again");
     for (size_t shift = 0; shift < 2; shift++) {
         memset(many, 'a', shift);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* UTF-8 of Unicode's table 3-7: what is a character, what is broken, and what is only cut. */
+/* Tests of UTF-8 by Unicode's table 3-7: whole characters, broken ones, and truncated ones. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void test_utf8_step_every_pair(void **state) {
         }
 }
 
-/* Every code point, as a decoder has it: the shortest form, and no other bytes. */
+/* Every code point is accepted in a decoder's shortest form, and no other bytes are. */
 static void test_utf8_every_code_point(void **state) {
     size_t n_whole = 0;
 
@@ -56,7 +56,7 @@ static void test_utf8_every_code_point(void **state) {
             assert_true(!utf8_sequence(data, cut) && !utf8_is_valid(data, cut));
         n_whole += n > 1 ? (n == 2 ? data[2] == 0 : 1) : data[1] == 0 && data[2] == 0;
     }
-    /* All of the first three lengths, and a sixty-fourth of those of four bytes. */
+    /* All characters of the first three lengths, and a sixty-fourth of those of four bytes. */
     assert_int_equal(n_whole, 0x80 + (0x800 - 0x80) + (0x10000 - 0x800 - 0x800) + 0x100000 / 64);
 }
 
@@ -74,7 +74,7 @@ static void test_utf8_prefix(void **state) {
 
     for (size_t n = 0; n < ARRAY_LEN(expected); n++)
         assert_int_equal(utf8_prefix(text, n), expected[n]);
-    /* What is broken is no character that could be cut. */
+    /* Broken bytes are not a truncated character. */
     assert_int_equal(utf8_prefix("ab\x80\x80", 4), 4);
     assert_int_equal(utf8_prefix("ab\xff\xff", 3), 3);
     assert_int_equal(utf8_prefix("\xf0\x90\x80", 3), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What C libraries have in different ways. */
+/* Tests of functions that differ between C libraries. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls of the kernel that not every C library has. */
+/* Tests of kernel calls that some C libraries lack. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 
 #include "base/system/kernel_call.h"
 
-#define FAR ((uint64_t)5 << 30) /* beyond what 32 bits hold */
+#define FAR ((uint64_t)5 << 30) /* more than 32 bits hold */
 
 static void test_kernel_call_read_cached(void **state) {
     char path[] = "/tmp/coordgen-kernel-XXXXXX", got[4] = { 0 };
@@ -47,7 +47,7 @@ static void test_kernel_call_direct_alignment(void **state) {
     unlink(path);
     r = kernel_direct_alignment(fd, &alignment);
     assert_true(r == 0 || r == -EOPNOTSUPP);
-    /* Both or none, and powers of two. */
+    /* Both are zero or neither is, and both are powers of two. */
     assert_int_equal(!alignment.memory_bytes, !alignment.offset_bytes);
     assert_int_equal(alignment.offset_bytes & (alignment.offset_bytes - 1), 0);
     assert_int_equal(kernel_direct_alignment(-1, &alignment), -EBADF);

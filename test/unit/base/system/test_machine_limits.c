@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What cgroups leave of a machine, on made trees of /proc and /sys: each hierarchy, ancestors, namespaces, nonsense. */
+/* Tests of the limits that cgroups put on a machine, on artificial trees of /proc and /sys: each hierarchy, ancestors,
+ * namespaces, invalid content. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -82,7 +83,7 @@ static void put_proc(const Tree *tree, const char *cgroup, const char *mounts) {
     put(tree, "/proc/self/mountinfo", text);
 }
 
-/* The files are names below the tree's root; NULL: the machine is not narrowed. */
+/* Expects limits from files, named below the tree's root; NULL: no limit. */
 static void assert_limits(Tree *tree, uint64_t bytes, const char *memory_file, unsigned int n_processors,
                           const char *processors_file) {
     const size_t n_root = strlen(tree->root);
@@ -112,7 +113,7 @@ static void test_machine_limits_unified(void **state) {
                   "/sys/fs/cgroup/system.slice/coordgend.service/cpu.max");
 }
 
-/* Whichever is tightest, above or below. */
+/* The tightest limit counts, of the cgroup or of an ancestor. */
 static void test_machine_limits_ancestors(void **state) {
     Tree *tree = *state;
 
@@ -149,7 +150,7 @@ static void test_machine_limits_v1(void **state) {
     assert_limits(tree, 300 * MIB, "/sys/fs/cgroup/memory/box/memory.limit_in_bytes", 0, NULL);
 }
 
-/* Memory is v1's, processors the unified hierarchy's. */
+/* Memory is limited in v1, processors in the unified hierarchy. */
 static void test_machine_limits_hybrid(void **state) {
     Tree *tree = *state;
 
@@ -178,14 +179,14 @@ static void test_machine_limits_container(void **state) {
 
     put(tree, "/sys/fs/cgroup/memory.max", "314572800\n");
     put(tree, "/sys/fs/cgroup/cpu.max", "100001 100000\n");
-    put(tree, "/sys/fs/other/memory.max", "1048576\n"); /* what ".." would lead to */
+    put(tree, "/sys/fs/other/memory.max", "1048576\n"); /* target that ".." would lead to */
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         put_proc(tree, cases[i][0], cases[i][1]);
         assert_limits(tree, 300 * MIB, "/sys/fs/cgroup/memory.max", 2, "/sys/fs/cgroup/cpu.max");
     }
 }
 
-/* Of several mounts, the one that shows the cgroup; a mount point with a blank. */
+/* Several mounts, one of which shows the cgroup; a mount point with a blank. */
 static void test_machine_limits_mounts(void **state) {
     Tree *tree = *state;
 
@@ -235,7 +236,7 @@ static void test_machine_limits_garbage(void **state) {
     line[sizeof(line) - 1] = 0;
     put(tree, "/sys/fs/cgroup/a/memory.max", line);
     assert_limits(tree, 0, NULL, 0, NULL);
-    put(tree, "/sys/fs/cgroup/a/memory.high", "4096"); /* no end of line: a number all the same */
+    put(tree, "/sys/fs/cgroup/a/memory.high", "4096"); /* no end of line: still a number */
     assert_limits(tree, 4096, "/sys/fs/cgroup/a/memory.high", 0, NULL);
 }
 
@@ -274,7 +275,7 @@ static void test_machine_limits_nothing_there(void **state) {
     }
 }
 
-/* Of this machine: whatever its cgroups are, not more than it has; affinity counts. */
+/* This machine: with any cgroups, not more than it has; affinity counts. */
 static void test_machine_limits_here(void **state) {
     MachineLimits machine, ours;
     cpu_set_t all, one;

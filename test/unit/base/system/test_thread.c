@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thread's name, its signals, and the error when there is none left. */
+/* Tests of a thread's name, its signals, and the error if no thread can be made. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <errno.h>
@@ -66,7 +66,7 @@ static void test_thread_none_left(void **state) {
 
     assert_int_equal(pthread_getattr_default_np(&before), 0);
     assert_int_equal(pthread_attr_init(&large), 0);
-    assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than there are addresses */
+    assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than the address space */
     assert_int_equal(pthread_setattr_default_np(&large), 0);
     assert_int_equal(thread_start(&thread, "none", signals_of, &after), -EAGAIN);
     assert_int_equal(pthread_setattr_default_np(&before), 0);

@@ -66,7 +66,7 @@ static void sum(void *arg, size_t begin, size_t end, unsigned int worker) {
     *(_Atomic uint64_t *)arg += end - begin;
 }
 
-/* Loops that follow each other at once: a worker that comes late to one must not run the next one's work twice. */
+/* Loops in quick succession: a worker that is late for one must not run the next one's work twice. */
 static void test_worker_pool_many_short_loops(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     _Atomic uint64_t total = 0;
@@ -78,11 +78,11 @@ static void test_worker_pool_many_short_loops(void **state) {
 }
 
 enum {
-    SLOW_PIECES = 300, /* of 2 ms: more than the longest time alone that a pool begins with */
+    SLOW_PIECES = 300, /* pieces of 2 ms: more than a pool's initial longest time alone */
 };
 
 typedef struct SlowLoop {
-    _Atomic unsigned int by_workers; /* pieces */
+    _Atomic unsigned int by_workers; /* number of pieces */
     _Atomic unsigned int seen[SLOW_PIECES];
 } SlowLoop;
 
@@ -96,7 +96,7 @@ static void take_2_ms(void *arg, size_t begin, size_t end, unsigned int worker) 
     }
 }
 
-/* A pool that has learned to do without its workers does so for a while, not for all of a long loop. */
+/* A pool that has learned to work without its workers does so for a while, not for all of a long loop. */
 static void test_worker_pool_long_loop_gets_workers(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     static SlowLoop loop;
@@ -127,7 +127,7 @@ static void *yield_until(void *stopping) {
     return NULL;
 }
 
-/* This thread is made to leave its processor many times, which the system counts as taken from it. */
+/* Makes this thread leave its processor many times, which the system counts as preemptions. */
 static void be_preempted(void) {
     _Atomic bool stopping = false;
     cpu_set_t all, here;
@@ -136,7 +136,7 @@ static void be_preempted(void) {
     assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
     CPU_ZERO(&here);
     CPU_SET(sched_getcpu(), &here);
-    assert_int_equal(sched_setaffinity(0, sizeof(here), &here), 0); /* the other thread is born there */
+    assert_int_equal(sched_setaffinity(0, sizeof(here), &here), 0); /* the other thread inherits the affinity */
     assert_int_equal(pthread_create(&other, NULL, yield_until, &stopping), 0);
     for (int i = 0; i < 200; i++)
         sched_yield();
@@ -146,7 +146,7 @@ static void be_preempted(void) {
     sleep_ms(1);
 }
 
-/* The first piece of a loop is the caller's, or its second. */
+/* The caller takes the first piece of a loop, or the second. */
 static void be_preempted_and_compute(void *arg, size_t begin, size_t end, unsigned int worker) {
     if (!worker)
         be_preempted();
@@ -155,16 +155,16 @@ static void be_preempted_and_compute(void *arg, size_t begin, size_t end, unsign
 
 typedef enum Preemptions {
     PREEMPTED_NOT,
-    PREEMPTED_BETWEEN,        /* loops */
-    PREEMPTED_WITHIN_READING, /* loops, while files are read */
+    PREEMPTED_BETWEEN,        /* between loops */
+    PREEMPTED_WITHIN_READING, /* within loops, while files are read */
 } Preemptions;
 
 enum {
     N_LOOPS = 60,
-    N_PIECES = 4, /* of 2 ms: every loop is long enough to be judged */
+    N_PIECES = 4, /* pieces of 2 ms: every loop is long enough to be judged */
 };
 
-/* Of so many loops, those that had the worker's help. */
+/* Returns how many of the loops had the worker's help. */
 static int loops_together(Preemptions preemptions) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     static SlowLoop loop;
@@ -174,7 +174,7 @@ static int loops_together(Preemptions preemptions) {
     if (preemptions == PREEMPTED_WITHIN_READING) {
         worker_pool_begin_reading(pool);
         worker_pool_begin_reading(pool);
-        worker_pool_end_reading(pool); /* the other one reads on */
+        worker_pool_end_reading(pool); /* the other thread continues to read */
     }
     for (int i = 0; i < N_LOOPS; i++) {
         if (preemptions == PREEMPTED_BETWEEN)
@@ -187,8 +187,8 @@ static int loops_together(Preemptions preemptions) {
     return n_together;
 }
 
-/* What happens to the caller between loops says nothing about the workers. On a busy machine few loops have them either
- * way, and may have fewer in the second count than in the first; a cause would be there in every round. */
+/* Preemption of the caller between loops says nothing about the workers. On a busy machine few loops have workers in
+ * either case, and the second count may be lower by chance; a real effect would show in every round. */
 static void test_worker_pool_preempted_between_loops(void **state) {
     int n_undisturbed = 0, n_preempted = 0;
 
@@ -201,7 +201,7 @@ static void test_worker_pool_preempted_between_loops(void **state) {
     fail_msg("%d loops together, %d without preemptions between them", n_preempted, n_undisturbed);
 }
 
-/* Nor does, while files are read, what happens to it within them. */
+/* Preemption of the caller within loops while files are read says nothing about the workers either. */
 static void test_worker_pool_preempted_by_reads(void **state) {
     int n_together = 0;
 
@@ -220,8 +220,8 @@ static uint64_t process_cpu_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Workers that have nothing to do look for a moment whether something comes, and then take no time: one that went on
- * looking would take all of it, or its share of a busy machine. */
+/* Idle workers look for work for a moment, and then take no time. A worker that kept looking would take a whole
+ * processor, or its share of a busy machine. */
 static void test_worker_pool_idle_takes_no_time(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     _Atomic uint64_t total = 0;
@@ -250,7 +250,7 @@ static void test_worker_pool_refuses_counts(void **state) {
 }
 
 typedef struct Places {
-    cpu_set_t of[64]; /* by worker */
+    cpu_set_t of[64]; /* one per worker */
     _Atomic bool seen[64];
 } Places;
 
@@ -261,7 +261,7 @@ static void note_place(void *arg, size_t begin, size_t end, unsigned int worker)
         places->seen[worker] = true;
 }
 
-/* Where the threads of a pool may run; on a busy machine a loop may end without the workers. */
+/* Finds where the threads of a pool may run; on a busy machine a loop may end without the workers. */
 static void find_places(WorkerPool *pool, Places *places) {
     bool all_seen = false;
 
@@ -274,7 +274,7 @@ static void find_places(WorkerPool *pool, Places *places) {
     }
 }
 
-/* Every worker has one processor, no two the same one; the calling thread keeps all. */
+/* Every worker has one processor of its own; the calling thread keeps all. */
 static void check_pinned(WorkerPool *pool, const cpu_set_t *all) {
     static Places places;
     cpu_set_t taken;
@@ -299,7 +299,7 @@ static void check_free(WorkerPool *pool, const cpu_set_t *all) {
         assert_true(CPU_EQUAL(&places.of[i], all));
 }
 
-/* Where there is a thread for every processor, and nowhere else. */
+/* Pins exactly if there is a thread for every processor. */
 static void test_worker_pool_pins(void **state) {
     cpu_set_t all;
     unsigned int n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a function writes to standard output or standard error, while a test listens. */
+/* Captures a function's output to standard output or standard error during a test. */
 #ifndef COORDGEN_UNIT_DIVERTED_H
 #define COORDGEN_UNIT_DIVERTED_H
 
@@ -10,9 +10,9 @@ typedef struct Diverted {
     int real_fd;
 } Diverted;
 
-/* Sends the stream to a file of its own, below stdio: not every C library lets the stream be replaced. */
+/* Sends the stream to a file of its own, below stdio, because some C libraries don't let the stream be replaced. */
 void divert(Diverted *diverted, FILE *stream);
-/* Ends that, and returns what was written, for free(). */
+/* Restores the stream and returns the captured text, to be freed. */
 char *divert_end(Diverted *diverted);
 
 #endif

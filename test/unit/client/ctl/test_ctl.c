@@ -21,7 +21,7 @@
 static const CtlVerb *const verbs[] = { &ctl_verb_generate, &ctl_verb_status, &ctl_verb_model_list,
                                         &ctl_verb_model_load };
 
-/* Parses words (a NULL ends them); what went to standard error is dropped. */
+/* Parses words (a NULL ends them); drops standard error. */
 static int parse(Ctl *ctl, bool *helpp, char **words) {
     Diverted errors;
     bool version;
@@ -60,7 +60,8 @@ static void test_ctl_parse_finds_verb_options_and_arguments(void **state) {
     assert_string_equal(ctl_text(&ctl, "socket", ""), "/s");
     assert_true(ctl_number(&ctl, "max-tokens", 5, &n));
     assert_int_equal(n, 5);
-    assert_string_equal(ctl_text(&ctl, "stop", ""), "--b"); /* the last; what follows an option is its value */
+    /* the last one counts; the word after an option is its value */
+    assert_string_equal(ctl_text(&ctl, "stop", ""), "--b");
     assert_int_equal(ctl.json, CTL_JSON_SHORT);
     drop(&ctl);
 }
@@ -80,7 +81,7 @@ static void test_ctl_parse_groups_and_aliases(void **state) {
     assert_ptr_equal(ctl.verb, &ctl_verb_status);
     drop(&ctl);
     assert_int_equal(parse(&ctl, &help, WORDS(WORD("model"), WORD("load"), WORD("--help"))), 0);
-    assert_true(help); /* although an argument is missing */
+    assert_true(help); /* even though an argument is missing */
     drop(&ctl);
 }
 
@@ -88,14 +89,14 @@ static void test_ctl_parse_refuses(void **state) {
     char **cases[] = {
         WORDS(WORD("frobnicate")),
         WORDS(WORD("model")),
-        WORDS(WORD("model"), WORD("ls")), /* an alias is of the whole verb */
+        WORDS(WORD("model"), WORD("ls")), /* an alias stands for the whole verb */
         WORDS(WORD("list")),
         WORDS(WORD("status"), WORD("extra")),
-        WORDS(WORD("status"), WORD("--max-tokens=1")), /* of another verb */
+        WORDS(WORD("status"), WORD("--max-tokens=1")), /* option of another verb */
         WORDS(WORD("--max-tokens=1"), WORD("generate")),
         WORDS(WORD("generate"), WORD("--max-tokens")),
         WORDS(WORD("generate"), WORD("--raw=yes")),
-        WORDS(WORD("generate"), WORD("--")), /* fine: no argument means standard input */
+        WORDS(WORD("generate"), WORD("--")), /* valid: no argument means standard input */
         WORDS(WORD("generate"), WORD("-rzq")),
         WORDS(WORD("generate"), WORD("-z")),
         WORDS(WORD("status"), WORD("--json=loud")),
@@ -219,17 +220,17 @@ static void test_ctl_put_keeps_a_terminal_safe(void **state) {
         "31mred\xc2\xa0ok"); /* C1: CSI as U+009B; U+00A0 is text */
     PUT("\x9b"
         "2J\x85",
-        "2J"); /* the same as single bytes, which are no UTF-8 */
+        "2J"); /* single bytes, which are not UTF-8 */
     PUT("cut\xe2\x82", "cut");
     PUT("\xe2\x9b[31m", "[31m"); /* a lead byte must not swallow what follows */
     PUT("a\xe0\x80\x9b\x5b"
         "2J",
-        "a[2J"); /* what a lenient reader takes for an escape: a form that is too long */
+        "a[2J"); /* a lenient reader would take this overlong form for an escape */
     PUT("a\xed\xa0\x80z", "az");
     check_put("\033[0m", 4, false, "\033[0m", 4); /* a file gets every byte */
 }
 
-/* Characters count as they are wide; what is no text takes a column a byte. */
+/* Characters have their display width; an invalid byte takes one column. */
 static void test_ctl_put_lines(void **state) {
     static const char text[] = "Gr\xc3\xbc\xc3\x9f"
                                "e!\n\n\xe4\xb8\x96\xe7\x95\x8c"
@@ -314,7 +315,7 @@ static void test_ctl_exit_status(void **state) {
     assert_int_equal(ctl_exit_status(0, 0), CTL_EXIT_OK);
 }
 
-/* Each error that has a status of its own is in the manual page, under that status. */
+/* The manual page lists every error with an exit status of its own, under that status. */
 static void test_ctl_exit_status_in_the_manual_page(void **state) {
     _cleanup_(freep) char *page = NULL;
     const char *section, *end;
@@ -342,7 +343,7 @@ static void test_ctl_exit_status_in_the_manual_page(void **state) {
     }
 }
 
-/* A draft model is told of where one was asked, and always in JSON. */
+/* A draft model is explained if one was asked for, and always in JSON. */
 static void test_ctl_explanation_of_a_draft_model(void **state) {
     CoordgenExplanation explanation = { .struct_bytes = sizeof(explanation), .decode_steps = 2, .valid_rows = 2 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `coordgenctl model import`: what its options do to the package, and what --json says of imports that fail. */
+/* Tests of `coordgenctl model import`: the effect of its options on the package, and the --json output of failed
+ * imports. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -22,7 +23,7 @@
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
 
-/* Runs the verb with its output in memory, and puts the streams back. */
+/* Runs the verb with its output in memory, and restores the streams. */
 static int run_captured(Ctl *ctl, char **textp) {
     Diverted out, errors;
     int r;
@@ -39,7 +40,7 @@ enum {
     WORDS_MAX = 16
 };
 
-/* Runs the verb with these words; what it prints is the caller's. */
+/* Runs the verb with these words; the caller frees its output. */
 static int run(const char *const *words, size_t n, char **textp) {
     static const CtlVerb *const verbs[] = { &ctl_verb_model_import };
     char *copies[WORDS_MAX + 1] = { NULL };
@@ -61,8 +62,8 @@ static int run(const char *const *words, size_t n, char **textp) {
     return status;
 }
 
-/* Imports with one more option, and expects an error; --calibration comes with a recipe that looks at it. Of two
- * recipes the last counts. */
+/* Imports with one more option, and expects an error; --calibration comes with a recipe that uses it. The last of two
+ * recipes counts. */
 static void expect(const char *source, const char *out, const char *option, int exit_status, const char *code,
                    const char *field) {
     const bool is_calibrated = option && !strncmp(option, "--calibration", strlen("--calibration"));
@@ -106,14 +107,14 @@ static void test_ctl_import_errors_have_codes(void **state) {
     expect(other, out, NULL, CTL_EXIT_FAILED, "model-not-found", "");
     snprintf(other, sizeof(other), "%s/none/out.cgm", fixture->folder);
     expect(source, other, NULL, CTL_EXIT_USAGE, "invalid-argument", "");
-    /* Too short, and no file. */
+    /* A text that is too short, and a missing file. */
     snprintf(calibration, sizeof(calibration), "--calibration=%s/notes.txt", fixture->folder);
     expect(source, out, calibration, CTL_EXIT_USAGE, "invalid-argument", "calibration");
     snprintf(calibration, sizeof(calibration), "--calibration=%s", fixture->folder);
     expect(source, out, calibration, CTL_EXIT_USAGE, "invalid-argument", "calibration");
 }
 
-/* The signal is pending when the import begins to look for it. */
+/* The signal is pending when the import first checks for it. */
 static void test_ctl_import_cancelled_has_a_code(void **state) {
     ImportFixture *fixture = *state;
     sigset_t set;
@@ -138,7 +139,7 @@ static void test_ctl_import_full_disk_has_a_code(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 
-/* Neither what is no decimal number nor one out of its range makes a package. */
+/* Invalid and out-of-range decimal numbers are refused without making a package. */
 static void test_ctl_import_refuses_numbers(void **state) {
     static const char *const options[] = {
         "--bits=nan",
@@ -168,7 +169,8 @@ static void test_ctl_import_refuses_numbers(void **state) {
     }
 }
 
-/* --- what the options do ------------------------------------------------------------------------------------------ */
+/* --- effects of the options
+ * ----------------------------------------------------------------------------------------- */
 
 #define INT8 "--recipe=int8"
 #define TEXT " --calibration=text.txt" /* in the folder */
@@ -176,7 +178,7 @@ static void test_ctl_import_refuses_numbers(void **state) {
 #define EDGEFLOW "--recipe=edgeflow" TEXT
 #define COMPENSATED "--recipe=compensated" TEXT
 
-/* Options, more of them, and what these change of what the package says of itself (describe()). */
+/* Options, further options, and their effect on the package's description of itself (describe()). */
 static const struct {
     const char *usual, *more, *change;
 } rows[] = {
@@ -206,7 +208,7 @@ static const struct {
     { MOBILE, "--recipe=int8:prune-outliers=100", "-prune-outliers=85 -shadow-outliers +prune-outliers=100" },
     { MOBILE, "--recipe=int8:prune-outliers=0", "-prune-outliers=85 +prune-outliers=0" },
     { MOBILE, "--recipe=int8:hot-channels=0", "-hot-channels=3 +hot-channels=0" },
-    /* What else wants a text stays, for it is refused where nothing does. */
+    /* Other options that need a text stay, because they are refused without one. */
     { EDGEFLOW " --profile=mobile", "--recipe=edgeflow:-static-activations",
       "-hot-channels=3 -prune-outliers=85 -static-activations -shadow-outliers" },
     { EDGEFLOW, "--recipe=edgeflow:-smoothing:allocation=model", "-smoothing -tensor-allocation +model-allocation" },
@@ -223,7 +225,7 @@ static const struct {
       "-compensation -descent -gain-correction" },
 };
 
-/* Words apart by blanks, behind the n that are there; --calibration gets the folder. */
+/* Appends words separated by blanks to the n existing ones; --calibration gets the folder. */
 static size_t add_words(const char **words, size_t n, char *text, const char *calibration) {
     for (char *word; (word = strsep(&text, " ")); n++) {
         assert_true(n < WORDS_MAX);
@@ -232,7 +234,7 @@ static size_t add_words(const char **words, size_t n, char *text, const char *ca
     return n;
 }
 
-/* What the package says of how it was made: words with a blank behind each. The text is the one that was given. */
+/* Writes the package's description of how it was made: words, each with a blank after it. The text is the given one. */
 static void describe(const ImportFixture *fixture, StrBuf *text) {
     _cleanup_(package_freep) Package *package = NULL;
     char path[300], sha256[SHA256_HEX_BYTES];
@@ -269,7 +271,7 @@ static bool has_word(const char *text, const char *word, size_t len_bytes) {
     return false;
 }
 
-/* The words of one description that the other does not have, each with the sign. */
+/* Adds the words of one description that the other lacks, each with the sign. */
 static void add_missing(StrBuf *change, char sign, const char *of, const char *in) {
     for (size_t n; *of; of += n + 1) {
         n = strcspn(of, " ");
@@ -293,7 +295,7 @@ static void import_described(const ImportFixture *fixture, const char *usual, co
     describe(fixture, text);
 }
 
-/* Each option changes of the package what it should, and nothing else. */
+/* Each option changes exactly what it should in the package. */
 static void test_ctl_import_options_do_what_they_say(void **state) {
     _cleanup_(str_buf_deinit) StrBuf before = STR_BUF_NULL;
     ImportFixture *fixture = *state;
@@ -328,9 +330,9 @@ static bool is_option_of(const char *words, const char *name) {
     return at && !strcspn(at + strlen(option), "= ");
 }
 
-/* Nobody adds an option without a row above. */
+/* Every option must have a row above. */
 static void test_ctl_import_options_are_all_in_the_table(void **state) {
-    static const char others[] = "--output --threads --discard"; /* the package is the same */
+    static const char others[] = "--output --threads --discard"; /* these don't change the package */
 
     for (size_t i = 0; i < ctl_verb_model_import.n_options; i++) {
         const char *name = ctl_verb_model_import.options[i].name;

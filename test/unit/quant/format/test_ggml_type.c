@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Dequantization: hand-computed blocks, double-precision formulas written on their own, and the values of gguf-py. */
+/* Tests of dequantization: hand-computed blocks, double-precision formulas written independently, and the values of
+ * gguf-py. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -16,7 +17,7 @@
 
 #define N 4096
 
-/* SplitMix64: the random blocks are the same in the script that made the golden values. */
+/* SplitMix64: gives the random blocks of the script that made the golden values. */
 static uint64_t split_mix(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
 
@@ -38,7 +39,7 @@ static uint64_t fnv(const void *data, size_t len_bytes) {
 static const struct {
     uint32_t type;
     int exponent_byte[2];
-    uint64_t hash; /* of the f32 bytes of 4096 values: gguf-py 0.19, gguf.quants.dequantize() */
+    uint64_t hash; /* hash of the f32 bytes of 4096 values: gguf-py 0.19, gguf.quants.dequantize() */
     uint32_t first, second, last;
 } golden[] = {
     { GGML_F32, { 3, -1 }, 0xcb3fe006003c3b1c, 0x89025cc1, 0x910a2dec, 0x306a09af },
@@ -86,7 +87,8 @@ static void test_ggml_type_golden(void **state) {
     }
 }
 
-/* --- the same values by element, in double, from the table of the format ------------------------------------------ */
+/* --- values by element, in double, from the format's table
+ * ---------------------------------------------------------- */
 
 static double half_at(const uint8_t *p) {
     uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, exponent = h >> 10 & 31, fraction = h & 1023;
@@ -103,7 +105,7 @@ static unsigned int fifth_bit(const uint8_t *qh, unsigned int e) {
     return (qh[e / 8] >> e % 8 & 1u) * 16;
 }
 
-/* The twelve bytes hold 8 scales and 8 mins of 6 bits: the low four bits of the last four pairs in bytes 8 to 11. */
+/* Twelve bytes hold 8 scales and 8 mins of 6 bits: the low four bits of the last four pairs in bytes 8 to 11. */
 static double six_bits(const uint8_t *q, unsigned int s, int is_min) {
     unsigned int at = is_min ? s + 4 : s;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The levels of the normal grid: the best there are for a normal distribution, found again here by dynamic programming;
+/* Tests of the normal grid's levels: the optimum for a normal distribution, found again here by dynamic programming;
  * codes, and the table of nearest levels. */
 #undef NDEBUG
 #include <errno.h>
@@ -29,7 +29,7 @@ static Tail tail_from(double a) {
     return (Tail){ mass, density, a * density + mass };
 }
 
-/* By half levels, at a standard deviation of 1 / unit levels. */
+/* Tails by half levels, at a standard deviation of 1 / unit levels. */
 static Tail tails[2 * TOP + 1];
 
 static void make_tails(double unit) {
@@ -37,8 +37,8 @@ static void make_tails(double unit) {
         tails[i] = tail_from(i * unit / 2);
 }
 
-/* Squared error of the weights on both sides from half level `from` up (to `to`, unless it is 0) that become
- * `level`. */
+/* Returns the squared error of the weights on both sides from half level `from` up (to `to`, unless it is 0) that
+ * become `level`. */
 static double cell_error(int level, int from, int to, double unit) {
     const Tail none = { 0, 0, 0 }, *upper = to ? &tails[to] : &none;
     const double value = level * unit, mass = tails[from].mass - upper->mass;
@@ -47,7 +47,7 @@ static double cell_error(int level, int from, int to, double unit) {
            (tails[from].second - upper->second - 2 * value * (tails[from].first - upper->first) + value * value * mass);
 }
 
-/* Of positive levels, rising, and their negatives. */
+/* Returns the error of rising positive levels and their negatives. */
 static double error_of(const int8_t *levels, int n, double unit) {
     double error = 0;
 
@@ -58,8 +58,8 @@ static double error_of(const int8_t *levels, int n, double unit) {
     return error;
 }
 
-/* The least error of any n positive levels and their negatives: least[i][l] is that of the weights up to level l when l
- * is the i-th of them. */
+/* Returns the least error of any n positive levels and their negatives: least[i][l] is the error of the weights up to
+ * level l when l is the i-th level. */
 static double least_error(int n, double unit) {
     static double least[2][TOP + 1], between[TOP + 1][TOP + 1];
     double best = INFINITY;
@@ -83,7 +83,7 @@ static double least_error(int n, double unit) {
 }
 
 static void test_grid_levels_are_the_best(void **state) {
-    /* As grid.h has them, of the uniform grid's (Max 1960, table II). */
+    /* Errors of the uniform grid as in grid.h (Max 1960, table II). */
     static const double uniform[] = { 0.1188, 0.03744, 0.01154, 0.003495, 0.001041, 0.0003035 };
     static const double parts[] = { 0.99, 0.92, 0.82, 0.72, 0.63, 0.59 };
 
@@ -91,7 +91,7 @@ static void test_grid_levels_are_the_best(void **state) {
         const int n = 1 << (bits - 1);
         double error = INFINITY, least = INFINITY;
 
-        for (int step = 18; step < 60; step++) { /* thousandths of a standard deviation are a level */
+        for (int step = 18; step < 60; step++) { /* a level in thousandths of a standard deviation */
             error = fmin(error, error_of(grid_normal_levels[bits] + n, n, step / 1000.0));
             least = fmin(least, least_error(n, step / 1000.0));
         }
@@ -120,7 +120,7 @@ static void test_grid_codes_rise(void **state) {
         }
 }
 
-/* Elsewhere it is the uniform grid. */
+/* Widths without a table use the uniform grid. */
 static void test_grid_of_1_and_8_bits(void **state) {
     for (int bits = 1; bits <= 8; bits += 7) {
         assert_false(grid_has_table(GRID_NORMAL, bits));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The packed layout: places of bits against a description of their own, and the way back at every width, at the tails
- * of both sizes, with widths mixed. */
+/* Tests of the packed layout: places of bits against an independent description, and round trips at every width, at the
+ * tails of both sizes, with mixed widths. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -21,13 +21,13 @@
 #define GUARD 0x5a
 
 static uint64_t seed;
-static Grid grid; /* of the tests that run now */
+static Grid grid; /* grid of the current tests */
 
 static size_t draw(size_t n) {
     return (size_t)(test_random(&seed) % n);
 }
 
-/* A level of the width. */
+/* Draws a level of the width. */
 static int8_t draw_level(int bits) {
     return (int8_t)(bits == 8 ? (int)draw(255) - 127 : grid_level(grid, (int)draw((size_t)1 << bits), bits));
 }
@@ -51,8 +51,8 @@ static void test_pack_levels(void **state) {
 
 /* --- tiles -------------------------------------------------------------------------------------------------------- */
 
-/* Bit `bit` of the code of register r, byte i, as the header describes it: components 4, 2, 1 with the most significant
- * bits first (8 is 4 + 4); stripes of 64 bytes; the first register of a stripe in the highest bits. */
+/* Returns bit `bit` of the code of register r, byte i, as the header describes it: components 4, 2, 1 with the most
+ * significant bits first (8 is 4 + 4); stripes of 64 bytes; the first register of a stripe in the highest bits. */
 static int described_bit(const uint8_t *packed, int bits, size_t r, size_t i, int bit) {
     static const int widths[9][2 + 2] = { { 0 },    { 1 },    { 2 },       { 2, 1 }, { 4 },
                                           { 4, 1 }, { 4, 2 }, { 4, 2, 1 }, { 4, 4 } };
@@ -87,8 +87,8 @@ static void test_pack_tile_places(void **state) {
     }
 }
 
-/* 7 bits by hand: register 0 in the high half of stripe 0, register 4 begins the second stripe of the 2-bit component,
- * register 15 is the lowest bit of the last one. */
+/* 7 bits by hand: register 0 is in the high half of stripe 0, register 4 begins the second stripe of the 2-bit
+ * component, and register 15 is the lowest bit of the last one. */
 static void test_pack_tile_by_hand(void **state) {
     uint8_t codes[PACK_TILE_WEIGHTS] = { 0 }, packed[7 * 128], expected[7 * 128] = { 0 };
 
@@ -107,7 +107,7 @@ static void test_pack_tile_by_hand(void **state) {
     assert_memory_equal(packed, expected, sizeof(packed));
 }
 
-/* Every code at every place; and any bytes are the packing of what they unpack to. */
+/* Every code at every place; arbitrary bytes are the packing of what they unpack to. */
 static void test_pack_tile_round_trip(void **state) {
     for (int bits = 1; bits <= 8; bits++) {
         uint8_t codes[PACK_TILE_WEIGHTS], back[PACK_TILE_WEIGHTS], packed[PACK_TILE_WEIGHTS], again[PACK_TILE_WEIGHTS];
@@ -133,10 +133,10 @@ static void test_pack_tile_round_trip(void **state) {
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 
 typedef enum Widths {
-    WIDTHS_ONE,      /* all channels alike */
-    WIDTHS_BY_BLOCK, /* alike within blocks of 16 neighbours */
+    WIDTHS_ONE,      /* equal widths */
+    WIDTHS_BY_BLOCK, /* equal within blocks of 16 neighbours */
     WIDTHS_ANY,
-    WIDTHS_ONE_WIDER, /* all alike but the last channel */
+    WIDTHS_ONE_WIDER, /* equal but for the last channel */
     _WIDTHS_N,
 } Widths;
 
@@ -175,7 +175,7 @@ static void check_plan(const PackPlan *plan, const int8_t *bits, size_t n, size_
         assert_true(bits[channel] <= plan->bits[p / 16]);
         if (in_order) {
             assert_int_equal(channel, p);
-        } else if (p) { /* falling widths, equal ones in their order: so no channel comes twice */
+        } else if (p) { /* falling widths, equal ones in order: no channel comes twice */
             uint32_t before = plan->channels[p - 1];
 
             assert_true(bits[before] > bits[channel] || (bits[before] == bits[channel] && before < channel));
@@ -192,7 +192,7 @@ static void check_plan(const PackPlan *plan, const int8_t *bits, size_t n, size_
     }
 }
 
-/* Packs last block first, with guards around; unpacks into a filled matrix. */
+/* Packs the last block first, with guards around; unpacks into a filled matrix. */
 static void check_round_trip(Widths widths, size_t n, size_t k) {
     _cleanup_(freep) int8_t *bits = malloc(n), *q = malloc(n * k), *back = malloc(n * k);
     _cleanup_(freep) uint8_t *packed = NULL, *one = NULL;
@@ -230,7 +230,7 @@ static void check_round_trip(Widths widths, size_t n, size_t k) {
                 assert_int_equal(back[plan.channels[p] * k + i], GUARD);
     }
     assert_memory_equal(back, q, n * k);
-    /* Inputs past k and channels past n are code 0. */
+    /* Inputs past k and channels past n have code 0. */
     for (size_t block = 0; block < plan.n_blocks; block++)
         for (size_t tile = 0; tile < plan.k_tiles; tile++) {
             uint8_t codes[PACK_TILE_WEIGHTS];
@@ -276,7 +276,7 @@ static void test_pack_plan_by_hand(void **state) {
     assert_int_equal(plan.offsets[2], 2 * 640 + 2 * 384);
 }
 
-/* The three of 5 bits take 13 of 3 bits into their block. */
+/* The three channels of 5 bits take 13 channels of 3 bits into their block. */
 static void test_pack_widen_by_hand(void **state) {
     static const int8_t widened[18] = { 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 3, 3, 5, 5 };
     int8_t bits[18] = { 3, 3, 5, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 5, 5 };
@@ -332,7 +332,7 @@ static void test_pack_plan_errors(void **state) {
         }
         bits[i] = 4;
     }
-    assert_int_equal(plan.n, 77); /* untouched */
+    assert_int_equal(plan.n, 77); /* unchanged */
     assert_null(plan.bits);
 }
 

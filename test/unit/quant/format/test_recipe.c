@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Recipes of quantization: what their names stand for, and the contradictions that are refused. */
+/* Tests of quantization recipes: the meaning of their names, and refused contradictions. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>

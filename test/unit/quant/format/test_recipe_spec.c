@@ -46,7 +46,7 @@ static void test_recipe_spec_parse(void **state) {
     recipe = parse("int8:8:+static-activations");
     assert_true(recipe.hot_percent == QUANT_HOT_PERCENT && recipe.prune_percent == QUANT_PRUNE_PERCENT);
 
-    /* Widths that are not whole make a uniform allocation one by tensor; who names an allocation gets that. */
+    /* Fractional widths turn a uniform allocation into one by tensor; a named allocation is kept. */
     assert_int_equal(parse("int8:6").allocation, QUANT_ALLOCATION_UNIFORM);
     assert_int_equal(parse("int8:4.5").allocation, QUANT_ALLOCATION_TENSOR);
     assert_int_equal(parse("int8:6:allocation=tensor").allocation, QUANT_ALLOCATION_TENSOR);
@@ -111,7 +111,7 @@ static QuantRecipe take(RecipeSpec spec) {
     return recipe;
 }
 
-/* Options beside the spec say what stands in front of its switches, so that these are the last word. */
+/* Options beside the spec act as if in front of its switches, so that the spec's switches prevail. */
 static void test_recipe_spec_take(void **state) {
     const double four = 4, half = 4.5, nine = 9;
     QuantRecipe named, recipe = take((RecipeSpec){ 0 });
@@ -144,7 +144,7 @@ static void test_recipe_spec_take(void **state) {
     assert_string_equal(err.text, "recipe int8: 9 bits a weight: give an average from 1 to 8");
 }
 
-/* Without bits, as many as fit, wherever the budget stands; not what a switch says otherwise. */
+/* Without bits, as many as fit, wherever the budget stands; a switch prevails over that. */
 static void test_recipe_spec_budget(void **state) {
     QuantRecipe recipe = parse("compensated:budget-bytes=900");
 
@@ -160,7 +160,7 @@ static void test_recipe_spec_budget(void **state) {
     assert_true(recipe.bits == 5 && !recipe.budget_bytes);
 }
 
-/* What is written is what was read, in one form. */
+/* Formatting gives what was read, in one normal form. */
 static void test_recipe_spec_format(void **state) {
     static const struct {
         const char *spec, *expected;
@@ -195,7 +195,7 @@ static void test_recipe_spec_format(void **state) {
     }
 }
 
-/* Every switch otherwise than usual, and the longest of all numbers. */
+/* Every switch differs from its default, with the longest numbers. */
 static void test_recipe_spec_longest(void **state) {
     static const char *const names[] = { "int8", "edgeflow", "compensated" };
     char text[RECIPE_SPEC_MAX], again[RECIPE_SPEC_MAX];

@@ -144,7 +144,7 @@ double case_error(const Case *c, size_t channel, const int8_t *q) {
     return sum;
 }
 
-/* Of a channel without a scale too: it is packed like any other. */
+/* A channel without a scale is checked, too: it is packed like any other. */
 void case_assert_on_grid(const Case *c) {
     for (size_t r = 0; r < c->n; r++)
         for (size_t i = 0; i < c->k; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* OpenBLAS, or the loops in its place (WITH_OPENBLAS=no), beside sums in double precision. */
+/* Tests of OpenBLAS, or the loops that replace it (WITH_OPENBLAS=no), against sums in double precision. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 enum {
     M = 19,
-    N = 150, /* more than a block, and no multiple of one */
+    N = 150, /* more than a block, and not a multiple of one */
     K = 131,
     SIDE = 160,
     STRIDE = SIDE + 5,
@@ -48,7 +48,7 @@ static void check_product(bool transpose_a, bool transpose_b, float alpha, float
     float *a = values(SIDE * STRIDE), *b = values(SIDE * STRIDE), *c = values(M * STRIDE), *before = values(M * STRIDE);
 
     if (beta == 0)
-        c[3] = NAN; /* whatever was there */
+        c[3] = NAN; /* previous content does not matter */
     memcpy(before, c, M * STRIDE * sizeof(*c));
     blas_product(&(BlasProduct){ .m = M,
                                  .n = N,
@@ -70,7 +70,7 @@ static void check_product(bool transpose_a, bool transpose_b, float alpha, float
             for (size_t k = 0; k < K && i < N; k++)
                 sum += (double)a[transpose_a ? k * STRIDE + row : row * STRIDE + k] *
                        (double)b[transpose_b ? i * STRIDE + k : k * STRIDE + i];
-            if (i >= N) /* beside the result */
+            if (i >= N) /* outside the result */
                 assert_memory_equal(c + row * STRIDE + i, before + row * STRIDE + i, sizeof(*c));
             else
                 assert_true(fabs((double)alpha * sum +
@@ -91,7 +91,7 @@ static void test_blas_product(void **state) {
     }
 }
 
-/* A matrix that has a Cholesky factor: x x^T + SIDE. */
+/* Makes a matrix that has a Cholesky factor: x x^T + SIDE. */
 static float *positive(void) {
     float *x = values(SIDE * STRIDE), *a = calloc(SIDE * STRIDE, sizeof(*a));
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Error-compensated rounding against OPTQ in double precision. */
+/* Tests of error-compensated rounding against OPTQ in double precision. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -17,10 +17,10 @@
 #include "quant/rounding/compensate.h"
 #include "test/unit/quant/rounding/rounding_case.h"
 
-static Grid grid; /* of the tests that run now */
+static Grid grid; /* grid of the current tests */
 
-/* OPTQ as the paper writes it, in double precision: columns by falling diagonal, the error of each spread over the
- * later ones by the upper Cholesky factor of the inverse. */
+/* OPTQ as in the paper, in double precision: columns by falling diagonal; the error of each is spread over later
+ * columns by the upper Cholesky factor of the inverse. */
 static void optq(const Case *c, size_t channel, int8_t *q) {
     size_t k = c->k;
     double *a = calloc(k * 2 * k, sizeof(*a)), *u = calloc(k * k, sizeof(*u)), *w = malloc(k * sizeof(*w));
@@ -82,7 +82,7 @@ static void test_compensate_gives_what_optq_gives(void **cmocka) {
         optq(&c, r, q);
         for (size_t i = 0; i < c.k; i++)
             differ += q[r * c.k + i] != c.q[r * c.k + i];
-        /* One weight on the border of two levels may go the other way in float32, and those after it follow. */
+        /* A weight on the border of two levels may be rounded the other way in float32, and later ones follow. */
         assert_true(fabs(case_error(&c, r, q) - case_error(&c, r, c.q)) <= 0.05 * case_error(&c, r, q) + 1e-9);
     }
     assert_true(differ <= c.n * c.k / 50);

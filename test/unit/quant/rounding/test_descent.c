@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Coordinate descent against what it promises of every channel and weight. */
+/* Tests of coordinate descent against its guarantees for every channel and weight. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include "quant/rounding/descent.h"
 #include "test/unit/quant/rounding/rounding_case.h"
 
-static Grid grid; /* of the tests that run now */
+static Grid grid; /* grid of the current tests */
 
 static void case_descend(Case *c, unsigned int n_passes) {
     const CompensateCall call = case_call(c);
@@ -25,7 +25,7 @@ static void case_descend(Case *c, unsigned int n_passes) {
     assert_int_equal(descent_refine(&call, n_passes, c->pool), 0);
 }
 
-/* From what compensated rounding gives, and from plain rounding; k is no multiple of a block, n none of a piece. */
+/* Starts from compensated rounding, and from plain rounding; k is no multiple of a block, n none of a piece. */
 static void test_descent_lowers_every_error(void **cmocka) {
     static const size_t widths[] = { 1, 63, 64, 65, 200 };
 
@@ -54,7 +54,7 @@ static void test_descent_lowers_every_error(void **cmocka) {
     }
 }
 
-/* Where it ends by itself, no other level of any single weight is better. */
+/* After it ends by itself, no other level of any single weight is better. */
 static void test_descent_ends_where_no_weight_can_do_better(void **cmocka) {
     Case c;
 
@@ -90,7 +90,7 @@ static void test_descent_stays_on_the_grid(void **cmocka) {
     case_deinit(&c);
 }
 
-/* Weights and inputs whose product is no number of float32's any more, then weights whose sums are none. */
+/* Weights and inputs whose product overflows float32, then weights whose sums are not finite. */
 static void test_descent_leaves_alone_what_it_cannot_tell(void **cmocka) {
     static const struct {
         float weights, moments;

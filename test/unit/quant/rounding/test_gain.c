@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gain correction against its definition in double precision. */
+/* Tests of gain correction against its definition in double precision. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include "quant/rounding/gain.h"
 #include "test/unit/quant/rounding/rounding_case.h"
 
-static Grid grid; /* of the tests that run now */
+static Grid grid; /* grid of the current tests */
 
 static void case_correct(Case *c) {
     const CompensateCall call = case_call(c);
@@ -25,7 +25,7 @@ static void case_correct(Case *c) {
     assert_int_equal(gain_correct(&call, c->pool), 0);
 }
 
-/* w H (scale q); of: the weights themselves, or the integers. */
+/* Returns w H (scale q); of_weights: q is the weights themselves instead of the integers. */
 static double likeness(const Case *c, size_t channel, bool of_weights) {
     const float *w = c->w + channel * c->k;
     double sum = 0;
@@ -37,7 +37,7 @@ static double likeness(const Case *c, size_t channel, bool of_weights) {
     return sum;
 }
 
-/* The slope of rounded outputs over true ones is 1 afterwards; before it was not. Widths are 1 to 8. */
+/* The slope of rounded outputs over true ones is 1 after the correction, and not before. Widths are 1 to 8. */
 static void test_gain_is_corrected(void **cmocka) {
     static const size_t widths[] = { 1, 64, 65, 200 };
 
@@ -63,7 +63,7 @@ static void test_gain_is_corrected(void **cmocka) {
     }
 }
 
-/* No scale, no energy, nothing in common with the weights, a gain beyond the bound, sums that are no numbers. */
+/* No scale, no energy, nothing in common with the weights, a gain beyond the bound, sums that are not finite. */
 static void test_gain_leaves_alone_what_it_cannot_tell(void **cmocka) {
     float before[5];
     Case c;

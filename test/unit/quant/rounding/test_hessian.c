@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Second moments of inputs and their factor, against double-precision forms of their definitions. */
+/* Tests of the second moments of inputs and of their factor, against double-precision forms of their definitions. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static void test_hessian_factor_is_that_of_the_damped_moments(void **cmocka) {
                     sum += (double)c.factor.d[p] * (p == i ? 1 : (double)c.factor.m[i * c.k + p]) *
                            (p == j ? 1 : (double)c.factor.m[j * c.k + p]);
                 assert_true(fabs(sum - c.h[a * c.k + b]) <= 1e-4 * scale);
-                /* Above the diagonal, and beside it, the moments themselves. */
+                /* The moments stay above the diagonal, and in factor.diagonal. */
                 if (i <= j)
                     assert_true(fabs((double)(i < j ? c.factor.m[i * c.k + j] : c.factor.diagonal[i]) -
                                      c.h[a * c.k + b]) <= 1e-5 * scale);
@@ -46,7 +46,7 @@ static void test_hessian_factor_is_that_of_the_damped_moments(void **cmocka) {
     }
 }
 
-/* Rows by position times the moments; k within a block of columns, at its borders and behind them. */
+/* Rows by position times the moments; k within a block of columns, at its borders and past them. */
 static void test_hessian_product_is_that_of_the_moments(void **cmocka) {
     static const size_t widths[] = { 1, 3, 64, 65, 129, 257 }, n = 5;
 

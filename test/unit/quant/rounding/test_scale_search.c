@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rounding to the levels of a width, its error, and the search for a scale, against double-precision definitions. */
+/* Tests of rounding to the levels of a width, of its error, and of the search for a scale, against double-precision
+ * definitions. */
 #undef NDEBUG
 #include <float.h>
 #include <math.h>
@@ -50,14 +51,14 @@ static void fill(float *x, size_t n, int kind, uint64_t *random) {
     }
 }
 
-static Grid grid; /* of the tests that run now */
+static Grid grid; /* grid of the current tests */
 
-/* What a RoundingError counts in, in units of the scale. */
+/* Returns the unit of a RoundingError, in units of the scale. */
 static int unit_of(int bits) {
     return grid_has_table(grid, bits) ? 1 : grid_factor(bits);
 }
 
-/* Levels as grid.h says them, and the nearest one by trying all. */
+/* Finds the nearest level by trying all of grid.h's. */
 static int nearest_level(double value, int bits) {
     int best = 0;
     double best_distance = INFINITY;
@@ -89,13 +90,13 @@ static void test_round_nearest(void **state) {
 
                 assert_true(abs(q[i]) <= grid_max(grid, bits));
                 assert_int_equal(grid_level(grid, grid_code(grid, q[i], bits), bits), q[i]);
-                if (q[i] != nearest) /* only where the two are equally near */
+                if (q[i] != nearest) /* only if the two are equally near */
                     assert_true(fabs(fabs(value - q[i]) - fabs(value - nearest)) < 1e-4);
             }
         }
 }
 
-/* Of the uniform grid. */
+/* Ties on the uniform grid. */
 static void test_round_ties(void **state) {
     static const float ties[] = { 2, -2, 4, -4, 6, -6, 0, -0.0f, 1e-30f, -1e-30f, 1e30f, -1e30f };
     static const int8_t odd[] = { 3, -3, 5, -5, 7, -7, 1, 1, 1, -1, 7, -7 };
@@ -106,7 +107,7 @@ static void test_round_ties(void **state) {
     assert_memory_equal(q, odd, 12);
     round_channel(halves, 11, grid, 8, 1, q);
     assert_memory_equal(q, whole, 11);
-    for (int bits = 1; bits <= 7; bits++) { /* a channel of zeros has levels all the same */
+    for (int bits = 1; bits <= 7; bits++) { /* a channel of zeros has levels, too */
         round_channel(ties, 12, grid, bits, 0, q);
         for (size_t i = 0; i < 12; i++)
             assert_int_equal(q[i], ties[i] < 0 ? -1 : 1);
@@ -116,7 +117,7 @@ static void test_round_ties(void **state) {
         assert_int_equal(q[i], 0);
 }
 
-/* Sum of (w - scale level)^2 in double precision. */
+/* Returns the sum of (w - scale level)^2 in double precision. */
 static double error_of(size_t n, int bits, float scale) {
     double sum = 0;
 
@@ -190,7 +191,7 @@ static void test_rounding_error_bits(void **state) {
     assert_ptr_equal(rounding_error_select(0), rounding_error_at(rounding_error_n() - 1)->fn);
 }
 
-/* Least error over 2000 scales. */
+/* Returns the least error over 2000 scales. */
 static double least_error(size_t n, int bits) {
     float largest;
     double least = INFINITY;
@@ -215,7 +216,7 @@ static void check_search(size_t n, int bits, double slack) {
     assert_true(error <= least_error(n, bits) * (1 + slack));
 }
 
-/* At high widths the error has deep minima by chance of the weights, which 2000 tries meet and 12 do not. */
+/* At high widths the error has deep minima by chance of the weights, which 2000 tries find and 12 do not. */
 static void test_search_finds_least(void **state) {
     static const double slack[9] = { 0, 1e-5, 0.002, 0.01, 0.02, 0.03, 0.06, 0.12, 0.15 };
     uint64_t random = 4;
@@ -239,7 +240,7 @@ static void test_search_one_bit(void **state) {
     assert_true(fabs((double)scale - sum / 777) < 1e-6 * (double)scale);
 }
 
-/* A channel that lies on the grid is found without error; powers of two change the scale and nothing else. */
+/* A channel that lies on the grid is found without error; powers of two change only the scale. */
 static void test_search_exact(void **state) {
     uint64_t random = 6;
 
@@ -294,7 +295,7 @@ static void test_search_edges(void **state) {
     }
 }
 
-/* Whatever the bits of the floats are: an answer or a refusal, and levels of the width. */
+/* Arbitrary bits of the floats: an answer with levels of the width, or a refusal. */
 static void test_search_any_bits(void **state) {
     uint64_t random = 8;
 

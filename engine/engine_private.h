@@ -4,7 +4,7 @@
 #define COORDGEN_ENGINE_ENGINE_PRIVATE_H
 
 #include "backends/backend.h"
-#include "engine/draft/early_exit.h"
+#include "engine/step/early_exit.h"
 #include "engine/engine.h"
 #include "engine/kv/kv_page.h"
 #include "engine/kv/prefix_cache.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/draft/early_exit.h"
+#include "engine/step/early_exit.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -97,13 +97,13 @@ static void reserve_trees(Generation *generation) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     const uint64_t tree_bytes = engine_kv_tree_bytes(generation->engine), max_bytes = generation->options.kv_max_bytes;
 
-    if (!speculation->sources || speculation->chains)
+    if (!speculation->sources || speculation->lab.chains)
         return;
     if (!max_bytes || tree_bytes <= max_bytes - generation_kv_bytes(generation)) {
         generation->tree_bytes = tree_bytes;
         return;
     }
-    speculation->chains = true;
+    generation->has_chains = true;
     speculation->self_layers = 0;
 }
 
@@ -121,9 +121,15 @@ static int begin_drafts(Generation *generation, ErrText *err) {
             return r;
         speculation->model = generation->self_draft;
     }
-    r = drafting_new(&generation->drafting, generation->engine, &generation->options, generation->n_prompt,
-                     (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
-                     (uint32_t)(generation->capacity_tokens - generation->n_prompt));
+    r = drafting_new(&generation->drafting, generation->engine,
+                     &(DraftingOptions){
+                         .speculation = *speculation,
+                         .chains = generation->has_chains,
+                         .user = generation->options.user,
+                         .n_prompt = generation->n_prompt,
+                         .prompt_rows = (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
+                         .output_max = (uint32_t)(generation->capacity_tokens - generation->n_prompt),
+                     });
     return r ? err_set(err, r, "no drafts: %s", strerror(-r)) : 0;
 }
 
@@ -218,16 +224,11 @@ const float *generation_logits(const Generation *generation) {
 }
 
 void generation_report(const Generation *generation, GenerationReport *report) {
-    const Drafting *drafting = generation->drafting;
-
-    *report = drafting ? drafting->report : (GenerationReport){ 0 };
-    if (!drafting) {
+    *report = (GenerationReport){ 0 };
+    if (generation->drafting)
+        drafting_report(generation->drafting, report);
+    else
         report->n_steps = report->n_rows = generation->usage.n_steps;
-    } else {
-        report->sources = speculator_sources(drafting->speculator);
-        report->prompt = drafting->prompt;
-        report->counts = *speculator_counts(drafting->speculator);
-    }
     report->n_rows_idle = (uint64_t)(generation->idle_rows + 0.5);
     report->step_ns = generation->usage.decode_ns;
 }

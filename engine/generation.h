@@ -3,12 +3,10 @@
 #ifndef COORDGEN_ENGINE_GENERATION_H
 #define COORDGEN_ENGINE_GENERATION_H
 
+#include "engine/draft/draft_options.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "scheduler/priority.h"
-#include "spec/control/prompt_rule.h"
-#include "spec/sources/history.h"
-#include "spec/speculator.h"
 
 enum {
     GENERATION_E_EMPTY = 1,    /* the prompt has no token */
@@ -30,52 +28,6 @@ typedef enum GenerationEnd {
     GENERATION_END_CANCELLED,
     GENERATION_END_REPETITION, /* the output repeats itself over and over (engine/repetition_check) */
 } GenerationEnd;
-
-/* Whether rows of a tree that the engine's predictor (engine_set_lens(), engine_load_exit()) holds for wrong end at a
- * middle layer. What comes out is the same. */
-typedef enum GenerationPruning {
-    GENERATION_PRUNING_OFF,
-    GENERATION_PRUNING_CONTROLLED, /* where that is seen to pay */
-    GENERATION_PRUNING_ALWAYS,     /* as much as can be, whether or not it pays (tests, benchmarks) */
-    GENERATION_PRUNING_WATCHED,    /* the predictor is asked, nothing ends, and somebody hears of it (training) */
-} GenerationPruning;
-
-/* A step whose rows all went on: what the predictor said, and which rows the text went by (path[n_path], row 0 first;
- * tokens behind the end of the generation may be among them). Valid during the call. Thread: the one that computes. */
-typedef struct GenerationWatched {
-    const DraftTree *tree;
-    const float *log_shares; /* f32[n_rows], as tree_pruning_scores() wants them */
-    const uint16_t *path;
-    uint32_t n_path;
-} GenerationWatched;
-
-typedef void GenerationWatchFn(void *arg, const GenerationWatched *watched);
-
-/* How a generation speculates: several tokens are computed a step, from drafts; what comes out is the same to the bit.
- * All zero: not at all. */
-typedef struct GenerationSpeculation {
-    uint32_t sources; /* bits 1 << SpeculationSource */
-    SpeculationPolicy policy;
-    uint32_t rows_max;   /* of its own in a step, the last token's among them; 0: DRAFT_ROWS_MAX */
-    bool chains;         /* chains instead of trees: the most probable token behind each (tests, benchmarks) */
-    bool always;         /* as many drafts as there are rows for, whether or not they pay (tests, benchmarks) */
-    bool no_bounds;      /* what pays by the times measured, however much it may lose: for the controls of losses to be
-                          * measured against (tests, benchmarks) */
-    bool no_prompt;      /* the head does not run at rows of the prompt, for table and calibration */
-    bool head_on_demand; /* the head runs at rows where the text goes, one after the other, not at all drafts, unless a
-                          * source wants to know what is likely at all of them */
-    GenerationPruning pruning;
-    float pruning_threshold;       /* of GENERATION_PRUNING_ALWAYS (tree_pruning.h), below 0; 0: the highest that the
-                              * control tries */
-    GenerationWatchFn *on_watched; /* of GENERATION_PRUNING_WATCHED */
-    void *on_watched_arg;
-    History *history; /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
-                        * none. Thread: the one that computes */
-    DraftModel model; /* for the source of that name, of this generation alone: outlives it. Without ops: none. Thread:
-                        * likewise */
-    uint32_t self_layers; /* where there is no such model: the first layers of the model itself draft, so many; 0: none
-                           * (engine/draft/self_draft.h) */
-} GenerationSpeculation;
 
 #define GENERATION_STOPS_MAX 8
 #define GENERATION_STOP_BYTES_MAX 256
@@ -121,30 +73,6 @@ typedef struct GenerationUsage {
 /* New text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the token it came with (0 or 1). Called from
  * generation_step(), once a token. */
 typedef void GenerationDeltaFn(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
-
-/* What drafts have brought so far. */
-typedef struct GenerationReport {
-    uint32_t sources; /* that are on, as bits */
-    SpeculatorCounts counts;
-    uint64_t n_steps;         /* that decoded, without the one that ends the prompt */
-    uint64_t n_verifications; /* of them, with drafts */
-    uint64_t n_rows;          /* of all of them: what they computed for this generation */
-    uint64_t n_rows_idle;     /* what the device computed beside these, up to whole tiles */
-    uint64_t draft_ns;        /* growing trees and learning from them, without the draft model's time */
-    uint64_t n_model_passes;  /* of the draft model, behind the text */
-    uint64_t n_model_rows;    /* that these computed */
-    uint64_t model_ns;        /* they, and reading the text and its prompt */
-    uint64_t head_ns;         /* output projection of these rows, in a shared step their share of it, and sampling */
-    uint64_t step_ns;         /* these steps as a whole */
-    PromptRuleChoice prompt;  /* whether it learned from its prompt, and why */
-    PromptRuleChoice model;   /* whether its draft model read the prompt, likewise */
-    uint64_t n_exit_trials;   /* steps in which the predictor was asked, and all rows went on */
-    uint64_t n_exit_steps;    /* in which rows ended at its layer */
-    uint64_t n_exit_rows;     /* that did; of n_rows */
-    uint64_t exit_ns;         /* that asking it took */
-    uint64_t n_prompt_rows;   /* of the prompt, whose logits were computed to learn from */
-    uint64_t prompt_head_ns;  /* for them */
-} GenerationReport;
 
 typedef struct Generation Generation;
 

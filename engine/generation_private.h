@@ -6,7 +6,8 @@
 
 #include "engine/draft/drafting.h"
 #include "engine/draft/self_draft.h"
-#include "engine/engine_private.h"
+#include "engine/generation.h"
+#include "engine/kv/sequence_state.h"
 #include "engine/repetition_check.h"
 
 struct Generation {
@@ -23,6 +24,7 @@ struct Generation {
     SamplerCandidate *candidates;
     DraftModel self_draft; /* of the sequence; without ops: none */
     Drafting *drafting;    /* NULL: no drafts */
+    bool has_chains;       /* drafts are chains, for want of memory */
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "engine/generation_private.h"
 #include "spec/tree/draft_share.h"
+#include "weights/weights_report.h"
 
 static bool in_prefill(const Generation *generation) {
     return sequence_n_tokens(generation->sequence) < generation->n_prompt;
@@ -19,28 +20,22 @@ static uint32_t token_before(const Generation *generation, size_t index) {
  * the logits, the position and the tokens before. */
 static void verify_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     Generation *generation = span->arg;
-    Drafting *drafting = generation->drafting;
     const size_t n_vocab = engine_info(generation->engine)->n_vocab;
-    const size_t at = generation->tokens.n + drafting->n_path - 1;
+    size_t at;
     uint32_t token;
+    bool is_end;
 
-    if (!drafting_row(drafting, (uint32_t)row, tops))
+    if (!drafting_row(generation->drafting, (uint32_t)row, tops, &at))
         return;
+    at += generation->tokens.n;
     token = sampler_pick(&generation->options.sampler, logits, n_vocab, generation->tokens.ids, at, at,
                          generation->candidates);
     if (generation->options.on_logits)
         generation->options.on_logits(generation->options.on_logits_arg, logits);
-    drafting_pick(drafting, token,
-                  !generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token));
-    if (!drafting->has_ended) {
+    is_end = !generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token);
+    if (drafting_pick(generation->drafting, token, is_end, span))
         generation->tokens.ids[at] = token; /* what the next one is sampled behind */
-        if (span->on_demand)
-            span->next_row = drafting->path[drafting->n_path - 1];
-        return;
-    }
-    span->kept = drafting->path;
-    span->n_kept = drafting->n_path;
-    if (logits != generation->logits)
+    else if (logits != generation->logits)
         memcpy(generation->logits, logits, n_vocab * sizeof(*logits));
 }
 
@@ -102,17 +97,17 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     Generation *generation = turn->generation;
     Drafting *drafting = generation->drafting;
     const size_t before = sequence_n_tokens(generation->sequence) - span->n_kept, n_text = generation->tokens.n;
+    const uint32_t *picked = drafting_picked(drafting);
     uint32_t n = 0;
     int r = 0;
 
     generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1) - drafting_n_pruned(drafting);
     while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING)
-        r = generation_take_token(generation, drafting->picked[n++], turn->fn, turn->arg);
+        r = generation_take_token(generation, picked[n++], turn->fn, turn->arg);
     generation->usage.n_accepted_tokens += n - 1;
     if (n < span->n_kept)
         sequence_rewind(generation->sequence, before + n);
-    drafting->report.head_ns += span->head_ns;
-    drafting_learn(drafting, token_before(generation, n_text - 1), n);
+    drafting_learn(drafting, token_before(generation, n_text - 1), n, span->head_ns);
     return r;
 }
 
@@ -125,10 +120,9 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
         return generation_finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
     if (prefill) {
         generation->usage.n_prefilled_tokens += (uint32_t)span->n;
-        if (span->take)
-            generation->drafting->report.prompt_head_ns += span->head_ns;
         if (generation->drafting)
-            drafting_read_prompt(generation->drafting, generation->tokens.ids, sequence_n_tokens(generation->sequence));
+            drafting_read_prompt(generation->drafting, generation->tokens.ids, sequence_n_tokens(generation->sequence),
+                                 span->take ? span->head_ns : 0);
         if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
             generation_keep(generation,
                             true); /* others with the same beginning need not wait for the end of this one */
@@ -277,7 +271,7 @@ static void share_drafts(GenerationStep *step, uint32_t nodes_max, StepCompany c
         if (!costs.n_rows)
             costs = drafting_costs(drafting, company);
         weights[n] = weight_of(step->turns[i]->rank);
-        trees[n++] = &drafting->tree;
+        trees[n++] = drafting_tree(drafting);
     }
     if (n > 1 && costs.n_rows) /* else no tree has a draft */
         draft_share_cut(trees, weights, n, nodes_max, costs);
@@ -291,14 +285,10 @@ static void place_drafts(GenerationStep *step) {
 
         if (!drafting || step->prefill[i])
             continue;
-        step->decode_rows += drafting->tree.n_rows - (uint32_t)span->n;
-        span->tokens = drafting->tree.tokens;
-        span->parents = drafting->tree.parents;
-        span->n = span->n_logit_rows = drafting->tree.n_rows;
+        step->decode_rows -= (uint32_t)span->n;
+        drafting_fill_span(drafting, span);
+        step->decode_rows += (uint32_t)span->n;
         span->take = verify_row;
-        span->wants_tops = drafting_wants_tops(drafting);
-        span->n_top_outputs = drafting_top_outputs(drafting, engine_info(step->turns[i]->generation->engine)->n_vocab);
-        span->on_demand = drafting->options.head_on_demand && !span->wants_tops;
         span->arg = step->turns[i]->generation;
     }
 }
@@ -337,8 +327,7 @@ static void cut_to_chains(GenerationStep *step) {
 
         if (!drafting || step->prefill[i])
             continue;
-        drafting->options.chains = true;
-        draft_share_chain(&drafting->tree);
+        drafting_use_chains(drafting);
     }
     place_drafts(step);
 }
@@ -350,15 +339,15 @@ static void tell_company(GenerationStep *step) {
 
         if (!drafting || step->prefill[i])
             continue;
-        drafting->company = (StepCompany){ step->decode_rows - (uint32_t)step->spans[i].n, step->prompt_rows };
-        draft_pruning_begin(drafting, &step->spans[i]);
+        drafting_begin_step(drafting, &step->spans[i],
+                            (StepCompany){ step->decode_rows - (uint32_t)step->spans[i].n, step->prompt_rows });
     }
 }
 
 static uint64_t n_makeshift(const Engine *engine) {
     WeightsGraphsCounts counts;
 
-    return engine_graph_counts(engine, &counts) ? counts.n_makeshift : 0;
+    return weights_graph_counts(engine_weights(engine), &counts) ? counts.n_makeshift : 0;
 }
 
 /**
@@ -418,7 +407,7 @@ static uint64_t models_ns(const GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         const Drafting *drafting = step->turns[i]->generation->drafting;
 
-        ns += drafting ? drafting->model_step_ns + drafting->model_read_ns : 0;
+        ns += drafting ? drafting_model_ns(drafting) : 0;
     }
     return ns;
 }
@@ -434,9 +423,11 @@ static bool has_pruned(const GenerationStep *step) {
 
 /* That the device computes for each row of the step; 0 where nothing is computed. */
 static double idle_rows_a_row(const GenerationStep *step) {
+    Backend *backend = engine_backend(step->turns[0]->generation->engine);
+    const BackendOps *ops = backend->ops;
     const uint32_t rows = step->decode_rows + step->prompt_rows;
 
-    return rows ? (double)engine_idle_rows(step->turns[0]->generation->engine, rows) / (double)rows : 0;
+    return rows && ops->idle_rows ? (double)ops->idle_rows(backend, rows) / (double)rows : 0;
 }
 
 /* Whether the step ran on graphs of other rows than its own, which were not there yet: it took longer than such steps
@@ -483,7 +474,7 @@ static void count_time(const GenerationStep *step) {
         if (!step->prefill[i] && generation->drafting && !step->spans[i].is_cancelled)
             drafting_took(generation->drafting, says_nothing ? 0 : rows_ns);
         if (generation->drafting)
-            generation->drafting->model_step_ns = generation->drafting->model_read_ns = 0;
+            drafting_end_step(generation->drafting);
     }
 }
 

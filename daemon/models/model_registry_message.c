@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/models/model_registry.h"
+#include "weights/weights_report.h"
 
 static bool is_loaded(const Model *model) {
     return model->stage == MODEL_READY || model_is_coming(model);
@@ -72,7 +73,7 @@ static void describe_detail(const Model *model, bool with_paths, char *detail, s
 /* Of a model whose layers are not all in memory. */
 static void describe_streaming(Coordgen__V1__Model *message, const Engine *engine) {
     const EngineInfo *info = engine_info(engine);
-    const EngineFlashCounts counts = engine_flash_counts(engine);
+    const WeightsRingCounts counts = weights_flash_counts(engine_weights(engine));
 
     if (!info->n_streamed_layers)
         return;
@@ -88,7 +89,7 @@ static void describe_streaming(Coordgen__V1__Model *message, const Engine *engin
 
 /* Of the image of its weights. */
 static void describe_image(ModelMessage *message, const Model *model, bool with_disk) {
-    const ImageReport report = engine_image_report(model->engine);
+    const ImageReport report = weights_image_report(engine_weights(model->engine));
 
     image_report_text(&report, with_disk, message->image, sizeof(message->image));
     if (report.state == IMAGE_NONE && model->no_image)

@@ -6,7 +6,7 @@
 
 #include "base/memory/account_refusal.h"
 #include "base/strings/utf8.h"
-#include "engine/engine_private.h"
+#include "engine/kv/sequence_state.h"
 
 #define NAME_BYTES_MAX 64 /* in texts */
 

@@ -4,7 +4,8 @@
 #ifndef COORDGEN_ENGINE_DRAFT_PAIR_H
 #define COORDGEN_ENGINE_DRAFT_PAIR_H
 
-#include "engine/engine.h"
+#include "base/cleanup.h"
+#include "engine/core/engine_core.h"
 #include "spec/control/row_times.h"
 
 enum {

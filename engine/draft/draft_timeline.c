@@ -8,7 +8,8 @@
 
 #include "base/clock.h"
 #include "base/memory/account_refusal.h"
-#include "engine/engine_private.h"
+#include "engine/kv/sequence_state.h"
+#include "engine/step/engine_step.h"
 
 typedef struct DraftTimeline {
     DraftPair *pair;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
+#include "engine/draft/drafting_state.h"
 #include "spec/tree/draft_share.h"
 
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
@@ -33,16 +34,14 @@ static PromptRuleChoice choose_prompt(const Drafting *drafting, const Speculatio
 
     if (!(speculator_sources(drafting->speculator) & TABLE_SOURCES))
         return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
-    if (drafting->options.no_prompt)
+    if (drafting->options.lab.no_prompt)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_DECLINED };
-    if (drafting->options.always)
+    if (drafting->options.lab.always)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
     return prompt_rule_choose(user ? &user->prompt : &nothing_known, &it);
 }
 
-/* Whether the model reads the prompt, without which it is not there: by the same rule. A baseline has nothing else. A
- * model that has the text without reading it still costs what trying it may lose. */
-/* A model's own layers guess worse than a draft model. */
+/* Steps that trying the model may lose: a model's own layers guess worse than a draft model. */
 static uint32_t model_loss_steps(const Drafting *drafting) {
     const DraftModel *model = &drafting->options.model;
     const bool is_self = model->ops && model->ops->has_text,
@@ -51,6 +50,8 @@ static uint32_t model_loss_steps(const Drafting *drafting) {
     return is_self && !is_alone ? MODEL_LOSS_STEPS_SELF : MODEL_LOSS_STEPS;
 }
 
+/* Chooses whether the draft model reads the prompt: a draft model that does not cannot draft. A baseline has no other
+ * source. A model that has the text without reading it still costs what trying it may lose. */
 static PromptRuleChoice choose_model(const Drafting *drafting, const SpeculationUser *user, uint32_t output_max) {
     static const PromptRule nothing_known;
     const SpeculationMemory *memory = &drafting->engine->speculation;
@@ -68,7 +69,7 @@ static PromptRuleChoice choose_model(const Drafting *drafting, const Speculation
 
     if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))
         return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
-    if (drafting->options.always || drafting->options.no_bounds || drafting->options.policy != POLICY_OURS)
+    if (drafting->options.lab.always || drafting->options.lab.no_bounds || drafting->options.policy != POLICY_OURS)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
     return prompt_rule_choose(user ? &user->model : &nothing_known, &it);
 }
@@ -110,15 +111,15 @@ static DraftModel timed_model(Drafting *drafting) {
     return (DraftModel){ &drafting->timed_ops, drafting };
 }
 
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, size_t n_prompt,
-                 uint32_t prompt_rows, uint32_t output_max) {
-    const uint32_t rows_max = options->speculation.rows_max;
+int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *options) {
+    const GenerationSpeculation *speculation = &options->speculation;
+    const uint32_t rows_max = speculation->rows_max;
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
     SpeculatorOptions speculator = {
-        .sources = options->speculation.sources,
-        .policy = options->speculation.policy,
+        .sources = speculation->sources,
+        .policy = speculation->policy,
         .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
-        .chains = options->speculation.chains,
+        .chains = options->chains || speculation->lab.chains,
         .stats = user && user->has_stats ? &user->stats : NULL,
     };
     _cleanup_(drafting_freep) Drafting *drafting = calloc(1, sizeof(*drafting));
@@ -127,12 +128,13 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     if (!drafting)
         return -ENOMEM;
     drafting->engine = engine;
-    drafting->options = options->speculation;
+    drafting->options = *speculation;
+    drafting->chains = speculator.chains;
     drafting->user = options->user;
-    drafting->n_prompt = n_prompt;
+    drafting->n_prompt = options->n_prompt;
     speculator.model = timed_model(drafting);
-    if (options->speculation.history) {
-        r = history_reader_new(options->speculation.history, &drafting->reader);
+    if (speculation->history) {
+        r = history_reader_new(speculation->history, &drafting->reader);
         if (r)
             return r;
         speculator.history = (Drafter){ &history_drafter_ops, drafting->reader };
@@ -142,9 +144,10 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
         return r;
     speculation_control_init(&drafting->control, &engine->speculation.times);
     model_control_init(&drafting->model_control, (float)model_loss_steps(drafting));
-    draft_pruning_init(&drafting->pruning);
-    drafting->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
-    drafting->report.model = choose_model(drafting, user, output_max);
+    draft_pruning_init(&drafting->pruning, engine, &drafting->options, drafting->speculator, &drafting->step,
+                       &drafting->report);
+    drafting->prompt = choose_prompt(drafting, user, options->prompt_rows, options->output_max);
+    drafting->report.model = choose_model(drafting, user, options->output_max);
     *draftingp = steal(&drafting);
     return 0;
 }
@@ -156,7 +159,7 @@ static void remember(const Drafting *drafting) {
     SpeculationUser *user = speculation_memory_user(memory, drafting->user);
     const GenerationReport *report = &drafting->report;
 
-    if (!drafting->options.always) {
+    if (!drafting->options.lab.always) {
         memory->times = drafting->control;
         speculation_memory_measure(&memory->token_ms, (float)drafting->took_ns / 1e6F / (float)drafting->n_output);
     }
@@ -175,6 +178,13 @@ static void remember(const Drafting *drafting) {
     user->has_stats = true;
     prompt_rule_ended(&user->prompt, drafting->prompt, drafting->n_output,
                       (uint32_t)speculator_counts(drafting->speculator)->accepted_of_prompt);
+}
+
+void drafting_report(const Drafting *drafting, GenerationReport *report) {
+    *report = drafting->report;
+    report->sources = speculator_sources(drafting->speculator);
+    report->prompt = drafting->prompt;
+    report->counts = *speculator_counts(drafting->speculator);
 }
 
 void drafting_free(Drafting *drafting) {
@@ -242,9 +252,10 @@ static void read_some(Drafting *drafting, size_t left) {
     drafting->n_model_prompt += left - prompt_left(drafting);
 }
 
-void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n) {
+void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n, uint64_t head_ns) {
     size_t left;
 
+    drafting->report.prompt_head_ns += head_ns;
     if (!has_model(drafting) || drafting->options.model.ops->has_text)
         return;
     append_text(drafting, tokens, n);
@@ -254,7 +265,7 @@ void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n) 
 }
 
 DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
-    if (drafting->options.always)
+    if (drafting->options.lab.always)
         return (DraftCosts){ .ms = free_rows, .n_rows = DRAFT_ROWS_MAX };
     return speculation_control_costs(&drafting->control, company);
 }
@@ -265,9 +276,9 @@ DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
 static float model_ms(const Drafting *drafting, StepCompany company) {
     if (!has_model(drafting))
         return 0;
-    if (drafting->options.always)
+    if (drafting->options.lab.always)
         return 1;
-    if (drafting->options.no_bounds)
+    if (drafting->options.lab.no_bounds)
         return drafting_costs(drafting, company).n_rows ? INFINITY : 0;
     return model_control_is_on(&drafting->model_control) ? speculation_control_model_ms(&drafting->control, company)
                                                          : 0;
@@ -280,9 +291,9 @@ static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, St
     const ModelShare model = { model_ms > 0, drafting->options.policy == POLICY_OURS ? 0 : model_ms };
     uint32_t rows;
 
-    if (drafting->options.always)
+    if (drafting->options.lab.always)
         return limits.rows;
-    if (drafting->options.no_bounds)
+    if (drafting->options.lab.no_bounds)
         return drafting_costs(drafting, company).n_rows ? limits.rows : 1;
     rows = speculation_control_rows(&drafting->control, company, model);
     return rows < limits.rows ? rows : limits.rows;
@@ -293,9 +304,10 @@ static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany com
     const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report.model_ns;
     const ModelBudget budget = {
         .ms = prompt_left(drafting) ? 0 : model_ms(drafting, company),
-        .step_ms =
-            options->always || options->no_bounds ? 0 : speculation_control_longer_ms(&drafting->control, company),
-        .is_free = options->always,
+        .step_ms = options->lab.always || options->lab.no_bounds
+                       ? 0
+                       : speculation_control_longer_ms(&drafting->control, company),
+        .is_free = options->lab.always,
         .stops = limits.stops,
         .stops_arg = limits.stops_arg,
     };
@@ -307,9 +319,9 @@ static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany com
     };
 
     speculator_draft(drafting->speculator, draft_limits, costs,
-                     budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->tree);
-    if (options->chains) /* from now on, where there was no memory for a tree */
-        draft_share_chain(&drafting->tree);
+                     budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->step.tree);
+    if (drafting->chains) /* the speculator's trees may have been chosen before memory was short */
+        draft_share_chain(&drafting->step.tree);
     drafting->model_step_ns = drafting->report.model_ns - model_before_ns;
     drafting->report.draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
 }
@@ -318,86 +330,121 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     size_t left;
 
     append_text(drafting, tokens, n);
-    drafting->company = company;
-    drafting->path[0] = 0;
-    drafting->n_path = 1;
-    drafting->has_ended = false;
+    drafting->step.company = company;
+    drafting->step.path[0] = 0;
+    drafting->step.n_path = 1;
+    drafting->step.has_ended = false;
     for (uint32_t row = 0; row < DRAFT_ROWS_MAX; row++) /* where no logits will be wanted */
-        drafting->tops[row].n = 0;
+        drafting->step.tops[row].n = 0;
     left = prompt_left(drafting);
     if (left && !(limits.stops && limits.stops(limits.stops_arg)))
         read_some(drafting, left);
     grow_tree(drafting, limits, company);
 }
 
-bool drafting_wants_tops(const Drafting *drafting) {
-    return speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
+DraftTree *drafting_tree(Drafting *drafting) {
+    return &drafting->step.tree;
 }
 
-bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops) {
+void drafting_use_chains(Drafting *drafting) {
+    drafting->chains = true;
+    draft_share_chain(&drafting->step.tree);
+}
+
+void drafting_fill_span(const Drafting *drafting, EngineSpan *span) {
+    const DraftTree *tree = &drafting->step.tree;
+
+    span->tokens = tree->tokens;
+    span->parents = tree->parents;
+    span->n = span->n_logit_rows = tree->n_rows;
+    span->wants_tops = speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
+    span->n_top_outputs = drafting_top_outputs(drafting, engine_info(drafting->engine)->n_vocab);
+    span->on_demand = drafting->options.head_on_demand && !span->wants_tops;
+}
+
+void drafting_begin_step(Drafting *drafting, EngineSpan *span, StepCompany company) {
+    drafting->step.company = company;
+    draft_pruning_begin(&drafting->pruning, span, drafting_costs(drafting, company));
+}
+
+bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops, size_t *depthp) {
+    DraftStep *step = &drafting->step;
+
     if (tops)
-        drafting->tops[row] = *tops;
+        step->tops[row] = *tops;
     else
-        drafting->tops[row].n = 0;
-    return !drafting->has_ended && drafting->path[drafting->n_path - 1] == row;
+        step->tops[row].n = 0;
+    *depthp = step->n_path - 1;
+    return !step->has_ended && step->path[step->n_path - 1] == row;
 }
 
-void drafting_pick(Drafting *drafting, uint32_t token, bool is_end) {
-    const uint32_t row = drafting->path[drafting->n_path - 1];
-    const int child = is_end ? -1 : draft_tree_child(&drafting->tree, row, token);
+bool drafting_pick(Drafting *drafting, uint32_t token, bool is_end, EngineSpan *span) {
+    DraftStep *step = &drafting->step;
+    const int child = is_end ? -1 : draft_tree_child(&step->tree, step->path[step->n_path - 1], token);
 
-    drafting->picked[drafting->n_path - 1] = token;
-    if (child < 0 || draft_pruning_has_gone(&drafting->pruning, (uint32_t)child))
-        drafting->has_ended = true;
-    else
-        drafting->path[drafting->n_path++] = (uint16_t)child;
+    step->picked[step->n_path - 1] = token;
+    if (child < 0 || draft_pruning_has_gone(&drafting->pruning, (uint32_t)child)) {
+        step->has_ended = true;
+        span->kept = step->path;
+        span->n_kept = step->n_path;
+        return false;
+    }
+    step->path[step->n_path++] = (uint16_t)child;
+    if (span->on_demand)
+        span->next_row = (size_t)child;
+    return true;
+}
+
+const uint32_t *drafting_picked(const Drafting *drafting) {
+    return drafting->step.picked;
 }
 
 static void observe_rows(Drafting *drafting, uint32_t before) {
-    const DraftTree *tree = &drafting->tree;
+    const DraftTree *tree = &drafting->step.tree;
 
     for (uint32_t row = 0; row < tree->n_rows; row++)
         speculator_observe(drafting->speculator, row ? tree->tokens[tree->parents[row]] : before, tree->tokens[row],
-                           drafting->tops[row].tops, drafting->tops[row].n, false);
+                           drafting->step.tops[row].tops, drafting->step.tops[row].n, false);
 }
 
-void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
-    const DraftTree *tree = &drafting->tree;
+void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint64_t head_ns) {
+    const DraftTree *tree = &drafting->step.tree;
     GenerationReport *report = &drafting->report;
     const uint64_t start_ns = clock_now_ns();
     uint32_t accepted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX];
     bool has_tops = true;
 
-    assert(drafting->has_ended && n_tokens <= drafting->n_path);
+    assert(drafting->step.has_ended && n_tokens <= drafting->step.n_path);
+    report->head_ns += head_ns;
     report->n_rows += tree->n_rows;
-    draft_pruning_end(drafting);
+    draft_pruning_end(&drafting->pruning);
     for (uint32_t row = 0; row < tree->n_rows; row++) {
-        has_tops = has_tops && drafting->tops[row].n;
-        tops[row] = has_tops ? drafting->tops[row].tops[0].token : 0;
+        has_tops = has_tops && drafting->step.tops[row].n;
+        tops[row] = has_tops ? drafting->step.tops[row].tops[0].token : 0;
     }
-    for (uint32_t i = 1; i < drafting->n_path; i++)
-        accepted[i - 1] = drafting->path[i];
+    for (uint32_t i = 1; i < drafting->step.n_path; i++)
+        accepted[i - 1] = drafting->step.path[i];
     observe_rows(drafting, before);
     if (tree->n_rows > 1) {
-        speculator_verified(drafting->speculator, tree, accepted, drafting->n_path - 1,
-                            drafting->picked[drafting->n_path - 1], has_tops ? tops : NULL);
+        speculator_verified(drafting->speculator, tree, accepted, drafting->step.n_path - 1,
+                            drafting->step.picked[drafting->step.n_path - 1], has_tops ? tops : NULL);
         report->n_verifications++;
     }
-    drafting->n_emitted = n_tokens;
+    drafting->step.n_emitted = n_tokens;
     report->n_steps++;
     report->draft_ns += clock_now_ns() - start_ns;
 }
 
 uint32_t drafting_n_pruned(const Drafting *drafting) {
-    return drafting->pruning.n_drafted ? drafting->pruning.n_drafted - drafting->pruning.n_kept : 0;
+    return draft_pruning_n_gone(&drafting->pruning);
 }
 
 /* Whether the model pays, by what rows take as far as it is known: one step's own time says little. */
 static void judge_model(Drafting *drafting) {
     const SpeculatorModelStep *step = speculator_model_step(drafting->speculator);
-    const DraftCosts costs = drafting_costs(drafting, drafting->company);
-    const uint32_t n_rows = draft_pruning_rows_worth(drafting);
-    const bool is_cut = drafting->n_emitted < drafting->n_path; /* the generation ended within */
+    const DraftCosts costs = drafting_costs(drafting, drafting->step.company);
+    const uint32_t n_rows = draft_pruning_rows_worth(&drafting->pruning);
+    const bool is_cut = drafting->step.n_emitted < drafting->step.n_path; /* the generation ended within */
 
     if (step->n_behind)
         model_control_behind(&drafting->model_control, step->n_behind);
@@ -406,8 +453,8 @@ static void judge_model(Drafting *drafting) {
     model_control_took(&drafting->model_control,
                        &(ModelControlStep){
                            .has_drafted = step->has_drafted && !is_cut,
-                           .n_tokens = drafting->n_emitted,
-                           .tokens_without = step->has_drafted ? step->tokens_without : drafting->n_emitted,
+                           .n_tokens = drafting->step.n_emitted,
+                           .tokens_without = step->has_drafted ? step->tokens_without : drafting->step.n_emitted,
                            .ms = costs.ms[n_rows - 1] + costs.more_ms + (float)drafting->model_step_ns / 1e6F,
                            .ms_without = costs.ms[step->rows_without - 1] + costs.more_ms,
                            .plain_ms = costs.ms[0] + costs.more_ms,
@@ -416,12 +463,21 @@ static void judge_model(Drafting *drafting) {
 
 void drafting_took(Drafting *drafting, uint64_t ns) {
     if (ns) {
-        drafting->n_output += drafting->n_emitted;
+        drafting->n_output += drafting->step.n_emitted;
         drafting->took_ns += ns + drafting->model_step_ns;
     }
-    if (!drafting->options.always && has_model(drafting))
+    if (!drafting->options.lab.always && has_model(drafting))
         judge_model(drafting);
-    draft_pruning_learn(drafting);
-    speculation_control_took(&drafting->control, draft_pruning_rows_worth(drafting), drafting->company,
-                             drafting->n_emitted, (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
+    draft_pruning_learn(&drafting->pruning,
+                        drafting->n_output ? (float)drafting->took_ns / 1e6F / (float)drafting->n_output : 0);
+    speculation_control_took(&drafting->control, draft_pruning_rows_worth(&drafting->pruning), drafting->step.company,
+                             drafting->step.n_emitted, (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
+}
+
+uint64_t drafting_model_ns(const Drafting *drafting) {
+    return drafting->model_step_ns + drafting->model_read_ns;
+}
+
+void drafting_end_step(Drafting *drafting) {
+    drafting->model_step_ns = drafting->model_read_ns = 0;
 }

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/kv/sequence_state.h"
 #include "spec/speculation_choice.h"
 
 /* The sequence's steps compute all layers of the text but its last token's, which is row 0. Rows of the tree have keys

@@ -4,7 +4,7 @@
 #ifndef COORDGEN_ENGINE_SELF_DRAFT_H
 #define COORDGEN_ENGINE_SELF_DRAFT_H
 
-#include "engine/engine.h"
+#include "engine/kv/sequence.h"
 #include "spec/sources/draft_model.h"
 
 /* Layers of the model that are worth it: those in memory, where others are read in every step; 0: none. */

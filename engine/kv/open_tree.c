@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "engine/engine_private.h"
+#include "engine/kv/sequence_state.h"
 
 size_t open_tree_with(const OpenTree *tree, const int16_t *more, size_t n, int16_t parents[ENGINE_TREE_ROWS_MAX]) {
     if (n > ENGINE_TREE_ROWS_MAX - tree->n)
@@ -40,17 +40,13 @@ static bool is_way(const OpenTree *tree, const uint16_t *rows, size_t n) {
  * computes; no step of the sequence has begun. Return: 0, also where no tree is open and n is 0; -EINVAL.
  */
 int sequence_close_tree(Sequence *sequence, const uint16_t *rows, size_t n) {
-    const size_t positions = sequence->engine->backend->ops->kv_block_positions;
     KvMove moves[ENGINE_TREE_ROWS_MAX];
 
     assert(!sequence->in_step);
     if (!is_way(&sequence->tree, rows, n))
         return -EINVAL;
     for (size_t i = 1; i < n; i++) /* row 0 is where it belongs */
-        moves[i - 1] = (KvMove){ .from = sequence->side->memory.data,
-                                 .from_position = rows[i] - (size_t)1,
-                                 .to = sequence->blocks[(sequence->n_tokens + i) / positions],
-                                 .to_position = (sequence->n_tokens + i) % positions };
+        moves[i - 1] = sequence_move(sequence, rows[i] - (size_t)1, sequence->n_tokens + i);
     if (n > 1)
         engine_move_rows(sequence->engine, moves, n - 1);
     sequence->n_tokens += n;

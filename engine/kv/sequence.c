@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory/account_refusal.h"
-#include "engine/engine_private.h"
+#include "engine/kv/sequence_state.h"
 
 static size_t page_positions(const Engine *engine) {
     return engine->backend->ops->kv_block_positions;
@@ -20,6 +20,20 @@ uint64_t engine_kv_bytes(const Engine *engine, size_t capacity_tokens) {
 
 uint64_t engine_kv_tree_bytes(const Engine *engine) {
     return kv_page_charge_bytes(engine->kv_page_bytes);
+}
+
+/**
+ * engine_make_room() - evict kept prefixes when a limit on several accounts together is in the way
+ *
+ * An account's own limit is not: what is kept is on another one. When all that could be evicted would not be enough,
+ * nothing is. Best effort: other threads charge meanwhile.
+ */
+void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes) {
+    const uint64_t own = account_own_room_bytes(engine->accounts, id),
+                   shared = account_shared_room_bytes(engine->accounts, id);
+
+    if (engine->prefix_cache && len_bytes <= own && len_bytes > shared)
+        (void)prefix_cache_give_back(engine->prefix_cache, len_bytes - shared);
 }
 
 static int no_memory(const Engine *engine, int r, size_t n_pages, ErrText *err) {
@@ -63,7 +77,7 @@ static int prepare(Sequence **sequencep, Engine *engine, size_t capacity_tokens,
     if (!capacity_tokens || capacity_tokens > engine->hparams.n_context)
         return err_set(err, ENGINE_E_CONTEXT, "%zu positions asked for; the model has 1 to %u", capacity_tokens,
                        engine->hparams.n_context);
-    r = row_groups_reserve_positions(engine, capacity_tokens, err);
+    r = engine->reserve_positions(engine, capacity_tokens, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MEMORY;
     sequence = calloc(1, sizeof(*sequence));
@@ -227,6 +241,25 @@ int sequence_make_side(Sequence *sequence, ErrText *err) {
     engine_make_room(engine, ACCOUNT_KV, engine_kv_tree_bytes(engine));
     r = kv_page_new(&sequence->side, engine->accounts, engine->kv_page_bytes);
     return r ? no_memory(engine, r, 1, err) : 0;
+}
+
+KvMove sequence_move(const Sequence *sequence, size_t from, size_t to) {
+    const size_t positions = page_positions(sequence->engine);
+
+    return (KvMove){ .from = sequence->side->memory.data,
+                     .from_position = from,
+                     .to = sequence->blocks[to / positions],
+                     .to_position = to % positions };
+}
+
+void engine_move_rows(const Engine *engine, const KvMove *moves, size_t n) {
+    for (uint32_t layer = 0; layer < engine->hparams.n_layers; layer++)
+        engine->backend->ops->kv_move(engine->backend,
+                                      &(KvLayer){ .k_offset_bytes = 2 * (size_t)layer * engine->kv_plane_bytes,
+                                                  .v_offset_bytes = (2 * (size_t)layer + 1) * engine->kv_plane_bytes,
+                                                  .n_kv_heads = engine->hparams.n_kv_heads,
+                                                  .head_size = engine->hparams.head_size },
+                                      moves, n);
 }
 
 size_t sequence_n_tokens(const Sequence *sequence) {

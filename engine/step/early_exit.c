@@ -11,7 +11,8 @@
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
 #include "base/system/cpu.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "quant/format/ggml_type.h"
 
 enum {
@@ -37,7 +38,7 @@ void early_exit_deinit(EarlyExit *exit) {
 
 /* Hidden states as the map takes them in. */
 static float *inputs(const Engine *engine) {
-    return engine->early_exit.rows.data;
+    return engine->steps->early_exit.rows.data;
 }
 
 /* As the map gives them; before that, those of a step. */
@@ -66,8 +67,8 @@ static int reserve(Engine *engine, EarlyExit *exit, ErrText *err) {
 }
 
 static void take(Engine *engine, EarlyExit *exit) {
-    early_exit_deinit(&engine->early_exit);
-    engine->early_exit = *exit;
+    early_exit_deinit(&engine->steps->early_exit);
+    engine->steps->early_exit = *exit;
     *exit = (EarlyExit){ 0 };
 }
 
@@ -85,11 +86,11 @@ int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err) {
 
     if (layer >= engine->hparams.n_layers)
         return err_set(err, -EINVAL, "there is no layer between %u and the head", layer);
-    for (size_t i = 0; i < engine->n_steps; i++)
-        if (engine->steps[i].is_taken)
+    for (size_t i = 0; i < engine->steps->n; i++)
+        if (engine->steps->step[i].is_taken)
             return err_set(err, -EBUSY, "a step has made way");
     if (!layer) {
-        early_exit_deinit(&engine->early_exit);
+        early_exit_deinit(&engine->steps->early_exit);
         return 0;
     }
     r = reserve(engine, &exit, err);
@@ -127,8 +128,8 @@ int engine_load_exit(Engine *engine, const char *path, ErrText *err) {
     _cleanup_(early_exit_deinit) EarlyExit exit = { 0 };
     int r;
 
-    for (size_t i = 0; i < engine->n_steps; i++)
-        if (engine->steps[i].is_taken)
+    for (size_t i = 0; i < engine->steps->n; i++)
+        if (engine->steps->step[i].is_taken)
             return err_set(err, -EBUSY, "a step has made way");
     r = exit_map_read(&exit.map, engine->accounts, path, &model, err);
     if (r)
@@ -145,11 +146,11 @@ int engine_load_exit(Engine *engine, const char *path, ErrText *err) {
 }
 
 uint32_t engine_exit_layer(const Engine *engine) {
-    return engine->early_exit.layer;
+    return engine->steps->early_exit.layer;
 }
 
 PruningMix engine_exit_mix(const Engine *engine) {
-    return engine->early_exit.mix;
+    return engine->steps->early_exit.mix;
 }
 
 /* --- shares ------------------------------------------------------------------------------------------------------- */
@@ -179,7 +180,7 @@ void early_exit_scale(const float *hidden, size_t n, size_t n_embd, float *scale
 }
 
 int early_exit_states(Engine *engine, const float *hidden, size_t n, float *normed, ErrText *err) {
-    const EarlyExit *exit = &engine->early_exit;
+    const EarlyExit *exit = &engine->steps->early_exit;
     const Hparams *hparams = &engine->hparams;
     float *y = mapped(engine);
 
@@ -269,7 +270,7 @@ static int score_span(EngineStep *step, size_t index, ErrText *err) {
         for (size_t n; first < next; first += n, state += engine->hparams.n_embd) {
             n = edges_of_row(asked, first);
             early_exit_logits(engine, state, asked->tokens + first, n, asked->log_shares + first);
-            early_exit_shares(asked->log_shares + first, n, engine->early_exit.tau, asked->log_shares + first);
+            early_exit_shares(asked->log_shares + first, n, engine->steps->early_exit.tau, asked->log_shares + first);
         }
     }
     return 0;
@@ -285,7 +286,7 @@ static int run_span(EngineStep *step, size_t index, ErrText *err) {
     if (r)
         return r;
     span->exit->ns = clock_now_ns() - start_ns;
-    n = span->exit->choose(span, rows);
+    n = span->exit->choose(span->exit->arg, rows);
     return n && n < span->n ? engine_step_keep(step, index, rows, n) : 0;
 }
 
@@ -302,6 +303,7 @@ int early_exit_run(EngineStep *step, ErrText *err) {
         if (step->spans[i].exit && step->spans[i].exit->n && !step->spans[i].is_cancelled)
             r = run_span(step, i, err);
     engine_step_let_go(step, 1 + engine->hparams.n_layers);
-    engine_trace_part(engine, "early exit", "element-wise", start_ns, (int32_t)engine->early_exit.layer - 1, n_rows);
+    engine_trace_part(engine, "early exit", "element-wise", start_ns, (int32_t)engine->steps->early_exit.layer - 1,
+                      n_rows);
     return r;
 }

@@ -1,36 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a middle layer of a step already says of the tokens behind its rows: shares of candidates, by the model's own
- * head on the hidden state there, which a trained map has brought nearer to the last layer's where there is one. */
+/* Early exit: a predictor of the tokens behind the rows of trees, at a middle layer of their steps. It runs the model's
+ * own head on the hidden state there, as it is (logit lens) or after a trained map that brings the state nearer to the
+ * last layer's. */
 #ifndef COORDGEN_ENGINE_EARLY_EXIT_H
 #define COORDGEN_ENGINE_EARLY_EXIT_H
 
-#include "engine/engine.h"
+#include "engine/step/engine_step.h"
 #include "model/package/exit_map.h"
+#include "spec/tree/tree_pruning.h"
 
-/* Of an engine; all zero: it has none. */
+#define EARLY_EXIT_ROWS 64
+
+/* The predictor of an engine. All zero: the engine has none. */
 typedef struct EarlyExit {
-    uint32_t layer;  /* the state behind the first so many */
-    PruningMix mix;  /* ExitMap has it, */
-    float tau;       /* and this */
+    uint32_t layer;  /* the predictor reads the state behind so many layers */
+    PruningMix mix;  /* how its shares and the draft's are mixed; of ExitMap */
+    float tau;       /* temperature of its shares; of ExitMap */
     ExitMap map;     /* without a block: the hidden state as it is (logit lens) */
-    Backend *floats; /* that the map is on; NULL without */
+    Backend *floats; /* device that the map runs on; NULL without a map */
     BackendLinear *linear;
     AccountedBlock rows; /* scratch: early_exit.c has its parts */
 } EarlyExit;
 
+/* Sets the logit lens behind the first `layer` layers; 0: no predictor. Thread: the one that computes, between steps.
+ * 0, -EINVAL, -EBUSY, ENGINE_E_MEMORY, with a text. */
+int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err);
+/* Loads the trained predictor of a package. Thread and errors as engine_set_lens(); ENGINE_E_MODEL: there is no such
+ * file, or it was refused, and nothing has changed. */
+int engine_load_exit(Engine *engine, const char *path, ErrText *err);
+uint32_t engine_exit_layer(const Engine *engine); /* 0: there is no predictor */
+PruningMix engine_exit_mix(const Engine *engine); /* how its shares and the draft's are mixed */
+
 void early_exit_deinit(EarlyExit *exit);
-/* f32[n][n_embd] to rows of mean square 1, as maps are trained on; may be the same memory. */
+/* Scales rows f32[n][n_embd] to mean square 1, which maps are trained on. scaled may be hidden. */
 void early_exit_scale(const float *hidden, size_t n, size_t n_embd, float *scaled);
-/* Rows of a hidden state, f32[n][n_embd], to what the head takes in, f32[n][n_embd]; n at most
- * EARLY_EXIT_ROWS. No aliasing. */
-#define EARLY_EXIT_ROWS 64
+/* Maps rows of a hidden state, f32[n][n_embd], to what the head takes in, f32[n][n_embd]; n at most EARLY_EXIT_ROWS. No
+ * aliasing. */
 int early_exit_states(Engine *engine, const float *hidden, size_t n, float *states, ErrText *err);
-/* logits[i] of token tokens[i] at state f32[n_embd], by the head's row alone. The head must be there. */
+/* Computes logits[i] of token tokens[i] at state f32[n_embd], by the head's row alone. The head must be there. */
 void early_exit_logits(Engine *engine, const float *state, const uint32_t *tokens, size_t n, float *logits);
-/* log_shares[i] of logits[n], n at least 1: log softmax of logits / tau. May be the same memory. */
+/* Computes log_shares[i] = log softmax(logits / tau)[i] of n logits, n at least 1. log_shares may be logits. */
 void early_exit_shares(const float *logits, size_t n, float tau, float *log_shares);
-/* Spans that ask for it get their shares, and go on with the rows that they choose. The step is behind the layer. 0,
- * -errno. */
+/* Fills in the shares that spans ask for, and drops the rows that they do not choose. The step is behind the
+ * predictor's layer. 0, -errno. */
 int early_exit_run(EngineStep *step, ErrText *err);
 
 #endif

@@ -2,10 +2,35 @@
 /* The memory of steps' rows, and how many rows a step has at most: the chunk. */
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/memory/account_refusal.h"
-#include "engine/engine_private.h"
 #include "engine/step/queue_groups.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
+
+int engine_steps_new(Engine *engine, size_t n_steps) {
+    EngineSteps *steps =
+        aligned_alloc(_Alignof(EngineSteps), sizeof(*steps)); /* groups have cache lines of their own */
+
+    if (!steps)
+        return err_raise(-ENOMEM);
+    *steps = (EngineSteps){ .n = n_steps };
+    engine->steps = steps;
+    engine->reserve_positions = row_groups_reserve_positions;
+    return 0;
+}
+
+void engine_steps_free(Engine *engine) {
+    if (!engine->steps)
+        return;
+    row_groups_release(engine);
+    early_exit_deinit(&engine->steps->early_exit);
+    for (size_t i = 0; i < engine->steps->n; i++)
+        accounted_block_deinit(&engine->steps->step[i].memory);
+    accounted_block_deinit(&engine->steps->head_rows);
+    free(engine->steps);
+}
 
 enum {
     CONTEXT_WANTED = 4096, /* positions: the daemon's longest requests, unless it is told otherwise */
@@ -68,7 +93,7 @@ static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens,
     return 0;
 }
 
-int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
+static int reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     const Hparams *hparams = &engine->hparams;
     BackendShape shape = {
         .rows = chunk_tokens,
@@ -80,12 +105,12 @@ int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     };
     int r;
 
-    for (size_t i = 0; i < engine->n_steps; i++)
-        if (engine->steps[i].is_taken)
+    for (size_t i = 0; i < engine->steps->n; i++)
+        if (engine->steps->step[i].is_taken)
             return err_set(err, -EBUSY, "a step has made way: the chunk can be changed when it has ended");
-    engine->chunk_tokens = 0;
-    for (size_t i = 0; i < engine->n_steps; i++) {
-        r = reserve_step(&engine->steps[i], engine, chunk_tokens, err);
+    engine->steps->chunk_tokens = 0;
+    for (size_t i = 0; i < engine->steps->n; i++) {
+        r = reserve_step(&engine->steps->step[i], engine, chunk_tokens, err);
         if (r)
             return r;
     }
@@ -95,25 +120,25 @@ int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     r = row_groups_reserve(engine, &shape, err);
     if (r)
         return r;
-    engine->chunk_tokens = chunk_tokens;
+    engine->steps->chunk_tokens = chunk_tokens;
     return 0;
 }
 
 int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     if (!chunk_tokens || chunk_tokens > ENGINE_CHUNK_MAX)
         return err_set(err, -EINVAL, "chunk of %u tokens is outside 1..%d", chunk_tokens, ENGINE_CHUNK_MAX);
-    engine->chunk_is_chosen = false;
-    return engine_reserve_rows(engine, chunk_tokens, err);
+    engine->steps->chunk_is_chosen = false;
+    return reserve_rows(engine, chunk_tokens, err);
 }
 
 /* Where memory is too short for the steps' rows beside what the weights come through, they come first. */
 static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
-    int r = engine_reserve_rows(engine, chunk_tokens, err);
+    int r = reserve_rows(engine, chunk_tokens, err);
 
     if (r != ENGINE_E_MEMORY || !engine->weights->arrival)
         return r;
     r = engine_take_in_all(engine, err);
-    return r ? r : engine_reserve_rows(engine, chunk_tokens, err);
+    return r ? r : reserve_rows(engine, chunk_tokens, err);
 }
 
 /* A sweep over layers that are not in memory takes as long for one row as for many, until computing takes longer than
@@ -121,7 +146,7 @@ static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText
  * choice. */
 static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
     const size_t rows = ENGINE_CHUNK_DEFAULT,
-                 rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], engine, NULL, rows);
+                 rows_bytes = engine->steps->n * carve_rows(&engine->steps->step[0], engine, NULL, rows);
     uint64_t n;
 
     if (!engine->weights->ring)
@@ -134,7 +159,7 @@ static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
 /* Whether rows that only make prompts faster leave the keys and values their part: that of CONTEXT_WANTED positions, as
  * far as their own limit lets them have it. */
 static bool leaves_room(Engine *engine, uint32_t chunk_tokens) {
-    const uint64_t rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], engine, NULL, chunk_tokens),
+    const uint64_t rows_bytes = engine->steps->n * carve_rows(&engine->steps->step[0], engine, NULL, chunk_tokens),
                    room_bytes = account_shared_room_bytes(engine->accounts, ACCOUNT_KV),
                    own_bytes = account_own_room_bytes(engine->accounts, ACCOUNT_KV),
                    position_bytes = UINT64_C(2) * engine->hparams.n_layers * hparams_dim(&engine->hparams, DIM_KV) *
@@ -147,22 +172,49 @@ static bool leaves_room(Engine *engine, uint32_t chunk_tokens) {
 
 /* Rows for the chunk of the options, or for as many tokens as the device does best with: half as many, and again, where
  * the memory for that is not there, down to the default. */
-int engine_reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *err) {
+int engine_reserve_chunk(Engine *engine, uint32_t chunk, ErrText *err) {
     const BackendOps *ops = engine->backend->ops;
-    uint32_t chunk = options->chunk_tokens;
     int r;
 
-    engine->chunk_is_chosen = !chunk;
+    engine->steps->chunk_is_chosen = !chunk;
     if (!chunk)
         chunk =
             chunk_of_sweep(engine, ops->step_rows ? (uint32_t)ops->step_rows(engine->backend) : ENGINE_CHUNK_DEFAULT);
-    if (engine->chunk_is_chosen && ops->product_slots && options->op_order != OP_ORDER_IN_ORDER)
+    if (engine->steps->chunk_is_chosen && ops->product_slots && engine->steps->op_order != OP_ORDER_IN_ORDER)
         chunk *= QUEUE_GROUPS_WANTED;
-    while (engine->chunk_is_chosen && chunk > ENGINE_CHUNK_DEFAULT) {
-        r = leaves_room(engine, chunk) ? engine_reserve_rows(engine, chunk, NULL) : ENGINE_E_MEMORY;
+    while (engine->steps->chunk_is_chosen && chunk > ENGINE_CHUNK_DEFAULT) {
+        r = leaves_room(engine, chunk) ? reserve_rows(engine, chunk, NULL) : ENGINE_E_MEMORY;
         if (r != ENGINE_E_MEMORY)
             return r;
         chunk = chunk / 2 > ENGINE_CHUNK_DEFAULT ? chunk / 2 : ENGINE_CHUNK_DEFAULT;
     }
     return reserve_beside_arrival(engine, chunk, err);
+}
+
+uint32_t engine_chunk_tokens(const Engine *engine) {
+    return engine->steps->chunk_tokens;
+}
+
+uint32_t engine_shared_chunk_tokens(const Engine *engine) {
+    return engine->steps->chunk_is_chosen && engine->steps->chunk_tokens > ENGINE_CHUNK_DEFAULT
+               ? ENGINE_CHUNK_DEFAULT
+               : engine->steps->chunk_tokens;
+}
+
+bool engine_has_preemption(const Engine *engine) {
+    return engine->steps->n > 1;
+}
+
+EngineQueueCounts engine_queue_counts(const Engine *engine) {
+    return engine->steps->queue_counts;
+}
+
+void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond, OpPlacementKind placement) {
+    engine->steps->op_order = order;
+    engine->steps->steal_beyond = steal_beyond;
+    engine->steps->queue_profile.kind = placement;
+}
+
+void engine_op_explain(const Engine *engine, char *text, size_t room_bytes) {
+    queue_profile_explain(&engine->steps->queue_profile, &engine->steps->layer, text, room_bytes);
 }

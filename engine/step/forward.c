@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
 #define ROPE_ROWS 16     /* of a thread at least: 20 us */
 #define WAIT_NS 20000000 /* for weights, until somebody looks whether the step is still wanted */
@@ -64,8 +65,8 @@ void engine_trace_part(const Engine *engine, const char *name, const char *categ
 void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
                        unsigned int worker) {
     if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(engine->layer.nodes[node].main),
-                                                .category = op_class_name(engine->layer.graph.nodes[node].class),
+        trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(engine->steps->layer.nodes[node].main),
+                                                .category = op_class_name(engine->steps->layer.graph.nodes[node].class),
                                                 .start_ns = start_ns,
                                                 .end_ns = clock_now_ns(),
                                                 .layer = (int32_t)layer,
@@ -173,7 +174,7 @@ static int run_embedding(EngineStep *step, const EngineYield *yield, ErrText *er
 static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp, ErrText *err) {
     Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
-    const LayerGraph *layer = &engine->layer;
+    const LayerGraph *layer = &engine->steps->layer;
     LayerRows rows = {
         .hparams = hparams, .backend = engine->backend, .rows = step->batch.n_rows, .batch = &step->batch
     };
@@ -268,9 +269,9 @@ int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield,
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
 static EngineStep *free_step(Engine *engine) {
-    for (size_t i = 0; i < engine->n_steps; i++)
-        if (!engine->steps[i].is_taken)
-            return &engine->steps[i];
+    for (size_t i = 0; i < engine->steps->n; i++)
+        if (!engine->steps->step[i].is_taken)
+            return &engine->steps->step[i];
     return NULL;
 }
 
@@ -323,7 +324,7 @@ static bool wants_exit(const EngineStep *step) {
 /* All layers, with a look at the rows in between where a span asks for it. */
 static int run_all_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
     Engine *engine = step->engine;
-    const uint32_t layer = engine->early_exit.layer;
+    const uint32_t layer = engine->steps->early_exit.layer;
     int r;
 
     if (layer && wants_exit(step)) {

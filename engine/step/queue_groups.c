@@ -11,7 +11,8 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
 /* A product that is under way. */
 typedef struct QueueSlot {
@@ -38,20 +39,20 @@ void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
     RowGroups *groups = &step->groups;
     Engine *engine = step->engine;
     OpQueuesSetup setup = {
-        .graph = &engine->layer.graph,
+        .graph = &engine->steps->layer.graph,
         .layers = groups->queue_layers,
         .n_groups = groups->n,
         .n_layers = n_layers,
-        .order = engine->op_order,
-        .steal_beyond = engine->steal_beyond,
+        .order = engine->steps->op_order,
+        .steal_beyond = engine->steps->steal_beyond,
     };
 
     for (size_t i = 0; i < groups->n; i++)
         setup.continues |= (uint64_t)groups->groups[i].continues << i;
     groups->by_queues = true;
-    queue_profile_place(&engine->queue_profile, &engine->layer, groups, engine->backend->ops->prefill_rows,
-                        engine->backend->ops->product_slots, &setup);
-    groups->queues.times = engine->queue_profile.times;
+    queue_profile_place(&engine->steps->queue_profile, &engine->steps->layer, groups,
+                        engine->backend->ops->prefill_rows, engine->backend->ops->product_slots, &setup);
+    groups->queues.times = engine->steps->queue_profile.times;
     op_queues_begin(&groups->queues, &setup);
 }
 
@@ -78,14 +79,15 @@ static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t t
 
     op_queues_end(&run->step->groups.queues, ref, side, is_whole(run, ref) ? took_ns : 0);
     if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(engine->layer.nodes[ref->node].main),
-                                                .category = op_class_name(engine->layer.graph.nodes[ref->node].class),
-                                                .start_ns = time->start_ns,
-                                                .end_ns = time->end_ns,
-                                                .layer = (int32_t)(run->step->groups.first_layer + ref->layer),
-                                                .row = (uint32_t)group->first,
-                                                .rows = (uint32_t)group->rows,
-                                                .lane = side == OP_QUEUE_NPU ? TRACE_LANE_NPU : TRACE_LANE_ENGINE });
+        trace_add(engine->trace,
+                  &(TraceEvent){ .name = arch_op_name(engine->steps->layer.nodes[ref->node].main),
+                                 .category = op_class_name(engine->steps->layer.graph.nodes[ref->node].class),
+                                 .start_ns = time->start_ns,
+                                 .end_ns = time->end_ns,
+                                 .layer = (int32_t)(run->step->groups.first_layer + ref->layer),
+                                 .row = (uint32_t)group->first,
+                                 .rows = (uint32_t)group->rows,
+                                 .lane = side == OP_QUEUE_NPU ? TRACE_LANE_NPU : TRACE_LANE_ENGINE });
     if (engine->heartbeat)
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
 }
@@ -108,10 +110,10 @@ static int end_oldest(QueueRun *run, ErrText *err) {
         op_queues_put_back(&run->step->groups.queues, &slot->ref, OP_QUEUE_NPU);
         return r;
     }
-    engine->queue_counts.npu_ns += time.end_ns - time.start_ns;
-    engine->queue_counts.n_products++;
+    engine->steps->queue_counts.npu_ns += time.end_ns - time.start_ns;
+    engine->steps->queue_counts.n_products++;
     behind_ns = clock_now_ns() - (time.end_ns > start_ns ? time.end_ns : start_ns);
-    engine->queue_counts.cpu_ns += behind_ns;
+    engine->steps->queue_counts.cpu_ns += behind_ns;
     if (is_whole(run, &slot->ref))
         op_times_took_beside(&run->step->groups.queues.times, slot->ref.node, slot->begin_ns, behind_ns);
     node_ended(run, &slot->ref, OP_QUEUE_NPU, time.end_ns - time.start_ns, &time);
@@ -121,7 +123,7 @@ static int end_oldest(QueueRun *run, ErrText *err) {
 /* An operator on this thread. A product that could be the queue's counts to `n_products`. */
 static int run_here(QueueRun *run, const OpRef *ref, uint64_t *n_products, ErrText *err) {
     Engine *engine = run->step->engine;
-    const LayerNode *node = &engine->layer.nodes[ref->node];
+    const LayerNode *node = &engine->steps->layer.nodes[ref->node];
     const WeightsLayer *weights = weights_of(run, ref);
     const bool is_queued = layer_node_is_queued(engine->backend, node, weights->linears);
     BackendTime time = { .start_ns = clock_now_ns() }, product;
@@ -135,8 +137,8 @@ static int run_here(QueueRun *run, const OpRef *ref, uint64_t *n_products, ErrTe
         return r;
     }
     time.end_ns = clock_now_ns();
-    engine->queue_counts.cpu_ns += time.end_ns - time.start_ns;
-    *(is_queued ? n_products : &engine->queue_counts.n_others) += 1;
+    engine->steps->queue_counts.cpu_ns += time.end_ns - time.start_ns;
+    *(is_queued ? n_products : &engine->steps->queue_counts.n_others) += 1;
     if (!is_queued)
         product = time;
     else if (is_whole(run, ref))
@@ -153,7 +155,7 @@ static int submit_products(QueueRun *run, ErrText *err) {
     OpRef ref;
 
     while (run->n_busy < run->n_slots && op_queues_take(&run->step->groups.queues, OP_QUEUE_NPU, &ref)) {
-        const LayerNode *node = &engine->layer.nodes[ref.node];
+        const LayerNode *node = &engine->steps->layer.nodes[ref.node];
         BackendLinear *const *linears = weights_of(run, &ref)->linears;
         const size_t slot = (run->oldest + run->n_busy) % run->n_slots;
         const uint64_t start_ns = clock_now_ns();
@@ -162,11 +164,11 @@ static int submit_products(QueueRun *run, ErrText *err) {
 
         if (!layer_node_is_queued(engine->backend, node, linears) ||
             (is_whole(run, &ref) &&
-             queue_profile_tries(&engine->queue_profile, &run->step->groups.queues.times, ref.node))) {
+             queue_profile_tries(&engine->steps->queue_profile, &run->step->groups.queues.times, ref.node))) {
             int r;
 
             op_queues_give(&run->step->groups.queues, &ref);
-            r = run_here(run, &ref, &engine->queue_counts.n_placed, err);
+            r = run_here(run, &ref, &engine->steps->queue_counts.n_placed, err);
             if (r)
                 return r;
             continue;
@@ -175,7 +177,7 @@ static int submit_products(QueueRun *run, ErrText *err) {
         layer_submit_node(&rows, node, linears, slot);
         run->slots[slot] = (QueueSlot){ .is_busy = true, .ref = ref, .begin_ns = clock_now_ns() - start_ns };
         run->n_busy++;
-        engine->queue_counts.cpu_ns += run->slots[slot].begin_ns;
+        engine->steps->queue_counts.cpu_ns += run->slots[slot].begin_ns;
     }
     return 0;
 }
@@ -194,9 +196,9 @@ static int go_on(QueueRun *run, ErrText *err) {
     if (r)
         return r;
     if (op_queues_take(queues, OP_QUEUE_CPU, &ref))
-        return run_here(run, &ref, &engine->queue_counts.n_placed, err);
+        return run_here(run, &ref, &engine->steps->queue_counts.n_placed, err);
     if (op_queues_steal(queues, &ref))
-        return run_here(run, &ref, &engine->queue_counts.n_stolen, err);
+        return run_here(run, &ref, &engine->steps->queue_counts.n_stolen, err);
     return run->n_busy ? end_oldest(run, err) : 0;
 }
 
@@ -225,7 +227,7 @@ int queue_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
                 *err = more;
         }
     }
-    engine->queue_profile.times = step->groups.queues.times;
-    engine->queue_counts.wall_ns += clock_now_ns() - start_ns;
+    engine->steps->queue_profile.times = step->groups.queues.times;
+    engine->steps->queue_counts.wall_ns += clock_now_ns() - start_ns;
     return r;
 }

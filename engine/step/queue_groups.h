@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "engine/step/engine_step.h"
 
 /* Of a step, where nobody says how many rows it has: while one attends the others' products run. */
 #define QUEUE_GROUPS_WANTED 4

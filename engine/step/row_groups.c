@@ -8,13 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/engine_private.h"
 #include "engine/step/queue_groups.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
 void row_groups_release(Engine *engine) {
-    RowGroupDevices *devices = &engine->group_devices;
+    RowGroupDevices *devices = &engine->steps->group_devices;
 
     for (size_t i = 0; i < devices->n_threads; i++)
         backend_free(devices->threads[i]);
@@ -24,7 +25,7 @@ void row_groups_release(Engine *engine) {
 }
 
 static int add_thread(Engine *engine, const BackendShape *shape, ErrText *err) {
-    RowGroupDevices *devices = &engine->group_devices;
+    RowGroupDevices *devices = &engine->steps->group_devices;
     Backend *thread;
     int r = engine->backend->ops->thread_new(engine->backend, &thread, devices->single, err);
 
@@ -32,19 +33,19 @@ static int add_thread(Engine *engine, const BackendShape *shape, ErrText *err) {
         return r;
     devices->threads[devices->n_threads++] = thread;
     r = thread->ops->reserve(thread, shape, err);
-    if (!r && engine->n_positions)
-        r = thread->ops->reserve_positions(thread, engine->n_positions, err);
+    if (!r && engine->steps->n_positions)
+        r = thread->ops->reserve_positions(thread, engine->steps->n_positions, err);
     return r;
 }
 
 int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *err) {
-    const RowGroupDevices *devices = &engine->group_devices;
+    const RowGroupDevices *devices = &engine->steps->group_devices;
     int r = engine->backend->ops->reserve_positions(engine->backend, n_positions, err);
 
     for (size_t i = 0; !r && i < devices->n_threads; i++)
         r = devices->threads[i]->ops->reserve_positions(devices->threads[i], n_positions, err);
-    if (!r && n_positions > engine->n_positions)
-        engine->n_positions = n_positions;
+    if (!r && n_positions > engine->steps->n_positions)
+        engine->steps->n_positions = n_positions;
     return r;
 }
 
@@ -52,7 +53,7 @@ int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *er
 static size_t rows_of_a_group(const Engine *engine, size_t step_rows) {
     const BackendOps *ops = engine->backend->ops;
     const size_t block = ops->kv_block_positions, wanted = (step_rows + ROW_GROUPS_WANTED - 1) / ROW_GROUPS_WANTED;
-    size_t rows = engine->group_rows ? engine->group_rows : ops->thread_rows(engine->backend);
+    size_t rows = engine->steps->group_rows ? engine->steps->group_rows : ops->thread_rows(engine->backend);
 
     if (rows < wanted)
         rows = wanted;
@@ -69,12 +70,12 @@ static size_t rows_of_a_group(const Engine *engine, size_t step_rows) {
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) {
     const Backend *backend = engine->backend;
     const size_t n_threads = worker_pool_n_threads(backend->pool);
-    RowGroupDevices *devices = &engine->group_devices;
+    RowGroupDevices *devices = &engine->steps->group_devices;
     BackendShape group_shape = *shape;
     int r;
 
     row_groups_release(engine);
-    if (engine->no_pipeline || !backend->ops->thread_new || n_threads < 2)
+    if (engine->steps->no_pipeline || !backend->ops->thread_new || n_threads < 2)
         return 0;
     devices->group_rows = group_shape.rows = rows_of_a_group(engine, shape->rows);
     if (shape->rows / group_shape.rows < n_threads)
@@ -158,7 +159,7 @@ static void begin_front(RowGroups *groups, const OpGraph *graph, uint32_t n_laye
  * A step that has not at least one group for each thread goes through the layers as a whole.
  */
 void row_groups_cut(EngineStep *step, uint32_t end) {
-    const RowGroupDevices *devices = &step->engine->group_devices;
+    const RowGroupDevices *devices = &step->engine->steps->group_devices;
     RowGroups *groups = &step->groups;
 
     groups->n = 0;
@@ -173,7 +174,7 @@ void row_groups_cut(EngineStep *step, uint32_t end) {
     if (!devices->n_threads || step->batch.n_rows / devices->group_rows < devices->n_threads)
         return;
     if (cut(step, groups, devices->group_rows))
-        begin_front(groups, &step->engine->layer.graph, end - step->layer);
+        begin_front(groups, &step->engine->steps->layer.graph, end - step->layer);
     else
         groups->n = 0;
 }
@@ -240,13 +241,13 @@ static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, 
     const RowGroup *group = &step->groups.groups[index];
     const uint64_t start_ns = engine_trace_begin(engine);
     RopeRows rope;
-    LayerRows rows = row_groups_rows(step, group, layer, engine->group_devices.threads[worker], &rope);
+    LayerRows rows = row_groups_rows(step, group, layer, engine->steps->group_devices.threads[worker], &rope);
     ErrText err = { "" };
     int r;
 
     rows.stored = stored;
     rows.stored_arg = &(StoredRows){ &step->groups.front, index };
-    r = layer_run_node(&rows, &engine->layer.nodes[node], weights->linears, weights->vectors, &err);
+    r = layer_run_node(&rows, &engine->steps->layer.nodes[node], weights->linears, weights->vectors, &err);
     if (r) {
         group_run_fail(run, r < 0 ? r : ENGINE_E_READ, &err);
         return -EIO;

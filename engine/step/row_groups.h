@@ -5,7 +5,7 @@
 #ifndef COORDGEN_ENGINE_ROW_GROUPS_H
 #define COORDGEN_ENGINE_ROW_GROUPS_H
 
-#include "engine/engine.h"
+#include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
 #include "scheduler/op_queues.h"
 #include "scheduler/wavefront.h"

@@ -6,7 +6,8 @@
 #include "backends/numeric/exp_row.h"
 #include "base/clock.h"
 #include "base/system/cpu.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
 /* Rows of the head that are computed at once; its weights are read once for them. So many where a step wants no more,
  * or where there is no memory for a larger block; a larger one has a multiple of it. */
@@ -72,12 +73,12 @@ int engine_step_logits(EngineStep *step, const uint32_t *rows, size_t n, float *
 bool engine_has_head_rows(Engine *engine, size_t len_bytes) {
     AccountedBlock block;
 
-    if (engine->head_rows.len_bytes >= len_bytes)
+    if (engine->steps->head_rows.len_bytes >= len_bytes)
         return true;
     if (accounted_block_init(&block, engine->accounts, ACCOUNT_ACTIVATIONS, len_bytes))
         return false;
-    accounted_block_deinit(&engine->head_rows);
-    engine->head_rows = block;
+    accounted_block_deinit(&engine->steps->head_rows);
+    engine->steps->head_rows = block;
     return true;
 }
 
@@ -154,11 +155,11 @@ static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const flo
 static int run_together(EngineStep *step, size_t n_rows, size_t at_once, ErrText *err) {
     for (size_t first = 0; first < n_rows; first += at_once) {
         const size_t n = n_rows - first < at_once ? n_rows - first : at_once;
-        int r = engine_step_logits(step, step->outputs + first, n, step->engine->head_rows.data, err);
+        int r = engine_step_logits(step, step->outputs + first, n, step->engine->steps->head_rows.data, err);
 
         if (r)
             return r;
-        hand_out(step, step->outputs + first, n, step->engine->head_rows.data);
+        hand_out(step, step->outputs + first, n, step->engine->steps->head_rows.data);
     }
     return 0;
 }

@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
 /* --- spans -------------------------------------------------------------------------------------------------------- */
 
@@ -69,7 +70,7 @@ int step_rows_check(const Engine *engine, const EngineSpan *spans, size_t n_span
     if (!n_spans || n_spans > ENGINE_SPANS_MAX)
         return -EINVAL;
     for (size_t i = 0; i < n_spans; i++) {
-        int r = check_span(engine, &spans[i], engine->chunk_tokens - rows);
+        int r = check_span(engine, &spans[i], engine->steps->chunk_tokens - rows);
 
         if (r)
             return r;
@@ -232,33 +233,16 @@ static bool is_path(const EngineSpan *span) {
     return true;
 }
 
-void engine_move_rows(const Engine *engine, const KvMove *moves, size_t n) {
-    for (uint32_t layer = 0; layer < engine->hparams.n_layers; layer++) {
-        LayerRows at;
-
-        layer_rows_at(&at, layer, engine->kv_plane_bytes);
-        engine->backend->ops->kv_move(engine->backend,
-                                      &(KvLayer){ .k_offset_bytes = at.k_offset_bytes,
-                                                  .v_offset_bytes = at.v_offset_bytes,
-                                                  .n_kv_heads = engine->hparams.n_kv_heads,
-                                                  .head_size = engine->hparams.head_size },
-                                      moves, n);
-    }
-}
-
 /* Rows that have a slot go to their positions, which nobody else reads. */
 static void move_kept(const Engine *engine, const EngineSpan *span) {
     const Sequence *sequence = span->sequence;
-    const size_t n_in_place = in_place(span), positions = engine->backend->ops->kv_block_positions;
+    const size_t n_in_place = in_place(span);
     KvMove moves[ENGINE_TREE_ROWS_MAX];
     size_t n = 0;
 
     for (size_t i = 0; span->kept && i < span->n_kept; i++)
         if (span->kept[i] >= n_in_place)
-            moves[n++] = (KvMove){ .from = sequence->side->memory.data,
-                                   .from_position = span->kept[i] - n_in_place,
-                                   .to = sequence->blocks[(sequence->n_tokens + i) / positions],
-                                   .to_position = (sequence->n_tokens + i) % positions };
+            moves[n++] = sequence_move(sequence, span->kept[i] - n_in_place, sequence->n_tokens + i);
     if (n)
         engine_move_rows(engine, moves, n);
 }

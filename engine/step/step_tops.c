@@ -8,7 +8,9 @@
 
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/top_row.h"
-#include "engine/engine_private.h"
+#include "base/system/cpu.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
 /* What a worker has found of a row, in its pieces up to now. */
 typedef struct RowTops {
@@ -142,7 +144,7 @@ int engine_step_tops(EngineStep *step, const uint32_t *rows, size_t n, size_t n_
                      float *const *places, ErrText *err) {
     Engine *engine = step->engine;
     const size_t n_threads = worker_pool_n_threads(engine->backend->pool);
-    float *scratch = engine->head_rows.data;
+    float *scratch = engine->steps->head_rows.data;
     TopsLoop loop = { .top = top_row_select(cpu_features()),
                       .exp = exp_row_select(cpu_features()),
                       .logit_cap = engine->hparams.logit_cap,

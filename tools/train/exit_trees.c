@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/draft/draft_timeline.h"
+#include "engine/step/early_exit.h"
 
 const char *const exit_trees_ways[_EXIT_TREES_WAYS] = {
     [EXIT_TREES_MIXTURE] = "draft and map",
@@ -61,7 +62,7 @@ static int answer(const ExitTreesWork *work, const uint32_t *prompt, const Gener
 }
 
 static GenerationSpeculation speculation_of(SpeculationPolicy policy, uint32_t sources) {
-    return (GenerationSpeculation){ .policy = policy, .sources = sources, .always = true };
+    return (GenerationSpeculation){ .policy = policy, .sources = sources, .lab.always = true };
 }
 
 static int watch(const ExitTreesWork *work, const GenerationSpeculation *plain, Said *said, ExitWatch *watch,
@@ -71,8 +72,8 @@ static int watch(const ExitTreesWork *work, const GenerationSpeculation *plain, 
     int r = 0;
 
     watched.pruning = GENERATION_PRUNING_WATCHED;
-    watched.on_watched = exit_watch_take;
-    watched.on_watched_arg = watch;
+    watched.lab.on_watched = exit_watch_take;
+    watched.lab.on_watched_arg = watch;
     for (size_t i = 0; !r && i < work->n_prompts; i++) {
         watch->tunes = i % 2 == 0;
         r = answer(work, work->prompts[i], &watched, said, &run, err);

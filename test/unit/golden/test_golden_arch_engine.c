@@ -55,7 +55,7 @@ static void check_own_drafts(Engine *engine, const Given *plain) {
     const GenerationSpeculation speculation = { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP |
                                                            1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION,
                                                 .rows_max = 12,
-                                                .always = true };
+                                                .lab.always = true };
     Given given;
 
     run(engine, &speculation, &given);
@@ -66,7 +66,7 @@ static void check_own_drafts(Engine *engine, const Given *plain) {
 /* n_layers: of the model itself; 0: model is another one. */
 static void check_model_drafts(Engine *engine, uint32_t n_layers, DraftModel model, const Given *plain, Given *given) {
     const GenerationSpeculation speculation = {
-        .sources = 1u << SPECULATION_MODEL, .rows_max = 12, .always = true, .self_layers = n_layers, .model = model
+        .sources = 1u << SPECULATION_MODEL, .rows_max = 12, .lab.always = true, .self_layers = n_layers, .model = model
     };
 
     run(engine, &speculation, given);

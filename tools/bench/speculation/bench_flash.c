@@ -13,6 +13,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/speculation/spec_answer.h"
+#include "weights/weights_report.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 
@@ -108,7 +109,7 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
     if (sources >> SPECULATION_HISTORY & 1)
         generation.speculation.history = history;
     if ((sources >> SPECULATION_MODEL & 1) && !bench->pair)
-        generation.speculation.self_layers = generation.speculation.no_bounds
+        generation.speculation.self_layers = generation.speculation.lab.no_bounds
                                                  ? self_draft_layers(bench->target)
                                                  : self_draft_layers_for(bench->target, sources);
     else if (sources >> SPECULATION_MODEL & 1) {
@@ -222,10 +223,10 @@ static int run_cell(FlashBench *bench, size_t cell, ErrText *err) {
     int r = 0;
 
     limit.bytes_per_s = (uint64_t)it->rate * 1000000;
-    engine_set_flash_limit(bench->target, limit);
+    weights_set_flash_limit(engine_weights(bench->target), limit);
     it->n_streamed = info->n_streamed_layers;
     it->sweep_bytes = info->sweep_bytes;
-    snprintf(it->way, sizeof(it->way), "%s", engine_flash_way(bench->target));
+    snprintf(it->way, sizeof(it->way), "%s", weights_flash_way(engine_weights(bench->target)));
     forget_histories(bench);
     for (size_t i = 0; i < data->n_tasks && !r; i++)
         r = history_new(&bench->accounts, HISTORY_BYTES_MAX, &bench->histories[i]);

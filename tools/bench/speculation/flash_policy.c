@@ -56,7 +56,7 @@ GenerationSpeculation flash_policy_speculation(const FlashPolicy *policy) {
     return (GenerationSpeculation){
         .sources = policy->sources,
         .policy = policy->policy,
-        .always = policy->always,
-        .no_bounds = policy->no_bounds,
+        .lab.always = policy->always,
+        .lab.no_bounds = policy->no_bounds,
     };
 }

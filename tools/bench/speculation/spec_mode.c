@@ -54,7 +54,7 @@ GenerationSpeculation spec_mode_speculation(const SpecMode *mode, const SpecSett
     return (GenerationSpeculation){
         .sources = mode->sources,
         .rows_max = settings->rows_max,
-        .chains = settings->chains || mode->is_baseline,
-        .always = !settings->controlled && (settings->always || mode->is_baseline),
+        .lab.chains = settings->chains || mode->is_baseline,
+        .lab.always = !settings->controlled && (settings->always || mode->is_baseline),
     };
 }

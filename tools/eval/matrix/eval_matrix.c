@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/generation.h"
+#include "engine/step/early_exit.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/matrix/matrix_company.h"
 #include "tools/eval/matrix/matrix_npu.h"
@@ -219,7 +220,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
             : making_way ? company_step_making_way(&company, generation, output, err)
             : fork       ? step_beside(parent, generation, output, err)
                          : generation_step(generation, matrix_output_take, output, err);
-    if (!r && options.speculation.always && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
+    if (!r && options.speculation.lab.always && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
         !generation_usage(generation)->n_drafted_tokens)
         r = err_set(err, -EPROTO, "there was no draft");
     return r ? r : check_pruned(generation, &options, run, err);

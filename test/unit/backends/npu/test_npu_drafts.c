@@ -19,6 +19,7 @@
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
 #include "weights/image/weights_image.h"
+#include "weights/weights_report.h"
 
 enum {
     N_PROMPT = 70, /* of more rows than decoding's graphs have */
@@ -38,11 +39,11 @@ static const struct Way {
     GenerationSpeculation speculation;
     bool is_wide; /* there are verifications of more rows than a graph of decoding has */
 } ways[] = {
-    { "tree of 64", { .sources = SPECULATION_AUTO, .always = true }, true },
-    { "tree of 16", { .sources = SPECULATION_AUTO, .always = true, .rows_max = 16 }, false },
-    { "learned", { .sources = LEARNED, .always = true, .rows_max = 33 }, true },
-    { "chain", { .sources = SPECULATION_AUTO, .always = true, .chains = true }, false },
-    { "sam", { .sources = 1u << SPECULATION_SAM, .always = true, .chains = true }, false },
+    { "tree of 64", { .sources = SPECULATION_AUTO, .lab.always = true }, true },
+    { "tree of 16", { .sources = SPECULATION_AUTO, .lab.always = true, .rows_max = 16 }, false },
+    { "learned", { .sources = LEARNED, .lab.always = true, .rows_max = 33 }, true },
+    { "chain", { .sources = SPECULATION_AUTO, .lab.always = true, .lab.chains = true }, false },
+    { "sam", { .sources = 1u << SPECULATION_SAM, .lab.always = true, .lab.chains = true }, false },
     { "auto", { .sources = SPECULATION_AUTO }, false },
 };
 
@@ -106,10 +107,10 @@ static Decoding run(Given *given, NpuEngine *loaded, const GenerationSpeculation
         decoding.rows_max = report.n_rows - n_rows > decoding.rows_max ? report.n_rows - n_rows : decoding.rows_max;
         n_rows = report.n_rows;
         if (report.n_steps < 2) /* the first step that decodes may have waited for its graphs */
-            engine_graph_counts(loaded->engine, &before);
+            weights_graph_counts(engine_weights(loaded->engine), &before);
     }
     given_end(given, generation);
-    engine_graph_counts(loaded->engine, &after);
+    weights_graph_counts(engine_weights(loaded->engine), &after);
     decoding.n_loads = after.n_loads - before.n_loads;
     decoding.n_of_prompts = after.n_computed[GRAPH_PREFILL] - before.n_computed[GRAPH_PREFILL];
     return decoding;
@@ -121,7 +122,7 @@ static void check_way(NpuDrafts *drafts, const char *policy, const struct Way *w
     const Decoding decoding = run(&given, &drafts->npu, &way->speculation, sampling);
 
     given_check_same(&given, expected);
-    assert_true(!way->speculation.always || given.usage.n_drafted_tokens);
+    assert_true(!way->speculation.lab.always || given.usage.n_drafted_tokens);
     if (way->is_wide && decoding.rows_max <= DECODE_ROWS)
         fail_msg("%s, %s: no step has more than %u rows", policy, way->name, (unsigned int)decoding.rows_max);
     /* A load that has begun for the prompt may end late. */

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "daemon/engine/turns.h"
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/spec/db/draft_db_fixture.h"
 
@@ -403,7 +403,7 @@ static Got *ask_past(Fixture *fixture, uint32_t uid, bool keeps_history) {
     got->job.keeps_history = keeps_history;
     got->job.generation_options.user = uid;
     got->job.generation_options.speculation =
-        (GenerationSpeculation){ .sources = 1u << SPECULATION_HISTORY, .always = true };
+        (GenerationSpeculation){ .sources = 1u << SPECULATION_HISTORY, .lab.always = true };
     return got;
 }
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/draft/draft_timeline.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_state.h"
 #include "importer/importer.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/loaded_engine.h"
@@ -485,7 +485,7 @@ static void test_draft_timeline_longer_answers(void **state) {
         for (size_t i = 0; i < plain.n; i++)
             n_own += plain.ids[i] >= TINY_VOCAB;
         for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
-            GenerationSpeculation speculation = { .always = true };
+            GenerationSpeculation speculation = { .lab.always = true };
             SpeculationChoice choice;
 
             assert_int_equal(speculation_parse(speculation_policy_name(policy), &choice, &err), 0);

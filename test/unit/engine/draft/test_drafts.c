@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "engine/draft/drafting_state.h"
 #include "engine/generation_private.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/model_maker.h"
@@ -29,15 +30,15 @@ enum {
 /* The first one is plain decoding, the second one what tests of one way take. */
 static const GenerationSpeculation ways[] = {
     { .sources = 0 },
-    { .sources = SPECULATION_AUTO, .always = true },
-    { .sources = 1u << SPECULATION_LOOKUP, .always = true },
-    { .sources = 1u << SPECULATION_SAM, .always = true, .rows_max = 4 },
-    { .sources = LEARNED, .always = true, .rows_max = 16 },
-    { .sources = LEARNED, .always = true, .no_prompt = true },
-    { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP, .always = true, .head_on_demand = true },
-    { .sources = SPECULATION_AUTO, .always = true, .head_on_demand = true }, /* which wants all rows' */
-    { .sources = SPECULATION_AUTO, .always = true, .chains = true },
-    { .sources = SPECULATION_AUTO, .always = true, .rows_max = 1 },
+    { .sources = SPECULATION_AUTO, .lab.always = true },
+    { .sources = 1u << SPECULATION_LOOKUP, .lab.always = true },
+    { .sources = 1u << SPECULATION_SAM, .lab.always = true, .rows_max = 4 },
+    { .sources = LEARNED, .lab.always = true, .rows_max = 16 },
+    { .sources = LEARNED, .lab.always = true, .lab.no_prompt = true },
+    { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP, .lab.always = true, .head_on_demand = true },
+    { .sources = SPECULATION_AUTO, .lab.always = true, .head_on_demand = true }, /* which wants all rows' */
+    { .sources = SPECULATION_AUTO, .lab.always = true, .lab.chains = true },
+    { .sources = SPECULATION_AUTO, .lab.always = true, .rows_max = 1 },
     { .sources = SPECULATION_AUTO },
 };
 
@@ -343,7 +344,7 @@ static void test_drafts_memory(void **state) {
 /* The same request again: its answer is in the history, and few steps are left of it. Answers of others make none
  * wrong. A history that goes while it is read takes its drafts with it. */
 static void test_drafts_history(void **state) {
-    static const GenerationSpeculation of_history = { .sources = 1u << SPECULATION_HISTORY, .always = true };
+    static const GenerationSpeculation of_history = { .sources = 1u << SPECULATION_HISTORY, .lab.always = true };
     _cleanup_(history_freep) History *history = NULL;
     uint32_t text[N_PROMPT + OUTPUT], others[600];
     Generation *generation;
@@ -475,8 +476,8 @@ static void test_drafts_head_on_demand(void **state) {
 
             options.speculation = (GenerationSpeculation){
                 .sources = learns ? LEARNED : 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP,
-                .always = true,
-                .no_prompt = true,
+                .lab.always = true,
+                .lab.no_prompt = true,
                 .head_on_demand = on_demand,
             };
             n_head_rows = 0;
@@ -495,14 +496,14 @@ static void test_drafts_head_on_demand_leaves_nothing(void **state) {
     Generation *generation;
 
     options.speculation =
-        (GenerationSpeculation){ .sources = 1u << SPECULATION_SAM, .always = true, .head_on_demand = true };
+        (GenerationSpeculation){ .sources = 1u << SPECULATION_SAM, .lab.always = true, .head_on_demand = true };
     generation = generation_of(&options);
     while (generation_end(generation) == GENERATION_RUNNING) {
         for (size_t row = 0; row < DRAFT_ROWS_MAX; row++)
-            generation->drafting->tops[row].n = ENGINE_TOPS;
+            generation->drafting->step.tops[row].n = ENGINE_TOPS;
         assert_int_equal(generation_step(generation, take, &given, NULL), 0);
         for (size_t row = 0; given.n_tokens > 1 && row < DRAFT_ROWS_MAX; row++)
-            assert_int_equal(generation->drafting->tops[row].n, 0);
+            assert_int_equal(generation->drafting->step.tops[row].n, 0);
     }
     generation_free(generation);
 }

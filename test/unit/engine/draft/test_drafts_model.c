@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "engine/generation.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/tiny_engine.h"
@@ -114,7 +114,7 @@ static GenerationSpeculation speculation_of(SpeculationPolicy policy, bool alway
     ErrText err;
 
     assert_int_equal(speculation_parse(speculation_policy_name(policy), &choice, &err), 0);
-    return (GenerationSpeculation){ .sources = choice.sources, .policy = choice.policy, .always = always };
+    return (GenerationSpeculation){ .sources = choice.sources, .policy = choice.policy, .lab.always = always };
 }
 
 static void test_drafts_model_policies(void **state) {
@@ -249,7 +249,7 @@ static void test_drafts_model_no_bounds(void **state) {
                 GenerationSpeculation speculation = speculation_of(policies[i], false);
                 uint64_t rows;
 
-                speculation.no_bounds = no_bounds;
+                speculation.lab.no_bounds = no_bounds;
                 speculation.model = parrot_model(&parrot, plain.ids, 0);
                 speculation_control_init(times, NULL);
                 for (uint32_t j = 0; j < n_known; j++)
@@ -266,7 +266,7 @@ static void test_drafts_model_no_bounds(void **state) {
     for (size_t i = 0; i < 2; i++) {
         GenerationSpeculation speculation = speculation_of(policies[i], false);
 
-        speculation.no_bounds = true;
+        speculation.lab.no_bounds = true;
         speculation.model = parrot_model(&parrot, plain.ids, 5);
         run(false, &speculation, &given);
         given_check_same(&given, &plain);

@@ -15,7 +15,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "engine/engine_private.h"
+#include "engine/step/early_exit.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "engine/generation.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/model_maker.h"
@@ -29,16 +31,16 @@ enum {
 };
 
 static const GenerationSpeculation ways[] = {
-    { .sources = SPECULATION_AUTO, .always = true, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .lab.always = true, .pruning = GENERATION_PRUNING_ALWAYS },
     { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP,
-      .always = true,
+      .lab.always = true,
       .head_on_demand = true,
       .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .always = true, .rows_max = 16, .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .always = true, .chains = true, .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .always = true, .pruning = GENERATION_PRUNING_CONTROLLED },
+    { .sources = SPECULATION_AUTO, .lab.always = true, .rows_max = 16, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .lab.always = true, .lab.chains = true, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .lab.always = true, .pruning = GENERATION_PRUNING_CONTROLLED },
     { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED },
-    { .sources = SPECULATION_AUTO, .always = true },
+    { .sources = SPECULATION_AUTO, .lab.always = true },
 };
 
 enum {
@@ -275,8 +277,8 @@ typedef struct Asked {
     uint32_t n_logits;
 } Asked;
 
-static size_t choose_first(EngineSpan *span, uint16_t *rows) {
-    Asked *asked = span->arg;
+static size_t choose_first(void *arg, uint16_t *rows) {
+    Asked *asked = arg;
 
     assert_memory_equal(asked->log_shares, asked->expected, sizeof(asked->expected));
     asked->n_chosen++;
@@ -306,7 +308,8 @@ static void test_drafts_pruned_states(void **state) {
 
         assert_int_equal(sequence_new(&sequences[i], tiny.engine, 64, NULL), 0);
         assert_int_equal(engine_forward(tiny.engine, sequences[i], before, 3, 0, NULL, NULL), 0);
-        asked[i] = (Asked){ .exit = { edge_rows, edge_tokens, asked[i].log_shares, EDGES, 0, choose_first } };
+        asked[i] =
+            (Asked){ .exit = { edge_rows, edge_tokens, asked[i].log_shares, EDGES, 0, choose_first, &asked[i] } };
         spans[i] = (EngineSpan){ .sequence = sequences[i],
                                  .tokens = tree_tokens,
                                  .parents = tree_parents,

@@ -15,12 +15,14 @@
 #include <cmocka.h>
 
 #include "engine/draft/self_draft.h"
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
+#include "engine/step/step_parts.h"
 #include "engine/generation.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/spec/draft_walk.h"
 #include "weights/image/weights_image.h"
+#include "weights/weights_report.h"
 
 enum {
     N_LAYERS = 20,
@@ -217,15 +219,16 @@ static void test_self_draft_layers(void **state) {
 /* No layer that is read from the disk is touched: more than is read ahead behind the text does not come. */
 static void test_self_draft_reads_nothing(void **state) {
     Engine *engine = models.streamed.engine;
-    EngineFlashCounts before;
+    WeightsRingCounts before;
     Draft draft;
 
     draft_init(&draft, engine, N_PINNED, 20);
     assert_int_equal(walk_follow(&draft.walk), 0);
-    before = engine_flash_counts(engine);
+    before = weights_flash_counts(engine_weights(engine));
     assert_int_equal(walk_follow(&draft.walk), 0);
     walk_grow(&draft.walk, 8, 7);
-    assert_true(engine_flash_counts(engine).read_bytes - before.read_bytes <= engine_info(engine)->ring_bytes);
+    assert_true(weights_flash_counts(engine_weights(engine)).read_bytes - before.read_bytes <=
+                engine_info(engine)->ring_bytes);
     draft_deinit(&draft);
 }
 
@@ -341,9 +344,11 @@ static void test_self_draft_cancel(void **state) {
 /* --- generations -------------------------------------------------------------------------------------------------- */
 
 static GenerationSpeculation self_speculation(SpeculationPolicy policy, uint32_t n_layers) {
-    return (GenerationSpeculation){
-        .sources = 1u << SPECULATION_MODEL, .policy = policy, .rows_max = 12, .always = true, .self_layers = n_layers
-    };
+    return (GenerationSpeculation){ .sources = 1u << SPECULATION_MODEL,
+                                    .policy = policy,
+                                    .rows_max = 12,
+                                    .lab.always = true,
+                                    .self_layers = n_layers };
 }
 
 static Generation *begin(Engine *engine, bool sampled, const GenerationSpeculation *speculation, uint64_t user,
@@ -397,7 +402,7 @@ static void test_self_draft_generations(void **state) {
                     given_check_same(&given, &plain);
                     check_drafts(&given, policy, sampled, layers[i]);
                     n_accepted += layers[i] == N_PINNED ? given.usage.n_accepted_tokens : 0;
-                    speculation.chains = true;
+                    speculation.lab.chains = true;
                     speculation.head_on_demand = true;
                     speculation.sources |= 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP;
                     run(engines[e], sampled, &speculation, 1, &given);
@@ -525,7 +530,7 @@ static void test_self_draft_is_tried_seldom(void **state) {
     float token_ms;
 
     run_plain(false, &plain);
-    speculation.always = false;
+    speculation.lab.always = false;
     memory->token_ms = 0;
     run(models.whole.engine, false, &speculation, 50, &given); /* nothing is known */
     given_check_same(&given, &plain);

@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/kv/sequence_state.h"
+#include "engine/step/step_parts.h"
 #include "test/unit/fixtures/fork.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/patience.h"

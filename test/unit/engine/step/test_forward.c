@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/step/step_state.h"
 #include "engine/generation.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/tiny_engine.h"
@@ -120,7 +120,7 @@ static void test_forward_groups_allocate_nothing(void **state) {
         const size_t before = n_allocations;
 
         assert_int_equal(engine_forward_spans(loaded.engine, &span, 1, NULL), 0);
-        assert_int_equal(loaded.engine->steps[0].groups.n, 2);
+        assert_int_equal(loaded.engine->steps->step[0].groups.n, 2);
         assert_true(!i || n_allocations == before);
     }
     loaded_deinit(&loaded);

@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
+#include "engine/step/step_parts.h"
 #include "test/unit/fixtures/tree_model.h"
 
 enum {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/npu_engine.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
@@ -162,14 +162,14 @@ static void test_queue_groups_placed(void **state) {
     npu_engine_load(&loaded, &options, 2);
     engine_op_explain(loaded.engine, text, sizeof(text));
     assert_non_null(strstr(text, "not everything is measured yet"));
-    profile = &loaded.engine->queue_profile;
-    products = op_queues_products(&loaded.engine->layer.graph);
+    profile = &loaded.engine->steps->queue_profile;
+    products = op_queues_products(&loaded.engine->steps->layer.graph);
     for (int turn = 0; turn < n_turns; turn++) {
         const EngineQueueCounts before = engine_queue_counts(loaded.engine);
         EngineQueueCounts after;
 
         engine_set_op_order(loaded.engine, (OpOrder)(turn % _OP_ORDER_N), OP_STEAL_NEVER, OP_PLACEMENT_PROFILE);
-        for (size_t node = 0; node < loaded.engine->layer.graph.n; node++)
+        for (size_t node = 0; node < loaded.engine->steps->layer.graph.n; node++)
             for (size_t by = 0; by < _OP_QUEUE_N; by++) {
                 profile->times.ns[by][node] = (double)(1 + (test_random(&random) >> 33) % 1000) * 1e6;
                 profile->times.n[by][node] = OP_TIMES_FIRST;
@@ -206,20 +206,20 @@ static void test_queue_groups_profile(void **state) {
     NpuEngine loaded;
 
     npu_engine_load(&loaded, &options, 1);
-    products = op_queues_products(&loaded.engine->layer.graph);
+    products = op_queues_products(&loaded.engine->steps->layer.graph);
     answer(&loaded, false, given.first, given.second);
     check(false);
     assert_int_equal(engine_queue_counts(loaded.engine).n_placed,
                      OP_TIMES_FIRST * (uint64_t)__builtin_popcountll(products));
-    assert_true(op_times_know(&loaded.engine->queue_profile.times, OP_QUEUE_CPU, products));
-    assert_true(op_times_know(&loaded.engine->queue_profile.times, OP_QUEUE_NPU, products));
-    assert_true(loaded.engine->queue_profile.placement.n_groups == 0);
+    assert_true(op_times_know(&loaded.engine->steps->queue_profile.times, OP_QUEUE_CPU, products));
+    assert_true(op_times_know(&loaded.engine->steps->queue_profile.times, OP_QUEUE_NPU, products));
+    assert_true(loaded.engine->steps->queue_profile.placement.n_groups == 0);
     for (int turn = 0; turn < (patience_is_short() ? 12 : 40); turn++) {
         answer(&loaded, false, given.first, given.second);
         check(false);
-        assert_true(loaded.engine->queue_profile.placement.placed_ns > 0);
-        assert_true(loaded.engine->queue_profile.placement.placed_ns <=
-                    loaded.engine->queue_profile.placement.all_npu_ns);
+        assert_true(loaded.engine->steps->queue_profile.placement.placed_ns > 0);
+        assert_true(loaded.engine->steps->queue_profile.placement.placed_ns <=
+                    loaded.engine->steps->queue_profile.placement.all_npu_ns);
     }
     assert_true(engine_queue_counts(loaded.engine).n_placed >
                 OP_TIMES_FIRST * (uint64_t)__builtin_popcountll(products));

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/fork.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/fixtures/tree_model.h"
@@ -207,7 +209,7 @@ static void test_step_tops_little_memory(void **state) {
         model.accounts.used_bytes[ACCOUNT_ACTIVATIONS] + 2 * 20 * row_bytes;
     run(&model, N_ROWS - 1, &without, other);
     compare(&with, &without, true, "little memory");
-    assert_true(model.engine->head_rows.len_bytes < 2 * 20 * row_bytes);
+    assert_true(model.engine->steps->head_rows.len_bytes < 2 * 20 * row_bytes);
     tree_model_deinit(&model);
 }
 

@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/tree_model.h"
 
 enum {
@@ -142,7 +143,7 @@ static void test_tree_company_together(void **state) {
                                                           n + (n_prompt && rows < TREE_MODEL_CHUNK ? 1 : 0), NULL),
                                      0);
                     engine_set_trace(company.model.engine, NULL);
-                    n_grouped += check_groups(trace, &company.model.engine->steps[0].batch);
+                    n_grouped += check_groups(trace, &company.model.engine->steps->step[0].batch);
                     trace_free(trace);
                     for (size_t i = 0; i < n; i++)
                         company_check(&company, i, archs[a]);
@@ -180,7 +181,7 @@ static void test_tree_company_in_one_group(void **state) {
         engine_set_trace(model.engine, trace);
         assert_int_equal(engine_forward_spans(model.engine, spans, 3, NULL), 0);
         engine_set_trace(model.engine, NULL);
-        assert_true(check_groups(trace, &model.engine->steps[0].batch));
+        assert_true(check_groups(trace, &model.engine->steps->step[0].batch));
         tree_case_compare(&tree, "in one group");
         tree_case_go_on(&tree, sequence, plain, 9, TREE_MODEL_BEHIND);
         for (size_t i = 0; i < 2; i++)

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "test/unit/fixtures/fork.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/patience.h"

@@ -46,8 +46,8 @@ static void test_flash_policy_speculation(void **state) {
                    is_auto = is_retrieval || !strcmp(policy->name, "auto");
 
         assert_string_equal(is_auto ? "ours" : policy->name, speculation_policy_name(speculation.policy));
-        assert_int_equal(speculation.no_bounds, weighs);
-        assert_int_equal(speculation.always, i != FLASH_AR && !weighs && !is_auto);
+        assert_int_equal(speculation.lab.no_bounds, weighs);
+        assert_int_equal(speculation.lab.always, i != FLASH_AR && !weighs && !is_auto);
         if (i == FLASH_AR)
             assert_int_equal(speculation.sources, 0);
         else if (speculation.policy == POLICY_OURS)
@@ -55,7 +55,7 @@ static void test_flash_policy_speculation(void **state) {
                              is_retrieval ? SPECULATION_AUTO & ~(1u << SPECULATION_MODEL) : SPECULATION_AUTO);
         else
             assert_int_equal(speculation.sources, 1u << SPECULATION_MODEL);
-        assert_true(!speculation.chains && !speculation.rows_max && !speculation.model.ops && !speculation.history);
+        assert_true(!speculation.lab.chains && !speculation.rows_max && !speculation.model.ops && !speculation.history);
     }
     assert_string_equal(flash_policies[FLASH_OURS].name, "ours");
 }

@@ -37,7 +37,7 @@ static void answer_of(SpecAnswer *answer, uint32_t sources, uint64_t seed) {
         .ignore_end = true,
         .no_reuse = true,
         .sampler = SAMPLER_OPTIONS_GREEDY,
-        .speculation = { .sources = sources, .always = true },
+        .speculation = { .sources = sources, .lab.always = true },
     };
     uint32_t ids[N_PROMPT];
     const TokenList prompt = { .ids = ids, .n = N_PROMPT };

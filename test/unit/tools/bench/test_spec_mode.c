@@ -45,15 +45,15 @@ static void test_spec_mode_speculation(void **state) {
 
     assert_int_equal(speculation.sources, 0);
     speculation = spec_mode_speculation(mode_of("sam"), &none);
-    assert_true(speculation.always && speculation.chains && !speculation.rows_max);
+    assert_true(speculation.lab.always && speculation.lab.chains && !speculation.rows_max);
     speculation = spec_mode_speculation(mode_of("pld"), &controlled);
-    assert_true(!speculation.always && speculation.chains);
+    assert_true(!speculation.lab.always && speculation.lab.chains);
     assert_int_equal(speculation.sources, 1u << SPECULATION_LOOKUP);
     speculation = spec_mode_speculation(mode_of("auto"), &none);
-    assert_true(!speculation.always && !speculation.chains && !speculation.rows_max);
+    assert_true(!speculation.lab.always && !speculation.lab.chains && !speculation.rows_max);
     assert_int_equal(speculation.sources, SPECULATION_AUTO);
     speculation = spec_mode_speculation(mode_of("auto"), &always);
-    assert_true(speculation.always && speculation.rows_max == 7);
+    assert_true(speculation.lab.always && speculation.rows_max == 7);
     for (size_t i = 1; i < 5; i++) {
         const uint32_t before = mode_of(ladder[i - 1])->sources, more = mode_of(ladder[i])->sources;
 

@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "engine/generation.h"
+#include "engine/step/early_exit.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/real_model.h"
 #include "tools/train/exit_training.h"
@@ -212,7 +213,7 @@ static void test_exit_model_pruned(void **state) {
     assert_int_equal(engine_exit_layer(model.engine), 19);
     for (int way = 0; way < 3; way++) {
         const GenerationSpeculation speculation = { .sources = SPECULATION_AUTO,
-                                                    .always = way < 2,
+                                                    .lab.always = way < 2,
                                                     .head_on_demand = way == 1,
                                                     .pruning = way < 2 ? GENERATION_PRUNING_ALWAYS
                                                                        : GENERATION_PRUNING_CONTROLLED };

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The fields of a step, and of what an engine has for its steps. Private to engine/. */
+#ifndef COORDGEN_ENGINE_STEP_STATE_H
+#define COORDGEN_ENGINE_STEP_STATE_H
+
+#include "engine/kv/sequence_state.h"
+#include "engine/step/early_exit.h"
+#include "engine/step/engine_step.h"
+#include "engine/step/layer_ops.h"
+#include "engine/step/queue_profile.h"
+#include "engine/step/row_groups.h"
+
+#define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */
+
+/* A step and the memory of its rows. */
+struct EngineStep {
+    Engine *engine;
+    AccountedBlock memory; /* the slots, rotary rows and rows of the batch below */
+    float *slots[_SLOT_N]; /* f32[chunk][dim of the slot] */
+    RopeRows rope, rope_local;
+    bool is_taken;     /* from begin to the step's end */
+    EngineSpan *spans; /* [n_spans], the caller's; the sequences of the batch are theirs, in their order */
+    size_t n_spans;
+    Batch batch;         /* at most chunk_tokens rows, and behind them those of earlier steps */
+    uint32_t *span_rows; /* [rows of the batch]: the row's number in its span */
+    uint32_t *outputs;   /* [rows of the batch]: rows that the head runs at */
+    BatchSequence sequences[ENGINE_SPANS_MAX];
+    uint32_t layer;   /* with node: the operator that runs next; n_layers: the head */
+    size_t node;      /* of the layer's graph */
+    bool has_rows;    /* the embeddings are computed */
+    bool has_exited;  /* early_exit_run() has run */
+    bool in_layers;   /* within a run of layers, up to run_end */
+    uint32_t run_end; /* end of the layers whose weights were there together */
+    RowGroups groups;
+};
+
+/* What an engine has for its steps. */
+typedef struct EngineSteps {
+    LayerGraph layer; /* as the device runs it */
+    uint32_t chunk_tokens;
+    bool chunk_is_chosen; /* by the device */
+    EngineStep step[ENGINE_STEPS_MAX];
+    size_t n;            /* steps that there is memory for */
+    bool no_pipeline;    /* as EngineOptions has it */
+    uint32_t group_rows; /* as EngineOptions has it */
+    RowGroupDevices group_devices;
+    OpOrder op_order;    /* as EngineOptions has it */
+    size_t steal_beyond; /* as EngineOptions has it */
+    QueueProfile queue_profile;
+    EngineQueueCounts queue_counts;
+    size_t n_positions;       /* positions that the devices can attend to */
+    AccountedBlock head_rows; /* scratch of the head, from the first step on whose head runs at several rows */
+    EarlyExit early_exit;
+} EngineSteps;
+
+#endif

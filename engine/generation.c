@@ -219,10 +219,6 @@ const GenerationUsage *generation_usage(const Generation *generation) {
     return &generation->usage;
 }
 
-const float *generation_logits(const Generation *generation) {
-    return generation->logits;
-}
-
 void generation_report(const Generation *generation, GenerationReport *report) {
     *report = (GenerationReport){ 0 };
     if (generation->drafting)

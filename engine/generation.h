@@ -144,7 +144,5 @@ GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNIN
 const GenerationUsage *generation_usage(const Generation *generation);
 void generation_report(const Generation *generation, GenerationReport *report);
 const char *generation_end_name(GenerationEnd end); /* "stop-string", "max-tokens", ... */
-/* Logits the last token was sampled from: f32[n_vocab], valid until the next step (bit-exactness tests). */
-const float *generation_logits(const Generation *generation);
 
 #endif

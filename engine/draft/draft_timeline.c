@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/memory/account_refusal.h"
+#include "engine/draft/draft_pass.h"
 #include "engine/kv/sequence_state.h"
-#include "engine/step/engine_step.h"
 
 typedef struct DraftTimeline {
     DraftPair *pair;
@@ -40,7 +39,7 @@ static int ended(DraftTimeline *timeline, int r) {
         return -ECANCELED;
     if (r == -EBUSY)
         return r;
-    timeline->off = r == ENGINE_E_MEMORY || r == ENGINE_E_CONTEXT ? DRAFTER_E_MEMORY : r > 0 ? -EIO : r;
+    timeline->off = draft_pass_error(r);
     timeline->sequence = sequence_free(timeline->sequence);
     timeline->n_tree = 0;
     return timeline->off;
@@ -81,15 +80,10 @@ static int close_tree(DraftTimeline *timeline, const uint32_t *text, size_t n) {
     return sequence_close_tree(timeline->sequence, way, n_way);
 }
 
-/* Says whether the draft has the token: a target with a longer table has tokens of its own. */
-static bool can_read(const DraftPair *pair, uint32_t token) {
-    return token < pair->n_tokens;
-}
-
-/* Writes n tokens as the draft reads them. */
+/* Writes n tokens as the draft reads them: a target with a longer table has tokens of its own. */
 static void make_readable(const DraftPair *pair, const uint32_t *tokens, size_t n, uint32_t *readable) {
     for (size_t i = 0; i < n; i++)
-        readable[i] = can_read(pair, tokens[i]) ? tokens[i] : pair->stand_in;
+        readable[i] = tokens[i] < pair->n_tokens ? tokens[i] : pair->stand_in;
 }
 
 /* Computes the text's tokens up to n of them, in chunks of the engine. Behind a token that the draft does not have it
@@ -135,78 +129,44 @@ static int timeline_follow(void *self, const uint32_t *text, size_t n) {
 
 /* --- the tree ----------------------------------------------------------------------------------------------------- */
 
-typedef struct Pass {
-    const DraftPair *pair;
-    const uint32_t *tokens; /* of the pass's rows */
-    DraftModelTops *tops;   /* likewise */
-} Pass;
-
-/* Takes what the draft holds for likely behind a row. No token is proposed that the two do not share, and none behind a
- * token that the draft cannot read: drafting goes on when the text does. */
-static void take_tops(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    const Pass *pass = span->arg;
-    DraftModelTops *out = &pass->tops[row];
-
-    out->n = 0;
-    for (uint32_t i = 0; i < tops->n && can_read(pass->pair, pass->tokens[row]); i++)
-        if (can_read(pass->pair, tops->tops[i].token))
-            out->tops[out->n++] = tops->tops[i];
-}
-
-/* Computes rows that fit a step of the engine. */
-static int run_pass(DraftTimeline *timeline, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
-    DraftPair *pair = timeline->pair;
+/* Computes a pass, for DraftPass. */
+static int timeline_run(void *self, EngineSpan *span) {
+    DraftTimeline *timeline = self;
     uint32_t readable[ENGINE_TREE_ROWS_MAX];
-    Pass pass = { .pair = pair, .tokens = timeline->tree_tokens + timeline->n_tree, .tops = tops };
-    EngineSpan span = {
-        .sequence = timeline->sequence,
-        .tokens = readable,
-        .parents = timeline->tree_parents + timeline->n_tree,
-        .grows_tree = true,
-        .n = n,
-        .n_logit_rows = n,
-        .logits = pair->logits.data,
-        .take = take_tops,
-        .arg = &pass,
-        .wants_tops = true,
-    };
-    const bool is_arriving = engine_is_arriving(pair->engine);
-    const uint64_t start_ns = clock_now_ns();
     int r;
 
-    for (size_t i = 0; i < n; i++) {
-        timeline->tree_tokens[timeline->n_tree + i] = rows[i].token;
-        timeline->tree_parents[timeline->n_tree + i] = rows[i].parent;
-    }
-    make_readable(pair, pass.tokens, n, readable);
-    r = engine_forward_spans(pair->engine, &span, 1, NULL);
-    if (r)
-        return r;
-    timeline->n_tree += (uint32_t)n;
-    if (!is_arriving) /* else it has waited for weights */
-        row_times_measure(&pair->times, (uint32_t)n, (float)(clock_now_ns() - start_ns) / 1e6F);
-    return 0;
+    memcpy(timeline->tree_tokens + timeline->n_tree, span->tokens, span->n * sizeof(*span->tokens));
+    memcpy(timeline->tree_parents + timeline->n_tree, span->parents, span->n * sizeof(*span->parents));
+    make_readable(timeline->pair, span->tokens, span->n, readable);
+    span->tokens = readable;
+    r = engine_forward_spans(timeline->pair->engine, span, 1, NULL);
+    if (!r)
+        timeline->n_tree += (uint32_t)span->n;
+    return r;
 }
 
-/* See DraftModelOps. A pass of more rows than the engine's chunk has is several steps. */
+/* See DraftModelOps. No token is proposed that the two models do not share, and none behind a token that the draft
+ * cannot read: drafting goes on when the text does. */
 static int timeline_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
     DraftTimeline *timeline = self;
-    size_t chunk;
+    DraftPair *pair = timeline->pair;
+    const DraftPass pass = {
+        .engine = pair->engine,
+        .sequence = timeline->sequence,
+        .logits = pair->logits.data,
+        .n_tokens = pair->n_tokens,
+        .times = &pair->times,
+        .run = timeline_run,
+        .arg = timeline,
+    };
+    int r;
 
     if (timeline->off)
         return timeline->off;
     if (!n || n > ENGINE_TREE_ROWS_MAX - timeline->n_tree)
         return ended(timeline, -EINVAL);
-    chunk = engine_chunk_tokens(timeline->pair->engine);
-    for (size_t at = 0, step; at < n; at += step) {
-        int r;
-
-        step = n - at < chunk ? n - at : chunk;
-        r = run_pass(timeline, rows + at, step, tops + at);
-        if (r)
-            return ended(timeline, r);
-    }
-    return 0;
+    r = draft_pass_rows(&pass, rows, n, tops);
+    return r ? ended(timeline, r) : 0;
 }
 
 static float timeline_cost_ms(const void *self, uint32_t n_rows) {

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "engine/step/step_parts.h"
+#include "engine/draft/draft_pass.h"
 #include "engine/kv/sequence_state.h"
+#include "engine/step/step_parts.h"
 #include "spec/speculation_choice.h"
 
 /* The sequence's steps compute all layers of the text but its last token's, which is row 0. Rows of the tree have keys
@@ -38,8 +38,7 @@ uint32_t self_draft_layers_for(const Engine *engine, uint32_t sources) {
 static int ended(SelfDraft *draft, int r) {
     if (r == ENGINE_E_CANCELLED)
         return -ECANCELED;
-    draft->off = r == ENGINE_E_MEMORY || r == ENGINE_E_CONTEXT ? DRAFTER_E_MEMORY : r > 0 ? -EIO : r;
-    return draft->off;
+    return draft->off = draft_pass_error(r);
 }
 
 /* See DraftModelOps. The text is what the sequence has, and a token. */
@@ -55,16 +54,6 @@ static int self_follow(void *self, const uint32_t *text, size_t n) {
 }
 
 /* --- the tree ----------------------------------------------------------------------------------------------------- */
-
-static void take_tops(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    DraftModelTops *out = (DraftModelTops *)span->arg + row;
-    const uint32_t n_tokens = tokenizer_n_tokens(engine_tokenizer(span->sequence->engine));
-
-    out->n = 0;
-    for (uint32_t i = 0; i < tops->n; i++)
-        if (tops->tops[i].token < n_tokens) /* rows of the embedding behind them are padding */
-            out->tops[out->n++] = tops->tops[i];
-}
 
 /* The span through the first layers and the head, like engine_forward_spans() through all. */
 static int run_layers(const SelfDraft *draft, EngineSpan *span) {
@@ -87,59 +76,39 @@ static int run_layers(const SelfDraft *draft, EngineSpan *span) {
     return r;
 }
 
-/* Rows that fit a step of the engine. */
-static int run_pass(SelfDraft *draft, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
-    Engine *engine = draft->sequence->engine;
-    uint32_t tokens[ENGINE_TREE_ROWS_MAX];
-    int16_t parents[ENGINE_TREE_ROWS_MAX];
-    EngineSpan span = {
-        .sequence = draft->sequence,
-        .tokens = tokens,
-        .parents = parents,
-        .grows_tree = true,
-        .n = n,
-        .n_logit_rows = n,
-        .logits = draft->logits,
-        .take = take_tops,
-        .arg = tops,
-        .wants_tops = true,
-    };
-    const uint64_t start_ns = clock_now_ns();
-    const bool is_arriving = engine_is_arriving(engine);
+/* Computes a pass, for DraftPass. */
+static int self_run(void *self, EngineSpan *span) {
+    SelfDraft *draft = self;
     int r;
 
-    for (size_t i = 0; i < n; i++) {
-        tokens[i] = rows[i].token;
-        parents[i] = rows[i].parent;
-    }
     draft->sequence->tree = draft->tree;
-    r = run_layers(draft, &span);
+    r = run_layers(draft, span);
     draft->tree = draft->sequence->tree;
     draft->sequence->tree.n = 0;
-    if (!r && !is_arriving) /* else it has waited for weights */
-        row_times_measure(&engine->speculation.self_times, (uint32_t)n, (float)(clock_now_ns() - start_ns) / 1e6F);
     return r;
 }
 
-/* See DraftModelOps. A pass of more rows than the engine's chunk has is several steps. */
+/* See DraftModelOps. Rows of the embedding behind the tokenizer's table are padding, and never proposed. */
 static int self_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
     SelfDraft *draft = self;
-    size_t chunk;
+    Engine *engine = draft->sequence->engine;
+    const DraftPass pass = {
+        .engine = engine,
+        .sequence = draft->sequence,
+        .logits = draft->logits,
+        .n_tokens = tokenizer_n_tokens(engine_tokenizer(engine)),
+        .times = &engine->speculation.self_times,
+        .run = self_run,
+        .arg = draft,
+    };
+    int r;
 
     if (draft->off)
         return draft->off;
     if (!n || n > ENGINE_TREE_ROWS_MAX - draft->tree.n || draft->sequence->tree.n)
         return ended(draft, -EINVAL);
-    chunk = engine_chunk_tokens(draft->sequence->engine);
-    for (size_t at = 0, step; at < n; at += step) {
-        int r;
-
-        step = n - at < chunk ? n - at : chunk;
-        r = run_pass(draft, rows + at, step, tops + at);
-        if (r)
-            return ended(draft, r);
-    }
-    return 0;
+    r = draft_pass_rows(&pass, rows, n, tops);
+    return r ? ended(draft, r) : 0;
 }
 
 static float self_cost_ms(const void *self, uint32_t n_rows) {

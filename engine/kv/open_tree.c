@@ -20,10 +20,6 @@ void open_tree_grow(OpenTree *tree, const int16_t *more, size_t n) {
     tree->n += n;
 }
 
-size_t sequence_tree_rows(const Sequence *sequence) {
-    return sequence->tree.n;
-}
-
 static bool is_way(const OpenTree *tree, const uint16_t *rows, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (rows[i] >= tree->n || tree->parents[rows[i]] != (i ? (int)rows[i - 1] : -1))

@@ -33,8 +33,6 @@ size_t sequence_n_tokens(const Sequence *sequence);
 void sequence_rewind(Sequence *sequence, size_t n_tokens);
 /* Sets the flag that steps read before every operator; NULL: none. The flag outlives the sequence. */
 void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
-/* Returns the rows of the open tree (EngineSpan.grows_tree); 0: none is open. */
-size_t sequence_tree_rows(const Sequence *sequence);
 /* Ends the open tree: rows[n], a way down from row 0, become the next positions; n is 0: no row does. Return: 0;
  * -EINVAL: there is no such way, and nothing has changed. */
 int sequence_close_tree(Sequence *sequence, const uint16_t *rows, size_t n);

@@ -6,21 +6,9 @@
 #define COORDGEN_ENGINE_EARLY_EXIT_H
 
 #include "engine/step/engine_step.h"
-#include "model/package/exit_map.h"
 #include "spec/tree/tree_pruning.h"
 
 #define EARLY_EXIT_ROWS 64
-
-/* The predictor of an engine. All zero: the engine has none. */
-typedef struct EarlyExit {
-    uint32_t layer;  /* the predictor reads the state behind so many layers */
-    PruningMix mix;  /* how its shares and the draft's are mixed; of ExitMap */
-    float tau;       /* temperature of its shares; of ExitMap */
-    ExitMap map;     /* without a block: the hidden state as it is (logit lens) */
-    Backend *floats; /* device that the map runs on; NULL without a map */
-    BackendLinear *linear;
-    AccountedBlock rows; /* scratch: early_exit.c has its parts */
-} EarlyExit;
 
 /* Sets the logit lens behind the first `layer` layers; 0: no predictor. Thread: the one that computes, between steps.
  * 0, -EINVAL, -EBUSY, ENGINE_E_MEMORY, with a text. */
@@ -30,6 +18,8 @@ int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err);
 int engine_load_exit(Engine *engine, const char *path, ErrText *err);
 uint32_t engine_exit_layer(const Engine *engine); /* 0: there is no predictor */
 PruningMix engine_exit_mix(const Engine *engine); /* how its shares and the draft's are mixed */
+
+typedef struct EarlyExit EarlyExit; /* step/step_state.h */
 
 void early_exit_deinit(EarlyExit *exit);
 /* Scales rows f32[n][n_embd] to mean square 1, which maps are trained on. scaled may be hidden. */

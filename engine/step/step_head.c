@@ -15,19 +15,6 @@
 #define HEAD_ROWS_MAX 64
 #define CAP_VALUES 16384 /* of a thread at least */
 
-void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n) {
-    const Engine *engine = step->engine;
-    const Hparams *hparams = &engine->hparams;
-
-    for (size_t i = 0, run; i < n; i += run) {
-        for (run = 1; i + run < n && rows[i + run] == rows[i] + run;)
-            run++;
-        layer_norm_rows(engine->backend, hparams, engine->weights->outside.vectors, ROLE_OUTPUT_NORM,
-                        step->slots[SLOT_X] + rows[i] * hparams->n_embd, run, hparams->n_embd,
-                        step->slots[SLOT_NORM] + i * hparams->n_embd);
-    }
-}
-
 typedef struct CapLoop {
     const ExpRow *exp;
     float *logits, cap;
@@ -68,18 +55,6 @@ int engine_step_logits(EngineStep *step, const uint32_t *rows, size_t n, float *
     if (!r)
         cap_logits(engine, logits, n * engine->hparams.n_vocab);
     return r > 0 ? ENGINE_E_READ : r;
-}
-
-bool engine_has_head_rows(Engine *engine, size_t len_bytes) {
-    AccountedBlock block;
-
-    if (engine->steps->head_rows.len_bytes >= len_bytes)
-        return true;
-    if (accounted_block_init(&block, engine->accounts, ACCOUNT_ACTIVATIONS, len_bytes))
-        return false;
-    accounted_block_deinit(&engine->steps->head_rows);
-    engine->steps->head_rows = block;
-    return true;
 }
 
 /* The shared block has room for so many rows. */

@@ -4,11 +4,12 @@
 #define COORDGEN_ENGINE_STEP_STATE_H
 
 #include "engine/kv/sequence_state.h"
-#include "engine/step/early_exit.h"
 #include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
 #include "engine/step/queue_profile.h"
 #include "engine/step/row_groups.h"
+#include "model/package/exit_map.h"
+#include "spec/tree/tree_pruning.h"
 
 #define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */
 
@@ -33,6 +34,17 @@ struct EngineStep {
     uint32_t run_end; /* end of the layers whose weights were there together */
     RowGroups groups;
 };
+
+/* The early-exit predictor of an engine (engine/step/early_exit.h). All zero: the engine has none. */
+typedef struct EarlyExit {
+    uint32_t layer;  /* the predictor reads the state behind so many layers */
+    PruningMix mix;  /* how its shares and the draft's are mixed; of ExitMap */
+    float tau;       /* temperature of its shares; of ExitMap */
+    ExitMap map;     /* without a block: the hidden state as it is (logit lens) */
+    Backend *floats; /* device that the map runs on; NULL without a map */
+    BackendLinear *linear;
+    AccountedBlock rows; /* scratch: early_exit.c has its parts */
+} EarlyExit;
 
 /* What an engine has for its steps. */
 typedef struct EngineSteps {

@@ -114,6 +114,31 @@ static void join(const ExpRow *exp, RowTops *row, const RowTops *other) {
     row->mass += two.mass;
 }
 
+bool engine_has_head_rows(Engine *engine, size_t len_bytes) {
+    AccountedBlock block;
+
+    if (engine->steps->head_rows.len_bytes >= len_bytes)
+        return true;
+    if (accounted_block_init(&block, engine->accounts, ACCOUNT_ACTIVATIONS, len_bytes))
+        return false;
+    accounted_block_deinit(&engine->steps->head_rows);
+    engine->steps->head_rows = block;
+    return true;
+}
+
+void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n) {
+    const Engine *engine = step->engine;
+    const Hparams *hparams = &engine->hparams;
+
+    for (size_t i = 0, run; i < n; i += run) {
+        for (run = 1; i + run < n && rows[i + run] == rows[i] + run;)
+            run++;
+        layer_norm_rows(engine->backend, hparams, engine->weights->outside.vectors, ROLE_OUTPUT_NORM,
+                        step->slots[SLOT_X] + rows[i] * hparams->n_embd, run, hparams->n_embd,
+                        step->slots[SLOT_NORM] + i * hparams->n_embd);
+    }
+}
+
 static size_t scratch_floats(size_t n_threads, size_t n) {
     return n_threads * n * LINEAR_PIECE;
 }

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "engine/generation.h"
+#include "engine/generation_private.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/patience.h"
@@ -93,7 +93,7 @@ static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t 
     if (!n_tokens)
         return;
     given->hash =
-        hash_of(given->hash, generation_logits(given->generation), engine_info(model.engine)->n_vocab * sizeof(float));
+        hash_of(given->hash, given->generation->logits, engine_info(model.engine)->n_vocab * sizeof(float));
     given->hash = hash_of(given->hash, tokens, n_tokens * sizeof(*tokens));
     given->n_tokens += n_tokens;
 }

@@ -15,10 +15,10 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "engine/generation.h"
 #include "engine/step/early_exit.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
-#include "engine/generation.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/patience.h"

@@ -14,10 +14,11 @@
 
 #include <cmocka.h>
 
-#include "engine/draft/self_draft.h"
 #include "engine/core/engine_state.h"
-#include "engine/step/step_parts.h"
+#include "engine/draft/self_draft.h"
 #include "engine/generation.h"
+#include "engine/kv/sequence_state.h"
+#include "engine/step/step_parts.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/spec/draft_walk.h"
@@ -88,7 +89,7 @@ static void draft_init(Draft *draft, Engine *engine, uint32_t n_layers, size_t n
 }
 
 static void draft_deinit(Draft *draft) {
-    assert_int_equal(sequence_tree_rows(draft->sequence), 0); /* nobody has seen the tree */
+    assert_int_equal(draft->sequence->tree.n, 0); /* nobody has seen the tree */
     self_draft_free(&draft->walk.model);
     assert_null(draft->walk.model.ops);
     self_draft_free(&draft->walk.model); /* there may be none */
@@ -129,7 +130,7 @@ static void check_row(const DraftModelTops *tops, const float *logits) {
 }
 
 static void check_tops(Draft *draft) {
-    assert_int_equal(sequence_tree_rows(draft->sequence), 0); /* nobody sees the tree */
+    assert_int_equal(draft->sequence->tree.n, 0); /* nobody sees the tree */
     for (size_t row = 0; row < draft->walk.n_rows; row++) {
         uint32_t way[WALK_ROWS_MAX];
         const size_t n = walk_way(&draft->walk, row, way);

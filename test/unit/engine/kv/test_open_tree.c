@@ -265,7 +265,7 @@ static void test_open_tree_makes_way(void **state) {
                     const bool is_gone = is_doomed && i == doomed;
 
                     assert_int_equal(company.spans[i].is_cancelled, is_gone);
-                    assert_int_equal(sequence_tree_rows(company.spans[i].sequence),
+                    assert_int_equal(company.spans[i].sequence->tree.n,
                                      rows[i] + (is_gone ? 0 : company.spans[i].n));
                     if (!is_gone)
                         continue;
@@ -315,7 +315,7 @@ static void test_open_tree_dropped_and_beside_fewer_rows(void **state) {
             for (size_t i = 0; i < 1 + n_before % 7; i++)
                 assert_int_equal(engine_step_run(step, &at_once, NULL), ENGINE_E_YIELDED);
             assert_null(engine_step_drop(step));
-            assert_int_equal(sequence_tree_rows(company.sequences[1]), n_before);
+            assert_int_equal(company.sequences[1]->tree.n, n_before);
             company.spans[0] = (EngineSpan){ .sequence = company.sequences[0],
                                              .tokens = company.trees[0].tokens,
                                              .parents = company.trees[0].parents,
@@ -365,18 +365,18 @@ static void test_open_tree_refuses(void **state) {
     assert_int_equal(grow(sequence, later, 1), -EINVAL);
     assert_int_equal(engine_forward(model.engine, sequence, &token, 1, 0, NULL, NULL), -EINVAL);
     assert_int_equal(grow(sequence, two, 2), 0);
-    assert_int_equal(sequence_tree_rows(sequence), 3);
+    assert_int_equal(sequence->tree.n, 3);
     assert_int_equal(sequence_n_tokens(sequence), 100);
     assert_int_equal(grow(sequence, three, 1), ENGINE_E_CONTEXT);
     assert_int_equal(grow(sequence, star, ROWS_MAX - 2), -EINVAL);
     assert_int_equal(grow(sequence, star, ROWS_MAX - 3), 0);
-    assert_int_equal(sequence_tree_rows(sequence), ROWS_MAX);
+    assert_int_equal(sequence->tree.n, ROWS_MAX);
     assert_int_equal(grow(sequence, star, 1), -EINVAL);
     assert_int_equal(sequence_close_tree(sequence, no_root, 2), -EINVAL);
     assert_int_equal(sequence_close_tree(sequence, gap, 2), -EINVAL);
     assert_int_equal(sequence_close_tree(sequence, past, 4), -EINVAL);
     assert_int_equal(sequence_close_tree(sequence, (const uint16_t[]){ ROWS_MAX }, 1), -EINVAL);
-    assert_int_equal(sequence_tree_rows(sequence), ROWS_MAX);
+    assert_int_equal(sequence->tree.n, ROWS_MAX);
     assert_int_equal(sequence_close_tree(sequence, way, 3), 0);
     assert_int_equal(sequence_n_tokens(sequence), 103);
     assert_int_equal(grow(sequence, root, 1), ENGINE_E_CONTEXT);
@@ -402,7 +402,7 @@ static void test_open_tree_memory(void **state) {
     model.accounts.limit_bytes[ACCOUNT_KV] = model.accounts.used_bytes[ACCOUNT_KV];
     span = tree_case_pass(&tree, sequence, 1);
     assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), ENGINE_E_MEMORY);
-    assert_int_equal(sequence_tree_rows(sequence), 0);
+    assert_int_equal(sequence->tree.n, 0);
     model.accounts.limit_bytes[ACCOUNT_KV] = UINT64_MAX;
     assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
     model.accounts.limit_bytes[ACCOUNT_KV] = model.accounts.used_bytes[ACCOUNT_KV];
@@ -473,7 +473,7 @@ static void test_open_tree_fork_and_rewind(void **state) {
         span = tree_case_pass(&tree, sequence, 12);
         assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
         assert_int_equal(fork_sequence(&fork, sequence, befores[b], TREE_MODEL_CAPACITY, NULL), 0);
-        assert_int_equal(sequence_tree_rows(fork), 0);
+        assert_int_equal(fork->tree.n, 0);
         { /* the fork has another tree, of which nothing is left */
             TreeCase same = tree;
 
@@ -493,7 +493,7 @@ static void test_open_tree_fork_and_rewind(void **state) {
             span = tree_case_pass(&tree, sequence, 12);
             assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
             sequence_rewind(sequence, befores[b] - back);
-            assert_int_equal(sequence_tree_rows(sequence), 0);
+            assert_int_equal(sequence->tree.n, 0);
             tree.n_path = 0;
             tree_case_go_on(&tree, sequence, before, 5, TREE_MODEL_BEHIND);
             sequence_free(before);
@@ -546,7 +546,7 @@ static void test_open_tree_kept(void **state) {
         span = tree_case_pass(&tree, sequence, 12);
         assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
         sequence_keep(sequence, text, 1 + b, false, NULL);
-        assert_int_equal(sequence_tree_rows(sequence), 0);
+        assert_int_equal(sequence->tree.n, 0);
         sequence_free(sequence);
         assert_int_equal(sequence_new_for(&later, model.engine, text, TREE_MODEL_BASE, 1 + b, false,
                                           TREE_MODEL_CAPACITY, &outcome, NULL),

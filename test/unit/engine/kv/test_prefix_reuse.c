@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/generation.h"
+#include "engine/generation_private.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/tiny_engine.h"
 
@@ -84,7 +84,7 @@ typedef struct Given {
 static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
     Given *given = arg;
 
-    given->hash = hash_of(given->hash, generation_logits(given->generation), TINY_VOCAB * sizeof(float));
+    given->hash = hash_of(given->hash, given->generation->logits, TINY_VOCAB * sizeof(float));
     for (size_t i = 0; i < n_tokens; i++)
         given->tokens[given->n++] = tokens[i];
 }

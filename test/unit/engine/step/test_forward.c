@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "engine/step/step_state.h"
 #include "engine/generation.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/tiny_engine.h"
 

@@ -100,7 +100,7 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     return engine_weights_error(r);
 }
 
-/* The embedding, or as much of it as comes until the tokenizer is there. */
+/* Takes in the embedding, or the part of it that arrives before the tokenizer is loaded. */
 static int take_in_until(Engine *engine, const TokenizerLoad *tokenizer, ErrText *err) {
     int r = 0;
 
@@ -120,8 +120,8 @@ static int check_package(Engine *engine, const EngineOptions *options, const Pac
     return r > 0 ? ENGINE_E_MODEL : r;
 }
 
-/* Checksums and weights, and meanwhile the tokenizer, whose fault is told before that of the weights, and behind that
- * of the head, which it may be made of. */
+/* Loads checksums and weights, and the tokenizer meanwhile. Errors of the package's head are reported first, because
+ * the tokenizer may be made of it; then those of the tokenizer, then those of the weights. */
 static int load_parts(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
                       ErrText *err) {
     ErrText weights_err = { "" }, head_err = { "" };
@@ -148,9 +148,9 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
     return weights_r;
 }
 
-#define CHAT_ROOM_BYTES (UINT64_C(4) << 20) /* that a chat may take beside what goes with its texts */
+#define CHAT_ROOM_BYTES (UINT64_C(4) << 20) /* memory of a chat that does not grow with its texts */
 
-/* Behind the load, for only then their size is known. */
+/* Charges the tables after the load: only then is their size known. */
 static int charge_tokenizer(Engine *engine, ErrText *err) {
     const uint64_t len_bytes = tokenizer_memory_bytes(engine->tokenizer) + chat_template_memory_bytes(&engine->chat);
 
@@ -194,7 +194,7 @@ static int engine_load(Engine *engine, const EngineOptions *options, const GgufF
     return 0;
 }
 
-/* What was read of a map that was cut short meanwhile does not count, whatever came of it. */
+/* Loads from a map that may be cut short meanwhile; what was read of it does not count then. */
 static int load_whole(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
                       ErrText *err) {
     int r = engine_load(engine, options, file, package, err);
@@ -206,10 +206,10 @@ static int load_whole(Engine *engine, const EngineOptions *options, const GgufFi
  * engine_new() - load a model onto a device
  * @options: pool and accounts outlive the engine; the rest is copied
  *
- * The cpu device copies what it needs and closes the package; the reference device keeps the GGUF mapped, and an image
- * stays mapped too: when one of them is cut short, steps answer ENGINE_E_READ (see map_guard_install()). With
- * options->arriving all memory is taken and all that is not a weight is checked, while the weights of a package are
- * still on their way: see engine_arrive(). Thread: the one that will compute.
+ * The cpu device copies what it needs and closes the package. The reference device keeps the GGUF mapped, and an image
+ * stays mapped too: if one of these files is cut short, steps answer ENGINE_E_READ (see map_guard_install()). With
+ * options->arriving all memory is reserved and all but the weights is checked, while the weights of a package are still
+ * on their way: see engine_arrive(). Thread: the one that will compute.
  * Return: 0, ENGINE_E_MODEL, ENGINE_E_MEMORY or -errno, with a text that names the file and what is wrong in it.
  */
 int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
@@ -276,7 +276,7 @@ Engine *engine_free(Engine *engine) {
     bill_settle(&engine->tokenizer_bill);
     gguf_free(engine->file);
     weights_check_free(engine->check);
-    package_free(engine->package); /* behind the weights, which may still be read from it */
+    package_free(engine->package); /* after the weights, which a thread may still read from it */
     speculation_memory_deinit(&engine->speculation);
     free(engine->sampling);
     free(engine->name);
@@ -300,7 +300,7 @@ int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *er
              : 0;
 }
 
-/* The chat takes memory as it goes: where there is none, kept prompts make way, once. */
+/* Rendering charges memory as it goes. If a charge is refused, kept prompts make way and the chat is rendered again. */
 int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, ErrText *err) {
     ChatInput charged = *input;
     uint64_t len_bytes = CHAT_ROOM_BYTES;

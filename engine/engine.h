@@ -17,7 +17,7 @@
 #include "weights/ring/layer_reader.h"
 
 /* ENGINE_DEVICE_REFERENCE: float32 loops on a GGUF source; ENGINE_DEVICE_CPU: int8 products on a .cgm package;
- * ENGINE_DEVICE_NPU: the same on static graphs, of packages with static activations. */
+ * ENGINE_DEVICE_NPU: int8 products on static graphs, of packages with static activations. */
 typedef enum EngineDevice {
 #define DEVICE(enumerator, name, reads_packages, has_graphs, make) ENGINE_DEVICE_##enumerator,
 #include "engine/engine_device.inc"
@@ -25,47 +25,45 @@ typedef enum EngineDevice {
 } EngineDevice;
 
 const BackendDevice *engine_device(EngineDevice device);
-/* Threads for its pool where nobody says how many: one for every processor that this process may use, but for one that
- * a device of static graphs has for its queue. At least 1. */
+/* Returns the default number of threads for the device's pool, at least 1: one for every processor that this process
+ * may use, less one that a device of static graphs needs for its queue. */
 unsigned int engine_device_threads(EngineDevice device);
-/* NULL: there is none of that name. */
+/* Finds a device by its name; NULL: no device has it. */
 const BackendDevice *engine_device_named(const char *name, EngineDevice *devicep);
 
 typedef struct EngineOptions {
     const char *path; /* .cgm for a device that reads packages, else .gguf */
-    const int *fd; /* of the file, which somebody else has opened, until engine_new() returns; NULL: path is opened */
+    const int *fd;    /* the file, opened by the caller, who closes it after engine_new(); NULL: path is opened */
     EngineDevice device;
-    const BackendDevice *own_device; /* one that is not among those; NULL: `device` */
+    const BackendDevice *own_device; /* a device of the caller's, instead of `device`; NULL: none */
     Isa isa;                         /* ISA_BEST, or the level to stay within (cpu device) */
-    uint32_t chunk_tokens;           /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: as the device does best with */
-    bool no_pipeline;                /* every operator of a step is split over all threads (engine/step/row_groups) */
-    uint32_t group_rows;             /* of the pipeline, at least so many; 0: as the device does best with */
-    bool preemption;                 /* memory for a second step, while one has made way */
+    uint32_t chunk_tokens;           /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: the device chooses */
+    bool no_pipeline;                /* splits every operator of a step over all threads (engine/step/row_groups) */
+    uint32_t group_rows;             /* rows of a group of the pipeline, at least; 0: the device chooses */
+    bool preemption;                 /* reserves memory for a second step, while one has made way */
     WorkerPool *pool;                /* outlives the engine; used by the thread that computes */
     AccountTable *accounts;          /* outlives the engine */
-    _Atomic uint64_t *heartbeat; /* goes up with every operator, and while loading: the watchdog's sign of life; may be
-                                  * NULL */
-    PrefixCache *prefix_cache;   /* outlives the engine; NULL: nothing is kept for later prompts */
-    WeightReading reading;       /* how a package is read: the best way, unless a test or a bench wants one */
-    WeightsChecking checking;    /* what of a package is compared with its checksums */
-    const char *cache_dir;  /* with WEIGHTS_CHECKING_NEW: where packages that were compared are noted; NULL: nowhere */
-    bool arriving;          /* the engine is there before its weights: see engine_arrive() */
-    const char *image_path; /* of a package: where the image of its weights is, or is made behind the load; NULL:
-                                  * neither (weights/image/weights_image) */
-    /* Of a package: how much of the weights is in memory; zero: all. The rest is read from an image, layer by layer, in
-     * every step, and image_path must not be NULL. new_image: one that is there is not used but made anew. flash_limit:
-     * how fast it is read at most, to behave like a slower disk. */
-    WeightsMemory weights_memory;
-    bool new_image;
-    bool optional_image; /* one that is not needed is only made where the disk has room (weights/image/image_room) */
-    ReadLimit flash_limit;
-    bool limits_all;              /* all that is read of a package is as slow, together with them */
-    GraphsOptions graphs;         /* on a device of static graphs, which wants image_path too */
-    OpOrder op_order;             /* where products have a queue: what goes first */
-    size_t steal_beyond;          /* likewise, in the order of positions (OpQueuesSetup) */
-    OpPlacementKind op_placement; /* likewise, who runs products */
-    Trace *trace;                 /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
-    const char *chat_template;    /* instead of the file's, until the engine is there; NULL: the file's */
+    _Atomic uint64_t *heartbeat;     /* counts operators and pieces of loads, for the watchdog; may be NULL */
+    PrefixCache *prefix_cache;       /* outlives the engine; NULL: nothing is kept for later prompts */
+    WeightReading reading;           /* how a package is read; tests and benches choose */
+    WeightsChecking checking;        /* which parts of a package are compared with its checksums */
+    const char *cache_dir;  /* with WEIGHTS_CHECKING_NEW: folder of notes on compared packages; NULL: no notes */
+    bool arriving;          /* engine_new() returns before the weights have arrived: see engine_arrive() */
+    const char *image_path; /* path of the image of a package's weights, used or made behind the load; NULL: no image
+                             * (weights/image/weights_image) */
+    WeightsMemory weights_memory; /* how much of a package's weights is in memory; zero: all. Every step reads the rest
+                                   * from the image, layer by layer; image_path must not be NULL then */
+    bool new_image;               /* an existing image is not used but made anew */
+    bool optional_image;          /* an image that is not needed is only made if the disk has room
+                                   * (weights/image/image_room) */
+    ReadLimit flash_limit;        /* how fast layers that are not in memory are read at most, like a slower disk */
+    bool limits_all;              /* all reads of a package count towards flash_limit */
+    GraphsOptions graphs;         /* for a device of static graphs, which needs image_path too */
+    OpOrder op_order;             /* for a device whose products have a queue: what goes first */
+    size_t steal_beyond;          /* with op_order in the order of positions: as OpQueuesSetup has it */
+    OpPlacementKind op_placement; /* for a device whose products have a queue: who runs products */
+    Trace *trace;                 /* records the load, then as engine_set_trace(); outlives the engine; NULL: none */
+    const char *chat_template;    /* replaces the file's, until engine_new() returns; NULL: the file's */
     size_t chat_template_bytes;
 } EngineOptions;
 

@@ -75,7 +75,7 @@ static int copy_stops(Generation *generation) {
     return 0;
 }
 
-/* With what is kept of the prompt. */
+/* Makes the sequence, with what is kept of the prompt. */
 static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText *err) {
     const GenerationOptions *options = &generation->options;
     GenerationUsage *usage = &generation->usage;
@@ -91,8 +91,8 @@ static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText 
     return r;
 }
 
-/* What trees take counts from the start, for nobody knows when one will pay. Where it is beyond the user's share,
- * drafts are chains, and the model's own layers do not draft: their passes need that memory for chains, too. */
+/* Counts the memory of trees from the start, because nobody knows when a tree will pay. If it is beyond the user's
+ * share, drafts are chains, and the model's own layers do not draft: their passes need that memory even for chains. */
 static void reserve_trees(Generation *generation) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     const uint64_t tree_bytes = engine_kv_tree_bytes(generation->engine), max_bytes = generation->options.kv_max_bytes;
@@ -107,7 +107,7 @@ static void reserve_trees(Generation *generation) {
     speculation->self_layers = 0;
 }
 
-/* Drafts, where they are wanted. */
+/* Makes what drafts, if the options want drafts. */
 static int begin_drafts(Generation *generation, ErrText *err) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     int r;

@@ -5,12 +5,12 @@
 #include <string.h>
 
 enum {
-    ROWS_MIN = 3, /* that stay, the root among them */
-    SIBLINGS = 2  /* behind the root */
+    ROWS_MIN = 3, /* rows that stay at least, the root included */
+    SIBLINGS = 2  /* rows behind the root that stay at least */
 };
 
-static const float backbone = 1.4F;      /* a quarter of the chance that others must have */
-static const float least_saving = 0.01F; /* of a step: what saves less is not done */
+static const float backbone = 1.4F;      /* ln 4: rows of the backbone stay at a quarter of the chance of others */
+static const float least_saving = 0.01F; /* smallest share of a step's duration that pruning must save */
 
 void draft_pruning_init(DraftPruning *pruning, Engine *engine, const GenerationSpeculation *options,
                         Speculator *speculator, DraftStep *step, GenerationReport *report) {
@@ -36,7 +36,7 @@ static ExitChoice choose_step(const DraftPruning *pruning) {
     return pruning->step->company.prompt_rows ? EXIT_REST : exit_control_choose(&pruning->control);
 }
 
-/* Part of a step's time that comes behind the exit. */
+/* Returns the share of a step's duration that comes behind the exit. */
 static float share_behind(const DraftPruning *pruning) {
     const uint32_t n_layers = engine_info(pruning->engine)->n_layers;
 
@@ -47,7 +47,7 @@ PruningRule draft_pruning_rule(float threshold) {
     return (PruningRule){ .threshold = threshold, .backbone = backbone, .rows_min = ROWS_MIN, .siblings = SIBLINGS };
 }
 
-/* Rows that a threshold keeps; all of them where too little would be saved. */
+/* Writes the rows that a threshold keeps, all if too little would be saved. Return: how many. */
 static uint32_t keep(const DraftPruning *pruning, const float *scores, uint32_t threshold, uint16_t *rows,
                      float *savedp) {
     const bool always = pruning->options->pruning == GENERATION_PRUNING_ALWAYS;
@@ -74,7 +74,7 @@ static void find_scores(DraftPruning *pruning, float *scores) {
     tree_pruning_scores(&pruning->step->tree, pruning->row_shares, engine_exit_mix(pruning->engine), scores);
 }
 
-/* What each threshold would have done. */
+/* Records which rows each threshold would have kept, and what that would have saved. */
 static void try_all(DraftPruning *pruning, const float *scores) {
     for (uint32_t i = 0; i < EXIT_THRESHOLDS; i++) {
         uint16_t rows[DRAFT_ROWS_MAX];
@@ -86,7 +86,7 @@ static void try_all(DraftPruning *pruning, const float *scores) {
     }
 }
 
-/* EngineExit.choose(). */
+/* See EngineExit.choose(). */
 static size_t choose_rows(void *arg, uint16_t *rows) {
     DraftPruning *pruning = arg;
     const bool always = pruning->options->pruning == GENERATION_PRUNING_ALWAYS;
@@ -122,7 +122,7 @@ void draft_pruning_begin(DraftPruning *pruning, EngineSpan *span, DraftCosts cos
         return;
     n_edges = speculator_edges(pruning->speculator, &pruning->step->tree, pruning->edges);
     for (size_t i = 0; i < n_edges; i++) {
-        if (pruning->edges[i].token >= n_vocab) /* a shadow, which no step has checked */
+        if (pruning->edges[i].token >= n_vocab) /* a shadow edge, whose token no step has checked */
             continue;
         pruning->edges[n] = pruning->edges[i];
         pruning->rows[n] = pruning->edges[i].row;
@@ -156,7 +156,7 @@ bool draft_pruning_has_gone(const DraftPruning *pruning, uint32_t row) {
     return pruning->n_drafted && !is_kept(pruning, row, &at);
 }
 
-/* Tokens of the path that each threshold would have lost. */
+/* Counts the tokens of the path that each threshold would have lost. */
 static void count_lost(DraftPruning *pruning) {
     for (uint32_t i = 0; i < EXIT_THRESHOLDS; i++) {
         pruning->trial.n_lost[i] = 0;
@@ -182,7 +182,7 @@ void draft_pruning_end(DraftPruning *pruning) {
         return;
     report->n_exit_steps++;
     report->n_exit_rows += pruning->n_drafted - pruning->n_kept;
-    for (uint32_t i = 0; i < pruning->n_kept; i++) /* rising: what is read lies behind what is written */
+    for (uint32_t i = 0; i < pruning->n_kept; i++) /* rows rise: none is overwritten before it is read */
         pruning->step->tops[i] = pruning->step->tops[pruning->kept[i]];
     for (uint32_t i = 0; i < pruning->step->n_path; i++) {
         uint32_t at = 0;

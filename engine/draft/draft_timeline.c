@@ -13,9 +13,9 @@
 typedef struct DraftTimeline {
     DraftPair *pair;
     Sequence *sequence; /* NULL: the model is off */
-    int off;            /* why: what all calls answer */
+    int off;            /* why the model is off: the answer of all calls; 0: it is on */
     size_t capacity_tokens;
-    uint32_t *tokens; /* [capacity_tokens] of the sequence's positions */
+    uint32_t *tokens; /* [capacity_tokens] tokens of the sequence's positions */
     uint32_t n_tree;  /* rows of the sequence's open tree */
     uint32_t tree_tokens[ENGINE_TREE_ROWS_MAX];
     int16_t tree_parents[ENGINE_TREE_ROWS_MAX];
@@ -32,8 +32,8 @@ static void timeline_free(DraftTimeline *timeline) {
 }
 DEFINE_CLEANUP(DraftTimeline, timeline_free)
 
-/* An answer of the engine. A pass that was cancelled, or had no step because those that have made way have all of them,
- * leaves everything as it was; after anything else the model is off, and its memory is others'. */
+/* Translates an answer of the engine. A pass that was cancelled, or found no memory for a step (-EBUSY), changes
+ * nothing. After any other answer the model is off, and its memory is freed. */
 static int ended(DraftTimeline *timeline, int r) {
     if (r == ENGINE_E_CANCELLED)
         return -ECANCELED;
@@ -47,7 +47,7 @@ static int ended(DraftTimeline *timeline, int r) {
 
 /* --- the text ----------------------------------------------------------------------------------------------------- */
 
-/* How much of the sequence the text begins with. */
+/* Returns how many positions of the sequence have the text's tokens. */
 static size_t n_same(const DraftTimeline *timeline, const uint32_t *text, size_t n) {
     const size_t n_done = sequence_n_tokens(timeline->sequence);
     size_t same = 0;
@@ -64,7 +64,7 @@ static int child_of(const DraftTimeline *timeline, int row, uint32_t token) {
     return -1;
 }
 
-/* The open tree is over; where the text's first n tokens go on through it, its rows become positions. */
+/* Ends the open tree; rows along which the text's first n tokens go on become positions. */
 static int close_tree(DraftTimeline *timeline, const uint32_t *text, size_t n) {
     const size_t n_done = sequence_n_tokens(timeline->sequence);
     uint16_t way[ENGINE_TREE_ROWS_MAX];
@@ -86,8 +86,8 @@ static void make_readable(const DraftPair *pair, const uint32_t *tokens, size_t 
         readable[i] = tokens[i] < pair->n_tokens ? tokens[i] : pair->stand_in;
 }
 
-/* Computes the text's tokens up to n of them, in chunks of the engine. Behind a token that the draft does not have it
- * goes on as behind the one that stands in for it. */
+/* Computes the text up to its n-th token, in chunks of the engine. The draft reads the stand-in for tokens that it does
+ * not have. */
 static int append(DraftTimeline *timeline, const uint32_t *text, size_t n) {
     Engine *engine = timeline->pair->engine;
 
@@ -184,10 +184,10 @@ static const DraftModelOps timeline_ops = {
 
 /**
  * draft_timeline_new() - a draft model for one generation
- * @capacity_tokens: of its text; its last rows of a tree need room there, too
+ * @capacity_tokens: tokens of its text; the last rows of a tree need room there, too
  *
- * Thread: the one that computes, for all calls. Calls of the model answer what draft_model.h says, and -EIO where
- * weights could not be read, -EINVAL for rows that are none.
+ * Thread: the one that computes, for all calls. Calls of the model answer what draft_model.h says, -EIO if weights
+ * could not be read, -EINVAL for invalid rows.
  */
 int draft_timeline_new(DraftModel *modelp, DraftPair *pair, size_t capacity_tokens, ErrText *err) {
     Engine *engine = pair->engine;

@@ -14,11 +14,11 @@
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
 
 enum {
-    TOP_OUTPUTS_PART = 8,        /* of the vocabulary */
-    TOP_OUTPUTS_MIN = 16 * 1024, /* of a small one all, or nearly */
+    TOP_OUTPUTS_PART = 8,        /* likely tokens are looked for in the first eighth of the vocabulary */
+    TOP_OUTPUTS_MIN = 16 * 1024, /* but among so many at least */
 };
 
-/* For trees that are not weighed against their time: every row takes the same. */
+/* Durations for trees that are not weighed against their time: every row takes the same. */
 static const float free_rows[DRAFT_ROWS_MAX] = { [0 ... DRAFT_ROWS_MAX - 1] = 1 };
 
 static PromptRuleChoice choose_prompt(const Drafting *drafting, const SpeculationUser *user, uint32_t prompt_rows,
@@ -152,8 +152,8 @@ int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *op
     return 0;
 }
 
-/* Steps of a generation that always drafts are not those that the control would have chosen: it may have had none
- * without drafts to weigh the others against. */
+/* Leaves what was learned to later generations. Durations of a generation that always drafts are left out: its steps
+ * are not those that the control would have chosen, and it may have had none without drafts. */
 static void remember(const Drafting *drafting) {
     SpeculationMemory *memory = &drafting->engine->speculation;
     SpeculationUser *user = speculation_memory_user(memory, drafting->user);
@@ -203,9 +203,9 @@ bool drafting_wants_prompt(const Drafting *drafting) {
     return prompt_rule_learns(drafting->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
 }
 
-/* Vocabularies are sorted: what was frequent in the text that they were made of comes first. Nearly all of what a model
- * goes on with is among a sixteenth of 150,000 tokens (docs/speculation.md), and looking at an eighth takes a fourth
- * of the time. Calibration is the paper's, with all tokens. */
+/* Vocabularies are sorted by frequency in the text that they were made of. Nearly all tokens that a model predicts are
+ * in the first sixteenth of 150,000 (docs/speculation.md), and looking at an eighth takes a fourth of the time. The
+ * source calibration looks at all tokens, as its paper does. */
 size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab) {
     const size_t n = n_vocab / TOP_OUTPUTS_PART > TOP_OUTPUTS_MIN ? n_vocab / TOP_OUTPUTS_PART : TOP_OUTPUTS_MIN;
 
@@ -233,7 +233,7 @@ static void append_text(Drafting *drafting, const uint32_t *tokens, size_t n) {
     drafting->n_text = n;
 }
 
-/* Of the prompt, as far as the speculator has it, what the model has still to read. */
+/* Returns how many tokens of the prompt, as far as the speculator has it, the draft model has still to read. */
 static size_t prompt_left(const Drafting *drafting) {
     const size_t n_output = drafting->n_text > drafting->n_prompt ? drafting->n_text - drafting->n_prompt : 0;
     const size_t n_behind = has_model(drafting) ? speculator_n_behind(drafting->speculator) : 0;
@@ -241,7 +241,8 @@ static size_t prompt_left(const Drafting *drafting) {
     return n_behind > n_output ? n_behind - n_output : 0;
 }
 
-/* A chunk: others wait for the step. That reading it pays is decided, so it is no loss of the step's. */
+/* Lets the draft model read a chunk of the prompt, no more because others wait for the step. Reading was decided to
+ * pay, so its duration does not count against the step's drafts. */
 static void read_some(Drafting *drafting, size_t left) {
     const uint64_t before_ns = drafting->report.model_ns;
     const size_t chunk = engine_chunk_tokens(drafting->engine);
@@ -272,7 +273,7 @@ DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
 
 /* --- a step ------------------------------------------------------------------------------------------------------- */
 
-/* What the model may take of a step; 0: it is not asked. */
+/* Returns how long the draft model may take in a step, in ms; 0: it is not asked. */
 static float model_ms(const Drafting *drafting, StepCompany company) {
     if (!has_model(drafting))
         return 0;
@@ -284,9 +285,9 @@ static float model_ms(const Drafting *drafting, StepCompany company) {
                                                          : 0;
 }
 
-/* Of the generation, at most; what nobody has measured yet is not bounded either. Our own trees see to it themselves
- * that the model and they keep within the step's time together; others have what the model leaves if it takes all of
- * its. */
+/* Returns the most rows of the generation's tree; durations that nobody has measured yet do not bound it. Trees of
+ * POLICY_OURS keep themselves and the draft model within the step's time together; other policies get the time that
+ * the draft model leaves if it takes all of its budget. */
 static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, StepCompany company, float model_ms) {
     const ModelShare model = { model_ms > 0, drafting->options.policy == POLICY_OURS ? 0 : model_ms };
     uint32_t rows;
@@ -334,7 +335,7 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     drafting->step.path[0] = 0;
     drafting->step.n_path = 1;
     drafting->step.has_ended = false;
-    for (uint32_t row = 0; row < DRAFT_ROWS_MAX; row++) /* where no logits will be wanted */
+    for (uint32_t row = 0; row < DRAFT_ROWS_MAX; row++) /* rows that get no logits must have no old tops */
         drafting->step.tops[row].n = 0;
     left = prompt_left(drafting);
     if (left && !(limits.stops && limits.stops(limits.stops_arg)))
@@ -439,12 +440,12 @@ uint32_t drafting_n_pruned(const Drafting *drafting) {
     return draft_pruning_n_gone(&drafting->pruning);
 }
 
-/* Whether the model pays, by what rows take as far as it is known: one step's own time says little. */
+/* Judges whether the draft model pays, by known durations of rows: a single step's own duration says little. */
 static void judge_model(Drafting *drafting) {
     const SpeculatorModelStep *step = speculator_model_step(drafting->speculator);
     const DraftCosts costs = drafting_costs(drafting, drafting->step.company);
     const uint32_t n_rows = draft_pruning_rows_worth(&drafting->pruning);
-    const bool is_cut = drafting->step.n_emitted < drafting->step.n_path; /* the generation ended within */
+    const bool is_cut = drafting->step.n_emitted < drafting->step.n_path; /* the generation ended within the path */
 
     if (step->n_behind)
         model_control_behind(&drafting->model_control, step->n_behind);

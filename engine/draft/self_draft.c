@@ -10,14 +10,15 @@
 #include "engine/step/step_parts.h"
 #include "spec/speculation_choice.h"
 
-/* The sequence's steps compute all layers of the text but its last token's, which is row 0. Rows of the tree have keys
- * and values of the first layers only, where a verification writes its own: in place at the position behind the text,
- * and in the block beside. So nobody else may see the tree, and it is the sequence's open one while a pass runs. */
+/* The sequence's steps have computed all layers of the text except for its last token, which is row 0 of the tree. Rows
+ * of the tree have keys and values of the first layers only, at places that a verification overwrites: the position
+ * behind the text, and the side block. Nobody else may see this tree, therefore it is the sequence's open tree only
+ * while a pass runs. */
 typedef struct SelfDraft {
     Sequence *sequence;
     uint32_t n_layers;
     float *logits; /* f32[n_vocab] */
-    int off;       /* why it is off: what all calls answer; 0: it is on */
+    int off;       /* why the model is off: the answer of all calls; 0: it is on */
     OpenTree tree;
 } SelfDraft;
 
@@ -34,14 +35,15 @@ uint32_t self_draft_layers_for(const Engine *engine, uint32_t sources) {
     return is_alone || 3 * n_layers >= 2 * engine_info(engine)->n_layers ? n_layers : 0;
 }
 
-/* An answer of the engine. A pass that was cancelled leaves everything as it was; after anything else it is off. */
+/* Translates an answer of the engine. A pass that was cancelled changes nothing; after any other answer the model is
+ * off. */
 static int ended(SelfDraft *draft, int r) {
     if (r == ENGINE_E_CANCELLED)
         return -ECANCELED;
     return draft->off = draft_pass_error(r);
 }
 
-/* See DraftModelOps. The text is what the sequence has, and a token. */
+/* See DraftModelOps. The text must be the sequence's tokens and one more. */
 static int self_follow(void *self, const uint32_t *text, size_t n) {
     SelfDraft *draft = self;
 
@@ -55,7 +57,7 @@ static int self_follow(void *self, const uint32_t *text, size_t n) {
 
 /* --- the tree ----------------------------------------------------------------------------------------------------- */
 
-/* The span through the first layers and the head, like engine_forward_spans() through all. */
+/* Computes the span by the first layers and the head, as engine_forward_spans() does by all layers. */
 static int run_layers(const SelfDraft *draft, EngineSpan *span) {
     Engine *engine = draft->sequence->engine;
     EngineStep *step = NULL;
@@ -68,7 +70,7 @@ static int run_layers(const SelfDraft *draft, EngineSpan *span) {
         r = engine_step_layers(step, draft->n_layers, NULL, NULL);
     if (!r)
         r = engine_step_heads(step, NULL);
-    if (!r) /* zeros may stand for weights */
+    if (!r) /* pages of a cut file read as zeros */
         r = engine_check_whole(engine, NULL);
     if (!r)
         engine_step_commit(step);
@@ -126,16 +128,15 @@ static const DraftModelOps self_ops = {
 };
 
 /**
- * self_draft_new() - the first layers of a sequence's model as a draft model for its text
- * @n_layers: 1 to all of them; those that are not in memory are read in every pass
- * @logits:   f32[n_vocab], written over in every pass
+ * self_draft_new() - use the first layers of a sequence's model as a draft model for its text
+ * @n_layers: 1 to all layers; those that are not in memory are read in every pass
+ * @logits:   scratch f32[n_vocab], overwritten in every pass
  *
- * No layer behind them says anything, so they need no second copy of keys and values, and the head behind a middle
- * layer is a poor guess (the logit lens): what it costs and brings is for whoever asks it to find out. Between follow()
- * and the last expand() behind it no step of the sequence may run. Cancelling is the sequence's
- * (sequence_set_cancel()). Thread: the one that computes, for all calls. Calls of the model answer what
- * draft_model.h says, and -EIO where weights could not be read, -EBUSY without memory for a step, -EINVAL for rows
- * that are none and for a text that is not the sequence's.
+ * The first layers use the sequence's own keys and values. The head behind a middle layer guesses poorly (the logit
+ * lens); its caller measures what it costs and brings. No step of the sequence may run between follow() and the last
+ * expand() behind it. The sequence's flag cancels passes (sequence_set_cancel()). Thread: the one that computes, for
+ * all calls. Calls of the model answer what draft_model.h says, -EIO if weights could not be read, -EBUSY without
+ * memory for a step, -EINVAL for invalid rows and for a text that is not the sequence's.
  */
 int self_draft_new(DraftModel *modelp, Sequence *sequence, uint32_t n_layers, float *logits, ErrText *err) {
     const uint32_t most = engine_info(sequence->engine)->n_layers;

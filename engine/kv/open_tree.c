@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trees that several steps compute behind a sequence's positions, pass by pass, before one way down is kept or none. */
+/* Open trees: several steps compute a tree behind a sequence's positions, then one way down is kept, or none. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -29,11 +29,11 @@ static bool is_way(const OpenTree *tree, const uint16_t *rows, size_t n) {
 
 /**
  * sequence_close_tree() - keep a way down from row 0 of the open tree as positions, or nothing
- * @rows: [n] of the whole tree, each behind the one that it follows, from row 0 on; n is 0: nothing
+ * @rows: [n] of the whole tree, each behind the row that it follows, from row 0 on; n is 0: no row is kept
  *
- * What is appended next gets the bits that it would get after plain decoding of that way. It needs no memory: the pages
- * of all positions that a row may get became the sequence's own when the row was computed. Thread: the one that
- * computes; no step of the sequence has begun. Return: 0, also where no tree is open and n is 0; -EINVAL.
+ * Appended tokens get the bits that they would get after plain decoding of that way. No memory is needed: the pages of
+ * all positions that a row may get became the sequence's own when the row was computed. Thread: the one that computes;
+ * no step of the sequence has begun. Return: 0, also if no tree is open and n is 0; -EINVAL.
  */
 int sequence_close_tree(Sequence *sequence, const uint16_t *rows, size_t n) {
     KvMove moves[ENGINE_TREE_ROWS_MAX];
@@ -41,7 +41,7 @@ int sequence_close_tree(Sequence *sequence, const uint16_t *rows, size_t n) {
     assert(!sequence->in_step);
     if (!is_way(&sequence->tree, rows, n))
         return -EINVAL;
-    for (size_t i = 1; i < n; i++) /* row 0 is where it belongs */
+    for (size_t i = 1; i < n; i++) /* row 0 is at its position already */
         moves[i - 1] = sequence_move(sequence, rows[i] - (size_t)1, sequence->n_tokens + i);
     if (n > 1)
         engine_move_rows(sequence->engine, moves, n - 1);

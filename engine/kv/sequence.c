@@ -25,8 +25,8 @@ uint64_t engine_kv_tree_bytes(const Engine *engine) {
 /**
  * engine_make_room() - evict kept prefixes when a limit on several accounts together is in the way
  *
- * An account's own limit is not: what is kept is on another one. When all that could be evicted would not be enough,
- * nothing is. Best effort: other threads charge meanwhile.
+ * Eviction does not help against an account's own limit, because kept prefixes are on another account. Nothing is
+ * evicted if all that could be evicted would not be enough. Best effort: other threads charge meanwhile.
  */
 void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes) {
     const uint64_t own = account_own_room_bytes(engine->accounts, id),
@@ -47,7 +47,7 @@ static void set_page(Sequence *sequence, size_t index, KvPage *page) {
     sequence->blocks[index] = page->memory.data;
 }
 
-/* The pages that are not there yet. */
+/* Allocates the pages that the sequence does not have yet. */
 static int take_pages(Sequence *sequence, ErrText *err) {
     Engine *engine = sequence->engine;
     size_t n_missing = 0;
@@ -108,7 +108,7 @@ static int begin_with(Sequence *sequence, KvPage *const *pages, size_t n_tokens,
         set_page(sequence, i, pages[i]);
     }
     if (rest)
-        kv_page_hold(rest); /* or room for the others might be made of it */
+        kv_page_hold(rest); /* take_pages() may evict kept pages */
     r = take_pages(sequence, err);
     if (rest && !r)
         memcpy(sequence->blocks[n_shared], rest->memory.data, sequence->engine->kv_page_bytes);
@@ -120,11 +120,11 @@ static int begin_with(Sequence *sequence, KvPage *const *pages, size_t n_tokens,
 
 /**
  * sequence_new_after() - a timeline that begins with positions that were computed before
- * @pages:           of the first n_tokens positions; the last one may hold more
+ * @pages:           pages of the first n_tokens positions; the last one may hold more
  * @capacity_tokens: at least n_tokens
  *
- * Whole pages are shared, what is left of the last one is copied: nobody sees what this sequence appends. All pages are
- * taken now: what has begun never ends for want of memory.
+ * Whole pages are shared, the rest of the last one is copied: nobody sees what this sequence appends. All pages are
+ * reserved now, so that a generation that has begun never ends for want of memory.
  *
  * Return: 0, ENGINE_E_CONTEXT (0 or more than the model has), ENGINE_E_MEMORY, -ENOMEM.
  */
@@ -157,9 +157,9 @@ static PrefixOwner owner_of(const Engine *engine, uint64_t user) {
 
 /**
  * sequence_new_for() - a timeline for a prompt, with the longest beginning of it that is kept for the user
- * @user:       uid: nothing of other users is looked at
- * @of_session: the prompt is that of a session
- * @outcomep:   why it does not begin with more
+ * @user:       uid; texts of other users are not looked at
+ * @of_session: the prompt belongs to a session
+ * @outcomep:   out: why no longer prefix was found
  *
  * Return: as sequence_new_after(); sequence_n_tokens() says how much of the prompt is there, never all of it.
  */
@@ -179,15 +179,15 @@ int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *promp
 
 /**
  * sequence_keep() - keep what the sequence has for later requests of the user
- * @tokens: of its positions
- * @grows:  more will be appended: only whole pages are kept, and a tree that is open stays so. Otherwise nothing may be
+ * @tokens: tokens of its positions
+ * @grows:  more will be appended: only whole pages are kept, and an open tree stays open. Otherwise nothing may be
  *          appended any more
  * @pin:    of a session, or NULL
  */
 void sequence_keep(Sequence *sequence, const uint32_t *tokens, uint64_t user, bool grows, PrefixPin *pin) {
     const PrefixOwner owner = owner_of(sequence->engine, user);
 
-    if (!grows) /* the page that the tree's way would go into may be read by others now */
+    if (!grows) /* others may read the page now that the tree's rows would go into */
         sequence->tree.n = 0;
     if (sequence->engine->prefix_cache)
         prefix_cache_put(sequence->engine->prefix_cache, &owner, tokens, sequence->n_tokens, sequence->pages, grows,
@@ -270,8 +270,8 @@ size_t sequence_n_tokens(const Sequence *sequence) {
  * sequence_rewind() - forget the positions from n_tokens on
  * @n_tokens: not more than the sequence has
  *
- * What is appended next gets the bits that it would get after the first n_tokens alone: a position's keys and values
- * depend on nothing behind it, and what is stored there is written over.
+ * Appended tokens get the bits that they would get after the first n_tokens alone: a position's keys and values depend
+ * on nothing behind it, and stale ones are overwritten.
  */
 void sequence_rewind(Sequence *sequence, size_t n_tokens) {
     assert(n_tokens <= sequence->n_tokens && !sequence->in_step);

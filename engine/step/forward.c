@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The forward pass: walks the graph of a layer's operators, in the order of the architecture's table, for the rows of
- * one step, which one or more sequences share. It knows no device. */
+/* The forward pass: runs the graph of a layer's operators, in the order of the architecture's table, for the rows of one
+ * step, which one or more sequences share. This module knows no device. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 
-#define ROPE_ROWS 16 /* of a thread at least: 20 us */
+#define ROPE_ROWS 16 /* rows of a thread at least: 20 us */
 
 typedef struct RopeFill {
     const RopeRows *rope;
@@ -29,7 +29,7 @@ static void fill_rope(EngineStep *step, const RopeRows *rope) {
     worker_pool_run(step->engine->backend->pool, fill_rope_rows, &fill, step->batch.n_rows, ROPE_ROWS);
 }
 
-/* Rotary tables and embeddings of all rows. */
+/* Computes rotary tables and embeddings of all rows. */
 static void begin_rows(EngineStep *step) {
     const Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
@@ -44,7 +44,7 @@ static void begin_rows(EngineStep *step) {
                                 hparams->embedding_scale, step->slots[SLOT_X]);
 }
 
-/* Embeddings and rotary tables, unless they are there from an earlier part of the step. */
+/* Computes embeddings and rotary tables, unless an earlier part of the step has. */
 static int run_embedding(EngineStep *step, const EngineYield *yield, ErrText *err) {
     uint64_t start_ns;
     int r;
@@ -63,7 +63,7 @@ static int run_embedding(EngineStep *step, const EngineYield *yield, ErrText *er
     return 0;
 }
 
-/* From the operator where the step is to the last one of its run, all rows in each. */
+/* Runs operators from the step's next one to the end of its run of layers, each on all rows. */
 static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp, ErrText *err) {
     Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
@@ -101,9 +101,9 @@ static bool run_has_ended(const EngineStep *step) {
     return step->groups.n ? row_groups_have_ended(&step->groups) : step->layer == step->run_end;
 }
 
-/* The layers from where the step is whose weights are there now, `end` at most, or the rest of them. Of layers whose
- * weights make way for those of others there is one in a run, and they are held as long as it runs: where the step has
- * stopped, others may need their place. */
+/* Runs the next layers whose weights are there now, up to `end`, or the rest of such a run. A layer whose weights give
+ * their place to others' is a run of its own, and its weights are held only while it runs: when the step has stopped,
+ * another step may need the place. */
 static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yield, bool *has_runp, ErrText *err) {
     const uint32_t last = step->in_layers ? step->run_end - 1 : step->layer, stage = 1 + last;
     int r = engine_step_hold(step, stage, (int32_t)last, yield, err);
@@ -128,7 +128,7 @@ static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yi
     return r;
 }
 
-/* What the weights make ready is chosen by the rows of the step, those of its prompts, and those that follow it. */
+/* Tells the weights the rows of the step, those of its prompts, and those that follow, which graphs are loaded by. */
 static void expect_rows(const EngineStep *step) {
     size_t n_behind = 0, decode_rows = 0;
 
@@ -140,10 +140,10 @@ static void expect_rows(const EngineStep *step) {
 }
 
 /**
- * engine_step_layers() - from where the step is to the end of layer `end` - 1
- * @end: at most n_layers; the same again when it has stopped
+ * engine_step_layers() - run a step up to the end of layer `end` - 1
+ * @end: at most n_layers; a step that has stopped gets the same again
  *
- * Embeddings come before the first one. Return: 0; ENGINE_E_YIELDED, ENGINE_E_WAITING, and other answers, as
+ * Embeddings are computed before the first layer. Return: 0; ENGINE_E_YIELDED, ENGINE_E_WAITING, and other answers, as
  * engine_step_run().
  */
 int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield, ErrText *err) {
@@ -168,11 +168,11 @@ static EngineStep *free_step(Engine *engine) {
 }
 
 /**
- * engine_step_begin() - a step that may stop before an operator and go on later
+ * engine_step_begin() - prepare a step that may stop before an operator and resume later
  * @spans: the caller's, with all that they point to, until the step's end
  *
- * A step has memory of its own for its rows, so that another one can run while it waits; its sequences take part in no
- * other. Thread: the one that computes. Return: 0; -EBUSY when there is no memory for one more, -EINVAL,
+ * A step has memory of its own for its rows, so that another step can run while it waits. Its sequences take part in no
+ * other step. Thread: the one that computes. Return: 0; -EBUSY: there is no memory for one more step; -EINVAL,
  * ENGINE_E_CONTEXT.
  */
 int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
@@ -213,7 +213,7 @@ static bool wants_exit(const EngineStep *step) {
     return false;
 }
 
-/* All layers, with a look at the rows in between where a span asks for it. */
+/* Runs all layers, and the early exit between them if a span asks for it. */
 static int run_all_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
     Engine *engine = step->engine;
     const uint32_t layer = engine->steps->early_exit.layer;
@@ -231,12 +231,12 @@ static int run_all_layers(EngineStep *step, const EngineYield *yield, ErrText *e
 }
 
 /**
- * engine_step_run() - go on with a step
+ * engine_step_run() - run a step, or resume it
  * @yield: when to stop before an operator; NULL: never. At least one operator runs before
  *
- * What comes out does not depend on where it stopped, nor on what ran meanwhile: everything that goes from one operator
- * to the next lies in the step's own rows and in the sequences' caches, past their n_tokens and beside. Thread: the one
- * that computes. Return: ENGINE_E_YIELDED, ENGINE_E_WAITING; else the step has ended, with the answer of
+ * Results do not depend on where the step stopped, nor on what ran meanwhile: all data that goes from one operator to
+ * the next is in the step's own rows and in the sequences' caches, past their n_tokens and beside. Thread: the one that
+ * computes. Return: ENGINE_E_YIELDED, ENGINE_E_WAITING; else the step has ended, with the answer of
  * engine_forward_spans().
  */
 int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
@@ -248,7 +248,7 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
         return r;
     if (!r)
         r = engine_step_heads(step, err);
-    if (!r) /* zeros may stand for weights: nobody sees these logits, and the cache keeps none of these positions */
+    if (!r) /* pages of a cut file read as zeros: nobody may see these logits, and no position may be kept */
         r = engine_check_whole(step->engine, err);
     if (!r)
         engine_step_commit(step);
@@ -259,11 +259,11 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
 /**
  * engine_forward_spans() - append tokens to several sequences and compute them together
  *
- * The weights are read once for all rows. What comes out for a sequence does not depend on the others: every operator
- * works row by row. Keys and values are written past n_tokens, which moves only at the end: a sequence whose part was
- * cancelled stays as it was, and so do all when weights could not be read. Thread: the one that computes.
+ * The weights are read once for all rows. The result of a sequence does not depend on the others, because every
+ * operator works row by row. Keys and values are written past n_tokens, which moves only at the end: a sequence whose
+ * part was cancelled stays as it was, and all do if weights could not be read. Thread: the one that computes.
  * Return: 0, ENGINE_E_CONTEXT, ENGINE_E_CANCELLED; ENGINE_E_READ, with a text that names package and tensor; -EINVAL;
- * after sequence_rewind() into what others read too: ENGINE_E_MEMORY or -ENOMEM, with a text.
+ * after sequence_rewind() into positions that others read too: ENGINE_E_MEMORY or -ENOMEM, with a text.
  */
 int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
     EngineStep *step = NULL;

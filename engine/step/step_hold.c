@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a step does between its operators: it looks whether it must stop, waits for weights, and records its trace. */
+/* What a step does between its operators: checks whether it must stop, waits for weights, and records its trace. */
 #include "base/clock.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
@@ -56,8 +56,9 @@ bool engine_step_stops(const EngineStep *step, const EngineYield *yield) {
     return must_yield(yield) || all_cancelled(step);
 }
 
-/* And why. A sequence that was cancelled stays in the step until none is left, and nobody looks at what comes out. Each
- * flag is read once: one that is raised meanwhile would end the step as cancelled and its span as computed. */
+/* Notes which sequences are cancelled, and returns why the step stops. A cancelled sequence stays in the step until all
+ * are cancelled, and its results are ignored. Each flag is read once: a flag set between two reads would end the step as
+ * cancelled and its span as computed. */
 int engine_step_look_up(EngineStep *step, const EngineYield *yield) {
     bool is_wanted = false;
 
@@ -69,12 +70,12 @@ int engine_step_look_up(EngineStep *step, const EngineYield *yield) {
 }
 
 /**
- * engine_step_hold() - the weights of a stage, which may still be on their way
- * @yield: when not to wait for them; NULL: always
+ * engine_step_hold() - acquire the weights of a stage, which may still be on their way
+ * @yield: when not to wait for the weights; NULL: always wait
  *
- * They are there until engine_step_let_go(). A cancel is seen when a piece of them has come, and so is a step that this
- * one makes way for, whether or not it has run an operator: the weights go on coming. Return: 0,
- * ENGINE_E_CANCELLED, ENGINE_E_YIELDED, ENGINE_E_WAITING, ENGINE_E_READ with a text, -errno.
+ * The weights are there until engine_step_let_go(). The cancel flags and @yield are checked whenever a piece of the
+ * weights has come, even before the step's first operator: the weights go on coming. Return: 0, ENGINE_E_CANCELLED,
+ * ENGINE_E_YIELDED, ENGINE_E_WAITING, ENGINE_E_READ with a text, -errno.
  */
 int engine_step_hold(EngineStep *step, uint32_t stage, int32_t layer, const EngineYield *yield, ErrText *err) {
     Engine *engine = step->engine;

@@ -37,43 +37,33 @@ enum {
     CONTEXT_WANTED = 4096, /* positions: the daemon's longest requests, unless it is told otherwise */
 };
 
-/* Next piece of a block, aligned to 64 bytes; counts without a block. */
-static void *carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
-    size_t at_bytes = *at_bytesp;
-
-    *at_bytesp = at_bytes + ((len_bytes + 63) & ~(size_t)63);
-    return block ? block + at_bytes : NULL;
-}
-
 static size_t carve_rows(EngineStep *step, const Engine *engine, uint8_t *block, size_t rows) {
     const Hparams *hparams = &engine->hparams;
     RopeRows *const ropes[] = { &step->rope, &step->rope_local };
     size_t at_bytes = 0, half = hparams->n_rot / 2;
 
     for (size_t slot = 0; slot < _SLOT_N; slot++)
-        step->slots[slot] = carve(block, &at_bytes, rows * hparams_dim(hparams, slot_dim((Slot)slot)) * sizeof(float));
+        step->slots[slot] =
+            layer_carve(block, &at_bytes, rows * hparams_dim(hparams, slot_dim((Slot)slot)) * sizeof(float));
     for (size_t i = 0; i < ARRAY_LEN(ropes); i++) {
-        ropes[i]->freqs = carve(block, &at_bytes, half * sizeof(double));
-        ropes[i]->cos = carve(block, &at_bytes, rows * half * sizeof(float));
-        ropes[i]->sin = carve(block, &at_bytes, rows * half * sizeof(float));
+        ropes[i]->freqs = layer_carve(block, &at_bytes, half * sizeof(double));
+        ropes[i]->cos = layer_carve(block, &at_bytes, rows * half * sizeof(float));
+        ropes[i]->sin = layer_carve(block, &at_bytes, rows * half * sizeof(float));
     }
     step->batch = (Batch){
-        .tokens = carve(block, &at_bytes, rows * sizeof(uint32_t)),
-        .rows = carve(block, &at_bytes, (rows + ENGINE_SPANS_MAX * ENGINE_TREE_ROWS_MAX) * sizeof(BatchRow)),
+        .tokens = layer_carve(block, &at_bytes, rows * sizeof(uint32_t)),
+        .rows = layer_carve(block, &at_bytes, (rows + ENGINE_SPANS_MAX * ENGINE_TREE_ROWS_MAX) * sizeof(BatchRow)),
         .first_earlier = rows,
         .sequences = step->sequences,
     };
-    step->span_rows = carve(block, &at_bytes, rows * sizeof(*step->span_rows));
-    step->outputs = carve(block, &at_bytes, rows * sizeof(*step->outputs));
+    step->span_rows = layer_carve(block, &at_bytes, rows * sizeof(*step->span_rows));
+    step->outputs = layer_carve(block, &at_bytes, rows * sizeof(*step->outputs));
     step->groups.queue_layers =
         queue_groups_are_of(engine->backend->ops, rows)
-            ? carve(block, &at_bytes, WAVEFRONT_GROUPS_MAX * hparams->n_layers * sizeof(*step->groups.queue_layers))
+            ? layer_carve(block, &at_bytes,
+                          WAVEFRONT_GROUPS_MAX * hparams->n_layers * sizeof(*step->groups.queue_layers))
             : NULL;
     return at_bytes;
-}
-
-static size_t max_size(size_t a, size_t b) {
-    return a > b ? a : b;
 }
 
 static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens, ErrText *err) {
@@ -95,15 +85,7 @@ static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens,
 }
 
 static int reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
-    const Hparams *hparams = &engine->hparams;
-    BackendShape shape = {
-        .rows = chunk_tokens,
-        .width = max_size(max_size(hparams->n_embd, hparams->n_ff), hparams_dim(hparams, DIM_HEADS)),
-        .n_vocab = hparams->n_vocab,
-        .n_heads = hparams->n_heads,
-        .n_kv_heads = hparams->n_kv_heads,
-        .head_size = hparams->head_size,
-    };
+    const BackendShape shape = layer_backend_shape(&engine->hparams, chunk_tokens);
     int r;
 
     for (size_t i = 0; i < engine->steps->n; i++)
@@ -132,7 +114,7 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
     return reserve_rows(engine, chunk_tokens, err);
 }
 
-/* Where memory is too short for the steps' rows beside what the weights come through, they come first. */
+/* Reserves rows while weights arrive. If memory is too short for both, all weights are taken in first. */
 static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     int r = reserve_rows(engine, chunk_tokens, err);
 
@@ -142,9 +124,8 @@ static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText
     return r ? r : reserve_rows(engine, chunk_tokens, err);
 }
 
-/* A sweep over layers that are not in memory takes as long for one row as for many, until computing takes longer than
- * reading: so many rows that the memory for them is that of the ring, if these are more than the device's own
- * choice. */
+/* Returns the chunk for layers that are read in every step. Such a sweep takes as long for one row as for many, until
+ * computing takes longer than reading. The rows get as much memory as the ring has, at least the device's choice. */
 static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
     const size_t rows = ENGINE_CHUNK_DEFAULT,
                  rows_bytes = engine->steps->n * carve_rows(&engine->steps->step[0], engine, NULL, rows);
@@ -157,8 +138,8 @@ static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
     return n > chunk_tokens ? (uint32_t)n : chunk_tokens;
 }
 
-/* Whether rows that only make prompts faster leave the keys and values their part: that of CONTEXT_WANTED positions, as
- * far as their own limit lets them have it. */
+/* Returns whether rows that only make prompts faster leave memory for keys and values: for CONTEXT_WANTED positions, or
+ * fewer if their own limit is lower. */
 static bool leaves_room(Engine *engine, uint32_t chunk_tokens) {
     const uint64_t rows_bytes = engine->steps->n * carve_rows(&engine->steps->step[0], engine, NULL, chunk_tokens),
                    room_bytes = account_shared_room_bytes(engine->accounts, ACCOUNT_KV),
@@ -171,8 +152,7 @@ static bool leaves_room(Engine *engine, uint32_t chunk_tokens) {
            (own_bytes < context_bytes ? own_bytes : context_bytes) <= room_bytes - rows_bytes;
 }
 
-/* Rows for the chunk of the options, or for as many tokens as the device does best with: half as many, and again, where
- * the memory for that is not there, down to the default. */
+/* Halves a chunk that the device chose as long as memory is short, down to the default. */
 int engine_reserve_chunk(Engine *engine, uint32_t chunk, ErrText *err) {
     const BackendOps *ops = engine->backend->ops;
     int r;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The most probable tokens of rows: of logits, or where nobody wants those, out of the head's product while its pieces
- * are in the cache. A vocabulary's logits of a row are up to a megabyte; written and read again they would cost about
- * as much as the product. */
+/* The most probable tokens of rows: from logits, or from the head's product while its pieces are in the cache, if
+ * nobody wants the logits. The logits of a row are up to a megabyte; writing and reading them would cost about as much
+ * as the product. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -12,12 +12,12 @@
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 
-/* What a worker has found of a row, in its pieces up to now. */
+/* The most probable tokens of a row in the pieces that a worker has seen so far. */
 typedef struct RowTops {
     size_t n;
     uint32_t tokens[ENGINE_TOPS];
     float values[ENGINE_TOPS];
-    float mass; /* of exp(logit - values[0]) */
+    float mass; /* sum of exp(logit - values[0]) */
 } RowTops;
 
 typedef struct TopsLoop {
@@ -36,7 +36,7 @@ static float exp_of(const ExpRow *exp, float x) {
     return y;
 }
 
-/* The greatest value was `before` until now, and the mass is beside that. */
+/* Rescales the mass from the greatest value `before` to the one that the row has now. */
 static void lift(const ExpRow *exp, RowTops *row, float before) {
     if (row->mass > 0 && before < row->values[0])
         row->mass *= exp_of(exp, before - row->values[0]);
@@ -53,7 +53,7 @@ static void shares(const ExpRow *exp, const RowTops *row, EngineTops *tops) {
         tops->tops[i] = (ContextTop){ row->tokens[i], values[i] / row->mass };
 }
 
-/* Logits [first, first + n) of a row. */
+/* Looks through logits [first, first + n) of a row. */
 static void look_at(const TopsLoop *loop, RowTops *row, const float *logits, size_t first, size_t n) {
     const float before = row->n ? row->values[0] : 0;
 
@@ -86,7 +86,7 @@ static void take_piece(void *arg, size_t first, size_t n, float *y, unsigned int
     }
 }
 
-/* Whether value i of one row comes before value j of another. */
+/* Returns whether value i of a comes before value j of b. */
 static bool comes_first(const RowTops *a, size_t i, const RowTops *b, size_t j) {
     if (i == a->n || j == b->n)
         return i < a->n;
@@ -157,11 +157,11 @@ size_t engine_tops_rows(Engine *engine, size_t n) {
 }
 
 /**
- * engine_step_tops() - the most probable tokens of rows, without their logits where nobody wants these
- * @rows:   [n] of the step's batch, at most engine_tops_rows()
- * @n_outputs: of the vocabulary, that are looked at; all where a row has a place
- * @tops:   out: [n]
- * @places: [n]: where a row's logits f32[n_vocab] go, apart from one another; NULL: nowhere
+ * engine_step_tops() - find the most probable tokens of rows, without logits that nobody wants
+ * @rows:      [n] of the step's batch, at most engine_tops_rows()
+ * @n_outputs: first outputs of the vocabulary that are looked at; all of them if a row has a place
+ * @tops:      out: [n]
+ * @places:    [n]: where a row's logits f32[n_vocab] go, without overlaps; NULL: nowhere
  *
  * Return: 0, ENGINE_E_READ or -errno, as engine_step_run().
  */

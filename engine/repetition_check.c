@@ -2,7 +2,7 @@
 /*
  * A text loops when its last L tokens are R or more repeats of one period, L at least REPETITION_TOKENS_MIN and R at
  * least REPETITION_REPEATS_MIN. Tables, matrices, rulers and drawings repeat themselves, too, with few different
- * tokens: a period of fewer than REPETITION_VARIETY different tokens must have twice of both.
+ * tokens. For them a period of fewer than REPETITION_VARIETY different tokens must have twice of both.
  */
 #include "engine/repetition_check.h"
 

@@ -62,8 +62,7 @@ static int candidate_compare(const void *a, const void *b) {
     return before(*(const SamplerCandidate *)a, *(const SamplerCandidate *)b) ? -1 : 1;
 }
 
-/* Puts the m candidates that come first, sorted, at the head of the array. They are kept in a heap whose root comes
- * last. */
+/* Puts the m candidates that come first, sorted, at the head of the array, by a heap whose root comes last. */
 static void select_first(SamplerCandidate *candidates, size_t n, size_t m) {
     if (m >= n) {
         qsort(candidates, n, sizeof(*candidates), candidate_compare);

@@ -286,7 +286,7 @@ static PrefixNode *oldest_leaf_of(PrefixUser *user, const PrefixNode *except) {
  * oldest_leaf() - the leaf that is evicted first when memory is needed
  * @for_user: user who needs another `len_bytes` for a kept page, which count as this user's; NULL: no user does
  *
- * The leaf is one of the user who has the most. So no user is pushed below an equal share by what others keep, and none
+ * The leaf is one of the user who has the most. No user is pushed below an equal share by what others keep, and none
  * keeps more than that share by sessions.
  *
  * Return: NULL if that user has no leaf but `except`; the new page is not kept then.

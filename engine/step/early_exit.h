@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Early exit: a predictor of the tokens behind the rows of trees, at a middle layer of their steps. It runs the model's
- * own head on the hidden state there, as it is (logit lens) or after a trained map that brings the state nearer to the
- * last layer's. */
+/* Early exit: a predictor of the tokens behind the rows of trees, at a middle layer of their steps. The predictor runs
+ * the model's own head on the hidden state there, as it is (logit lens) or after a trained map that brings the state
+ * nearer to the last layer's. */
 #ifndef COORDGEN_ENGINE_EARLY_EXIT_H
 #define COORDGEN_ENGINE_EARLY_EXIT_H
 

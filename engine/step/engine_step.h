@@ -51,10 +51,10 @@ struct EngineSpan {
     /* Parents of a tree, [n], n at most ENGINE_TREE_ROWS_MAX: the earlier row of the span that each row follows; -1 for
      * row 0. The sequence must have room for the deepest row. NULL: each row follows the one before. */
     const int16_t *parents;
-    /* The step appends nothing: its rows are the next ones of the sequence's open tree (it begins one where none is
-     * open), and stay beside the sequence until sequence_close_tree(). `parents` counts rows of the whole tree, earlier
-     * steps' first; the tree has ENGINE_TREE_ROWS_MAX rows at most. While a tree is open all steps of the sequence must
-     * set this. A step that is cancelled, dropped or fails leaves the tree as it was before. */
+    /* The step appends nothing: its rows are the next ones of the sequence's open tree, which begins with them if none
+     * is open. Rows stay beside the sequence until sequence_close_tree(). `parents` counts rows of the whole tree,
+     * earlier steps' first. The tree has ENGINE_TREE_ROWS_MAX rows at most. While a tree is open all steps of the
+     * sequence must set this. A step that is cancelled, dropped or fails leaves the tree as it was before. */
     bool grows_tree;
     size_t n;             /* 1 or more; all spans together have at most the chunk */
     bool decodes;         /* hint: an output token with its drafts, not a part of a prompt */

@@ -21,8 +21,8 @@ typedef struct DraftPair {
     RowTimes times;        /* durations of passes of trees, measured by all generations */
 } DraftPair;               /* thread: the one that computes */
 
-/* Makes a pair if both tables begin with the same tokens. The draft engine outlives the pair; the target is not kept. 0,
- * DRAFT_PAIR_E_*, -ENOMEM, with a text. */
+/* Makes a pair if both tables begin with the same tokens. The draft engine outlives the pair; the target is not kept.
+ * 0, DRAFT_PAIR_E_*, -ENOMEM, with a text. */
 int draft_pair_new(DraftPair **pairp, Engine *draft, const Engine *target, ErrText *err);
 DraftPair *draft_pair_free(DraftPair *pair); /* all timelines must be freed before */
 DEFINE_CLEANUP(DraftPair, draft_pair_free)

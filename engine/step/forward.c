@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The forward pass: runs the graph of a layer's operators, in the order of the architecture's table, for the rows of one
- * step, which one or more sequences share. This module knows no device. */
+/* The forward pass: runs the graph of a layer's operators, in the order of the architecture's table, for the rows of
+ * one step, which one or more sequences share. This module knows no device. */
 #include <errno.h>
 #include <string.h>
 

@@ -31,7 +31,7 @@ static inline void layer_rows_at(LayerRows *rows, uint32_t layer, size_t plane_b
     rows->v_offset_bytes = (2 * (size_t)layer + 1) * plane_bytes;
 }
 
-/* Returns the next piece of a block, aligned to 64 bytes, and moves *at_bytesp behind it; block NULL: only moves that. */
+/* Returns the next piece of a block, aligned to 64 bytes, and moves *at_bytesp behind it; block NULL: only moves it. */
 void *layer_carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes);
 /* Returns what a device reserves for so many rows of a model. */
 BackendShape layer_backend_shape(const Hparams *hparams, size_t rows);

@@ -57,8 +57,8 @@ bool engine_step_stops(const EngineStep *step, const EngineYield *yield) {
 }
 
 /* Notes which sequences are cancelled, and returns why the step stops. A cancelled sequence stays in the step until all
- * are cancelled, and its results are ignored. Each flag is read once: a flag set between two reads would end the step as
- * cancelled and its span as computed. */
+ * are cancelled, and its results are ignored. Each flag is read once: a flag set between two reads would end the step
+ * as cancelled and its span as computed. */
 int engine_step_look_up(EngineStep *step, const EngineYield *yield) {
     bool is_wanted = false;
 

@@ -159,6 +159,7 @@ PROTO_SRC := $(call src,proto)
 CLIENT_SRC := $(call src,client)
 CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,$(call rooms,client/ctl)))
 DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,$(call rooms,daemon)))
+BASELINES_SRC := $(call src,tools/baselines)
 TRAIN_SRC := $(filter-out tools/train/coordgen_train_exit.c,$(call src,$(call rooms,tools/train)))
 EVAL_SRC := $(filter-out tools/eval/coordgen_eval.c,$(call src,$(call rooms,tools/eval)))
 BENCH_SRC := $(filter-out tools/bench/coordgen_bench.c,$(call src,$(call rooms,tools/bench)))
@@ -169,6 +170,7 @@ LIB_PROTO := $(OBJ)/libproto.a
 LIB_CLIENT := $(OBJ)/libclient.a
 LIB_CTL := $(OBJ)/libctl.a
 LIB_DAEMON := $(OBJ)/libdaemon.a
+LIB_BASELINES := $(OBJ)/libbaselines.a
 LIB_TRAIN := $(OBJ)/libtrain.a
 LIB_EVAL := $(OBJ)/libeval.a
 LIB_BENCH := $(OBJ)/libbench.a
@@ -226,6 +228,7 @@ $(LIB_PROTO): $(call objs,$(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(arc
 $(LIB_CLIENT): $(call objs,$(CLIENT_SRC)) ; $(archive)
 $(LIB_CTL): $(call objs,$(CTL_SRC)) ; $(archive)
 $(LIB_DAEMON): $(call objs,$(DAEMON_SRC)) ; $(archive)
+$(LIB_BASELINES): $(call objs,$(BASELINES_SRC)) ; $(archive)
 $(LIB_TRAIN): $(call objs,$(TRAIN_SRC)) ; $(archive)
 $(LIB_EVAL): $(call objs,$(EVAL_SRC)) ; $(archive)
 $(LIB_BENCH): $(call objs,$(BENCH_SRC)) ; $(archive)
@@ -239,13 +242,13 @@ endef
 
 $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_EVAL) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
+$(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_EVAL) $(LIB_BASELINES) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-train-exit: $(OBJ)/tools/train/coordgen_train_exit.o $(LIB_TRAIN) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-train-exit: $(OBJ)/tools/train/coordgen_train_exit.o $(LIB_TRAIN) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(CORE_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-bench: $(OBJ)/tools/bench/coordgen_bench.o $(LIB_BENCH) $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-bench: $(OBJ)/tools/bench/coordgen_bench.o $(LIB_BENCH) $(LIB_EVAL) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \

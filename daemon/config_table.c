@@ -217,9 +217,9 @@ const Setting config_settings[] = {
            "greedy (the likeliest one)"),
     SOURCES(
         "speculation", speculation, LIVE, "auto",
-        "several tokens a step, from drafts that are verified; where they come from: auto, off, some of lookup, sam, "
-        "history, calibration, table, reuse, model with commas between, or one of ours, flash-ar, chain-sd, edgellm, "
-        "specinfer, opt-tree, lever; requests may ask for others, and the output is the same"),
+        "several tokens a step, from drafts that are verified; where they come from: auto, off, or some of lookup, "
+        "sam, history, calibration, table, reuse, model with commas between; requests may ask for others, and the "
+        "output is the same"),
     SWITCH("draftdb", draft_db, RESTART, "yes",
            "keep what finished requests have answered, on disk, for drafts of the same user's later ones"),
     PATH("draftdb-dir", draft_db_dir, NULL, "folder of that database, its own"),
@@ -512,10 +512,10 @@ static int parse_models(const Setting *setting, Config *config, const char *valu
 }
 
 static int parse_sources(const Setting *setting, Config *config, const char *value, ErrText *err) {
-    SpeculationChoice choice;
+    uint32_t sources;
 
     /* Its texts begin with the setting's name. */
-    return speculation_parse(value, &choice, err) ? CONFIG_E_SETTING : parse_text(setting, config, value, err);
+    return speculation_parse(value, &sources, err) ? CONFIG_E_SETTING : parse_text(setting, config, value, err);
 }
 
 static int parse_pairs(const Setting *setting, Config *config, const char *value, ErrText *err) {

@@ -97,13 +97,12 @@ static void reserve_trees(Generation *generation) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     const uint64_t tree_bytes = engine_kv_tree_bytes(generation->engine), max_bytes = generation->options.kv_max_bytes;
 
-    if (!speculation->sources || speculation->lab.chains)
+    if (!speculation->sources || spec_lab_of(speculation->lab)->chains)
         return;
     if (!max_bytes || tree_bytes <= max_bytes - generation_kv_bytes(generation)) {
         generation->tree_bytes = tree_bytes;
         return;
     }
-    generation->has_chains = true;
     speculation->self_layers = 0;
 }
 
@@ -124,11 +123,12 @@ static int begin_drafts(Generation *generation, ErrText *err) {
     r = drafting_new(&generation->drafting, generation->engine,
                      &(DraftingOptions){
                          .speculation = *speculation,
-                         .chains = generation->has_chains,
+                         .chains = !generation->tree_bytes,
                          .user = generation->options.user,
                          .n_prompt = generation->n_prompt,
                          .prompt_rows = (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
                          .output_max = (uint32_t)(generation->capacity_tokens - generation->n_prompt),
+                         .report = generation->report,
                      });
     return r ? err_set(err, r, "no drafts: %s", strerror(-r)) : 0;
 }
@@ -167,6 +167,8 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
         return err_set(err, -ENOMEM, "out of memory");
     generation->engine = engine;
     generation->options = *options;
+    generation->report = options->report ? options->report : &generation->own_report;
+    *generation->report = (DraftReport){ 0 };
     generation->n_prompt = n_prompt;
     generation->usage.n_prompt_tokens = (uint32_t)n_prompt;
     generation->capacity_tokens = context_tokens;
@@ -219,14 +221,8 @@ const GenerationUsage *generation_usage(const Generation *generation) {
     return &generation->usage;
 }
 
-void generation_report(const Generation *generation, GenerationReport *report) {
-    *report = (GenerationReport){ 0 };
-    if (generation->drafting)
-        drafting_report(generation->drafting, report);
-    else
-        report->n_steps = report->n_rows = generation->usage.n_steps;
-    report->n_rows_idle = (uint64_t)(generation->idle_rows + 0.5);
-    report->step_ns = generation->usage.decode_ns;
+const DraftReport *generation_report(const Generation *generation) {
+    return generation->report;
 }
 
 const char *generation_end_name(GenerationEnd end) {

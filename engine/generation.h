@@ -49,6 +49,7 @@ typedef struct GenerationOptions {
     const char *stops[GENERATION_STOPS_MAX];
     size_t n_stops;
     GenerationSpeculation speculation;
+    DraftReport *report;           /* filled while the generation runs, from zero; outlives it; NULL: it has its own */
     GenerationLogitsFn *on_logits; /* for tests and evaluations; may be NULL */
     void *on_logits_arg;
 } GenerationOptions;
@@ -144,7 +145,7 @@ void generation_step_drop(GenerationStep *step);
 
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);
-void generation_report(const Generation *generation, GenerationReport *report);
-const char *generation_end_name(GenerationEnd end); /* "stop-string", "max-tokens", ... */
+const DraftReport *generation_report(const Generation *generation); /* so far */
+const char *generation_end_name(GenerationEnd end);                 /* "stop-string", "max-tokens", ... */
 
 #endif

@@ -24,10 +24,11 @@ struct Generation {
     SamplerCandidate *candidates;
     DraftModel self_draft; /* first layers of the model that draft; without ops: none */
     Drafting *drafting;    /* NULL: no drafts */
-    bool has_chains;       /* drafts are chains, for want of memory */
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;
+    DraftReport *report; /* the options' report, or own_report */
+    DraftReport own_report;
     uint32_t n_undivided;       /* decoding steps since one had rows of background prompts */
     double idle_rows;           /* its share of rows that the device computed in vain in its decoding steps */
     RepetitionCheck repetition; /* of the output, if the options want that */

@@ -131,6 +131,8 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
     generation->usage.n_steps += !prefill;
     if (!prefill && span->take)
         return take_picked(turn, span);
+    generation->report->n_steps += !prefill;
+    generation->report->n_rows += !prefill;
     token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
                          generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
     if (generation->options.on_logits)
@@ -462,9 +464,12 @@ static void count_time(const GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
 
-        if (!step->prefill[i])
-            generation->idle_rows += (double)step->spans[i].n * idle;
         *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns - load_ns;
+        if (!step->prefill[i]) {
+            generation->idle_rows += (double)step->spans[i].n * idle;
+            generation->report->n_rows_idle = (uint64_t)(generation->idle_rows + 0.5);
+            generation->report->step_ns = generation->usage.decode_ns;
+        }
         generation->usage.load_ns += load_ns;
         generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;

@@ -7,7 +7,7 @@ UNIT_SRC := $(call src,$(call rooms,$(wildcard test/unit/*)))
 UNIT_TESTS := $(foreach file,$(UNIT_SRC),$(if $(filter test_%,$(notdir $(file))),$(file)))
 UNIT_BIN := $(patsubst %.c,$(BUILD)/test/%,$(notdir $(UNIT_TESTS)))
 UNIT_HELP := $(call objs,$(filter-out $(UNIT_TESTS),$(UNIT_SRC)) $(call src,test/device))
-ALL_LIBS := $(LIB_TRAIN) $(LIB_BENCH) $(LIB_EVAL) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
+ALL_LIBS := $(LIB_TRAIN) $(LIB_BENCH) $(LIB_EVAL) $(LIB_BASELINES) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
 ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
 
 # test/bench/bench_X.c is a program of its own; the other files there, baselines of the benches, are tested like any module.
@@ -15,7 +15,7 @@ BENCH_HELP := $(call objs,$(filter-out test/bench/bench_%,$(call src,test/bench)
 LIB_LAYOUTS := $(OBJ)/liblayouts.a
 $(LIB_LAYOUTS): $(BENCH_HELP) ; $(archive)
 BENCH_BIN := $(patsubst test/bench/bench_%.c,$(BUILD)/bin/bench-%,$(filter test/bench/bench_%,$(call src,test/bench)))
-$(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_LAYOUTS) $(LIB_BENCH) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_LAYOUTS) $(LIB_BENCH) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
 $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
@@ -64,7 +64,7 @@ $(BUILD)/fuzz-replay/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(OBJ)/test/fuzz/replay_m
 	$(call link,$(ALL_SYS))
 # What parses: no devices, whose kernels take minutes with this instrumentation, and nothing above.
 LIB_FUZZ := $(OBJ)/libfuzz.a
-$(LIB_FUZZ): $(call objs,$(BASE_SRC) $(call src,$(call rooms,quant model text spec)) $(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(archive)
+$(LIB_FUZZ): $(call objs,$(BASE_SRC) $(call src,$(call rooms,quant model text spec) tools/baselines) $(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(archive)
 $(BUILD)/fuzz/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(LIB_FUZZ)
 	@mkdir -p $(@D)
 	$(call say,LINK  $@)

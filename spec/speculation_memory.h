@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the generations of a model leave to later ones: the times of steps to all, how good drafts were to those of the
- * same user alone. */
+/* What generations of a model leave to later ones: step times to all of them, statistics of drafts to those of the same
+ * user. */
 #ifndef COORDGEN_SPEC_SPECULATION_MEMORY_H
 #define COORDGEN_SPEC_SPECULATION_MEMORY_H
 
@@ -11,7 +11,7 @@
 #include "spec/tree/source_stats.h"
 
 enum {
-    SPECULATION_USERS_MAX = 64 /* whoever was longest away makes way */
+    SPECULATION_USERS_MAX = 64 /* the user who has been away longest makes way */
 };
 
 typedef struct SpeculationUser {
@@ -21,28 +21,28 @@ typedef struct SpeculationUser {
     bool has_stats;
     SourceStats stats;
     PromptRule prompt;
-    PromptRule model; /* whether a draft model reads the prompt: what it brings, in tokens, and its rows */
+    PromptRule model; /* whether a draft model reads the prompt; counts the tokens that it brings, and its rows */
 } SpeculationUser;
 
 /* Embedded; begins with speculation_memory_init(). Thread: the one that computes. */
 typedef struct SpeculationMemory {
     SpeculationControl times;
-    float prompt_row_ms; /* of the head, at rows of a prompt; 0: not known */
-    float model_row_ms;  /* of a draft model, for a row of a prompt; 0: not known */
-    float token_ms;      /* of a token of output, with its drafts; 0: not known */
-    RowTimes self_times; /* of passes of the model's first layers, that draft for it */
+    float prompt_row_ms; /* time of the output head for a row of a prompt; 0: not known */
+    float model_row_ms;  /* time of a draft model for a row of a prompt; 0: not known */
+    float token_ms;      /* time of a token of output, drafts included; 0: not known */
+    RowTimes self_times; /* times of passes of the model's first layers, which draft for the model */
     uint64_t n_uses;
     AccountTable *accounts;
     SpeculationUser *users[SPECULATION_USERS_MAX];
 } SpeculationMemory;
 
-/* Nothing is known. The accounts outlive it; users are on the account of drafts. */
+/* Begins with nothing known. The accounts outlive the memory; users are charged on the account of drafts. */
 void speculation_memory_init(SpeculationMemory *memory, AccountTable *accounts);
 void speculation_memory_deinit(SpeculationMemory *memory);
-/* What is known of a user, who is a new one otherwise; valid until the next call. NULL: no memory, or
- * the account has no room. */
+/* Returns what is known of a user, a new one where nothing is; valid until the next call. NULL: no memory, or the
+ * account has no room. */
 SpeculationUser *speculation_memory_user(SpeculationMemory *memory, uint64_t user);
-/* One measurement more of an average. */
+/* Adds a measurement to a running average. */
 void speculation_memory_measure(float *average, float measured);
 
 #endif

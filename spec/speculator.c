@@ -14,92 +14,93 @@
 static_assert((int)_SPECULATION_N <= (int)DRAFT_SOURCES_MAX, "a source has a number in the tree");
 
 struct Speculator {
-    Drafter drafters[_SPECULATION_N]; /* without ops: off */
-    DrafterLookup *lookup;
-    DrafterSam *sam;
-    Calibration *calibration;
-    ContinuationTable *table;
-    DraftReuse *reuse;
-    ModelDrafter *model;
-    SpeculationPolicy policy;
-    DraftPolicyState policy_state;
+    Drafter drafters[_SPECULATION_N]; /* off without ops */
+    const SpecLab *lab;
+    void *policy; /* state of the lab's policy; NULL: the lab has none */
     DraftValue value;
-    DraftTree without; /* what the last tree would have been without the model */
+    DraftTree without; /* the last tree as it would have been without the model */
     SpeculatorModelStep model_step;
     uint32_t nodes_max;
     bool chains;
     bool has_text;
-    uint32_t last; /* token of the text */
+    uint32_t last; /* last token of the text */
     SourceStats stats;
-    SpeculatorCounts counts;
+    DraftReport *report;
 };
 
-/* Its memory is given back at once: it may be what others lack. */
+static void free_source(Speculator *speculator, SpeculationSource source) {
+    Drafter *drafter = &speculator->drafters[source];
+
+    if (drafter->ops)
+        drafter->ops->free(drafter->self);
+    *drafter = (Drafter){ 0 };
+}
+
+/* Turns a source off and frees its memory at once: others may lack it. */
 static void turn_off(Speculator *speculator, SpeculationSource source) {
-    speculator->drafters[source] = (Drafter){ 0 };
+    speculator->report->sources &= ~(1u << source);
+    free_source(speculator, source);
+}
+
+/* The draft model's drafter; NULL: the source is off. */
+static ModelDrafter *model_of(const Speculator *speculator) {
+    return speculator->drafters[SPECULATION_MODEL].self;
+}
+
+/* Makes a source. Without memory the drafter has no ops: the source is off. */
+static Drafter drafter_new(SpeculationSource source, AccountTable *accounts, const SpeculatorOptions *options) {
+    ContinuationTable *table;
+    Calibration *calibration;
+    HistoryReader *reader;
+    DrafterLookup *lookup;
+    ModelDrafter *model;
+    DraftReuse *reuse;
+    DrafterSam *sam;
+
     switch (source) {
     case SPECULATION_LOOKUP:
-        drafter_lookup_free(steal(&speculator->lookup));
+        if (!drafter_lookup_new(accounts, &lookup))
+            return (Drafter){ &drafter_lookup_ops, lookup };
         break;
     case SPECULATION_SAM:
-        drafter_sam_free(steal(&speculator->sam));
+        if (!drafter_sam_new(accounts, &sam))
+            return (Drafter){ &drafter_sam_ops, sam };
         break;
     case SPECULATION_CALIBRATION:
-        calibration_free(steal(&speculator->calibration));
+        if (!calibration_new(accounts, &calibration))
+            return (Drafter){ &calibration_ops, calibration };
         break;
     case SPECULATION_TABLE:
-        continuation_table_free(steal(&speculator->table));
+        if (!continuation_table_new(accounts, &table))
+            return (Drafter){ &continuation_table_ops, table };
         break;
     case SPECULATION_REUSE:
-        draft_reuse_free(steal(&speculator->reuse));
+        if (!draft_reuse_new(&reuse))
+            return (Drafter){ &draft_reuse_ops, reuse };
         break;
     case SPECULATION_MODEL:
-        model_drafter_free(steal(&speculator->model));
+        if (options->model.ops && !model_drafter_new(accounts, options->model, &model))
+            return (Drafter){ &model_drafter_ops, model };
         break;
     case SPECULATION_HISTORY:
+        if (options->history && !history_reader_new(options->history, &reader))
+            return (Drafter){ &history_drafter_ops, reader };
+        break;
     case _SPECULATION_N:
         break;
     }
+    return (Drafter){ 0 };
 }
 
 static void turn_on(Speculator *speculator, SpeculationSource source, AccountTable *accounts,
                     const SpeculatorOptions *options) {
-    Drafter drafter = { 0 };
+    Drafter *drafter = &speculator->drafters[source];
 
-    switch (source) {
-    case SPECULATION_LOOKUP:
-        if (!drafter_lookup_new(accounts, &speculator->lookup))
-            drafter = (Drafter){ &drafter_lookup_ops, speculator->lookup };
-        break;
-    case SPECULATION_SAM:
-        if (!drafter_sam_new(accounts, &speculator->sam))
-            drafter = (Drafter){ &drafter_sam_ops, speculator->sam };
-        break;
-    case SPECULATION_CALIBRATION:
-        if (!calibration_new(accounts, &speculator->calibration))
-            drafter = (Drafter){ &calibration_ops, speculator->calibration };
-        break;
-    case SPECULATION_TABLE:
-        if (!continuation_table_new(accounts, &speculator->table))
-            drafter = (Drafter){ &continuation_table_ops, speculator->table };
-        break;
-    case SPECULATION_REUSE:
-        if (!draft_reuse_new(&speculator->reuse))
-            drafter = (Drafter){ &draft_reuse_ops, speculator->reuse };
-        break;
-    case SPECULATION_MODEL:
-        if (options->model.ops && !model_drafter_new(accounts, options->model, &speculator->model))
-            drafter = (Drafter){ &model_drafter_ops, speculator->model };
-        break;
-    case SPECULATION_HISTORY:
-        drafter = options->history;
-        break;
-    case _SPECULATION_N:
-        break;
-    }
-    speculator->drafters[source] = drafter;
-    if (drafter.ops)
-        source_stats_init(&speculator->stats, source, drafter.ops, options->stats);
+    *drafter = drafter_new(source, accounts, options);
+    if (!drafter->ops)
+        return;
+    speculator->report->sources |= 1u << source;
+    source_stats_init(&speculator->stats, source, drafter->ops, options->stats);
 }
 
 int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Speculator **speculatorp) {
@@ -107,15 +108,23 @@ int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Spe
 
     if (!speculator)
         return -ENOMEM;
+    speculator->report = options->report;
+    *speculator->report = (DraftReport){ 0 };
     speculator->nodes_max = options->nodes_max;
     source_stats_begin(&speculator->stats, 1u << SPECULATION_MODEL, options->stats);
     speculator->chains = options->chains;
-    speculator->policy = options->policy;
-    draft_policy_init(&speculator->policy_state);
+    speculator->lab = spec_lab_of(options->lab);
     draft_value_init(&speculator->value);
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
         if (options->sources >> source & 1)
             turn_on(speculator, source, accounts, options);
+    if (speculator->lab->policy) {
+        speculator->policy = speculator->lab->policy->begin();
+        if (!speculator->policy) {
+            speculator_free(speculator);
+            return -ENOMEM;
+        }
+    }
     *speculatorp = speculator;
     return 0;
 }
@@ -124,7 +133,9 @@ void speculator_free(Speculator *speculator) {
     if (!speculator)
         return;
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
-        turn_off(speculator, source);
+        free_source(speculator, source);
+    if (speculator->policy)
+        speculator->lab->policy->end(speculator->policy);
     free(speculator);
 }
 
@@ -142,36 +153,42 @@ void speculator_append(Speculator *speculator, const uint32_t *tokens, size_t n)
 }
 
 /**
- * speculator_observe() - what the target holds for likely behind a row that went through it
+ * speculator_observe() - learn what the target holds for likely behind a row that it computed
  * @before, @token: the row's token and the one before it on its path (CONTEXT_NO_TOKEN: there is none)
  * @top: most probable first
- * @is_prompt: a row of the prompt, else one of a step, accepted or not
+ * @is_prompt: the row is one of the prompt; false: a row of a step, accepted or not
  */
 void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token, const ContextTop *top, size_t n,
                         bool is_prompt) {
-    if (speculator->table && continuation_table_observe(speculator->table, before, token, top, n, is_prompt))
+    ContinuationTable *table = speculator->drafters[SPECULATION_TABLE].self;
+    Calibration *calibration = speculator->drafters[SPECULATION_CALIBRATION].self;
+
+    if (table && continuation_table_observe(table, before, token, top, n, is_prompt))
         turn_off(speculator, SPECULATION_TABLE);
-    if (is_prompt && speculator->calibration && calibration_observe(speculator->calibration, before, token, top, n))
+    if (is_prompt && calibration && calibration_observe(calibration, before, token, top, n))
         turn_off(speculator, SPECULATION_CALIBRATION);
 }
 
-/* The suffix automaton's chains, alone, are a baseline: as long as they were published. */
+/* Chains of the suffix automaton alone are a published baseline (SAM-Decoding), and end where it does. */
 static uint32_t nodes_max_of(const Speculator *speculator) {
     uint32_t most;
 
     if (!speculator->chains || speculator_sources(speculator) != 1u << SPECULATION_SAM)
         return speculator->nodes_max;
-    most = drafter_sam_draft_tokens(speculator->sam);
+    most = drafter_sam_draft_tokens(speculator->drafters[SPECULATION_SAM].self);
     return most < speculator->nodes_max ? most : speculator->nodes_max;
 }
 
 /* --- the model ---------------------------------------------------------------------------------------------------- */
 
 size_t speculator_n_behind(const Speculator *speculator) {
-    return speculator->model && speculator->has_text ? model_drafter_n_behind(speculator->model) : 0;
+    const ModelDrafter *model = model_of(speculator);
+
+    return model && speculator->has_text ? model_drafter_n_behind(model) : 0;
 }
 
-/* An answer of the model. One that cannot compute now, or has still to read, may be asked again. */
+/* Whether the model has answered. An error turns it off, unless the model is busy or has still to read: it may be asked
+ * again. */
 static bool has_answered(Speculator *speculator, int r) {
     if (r && r != MODEL_DRAFTER_E_BEHIND && r != -EBUSY)
         turn_off(speculator, SPECULATION_MODEL);
@@ -179,54 +196,48 @@ static bool has_answered(Speculator *speculator, int r) {
 }
 
 void speculator_follow(Speculator *speculator, size_t most) {
-    if (speculator->model && speculator->has_text)
-        (void)has_answered(speculator, model_drafter_follow(speculator->model, most));
+    if (model_of(speculator) && speculator->has_text)
+        (void)has_answered(speculator, model_drafter_follow(model_of(speculator), most));
 }
 
-/* Whether the model is with the text, so that it can draft. */
+/* Lets the model read within the budget. Returns whether it has read the whole text, so that it can draft. */
 static bool follow_within(Speculator *speculator, const ModelBudget *budget) {
     SpeculatorModelStep *step = &speculator->model_step;
-    const float ms = !budget ? 0 : budget->is_free ? INFINITY : budget->ms;
+    const float ms = !budget ? 0 : speculator->lab->always ? INFINITY : budget->ms;
     size_t most;
     bool is_there;
 
-    if (!speculator->model || !speculator->has_text || !budget || (budget->stops && budget->stops(budget->stops_arg)))
+    if (!model_of(speculator) || !speculator->has_text || !budget ||
+        (budget->stops && budget->stops(budget->stops_arg)))
         return false;
-    most = model_drafter_affords(speculator->model, ms, &step->report.spent_ms);
-    is_there = has_answered(speculator, model_drafter_follow(speculator->model, most));
+    most = model_drafter_affords(model_of(speculator), ms, &step->report.spent_ms);
+    is_there = has_answered(speculator, model_drafter_follow(model_of(speculator), most));
     step->n_behind = speculator_n_behind(speculator);
     return is_there;
 }
 
-/* 0, or an error of the model. */
+/* Grows the tree with the model's drafts. Returns 0, or an error of the model. */
 static int draft_with_model(Speculator *speculator, DraftSources sources, DraftLimits limits, DraftCosts costs,
                             const ModelBudget *budget, DraftTree *tree) {
     DraftRoundsReport *report = &speculator->model_step.report;
     const DraftRounds rounds = {
         .sources = sources,
-        .model = speculator->model,
+        .model = model_of(speculator),
         .value = &speculator->value,
         .limits = limits,
         .costs = costs,
         .budget = *budget,
         .chain = speculator->chains,
-    };
-    const DraftPolicyStep policy = {
-        .policy = speculator->policy,
-        .model = speculator->model,
-        .state = &speculator->policy_state,
-        .limits = limits,
-        .costs = costs,
-        .budget = *budget,
+        .lab = speculator->lab,
     };
 
-    if (speculator->policy == POLICY_OURS)
+    if (!speculator->policy)
         return draft_rounds(tree, &speculator->without, speculator->last, &rounds, report);
     draft_tree_init(&speculator->without, speculator->last);
-    return draft_policy_grow(tree, speculator->last, &policy, report);
+    return speculator->lab->policy->grow(speculator->policy, tree, speculator->last, &rounds, report);
 }
 
-/* Before there is text the tree is one row that nobody should verify. */
+/* Without any text the tree is one row that nobody should verify. */
 void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,
                       DraftTree *tree) {
     DraftSources sources = { speculator->drafters, _SPECULATION_N, &speculator->stats };
@@ -241,7 +252,7 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
     step->has_drafted = follow_within(speculator, model) &&
                         has_answered(speculator, draft_with_model(speculator, sources, limits, costs, model, tree));
     if (!step->has_drafted)
-        (speculator->chains ? draft_growth_chain : draft_growth)(tree, speculator->last, sources, limits, costs);
+        draft_growth(tree, speculator->last, sources, limits, costs, speculator->chains);
     step->rows_without = step->has_drafted ? speculator->without.n_rows : tree->n_rows;
 }
 
@@ -249,8 +260,8 @@ size_t speculator_edges(const Speculator *speculator, const DraftTree *tree, Dra
     return draft_shadows(tree, (DraftSources){ speculator->drafters, _SPECULATION_N, &speculator->stats }, edges);
 }
 
-/* Tokens that the tree without the model would have given, where the text goes like that; what it shows of the other
- * sources is learned. */
+/* Returns how many tokens the tree without the model would have given on this path. The statistics learn from that
+ * tree, too. */
 static uint32_t tokens_without(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted,
                                uint32_t n_accepted, uint32_t next) {
     const DraftTree *without = &speculator->without;
@@ -273,7 +284,7 @@ static uint32_t tokens_without(Speculator *speculator, const DraftTree *tree, co
 
 /* --- verification ------------------------------------------------------------------------------------------------- */
 
-/* Whether nothing but what was learned from rows of the prompt has proposed it. */
+/* Whether only choices that were learned from rows of the prompt proposed the node. */
 static bool is_of_prompt(const DraftNode *node) {
     for (uint32_t i = 0; i < node->n_credits; i++)
         if (!node->credits[i].of_prompt)
@@ -286,25 +297,26 @@ static void count_node(Speculator *speculator, const DraftNode *node, bool was_t
         (speculator->model_step.has_drafted ? source_stats_count_led : source_stats_count)(&speculator->stats, node,
                                                                                            hit);
     for (uint32_t i = 0; i < node->n_credits; i++) {
-        speculator->counts.drafted[node->credits[i].source]++;
-        speculator->counts.accepted[node->credits[i].source] += accepted;
+        speculator->report->drafted[node->credits[i].source]++;
+        speculator->report->accepted[node->credits[i].source] += accepted;
     }
-    speculator->counts.accepted_of_prompt += accepted && is_of_prompt(node);
+    speculator->report->accepted_of_prompt += accepted && is_of_prompt(node);
 }
 
 /**
  * speculator_verified() - learn from a verified tree
  * @accepted: the rows that the target took, from the root's child down
  * @next: the token that the target emitted behind the last of them
- * @top_of_rows: the target's most probable token at every row of the tree, or NULL: drafts are not reused then
+ * @top_of_rows: the target's most probable token at every row of the tree; NULL: rejected drafts are not reused
  *
- * Only nodes whose parent the target came to say something about their chance. The text is not changed: the caller
- * appends the accepted tokens and next.
+ * Only nodes whose parent the target reached tell something of their chance. The caller appends the accepted tokens
+ * and @next to the text.
  */
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows) {
-    int64_t next_of[DRAFT_ROWS_MAX]; /* the token that came behind a row; -1: the target did not come there */
+    int64_t next_of[DRAFT_ROWS_MAX]; /* the token that came behind a row; -1: the target did not reach the row */
     bool taken[DRAFT_ROWS_MAX] = { false };
+    DraftReuse *reuse = speculator->drafters[SPECULATION_REUSE].self;
     uint32_t at = 0;
 
     for (uint32_t row = 0; row < tree->n_rows; row++)
@@ -321,16 +333,13 @@ void speculator_verified(Speculator *speculator, const DraftTree *tree, const ui
 
         count_node(speculator, &tree->nodes[tree->node_of[row]], came >= 0, came == tree->tokens[row], taken[row]);
     }
-    speculator->counts.lengths[n_accepted]++;
+    speculator->report->lengths[n_accepted]++;
+    speculator->report->n_verifications++;
     speculator->model_step.tokens_without = tokens_without(speculator, tree, accepted, n_accepted, next);
-    if (speculator->policy != POLICY_OURS && speculator->model_step.has_drafted)
-        draft_policy_learn(&speculator->policy_state, speculator->model, tree, accepted, n_accepted, next);
-    if (speculator->reuse)
-        draft_reuse_learn(speculator->reuse, tree, accepted, n_accepted, top_of_rows);
-}
-
-const SpeculatorCounts *speculator_counts(const Speculator *speculator) {
-    return &speculator->counts;
+    if (speculator->policy && speculator->model_step.has_drafted)
+        speculator->lab->policy->learn(speculator->policy, model_of(speculator), tree, accepted, n_accepted, next);
+    if (reuse)
+        draft_reuse_learn(reuse, tree, accepted, n_accepted, top_of_rows);
 }
 
 const SourceStats *speculator_stats(const Speculator *speculator) {
@@ -341,14 +350,6 @@ const SpeculatorModelStep *speculator_model_step(const Speculator *speculator) {
     return &speculator->model_step;
 }
 
-const DraftPolicyState *speculator_policy_state(const Speculator *speculator) {
-    return &speculator->policy_state;
-}
-
 uint32_t speculator_sources(const Speculator *speculator) {
-    uint32_t sources = 0;
-
-    for (uint32_t i = 0; i < _SPECULATION_N; i++)
-        sources |= speculator->drafters[i].ops ? 1u << i : 0;
-    return sources;
+    return speculator->report->sources;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Speculation of one generation: its sources of drafts, their statistics and counters. A source for which there is no
- * memory is off from then on; the generation goes on without it. Same calls, same trees, with the same C library. */
+/* Speculation of one generation: its sources of drafts and their statistics. A source that finds no memory is off from
+ * then on, and the generation goes on without it. Equal calls give equal trees, with the same C library. */
 #ifndef COORDGEN_SPEC_SPECULATOR_H
 #define COORDGEN_SPEC_SPECULATOR_H
 
@@ -8,35 +8,31 @@
 
 #include "base/cleanup.h"
 #include "base/memory/account.h"
+#include "spec/draft_report.h"
 #include "spec/sources/context_map.h"
+#include "spec/sources/history.h"
 #include "spec/speculation_choice.h"
 #include "spec/tree/draft_growth.h"
-#include "spec/tree/draft_policy.h"
+#include "spec/tree/draft_rounds.h"
 #include "spec/tree/draft_shadows.h"
 
 typedef struct SpeculatorOptions {
     uint32_t sources; /* bits 1 << SpeculationSource */
-    SpeculationPolicy policy;
     uint32_t nodes_max;
-    bool chains;              /* no trees */
-    const SourceStats *stats; /* of the user's generations before, or NULL; copied */
-    Drafter history;  /* a HistoryReader (history.h), which outlives the speculator; without ops: there is none */
-    DraftModel model; /* likewise */
+    bool chains;              /* drafts are chains: there is no memory for rows beside a cache, or the lab wants none */
+    const SourceStats *stats; /* statistics of the user's earlier generations, or NULL; copied */
+    History *history;         /* for the source "history"; may go before the speculator. NULL: none */
+    DraftModel model;         /* for the source "model"; outlives the speculator. No ops: none */
+    const SpecLab *lab;       /* NULL in the product; outlives the speculator */
+    DraftReport *report;      /* zeroed here, then counts sources, nodes and lengths; outlives the speculator */
 } SpeculatorOptions;
 
-typedef struct SpeculatorCounts {
-    uint64_t drafted[_SPECULATION_N]; /* nodes that the source proposed, alone or with others */
-    uint64_t accepted[_SPECULATION_N];
-    uint64_t accepted_of_prompt;      /* proposed by nothing but what was learned from rows of the prompt */
-    uint64_t lengths[DRAFT_ROWS_MAX]; /* [i]: verifications that accepted i nodes */
-} SpeculatorCounts;
-
-/* What the model did for the last tree. */
+/* What the draft model did for the last tree. */
 typedef struct SpeculatorModelStep {
-    bool has_drafted;        /* else it was not asked, or is not with the text yet */
-    size_t n_behind;         /* tokens of the text that it has still to read */
-    uint32_t rows_without;   /* that the tree would have had without it */
-    uint32_t tokens_without; /* that this tree would have given, once the verification is told */
+    bool has_drafted;        /* false: the model was not asked, or has not read the whole text */
+    size_t n_behind;         /* tokens of the text that the model has still to read */
+    uint32_t rows_without;   /* rows of the tree without the model */
+    uint32_t tokens_without; /* tokens that this tree would have given, known once the verification is */
     DraftRoundsReport report;
 } SpeculatorModelStep;
 
@@ -45,27 +41,25 @@ typedef struct Speculator Speculator;
 int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Speculator **speculatorp); /* 0, -ENOMEM */
 void speculator_free(Speculator *speculator);
 DEFINE_CLEANUP(Speculator, speculator_free)
-/* What the text has now behind what it had: the prompt, then all tokens that are emitted. */
+/* Appends tokens to the text: the prompt first, then all tokens that are emitted. */
 void speculator_append(Speculator *speculator, const uint32_t *tokens, size_t n);
 void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token, const ContextTop *top, size_t n,
                         bool is_prompt);
-/* Tokens of the text that the model, where it is a source, has still to read. */
+/* Returns how many tokens of the text the model has still to read; 0 where the model is no source. */
 size_t speculator_n_behind(const Speculator *speculator);
-/* Brings it so many tokens nearer, however long that takes. */
+/* Lets the model read at most that many tokens, however long that takes. */
 void speculator_follow(Speculator *speculator, size_t most);
-/* Behind the last token of the text, which is the tree's root. model: what drafting with the model may take; NULL:
- * without it. */
+/* Grows the tree behind the last token of the text, which is the root. model: what drafting with the model may take;
+ * NULL: the model does not draft. */
 void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,
                       DraftTree *tree);
-/* The candidates behind the rows of the tree that was drafted last, or a part of it. */
+/* Collects the candidates behind the rows of the tree that was drafted last, or of a part of it; returns how many. */
 size_t speculator_edges(const Speculator *speculator, const DraftTree *tree, DraftEdge edges[SHADOW_EDGES_MAX]);
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows);
-const SpeculatorCounts *speculator_counts(const Speculator *speculator);
 const SourceStats *speculator_stats(const Speculator *speculator);
 const SpeculatorModelStep *speculator_model_step(const Speculator *speculator);
-const DraftPolicyState *speculator_policy_state(const Speculator *speculator);
-/* Those that are on, as bits. */
+/* Returns the sources that are on, as bits 1 << SpeculationSource. */
 uint32_t speculator_sources(const Speculator *speculator);
 
 #endif

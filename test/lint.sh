@@ -85,9 +85,10 @@ declare -A sees=(
     [importer]="base quant model backends/numeric text backends scheduler weights engine importer"
     [client/ctl]="base proto client client/ctl quant model importer tools/eval"
     [daemon]="base quant model backends/numeric text backends scheduler weights spec engine importer proto daemon"
-    [tools/train]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/train"
-    [tools/eval]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/eval"
-    [tools/bench]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/eval tools/bench"
+    [tools/baselines]="base spec tools/baselines"
+    [tools/train]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/baselines tools/train"
+    [tools/eval]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/baselines tools/eval"
+    [tools/bench]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/baselines tools/eval tools/bench"
 )
 # folder_of NAME PATH: sets the variable, for a process an include takes most of the time otherwise
 folder_of() {

@@ -49,7 +49,6 @@ typedef struct JobNews {
     uint64_t started_ns;
     uint32_t context_tokens; /* cap that took effect */
     GenerationUsage usage;
-    GenerationReport report;
     StrBuf text;
     TokenList tokens;
     JobMark *marks;
@@ -106,6 +105,7 @@ struct Job {
     uint64_t waits_since_ns; /* engine thread: since when it has had no rows in a step */
     DraftErrand *answer;     /* engine thread: what it has said, which is stored if it ends well; NULL: nothing is */
     DraftModel draft_model;  /* engine thread: of draft_engine, of this generation alone */
+    DraftReport report;      /* engine thread fills it; others read it once news have said what the prompt has */
     Generation *running;     /* engine thread; loop under the outbox's lock, to cancel it */
     TAILQ_ENTRY(Job) link;   /* inbox: its lock; active list: engine thread */
 

@@ -76,14 +76,11 @@ void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, cons
     /* Memory first: a client that has read the end finds its pages free. */
     if (generation) {
         GenerationUsage usage = *generation_usage(generation);
-        GenerationReport report;
 
-        generation_report(generation, &report);
         generation_free(generation);
         job_end_draft(job);
         outbox_lock(outbox);
         job->news.usage = usage;
-        job->news.report = report;
         outbox_unlock(outbox);
     }
     outbox_lock(outbox);
@@ -111,7 +108,7 @@ Job *outbox_take(Outbox *outbox, JobNews *news) {
         STAILQ_REMOVE_HEAD(&outbox->jobs, outbox_link);
         job->posted = false;
         *news = job->news;
-        job->news = (JobNews){ .usage = news->usage, .report = news->report, .context_tokens = news->context_tokens };
+        job->news = (JobNews){ .usage = news->usage, .context_tokens = news->context_tokens };
     }
     outbox_unlock(outbox);
     return job;

@@ -112,7 +112,6 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     Generation *generation = NULL;
     uint32_t n_context = engine_info(job->engine)->n_context;
     const uint32_t setting_tokens = job->generation_options.context_tokens;
-    GenerationReport report;
     GenerationOptions options;
     int r;
 
@@ -135,6 +134,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     if (atomic_load(&job->cancelled))
         return JOB_E_CANCELLED;
     options = options_within_share(turns, job);
+    options.report = &job->report;
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
@@ -151,11 +151,9 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
         job_end_draft(job);
         return generation_code(r);
     }
-    generation_report(generation, &report);
     outbox_lock(turns->outbox);
     job->running = generation;
     job->news.usage = *generation_usage(generation);
-    job->news.report = report;
     /* A cancel that came before the generation was there would be lost on it. */
     if (atomic_load(&job->cancelled))
         generation_cancel(generation);
@@ -207,7 +205,6 @@ bool turns_first_turn(Turns *turns, Job *job) {
 
 /* What a step has given a job. Return: whether it goes on; if not, the job is the loop's already. */
 bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
-    GenerationReport report;
     GenerationEnd end;
 
     if (r == GENERATION_E_READ) {
@@ -228,10 +225,8 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         outbox_finish(turns->outbox, job, end, 0, NULL);
         return false;
     }
-    generation_report(job->running, &report);
     outbox_lock(turns->outbox);
     job->news.usage = *generation_usage(job->running);
-    job->news.report = report;
     outbox_post_locked(turns->outbox, job);
     outbox_unlock(turns->outbox);
     return true;

@@ -202,11 +202,11 @@ static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
 /* Where drafts come from: what the request says, whatever the setting is, else what that says. false: the error is
  * sent. */
 static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
-                               SpeculationChoice *choicep) {
+                               uint32_t *sourcesp) {
     const char *text = generate->speculation ? generate->speculation : peer->service->config->speculation;
     ErrText err;
 
-    if (!speculation_parse(text, choicep, &err))
+    if (!speculation_parse(text, sourcesp, &err))
         return true;
     connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
                           "generate.speculation", "generate.%s", err.text);
@@ -259,11 +259,11 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     Session *session = NULL;
     Model *model;
     Request *request;
-    SpeculationChoice speculation;
+    uint32_t sources;
     Job *job;
     int r;
 
-    if (!choose_speculation(peer, (*messagep)->request_id, generate, &speculation))
+    if (!choose_speculation(peer, (*messagep)->request_id, generate, &sources))
         return;
     if (generate->has_session) {
         session = usable_session(peer, (*messagep)->request_id, generate, is_chat);
@@ -293,8 +293,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
         .context_tokens = config_context_tokens(config, model->name),
-        .speculation = { .sources = speculation.sources,
-                         .policy = speculation.policy,
+        .speculation = { .sources = sources,
                          .pruning = GENERATION_PRUNING_CONTROLLED }, /* where the model has a predictor */
         .ignore_end = generate->ignore_end,
         .is_answer = is_chat,

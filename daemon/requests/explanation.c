@@ -8,7 +8,8 @@
 #include "base/clock.h"
 #include "base/strings/utf8.h"
 
-static_assert(sizeof(Explanation) * EXPLANATIONS_A_USER * EXPLANATION_USERS_MAX <= 4 << 20, "what all take is bounded");
+static_assert(sizeof(KeptExplanation) * EXPLANATIONS_A_USER * EXPLANATION_USERS_MAX <= 4 << 20,
+              "what all take is bounded");
 
 /* What a generation that has not ended is at. */
 static Coordgen__V1__RequestState state_of(const Request *request) {
@@ -36,9 +37,8 @@ void explanation_of(Explanation *explanation, const Request *request, const char
         .age_us = now_ns > request->received_ns ? (now_ns - request->received_ns) / 1000 : 0,
         .sources = request->job.generation_options.speculation.sources,
         .by_request = request->chose_speculation,
-        .has_begun = request->usage.n_prompt_tokens != 0,
         .usage = request->usage,
-        .report = request->report,
+        .report = request->usage.n_prompt_tokens ? &request->job.report : NULL,
     };
     snprintf(explanation->model, sizeof(explanation->model), "%.*s",
              UTF8_PREFIX(request->model->name, EXPLANATION_MODEL_BYTES));
@@ -65,10 +65,16 @@ static UserExplanations *place_for(ExplanationTable *table, uid_t uid) {
 
 void explanation_keep(ExplanationTable *table, const Explanation *explanation) {
     UserExplanations *user = place_for(table, explanation->uid);
+    KeptExplanation *kept;
 
     if (!user->ring)
         return;
-    user->ring[user->n_kept++ % EXPLANATIONS_A_USER] = *explanation;
+    kept = &user->ring[user->n_kept++ % EXPLANATIONS_A_USER];
+    kept->it = *explanation;
+    if (explanation->report) {
+        kept->report = *explanation->report;
+        kept->it.report = &kept->report;
+    }
     user->last_kept = ++table->clock;
 }
 
@@ -80,8 +86,8 @@ const Explanation *explanation_find(const ExplanationTable *table, uint64_t numb
         if (!user->ring || (uid && user->uid != *uid))
             continue;
         for (uint64_t at = 0; at < n; at++)
-            if (user->ring[at].number == number)
-                return &user->ring[at];
+            if (user->ring[at].it.number == number)
+                return &user->ring[at].it;
     }
     return NULL;
 }

@@ -23,16 +23,20 @@ typedef struct Explanation {
     uint64_t age_us;
     uint32_t sources; /* asked for, as bits */
     bool by_request;  /* not by the setting */
-    bool has_begun;   /* report says which of the sources are there */
     GenerationUsage usage;
-    GenerationReport report;
+    const DraftReport *report; /* of the job, or of the table; NULL: the generation has not begun */
 } Explanation;
+
+typedef struct KeptExplanation {
+    Explanation it;
+    DraftReport report; /* of it, where it has begun */
+} KeptExplanation;
 
 typedef struct UserExplanations {
     uid_t uid;
-    uint64_t n_kept;    /* since its first; the last EXPLANATIONS_A_USER are there */
-    uint64_t last_kept; /* when, on the table's clock */
-    Explanation *ring;  /* NULL: nobody's */
+    uint64_t n_kept;       /* since its first; the last EXPLANATIONS_A_USER are there */
+    uint64_t last_kept;    /* when, on the table's clock */
+    KeptExplanation *ring; /* NULL: nobody's */
 } UserExplanations;
 
 typedef struct ExplanationTable {
@@ -55,6 +59,7 @@ typedef struct ExplanationMessage {
     Coordgen__V1__Explanation explanation; /* of info */
     Coordgen__V1__DraftSource sources[_SPECULATION_N];
     Coordgen__V1__DraftSource *source_list[_SPECULATION_N];
+    uint64_t lengths[DRAFT_ROWS_MAX];
 } ExplanationMessage;
 
 void explanation_message(ExplanationMessage *message, const Explanation *explanation, bool with_lengths);

@@ -11,7 +11,7 @@ static Coordgen__V1__SpeculationOff why_off(const Explanation *explanation) {
     if (!explanation->sources)
         return explanation->by_request ? COORDGEN__V1__SPECULATION_OFF__SPECULATION_OFF_REQUEST
                                        : COORDGEN__V1__SPECULATION_OFF__SPECULATION_OFF_SETTING;
-    if (explanation->has_begun && !explanation->report.sources)
+    if (explanation->report && !explanation->report->sources)
         return COORDGEN__V1__SPECULATION_OFF__SPECULATION_OFF_NO_SOURCE;
     return COORDGEN__V1__SPECULATION_OFF__SPECULATION_OFF_UNSPECIFIED;
 }
@@ -19,11 +19,10 @@ static Coordgen__V1__SpeculationOff why_off(const Explanation *explanation) {
 /* Most models have no draft model: that `auto` would have taken one is no news. */
 static bool is_beside_the_point(const Explanation *explanation, SpeculationSource source) {
     return source == SPECULATION_MODEL && explanation->sources == SPECULATION_AUTO &&
-           !(explanation->has_begun && explanation->report.sources >> source & 1);
+           !(explanation->report && explanation->report->sources >> source & 1);
 }
 
-static size_t fill_sources(ExplanationMessage *message, const Explanation *explanation) {
-    const GenerationReport *report = &explanation->report;
+static size_t fill_sources(ExplanationMessage *message, const Explanation *explanation, const DraftReport *report) {
     size_t n = 0;
 
     for (uint32_t i = 0; i < _SPECULATION_N; i++) {
@@ -34,9 +33,9 @@ static size_t fill_sources(ExplanationMessage *message, const Explanation *expla
         coordgen__v1__draft_source__init(source);
         source->name = (char *)speculation_source_name((SpeculationSource)i);
         source->has_is_on = source->has_drafted_tokens = source->has_accepted_tokens = true;
-        source->is_on = !explanation->has_begun || report->sources >> i & 1;
-        source->drafted_tokens = report->counts.drafted[i];
-        source->accepted_tokens = report->counts.accepted[i];
+        source->is_on = !explanation->report || report->sources >> i & 1;
+        source->accepted_tokens = report->accepted[i]; /* first: never more than are drafted */
+        source->drafted_tokens = report->drafted[i];
         message->source_list[n++] = source;
     }
     return n;
@@ -59,25 +58,31 @@ static Coordgen__V1__PromptLearning prompt_learning(PromptRuleReason reason) {
 }
 
 static void fill_explanation(ExplanationMessage *message, const Explanation *explanation, bool with_lengths) {
-    const GenerationReport *report = &explanation->report;
+    static const DraftReport nothing_yet;
+    const DraftReport *report = explanation->report ? explanation->report : &nothing_yet;
     Coordgen__V1__Explanation *to = &message->explanation;
     /* Every step gives the token of its last row that is not a wrong draft, and one for each accepted draft. */
-    const uint64_t n_valid = (uint64_t)explanation->usage.n_steps + explanation->usage.n_accepted_tokens;
+    const uint64_t n_valid = (uint64_t)explanation->usage.n_steps + explanation->usage.n_accepted_tokens,
+                   n_rows = report->n_rows;
 
     coordgen__v1__explanation__init(to);
     to->has_off = true;
     to->off = why_off(explanation);
-    to->n_sources = fill_sources(message, explanation);
+    to->n_sources = fill_sources(message, explanation, report);
     to->sources = message->source_list;
-    to->accept_lengths = (uint64_t *)report->counts.lengths; /* packing reads them only */
-    for (size_t i = 0; with_lengths && i < DRAFT_ROWS_MAX; i++)
-        if (report->counts.lengths[i])
+    to->accept_lengths = message->lengths;
+    for (size_t i = 0; with_lengths && i < DRAFT_ROWS_MAX; i++) {
+        message->lengths[i] = report->lengths[i];
+        to->verifications += message->lengths[i]; /* their sum, while steps go on, too */
+        if (message->lengths[i])
             to->n_accept_lengths = i + 1;
+    }
     to->has_decode_steps = to->has_verifications = to->has_valid_rows = to->has_wasted_rows = to->has_idle_rows = true;
     to->decode_steps = report->n_steps;
-    to->verifications = report->n_verifications;
-    to->valid_rows = n_valid < report->n_rows ? n_valid : report->n_rows;
-    to->wasted_rows = report->n_rows - to->valid_rows;
+    if (!with_lengths)
+        to->verifications = report->n_verifications;
+    to->valid_rows = n_valid < n_rows ? n_valid : n_rows;
+    to->wasted_rows = n_rows - to->valid_rows;
     to->idle_rows = report->n_rows_idle;
     to->has_draft_us = to->has_head_us = to->has_steps_us = to->has_prompt_rows = to->has_prompt_head_us = true;
     to->draft_us = report->draft_ns / 1000;

@@ -279,7 +279,6 @@ void request_generation_on_news(Request *request, const JobNews *news) {
         request->context_tokens = news->context_tokens;
     }
     request->usage = news->usage;
-    request->report = news->report;
     if (request->peer) {
         if (request->session)
             keep_answer(request, news);

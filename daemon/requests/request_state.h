@@ -58,7 +58,6 @@ typedef struct Request { /* all loop; the job as job.h says */
     bool progress_sent;
     uint64_t n_deltas;
     GenerationUsage usage;
-    GenerationReport report;
     bool chose_speculation; /* the request says which sources, not the setting */
     uint32_t context_tokens;
 

@@ -13,7 +13,7 @@ static const float backbone = 1.4F;      /* ln 4: rows of the backbone stay at a
 static const float least_saving = 0.01F; /* smallest share of a step's duration that pruning must save */
 
 void draft_pruning_init(DraftPruning *pruning, Engine *engine, const GenerationSpeculation *options,
-                        Speculator *speculator, DraftStep *step, GenerationReport *report) {
+                        Speculator *speculator, DraftStep *step, DraftReport *report) {
     pruning->engine = engine;
     pruning->options = options;
     pruning->speculator = speculator;
@@ -53,7 +53,7 @@ static uint32_t keep(const DraftPruning *pruning, const float *scores, uint32_t 
     const bool always = pruning->options->pruning == GENERATION_PRUNING_ALWAYS;
     const DraftTree *tree = &pruning->step->tree;
     const DraftCosts costs = always ? (DraftCosts){ 0 } : pruning->costs;
-    const float chosen = pruning->options->pruning_threshold;
+    const float chosen = spec_lab_of(pruning->options->lab)->pruning_threshold;
     const PruningRule rule = draft_pruning_rule(chosen < 0 ? chosen : exit_thresholds[threshold]);
     uint32_t n = tree_pruning(tree, scores, &rule, costs, rows);
 
@@ -166,7 +166,7 @@ static void count_lost(DraftPruning *pruning) {
 }
 
 void draft_pruning_end(DraftPruning *pruning) {
-    GenerationReport *report = pruning->report;
+    DraftReport *report = pruning->report;
 
     if (!pruning->was_asked)
         return;
@@ -174,10 +174,11 @@ void draft_pruning_end(DraftPruning *pruning) {
     report->n_exit_trials += pruning->choice == EXIT_TRIAL;
     if (pruning->choice == EXIT_TRIAL && pruning->options->pruning == GENERATION_PRUNING_CONTROLLED)
         count_lost(pruning);
-    if (pruning->options->pruning == GENERATION_PRUNING_WATCHED && pruning->options->lab.on_watched)
-        pruning->options->lab.on_watched(pruning->options->lab.on_watched_arg,
-                                         &(GenerationWatched){ &pruning->step->tree, pruning->row_shares,
-                                                               pruning->step->path, pruning->step->n_path });
+    if (pruning->options->pruning == GENERATION_PRUNING_WATCHED && spec_lab_of(pruning->options->lab)->on_watched)
+        spec_lab_of(pruning->options->lab)
+            ->on_watched(spec_lab_of(pruning->options->lab)->on_watched_arg,
+                         &(SpecWatched){ &pruning->step->tree, pruning->row_shares, pruning->step->path,
+                                         pruning->step->n_path });
     if (!pruning->n_drafted)
         return;
     report->n_exit_steps++;

@@ -30,7 +30,7 @@ typedef struct DraftPruning {
     const GenerationSpeculation *options;
     Speculator *speculator;
     DraftStep *step;
-    GenerationReport *report;
+    DraftReport *report;
     ExitControl control;
     DraftCosts costs;   /* of the step */
     ExitChoice choice;  /* of the step */
@@ -49,7 +49,7 @@ typedef struct DraftPruning {
 
 /* All that the arguments point to outlives the pruning. */
 void draft_pruning_init(DraftPruning *pruning, Engine *engine, const GenerationSpeculation *options,
-                        Speculator *speculator, DraftStep *step, GenerationReport *report);
+                        Speculator *speculator, DraftStep *step, DraftReport *report);
 /* Returns what a generation prunes by, at that threshold. */
 PruningRule draft_pruning_rule(float threshold);
 /* Decides whether the early exit looks at the span's rows. Before the step, when its company is known; costs: of steps

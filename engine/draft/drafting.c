@@ -21,22 +21,22 @@ enum {
 /* Durations for trees that are not weighed against their time: every row takes the same. */
 static const float free_rows[DRAFT_ROWS_MAX] = { [0 ... DRAFT_ROWS_MAX - 1] = 1 };
 
-static PromptRuleChoice choose_prompt(const Drafting *drafting, const SpeculationUser *user, uint32_t prompt_rows,
-                                      uint32_t output_max) {
+static PromptRuleChoice choose_prompt(const Drafting *drafting, const SpeculationUser *user,
+                                      const DraftingOptions *text) {
     static const PromptRule nothing_known;
     const SpeculationMemory *memory = &drafting->engine->speculation;
     const PromptRuleCase it = {
-        .prompt_rows = prompt_rows,
-        .output_max = output_max,
+        .prompt_rows = text->prompt_rows,
+        .output_max = text->output_max,
         .row_ms = memory->prompt_row_ms,
         .token_ms = memory->token_ms,
     };
 
     if (!(speculator_sources(drafting->speculator) & TABLE_SOURCES))
         return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
-    if (drafting->options.lab.no_prompt)
+    if (drafting->lab->no_prompt)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_DECLINED };
-    if (drafting->options.lab.always)
+    if (drafting->lab->always)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
     return prompt_rule_choose(user ? &user->prompt : &nothing_known, &it);
 }
@@ -69,7 +69,7 @@ static PromptRuleChoice choose_model(const Drafting *drafting, const Speculation
 
     if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))
         return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
-    if (drafting->options.lab.always || drafting->options.lab.no_bounds || drafting->options.policy != POLICY_OURS)
+    if (drafting->lab->always || drafting->lab->no_bounds || drafting->lab->policy)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
     return prompt_rule_choose(user ? &user->model : &nothing_known, &it);
 }
@@ -81,7 +81,7 @@ static int timed_follow(void *self, const uint32_t *text, size_t n) {
     const uint64_t start_ns = clock_now_ns();
     const int r = drafting->options.model.ops->follow(drafting->options.model.self, text, n);
 
-    drafting->report.model_ns += clock_now_ns() - start_ns;
+    drafting->report->model_ns += clock_now_ns() - start_ns;
     return r;
 }
 
@@ -90,9 +90,9 @@ static int timed_expand(void *self, const DraftModelRow *rows, size_t n, DraftMo
     const uint64_t start_ns = clock_now_ns();
     const int r = drafting->options.model.ops->expand(drafting->options.model.self, rows, n, tops);
 
-    drafting->report.model_ns += clock_now_ns() - start_ns;
-    drafting->report.n_model_passes++;
-    drafting->report.n_model_rows += n;
+    drafting->report->model_ns += clock_now_ns() - start_ns;
+    drafting->report->n_model_passes++;
+    drafting->report->n_model_rows += n;
     return r;
 }
 
@@ -117,10 +117,12 @@ int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *op
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
     SpeculatorOptions speculator = {
         .sources = speculation->sources,
-        .policy = speculation->policy,
         .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
-        .chains = options->chains || speculation->lab.chains,
+        .chains = options->chains,
         .stats = user && user->has_stats ? &user->stats : NULL,
+        .history = speculation->history,
+        .lab = speculation->lab,
+        .report = options->report,
     };
     _cleanup_(drafting_freep) Drafting *drafting = calloc(1, sizeof(*drafting));
     int r;
@@ -128,26 +130,22 @@ int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *op
     if (!drafting)
         return -ENOMEM;
     drafting->engine = engine;
+    drafting->report = options->report;
     drafting->options = *speculation;
-    drafting->chains = speculator.chains;
+    drafting->lab = spec_lab_of(speculation->lab);
+    drafting->chains = options->chains;
     drafting->user = options->user;
     drafting->n_prompt = options->n_prompt;
     speculator.model = timed_model(drafting);
-    if (speculation->history) {
-        r = history_reader_new(speculation->history, &drafting->reader);
-        if (r)
-            return r;
-        speculator.history = (Drafter){ &history_drafter_ops, drafting->reader };
-    }
     r = speculator_new(engine_accounts(engine), &speculator, &drafting->speculator);
     if (r)
         return r;
     speculation_control_init(&drafting->control, &engine->speculation.times);
     model_control_init(&drafting->model_control, (float)model_loss_steps(drafting));
     draft_pruning_init(&drafting->pruning, engine, &drafting->options, drafting->speculator, &drafting->step,
-                       &drafting->report);
-    drafting->prompt = choose_prompt(drafting, user, options->prompt_rows, options->output_max);
-    drafting->report.model = choose_model(drafting, user, options->output_max);
+                       drafting->report);
+    drafting->report->prompt = choose_prompt(drafting, user, options);
+    drafting->report->model = choose_model(drafting, user, options->output_max);
     *draftingp = steal(&drafting);
     return 0;
 }
@@ -157,9 +155,9 @@ int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *op
 static void remember(const Drafting *drafting) {
     SpeculationMemory *memory = &drafting->engine->speculation;
     SpeculationUser *user = speculation_memory_user(memory, drafting->user);
-    const GenerationReport *report = &drafting->report;
+    const DraftReport *report = drafting->report;
 
-    if (!drafting->options.lab.always) {
+    if (!drafting->lab->always) {
         memory->times = drafting->control;
         speculation_memory_measure(&memory->token_ms, (float)drafting->took_ns / 1e6F / (float)drafting->n_output);
     }
@@ -171,20 +169,12 @@ static void remember(const Drafting *drafting) {
                                    (float)drafting->model_prompt_ns / 1e6F / (float)drafting->n_model_prompt);
     if (!user)
         return;
-    if (report->model.reason != PROMPT_RULE_NO_SOURCE && drafting->options.policy == POLICY_OURS)
+    if (report->model.reason != PROMPT_RULE_NO_SOURCE && !drafting->lab->policy)
         prompt_rule_ended(&user->model, report->model, drafting->n_output,
                           drafting->model_control.gained > 0 ? (uint32_t)drafting->model_control.gained : 0);
     user->stats = *speculator_stats(drafting->speculator);
     user->has_stats = true;
-    prompt_rule_ended(&user->prompt, drafting->prompt, drafting->n_output,
-                      (uint32_t)speculator_counts(drafting->speculator)->accepted_of_prompt);
-}
-
-void drafting_report(const Drafting *drafting, GenerationReport *report) {
-    *report = drafting->report;
-    report->sources = speculator_sources(drafting->speculator);
-    report->prompt = drafting->prompt;
-    report->counts = *speculator_counts(drafting->speculator);
+    prompt_rule_ended(&user->prompt, report->prompt, drafting->n_output, (uint32_t)report->accepted_of_prompt);
 }
 
 void drafting_free(Drafting *drafting) {
@@ -193,14 +183,13 @@ void drafting_free(Drafting *drafting) {
     if (drafting->n_output)
         remember(drafting);
     speculator_free(drafting->speculator);
-    history_reader_free(drafting->reader);
     free(drafting);
 }
 
 /* --- the prompt --------------------------------------------------------------------------------------------------- */
 
 bool drafting_wants_prompt(const Drafting *drafting) {
-    return prompt_rule_learns(drafting->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
+    return prompt_rule_learns(drafting->report->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
 }
 
 /* Vocabularies are sorted by frequency in the text that they were made of. Nearly all tokens that a model predicts are
@@ -216,7 +205,7 @@ size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab) {
 
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops) {
     speculator_observe(drafting->speculator, before, token, tops->tops, tops->n, true);
-    drafting->report.n_prompt_rows++;
+    drafting->report->n_prompt_rows++;
 }
 
 void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns) {
@@ -224,7 +213,7 @@ void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns) {
 }
 
 static bool has_model(const Drafting *drafting) {
-    return prompt_rule_learns(drafting->report.model) &&
+    return prompt_rule_learns(drafting->report->model) &&
            (speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1);
 }
 
@@ -244,19 +233,19 @@ static size_t prompt_left(const Drafting *drafting) {
 /* Lets the draft model read a chunk of the prompt, no more because others wait for the step. Reading was decided to
  * pay, so its duration does not count against the step's drafts. */
 static void read_some(Drafting *drafting, size_t left) {
-    const uint64_t before_ns = drafting->report.model_ns;
+    const uint64_t before_ns = drafting->report->model_ns;
     const size_t chunk = engine_chunk_tokens(drafting->engine);
 
     speculator_follow(drafting->speculator, left < chunk ? left : chunk);
-    drafting->model_read_ns += drafting->report.model_ns - before_ns;
-    drafting->model_prompt_ns += drafting->report.model_ns - before_ns;
+    drafting->model_read_ns += drafting->report->model_ns - before_ns;
+    drafting->model_prompt_ns += drafting->report->model_ns - before_ns;
     drafting->n_model_prompt += left - prompt_left(drafting);
 }
 
 void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n, uint64_t head_ns) {
     size_t left;
 
-    drafting->report.prompt_head_ns += head_ns;
+    drafting->report->prompt_head_ns += head_ns;
     if (!has_model(drafting) || drafting->options.model.ops->has_text)
         return;
     append_text(drafting, tokens, n);
@@ -266,7 +255,7 @@ void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n, 
 }
 
 DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
-    if (drafting->options.lab.always)
+    if (drafting->lab->always)
         return (DraftCosts){ .ms = free_rows, .n_rows = DRAFT_ROWS_MAX };
     return speculation_control_costs(&drafting->control, company);
 }
@@ -277,38 +266,35 @@ DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
 static float model_ms(const Drafting *drafting, StepCompany company) {
     if (!has_model(drafting))
         return 0;
-    if (drafting->options.lab.always)
+    if (drafting->lab->always)
         return 1;
-    if (drafting->options.lab.no_bounds)
+    if (drafting->lab->no_bounds)
         return drafting_costs(drafting, company).n_rows ? INFINITY : 0;
     return model_control_is_on(&drafting->model_control) ? speculation_control_model_ms(&drafting->control, company)
                                                          : 0;
 }
 
 /* Returns the most rows of the generation's tree; durations that nobody has measured yet do not bound it. Trees of
- * POLICY_OURS keep themselves and the draft model within the step's time together; other policies get the time that
+ * the product keep themselves and the draft model within the step's time together; other policies get the time that
  * the draft model leaves if it takes all of its budget. */
 static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, StepCompany company, float model_ms) {
-    const ModelShare model = { model_ms > 0, drafting->options.policy == POLICY_OURS ? 0 : model_ms };
+    const ModelShare model = { model_ms > 0, drafting->lab->policy ? model_ms : 0 };
     uint32_t rows;
 
-    if (drafting->options.lab.always)
+    if (drafting->lab->always)
         return limits.rows;
-    if (drafting->options.lab.no_bounds)
+    if (drafting->lab->no_bounds)
         return drafting_costs(drafting, company).n_rows ? limits.rows : 1;
     rows = speculation_control_rows(&drafting->control, company, model);
     return rows < limits.rows ? rows : limits.rows;
 }
 
 static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany company) {
-    const GenerationSpeculation *options = &drafting->options;
-    const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report.model_ns;
+    const SpecLab *lab = drafting->lab;
+    const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report->model_ns;
     const ModelBudget budget = {
         .ms = prompt_left(drafting) ? 0 : model_ms(drafting, company),
-        .step_ms = options->lab.always || options->lab.no_bounds
-                       ? 0
-                       : speculation_control_longer_ms(&drafting->control, company),
-        .is_free = options->lab.always,
+        .step_ms = lab->always || lab->no_bounds ? 0 : speculation_control_longer_ms(&drafting->control, company),
         .stops = limits.stops,
         .stops_arg = limits.stops_arg,
     };
@@ -323,8 +309,8 @@ static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany com
                      budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->step.tree);
     if (drafting->chains) /* the speculator's trees may have been chosen before memory was short */
         draft_share_chain(&drafting->step.tree);
-    drafting->model_step_ns = drafting->report.model_ns - model_before_ns;
-    drafting->report.draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
+    drafting->model_step_ns = drafting->report->model_ns - model_before_ns;
+    drafting->report->draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
 }
 
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company) {
@@ -410,7 +396,7 @@ static void observe_rows(Drafting *drafting, uint32_t before) {
 
 void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint64_t head_ns) {
     const DraftTree *tree = &drafting->step.tree;
-    GenerationReport *report = &drafting->report;
+    DraftReport *report = drafting->report;
     const uint64_t start_ns = clock_now_ns();
     uint32_t accepted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX];
     bool has_tops = true;
@@ -426,11 +412,9 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint
     for (uint32_t i = 1; i < drafting->step.n_path; i++)
         accepted[i - 1] = drafting->step.path[i];
     observe_rows(drafting, before);
-    if (tree->n_rows > 1) {
+    if (tree->n_rows > 1)
         speculator_verified(drafting->speculator, tree, accepted, drafting->step.n_path - 1,
                             drafting->step.picked[drafting->step.n_path - 1], has_tops ? tops : NULL);
-        report->n_verifications++;
-    }
     drafting->step.n_emitted = n_tokens;
     report->n_steps++;
     report->draft_ns += clock_now_ns() - start_ns;
@@ -467,7 +451,7 @@ void drafting_took(Drafting *drafting, uint64_t ns) {
         drafting->n_output += drafting->step.n_emitted;
         drafting->took_ns += ns + drafting->model_step_ns;
     }
-    if (!drafting->options.lab.always && has_model(drafting))
+    if (!drafting->lab->always && has_model(drafting))
         judge_model(drafting);
     draft_pruning_learn(&drafting->pruning,
                         drafting->n_output ? (float)drafting->took_ns / 1e6F / (float)drafting->n_output : 0);

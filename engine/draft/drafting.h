@@ -18,6 +18,7 @@ typedef struct DraftingOptions {
     size_t n_prompt;      /* tokens of the prompt */
     uint32_t prompt_rows; /* of these, still to be computed */
     uint32_t output_max;  /* tokens of output at most */
+    DraftReport *report;  /* zero; filled from now on, and outlives the drafting */
 } DraftingOptions;
 
 /* What the next step may have of a generation's drafts. */
@@ -34,7 +35,6 @@ int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *op
 void drafting_free(Drafting *drafting);
 DEFINE_CLEANUP(Drafting, drafting_free)
 
-void drafting_report(const Drafting *drafting, GenerationReport *report);
 /* Returns the durations of steps by the number of rows of all drafts, in such company. */
 DraftCosts drafting_costs(const Drafting *drafting, StepCompany company);
 

@@ -11,8 +11,8 @@
 struct Drafting {
     Engine *engine;
     GenerationSpeculation options;
-    bool chains;
-    HistoryReader *reader; /* NULL: there is no history */
+    const SpecLab *lab;
+    bool chains; /* there is no memory for trees, or the laboratory wants none */
     Speculator *speculator;
     SpeculationControl control;
     ModelControl model_control;
@@ -23,13 +23,12 @@ struct Drafting {
     size_t n_model_prompt; /* rows of the prompt that the draft model read in model_prompt_ns */
     size_t n_prompt;
     uint64_t user;
-    PromptRuleChoice prompt; /* whether it learns from its prompt, and why */
-    size_t n_text;           /* tokens of the text that the speculator has */
+    size_t n_text; /* tokens of the text that the speculator has */
     DraftStep step;
     uint64_t took_ns; /* duration of the steps that gave n_output tokens */
     uint32_t n_output;
     DraftPruning pruning;
-    GenerationReport report;
+    DraftReport *report; /* of the generation */
 };
 
 #endif

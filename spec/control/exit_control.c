@@ -2,16 +2,16 @@
 #include "spec/control/exit_control.h"
 
 enum {
-    WARM = 8,        /* trials before it is decided for the first time */
-    AGAIN = 3,       /* and after a pause */
-    TRIAL_EVERY = 8, /* steps while it is on */
+    WARM = 8,        /* trials before the first decision */
+    AGAIN = 3,       /* trials after a pause */
+    TRIAL_EVERY = 8, /* steps from one trial to the next while pruning is on */
     PAUSE_MIN = 64,  /* tokens */
     PAUSE_MAX = 4096
 };
 
-static const float kept = 0.97F;         /* of the sums, at each trial */
-static const float kept_of_rest = 0.25F; /* of them, when it rests: the text behind a pause is another one */
-static const float prior_lost = 0.5F;    /* tokens that the trial before the first one is thought to have lost */
+static const float kept = 0.97F;         /* share of the sums that each trial keeps */
+static const float kept_of_rest = 0.25F; /* share of the sums that a pause keeps: the text behind it is another one */
+static const float prior_lost = 0.5F;    /* tokens that an assumed trial before the first one lost */
 
 const float exit_thresholds[EXIT_THRESHOLDS] = { -1, -1.7F, -2.4F, -3.2F, -4.2F, -5.5F };
 
@@ -34,10 +34,6 @@ static float gain_of(const ExitControl *control, uint32_t i) {
            (control->n + 1);
 }
 
-float exit_control_gain_ms(const ExitControl *control) {
-    return gain_of(control, control->best);
-}
-
 static void forget(ExitControl *control, float share) {
     control->n *= share;
     control->asked_ms *= share;
@@ -47,7 +43,7 @@ static void forget(ExitControl *control, float share) {
     }
 }
 
-/* Where nothing is gained it rests, twice as long each time until something is. */
+/* Rests where nothing is gained, twice as long each time until something is. */
 static void decide(ExitControl *control) {
     control->best = 0;
     for (uint32_t i = 1; i < EXIT_THRESHOLDS; i++)
@@ -65,10 +61,10 @@ static void decide(ExitControl *control) {
 }
 
 /**
- * exit_control_tried() - a step in which all rows went on
+ * exit_control_tried() - learn from a step in which all rows went on
  *
- * A token that is lost costs what a token takes now, whoever drafted it. What the predictor takes is paid in each step
- * that asks it, pruned or not.
+ * A lost token costs what a token takes now, whoever drafted it. The predictor's time is paid in each step that asks
+ * it, pruned or not.
  */
 void exit_control_tried(ExitControl *control, const ExitTrial *trial) {
     if (!(trial->token_ms > 0))

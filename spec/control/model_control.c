@@ -8,7 +8,7 @@ enum {
     PAUSE_MAX = 1024
 };
 
-static const float kept = 0.95F; /* of the sums, at each step */
+static const float kept = 0.95F; /* share of the sums that each step keeps */
 
 void model_control_init(ModelControl *control, float loss_steps) {
     *control = (ModelControl){ .loss_steps = loss_steps, .pause_tokens = PAUSE_MIN };
@@ -18,7 +18,7 @@ bool model_control_is_on(const ModelControl *control) {
     return control->n_tokens >= control->pause_until;
 }
 
-/* Twice as long each time, until it has paid again. */
+/* Rests twice as long each time, until the model has paid again. */
 static void rest(ModelControl *control) {
     control->pause_until = control->n_tokens + control->pause_tokens;
     control->pause_tokens = 2 * control->pause_tokens < PAUSE_MAX ? 2 * control->pause_tokens : PAUSE_MAX;
@@ -27,11 +27,11 @@ static void rest(ModelControl *control) {
 }
 
 /**
- * model_control_took() - what the model has gained in a step
+ * model_control_took() - learn what the model has gained in a step
  *
- * What the same step had given without it is known, for the tree without it was grown first: so two ways through the
- * same text are compared, and luck with the text is in neither. A token more is worth what a token takes without the
- * model.
+ * The tree without the model was grown first, so what the same step would have given without it is known. Two ways
+ * through the same text are compared, and luck with the text is in neither. A further token is worth what a token takes
+ * without the model.
  */
 void model_control_took(ModelControl *control, const ModelControlStep *step) {
     float more, gain;

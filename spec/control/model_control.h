@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether a generation drafts with its model: only as long as that brings more than going without it. The other sources
- * are not its business, nor is what drafts lose in all (spec/control/speculation_control.h). It reads no clock. */
+/* Decides whether a generation drafts with its model: only as long as that brings more than going without. Other
+ * sources, and what all drafts together may lose, are the business of spec/control/speculation_control.h. Reads no
+ * clock. */
 #ifndef COORDGEN_SPEC_MODEL_CONTROL_H
 #define COORDGEN_SPEC_MODEL_CONTROL_H
 
@@ -8,38 +9,39 @@
 #include <stdint.h>
 
 enum {
-    MODEL_LOSS_STEPS = 2, /* plain steps that it may lose against going without, and be ahead at most */
-    MODEL_LOSS_STEPS_SELF =
-        1 /* where a model's own layers draft beside other sources: so that what they lose is not all
-                               * that drafts may lose together (spec/control/speculation_control.h) */
+    MODEL_LOSS_STEPS = 2, /* plain steps that the model may lose, or be ahead at most */
+    /* For a model's own layers beside other sources: less than all drafts together may lose. */
+    MODEL_LOSS_STEPS_SELF = 1
 };
 
 /* Embedded; begins with model_control_init(). */
 typedef struct ModelControl {
     float loss_steps;
-    float balance; /* plain steps that it has gained lately, at most what it may lose */
+    float balance; /* plain steps that the model has gained lately, at most loss_steps */
     uint64_t n_tokens, pause_until, pause_tokens, behind_since;
-    uint64_t n_behind;                /* tokens of the text, at behind_since; 0: it is with the text */
-    float tokens_without, ms_without; /* of steps as they would have been, sums of which old ones count less */
-    float gained; /* tokens that it brought, in what others would have taken for them; without its own time's worth */
+    uint64_t n_behind; /* tokens of the text that the model had to read at behind_since; 0: none */
+    /* Steps as they would have been without the model: sums in which old steps count less. */
+    float tokens_without, ms_without;
+    /* Tokens that the model brought, less those that the other sources would have given in the model's time */
+    float gained;
 } ModelControl;
 
-/* A step. */
+/* A step with the model, and as it would have been without. */
 typedef struct ModelControlStep {
-    bool has_drafted;        /* with the model */
-    uint32_t n_tokens;       /* that it gave */
-    uint32_t tokens_without; /* that it would have given without the model */
-    float ms;                /* that it took, the model's time among it */
-    float ms_without;        /* that it would have taken */
-    float plain_ms;          /* of one without drafts; 0: not known, nothing is learned */
+    bool has_drafted;        /* whether the model drafted in the step */
+    uint32_t n_tokens;       /* tokens that the step gave */
+    uint32_t tokens_without; /* tokens that the step would have given without the model */
+    float ms;                /* time of the step, the model's included */
+    float ms_without;        /* time of the step without the model */
+    float plain_ms;          /* time of a step without drafts; 0: not known, nothing is learned */
 } ModelControlStep;
 
-/* loss_steps: MODEL_LOSS_STEPS*. */
+/* Begins with the model on. loss_steps: MODEL_LOSS_STEPS or MODEL_LOSS_STEPS_SELF. */
 void model_control_init(ModelControl *control, float loss_steps);
 bool model_control_is_on(const ModelControl *control);
 void model_control_took(ModelControl *control, const ModelControlStep *step);
-/* The model is behind the text by so many tokens, and what it may take of a step brings it no nearer, or nearer: if 64
- * tokens later it is no nearer, it rests. */
+/* Notes that the model has still to read n_behind tokens of the text. If 64 tokens later it has not come nearer, it
+ * rests. */
 void model_control_behind(ModelControl *control, uint64_t n_behind);
 
 #endif

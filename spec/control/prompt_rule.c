@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/control/prompt_rule.h"
 
-static const float kept = 0.8F;            /* of the sums, at each generation that ends */
-static const float prior_rate = 0.1F;      /* where nothing is known, one token of ten is brought */
-static const float prior_output = 60;      /* tokens; a few answers outweigh it */
-static const float model_rate = 0.5F;      /* more, by a draft model whose passes take no time: its first choice is the
-                                            * target's in 0.71 to 0.99 of all places (speculation-measured) */
-static const float model_passes = 2;       /* that a token takes which it brings: one for it, one in vain */
-static const float expected_first = 128;   /* tokens of an answer, before any has ended */
-static const float expected_weight = 0.2F; /* of the last one */
+static const float kept = 0.8F;       /* share of the sums that each ended generation keeps */
+static const float prior_rate = 0.1F; /* tokens brought per token of output, where nothing is known */
+static const float prior_output = 60; /* weight of the prior in tokens: a few answers outweigh it */
+/* tokens more by a draft model whose passes take no time: its first choice is nearly the target\'s */
+static const float model_rate = 0.5F;
+static const float model_passes = 2; /* passes per token that a draft model brings: one for the token, one in vain */
+static const float expected_first = 128;   /* tokens expected of an answer before any has ended */
+static const float expected_weight = 0.2F; /* weight of the last generation in the average */
 
 enum {
-    REFUSED_MAX = 16,     /* generations without, then one with */
-    TRIAL_ROWS = 10,      /* of the prompt, for a token of output that is expected: a longer one is no trial */
-    TRIAL_COST_FACTOR = 8 /* of the expected gain: nor is one that costs more */
+    REFUSED_MAX = 16,     /* generations without learning before one is tried again */
+    TRIAL_ROWS = 10,      /* rows of the prompt per expected token of output, above which nothing is tried */
+    TRIAL_COST_FACTOR = 8 /* cost, as a multiple of the expected gain, above which nothing is tried */
 };
 
 float prompt_rule_model_prior(float pass_ms, float token_ms, bool is_streamed) {
@@ -25,11 +25,10 @@ float prompt_rule_model_prior(float pass_ms, float token_ms, bool is_streamed) {
 }
 
 /**
- * prompt_rule_choose() - what it costs against what it is going to bring
+ * prompt_rule_choose() - weigh what learning costs against what it will bring
  *
- * Gain: tokens that a token of output has brought so far, times the tokens that are expected, times what a token takes.
- * What is not known yet is learned by doing it, if the prompt is not long: on all machines that were looked at a token
- * of output takes as long as the head takes for a hundred rows or more, and one in ten is brought.
+ * The gain is the tokens that a token of output has brought so far, times the tokens that are expected, times the time
+ * of a token. What is not known yet is learned by trying, if the prompt is not long.
  */
 PromptRuleChoice prompt_rule_choose(const PromptRule *rule, const PromptRuleCase *it) {
     const float prior = it->prior > 0 ? it->prior : prior_rate;

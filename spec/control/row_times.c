@@ -7,11 +7,11 @@ enum {
     WARM = 2 /* steps before any time is told: the first one reads what is not in memory yet */
 };
 
-static const float outlier = 1.5F;    /* of what was seen: a step that took longer had to wait for something else */
-static const float row_share = 0.02F; /* of a step with one row, for a row more, where nothing better is known */
+static const float outlier = 1.5F;    /* times what was seen: a longer step had to wait for something else */
+static const float row_share = 0.02F; /* of a step with one row, for a further row where nothing better is known */
 
-/* More rows never take less time: where averages say so, neighbours share one (pool adjacent violators). Returns how
- * many row counts are measured; levels and rows of those by rising rows. */
+/* Makes averages that never fall: where they do, neighbours share one (pool adjacent violators). Returns how many row
+ * counts are measured; levels and rows of those by rising rows. */
 static uint32_t isotonic(const float *seen_ms, const uint32_t *n_seen, uint32_t n_rows, float *levels, uint32_t *rows) {
     float pools[ROW_TIMES_MAX], weights[ROW_TIMES_MAX];
     uint32_t pooled[ROW_TIMES_MAX], n_pools = 0, n = 0, at = 0;
@@ -39,11 +39,11 @@ static uint32_t isotonic(const float *seen_ms, const uint32_t *n_seen, uint32_t 
 }
 
 /**
- * row_times_fill() - times of all row counts from those that were measured
+ * row_times_fill() - fill the times of all row counts from the measured ones
  *
- * Between measured row counts a line, below the first its own time, above the last the steeper of the line from the
- * first to it and a guess, which is believed the less the more is measured: beside the reading of weights from flash,
- * rows cost next to nothing.
+ * Between measured row counts times lie on a line, and below the first they equal its time. Above the last they rise by
+ * the steeper of two slopes: that from the first to the last, and a guess that counts less the more is measured. Beside
+ * reading weights from flash, rows cost next to nothing.
  */
 void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, float row_ms, float *ms) {
     float levels[ROW_TIMES_MAX], slope, guess;
@@ -69,10 +69,10 @@ void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, fl
 }
 
 /**
- * row_times_measure() - one step more
+ * row_times_measure() - add a step
  *
- * One that took far longer than those before of as many rows counts for half as long again as they did. Where there was
- * one before and that took far longer than this, that one had waited, and is forgotten.
+ * A step that took far longer than earlier ones of as many rows counts as half as long again as they did. If a single
+ * earlier step took far longer than this one, the earlier one had to wait, and is forgotten.
  */
 void row_times_measure(RowTimes *times, uint32_t rows, float ms) {
     const uint32_t i = (rows < ROW_TIMES_MAX ? rows : ROW_TIMES_MAX) - 1;

@@ -8,21 +8,22 @@ enum {
     WARM = 2, /* plain steps before any draft: the first one reads what is not in memory yet */
     PAUSE_MIN = CONTROL_WINDOW,
     PAUSE_MAX = 1024,
-    PLAIN_EVERY = 64,  /* steps: what drafts are weighed against must not grow old */
-    FORGET_MIN = 1024, /* tokens after which a measured time counts no more */
+    PLAIN_EVERY = 64,  /* most steps between plain ones: what drafts are weighed against must not grow old */
+    FORGET_MIN = 1024, /* tokens after which a measured time no longer counts */
     FORGET_MAX = 1 << 24,
     GUESSED = 8, /* steps of a generation that show how its times differ from another's */
 };
 
 static const float budget = 0.03F * CONTROL_WINDOW; /* plain steps that a window may take longer than without drafts */
-static const float outlier = 1.5F; /* of what was expected: a step that took longer had to wait for something else */
-static const float had_waited =
-    0.8F; /* of what was expected: a step that took less says that those before had to wait */
-static const float prompt_factor = 2; /* a step's rows are few for the device's tiles, and all go through the head */
+static const float outlier = 1.5F;    /* times what was expected: a longer step had to wait for something else */
+static const float had_waited = 0.8F; /* share of the expected time, below which earlier steps had to wait */
+/* a row of a step takes more than one of a prompt: few rows leave the device's tiles empty, and all go through the
+ * head */
+static const float prompt_factor = 2;
 static const StepCompany alone = { 0, 0 };
-/* With a draft model a step may lose two thirds of what is left, as one pass of it already takes its share; of that the
- * model has four fifths, and rows the rest. (Tried in test_policy_gain: with half, or less for the model, a good
- * model's chains are too short beside a target in memory; with more, one wrong draft ends all for too long.) */
+/* With a draft model a step may lose two thirds of what is left, because one pass already takes its share; the model
+ * has four fifths of that, rows the rest. With half, or with less for the model, a good model's chains are too short
+ * beside a target in memory; with more, one wrong draft ends all drafts for too long (test_policy_gain). */
 static const float times_rows = 2, times_model = 1.5F, model_share = 0.8F;
 
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like) {
@@ -36,7 +37,7 @@ void speculation_control_init(SpeculationControl *control, const SpeculationCont
     memcpy(control->ms, like->ms, sizeof(control->ms));
     for (uint32_t i = 0; i < CONTROL_ROWS; i++) {
         control->n_seen[i] = like->n_seen[i] < WARM ? like->n_seen[i] : WARM;
-        control->seen_at[i] = like->seen_at[i] - like->n_tokens; /* before this one's first token: as old as it was */
+        control->seen_at[i] = like->seen_at[i] - like->n_tokens; /* times keep their age */
     }
     control->n_guessed = GUESSED;
 }
@@ -58,7 +59,7 @@ void speculation_control_prompt(SpeculationControl *control, uint32_t rows, floa
         control->row_ms = row_ms;
 }
 
-/* For rows past the table, and for those of prompts. */
+/* Returns the time of a row past the table, and of a row of a prompt. */
 static float row_ms(const SpeculationControl *control) {
     return (control->ms[CONTROL_ROWS - 1] - control->ms[0]) / (CONTROL_ROWS - 1);
 }
@@ -69,8 +70,8 @@ static float step_ms(const SpeculationControl *control, uint32_t rows, uint32_t 
     return control->ms[known - 1] + row_ms(control) * (float)(rows - known + prompt_rows);
 }
 
-/* What a step loses in which the generation has that many rows and drafts for that long with a model, if it gets that
- * many tokens. */
+/* Returns the plain steps that a step loses in which the generation has `rows` rows, drafts for model_ms with a model,
+ * and gets n_tokens. */
 static float loss_of(const SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens,
                      float model_ms) {
     float plain = step_ms(control, company.rows + 1, company.prompt_rows);
@@ -80,7 +81,8 @@ static float loss_of(const SpeculationControl *control, uint32_t rows, StepCompa
     return (step_ms(control, company.rows + rows, company.prompt_rows) + model_ms) / plain - (float)n_tokens;
 }
 
-/* Rows that are no longer chosen may have got cheaper. Those that the budget cannot pay are tried ever more seldom. */
+/* Forgets old times: rows that are no longer chosen may have got cheaper. Row counts that the budget cannot pay are
+ * tried ever more seldom. */
 static void forget_old(SpeculationControl *control) {
     bool dear = false;
 
@@ -94,9 +96,9 @@ static void forget_old(SpeculationControl *control) {
         control->forget_after *= 2;
 }
 
-/* Another generation's steps had fewer positions to look back on, or more: its times are stretched to the first own
- * one, and again to one that shows that the first one had to wait for something else. Past the rows that it had
- * measured they are a guess, which a step that took less only corrects. */
+/* Stretches times taken over from another generation, whose steps had fewer or more positions to look back on. The
+ * first own step sets the factor, and so does one that shows that the first had to wait. Past the rows that were
+ * measured, times are a guess that only a faster step corrects. */
 static void stretch(SpeculationControl *control, uint32_t rows, float ms) {
     const float most = step_ms(control, rows, 0);
     uint32_t measured = CONTROL_ROWS;
@@ -127,8 +129,8 @@ static void measure(SpeculationControl *control, uint32_t rows, float ms) {
     control->seen_at[i] = control->n_tokens;
 }
 
-/* The worst run of steps that ends now, not the sum over the window: a gain would leave the window before the losses
- * that it paid for. */
+/* Returns the loss of the worst run of steps that ends now. The sum over the window would not do: a gain would leave
+ * the window before the losses that it paid for. */
 static float worst_run(const SpeculationControl *control) {
     float sum = 0, worst = 0;
     uint32_t n_tokens = 0;
@@ -145,7 +147,7 @@ static float worst_run(const SpeculationControl *control) {
     return worst;
 }
 
-/* Whether a step with that many rows may be in vain: it takes a part of what is left of the budget at most, so that one
+/* Whether a step with that many rows may be in vain. It takes only a part of what is left of the budget, so that one
  * large tree does not end all drafts for a window. */
 static bool can_afford(const SpeculationControl *control, uint32_t rows, StepCompany company, ModelShare model) {
     const float times = model.is_on ? times_model : times_rows;
@@ -153,7 +155,7 @@ static bool can_afford(const SpeculationControl *control, uint32_t rows, StepCom
     return control->loss + times * loss_of(control, rows, company, 1, model.ms) <= budget;
 }
 
-/* When not even two rows can be afforded, drafts rest: twice as long each time, until they have paid again. */
+/* Pauses drafts when not even two rows can be afforded, twice as long each time, until drafts have paid again. */
 static void pace(SpeculationControl *control, bool gained) {
     if (gained && control->loss <= 0)
         control->pause_tokens = PAUSE_MIN;
@@ -183,7 +185,7 @@ void speculation_control_took(SpeculationControl *control, uint32_t rows, StepCo
     pace(control, loss < 0);
 }
 
-/* Whether a step without drafts in that company has a known time: with fewer rows at least one was measured. */
+/* Whether a step without drafts in that company has a known time: a step with at most as many rows was measured. */
 static bool has_base(const SpeculationControl *control, StepCompany company) {
     for (uint32_t i = 0; i < CONTROL_ROWS && i <= company.rows; i++)
         if (control->n_seen[i])
@@ -210,11 +212,10 @@ float speculation_control_model_ms(const SpeculationControl *control, StepCompan
 }
 
 /**
- * speculation_control_rows() - rows that the generation may have in the next step
+ * speculation_control_rows() - choose how many rows the generation may have in the next step
  *
- * As many as could all be in vain, and as many again, without the last 64 tokens having taken more than 1.03 times as
- * long as plain steps; and no step with more than twice as many rows as were ever measured: what more would take is a
- * guess.
+ * If all drafts of this step and of one more like it were wrong, the last 64 tokens must still take at most 1.03 times
+ * as long as plain steps. No step has more than twice as many rows as were ever measured: the time of more is a guess.
  */
 uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, ModelShare model) {
     uint32_t most = company.rows + 1, rows = 1;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A date is wrong in one of three ways: a clock without a battery begins in 1970, or long ago, until the network sets
- * it; somebody or something sets it ahead; it is set back afterwards. None of them may take answers away at once, and
+ * A date is wrong in one of three ways. A clock without a battery begins in 1970, or long ago, until the network sets
+ * it. Somebody or something sets the date ahead. Later it is set back. None of these may take answers away at once, and
  * none may let answers outlive their limit.
  *
- * Within one start of the machine CLOCK_BOOTTIME counts, and the date is not asked. Between two starts the date alone
- * tells how long the machine was off. A jump forward is a pause behind the last document that is stored then: it ages
- * the documents before it, and none that are stored later, whatever becomes of it. The first one of a start is of the
- * time before that start, for the network may set a clock late. A jump back takes a pause back that was about as long;
- * any other is remembered, and the next jump forward makes it good before it is a pause.
+ * Within one start of the machine CLOCK_BOOTTIME counts, and the date does not. Between two starts the date alone tells
+ * how long the machine was off. A jump forward is a pause behind the last document that is stored then. The pause ages
+ * the documents before it, and none that are stored later, whatever becomes of it. The first jump of a start belongs to
+ * the time before that start, because the network may set a clock late. A jump back cancels a pause of about the same
+ * length. Any other jump back is remembered, and the next jump forward makes it good before it counts as a pause.
  */
 #include "spec/db/draft_clock.h"
 
@@ -25,8 +25,8 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Reads the start's number: 36 characters, of which 32 are hex digits. Without it (no /proc) starts are told apart by a
- * CLOCK_BOOTTIME that goes back. */
+/* Reads the start's number: 36 characters, 32 of them hex digits. Without the number (no /proc) starts are told apart
+ * by a CLOCK_BOOTTIME that goes back. */
 static void read_boot(uint8_t boot[DRAFT_CLOCK_BOOT_BYTES]) {
     _cleanup_(closep) int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     char text[40] = "";
@@ -78,7 +78,7 @@ static void pause_remove(DraftClock *clock, size_t i) {
     memmove(&clock->pauses[i], &clock->pauses[i + 1], (clock->n_pauses - i) * sizeof(*clock->pauses));
 }
 
-/* Puts the pause behind i into i, which keeps its document. */
+/* Merges the pause behind i into i, which keeps its document. */
 static void pause_merge(DraftClock *clock, size_t i) {
     clock->pauses[i].claimed_s += clock->pauses[i + 1].claimed_s;
     clock->pauses[i].seen_s += clock->pauses[i + 1].seen_s;
@@ -86,8 +86,8 @@ static void pause_merge(DraftClock *clock, size_t i) {
     pause_remove(clock, i + 1);
 }
 
-/* Numbers of documents are given again when the newest ones are deleted: a pause moves to the last document that is
- * left, so that it ages no later one. */
+/* Moves pauses to the last document that is left, so that they age no later one: numbers of documents are given again
+ * when the newest ones are deleted. */
 static void pauses_move(DraftClock *clock, int64_t document) {
     for (size_t i = clock->n_pauses; i-- > 0;) {
         clock->pauses[i].document = least(clock->pauses[i].document, document);
@@ -96,8 +96,8 @@ static void pauses_move(DraftClock *clock, int64_t document) {
     }
 }
 
-/* Where there are too many, the shortest goes into the one before it, which ages too few documents by it rather than
- * too many. */
+/* Makes room where there are too many pauses: the shortest joins the one before it, and so ages too few documents
+ * rather than too many. */
 static void pauses_make_room(DraftClock *clock) {
     size_t shortest = 1;
 
@@ -124,9 +124,9 @@ static void add_pause(DraftClock *clock, int64_t document, int64_t claimed_s) {
     clock->pauses[clock->n_pauses++] = (DraftPause){ .document = document, .claimed_s = claimed_s };
 }
 
-/* Takes back what a jump forward has claimed, the newest that was at least half as long. What is left is remembered.
- * document: the last one, where the machine was off meanwhile, else -1. Of what is left of the claim nobody can tell
- * whether it was before the documents that have the wrong date or behind them: it ages these too. */
+/* Takes back the claim of a jump forward: of the newest that was at least half as long. The rest is remembered.
+ * document: the last one if the machine was off meanwhile, else -1. Nobody can tell whether the rest of the claim lies
+ * before or behind the documents with the wrong date: it ages these too. */
 static void go_back(DraftClock *clock, int64_t back_s, int64_t document) {
     for (size_t i = clock->n_pauses; back_s > 0 && i-- > 0;) {
         DraftPause *pause = &clock->pauses[i], left;
@@ -143,7 +143,7 @@ static void go_back(DraftClock *clock, int64_t back_s, int64_t document) {
             pause_remove(clock, i);
         if (left.claimed_s && document > left.document)
             add_pause(clock, document, left.claimed_s);
-        i = clock->n_pauses; /* what is left may be another one's */
+        i = clock->n_pauses; /* the rest may belong to another jump */
     }
     clock->behind_s = least(clock->behind_s + back_s, TIME_MAX_S);
 }
@@ -152,7 +152,7 @@ static void go_forward(DraftClock *clock, int64_t forward_s, int64_t document, b
     const int64_t repaid_s = least(forward_s, clock->behind_s);
 
     clock->behind_s -= repaid_s;
-    /* A clock that was never set says nothing of how long it was not. */
+    /* A clock that was never set tells nothing of how long the machine was off. */
     if (forward_s > repaid_s && (was_set || repaid_s))
         add_pause(clock, clock->start < 0 ? document : clock->start, forward_s - repaid_s);
     clock->start = -1;
@@ -160,9 +160,9 @@ static void go_forward(DraftClock *clock, int64_t forward_s, int64_t document, b
 
 /* --- looks -------------------------------------------------------------------------------------------------------- */
 
-/* Believes what the last look has seen and this one sees: one wrong start is not seen twice. The newest pause comes
- * first, for it ages all documents that older ones age. A date that stays behind becomes the right one in the same way,
- * and while it is behind no pause is believed. */
+/* Believes what both the last look and this one see: a single wrong start is not seen twice. The newest pause comes
+ * first, because it ages all documents that older pauses age. A date that stays behind becomes the right one in the
+ * same way; while it is behind, no pause is believed. */
 static void look(DraftClock *clock, int64_t step_s) {
     const bool is_behind = clock->behind_s >= DRAFT_CLOCK_SLACK_S;
 
@@ -200,8 +200,8 @@ static void take_date(DraftClock *clock, int64_t wall_s, int64_t passed_s, int64
         go_back(clock, -jump_s, is_other_start ? document : -1);
 }
 
-/* Tells what has passed within one start. How long the machine slept the kernel knows from a clock with a battery,
- * which can be wrong like any date: of a long sleep the date tells, as of time off. */
+/* Returns the seconds that have passed within one start. The kernel knows the length of the machine's sleep from a
+ * clock with a battery, which can be wrong like any date: a long sleep is judged by the date, as time off is. */
 static int64_t passed_of(const DraftClock *clock, int64_t boot_s, int64_t awake_s, int64_t step_s) {
     const int64_t passed_s = boot_s - clock->boot_s, awake_passed_s = awake_s - clock->awake_s;
 
@@ -232,7 +232,7 @@ void draft_clock_advance(DraftClock *clock, const DraftClockReading *reading, in
         look(clock, age_s / DRAFT_CLOCK_STEPS);
 }
 
-/* Where the date is not set, it goes on from what it was. */
+/* A date that is not set goes on from the last one. */
 int64_t draft_clock_date_s(const DraftClock *clock, const DraftClockReading *reading) {
     const int64_t wall_s = time_of(reading->wall_s);
 

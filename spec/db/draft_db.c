@@ -13,7 +13,7 @@ static void owner_put(uint8_t *at, uint64_t value, unsigned int n_bytes) {
         at[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* A row that damage has put under another user is none of that user's: the sum says whose it was. */
+/* A row that damage has put under another user is none of that user's: the checksum covers the owner. */
 void draft_db_owner(const DraftDbDocument *document, uint8_t owner[DRAFT_DB_OWNER_BYTES]) {
     owner_put(owner, document->uid, 4);
     owner_put(owner + 4, document->n_prompt, 4);
@@ -21,7 +21,7 @@ void draft_db_owner(const DraftDbDocument *document, uint8_t owner[DRAFT_DB_OWNE
     memcpy(owner + 16, document->tokenizer, DRAFT_DB_TOKENIZER_BYTES);
 }
 
-/* Bytes of the file that a document takes: a share of a page, or whole pages where SQLite chains them. */
+/* Returns the bytes of the file that a document takes: a share of a page, or whole pages where SQLite chains them. */
 static uint64_t row_bytes(size_t blob_bytes) {
     uint64_t bytes = blob_bytes + DRAFT_DB_ROW_BYTES;
 
@@ -30,7 +30,7 @@ static uint64_t row_bytes(size_t blob_bytes) {
 
 /* --- a row is read ------------------------------------------------------------------------------------------------ */
 
-/* Nothing of it is believed before it is checked: a page that is damaged need not look so. */
+/* Reads a row. Nothing of the row is believed before it is checked: SQLite does not notice every damaged page. */
 static int row_read(DraftDb *db, sqlite3_stmt *query, uint32_t uid, const uint8_t *tokenizer, DraftDbRow *row) {
     const void *blob = sqlite3_column_blob(query, 4), *hash = sqlite3_column_blob(query, 5);
     size_t blob_bytes = (size_t)sqlite3_column_bytes(query, 4), n_tokens;
@@ -125,13 +125,12 @@ static int db_read(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t
 }
 
 /**
- * draft_db_each() - a user's documents of one tokenizer, newest first
- * @n_tokens_max: tokens in all; the reading ends before the document that would be more
- * @readp:        out, whatever is returned: what was given to @visit, and how many damaged ones there were, which are
- *                deleted
+ * draft_db_each() - read a user's documents of one tokenizer, newest first
+ * @n_tokens_max: tokens in all; the reading ends before the document that would exceed them
+ * @readp:        out, whatever is returned: what was given to @visit, and how many damaged documents were deleted
  *
- * Each document is a query of its own, so that no transaction is open while @visit works, and nothing but the user's
- * own rows is looked at: how long it takes tells of no other user. Memory: one document.
+ * Each document is a query of its own: no transaction is open while @visit works, and only the user's own rows are
+ * read, so that the time tells of no other user. Memory: one document.
  * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, or -errno.
  */
 int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t n_tokens_max, DraftDbVisit *visit,
@@ -162,7 +161,7 @@ int draft_db_may_add(DraftDb *db, uint32_t uid, ErrText *err) {
     return r;
 }
 
-/* Adds a row; ran_s: its age counts from there (DraftDbMoment.ran_s). */
+/* Adds a row; ran_s: the moment from which its age counts (DraftDbMoment.ran_s). */
 int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t ran_s, int64_t *idp, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     _cleanup_(freep) uint8_t *blob = NULL;
@@ -206,7 +205,7 @@ int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t ran_s,
 
 /* --- limits ------------------------------------------------------------------------------------------------------- */
 
-/* Which limit is passed: the column of app by which users are compared; NULL: none. */
+/* Returns the column of app by which users are compared for the limit that is passed; NULL: no limit is passed. */
 static int limit_passed(DraftDb *db, const char **columnp, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     bool row = false;
@@ -225,7 +224,8 @@ static int limit_passed(DraftDb *db, const char **columnp, ErrText *err) {
     return 0;
 }
 
-/* The oldest document of the user who has the most; among those who have the same, of the one who adds. 0: none. */
+/* Finds the oldest document of the user who has the most; among users who have the same, of the one who adds. 0:
+ * none. */
 static int limit_victim(DraftDb *db, const char *column, const uint32_t *adder, int64_t *idp, ErrText *err) {
     static const char *const queries[] = {
 #define VICTIM_BY(column)                                                                                              \
@@ -250,13 +250,13 @@ static int limit_victim(DraftDb *db, const char *column, const uint32_t *adder, 
 }
 
 /**
- * draft_db_trim() - within a transaction: what is too old goes, and then what is beyond the limits
- * @adder:     who has added to it, and then ages are looked at once in a while; NULL: nobody
+ * draft_db_trim() - delete what is too old, then what is beyond the limits, within a transaction
+ * @adder:     who has added to it: ages are then looked at once in a while; NULL: nobody
  * @first_new: the first document that was added in this transaction; INT64_MAX: none
  *
- * Who has the most gives first, so that one app's many documents take nothing from another's few. What was just added
- * is never the one that goes: where it would be, it has no room, and the transaction is to be undone. Frozen users'
- * documents stay, and count.
+ * The user who has the most gives first: one app's many documents take nothing from another's few. A new document never
+ * goes: if it would have to, there is no room for it, and the transaction must be undone. Frozen users' documents stay,
+ * and count.
  * Return: 0, DRAFT_DB_E_FULL, or as draft_db_file_step().
  */
 int draft_db_trim(DraftDb *db, const DraftDbMoment *moment, const uint32_t *adder, int64_t first_new, ErrText *err) {
@@ -302,10 +302,10 @@ static int db_add(DraftDb *db, DraftDbDocument document, const DraftClockReading
 
 /**
  * draft_db_add() - store a document; others may be evicted for it
- * @document: its time is not looked at: it becomes that of @now
+ * @document: its time is ignored, and becomes that of @now
  *
- * All in one transaction, which is on the disk when this returns 0. With any other code nothing is stored; the database
- * may be used further.
+ * Everything is one transaction, which is on the disk when this returns 0. With any other code nothing is stored, and
+ * the database may be used further.
  * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_FULL, DRAFT_DB_E_TOO_LARGE, DRAFT_DB_E_FROZEN, DRAFT_DB_E_BUSY or -errno.
  */
 int draft_db_add(DraftDb *db, const DraftDbDocument *document, const DraftClockReading *now, ErrText *err) {
@@ -328,8 +328,8 @@ static int db_expire(DraftDb *db, const DraftClockReading *now, DraftDbMoment *m
     return r ? r : draft_db_file_commit(&db->file, err);
 }
 
-/* What is older than the limit goes, and what is beyond the other limits. Copies of damaged databases go by the date,
- * from which pauses that are not believed yet are taken. */
+/* Deletes what is older than the limit, then what is beyond the other limits. Copies of damaged databases are judged by
+ * the date, less the pauses that are not believed yet. */
 int draft_db_expire(DraftDb *db, const DraftClockReading *now, ErrText *err) {
     DraftDbMoment moment = { 0 };
     int r = draft_db_file_ready(&db->file, err);
@@ -379,7 +379,7 @@ static int stats_take(void *arg, const DraftDbStats *stats) {
     return 0;
 }
 
-/* Of one user; all 0 of one who has nothing. */
+/* Counts one user's documents; all 0 for a user who has none. */
 int draft_db_stats(DraftDb *db, uint32_t uid, DraftDbStats *statsp, ErrText *err) {
     DraftDbStats stats = { .uid = uid };
     int r;
@@ -393,7 +393,7 @@ int draft_db_stats(DraftDb *db, uint32_t uid, DraftDbStats *statsp, ErrText *err
     return r;
 }
 
-/* Of every user, by uid: for administrators. The callback must not use the database. */
+/* Counts every user's documents, by uid, for administrators. The callback must not use the database. */
 int draft_db_stats_each(DraftDb *db, DraftDbVisitStats *visit, void *arg, ErrText *err) {
     int r = draft_db_file_ready(&db->file, err);
 
@@ -429,12 +429,12 @@ int draft_db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_
 
 /* --- freeze ------------------------------------------------------------------------------------------------------- */
 
-/* Frozen: nothing of the user's is added or evicted, whatever its age, until it is thawed; forgetting goes on. */
+/* Freezes or thaws a user. Frozen: nothing of the user's is added or evicted, whatever its age; forgetting goes on. */
 int draft_db_freeze(DraftDb *db, uint32_t uid, bool frozen, ErrText *err) {
     char statement[160];
     int r;
 
-    /* One statement is a transaction of its own. */
+    /* A single statement is a transaction of its own. */
     snprintf(statement, sizeof(statement),
              "INSERT INTO app(uid, frozen) VALUES(%" PRIu32 ", %d) ON CONFLICT(uid) DO UPDATE SET frozen = %d", uid,
              frozen, frozen);
@@ -459,13 +459,13 @@ static int db_new(DraftDb **dbp, const char *path, ErrText *err) {
 }
 
 /**
- * draft_db_open() - open the draft database at path for this process alone; made where there is none
- * @path: in a folder of its own, which is made with mode 0700 (what is above it must be there)
+ * draft_db_open() - open the draft database at path for this process alone, or make it
+ * @path: in a folder of its own, which is made with mode 0700 (the folders above must exist)
  *
- * Every page is looked at, and what is beyond the limits goes. Nobody is waited for.
- * Return: 0; DRAFT_DB_E_SET_ASIDE: open too, and empty, with a text for the log; DRAFT_DB_E_BUSY: another process has
- * it; or -errno. DRAFT_DB_E_FULL: open as well, with a text for the log; nothing is there, and every call tries to
- * make it. What is there already is read and forgotten on a full disk, too.
+ * Every page is checked, and what is beyond the limits is deleted. The call waits for nobody.
+ * Return: 0; DRAFT_DB_E_SET_ASIDE: open, and empty, with a text for the log; DRAFT_DB_E_FULL: open, with a text for the
+ * log, but no file is there, and every call tries to make it; DRAFT_DB_E_BUSY: another process has it; or -errno. An
+ * existing database is read and forgotten from on a full disk, too.
  */
 int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, const DraftClockReading *now,
                   ErrText *err) {
@@ -477,7 +477,7 @@ int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, 
     if (!db)
         return r;
     db->limits = *limits;
-    /* On a full disk nothing can be deleted, and all can be read. */
+    /* On a full disk nothing can be deleted, but everything can be read. */
     r_expire = draft_db_expire(db, now, &expired);
     if (r_expire && r_expire != DRAFT_DB_E_FULL) {
         err_set(err, r_expire, "%s", expired.text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The draft database: what finished generations said, kept for each user's apps, so that later requests can be drafted
- * from it. Token sequences in an SQLite file; what it tells is told of one uid alone. A connection belongs to one
- * thread; a file has one connection, whichever process it is in. No token ever reaches an error's text. */
+ * from it. Token sequences in an SQLite file; every call tells of one uid alone. A connection belongs to one thread; a
+ * file has one connection among all processes. No token ever reaches an error's text. */
 #ifndef COORDGEN_SPEC_DRAFT_DB_H
 #define COORDGEN_SPEC_DRAFT_DB_H
 
@@ -15,20 +15,21 @@
 
 enum {
     DRAFT_DB_E_SET_ASIDE =
-        1,                /* it was damaged: it is set aside, an empty one is in its place; the text is for the log */
-    DRAFT_DB_E_DAMAGED,   /* inside the module alone: what then sets it aside */
-    DRAFT_DB_E_FULL,      /* no room on the disk, or within the limits: nothing was stored */
-    DRAFT_DB_E_TOO_LARGE, /* a document longer than any may be */
-    DRAFT_DB_E_FROZEN,    /* the user's part takes nothing */
-    DRAFT_DB_E_BUSY,      /* another process has it; the text names it where that is known */
-    DRAFT_DB_E_FORMAT,    /* import: not a whole export */
+        /* the database was damaged and is set aside, with an empty one in its place; the text is for the log */
+        1,
+    DRAFT_DB_E_DAMAGED,   /* used inside the module: the database must be set aside */
+    DRAFT_DB_E_FULL,      /* no room on the disk or within the limits: nothing was stored */
+    DRAFT_DB_E_TOO_LARGE, /* the document is longer than any may be */
+    DRAFT_DB_E_FROZEN,    /* the user's part is frozen and takes nothing */
+    DRAFT_DB_E_BUSY,      /* another process has the database; the text names the process where it is known */
+    DRAFT_DB_E_FORMAT,    /* import: the file is not a whole export */
 };
 
 #define DRAFT_DB_TOKENIZER_BYTES 32
-#define DRAFT_DB_SET_ASIDE_MAX 2 /* damaged databases that are kept: PATH.corrupt-1 is the last one */
-#define DRAFT_DB_ROW_BYTES 128   /* that a document is charged beside its blob, before whole pages are counted */
+#define DRAFT_DB_SET_ASIDE_MAX 2 /* damaged databases that are kept: PATH.corrupt-1 is the latest */
+#define DRAFT_DB_ROW_BYTES 128   /* bytes that a document is charged beside its blob, before whole pages are counted */
 
-/* 0: none. Age counts as spec/db/draft_clock.h tells. */
+/* Limits; 0: none. Age counts as spec/db/draft_clock.h tells. */
 typedef struct DraftDbLimits {
     uint64_t bytes_max;
     uint64_t documents_max;
@@ -41,7 +42,7 @@ typedef struct DraftDbDocument {
     const uint32_t *tokens;   /* [n_tokens]: as much of the prompt as its caller gives, then the answer */
     size_t n_tokens;
     size_t n_prompt; /* <= n_tokens */
-    uint64_t time_s; /* the date when it was stored, since 1970: as the clock said */
+    uint64_t time_s; /* date when the document was stored: seconds since 1970, as the clock said */
 } DraftDbDocument;
 
 typedef struct DraftDbStats {
@@ -51,7 +52,7 @@ typedef struct DraftDbStats {
     uint64_t oldest_s, newest_s; /* 0: no documents */
 } DraftDbStats;
 
-/* What to forget: all that every given condition holds for; none given: all. */
+/* What to forget: all documents for which every given condition holds; without any condition all. */
 typedef struct DraftDbForget {
     const uint32_t *uid;
     const uint8_t *tokenizer;
@@ -60,16 +61,16 @@ typedef struct DraftDbForget {
 
 typedef struct DraftDbRead {
     uint64_t n_documents, n_tokens;
-    uint64_t n_dropped; /* damaged ones, which are gone now */
+    uint64_t n_dropped; /* damaged documents, which are deleted now */
 } DraftDbRead;
 
 typedef struct DraftDb DraftDb;
 
-/* Not 0 ends the reading. The document is the callback's until it returns. */
+/* Called for each document; a result other than 0 ends the reading. The document is the callback's until it returns. */
 typedef int DraftDbVisit(void *arg, const DraftDbDocument *document);
 typedef int DraftDbVisitStats(void *arg, const DraftDbStats *stats);
 
-/* What draft_db_open() says of a folder that is there. 0, -errno with a text. */
+/* Checks a folder that exists as draft_db_open() does. 0, -errno with a text. */
 int draft_db_check_folder(const char *folder, ErrText *err);
 int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, const DraftClockReading *now,
                   ErrText *err);
@@ -79,12 +80,12 @@ DEFINE_CLEANUP(DraftDb, draft_db_free)
 int draft_db_add(DraftDb *db, const DraftDbDocument *document, const DraftClockReading *now, ErrText *err);
 int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t n_tokens_max, DraftDbVisit *visit,
                   void *arg, DraftDbRead *readp, ErrText *err);
-/* Who has documents of the tokenizer: up to max uids, who was given the newest one first. */
+/* Lists users with documents of the tokenizer: up to max uids, the owner of the newest document first. */
 int draft_db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_t max, size_t *np, ErrText *err);
 int draft_db_stats(DraftDb *db, uint32_t uid, DraftDbStats *statsp, ErrText *err);
 int draft_db_stats_each(DraftDb *db, DraftDbVisitStats *visit, void *arg, ErrText *err);
 int draft_db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err);
-/* What is older than the limit goes: for a timer. */
+/* Deletes what is older than the limit; for a timer. */
 int draft_db_expire(DraftDb *db, const DraftClockReading *now, ErrText *err);
 int draft_db_freeze(DraftDb *db, uint32_t uid, bool frozen, ErrText *err);
 

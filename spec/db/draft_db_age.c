@@ -6,12 +6,12 @@
 #include "spec/db/draft_db_private.h"
 
 #define TIME_MAX_S (INT64_C(1) << 40)
-#define SAVE_S 60      /* a clock that has only run is written that often */
-#define DUE_PARTS 1024 /* of the limit: documents that are added look that often whether others are too old */
+#define SAVE_S 60      /* interval at which a clock that has only run is written */
+#define DUE_PARTS 1024 /* part of the limit after which added documents cause a look for older ones */
 
 /* --- the clock in the file ---------------------------------------------------------------------------------------- */
 
-/* A number of a file that may be damaged, so that sums of a few hundred of them are numbers too. */
+/* Clamps a number of a file that may be damaged, so that sums of a few hundred of them do not overflow. */
 static int64_t column_s(sqlite3_stmt *query, int i) {
     const int64_t value = sqlite3_column_int64(query, i);
 
@@ -43,7 +43,7 @@ static int load_pauses(DraftDb *db, DraftClock *clock, ErrText *err) {
     return r;
 }
 
-/* *@foundp false: the file has none. */
+/* Reads the clock; *@foundp false: the file has none. */
 static int load_clock(DraftDb *db, DraftClock *clock, bool *foundp, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     int r;
@@ -112,8 +112,8 @@ static int save_clock(DraftDb *db, const DraftClock *clock, ErrText *err) {
 
 /* --- a file that has none ----------------------------------------------------------------------------------------- */
 
-/* Goes on to a date of which nothing else is known. As little as a look ages in any case has run; more, or less than
- * nothing, is another start. */
+/* Advances to a date of which nothing else is known. At least the time by which a look ages in any case has run; more,
+ * or less than nothing, is another start. */
 static void replay(DraftClock *clock, DraftClockReading *then, int64_t wall_s, int64_t document, uint64_t age_max_s) {
     const int64_t step_s = wall_s - (int64_t)then->wall_s;
 
@@ -125,8 +125,8 @@ static void replay(DraftClock *clock, DraftClockReading *then, int64_t wall_s, i
     draft_clock_advance(clock, then, document, age_max_s);
 }
 
-/* Documents of a file of form 1 have a date alone: the clock goes from each to the next, and then to now, with the same
- * care. A file without documents begins now. */
+/* Makes a clock for a file of form 1, whose documents have a date alone: the clock advances from each document to the
+ * next and then to now, with the same care. A file without documents begins now. */
 static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *clock, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL, *change = NULL;
     const uint64_t age_max_s = db->limits.age_max_s ? db->limits.age_max_s : TIME_MAX_S;
@@ -160,7 +160,7 @@ static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *cl
         draft_clock_init(clock, now, now_s);
     else
         replay(clock, &then, now_s, last, age_max_s);
-    /* What comes after this is of the machine's start of now. */
+    /* Documents after this belong to the machine's start of now. */
     memcpy(clock->boot, now->boot, sizeof(clock->boot));
     clock->boot_s = now->boot_s < TIME_MAX_S ? (int64_t)now->boot_s : TIME_MAX_S;
     clock->awake_s = now->awake_s < TIME_MAX_S ? (int64_t)now->awake_s : TIME_MAX_S;
@@ -169,7 +169,7 @@ static int begin_clock(DraftDb *db, const DraftClockReading *now, DraftClock *cl
 
 /* --- now ---------------------------------------------------------------------------------------------------------- */
 
-/* Whether it is what it was, but for the time that has run since: the next reading finds that again. */
+/* Whether the clock has only run: the next reading finds that time again. */
 static bool has_only_run(const DraftClock *clock, DraftClock before) {
     before.wall_s = clock->wall_s;
     before.boot_s = clock->boot_s;
@@ -214,7 +214,7 @@ bool draft_db_age_is_due(const DraftDb *db, const DraftDbMoment *moment) {
 }
 
 int draft_db_age_trim(DraftDb *db, const DraftDbMoment *moment, ErrText *err) {
-    /* The sum of all pauses first: the index finds what may be too old by it. */
+    /* The sum of all pauses comes first: with it the index finds what may be too old. */
     static const char statement[] =
         "DELETE FROM document WHERE ran < ?1 + (SELECT coalesce(sum(believed), 0) FROM pause) AND"
         " ran < ?1 + (SELECT coalesce(sum(believed), 0) FROM pause WHERE pause.document >= document.id) AND"

@@ -10,15 +10,16 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
-/* Byte 0: the form, 1; byte 1: the method; u32 tokens and u32 bytes of varints, little-endian; the first 16 bytes of
- * the SHA-256 of the owner, of the head before it and of the payload; then the payload. */
+/* The head: byte 0 is the form, 1; byte 1 the method; then u32 tokens and u32 bytes of varints, little-endian; then the
+ * first 16 bytes of the SHA-256 of the owner, the head before it and the payload. The payload follows. */
 enum {
     BLOB_FORM = 1,
     BLOB_PLAIN = 0, /* the payload is the varints */
-    BLOB_ZSTD = 1,  /* one zstd frame of them, which says its content's size */
+    BLOB_ZSTD = 1,  /* the payload is a zstd frame of the varints, which states its content's size */
     BLOB_SUM_AT = 10,
     BLOB_SUM_BYTES = 16,
-    BLOB_LEVEL = 3, /* documents are short: higher levels gain little, and the reader's time is the same */
+    /* documents are short: higher levels gain little, and the reader's time does not depend on the level */
+    BLOB_LEVEL = 3,
 };
 _Static_assert(BLOB_SUM_AT + BLOB_SUM_BYTES == DRAFT_DB_BLOB_HEAD_BYTES, "the head ends with its sum");
 
@@ -55,7 +56,7 @@ static size_t varints_write(uint8_t *out, const uint32_t *tokens, size_t n_token
     return (size_t)(at - out);
 }
 
-/* Exactly n_tokens numbers of 32 bits in exactly these bytes, each as short as it can be. */
+/* Reads exactly n_tokens numbers of 32 bits from exactly these bytes, each as short as it can be. */
 static bool varints_read(const uint8_t *at, size_t len_bytes, uint32_t *tokens, size_t n_tokens) {
     const uint8_t *end = at + len_bytes;
 
@@ -81,10 +82,10 @@ static bool varints_read(const uint8_t *at, size_t len_bytes, uint32_t *tokens, 
 }
 
 /**
- * draft_db_blob_encode() - the blob of a sequence
- * @tokens: u32[n_tokens], any values; not read where n_tokens is 0
- * @owner:  what the sum covers beside the tokens: whose they are
- * Every sequence is compressed by itself, so that neither its bytes nor their number tell of another one.
+ * draft_db_blob_encode() - make the blob of a sequence
+ * @tokens: u32[n_tokens], any values; not read if n_tokens is 0
+ * @owner:  what the checksum covers beside the tokens: whose they are
+ * Every sequence is compressed by itself: neither its bytes nor their number tell of another one.
  * Return: 0, -ENOMEM, or DRAFT_DB_BLOB_E_TOO_LONG.
  */
 int draft_db_blob_encode(const uint32_t *tokens, size_t n_tokens, const void *owner, size_t owner_bytes,
@@ -102,7 +103,7 @@ int draft_db_blob_encode(const uint32_t *tokens, size_t n_tokens, const void *ow
     if (!blob)
         return err_raise(-ENOMEM);
 
-    /* With as much room as the varints take; where they do not get shorter, they stay as they are. */
+    /* Compresses into as much room as the varints take; where they get no shorter, they stay as they are. */
     if (plain_bytes)
         packed_bytes = ZSTD_compress(blob + DRAFT_DB_BLOB_HEAD_BYTES, plain_bytes, plain, plain_bytes, BLOB_LEVEL);
     blob[0] = BLOB_FORM;
@@ -120,7 +121,7 @@ int draft_db_blob_encode(const uint32_t *tokens, size_t n_tokens, const void *ow
     return 0;
 }
 
-/* The varints of a payload into out[plain_bytes]: never more, whatever the frame holds. */
+/* Unpacks the varints of a payload into out[plain_bytes], never more, whatever the frame holds. */
 static bool blob_unpack(const uint8_t *payload, size_t payload_bytes, uint8_t method, uint8_t *out,
                         size_t plain_bytes) {
     if (method == BLOB_PLAIN) {
@@ -135,12 +136,12 @@ static bool blob_unpack(const uint8_t *payload, size_t payload_bytes, uint8_t me
 }
 
 /**
- * draft_db_blob_decode() - the sequence of a blob
+ * draft_db_blob_decode() - read the sequence of a blob
  * @blob:    any bytes
  * @tokensp: out: u32[n_tokens], the caller's; never NULL when 0 is returned
  *
- * Memory: 9 bytes a token, of which the head may promise DRAFT_DB_TOKENS_MAX, and zstd's fixed part. The sum comes
- * first and stops what was damaged by accident; the checks behind it hold for bytes that somebody has made.
+ * Memory: 9 bytes a token, where the head may promise DRAFT_DB_TOKENS_MAX, and zstd's fixed part. The checksum comes
+ * first and stops accidental damage; the checks behind it hold for bytes that somebody has crafted.
  * Return: 0, -ENOMEM, or DRAFT_DB_BLOB_E_CORRUPT.
  */
 int draft_db_blob_decode(const uint8_t *blob, size_t blob_bytes, const void *owner, size_t owner_bytes,

@@ -19,8 +19,8 @@ static bool is_space(int number) {
     return number == ENOSPC || number == EDQUOT || number == EFBIG;
 }
 
-/* The errno behind a result. What SQLite did after the error, to undo a transaction, may have changed the connection's
- * own; the files have theirs. One that tells of a lack of room goes first. */
+/* Returns the errno behind a result. What SQLite did after the error, to undo a transaction, may have changed the
+ * connection's own errno; the files have theirs. An errno that tells of a lack of room goes first. */
 static int file_errno(const DraftDbFile *file) {
     sqlite3_file *log = NULL;
     int numbers[3] = { 0 }, number = 0;
@@ -38,7 +38,7 @@ static int file_errno(const DraftDbFile *file) {
     return number;
 }
 
-/* The result of a call as a code of the module. SQLite's own messages stay out: they quote what it was given. */
+/* Returns the result of a call as a code of the module. SQLite's own messages stay out: they quote their input. */
 static int file_fault(const DraftDbFile *file, int code, ErrText *err) {
     int number = file_errno(file);
 
@@ -46,15 +46,15 @@ static int file_fault(const DraftDbFile *file, int code, ErrText *err) {
         code = SQLITE_NOMEM;
     if (code == SQLITE_IOERR_CORRUPTFS || code == SQLITE_IOERR_SHORT_READ ||
         ((code & 0xff) == SQLITE_READONLY && !access(file->path, W_OK)))
-        code = SQLITE_CORRUPT; /* cut short by somebody; read-only by what its first page says, not by who may write */
+        code = SQLITE_CORRUPT; /* cut short by somebody; or read-only by what its first page says, not by permissions */
     if (((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) && is_space(number))
         code = SQLITE_FULL;
     switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_SCHEMA:
-    case SQLITE_ERROR:    /* a table is not what it was: our statements are right */
-    case SQLITE_MISMATCH: /* an integer is none */
+    case SQLITE_ERROR:    /* a table has changed: our statements are right */
+    case SQLITE_MISMATCH: /* an integer column holds no integer */
     case SQLITE_CONSTRAINT:
         return err_set(err, DRAFT_DB_E_DAMAGED, "%s: the draft database is damaged (%s)", file->path,
                        sqlite3_errstr(code));
@@ -106,7 +106,7 @@ int draft_db_file_begin(DraftDbFile **openp, DraftDbFile *file, ErrText *err) {
     return r;
 }
 
-/* With synchronous = FULL the log is on the disk when this returns 0: kill -9 and a loss of power leave it. */
+/* Commits. With synchronous = FULL the log is on the disk when this returns 0: kill -9 and a loss of power leave it. */
 int draft_db_file_commit(DraftDbFile *file, ErrText *err) {
     return draft_db_file_run(file, "COMMIT", err);
 }
@@ -139,9 +139,9 @@ int draft_db_file_number(DraftDbFile *file, const char *statement, int64_t *valu
 
 /* --- made and looked over --------------------------------------------------------------------------------------- */
 
-/* Sets what holds for the connection. The locking mode comes first, before anything looks at the file: SQLite then
- * keeps the index of its log in memory of its own, and maps no file (PATH-shm) that others could cut short. A
- * connection that finds the file locked does not wait: who wants something is told at once, and may come again. */
+/* Configures the connection. The locking mode comes first, before anything looks at the file: SQLite then keeps the
+ * index of its log in its own memory, and maps no file (PATH-shm) that others could cut short. A connection that finds
+ * the file locked does not wait: the caller is told at once, and may come again. */
 static int file_configure(DraftDbFile *file, ErrText *err) {
     sqlite3_busy_timeout(file->sql, 0);
     sqlite3_extended_result_codes(file->sql, 1);
@@ -149,8 +149,8 @@ static int file_configure(DraftDbFile *file, ErrText *err) {
     sqlite3_limit(file->sql, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches the new file */
     (void)sqlite3_db_config(file->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     /* No map: a disk's error is a result then, not a signal. secure_delete: what is evicted is overwritten with zeros.
-     * synchronous = FULL: a commit of the log waits for the disk. What VACUUM needs beside the file is in memory, for
-     * it would be history in a folder for all. */
+     * synchronous = FULL: a commit waits for the disk. What VACUUM needs beside the file is in memory: in a folder for
+     * all it would be history that others can read. */
     return draft_db_file_run(
         file,
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
@@ -159,7 +159,7 @@ static int file_configure(DraftDbFile *file, ErrText *err) {
         err);
 }
 
-/* The log that a commit goes to. A file that was damaged may say that it has none. */
+/* Turns on the log that commits go to. A damaged file may claim that it has none. */
 static int file_want_log(DraftDbFile *file, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
     const char *text;
@@ -195,7 +195,7 @@ static int file_check_pages(DraftDbFile *file, ErrText *err) {
 
 /* --- names beside the file ---------------------------------------------------------------------------------------- */
 
-/* "PATH" and what follows it. */
+/* Returns PATH with a suffix. */
 static int file_name(const DraftDbFile *file, char name[PATH_MAX], const char *suffix, unsigned int i, ErrText *err) {
     int n = i ? snprintf(name, PATH_MAX, "%s.corrupt-%u%s", file->path, i, suffix)
               : snprintf(name, PATH_MAX, "%s%s", file->path, suffix);
@@ -262,8 +262,8 @@ void draft_db_file_close(DraftDbFile *file) {
     file->sql = NULL;
 }
 
-/* With its log, as it is: SQLite must not write what it makes of a damaged log into the file. Killed in between, the
- * next start finds the database damaged still, or none. */
+/* Sets the file aside with its log, as they are: SQLite must not write what it makes of a damaged log into the file.
+ * After a kill in between, the next start finds the database still damaged, or none. */
 static int file_set_aside(DraftDbFile *file, ErrText *err) {
     int r = 0;
 
@@ -315,7 +315,7 @@ static int file_check_folder(const DraftDbFile *file, ErrText *err) {
     return draft_db_check_folder(folder, err);
 }
 
-/* Tells who uses the database; pid: 0 where that is not known. */
+/* Sets the error text that tells who uses the database; pid: 0 if unknown. */
 static int file_busy(const DraftDbFile *file, pid_t pid, ErrText *err) {
     char who[48] = "another process";
 
@@ -324,8 +324,8 @@ static int file_busy(const DraftDbFile *file, pid_t pid, ErrText *err) {
     return err_set(err, DRAFT_DB_E_BUSY, "%s: %s uses this draft database, and one at a time can", file->path, who);
 }
 
-/* Writes the process's number into the lock's file, for whoever finds it locked: over the one of before, which takes no
- * room. A full disk may refuse it in a new file, which then stays empty. */
+/* Writes the process's id into the lock's file, for whoever finds it locked. The earlier id is overwritten, which takes
+ * no room. A full disk may refuse the id in a new file, which then stays empty. */
 static void lock_sign(int fd) {
     char pid[16];
     int n = snprintf(pid, sizeof(pid), "%-11d\n", (int)getpid());
@@ -333,7 +333,7 @@ static void lock_sign(int fd) {
     (void)!pwrite(fd, pid, (size_t)n, 0);
 }
 
-/* Reads that number. 0: there is none, or none that can be one. */
+/* Reads the process's id from the lock's file. 0: there is none, or no valid one. */
 static pid_t lock_signature(int fd) {
     char pid[16] = "";
     uint64_t number = 0;
@@ -380,7 +380,7 @@ static int file_lock(DraftDbFile *file, ErrText *err) {
     return r;
 }
 
-/* SQLite's first page alone holds no table, and the tables none without a log. */
+/* A file of one page holds no table, and the tables hold nothing without a log. */
 bool draft_db_file_is_blank(const DraftDbFile *file) {
     char log[PATH_MAX];
     struct stat status;
@@ -390,8 +390,8 @@ bool draft_db_file_is_blank(const DraftDbFile *file) {
     return stat(file->path, &status) < 0 ? errno == ENOENT : status.st_size <= 4096;
 }
 
-/* An empty file that only its owner may read; SQLite gives the log beside it the same permissions, and deletes one that
- * an earlier file has left. Never opened here while SQLite has it open: closing would drop its locks. */
+/* Makes an empty file that only its owner may read. SQLite gives the log beside it the same permissions, and deletes a
+ * log that an earlier file has left. Never opened here while SQLite has it open: closing would drop its locks. */
 static int file_make(DraftDbFile *file, ErrText *err) {
     _cleanup_(closep) int fd = -1;
     struct stat status;
@@ -426,7 +426,7 @@ static int file_open(DraftDbFile *file, ErrText *err) {
     if (!r)
         r = file_want_log(file, err);
     if (!r)
-        r = file_remove(file, "-shm", 0, err); /* earlier versions shared the log's index in it */
+        r = file_remove(file, "-shm", 0, err); /* earlier versions shared the log's index in this file */
     if (!r)
         r = draft_db_file_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
     if (!r)
@@ -439,10 +439,10 @@ static int file_open(DraftDbFile *file, ErrText *err) {
         r = file_check_pages(file, err);
     if (!r && file->is_old)
         r = draft_db_schema_upgrade(file, err);
-    return r == DRAFT_DB_E_FULL && file->is_old ? 0 : r; /* it is read as it is; who writes needs room anyway */
+    return r == DRAFT_DB_E_FULL && file->is_old ? 0 : r; /* the file is read as it is; writing needs room anyway */
 }
 
-/* Opens it, and once more where the first was damaged and is out of the way. */
+/* Opens the file, and opens again where the first was damaged and was set aside. */
 int draft_db_file_ready(DraftDbFile *file, ErrText *err) {
     int r;
 
@@ -474,7 +474,7 @@ int draft_db_file_judge(DraftDbFile *file, int r, ErrText *err) {
         return err_set(err, r, "%s; it is set aside as %s.corrupt-1, and the disk has no room for a new one",
                        err ? err->text : "", file->path);
     }
-    if (r) { /* a new one that is damaged at once: the disk does not keep what is written to it */
+    if (r) { /* a new file that is damaged at once: the disk does not keep what is written to it */
         draft_db_file_close(file);
         return err_set(err, r < 0 ? r : -EIO, "%s; it cannot be set aside: %s", err ? err->text : "", why.text);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Forgetting leaves no byte in the files, and needs no room. The usual way is a transaction, and a file that is written
- * anew: both go through SQLite's log, which grows. Where the disk is full that fails. Then what is to stay is made in
- * memory, the log is deleted, and the file is written over where it lies. A process that ends in between leaves a
- * damaged database, which the next start sets aside: so this is not the usual way.
+ * Forgetting leaves no byte in the files, and needs no room. The usual way is a transaction, then a file that is
+ * written anew. Both go through SQLite's log, which grows, so they fail on a full disk. There, what is to stay is made in
+ * memory, the log is deleted, and the file is overwritten in place. A process that ends in between leaves a damaged
+ * database, which the next start sets aside: this is why it is not the usual way.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -51,7 +51,7 @@ static int forget_rows(DraftDb *db, const DraftDbForget *what, uint64_t *n_docum
 }
 
 /* Writes the file anew from the rows that are left; in memory first. secure_delete is not enough: when SQLite balances
- * its tree, copies of rows stay in the gaps of pages, and are no rows any more when theirs is deleted. */
+ * its tree, copies of rows stay in the gaps of pages, and are no rows any more when the originals are deleted. */
 static int rewrite(DraftDb *db, ErrText *err) {
     int r = draft_db_file_run(&db->file, "VACUUM", err);
 
@@ -61,7 +61,7 @@ static int rewrite(DraftDb *db, ErrText *err) {
 /* --- without room ------------------------------------------------------------------------------------------------- */
 
 typedef struct Image {
-    DraftDb db; /* in memory; its path is the file's */
+    DraftDb db; /* a database in memory; path is that of the file */
     unsigned char *data;
     sqlite3_int64 len_bytes;
 } Image;
@@ -71,13 +71,13 @@ static void image_deinit(Image *image) {
     (void)sqlite3_close_v2(image->db.file.sql);
 }
 
-/* Copies the database into memory, its log's pages too. Its form stays what it is. */
+/* Copies the database into memory, with its log's pages; the form stays. */
 static int image_take(Image *image, DraftDb *db, ErrText *err) {
     sqlite3_backup *backup;
 
     image->db = *db;
     image->db.file.sql = NULL;
-    image->db.file.is_old = false; /* what deletes does it in any form, and bringing it up would need room */
+    image->db.file.is_old = false; /* deletion works in any form, and bringing the form up would need room */
     if (sqlite3_open_v2(":memory:", &image->db.file.sql,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
                         NULL))
@@ -88,7 +88,7 @@ static int image_take(Image *image, DraftDb *db, ErrText *err) {
     return draft_db_file_result(&db->file, backup ? sqlite3_backup_finish(backup) : SQLITE_NOMEM, err);
 }
 
-/* Makes the bytes of the file: what VACUUM needs is in memory, for a folder for all is no place for it. */
+/* Makes the bytes of the file. What VACUUM needs is in memory: a folder for all is no place for it. */
 static int image_pack(Image *image, ErrText *err) {
     int r = draft_db_file_run(&image->db.file, "PRAGMA temp_store = MEMORY; VACUUM", err);
 
@@ -97,13 +97,13 @@ static int image_pack(Image *image, ErrText *err) {
     image->data = sqlite3_serialize(image->db.file.sql, "main", &image->len_bytes, 0);
     if (!image->data)
         return err_set(err, -ENOMEM, "%s: out of memory", image->db.file.path);
-    /* A file with a log: a database in memory has none, and to make it one takes room. */
+    /* Marks the bytes as a file with a log: a database in memory has none, and making one takes room. */
     image->data[18] = image->data[19] = 2;
     return 0;
 }
 
-/* Writes what is longer than the file first: that alone needs room, which the log has left, and nothing is lost where
- * it fails. */
+/* Writes the part beyond the file's old length first: that part alone needs room, which the log has left, and nothing
+ * is lost if it fails. */
 static int image_write(const Image *image, int fd, uint64_t old_bytes) {
     const uint64_t len_bytes = (uint64_t)image->len_bytes;
     const uint64_t inside_bytes = old_bytes < len_bytes ? old_bytes : len_bytes;
@@ -118,9 +118,9 @@ static int image_write(const Image *image, int fd, uint64_t old_bytes) {
     return r;
 }
 
-/* Puts it in place of file and log. Where a disk takes not even that (it writes no byte over another, and somebody was
- * faster to take the room that the log has left), the file is emptied first; and what then has no room is lost, for
- * what is to be forgotten is gone in any case. */
+/* Replaces file and log. A disk may take not even that: it writes no byte over another, and somebody else took the room
+ * of the log. The file is emptied then, and what finds no room is lost, because what is to be forgotten must go in any
+ * case. */
 static int image_put(const Image *image, DraftDbFile *file, ErrText *err) {
     _cleanup_(closep) int fd = -1;
     struct stat status;
@@ -161,21 +161,21 @@ static int forget_in_memory(DraftDb *db, const DraftDbForget *what, uint64_t *n_
 /* --- either way --------------------------------------------------------------------------------------------------- */
 
 /**
- * draft_db_forget() - delete documents so that their bytes are no longer in the files, with or without room on the disk
- * @n_documentsp: out: how many; 0 where the database was damaged and is gone as a whole
+ * draft_db_forget() - delete documents so that no byte of them is left in the files, even without room on the disk
+ * @n_documentsp: out: how many; 0 if the database was damaged and is gone as a whole
  *
- * Copies that were set aside go too, all of them: nobody can tell what is in a damaged one. Takes memory for the whole
- * file while it is written anew (twice that on a full disk), and seconds on a slow disk: not for a thread that others
- * wait for.
- * Return: 0, or DRAFT_DB_E_SET_ASIDE (and what was set aside is deleted), DRAFT_DB_E_BUSY, -errno.
- * Where *@n_documentsp is not 0 with an error, they are deleted but the files may still hold bytes of them: try again.
+ * All copies that were set aside go too: nobody can tell what is in a damaged one. While the file is written anew, it
+ * takes memory for the whole file (twice that on a full disk), and seconds on a slow disk: call it on a thread that
+ * nobody waits for.
+ * Return: 0; DRAFT_DB_E_SET_ASIDE (and what was set aside is deleted), DRAFT_DB_E_BUSY, -errno. With an error and
+ * *@n_documentsp above 0 the documents are deleted, but the files may still hold bytes of them: try again.
  */
 int draft_db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {
     ErrText dropped = { "" };
     int r, r_drop;
 
     *n_documentsp = 0;
-    (void)draft_db_file_drop_set_aside(&db->file, &dropped); /* first, for the room */
+    (void)draft_db_file_drop_set_aside(&db->file, &dropped); /* comes first, for the room */
     r = draft_db_file_ready(&db->file, err);
     if (r == DRAFT_DB_E_FULL && draft_db_file_is_blank(&db->file))
         return 0;

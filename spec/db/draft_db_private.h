@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the parts of the draft database share: rows, within a transaction that the caller has begun. */
+/* Shared by the parts of the draft database: rows, within a transaction that the caller has begun. */
 #ifndef COORDGEN_SPEC_DRAFT_DB_PRIVATE_H
 #define COORDGEN_SPEC_DRAFT_DB_PRIVATE_H
 
@@ -10,15 +10,15 @@
 struct DraftDb {
     DraftDbFile file;
     DraftDbLimits limits;
-    bool has_trimmed;  /* whether documents were looked at for their age */
-    int64_t trimmed_s; /* then: when, as DraftDbMoment.ran_s */
+    bool has_trimmed;  /* whether documents were checked for their age */
+    int64_t trimmed_s; /* when they were, as DraftDbMoment.ran_s */
 };
 
 #define DRAFT_DB_OWNER_BYTES (16 + DRAFT_DB_TOKENIZER_BYTES)
 
 typedef struct DraftDbRow {
     int64_t id;
-    bool damaged; /* the document is not to be looked at */
+    bool damaged; /* the document must not be used */
     DraftDbDocument document;
     uint8_t tokenizer[DRAFT_DB_TOKENIZER_BYTES];
     uint32_t *tokens;
@@ -29,12 +29,12 @@ static inline void draft_db_row_deinit(DraftDbRow *row) {
     row->tokens = NULL;
 }
 
-/* What a blob's sum covers beside the tokens. */
+/* Fills the owner that a blob's checksum covers beside the tokens. */
 void draft_db_owner(const DraftDbDocument *document, uint8_t owner[DRAFT_DB_OWNER_BYTES]);
 int draft_db_may_add(DraftDb *db, uint32_t uid, ErrText *err);
 int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t ran_s, int64_t *idp, ErrText *err);
 int draft_db_trim(DraftDb *db, const DraftDbMoment *moment, const uint32_t *adder, int64_t first_new, ErrText *err);
-/* The user's next row behind id, of one tokenizer or of all (NULL). False in *@foundp: there is none. */
+/* Finds the user's next row behind id, of one tokenizer or of all (NULL). *@foundp false: there is none. */
 int draft_db_next(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, bool newest_first, int64_t id, DraftDbRow *row,
                   bool *foundp, ErrText *err);
 

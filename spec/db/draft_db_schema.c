@@ -9,8 +9,9 @@
 #define APPLICATION 0x43474442 /* "CGDB": application_id */
 #define FORM 2                 /* user_version: the tables below */
 
-/* What SQLite keeps of each is compared with this when the file is opened. Sums of a user stand in app, so that the
- * limits cost a look at the users and not one at all documents; triggers keep them true whatever adds and deletes. */
+/* The tables. SQLite's record of each is compared with this when the file is opened. Sums of a user are in app, so
+ * that the limits cost a look at the users and not at all documents; triggers keep the sums true whatever adds and
+ * deletes. */
 #define TABLE_APP                                                                                                      \
     "CREATE TABLE app(uid INTEGER PRIMARY KEY, frozen INTEGER NOT NULL DEFAULT 0, documents INTEGER NOT NULL"          \
     " DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0)"
@@ -72,7 +73,7 @@ int draft_db_schema_make(DraftDbFile *file, ErrText *err) {
     return r ? r : draft_db_file_commit(file, err);
 }
 
-/* A document of form 1 has grown old by its date: draft_db_age.c finds no clock, and makes one from the dates. */
+/* Documents of form 1 grew old by their date: draft_db_age.c finds no clock, and makes one from the dates. */
 int draft_db_schema_upgrade(DraftDbFile *file, ErrText *err) {
     static const char *const statements[] = {
         "ALTER TABLE document ADD COLUMN " COLUMN_RAN, "DROP INDEX document_time", TABLE_CLOCK, TABLE_PAUSE, INDEX_RAN,
@@ -80,7 +81,7 @@ int draft_db_schema_upgrade(DraftDbFile *file, ErrText *err) {
     _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
     int r;
 
-    file->is_old = false; /* for the transaction */
+    file->is_old = false; /* open while the transaction is */
     r = draft_db_file_begin(&open, file, err);
     for (size_t i = 0; !r && i < ARRAY_LEN(statements); i++)
         r = draft_db_file_run(file, statements[i], err);
@@ -92,7 +93,7 @@ int draft_db_schema_upgrade(DraftDbFile *file, ErrText *err) {
     return r;
 }
 
-/* Tables in any order: an upgrade and VACUUM have orders of their own. No two texts are the same. */
+/* Compares tables in any order: an upgrade and VACUUM have orders of their own. No two texts are equal. */
 static int check_tables(DraftDbFile *file, ErrText *err) {
     const char *const *expected = file->is_old ? schema_old : schema;
     const size_t n_expected = file->is_old ? ARRAY_LEN(schema_old) : ARRAY_LEN(schema);

@@ -128,8 +128,9 @@ static int export_end(ExportFile *file, ErrText *err) {
 }
 
 /**
- * draft_db_export() - all documents of a user, of every tokenizer
- * @fd: a regular file, written from where it stands. What an error leaves in it is no export: it has no end
+ * draft_db_export() - write all documents of a user, of every tokenizer
+ * @fd: a regular file, written from where it stands; after an error its export has no end, and is not valid
+ *
  * Damaged documents are left out. Memory: one document.
  * Return: as draft_db_each(), or -errno of the file.
  */
@@ -155,7 +156,7 @@ int draft_db_export(DraftDb *db, uint32_t uid, int fd, uint64_t *n_documentsp, E
 
 /* --- import ------------------------------------------------------------------------------------------------------- */
 
-/* The whole form before the first document: what is read after this is as somebody has written it. */
+/* Checks the whole form before the first document is added: the rest is as somebody has written it. */
 static int import_check(const uint8_t *data, size_t len_bytes, ErrText *err) {
     struct sha256_ctx sum;
     uint8_t digest[SHA256_DIGEST_SIZE];
@@ -179,7 +180,7 @@ static int import_bad(uint64_t number, ErrText *err) {
     return err_set(err, DRAFT_DB_E_FORMAT, "the export's document %" PRIu64 " is none", number);
 }
 
-/* The document at *@atp, which moves behind it; the tokens are the caller's. */
+/* Reads the document at *@atp, which moves behind it; the caller frees the tokens. */
 static int import_document(const uint8_t **atp, const uint8_t *end, uint64_t number, DraftDbDocument *document,
                            uint32_t **tokensp, ErrText *err) {
     const uint8_t *at = *atp;
@@ -209,8 +210,8 @@ static int import_document(const uint8_t **atp, const uint8_t *end, uint64_t num
     return 0;
 }
 
-/* Adds them, within a transaction. A time ahead of the clock would keep a document beyond its age: it is the present.
- * Pauses that are not believed yet make no document older here, either. */
+/* Adds the documents, within a transaction. A time ahead of the clock becomes the present: it would keep a document
+ * beyond its age. Pauses that are not believed yet make no document older here, either. */
 static int import_documents(DraftDb *db, uint32_t uid, const uint8_t *data, size_t len_bytes,
                             const DraftDbMoment *moment, int64_t *first_newp, DraftDbImported *imported, ErrText *err) {
     const uint8_t *at = data + sizeof(export_magic), *end = data + len_bytes - EXPORT_END_BYTES;
@@ -268,10 +269,10 @@ static int import_data(DraftDb *db, uint32_t uid, const uint8_t *data, size_t le
 
 /**
  * draft_db_import() - add all documents of an export to a user's, or none of them
- * @fd: a regular file, read from where it stands, as a whole (memory: its length). Who wrote it need not be trusted
+ * @fd: a regular file, read whole from where it stands (memory: its length); its author need not be trusted
  *
- * The user's documents of before, and those of users who have more, may be evicted for them; an export that has no room
- * with that is refused. Nothing looks for documents that are there already.
+ * Earlier documents of the user, and those of users who have more, may be evicted for them. An export that has no room
+ * even then is refused. Nothing looks for duplicates of existing documents.
  * Return: 0, DRAFT_DB_E_FORMAT, DRAFT_DB_E_FULL, DRAFT_DB_E_FROZEN, DRAFT_DB_E_TOO_LARGE, or as draft_db_add().
  */
 int draft_db_import(DraftDb *db, uint32_t uid, int fd, const DraftClockReading *now, DraftDbImported *importedp,
@@ -281,7 +282,7 @@ int draft_db_import(DraftDb *db, uint32_t uid, int fd, const DraftClockReading *
     size_t len_bytes, max_bytes = DRAFT_DB_EXPORT_BYTES_MAX;
     int r;
 
-    /* A document takes less there than it is charged here. */
+    /* A document takes less room in an export than it is charged here. */
     if (db->limits.bytes_max && db->limits.bytes_max < DRAFT_DB_EXPORT_BYTES_MAX)
         max_bytes = (size_t)db->limits.bytes_max + sizeof(export_magic) + EXPORT_END_BYTES;
 

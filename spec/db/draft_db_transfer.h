@@ -9,10 +9,11 @@
 
 typedef struct DraftDbImported {
     uint64_t n_documents;
-    uint64_t n_expired; /* older than the limit: left out */
+    uint64_t n_expired; /* documents older than the limit, which are left out */
 } DraftDbImported;
 
-/* Regular files, from where they stand: no reader or writer at their other end can hold anything up. */
+/* Export and import, from where fd stands. Only regular files: no reader or writer at their other end can hold anything
+ * up. */
 int draft_db_export(DraftDb *db, uint32_t uid, int fd, uint64_t *n_documentsp, ErrText *err);
 int draft_db_import(DraftDb *db, uint32_t uid, int fd, const DraftClockReading *now, DraftDbImported *importedp,
                     ErrText *err);

@@ -13,7 +13,7 @@ typedef struct Successors {
 
 struct Calibration {
     ContextMap *pairs, *singles;
-    DraftCursor end; /* of the text; c: as context_follow(), the depth above that is 0 */
+    DraftCursor end; /* cursor of the text; c: as context_follow(), above that the depth, which is 0 */
 };
 
 enum {
@@ -112,7 +112,7 @@ static DraftCursor calibration_follow(const void *drafter, DraftCursor at, uint3
     return next;
 }
 
-/* The heaviest successors; of equal ones the one that was there first. */
+/* Lists the heaviest successors, of equal ones the first to come. */
 static size_t heaviest(const Successors *successors, uint32_t *order, size_t max) {
     size_t n = 0;
 
@@ -133,7 +133,7 @@ static size_t heaviest(const Successors *successors, uint32_t *order, size_t max
     return n;
 }
 
-/* The pair's successors, or if the prompt does not have the pair, those of its second token. */
+/* Returns the pair's successors, or those of its second token if the prompt does not have the pair. */
 static size_t calibration_choices(const void *drafter, DraftCursor at, DraftChoice *choices, size_t max) {
     const Calibration *calibration = drafter;
     uint32_t known = at.c & CONTEXT_KNOWN_MASK, order[CALIBRATION_TOP];
@@ -164,11 +164,15 @@ static size_t calibration_choices(const void *drafter, DraftCursor at, DraftChoi
     return n;
 }
 
+static void calibration_self_free(void *self) {
+    calibration_free(self);
+}
+
 const DrafterOps calibration_ops = {
-    .name = "calibration",
     .prior = calibration_prior,
     .append = calibration_append,
     .root = calibration_root,
     .choices = calibration_choices,
     .follow = calibration_follow,
+    .free = calibration_self_free,
 };

@@ -30,7 +30,7 @@ static uint64_t rounded(uint64_t bytes) {
     return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-/* Bytes of the first chunk with room for n items: from a page on it doubles. */
+/* Returns the bytes of the first chunk with room for n items: they double, from a page on. */
 static uint64_t first_bytes(const ChunkList *list, uint64_t n) {
     uint64_t bytes = PAGE;
 
@@ -46,7 +46,7 @@ uint64_t chunk_list_bytes_for(const ChunkList *list, uint64_t n) {
     return bytes > list->bytes ? bytes : list->bytes;
 }
 
-/* Room to point at n chunks: 24 bytes and more for each, which are not worth a charge. */
+/* Makes room to point at n chunks. The 24 bytes for each are not worth a charge. */
 static int reserve_pointers(ChunkList *list, uint32_t n) {
     uint32_t room = list->n_chunks_room ? list->n_chunks_room : 4;
     uint8_t **chunks;

@@ -59,7 +59,7 @@ static uint32_t home_of(const ContextMap *map, uint64_t key) {
     return (uint32_t)hash_key_u64(&map->key, key) & (2 * map->capacity - 1);
 }
 
-/* The slot that has the key, or the free one where it belongs. */
+/* Returns the slot that has the key, or the free one where the key belongs. */
 static uint32_t slot_of(const ContextMap *map, uint64_t key) {
     uint32_t at = home_of(map, key);
 
@@ -99,7 +99,7 @@ static void link_newest(ContextMap *map, uint32_t number) {
     map->newest = number;
 }
 
-/* Those behind the freed slot move up, as long as that brings none before its home: no search ends too early. */
+/* Frees a slot. Keys behind it move up unless that brings them before their home slot: no search ends too early. */
 static void slot_free(ContextMap *map, uint32_t hole) {
     uint32_t mask = 2 * map->capacity - 1;
 
@@ -135,7 +135,7 @@ static int grow(ContextMap *map) {
     return 0;
 }
 
-/* A number for an entry that is not there yet, in no list. */
+/* Returns the number of a new entry that is in no list. */
 static int take_entry(ContextMap *map, uint32_t *numberp) {
     int r;
 
@@ -173,13 +173,9 @@ int context_map_put(ContextMap *map, uint64_t key, void **valuep) {
     return 0;
 }
 
-uint32_t context_map_n(const ContextMap *map) {
-    return map->n;
-}
-
 static const float class_from[CONTEXT_CLASSES] = { 0, 0.02F, 0.07F, 0.15F, 0.3F, 0.5F, 0.7F, 0.9F };
 
-/* Of what is no number: 0. */
+/* A NaN has class 0. */
 uint16_t context_class(float probability) {
     uint16_t class = 0;
 

@@ -3,14 +3,14 @@
 
 typedef struct Continuations {
     uint32_t tokens[DRAFT_CHOICES_MAX];
-    uint16_t chances[DRAFT_CHOICES_MAX]; /* of 65535 */
+    uint16_t chances[DRAFT_CHOICES_MAX]; /* in parts of 65535 */
     uint16_t n;
     bool of_prompt;
 } Continuations;
 
 struct ContinuationTable {
     ContextMap *pairs, *singles;
-    DraftCursor end; /* of the text */
+    DraftCursor end; /* cursor of the text */
 };
 
 int continuation_table_new(AccountTable *accounts, ContinuationTable **tablep) {
@@ -70,7 +70,7 @@ int continuation_table_observe(ContinuationTable *table, uint32_t before, uint32
     return keep(table->pairs, context_pair(before, token), top, n, of_prompt);
 }
 
-/* The lower half of the buckets are of single tokens, which say less. */
+/* Single tokens, which tell less than pairs, have the lower half of the buckets. */
 static float table_prior(uint16_t bucket, uint16_t rank) {
     float typical = context_class_typical(bucket % CONTEXT_CLASSES), most = 1 / (float)(1 + rank);
 
@@ -116,7 +116,7 @@ static size_t add_all(const Continuations *from, uint16_t first_bucket, DraftCur
     return n;
 }
 
-/* What was behind the pair, then what else was behind its second token; ranks are those within each. */
+/* Lists what came behind the pair, then what else came behind its second token; ranks count within each. */
 static size_t table_choices(const void *drafter, DraftCursor at, DraftChoice *choices, size_t max) {
     const ContinuationTable *table = drafter;
     size_t n = 0;
@@ -129,11 +129,15 @@ static size_t table_choices(const void *drafter, DraftCursor at, DraftChoice *ch
     return n;
 }
 
+static void table_self_free(void *self) {
+    continuation_table_free(self);
+}
+
 const DrafterOps continuation_table_ops = {
-    .name = "table",
     .prior = table_prior,
     .append = table_append,
     .root = table_root,
     .choices = table_choices,
     .follow = table_follow,
+    .free = table_self_free,
 };

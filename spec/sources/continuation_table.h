@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Drafts from what the target itself held for likely: the newest most probable tokens after every token, and after
- * every pair, that went through it, rejected guesses too ("recycling"). */
+/* Drafts from what the target itself held for likely ("recycling"): the newest most probable tokens after every token
+ * and every pair that the target computed, rejected guesses included. */
 #ifndef COORDGEN_SPEC_CONTINUATION_TABLE_H
 #define COORDGEN_SPEC_CONTINUATION_TABLE_H
 
@@ -19,8 +19,8 @@ typedef struct ContinuationTable ContinuationTable;
 int continuation_table_new(AccountTable *accounts, ContinuationTable **tablep);
 void continuation_table_free(ContinuationTable *table);
 DEFINE_CLEANUP(ContinuationTable, continuation_table_free)
-/* What comes behind `token` that comes behind `before` (or CONTEXT_NO_TOKEN), most probable first; the first
- * DRAFT_CHOICES_MAX are kept, none of them drop nothing. of_prompt: the row is one of the prompt. Errors as
+/* Learns what comes behind `token` that comes behind `before` (or CONTEXT_NO_TOKEN), most probable first. The first
+ * DRAFT_CHOICES_MAX are kept; an empty list drops nothing. of_prompt: the row is one of the prompt. Errors as
  * DrafterOps.append. */
 int continuation_table_observe(ContinuationTable *table, uint32_t before, uint32_t token, const ContextTop *top,
                                size_t n, bool of_prompt);

@@ -5,20 +5,20 @@
 #include <string.h>
 
 enum {
-    RUNS_MAX = DRAFT_REUSE_STEPS_MAX, /* one a step */
-    AT_ROOT = UINT32_MAX,             /* a cursor's a; others: run + 1, b: its next token */
+    RUNS_MAX = DRAFT_REUSE_STEPS_MAX, /* at most one run a step */
+    AT_ROOT = UINT32_MAX,             /* value of a cursor's a; other values: a is run + 1, b the run's next token */
 };
 
-/* tokens[0] is the one before what the target agreed with. */
+/* tokens[0] comes before what the target agreed with */
 typedef struct Run {
     uint32_t tokens[DRAFT_REUSE_TOKENS_MAX];
-    uint32_t n;         /* 2 at least */
+    uint32_t n;         /* at least 2 */
     bool next_to_error; /* tokens[0] is the wrong token itself */
     uint8_t age;
 } Run;
 
 struct DraftReuse {
-    Run runs[RUNS_MAX]; /* the newest first */
+    Run runs[RUNS_MAX]; /* runs, the newest first */
     uint32_t n;
 };
 
@@ -26,7 +26,7 @@ typedef enum Kind {
     KIND_INSIDE,
     KIND_SYNONYM,
     KIND_MISSING,
-    KIND_FAR, /* a run that does not begin at the wrong token */
+    KIND_FAR, /* the run does not begin at the wrong token */
     _KIND_N
 } Kind;
 
@@ -43,7 +43,8 @@ void draft_reuse_free(DraftReuse *reuse) {
     free(reuse);
 }
 
-/* Rows of the deepest chain behind a row, without it; of several the first in the order of rows. */
+/* Lists the rows of the deepest chain behind a row, without that row; of several chains the first in the order of
+ * rows. */
 static uint32_t deepest(const DraftTree *tree, uint32_t from, uint32_t *path) {
     uint32_t depths[DRAFT_ROWS_MAX] = { 0 }, best = from, n;
 
@@ -62,8 +63,8 @@ static uint32_t deepest(const DraftTree *tree, uint32_t from, uint32_t *path) {
     return n;
 }
 
-/* The longest stretch of the path, without its first row, at which the target's choice is the row's token; of several
- * the first. Returns its length. */
+/* Finds the longest stretch of the path, without its first row, at which the target's choice is the row's token; of
+ * several the first. Returns its length. */
 static uint32_t longest_agreement(const DraftTree *tree, const uint32_t *path, uint32_t n, const uint32_t *top_of_rows,
                                   uint32_t *startp) {
     uint32_t best = 0, len = 0;
@@ -89,7 +90,7 @@ static void grow_older(DraftReuse *reuse) {
     reuse->n = n;
 }
 
-/* The oldest runs make room. */
+/* Makes room by dropping the oldest runs. */
 static void add_run(DraftReuse *reuse, const Run *run) {
     uint32_t n_tokens = run->n, kept = 0;
 
@@ -178,7 +179,7 @@ static size_t reuse_choices(const void *drafter, DraftCursor at, DraftChoice *ch
     return n;
 }
 
-/* Wherever another source's draft comes to the token before a run, the run goes on from there. */
+/* The run goes on wherever another source's draft comes to the token before it. */
 static DraftCursor reuse_follow(const void *drafter, DraftCursor at, uint32_t token) {
     const DraftReuse *reuse = drafter;
     DraftChoice choices[DRAFT_CHOICES_MAX];
@@ -193,11 +194,15 @@ static DraftCursor reuse_follow(const void *drafter, DraftCursor at, uint32_t to
     return (DraftCursor){ 0 };
 }
 
+static void reuse_self_free(void *self) {
+    draft_reuse_free(self);
+}
+
 const DrafterOps draft_reuse_ops = {
-    .name = "reuse",
     .prior = reuse_prior,
     .append = reuse_append,
     .root = reuse_root,
     .choices = reuse_choices,
     .follow = reuse_follow,
+    .free = reuse_self_free,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A source of drafts: guesses of the tokens that a text goes on with. A draft tree (draft_tree.h) is grown node by
- * node; a source has a cursor at each node, which says where in its own memory that node's path has led it. A source
- * knows tokens alone: no model, no device, no text. */
+ * node, and a source has a cursor at each node: the place in its own memory where that node's path has led. Sources
+ * know tokens alone, no model, device or text. */
 #ifndef COORDGEN_SPEC_DRAFTER_H
 #define COORDGEN_SPEC_DRAFTER_H
 
@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 enum {
-    DRAFT_CHOICES_MAX = 8 /* that a source has behind one node */
+    DRAFT_CHOICES_MAX = 8 /* most choices of a source behind one node */
 };
 
-/* Where a source is behind a path; what the numbers mean is the source's business. All zero: nowhere. */
+/* A source's place behind a path; only the source knows what the numbers mean. All zero: nowhere. */
 typedef struct DraftCursor {
     uint32_t a, b, c;
 } DraftCursor;
@@ -21,9 +21,9 @@ typedef struct DraftCursor {
 /* A token that may come next. */
 typedef struct DraftChoice {
     uint32_t token;
-    uint16_t bucket;  /* how good the match is that it rests on, below DRAFT_BUCKETS: statistics are kept by it */
-    uint16_t rank;    /* 0: the source's first choice behind this node */
-    bool of_prompt;   /* it rests on what the target said at rows of the prompt */
+    uint16_t bucket; /* quality of the match that the choice rests on, below DRAFT_BUCKETS; statistics are kept by it */
+    uint16_t rank;   /* 0: the source's first choice behind this node */
+    bool of_prompt;  /* the choice rests on what the target predicted at rows of the prompt */
     DraftCursor next; /* the source's cursor behind this token */
 } DraftChoice;
 
@@ -33,21 +33,22 @@ enum {
 };
 
 typedef struct DrafterOps {
-    const char *name; /* as --speculation= has it: "sam" */
-    /* Chances of a choice to be right before any statistics: by bucket and rank, each within [0.001, 0.999]. */
+    /* Chance of a choice before any statistics, by bucket and rank; within [0.001, 0.999]. */
     float (*prior)(uint16_t bucket, uint16_t rank);
-    /* Tokens that the text has now, behind those of before. 0, -ENOMEM, DRAFTER_E_MEMORY: nothing was taken in. */
+    /* Appends tokens to the text. 0; -ENOMEM or DRAFTER_E_MEMORY: nothing was taken in. */
     int (*append)(void *drafter, const uint32_t *tokens, size_t n);
-    /* Behind all tokens that were appended. */
+    /* The cursor behind all appended tokens. */
     DraftCursor (*root)(const void *drafter);
-    /* Up to max (at most DRAFT_CHOICES_MAX) choices behind the cursor, distinct tokens, by rank. Allocates nothing. */
+    /* Lists up to max (at most DRAFT_CHOICES_MAX) choices behind the cursor, distinct tokens, by rank. Allocates
+     * nothing. */
     size_t (*choices)(const void *drafter, DraftCursor at, DraftChoice *choices, size_t max);
-    /* Behind one token more, whichever source it came from. */
+    /* The cursor behind a further token, whichever source proposed it. */
     DraftCursor (*follow)(const void *drafter, DraftCursor at, uint32_t token);
+    void (*free)(void *drafter);
 } DrafterOps;
 
 enum {
-    DRAFTER_E_MEMORY = 1 /* the limit of the account draftdb */
+    DRAFTER_E_MEMORY = 1 /* the account draftdb has reached its limit */
 };
 
 typedef struct Drafter {

@@ -11,17 +11,17 @@
 enum {
     CAPACITY_MIN = 1024,
     CAPACITY_MAX = 1 << 28,
-    PLACES_A_TOKEN = 2 /* of a table: half of them are free at least */
+    PLACES_A_TOKEN = 2 /* places of a table for each token: at least half of them stay free */
 };
 
-/* Where an n-gram stands first is the index of the token behind it; 0: nowhere, a free place. An n-gram is in its table
- * when a token is behind it: the one that the text ends with is not, unless it stood before. */
+/* An n-gram's place has the index of the token behind its first occurrence; 0: a free place. An n-gram enters its table
+ * once a token is behind it: the one at the text's end is absent unless it stood before. */
 struct DrafterLookup {
     AccountTable *accounts;
     HashKey key;
-    AccountedBlock block;               /* of the arrays below */
+    AccountedBlock block;               /* of the arrays text and places */
     uint32_t *text;                     /* [capacity] */
-    uint32_t *places[LOOKUP_NGRAM_MAX]; /* by length less 1: [PLACES_A_TOKEN * capacity] */
+    uint32_t *places[LOOKUP_NGRAM_MAX]; /* by n-gram length less 1: [ */
     uint32_t n, capacity;               /* a power of two */
 };
 
@@ -48,14 +48,14 @@ void drafter_lookup_free(DrafterLookup *lookup) {
     free(lookup);
 }
 
-/* By rank there is one alone; by length of what was found before. */
+/* There is one rank; buckets are by the length of what was found before. */
 static float lookup_prior(uint16_t bucket, uint16_t rank) {
     static const float by_len[] = { 0.1F, 0.1F, 0.3F, 0.6F };
 
     return rank ? 0.001F : bucket <= LOOKUP_NGRAM_MAX ? by_len[bucket] : by_len[LOOKUP_NGRAM_MAX];
 }
 
-/* The place of the n-gram before token `end`, which is free when it stands nowhere. */
+/* Returns the place of the n-gram before token `end`; a free place if the n-gram stands nowhere. */
 static uint32_t *lookup_place(const DrafterLookup *lookup, uint32_t len, uint32_t end) {
     const uint32_t *ngram = lookup->text + end - len, mask = PLACES_A_TOKEN * lookup->capacity - 1;
     uint32_t *places = lookup->places[len - 1];
@@ -70,7 +70,7 @@ static uint32_t *lookup_place(const DrafterLookup *lookup, uint32_t len, uint32_
     return &places[at];
 }
 
-/* The n-grams before token `end`, which is there. */
+/* Adds the n-grams before token `end`, which is there. */
 static void lookup_index(DrafterLookup *lookup, uint32_t end) {
     for (uint32_t len = 1; len <= LOOKUP_NGRAM_MAX && len <= end; len++) {
         uint32_t *place = lookup_place(lookup, len, end);
@@ -80,7 +80,7 @@ static void lookup_index(DrafterLookup *lookup, uint32_t end) {
     }
 }
 
-/* Doubles the room until n tokens have some; what was there is indexed anew. */
+/* Doubles the capacity until n tokens have room, and indexes anew what was there. */
 static int lookup_reserve(DrafterLookup *lookup, size_t n) {
     AccountedBlock old = lookup->block;
     uint32_t capacity = lookup->capacity ? lookup->capacity : CAPACITY_MIN;
@@ -122,7 +122,7 @@ static int lookup_append(void *drafter, const uint32_t *tokens, size_t n) {
     return 0;
 }
 
-/* a: where the text goes on, b: tokens that may still be drafted, c: length of what was found. */
+/* A cursor: a is where the text goes on, b the tokens that may still be drafted, c the length of what was found. */
 static DraftCursor lookup_root(const void *drafter) {
     const DrafterLookup *lookup = drafter;
 
@@ -153,11 +153,15 @@ static DraftCursor lookup_follow(const void *drafter, DraftCursor at, uint32_t t
     return (DraftCursor){ 0 };
 }
 
+static void lookup_self_free(void *self) {
+    drafter_lookup_free(self);
+}
+
 const DrafterOps drafter_lookup_ops = {
-    .name = "lookup",
     .prior = lookup_prior,
     .append = lookup_append,
     .root = lookup_root,
     .choices = lookup_choices,
     .follow = lookup_follow,
+    .free = lookup_self_free,
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Prompt lookup decoding (Saxena 2023), the baseline for others: one chain, what followed the earliest place where the
- * text's last three tokens stood before, or its last two, or the last one. Appending and searching cost O(1) a
- * token. */
+/* Prompt lookup decoding (Saxena 2023): one chain, what followed the earliest place where the text's last three tokens
+ * stood before, or its last two, or the last one. Appending and searching cost O(1) a token. */
 #ifndef COORDGEN_SPEC_DRAFTER_LOOKUP_H
 #define COORDGEN_SPEC_DRAFTER_LOOKUP_H
 
@@ -11,8 +10,8 @@
 
 enum {
     LOOKUP_NGRAM_MAX = 3,
-    LOOKUP_TOKENS = 10,     /* of a draft */
-    LOOKUP_TOKEN_BYTES = 28 /* on the account, of a token of the capacity, which doubles */
+    LOOKUP_TOKENS = 10,     /* tokens of a draft */
+    LOOKUP_TOKEN_BYTES = 28 /* charged for each token of the capacity, which doubles */
 };
 
 extern const DrafterOps drafter_lookup_ops;

@@ -4,12 +4,12 @@
 #include "spec/sources/suffix_automaton.h"
 
 enum {
-    LINKS_MAX = 32 /* shorter matches that are asked for one node: in a text of one token there are as many as tokens */
+    LINKS_MAX = 32 /* shorter matches that are asked for one node: a text of one token has as many as tokens */
 };
 
 struct DrafterSam {
     SuffixAutomaton *automaton;
-    SuffixMatch match; /* of the text's end with what was there before its last token */
+    SuffixMatch match; /* the text's end matched with what was there before its last token */
 };
 
 int drafter_sam_new(AccountTable *accounts, DrafterSam **samp) {
@@ -75,7 +75,7 @@ static DraftCursor sam_follow(const void *drafter, DraftCursor at, uint32_t toke
     return (DraftCursor){ .a = match.state, .b = match.len };
 }
 
-/* Two classes to each doubling: 1, 2, 3, 4, 6, 8, 12, ... begin one. */
+/* Classes of match lengths, two to each doubling: they begin at 1, 2, 3, 4, 6, 8, 12, ... */
 static uint16_t bucket_of(uint32_t len) {
     uint16_t bits = (uint16_t)(31 - __builtin_clz(len | 1));
     uint16_t bucket = bits ? (uint16_t)(2 * bits - 1 + (len >> (bits - 1) & 1)) : 0;
@@ -114,11 +114,15 @@ static size_t sam_choices(const void *drafter, DraftCursor at, DraftChoice *choi
     return n;
 }
 
+static void sam_self_free(void *self) {
+    drafter_sam_free(self);
+}
+
 const DrafterOps drafter_sam_ops = {
-    .name = "sam",
     .prior = sam_prior,
     .append = sam_append,
     .root = sam_root,
     .choices = sam_choices,
     .follow = sam_follow,
+    .free = sam_self_free,
 };

@@ -10,17 +10,18 @@ enum {
     OLD,
     N_AGES,
 
-    PIECE = 256, /* tokens of a text that are taken in at a time: what makes way is decided anew for each */
+    PIECE = 256, /* tokens of a text that are taken in at a time: for each part it is decided anew what makes way */
     OVERLAP = 128,
-    LEN_MAX = 0xFFFF,  /* of a match, so that two of them fit in a cursor */
-    LINKS_MAX = 32,    /* strings that are asked for one node */
-    CONTINUATIONS = 64 /* of an age that are looked at for one node: a single word goes on in thousands of ways */
+    LEN_MAX = 0xFFFF, /* longest match: two lengths fit in a cursor */
+    LINKS_MAX = 32,   /* most strings that are asked for one node */
+    /* Most continuations of an age that are looked at for one node: a single word goes on in thousands of ways */
+    CONTINUATIONS = 64
 };
 
-/* Texts that go together. */
+/* An age: texts that make way together. */
 typedef struct Age {
     SuffixAutomaton *automaton; /* NULL: no texts */
-    uint64_t n_texts;           /* that end in it */
+    uint64_t n_texts;           /* texts that end in the age */
 } Age;
 
 struct History {
@@ -28,12 +29,12 @@ struct History {
     uint64_t bytes_max;
     Age ages[N_AGES];
     uint64_t n_taken;  /* tokens so far: a reader looks again when there are more */
-    uint64_t n_shifts; /* times the young texts became the old ones */
+    uint64_t n_shifts; /* number of times that the young texts became the old ones */
     uint32_t n_readers;
-    bool is_freed; /* the last reader frees it */
+    bool is_freed; /* history_free() was called: the last reader frees the memory */
 };
 
-/* Where a text is in both ages: the longest suffixes that stand there. */
+/* A text's place in both ages: the longest suffixes that stand there. */
 typedef struct Place {
     SuffixMatch matches[N_AGES];
 } Place;
@@ -41,9 +42,9 @@ typedef struct Place {
 struct HistoryReader {
     History *history;
     Place place;
-    uint64_t n_taken, n_shifts;       /* of the history when place was found */
+    uint64_t n_taken, n_shifts;       /* the history's counters when place was found */
     uint32_t recent[HISTORY_REMATCH]; /* a ring */
-    uint64_t n;                       /* tokens of the text */
+    uint64_t n;                       /* number of tokens of the text */
 };
 
 int history_new(AccountTable *accounts, uint64_t bytes_max, History **historyp) {
@@ -74,7 +75,7 @@ void history_free(History *history) {
     free_unused(history);
 }
 
-/* The young texts become the old ones, which go. */
+/* Drops the old texts, and makes the young ones the old. */
 static void shift(History *history) {
     suffix_automaton_free(history->ages[OLD].automaton);
     history->ages[OLD] = history->ages[YOUNG];
@@ -101,7 +102,8 @@ static bool fits_young(const History *history, size_t n) {
     return suffix_automaton_bytes_for(history->ages[YOUNG].automaton, n) <= history->bytes_max / 2;
 }
 
-/* A shift in the midst of a text takes some of what was before along, so that it is found with its context. */
+/* Takes some of the text before along when ages shift in the midst of it, so that the rest is found with its
+ * context. */
 static int append_shifted(History *history, const uint32_t *text, size_t at, size_t n) {
     size_t from = at < OVERLAP ? 0 : at - OVERLAP;
 
@@ -109,8 +111,8 @@ static int append_shifted(History *history, const uint32_t *text, size_t at, siz
     return append_young(history, text + from, at + n - from);
 }
 
-/* n tokens of the text at `at`. Where the account has no more the old texts make way too, once: what is short then is
- * not ours to give. */
+/* Takes in n tokens of the text at `at`. If the account has no more, the old texts make way too, once: what is short
+ * then is not ours to give. */
 static int add_piece(History *history, const uint32_t *text, size_t at, size_t n) {
     int r = begin_young(history);
 
@@ -122,7 +124,7 @@ static int add_piece(History *history, const uint32_t *text, size_t at, size_t n
     return r == DRAFTER_E_MEMORY ? append_shifted(history, text, at, n) : r;
 }
 
-/* It ends among the old ones where there was no memory for young ones. */
+/* The text ends among the old ones where there was no memory for young ones. */
 static void end_text(History *history) {
     Age *young = &history->ages[YOUNG];
     bool is_young = young->automaton && suffix_automaton_n_tokens(young->automaton);
@@ -133,11 +135,11 @@ static void end_text(History *history) {
 }
 
 /**
- * history_add() - take in a text that is finished
+ * history_add() - take in a finished text
  * @tokens: prompt and answer, or as much of them as is to be drafted from
  *
- * A text that is longer than what there is room for is kept in part, its end at least. It takes time in proportion to
- * its tokens, and no more at any of them: the caller may cut a long one.
+ * A text that is longer than its room is kept in part, its end at least. Time is in proportion to the tokens, and no
+ * single token takes long: the caller may cut a long text into several calls.
  */
 int history_add(History *history, const uint32_t *tokens, size_t n) {
     uint64_t n_before = history->n_taken;
@@ -167,7 +169,7 @@ HistoryStats history_stats(const History *history) {
     return stats;
 }
 
-/* Behind one token more. A match is not counted any longer than LEN_MAX: it is one of a shorter suffix then. */
+/* Follows a match over a further token. A match counts at most LEN_MAX: beyond that it is one of a shorter suffix. */
 static SuffixMatch follow(const Age *age, SuffixMatch match, uint32_t token) {
     if (!age->automaton)
         return (SuffixMatch){ 0 };
@@ -183,7 +185,7 @@ static void place_follow(const History *history, Place *place, uint32_t token) {
         place->matches[i] = follow(&history->ages[i], place->matches[i], token);
 }
 
-/* Where the reader's last tokens alone lead to. */
+/* Finds the place of the reader's last tokens alone. */
 static Place place_anew(const HistoryReader *reader) {
     uint64_t first = reader->n < HISTORY_REMATCH ? 0 : reader->n - HISTORY_REMATCH;
     Place place = { 0 };
@@ -193,8 +195,8 @@ static Place place_anew(const HistoryReader *reader) {
     return place;
 }
 
-/* Texts that came may have more of the reader's last tokens than those before; what it found before is still true, and
- * longer perhaps, unless those texts are gone. */
+/* Looks again where texts came or went: new ones may have more of the reader's last tokens. What was found before still
+ * holds, unless those texts are gone. */
 static Place place_now(const HistoryReader *reader) {
     const History *history = reader->history;
     Place place = reader->place, anew;
@@ -229,8 +231,8 @@ void history_reader_free(HistoryReader *reader) {
     free(reader);
 }
 
-/* What a match of that many tokens is worth, and whether most of what came behind it was this token, had there been one
- * more that was not: a class for each doubling of the length, and two of each. */
+/* The bucket of a match: a class for each doubling of its length, two of each: whether most of what came behind it was
+ * this token, had there been one more that was not. */
 static uint16_t bucket_of(uint32_t len, uint64_t count, uint64_t total) {
     uint16_t class = (uint16_t)(31 - __builtin_clz(len | 1));
 
@@ -246,7 +248,7 @@ static float history_prior(uint16_t bucket, uint16_t rank) {
     return (1 - wrong) / (float)(1 + 2 * rank);
 }
 
-/* Never fails: the history's texts are not this one. */
+/* Never fails: the reader's text is not added to the history. */
 static int history_append(void *drafter, const uint32_t *tokens, size_t n) {
     HistoryReader *reader = drafter;
 
@@ -282,20 +284,20 @@ static DraftCursor history_follow(const void *drafter, DraftCursor at, uint32_t 
     return cursor_of(place);
 }
 
-/* A token that came behind a string, in both ages together. */
+/* A token that came behind a string, counted over both ages. */
 typedef struct Continuation {
     uint32_t token;
-    uint32_t age, last_end; /* where it came last */
+    uint32_t age, last_end; /* where the token came last */
     uint64_t count;
 } Continuation;
 
-/* From the longest matches down to shorter ones. */
+/* A walk from the longest matches down to shorter ones. */
 typedef struct Walk {
     const History *history;
     Place place;
     uint32_t left[N_AGES];   /* continuations that may still be looked at */
-    uint32_t len;            /* of the string that is looked at; 0: none is left */
-    uint64_t counts[N_AGES]; /* how often it came: as often as the last one that an age was asked for */
+    uint32_t len;            /* length of the string that is looked at; 0: none is left */
+    uint64_t counts[N_AGES]; /* how often the string came, by the last age that was asked */
     Continuation found[N_AGES * CONTINUATIONS];
     uint32_t n_found;
 } Walk;
@@ -308,7 +310,7 @@ static Continuation *continuation_for(Walk *walk, uint32_t n_others, uint32_t to
     return &walk->found[walk->n_found++];
 }
 
-/* What came behind a state's strings in one age, beside what is there of the younger one. */
+/* Collects what came behind a state's strings in one age, beside what is there of the younger age. */
 static void gather(Walk *walk, uint32_t age, uint32_t state) {
     const SuffixAutomaton *automaton = walk->history->ages[age].automaton;
     uint32_t n_others = walk->n_found, at = 0;
@@ -327,7 +329,7 @@ static void gather(Walk *walk, uint32_t age, uint32_t state) {
     }
 }
 
-/* The next string: the longer one of both matches, or both where they are one string. */
+/* Goes on to the next string: the longer of both matches, or both where they are one string. */
 static void walk_on(Walk *walk) {
     walk->len = 0;
     walk->n_found = 0;
@@ -351,7 +353,7 @@ static bool comes_before(const Continuation *one, const Continuation *other) {
     return one->age != other->age ? one->age < other->age : one->last_end > other->last_end;
 }
 
-/* It is taken out. */
+/* Takes the best token out and returns it. */
 static bool take_best(Walk *walk, Continuation *bestp) {
     Continuation *best = NULL;
 
@@ -383,7 +385,7 @@ static void walk_init(Walk *walk, const History *history, DraftCursor at) {
     }
 }
 
-/* By falling length of the match, then by how often each token came behind it, then the latest first. */
+/* Lists choices by falling length of the match, then by how often each token came behind it, then the latest first. */
 static size_t history_choices(const void *drafter, DraftCursor at, DraftChoice *choices, size_t max) {
     const HistoryReader *reader = drafter;
     Walk walk;
@@ -411,11 +413,15 @@ static size_t history_choices(const void *drafter, DraftCursor at, DraftChoice *
     return n;
 }
 
+static void history_self_free(void *self) {
+    history_reader_free(self);
+}
+
 const DrafterOps history_drafter_ops = {
-    .name = "history",
     .prior = history_prior,
     .append = history_append,
     .root = history_root,
     .choices = history_choices,
     .follow = history_follow,
+    .free = history_self_free,
 };

@@ -6,15 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 enum {
-    CAPACITY_MIN = 1024, /* tokens */
+    CAPACITY_MIN = 1024, /* capacity of the text, in tokens */
     CAPACITY_MAX = 1 << 28,
-    CATCH_UP_ROWS = 64, /* of a pass over text that went on without the model */
+    CATCH_UP_ROWS = 64, /* rows of a pass over text that went on without the model */
 };
 
-static const float row_share = 0.02F; /* of a pass of fewer rows, for a row more, where nothing better is known */
+/* share of a pass of fewer rows that a further row takes, where nothing better is known */
+static const float row_share = 0.02F;
 
 typedef struct Row {
     DraftModelRow row;
@@ -25,13 +26,13 @@ typedef struct Row {
 struct ModelDrafter {
     AccountTable *accounts;
     DraftModel model;
-    AccountedBlock block; /* of the text */
+    AccountedBlock block; /* memory of the text */
     uint32_t *text;       /* [capacity] */
     size_t n, capacity;   /* capacity: a power of two, or 0 */
-    size_t n_followed;    /* of the text, when the model was last brought to it; 0: never */
-    uint32_t pass_rows;   /* the most that a pass has had */
+    size_t n_followed;    /* tokens of the text when the model last followed it; 0: never */
+    uint32_t pass_rows;   /* most rows that a pass has had */
     uint32_t n_rows;
-    Row rows[MODEL_ROWS_MAX]; /* behind the text of n_followed tokens; row 0 is the last of them */
+    Row rows[MODEL_ROWS_MAX]; /* rows behind the text of n_followed tokens; row 0 is the last of them */
 };
 
 int model_drafter_new(AccountTable *accounts, DraftModel model, ModelDrafter **drafterp) {
@@ -82,7 +83,7 @@ static int make_room(ModelDrafter *drafter, size_t n) {
     return 0;
 }
 
-/* The rows stay: what of them the text went through need not be computed again. */
+/* Appends to the text. The rows stay: those that the text went through need not be computed again. */
 static int model_append(void *self, const uint32_t *tokens, size_t n) {
     ModelDrafter *drafter = self;
     int r = make_room(drafter, n);
@@ -107,7 +108,7 @@ size_t model_drafter_n_behind(const ModelDrafter *drafter) {
     return drafter->n ? drafter->n - 1 - known : 0;
 }
 
-/* Behind a text of n tokens there are no rows yet. */
+/* Lets the model follow n tokens of the text, behind which there are no rows yet. */
 static int follow_to(ModelDrafter *drafter, size_t n) {
     int r = drafter->model.ops->follow(drafter->model.self, drafter->text, n);
 
@@ -117,7 +118,7 @@ static int follow_to(ModelDrafter *drafter, size_t n) {
     return r;
 }
 
-/* What computing so many tokens of the text takes, pass by pass; 0 where no pass was measured. */
+/* Returns the ms that reading n tokens of the text takes, pass by pass; 0 where no pass was measured. */
 static float catch_up_ms(const ModelDrafter *drafter, size_t n) {
     const float whole = n >= CATCH_UP_ROWS ? model_drafter_cost_ms(drafter, CATCH_UP_ROWS, 0) : 0;
     const uint32_t rest = (uint32_t)(n % CATCH_UP_ROWS);
@@ -147,7 +148,7 @@ int model_drafter_follow(ModelDrafter *drafter, size_t most) {
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
-/* What another module says of probabilities is held to what they are. */
+/* Takes over likely tokens; probabilities from another module are clamped to [0, 1]. */
 static void take_tops(Row *row, const DraftModelTops *tops) {
     row->tops.n = tops->n < DRAFT_CHOICES_MAX ? tops->n : DRAFT_CHOICES_MAX;
     for (uint32_t i = 0; i < row->tops.n; i++) {
@@ -231,7 +232,7 @@ float model_drafter_cost_ms(const ModelDrafter *drafter, uint32_t n_rows, float 
 
 /* --- a source ----------------------------------------------------------------------------------------------------- */
 
-/* Finer where it is nearly sure, for the length of a chain hangs on it: sixteen tokens of 0.97 come to 0.61, of 0.998
+/* Buckets are finer near 1, because the length of a chain depends on it: sixteen tokens of 0.97 come to 0.61, of 0.998
  * to 0.97. */
 static const float bucket_from[DRAFT_BUCKETS] = { 0,    0.01F, 0.03F, 0.07F, 0.13F, 0.2F,  0.3F,  0.4F,
                                                   0.5F, 0.6F,  0.7F,  0.8F,  0.9F,  0.96F, 0.99F, 0.998F };
@@ -244,8 +245,8 @@ uint16_t model_drafter_bucket(float probability) {
     return bucket;
 }
 
-/* A model of the same kind as the target is right about as often as it says (speculation-measured: its first choice is
- * the target's in 0.71 to 0.99 of all places). The second choice cannot have more than half, and so on. */
+/* A model of the same kind as the target is right about as often as it says. The second choice cannot have more than
+ * half, the third not more than a third, and so on. */
 static float model_prior(uint16_t bucket, uint16_t rank) {
     const float above = bucket + 1 < DRAFT_BUCKETS ? bucket_from[bucket + 1] : 1;
     const float typical = (bucket_from[bucket] + above) / 2, most = 1 / (float)(1 + rank);
@@ -253,7 +254,7 @@ static float model_prior(uint16_t bucket, uint16_t rank) {
     return typical < most ? typical : most;
 }
 
-/* A cursor's a is a row and one; nowhere where the model has not computed yet. */
+/* A cursor's a is the row + 1; nowhere where the model has not computed yet. */
 static DraftCursor cursor_of(int row) {
     return (DraftCursor){ .a = (uint32_t)(row + 1) };
 }
@@ -283,11 +284,15 @@ static size_t model_choices(const void *self, DraftCursor at, DraftChoice *choic
     return n;
 }
 
+static void model_self_free(void *self) {
+    model_drafter_free(self);
+}
+
 const DrafterOps model_drafter_ops = {
-    .name = "model",
     .prior = model_prior,
     .append = model_append,
     .root = model_root,
     .choices = model_choices,
     .follow = model_follow,
+    .free = model_self_free,
 };

@@ -9,29 +9,28 @@
 #include "spec/sources/drafter.h"
 
 enum {
-    TOKENS_MAX = 1 << 30, /* twice as many states are still numbers of 32 bits */
+    TOKENS_MAX = 1 << 30, /* most tokens: twice as many states are still numbers of 32 bits */
     NOWHERE = UINT32_MAX, /* the link of the root */
     STATES_SHIFT = 13,    /* chunks of 256, 96 and 64 KiB */
     EDGES_SHIFT = 12,
     TEXT_SHIFT = 14
 };
 
-/* `to` 0: no edge, since none leads to the root. */
+/* An edge; `to` 0: no edge, since none leads to the root. */
 typedef struct State {
     uint32_t link, len, first_end, last_end;
-    uint32_t token, to; /* its first edge */
-    uint32_t spill;     /* its newest further edge + 1, or 0 */
+    uint32_t token, to; /* the state's first edge */
+    uint32_t spill;     /* the state's newest further edge + 1, or 0 */
     uint32_t count;
 } State;
 
-/* Edges are found by linear hashing: there is a bucket more than there are edges, so that one edge more splits one
- * bucket and no edge waits for the whole table to double. The head of bucket i lies in edge i, whatever that edge
- * is. */
+/* Edges are found by linear hashing. There is one bucket more than there are edges: a further edge splits one bucket,
+ * and no edge waits for the whole table to double. Edge i holds the head of bucket i, whatever that edge is. */
 typedef struct Edge {
     uint32_t from, token, to;
-    uint32_t next;  /* as spill */
+    uint32_t next;  /* next further edge of the same state, as spill */
     uint32_t chain; /* the next edge + 1 of the same bucket, or 0 */
-    uint32_t head;  /* of a bucket: as chain */
+    uint32_t head;  /* head of bucket i, as chain */
 } Edge;
 
 struct SuffixAutomaton {
@@ -40,8 +39,8 @@ struct SuffixAutomaton {
     ChunkList states, edges, text;
     uint32_t n, n_states, n_edges, last;
     uint32_t n_text; /* tokens of the text that is being appended */
-    uint64_t n_new;  /* tokens of the texts before, and a border each, but of those only that were no substring yet */
-    bool is_new;     /* the text that is being appended is none */
+    uint64_t n_new;  /* tokens and borders of earlier texts, without texts that were a substring already */
+    bool is_new;     /* whether the text that is being appended is no substring */
     uint64_t steps;
 };
 
@@ -86,7 +85,7 @@ static uint32_t edge_hash(const SuffixAutomaton *a, uint32_t from, uint32_t toke
     return (uint32_t)hash_key_u64(&a->key, (uint64_t)from << 32 | token);
 }
 
-/* Of the highest bit that a number of the last bucket has: buckets from there on are already split. */
+/* Returns the highest bit of the last bucket's number: buckets from there on are split already. */
 static uint32_t top_bit(uint32_t last_bucket) {
     return last_bucket ? 1u << (31 - __builtin_clz(last_bucket)) : 0;
 }
@@ -97,7 +96,7 @@ static uint32_t *bucket_of(const SuffixAutomaton *a, uint32_t hash) {
     return &edge_at(a, at > a->n_edges ? at & (bit - 1) : at)->head;
 }
 
-/* Where the edge leads to, to be read or changed; NULL: there is none. */
+/* Returns where the edge leads, to read or to change; NULL: there is no edge. */
 static uint32_t *edge_find(const SuffixAutomaton *a, uint32_t from, uint32_t token) {
     State *state = state_at(a, from);
 
@@ -117,7 +116,7 @@ static uint32_t *edge_find(const SuffixAutomaton *a, uint32_t from, uint32_t tok
     return NULL;
 }
 
-/* The newest bucket takes its edges out of the one that had them so far. */
+/* Fills the newest bucket with its edges from the bucket that had them so far. */
 static void split_bucket(SuffixAutomaton *a) {
     uint32_t bit = top_bit(a->n_edges);
     uint32_t *chain = &edge_at(a, a->n_edges & ~bit)->head, *new_head = &edge_at(a, a->n_edges)->head;
@@ -155,17 +154,17 @@ static void edge_add(SuffixAutomaton *a, uint32_t from, uint32_t token, uint32_t
     *head = state->spill = a->n_edges;
 }
 
-/* Room that n tokens more take at the worst: 2 states each. A state has its first edge within itself; further edges are
- * never more than tokens and borders: an edge that is not in a spanning tree belongs to a suffix of its own (the
- * longest string to its state, the edge, and on to the end of a text), and each text ends in one state without an edge.
- * Texts that are substrings of others are not needed for that. */
+/* Returns the room that n further tokens take at worst: 2 states each. A state has its first edge within itself.
+ * Further edges are never more than tokens and borders: an edge outside a spanning tree belongs to a suffix of its own
+ * (the longest string to its state, the edge, and on to the end of a text), and each text ends in one state without an
+ * edge. Texts that are substrings of others are not needed for that. */
 typedef struct Needs {
     uint64_t states, edges, text;
 } Needs;
 
 static Needs needs_for(const SuffixAutomaton *a, size_t n) {
     return (Needs){ .states = (a->n_states ? a->n_states : 1) + 2 * (uint64_t)n,
-                    .edges = a->n_new + a->n_text + n + 1 + 1, /* its border, and a bucket more than edges */
+                    .edges = a->n_new + a->n_text + n + 1 + 1, /* a border, and one bucket more than edges */
                     .text = a->n + (uint64_t)n };
 }
 
@@ -189,7 +188,7 @@ static uint32_t clone(SuffixAutomaton *a, uint32_t of, uint32_t len) {
     return copy;
 }
 
-/* The state of p's longest string with the token behind it, where p has such an edge. */
+/* Returns the state of p's longest string with the token behind it, where p has such an edge. */
 static uint32_t exact_next(SuffixAutomaton *a, uint32_t p, uint32_t token) {
     uint32_t q = *edge_find(a, p, token), len = state_at(a, p)->len + 1, copy;
 
@@ -218,9 +217,9 @@ static uint32_t new_state(SuffixAutomaton *a, uint32_t token) {
     return new;
 }
 
-/* Every suffix of the text came once more. The suffixes have as many states as the text's end came before in longer and
- * longer contexts: few in a text that people write, as many as tokens in one of a single token. To count them all would
- * cost that many a token; the longest are counted, RECENT states of them beside the whole text's. */
+/* Counts the suffixes of the text once more. They have as many states as the text's end came before in longer and
+ * longer contexts: few in a text that people write, as many as tokens in a text of one token. Counting all of them
+ * would cost that many a token, so only the longest are counted: RECENT states beside the whole text's. */
 static void count_suffixes(SuffixAutomaton *a) {
     uint32_t p = a->last;
 
@@ -233,7 +232,7 @@ static void count_suffixes(SuffixAutomaton *a) {
     }
 }
 
-/* Behind a border the text may be one that is there already: it needs no state then. */
+/* Behind a border the text may be a substring already: it needs no state then. */
 static void extend(SuffixAutomaton *a, uint32_t token) {
     *(uint32_t *)chunk_list_at(&a->text, a->n++) = token;
     a->n_text++;
@@ -241,7 +240,7 @@ static void extend(SuffixAutomaton *a, uint32_t token) {
     count_suffixes(a);
 }
 
-/* 0; -ENOMEM or DRAFTER_E_MEMORY (limit of the account, or 2^30 tokens). The texts are as they were. */
+/* Returns 0; -ENOMEM or DRAFTER_E_MEMORY (the account's limit, or 2^30 tokens): the texts are as they were. */
 int suffix_automaton_reserve(SuffixAutomaton *a, size_t n) {
     Needs needs = needs_for(a, n);
     int r;
@@ -260,7 +259,7 @@ int suffix_automaton_reserve(SuffixAutomaton *a, size_t n) {
     return r;
 }
 
-/* Errors as reserve, with nothing taken in. */
+/* Appends tokens. Errors as reserve, with nothing taken in. */
 int suffix_automaton_append(SuffixAutomaton *a, const uint32_t *tokens, size_t n) {
     int r = suffix_automaton_reserve(a, n);
 
@@ -322,7 +321,7 @@ bool suffix_automaton_next(const SuffixAutomaton *a, uint32_t state, uint32_t *a
     return true;
 }
 
-/* In that order. Returns how many there are, max at most. */
+/* Lists continuations in the order of suffix_automaton_next(). Returns how many there are, at most max. */
 size_t suffix_automaton_nexts(const SuffixAutomaton *a, uint32_t state, uint32_t *tokens, size_t max) {
     SuffixNext next;
     uint32_t at = 0;
@@ -341,10 +340,6 @@ uint32_t suffix_automaton_first_end(const SuffixAutomaton *a, uint32_t state) {
     return a->n_states ? state_at(a, state)->first_end : 0;
 }
 
-uint32_t suffix_automaton_last_end(const SuffixAutomaton *a, uint32_t state) {
-    return a->n_states ? state_at(a, state)->last_end : 0;
-}
-
 uint32_t suffix_automaton_link(const SuffixAutomaton *a, uint32_t state) {
     return state ? state_at(a, state)->link : 0;
 }
@@ -353,7 +348,7 @@ uint32_t suffix_automaton_len(const SuffixAutomaton *a, uint32_t state) {
     return state ? state_at(a, state)->len : 0;
 }
 
-/* Token i, below n_tokens, of all texts one behind the other. */
+/* Returns token i, below n_tokens, of all texts one behind the other. */
 uint32_t suffix_automaton_token(const SuffixAutomaton *a, uint32_t i) {
     return *(const uint32_t *)chunk_list_at(&a->text, i);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All substrings of one or several texts of tokens, in flat arrays: a state for each set of substrings that end at the
+/* All substrings of one or several texts of tokens, in flat arrays: a state stands for the substrings that end at the
  * same places. Appending costs O(1) amortised, and no single append costs much more: nothing is copied or hashed anew
- * as it grows. It takes at most SUFFIX_AUTOMATON_TOKEN_BYTES a token, as many as states and edges need, in chunks; a
- * chunk of each array is there in part at most, the smallest are a page. There is no way back to a shorter text: free
- * it and build it anew. */
+ * as the automaton grows. Memory is at most SUFFIX_AUTOMATON_TOKEN_BYTES a token, as many as states and edges need, in
+ * chunks. There is no way back to a shorter text: free the automaton and build it anew. */
 #ifndef COORDGEN_SPEC_SUFFIX_AUTOMATON_H
 #define COORDGEN_SPEC_SUFFIX_AUTOMATON_H
 
@@ -15,18 +14,18 @@
 #include "base/memory/account.h"
 
 enum {
-    SUFFIX_AUTOMATON_TOKEN_BYTES = 92, /* 2 states of 32, an edge of 24, the token */
-    SUFFIX_AUTOMATON_RECENT = 16       /* states of the newest suffixes, the longest, that an append counts */
+    SUFFIX_AUTOMATON_TOKEN_BYTES = 92, /* 2 states of 32 bytes, an edge of 24, the token */
+    SUFFIX_AUTOMATON_RECENT = 16       /* states of the newest and longest suffixes that an append counts */
 };
 
 typedef struct SuffixAutomaton SuffixAutomaton;
 
-/* The longest suffix of some path that occurs in the text: len of its tokens. All zero: the empty match. */
+/* The longest suffix of a path that occurs in the text: len of the path's tokens. All zero: the empty match. */
 typedef struct SuffixMatch {
     uint32_t state, len;
 } SuffixMatch;
 
-/* A token that came behind a state's strings; count and last_end are of the strings with it. */
+/* A token that came behind a state's strings; count and last_end belong to the strings with the token. */
 typedef struct SuffixNext {
     uint32_t token, count, last_end;
 } SuffixNext;
@@ -35,33 +34,34 @@ typedef struct SuffixNext {
 int suffix_automaton_new(AccountTable *accounts, SuffixAutomaton **automatonp);
 void suffix_automaton_free(SuffixAutomaton *automaton);
 DEFINE_CLEANUP(SuffixAutomaton, suffix_automaton_free)
-/* Appends of n tokens in all cannot fail afterwards. Errors as append. */
+/* Reserves room: appends of n tokens in all cannot fail afterwards. Errors as append. */
 int suffix_automaton_reserve(SuffixAutomaton *automaton, size_t n);
 int suffix_automaton_append(SuffixAutomaton *automaton, const uint32_t *tokens, size_t n);
-/* The next append begins another text: no substring runs across. */
+/* Ends a text: the next append begins another, and no substring runs across. */
 void suffix_automaton_border(SuffixAutomaton *automaton);
 SuffixMatch suffix_automaton_follow(const SuffixAutomaton *automaton, SuffixMatch match, uint32_t token);
-/* A state is split when a shorter string of it turns up elsewhere; that string's state is then the link. A match that
- * was found before appends came is settled before it is used. */
+/* Settles a match that was found before the last appends, before it is used again. A state is split when a shorter
+ * string of it turns up elsewhere; that string's state is then the link. */
 SuffixMatch suffix_automaton_settled(const SuffixAutomaton *automaton, SuffixMatch match);
 size_t suffix_automaton_nexts(const SuffixAutomaton *automaton, uint32_t state, uint32_t *tokens, size_t max);
-/* The state's next continuation: the oldest, then the others from the newest on. *atp is 0 at first. */
+/* Steps through a state's continuations: the oldest, then the others from the newest on. *atp is 0 at first; false:
+ * there is no further one. */
 bool suffix_automaton_next(const SuffixAutomaton *automaton, uint32_t state, uint32_t *atp, SuffixNext *nextp);
-/* How often a state's strings came: exactly, or less where longer ones come back many times over. */
+/* Returns how often a state's strings came: exactly, or less where longer ones come back many times over. */
 uint32_t suffix_automaton_count(const SuffixAutomaton *automaton, uint32_t state);
-/* Of a state's strings: where one starts to go on, that is the index behind its first or a late occurrence. */
+/* Returns the index behind the first occurrence of a state's strings: what follows them starts there. */
 uint32_t suffix_automaton_first_end(const SuffixAutomaton *automaton, uint32_t state);
-uint32_t suffix_automaton_last_end(const SuffixAutomaton *automaton, uint32_t state);
-/* The state of the longest shorter suffix that occurs elsewhere too, and the length of a state's longest string. */
+/* Returns the state of the longest shorter suffix that occurs elsewhere too, and the length of a state's longest
+ * string. */
 uint32_t suffix_automaton_link(const SuffixAutomaton *automaton, uint32_t state);
 uint32_t suffix_automaton_len(const SuffixAutomaton *automaton, uint32_t state);
 uint32_t suffix_automaton_token(const SuffixAutomaton *automaton, uint32_t i);
 size_t suffix_automaton_n_tokens(const SuffixAutomaton *automaton);
 size_t suffix_automaton_n_states(const SuffixAutomaton *automaton);
 uint64_t suffix_automaton_bytes(const SuffixAutomaton *automaton);
-/* What it would have after suffix_automaton_reserve(). */
+/* Returns the bytes that the automaton would have after suffix_automaton_reserve(). */
 uint64_t suffix_automaton_bytes_for(const SuffixAutomaton *automaton, size_t n);
-/* Links walked by all appends so far: what tests hold against the length of the text. */
+/* Returns how many links all appends have walked: tests hold that against the length of the text. */
 uint64_t suffix_automaton_steps(const SuffixAutomaton *automaton);
 
 #endif

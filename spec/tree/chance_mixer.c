@@ -4,12 +4,12 @@
 #include <assert.h>
 #include <math.h>
 
-/* Sources read the same text, so two that agree are not two witnesses; more of them are still less so. */
+/* Sources read the same text: two that agree are not two independent witnesses, and more of them still less. */
 static const float weight_alone = 1, weight_of_two = 0.6F, weight_of_more = 0.45F, weight_other = -0.4F;
-/* What a leader says is believed, whoever agrees or not, until verifications show that it should not be; and a token
- * that is not among all that it holds for likely hardly ever comes. */
+/* A leader is believed, whoever agrees or not, until verifications show otherwise. A token that a leader does not hold
+ * for likely hardly ever comes. */
 static const float weight_leader = 1, weight_led = 0.2F, weight_other_leader = -2;
-static const float rate = 0.02F, limit = 12; /* of what the logistic function gets: a chance of 6e-6 */
+static const float rate = 0.02F, limit = 12; /* bound of the logistic function's argument: a chance of 6e-6 */
 
 static void weights_init(ChanceWeights *weights, uint32_t leaders, ChancePlace place) {
     const bool led = place == CHANCE_LED;
@@ -37,7 +37,7 @@ ChancePlace chance_mixer_place(const ChanceMixer *mixer, const ChanceCase *it) {
     return it->others & mixer->leaders ? CHANCE_AGAINST : CHANCE_ALONE;
 }
 
-/* What a source puts into the mixture. Beside a leader, one that proposes the token without being sure of it says
+/* A source's input to the mixture. Beside a leader, a source that proposes the token without being sure of it says
  * nothing against it. */
 static float input(const ChanceMixer *mixer, const ChanceCase *it, uint32_t i, ChancePlace place) {
     const bool is_led = place == CHANCE_LED && !(mixer->leaders >> it->sources[i] & 1);
@@ -61,7 +61,7 @@ float chance_mixer_chance(const ChanceMixer *mixer, const ChanceCase *it) {
     return 1 / (1 + expf(-sum));
 }
 
-/* A step down the gradient of the coding cost, which for a logistic mixture is the error times what went in. */
+/* Takes a step down the gradient of the coding cost, which for a logistic mixture is the error times the input. */
 void chance_mixer_learn(ChanceMixer *mixer, const ChanceCase *it, bool hit) {
     const ChancePlace place = chance_mixer_place(mixer, it);
     ChanceWeights *weights = &mixer->places[place];

@@ -3,16 +3,16 @@
 
 #include <assert.h>
 
-/* A row is taken, or else nothing of its subtree is. */
+/* Whether a row is taken. If it is not, nothing of its subtree is. */
 static bool is_taken(const DraftBatchTable *table, const DraftBatchRows *rows, uint32_t row, uint32_t k) {
     return k && rows->values[row] + table->best[row + 1][k - 1] > table->best[row + rows->sizes[row]][k];
 }
 
 /**
- * draft_batch_table() - the best choices of up to k_max rows (at most DRAFT_ROWS_MAX)
+ * draft_batch_table() - find the best choices of up to k_max rows (at most DRAFT_ROWS_MAX)
  *
- * Exact: depth first, whatever is chosen of a subtree begins with its first row, so one pass from the last row to the
- * first sees every choice that is closed under parents. n x k_max sums.
+ * The result is exact. In depth-first order every choice within a subtree begins with the subtree's first row, so one
+ * pass from the last row to the first sees every choice that is closed under parents. Time: n x k_max sums.
  */
 void draft_batch_table(DraftBatchTable *table, const DraftBatchRows *rows, uint32_t k_max) {
     assert(rows->n <= DRAFT_ROWS_MAX && k_max <= DRAFT_ROWS_MAX);

@@ -10,7 +10,7 @@ enum {
     POOL = DRAFT_NODES_MAX + 1
 };
 
-/* A node that may be added, and where the sources are that proposed it. */
+/* A node that may be added, with the cursors of the sources that proposed it. */
 typedef struct Candidate {
     DraftNode node;
     DraftCursor nexts[DRAFT_SOURCES_MAX]; /* by credit */
@@ -21,14 +21,14 @@ typedef struct Growth {
     DraftSources sources;
     uint32_t nodes_max, depth_max;
     bool chain;                                             /* no siblings */
-    DraftCursor cursors[DRAFT_ROWS_MAX][DRAFT_SOURCES_MAX]; /* [0]: of the root, then by node + 1 */
+    DraftCursor cursors[DRAFT_ROWS_MAX][DRAFT_SOURCES_MAX]; /* [0]: the root's cursors; [i + 1]: those of node i */
     Candidate pool[POOL];
-    uint8_t order[POOL]; /* of the pool: the first n_open are candidates by falling reach, the others are free */
+    uint8_t order[POOL]; /* slots of the pool: the first n_open hold candidates by falling reach, the others are free */
     uint32_t n_open;
 } Growth;
 
-/* Candidates that could not become nodes even if nothing came in between are let go: as many are kept as nodes may
- * still be added. On equal reach the earlier one stays ahead. */
+/* Adds a candidate. Only as many are kept as nodes may still be added: the others could not become nodes in any case.
+ * On equal reach the earlier candidate stays ahead. */
 static void open_candidate(Growth *g, const Candidate *candidate) {
     uint32_t keep = g->nodes_max - g->tree->n_nodes, at = g->n_open;
     uint8_t slot;
@@ -54,7 +54,8 @@ static Candidate *merged_for(Candidate *merged, uint32_t *np, uint32_t token) {
     return &merged[(*np)++];
 }
 
-/* What all sources propose behind a node (-1: the root), each token once, with its chance in `reach`. */
+/* Collects what all sources propose behind a node (-1: the root): each token once, its chance in `reach`. Returns how
+ * many. */
 static uint32_t gather(const Growth *g, int at, Candidate *merged) {
     uint32_t n = 0, proposing = 0;
 
@@ -86,9 +87,9 @@ static uint32_t gather(const Growth *g, int at, Candidate *merged) {
     return n;
 }
 
-/* Siblings exclude each other: the most probable one keeps its chance, and the others share what it leaves where they
- * have more. Scaling all of them instead would let a crowd of unlikely ones take from the one that is all but certain,
- * and no chain would be long. */
+/* Makes the chances of siblings exclude each other: the most probable one keeps its chance, and the others share the
+ * rest where they have more. Scaling all of them instead would let a crowd of unlikely tokens take from one that is all
+ * but certain, and no chain would be long. */
 static void share_chance(Candidate *merged, uint32_t n) {
     uint32_t best = 0;
     float rest = 0, left;
@@ -102,7 +103,7 @@ static void share_chance(Candidate *merged, uint32_t n) {
         merged[i].node.reach *= i == best ? 1 : left / rest;
 }
 
-/* Everything that can come next behind a node becomes a candidate, all at once. */
+/* Makes candidates of everything that can come next behind a node. */
 static void expand(Growth *g, int at) {
     const DraftNode *parent = at == DRAFT_ROOT ? NULL : &g->tree->nodes[at];
     uint8_t depth = parent ? parent->depth : 0;
@@ -123,7 +124,7 @@ static void expand(Growth *g, int at) {
     }
 }
 
-/* The best candidate becomes a node; the sources that did not propose it follow it. */
+/* Makes a node of the best candidate. Sources that did not propose the token follow it. */
 static void take_best(Growth *g) {
     uint8_t slot = g->order[0];
     const Candidate *best = &g->pool[slot];
@@ -151,8 +152,8 @@ static double step_ms(DraftCosts costs, uint32_t n_nodes) {
     return (double)(costs.ms[n_nodes] + costs.more_ms);
 }
 
-/* The n with the most tokens a time, the smallest of several. Every n is looked at: costs have plateaus and cliffs, on
- * which a greedy walk stops too early. */
+/* Returns the n with the most tokens per time, the smallest of several. Every n is looked at: costs have plateaus and
+ * cliffs, on which a greedy walk stops too early. */
 static uint32_t best_n(const DraftTree *tree, DraftCosts costs) {
     double gain = 1, best_gain = 1, best_ms = step_ms(costs, 0);
     uint32_t best = 0;
@@ -170,8 +171,8 @@ static uint32_t best_n(const DraftTree *tree, DraftCosts costs) {
     return best;
 }
 
-/* Whether a tree with more nodes can have a better ratio than the best so far, if all that are added are as likely as
- * the first of them. None is more so: looking further where this says no would be for nothing. */
+/* Whether a larger tree can have a better ratio than the best so far, if all further nodes are as likely as the first
+ * of them. None is likelier, so looking further after a no would be in vain. */
 static bool can_pay(const Growth *g, DraftCosts costs, double gain, double best_ratio) {
     const double reach = (double)g->pool[g->order[0]].node.reach;
 
@@ -195,12 +196,13 @@ static void grow_nodes(Growth *g, DraftCosts costs) {
 }
 
 /**
- * draft_growth_uncut() - all nodes that were worth looking at
+ * draft_growth_uncut() - grow all nodes that are worth a look
  * @tree: overwritten, rows in order
  * @chain: no siblings
  *
- * Nodes come by falling reach, so the first n are the best n, and closed under parents.
- * Allocates nothing; about 20 KiB of stack. Return: how many of them are worth most for their time: draft_growth_cut().
+ * Nodes come by falling reach: the first n are the best n, and closed under parents.
+ * Allocates nothing; about 20 KiB of stack. Return: how many nodes are worth most for their time, for
+ * draft_growth_cut().
  */
 uint32_t draft_growth_uncut(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
                             DraftCosts costs, bool chain) {
@@ -234,17 +236,13 @@ void draft_growth_cut(DraftTree *tree, uint32_t n) {
 }
 
 /**
- * draft_growth() - the tree that is worth most for its time behind the sources' text
+ * draft_growth() - grow the tree that is worth most for its time behind the sources' text
  * @tree: overwritten, rows in order; the root alone means plain decoding
  *
- * G(n), what a step with the best n nodes emits on average, is 1 + the sum of their reach; the tree has the smallest n
- * with the highest G(n) / ms of n + 1 rows.
+ * G(n), the tokens that a step with the best n nodes emits on average, is 1 + the sum of their reach. The tree has the
+ * smallest n with the highest G(n) / ms of n + 1 rows.
  */
-void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs) {
-    draft_growth_cut(tree, draft_growth_uncut(tree, root_token, sources, limits, costs, false));
-}
-
-void draft_growth_chain(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
-                        DraftCosts costs) {
-    draft_growth_cut(tree, draft_growth_uncut(tree, root_token, sources, limits, costs, true));
+void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs,
+                  bool chain) {
+    draft_growth_cut(tree, draft_growth_uncut(tree, root_token, sources, limits, costs, chain));
 }

@@ -7,30 +7,31 @@
 #include "spec/tree/draft_batch.h"
 
 enum {
-    TRIED = 2,      /* passes of a step: then a model has times (spec/control/row_times.h), if they are measured */
-    OPEN_MAX = 64,  /* of a sum of reach: then what is older counts half */
-    AHEAD_ROWS = 8, /* of a chain that could fill the rows behind a cliff of the costs */
+    TRIED = 2, /* passes of a step that are tried unmeasured: afterwards the model has times, if they are measured */
+    OPEN_MAX = 64,  /* bound of a sum of reach, at which older rows count half */
+    AHEAD_ROWS = 8, /* length of a chain that could fill the rows behind a cliff of the costs */
 };
 
 static const float prior_brought[DRAFT_VALUE_CLASSES] = { 0.75F, 0.5F, 0.65F, 0.85F }, prior_open = 2;
-static const float brought_min = 0.02F, value_min = 0.002F; /* what brings less is never worth a pass */
-static const float guess_share = 0.3F;  /* of the target's plain step: a pass that nobody measured */
-static const float together_max = 0.9F; /* of what as many passes take: else each waits for what the one before tells */
+static const float brought_min = 0.02F, value_min = 0.002F; /* a row that brings less is never worth a pass */
+static const float guess_share = 0.3F; /* share of the target's plain step that an unmeasured pass is thought to take */
+/* A common pass may take this share of the time of separate passes, which learn from each other. */
+static const float together_max = 0.9F;
 static const double rate_kept = 0.8;
 
 typedef struct Round {
     const DraftRounds *it;
     DraftRoundsReport *report;
-    DraftTree *tree; /* not cut */
+    DraftTree *tree; /* all nodes, before the cut */
     uint32_t root_token, depth_max, nodes_max;
-    uint32_t kept;                  /* nodes, if it were cut now */
-    int model_rows[DRAFT_ROWS_MAX]; /* of the tree's rows, or MODEL_NOWHERE */
-    float children[DRAFT_ROWS_MAX]; /* reach of the kept nodes behind a row */
+    uint32_t kept;                  /* nodes that a cut now would keep */
+    int model_rows[DRAFT_ROWS_MAX]; /* the model's row of each row of the tree, or MODEL_NOWHERE */
+    float children[DRAFT_ROWS_MAX]; /* sum of the reach of the kept nodes behind a row */
     DraftBatchRows rows;
-    uint32_t n_ahead; /* passes that are expected behind the next one */
+    uint32_t n_ahead; /* passes that are expected after the next one */
     DraftBatchTable table;
-    DraftModelRow batch[DRAFT_ROWS_MAX]; /* of the last pass, and what was thought of it */
-    uint32_t first_of_batch;             /* the model's row */
+    DraftModelRow batch[DRAFT_ROWS_MAX]; /* the last pass, with what was expected of its rows */
+    uint32_t first_of_batch;             /* the pass's first row, by the model's numbers */
     uint8_t classes[DRAFT_ROWS_MAX];
     float open[DRAFT_ROWS_MAX], reach[DRAFT_ROWS_MAX], before[DRAFT_ROWS_MAX];
 } Round;
@@ -53,14 +54,14 @@ static float reach_of(const DraftTree *tree, uint32_t row) {
     return row ? tree->nodes[tree->node_of[row]].reach : 1;
 }
 
-/* Behind a token that is nearly sure the next one mostly is as well. */
+/* The class of a row. A token behind one that is nearly sure is mostly sure as well. */
 static uint32_t class_of(const DraftTree *tree, uint32_t row) {
     const float chance = row ? reach_of(tree, row) / reach_of(tree, (uint32_t)tree->parents[row]) : 0;
 
     return !row ? 0 : chance < 0.5F ? 1 : chance < 0.9F ? 2 : 3;
 }
 
-/* Of any row. */
+/* Mean of what a row of any class brings. */
 static float mean_of_all(const DraftValue *value) {
     float brought = 0, open = 0;
 
@@ -71,15 +72,47 @@ static float mean_of_all(const DraftValue *value) {
     return brought / open;
 }
 
+static bool is_free(const DraftRounds *rounds) {
+    return spec_lab_of(rounds->lab)->always;
+}
+
+float draft_rounds_spent_ms(const DraftRounds *rounds, const DraftRoundsReport *report) {
+    return is_free(rounds) ? 0 : report->spent_ms;
+}
+
+float draft_rounds_pass_ms(const DraftRounds *rounds, uint32_t n_rows) {
+    return is_free(rounds) ? 0 : model_drafter_cost_ms(rounds->model, n_rows, guess_share * rounds->costs.ms[0]);
+}
+
+bool draft_rounds_affords(const DraftRounds *rounds, const DraftRoundsReport *report, uint32_t n_rows) {
+    return is_free(rounds) || report->spent_ms + draft_rounds_pass_ms(rounds, n_rows) <= rounds->budget.ms;
+}
+
+bool draft_rounds_stops(const DraftRounds *rounds) {
+    return rounds->budget.stops && rounds->budget.stops(rounds->budget.stops_arg);
+}
+
+int draft_rounds_compute(const DraftRounds *rounds, DraftRoundsReport *report, const DraftModelRow *rows, uint32_t n) {
+    const int r = model_drafter_expand(rounds->model, rows, n);
+
+    if (r)
+        return r;
+    report->n_passes++;
+    report->n_rows += n;
+    report->spent_ms += draft_rounds_pass_ms(rounds, n); /* as known after this pass */
+    return 0;
+}
+
 static float spent_ms(const Round *r) {
-    return r->it->budget.is_free ? 0 : r->report->spent_ms;
+    return draft_rounds_spent_ms(r->it, r->report);
 }
 
 static float pass_ms(const Round *r, uint32_t n_rows) {
-    return r->it->budget.is_free ? 0 : model_drafter_cost_ms(r->it->model, n_rows, guess_share * r->it->costs.ms[0]);
+    return draft_rounds_pass_ms(r->it, n_rows);
 }
 
-/* What it counts for: where nobody has measured any, some are worth trying whatever they take, within the budget. */
+/* The time that a pass counts with in decisions. While no pass is measured, a few are tried at no cost, within the
+ * budget. */
 static float weighed_ms(const Round *r, uint32_t n_rows) {
     const float ms = pass_ms(r, n_rows);
 
@@ -88,7 +121,7 @@ static float weighed_ms(const Round *r, uint32_t n_rows) {
 
 /* --- a tree from what the model has computed ---------------------------------------------------------------------- */
 
-/* Nodes that the step has time for, beside what the model has taken; none where its time is not known. */
+/* Returns how many nodes the step has time for beside the model; 0 where its time is not known. */
 static uint32_t affordable_nodes(const Round *r) {
     const DraftCosts *costs = &r->it->costs;
     const float step_ms = r->it->budget.step_ms, left_ms = step_ms - spent_ms(r);
@@ -123,7 +156,7 @@ static void regrow(Round *r) {
     }
 }
 
-/* What the rows of the last pass have brought, now that the tree has grown with them. */
+/* Learns what the rows of the last pass have brought, after the tree has grown with them. */
 static void learn(Round *r) {
     DraftValue *value = r->it->value;
 
@@ -132,7 +165,7 @@ static void learn(Round *r) {
         const float reach = reach_of(r->tree, row);
         uint32_t class;
 
-        if (i < 0 || !(reach > 0)) /* one that has gone says nothing: something above it was wrong */
+        if (i < 0 || !(reach > 0)) /* a row that the tree has lost tells nothing: a row above it was wrong */
             continue;
         class = r->classes[i];
         value->brought[class] += r->children[row] / reach * r->reach[i] - r->before[i];
@@ -146,15 +179,15 @@ static void learn(Round *r) {
 
 /* --- what to compute next ----------------------------------------------------------------------------------------- */
 
-/* Reach that no kept node accounts for: that is where the model may find something. */
+/* Returns the reach behind a row that no kept node accounts for: there the model may find something. */
 static float open_of(const Round *r, uint32_t row) {
     const float open = reach_of(r->tree, row) - r->children[row];
 
     return open > 0 ? open : 0;
 }
 
-/* What the passes behind a first one bring, above what they take, if a node that is reached by that chance comes of it:
- * one token each, as long as that is worth a pass. And how many those are. */
+/* Returns what the passes after a first one bring above their cost, if that pass gives a node of that reach: one token
+ * each, as long as a token is worth a pass. *np becomes their number. */
 static float brought_ahead(float reach, float mean, float pass_tokens, uint32_t n_max, uint32_t *np) {
     float sum = 0;
 
@@ -167,13 +200,13 @@ static float brought_ahead(float reach, float mean, float pass_tokens, uint32_t 
     return sum;
 }
 
-/* A pass through what other sources have drafted decides between its rows: afterwards the reach of all of them lies
- * where they turn out to be wrong, or behind the last. So a row's value is the chance that it is the one, times what
- * the model brings then; not what it brings at a place that is seldom come to. */
+/* Sets what each row is worth to a pass. A pass over drafts of other sources decides between its rows: afterwards the
+ * reach of all of them lies where the drafts turn out wrong, or behind the last row. A row's value is the chance to be
+ * that place, times what the model brings there. */
 static void set_values(Round *r, double rate) {
     const DraftTree *tree = r->tree;
     const float mean = mean_of_all(r->it->value), pass_tokens = (float)rate * pass_ms(r, 1);
-    float decided[DRAFT_ROWS_MAX]; /* reach, but for the rows above that the model has not computed */
+    float decided[DRAFT_ROWS_MAX]; /* reach of a row if the rows above it that the model has not computed are right */
 
     r->rows.n = tree->n_rows;
     r->n_ahead = 0;
@@ -203,8 +236,8 @@ static double step_ms(const Round *r, uint32_t n_nodes) {
     return (double)(r->it->costs.ms[n_nodes] + r->it->costs.more_ms + spent_ms(r));
 }
 
-/* Tokens that the best tree would give, above what the rate gives in its time, if the nodes `more` (by falling reach)
- * came to it for ms. */
+/* Returns the tokens that the best tree would give if the nodes `more` (by falling reach) joined it for ms, less those
+ * that the rate gives in the same time. */
 static double surplus(const Round *r, const float *more, uint32_t n_more, float ms, double rate) {
     double gain = 1, best = gain - rate * (step_ms(r, 0) + (double)ms);
     uint32_t i = 0, j = 0;
@@ -228,11 +261,11 @@ static double rate_of(const Round *r) {
     return draft_tree_gain(r->tree, r->kept) / step_ms(r, r->kept);
 }
 
-/* What the picked rows bring, by falling value; returns how many nodes that is. Of a row and those below it one alone
- * can be where the model brings something, so they have one between them. */
+/* Lists what the picked rows bring, by falling value, and returns how many nodes that is. Only one row of a path can be
+ * where the model brings something, so rows below each other give one node. */
 static uint32_t values_of(const Round *r, const uint8_t *picked, uint32_t n, float *values) {
     float sums[DRAFT_ROWS_MAX];
-    uint8_t tops[DRAFT_ROWS_MAX]; /* of a row's kin: the one whose parent is not picked */
+    uint8_t tops[DRAFT_ROWS_MAX]; /* the highest picked row above a row: its parent is not picked */
     uint32_t n_values = 0;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -256,7 +289,7 @@ static uint32_t values_of(const Round *r, const uint8_t *picked, uint32_t n, flo
     return n_values;
 }
 
-/* Where one node more is beyond a cliff of the costs, a chain of passes can still pay for all the rows behind it. */
+/* Whether a chain of passes pays for all the rows behind a cliff of the costs, where a single node more does not. */
 static bool pays_ahead(const Round *r, uint8_t row, float first_ms, double rate) {
     const float mean = mean_of(r->it->value, class_of(r->tree, row));
     float chain[AHEAD_ROWS], ms = first_ms;
@@ -273,7 +306,7 @@ static bool pays_ahead(const Round *r, uint8_t row, float first_ms, double rate)
     return false;
 }
 
-/* Rows that the next pass has at least if it has the row, with those above it that the model has not computed. */
+/* Returns the rows of a pass that computes `row`: those above it that are not computed are included. */
 static uint32_t rows_to(const Round *r, int row) {
     uint32_t n = 0;
 
@@ -282,8 +315,8 @@ static uint32_t rows_to(const Round *r, int row) {
     return n;
 }
 
-/* Rows that the next pass may have. A step's are few: the passes that are expected share them, and one has more only
- * where its best row is deep in the draft of another source. */
+/* Returns how many rows the next pass may have. Expected passes share the step's few rows; a pass has more only where
+ * its best row is deep in the draft of another source. */
 static uint32_t rows_max(const Round *r) {
     const uint32_t n_left = model_drafter_n_left(r->it->model), most = model_drafter_pass_rows(r->it->model);
     uint32_t best = 0, n = (n_left + r->n_ahead) / (r->n_ahead + 1), n_best;
@@ -296,11 +329,9 @@ static uint32_t rows_max(const Round *r) {
     return n < most ? n : most;
 }
 
-/* Rows of the next pass, parents first; 0: none is worth it.
- *
- * Something pays if the tree's own rate of tokens would rise by it (Eq. 6). How many rows then share a pass is decided
- * by the rate that trees have come to in the end, for that of a tree which has just begun is too low: by it every row
- * would pay for its share of a pass. */
+/* Picks the rows of the next pass, parents first, and returns how many; 0: no pass is worth it. A pass pays if it
+ * raises the tree's own rate of tokens (Eq. 6). How many rows share the pass is decided by the rate that trees usually
+ * end with: by the low rate of a tree that has just begun, every row would pay for its share. */
 static uint32_t choose(Round *r, uint8_t *picked) {
     const DraftRounds *it = r->it;
     const double own = rate_of(r), usual = (double)it->value->rate > own ? (double)it->value->rate : own;
@@ -319,11 +350,11 @@ static uint32_t choose(Round *r, uint8_t *picked) {
         uint32_t n_values;
         double over;
 
-        if (n && !it->budget.is_free && spent_ms(r) + pass_ms(r, n) > it->budget.ms)
+        if (n && !draft_rounds_affords(it, r->report, n))
             break;
-        if (n < k) /* what is worth it may have more rows between that are not */
+        if (n < k) /* rows that are worth nothing may lie between those that are worth it */
             continue;
-        if (k > 1 && !it->budget.is_free && ms > together_max * alone_ms)
+        if (k > 1 && ms > together_max * alone_ms)
             continue;
         n_values = values_of(r, picked, n, values);
         over = surplus(r, values, n_values, ms, usual);
@@ -341,7 +372,6 @@ static uint32_t choose(Round *r, uint8_t *picked) {
 
 static int compute(Round *r, const uint8_t *picked, uint32_t n) {
     const DraftTree *tree = r->tree;
-    int result;
 
     r->first_of_batch = model_drafter_n_rows(r->it->model);
     for (uint32_t i = 0; i < n; i++) {
@@ -355,30 +385,20 @@ static int compute(Round *r, const uint8_t *picked, uint32_t n) {
         r->reach[i] = reach_of(tree, row);
         r->before[i] = r->children[row];
     }
-    result = model_drafter_expand(r->it->model, r->batch, n);
-    if (result)
-        return result;
-    r->report->n_passes++;
-    r->report->n_rows += n;
-    r->report->spent_ms += pass_ms(r, n); /* as known now */
-    return 0;
+    return draft_rounds_compute(r->it, r->report, r->batch, n);
 }
 
 /* --- the rounds --------------------------------------------------------------------------------------------------- */
 
-static bool stops(const DraftRounds *it) {
-    return it->budget.stops && it->budget.stops(it->budget.stops_arg);
-}
-
 /**
- * draft_rounds() - the tree that is worth most for its time, the model's among it
- * @report: spent_ms has what the model took of the step already
+ * draft_rounds() - grow the tree that is worth most for its time, the model's drafts included
+ * @report: spent_ms has what the model took of the step before
  *
- * Each round grows the tree of all sources anew from what the model has computed so far, which takes far less than a
- * pass of the model, and then has those rows computed that are expected to bring most: alone while the tree is narrow,
- * together where a pass of more rows costs little more, with whatever rows lie between. A row brings its reach, as far
- * as no node behind it accounts for it, times what such rows have brought, and what passes behind it will bring. Costs
- * are all in: the passes, and the rows of the verification, in which new nodes may also take the place of worse ones.
+ * Each round grows the tree of all sources anew from what the model has computed so far, which takes far less time than
+ * a pass of the model. Then the model computes the rows that are expected to bring most: one while the tree is narrow,
+ * several where a larger pass costs little more, with whatever rows lie between them. A row is worth its reach that no
+ * node behind it accounts for, times what such rows have brought, plus what further passes will bring. Costs are the
+ * passes and the rows of the verification, where new nodes may also replace worse ones.
  * Allocates nothing; about 60 KiB of stack.
  */
 int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const DraftRounds *rounds,
@@ -399,7 +419,7 @@ int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const
         draft_growth_cut(tree, round.kept);
         return 0;
     }
-    while (!stops(rounds)) {
+    while (!draft_rounds_stops(rounds)) {
         n = choose(&round, picked);
         if (!n)
             break;
@@ -411,7 +431,7 @@ int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const
         regrow(&round);
         learn(&round);
     }
-    if (!rounds->budget.is_free) {
+    if (!is_free(rounds)) {
         const double rate = rate_of(&round), before = (double)rounds->value->rate;
 
         rounds->value->rate = (float)(before > 0 ? rate_kept * before + (1 - rate_kept) * rate : rate);

@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-/* The children of a row; 0: nobody asks for its candidates. There may be more than SHADOWS_EACH, but no more in all
- * than rows. */
+/* Lists the children of a row; 0: nobody asks for its candidates. A row may have more than SHADOWS_EACH, but all rows
+ * together no more than there are rows. */
 static size_t add_children(const DraftTree *tree, uint32_t row, DraftEdge *edges) {
     size_t n = 0;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What sources propose behind the rows of a tree, in it or not: the candidates among which a predictor gives shares. A
- * candidate that is not in the tree is a shadow: without it an only child would have all of the share. */
+/* Candidates behind the rows of a tree, in the tree or not, among which a predictor gives shares. A candidate that is
+ * not in the tree is a shadow: without shadows an only child would have the whole share. */
 #ifndef COORDGEN_SPEC_DRAFT_SHADOWS_H
 #define COORDGEN_SPEC_DRAFT_SHADOWS_H
 
@@ -15,11 +15,11 @@ enum {
 typedef struct DraftEdge {
     uint32_t row;
     uint32_t token;
-    int16_t child; /* its row in the tree; -1: a shadow */
+    int16_t child; /* the token's row in the tree; -1: a shadow */
 } DraftEdge;
 
-/* edges[returned] of all rows that have children, those of a row together, by rising rows; of each row its children
- * first, all of them. Nothing may have been appended since the tree was drafted. */
+/* Fills edges[returned], for all rows that have children: grouped by rising rows, each row's children first and all of
+ * them. Nothing may have been appended since the tree was drafted. */
 size_t draft_shadows(const DraftTree *tree, DraftSources sources, DraftEdge edges[SHADOW_EDGES_MAX]);
 
 #endif

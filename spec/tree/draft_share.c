@@ -19,7 +19,7 @@ void draft_share_chain(DraftTree *tree) {
     draft_tree_order(tree);
 }
 
-/* The tree whose next node is worth most, those before `at` having been taken; n: none has one. */
+/* Returns the tree whose next node is worth most, where the nodes before `at` are taken; n: no tree has a next node. */
 static size_t best_next(DraftTree *const *trees, const float *weights, size_t n, const uint32_t *at) {
     size_t best = n;
     float most = 0;
@@ -36,11 +36,11 @@ static size_t best_next(DraftTree *const *trees, const float *weights, size_t n,
 }
 
 /**
- * draft_share_cut() - one choice for all trees of a step
+ * draft_share_cut() - choose nodes for all trees of a step together
  *
- * Nodes of a tree lie by falling reach, so the best ones of all trees are found by merging, and whatever number of them
- * is taken is closed under parents. Of all numbers the one with the most tokens a time is taken, the smallest of
- * several (spec/tree/draft_growth.h has the same rule for one tree).
+ * Nodes of a tree lie by falling reach. Merging gives the best nodes of all trees, and any number of them is closed
+ * under parents. The number with the most tokens per time is taken, the smallest of several; draft_growth() has the
+ * same rule for one tree.
  */
 void draft_share_cut(DraftTree *const *trees, const float *weights, size_t n, uint32_t nodes_max, DraftCosts costs) {
     uint32_t at[DRAFT_SHARE_MAX] = { 0 }, best[DRAFT_SHARE_MAX] = { 0 };

@@ -7,7 +7,7 @@ static float clamped(float chance) {
     return chance < chance_min ? chance_min : chance > chance_max ? chance_max : chance;
 }
 
-/* The prior counts as a few observations, other texts as some more. */
+/* The prior counts as a few observations, and other texts as some more. */
 void source_stats_init(SourceStats *stats, uint32_t source, const DrafterOps *ops, const SourceStats *before) {
     for (uint16_t bucket = 0; bucket < DRAFT_BUCKETS; bucket++)
         for (uint16_t rank = 0; rank < DRAFT_RANKS; rank++) {
@@ -53,7 +53,7 @@ float source_stats_joint_chance(const SourceStats *stats, const DraftNode *node)
     return clamped(chance_mixer_chance(&stats->mixer, &it));
 }
 
-/* Halving keeps the ratio: only the weight of what was seen so far falls. */
+/* Halving keeps the ratio and lowers the weight of what was seen so far. */
 static void count_credit(SourceStats *stats, DraftCredit credit, bool hit) {
     float *hits = &stats->hits[credit.source][credit.bucket][credit.rank];
     float *trials = &stats->trials[credit.source][credit.bucket][credit.rank];

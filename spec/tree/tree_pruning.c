@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-static const float least_log = -16;    /* of shares: a reach of nothing has a logarithm, too, */
-static const float most_log = -1e-6F;  /* and a share of all has odds */
-static const float same_time = 1.002F; /* row counts whose times differ by less are one tile */
+static const float least_log = -16;    /* lowest share: even a reach of 0 has a logarithm, */
+static const float most_log = -1e-6F;  /* and a share of 1 has odds */
+static const float same_time = 1.002F; /* row counts whose times differ by less belong to one tile */
 
 static float edge_share(const DraftTree *tree, uint32_t row) {
     const DraftNode *node = &tree->nodes[tree->node_of[row]];
@@ -36,8 +36,8 @@ void tree_pruning_scores(const DraftTree *tree, const float *log_shares, Pruning
             scores[tree->parents[row]] + tree_pruning_log_chance(mix, logf(edge_share(tree, row)), log_shares[row]);
 }
 
-/* Scores as the rule weighs them: those of the backbone are better by its margin, and what stays whatever the predictor
- * says has no better one. */
+/* Adjusts the scores to the rule: the backbone's are raised by its margin, and rows that stay in any case have the best
+ * score. */
 static void rank_rows(const DraftTree *tree, const float *scores, const PruningRule *rule, float *ranks) {
     uint32_t n_siblings = 0, chain_end = 0;
 
@@ -52,7 +52,7 @@ static void rank_rows(const DraftTree *tree, const float *scores, const PruningR
     }
 }
 
-/* Rows but row 0 by falling score, of equal ones the earlier row first. */
+/* Lists the rows except row 0 by falling score; of equal ones the earlier row first. */
 static void order_rows(const DraftTree *tree, const float *scores, uint16_t *order) {
     for (uint32_t row = 1; row < tree->n_rows; row++) {
         uint32_t at = row - 1;
@@ -63,7 +63,7 @@ static void order_rows(const DraftTree *tree, const float *scores, uint16_t *ord
     }
 }
 
-/* The row and what it follows that is not kept yet. */
+/* Keeps a row, and the rows above it that are not kept yet. */
 static uint32_t n_missing(const DraftTree *tree, const bool *is_kept, uint32_t row) {
     uint32_t n = 0;
 
@@ -77,7 +77,7 @@ static void keep_way(const DraftTree *tree, bool *is_kept, uint32_t row) {
         is_kept[at] = true;
 }
 
-/* Rows that take no longer than n do. */
+/* Returns the largest number of rows that takes no longer than n. */
 static uint32_t rows_of_time(DraftCosts costs, uint32_t n, uint32_t most) {
     if (n > costs.n_rows)
         return n;
@@ -88,13 +88,13 @@ static uint32_t rows_of_time(DraftCosts costs, uint32_t n, uint32_t most) {
 }
 
 /**
- * tree_pruning() - the rows that stay
+ * tree_pruning() - choose the rows that stay
  * @scores: f32[n_rows], tree_pruning_scores()
  * @costs:  times of a step by its rows; without any, no row is free
  *
- * Rows by falling score, each with the way to it: those at the threshold or above, more where rows_min asks for them,
- * and more as long as the step takes no longer for it, for a tile computes them anyway. So a lower threshold never
- * keeps fewer rows, and what it keeps is among them.
+ * Rows are taken by falling score, each with the rows above it: those at the threshold or above, more if rows_min asks
+ * for them, and more while the step takes no longer for them, because a tile computes them anyway. A lower threshold
+ * keeps the same rows and possibly more.
  */
 uint32_t tree_pruning(const DraftTree *tree, const float *scores, const PruningRule *rule, DraftCosts costs,
                       uint16_t rows[DRAFT_ROWS_MAX]) {

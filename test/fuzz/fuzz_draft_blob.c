@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The draft database's token sequences. The first byte chooses: bytes as they are, bytes under a head and a sum that
- * are right, so that what is behind them is reached too, or tokens that must come back. */
+/* The draft database's token sequences. The first byte chooses: the bytes as they are; bytes under a right head and
+ * checksum, so that the code behind them is reached too; or tokens that must come back. */
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
-/* What was taken must come out the same when it is coded and read again. */
+/* A decoded sequence must come out the same when it is encoded and read again. */
 static void round_trip(const uint32_t *tokens, size_t n_tokens) {
     _cleanup_(freep) uint8_t *blob = NULL;
     _cleanup_(freep) uint32_t *again = NULL;

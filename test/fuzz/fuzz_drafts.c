@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Drafts: bytes are a program of what generations do one after the other (texts, observations, drafts, verifications),
- * while a history of theirs fills, makes way and is forgotten, and memory is refused. Whatever comes, trees are whole
- * and within their limits, sources propose what they may, counters add up, and all memory comes back. */
+/* Drafts. The bytes are a program of generations that follow each other (texts, observations, drafts, verifications),
+ * while a history of them fills, makes way and is forgotten, and memory is refused. Trees must be whole and within
+ * their limits, sources must propose what they may, counters must add up, and all memory must come back. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,20 +17,21 @@
 #include "spec/sources/history.h"
 #include "spec/speculator.h"
 #include "spec/tree/draft_share.h"
+#include "tools/baselines/draft_policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
 enum {
     INPUT_MAX = 1 << 14,
-    KINDS = 256,        /* of tokens: a byte each */
-    TEXT_MAX = 1 << 13, /* tokens of a generation */
-    COST = 1 << 17,     /* tokens of all texts that a program may make */
+    KINDS = 256,        /* kinds of tokens: a byte each */
+    TEXT_MAX = 1 << 13, /* most tokens of a generation */
+    COST = 1 << 17,     /* most tokens of all texts of a program */
     NODES_MAX = 40
 };
 
 #define CHECK(true_) ((true_) ? (void)0 : abort())
 
-/* A draft model that says anything, wants to be asked as it may be, cannot answer now and then, and fails seldom. */
+/* A draft model that says anything, has any limits, is busy now and then, and fails seldom. */
 typedef struct FuzzModel {
     DraftModelOps ops;
     uint32_t n_text, n_rows, n_asked;
@@ -38,8 +39,9 @@ typedef struct FuzzModel {
     bool was_busy;
 } FuzzModel;
 
-/* What one generation has, and the sources once more, to be asked alone. */
+/* A generation, and its sources once more, to be asked alone. */
 typedef struct Generation {
+    DraftReport report;
     Speculator *speculator;
     HistoryReader *reader;
     bool has_history; /* the reader's history is not forgotten */
@@ -47,10 +49,10 @@ typedef struct Generation {
     DrafterLookup *lookup;
     Calibration *calibration;
     ContinuationTable *table;
-    Drafter drafters[5]; /* without ops: refused memory */
+    Drafter drafters[5]; /* no ops: memory was refused */
     SpeculationControl control;
     FuzzModel model;
-    SpeculationPolicy policy;
+    SpecLab lab;
     uint64_t n_verified;
     DraftTree tree;
     bool has_tree; /* behind the text as it is */
@@ -62,12 +64,12 @@ typedef struct Run {
     const uint8_t *data;
     size_t len_bytes, at;
     uint32_t cost;
-    uint8_t sources, how; /* the latter: the model's ways */
-    SpeculationPolicy policy;
+    uint8_t sources, how;         /* how: the model's ways */
+    const DraftPolicyOps *policy; /* NULL: the product's own trees */
     AccountTable accounts;
     History *history;
     uint64_t bytes_max;
-    bool pairs[KINDS][KINDS]; /* that stand in a text of the history side by side */
+    bool pairs[KINDS][KINDS]; /* pairs of tokens that stand side by side in a text of the history */
     Generation generation;
 } Run;
 
@@ -75,7 +77,7 @@ static uint8_t next_byte(Run *run) {
     return run->at < run->len_bytes ? run->data[run->at++] : 0;
 }
 
-/* Small and large ones. */
+/* Small and large histories. */
 static uint32_t token_of(uint8_t byte) {
     return byte * 16000003u;
 }
@@ -149,12 +151,13 @@ static float model_cost_ms(const void *self, uint32_t n_rows) {
 
 static void begin_generation(Run *run) {
     Generation *generation = &run->generation;
-    SpeculatorOptions options = { .sources = run->sources, .nodes_max = NODES_MAX };
+    SpeculatorOptions options = { .sources = run->sources, .report = &generation->report, .nodes_max = NODES_MAX };
 
     CHECK(!history_reader_new(run->history, &generation->reader));
     generation->has_history = true;
-    options.history = (Drafter){ &history_drafter_ops, generation->reader };
-    options.policy = generation->policy = run->policy;
+    options.history = run->history;
+    generation->lab.policy = run->policy;
+    options.lab = &generation->lab;
     generation->model.how = run->how;
     generation->model.ops =
         (DraftModelOps){ model_follow, model_expand, model_cost_ms, 1 + run->how % 128u, run->how & 1 };
@@ -168,14 +171,12 @@ static void begin_generation(Run *run) {
         generation->drafters[2] = (Drafter){ &calibration_ops, generation->calibration };
     if (!continuation_table_new(&run->accounts, &generation->table))
         generation->drafters[3] = (Drafter){ &continuation_table_ops, generation->table };
-    generation->drafters[4] = options.history;
+    generation->drafters[4] = (Drafter){ &history_drafter_ops, generation->reader };
     speculation_control_init(&generation->control, NULL);
 }
 
-/* The speculator's reader is the one that is asked alone too: one of them tells it the text. */
 static void append(Run *run, const uint32_t *tokens, uint32_t n) {
     Generation *generation = &run->generation;
-    bool in_speculator = speculator_sources(generation->speculator) >> SPECULATION_HISTORY & 1;
 
     if (generation->n + n > TEXT_MAX) {
         end_generation(generation);
@@ -186,12 +187,12 @@ static void append(Run *run, const uint32_t *tokens, uint32_t n) {
         Drafter *drafter = &generation->drafters[i];
         int r;
 
-        if (!drafter->ops || (drafter->self == generation->reader && in_speculator))
+        if (!drafter->ops)
             continue;
         r = drafter->ops->append(drafter->self, tokens, n);
         CHECK(!r || r == DRAFTER_E_MEMORY || r == -ENOMEM);
         if (r)
-            drafter->ops = NULL; /* it may be asked no more */
+            drafter->ops = NULL; /* the source may be asked no more */
     }
     for (uint32_t i = 0; i < n; i++)
         generation->text[generation->n++] = byte_of(tokens[i]);
@@ -254,7 +255,7 @@ static void check_tree(const Generation *generation, const DraftTree *tree, Draf
         sums[tree->nodes[i].parent + 1] += tree->nodes[i].reach;
     }
     /* A policy believes the model's chances as they are. */
-    for (uint32_t i = 0; generation->policy == POLICY_OURS && i <= tree->n_nodes; i++)
+    for (uint32_t i = 0; !generation->lab.policy && i <= tree->n_nodes; i++)
         CHECK(sums[i] <= 1.0001F * (i ? tree->nodes[i - 1].reach : 1));
     for (uint32_t row = 1; row < tree->n_rows; row++) {
         const DraftNode *node = &tree->nodes[tree->node_of[row]];
@@ -271,7 +272,7 @@ static void op_draft(Run *run) {
     const StepCompany company = { how / 2u, how & 8 ? how : 0 };
     DraftLimits limits = { next_byte(run) % 70, next_byte(run) % 40, next_byte(run) };
     DraftCosts costs = speculation_control_costs(&generation->control, company);
-    const ModelBudget budget = { .ms = how, .step_ms = limits.tokens_left % 3 * how, .is_free = how & 128 };
+    const ModelBudget budget = { .ms = how, .step_ms = limits.tokens_left % 3 * how };
     float ms[DRAFT_ROWS_MAX];
 
     if (how & 1) {
@@ -281,6 +282,7 @@ static void op_draft(Run *run) {
     }
     for (uint32_t i = 0; i < costs.n_rows; i++)
         CHECK(costs.ms[i] > 0 && isfinite(costs.ms[i]));
+    generation->lab.always = how & 128;
     speculator_draft(generation->speculator, limits, costs, how & 64 ? NULL : &budget, &generation->tree);
     CHECK(speculator_model_step(generation->speculator)->rows_without <= limits.nodes_max + 1);
     check_tree(generation, &generation->tree, limits);
@@ -300,17 +302,17 @@ static void op_draft(Run *run) {
 }
 
 static void check_counts(const Generation *generation) {
-    const SpeculatorCounts *counts = speculator_counts(generation->speculator);
+    const DraftReport *report = &generation->report;
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
-        n += counts->lengths[i];
+        n += report->lengths[i];
     CHECK(n == generation->n_verified);
     for (uint32_t i = 0; i < _SPECULATION_N; i++)
-        CHECK(counts->accepted[i] <= counts->drafted[i]);
+        CHECK(report->accepted[i] <= report->drafted[i]);
 }
 
-/* Down a path as the bytes have it, then a token that no child has. */
+/* Verifies a path that the bytes choose, then a token that no child has. */
 static void op_verify(Run *run) {
     Generation *generation = &run->generation;
     const DraftTree *tree = &generation->tree;
@@ -340,7 +342,7 @@ static void op_verify(Run *run) {
     append(run, emitted, n + 1);
 }
 
-/* What a source says along a path that the bytes choose. */
+/* Asks a source along a path that the bytes choose. */
 static void ask(Run *run, const Drafter *drafter) {
     const Generation *generation = &run->generation;
     bool is_history = drafter->self == generation->reader;
@@ -387,7 +389,7 @@ static void check_history(const Run *run, const uint8_t *text, uint32_t n, int r
     CHECK(stats.n_texts <= stats.n_tokens && !stats.n_tokens == !stats.n_texts);
     if (r || !n || !stats.n_texts)
         return;
-    /* What was taken in is found. */
+    /* What was taken in must be found. */
     CHECK(!history_reader_new(run->history, &reader));
     for (uint32_t i = n < 100 ? 0 : n - 100; i < n; i++) {
         uint32_t token = token_of(text[i]);
@@ -417,7 +419,7 @@ static void op_finish(Run *run) {
     }
 }
 
-/* A pattern over and over, with a token of its own now and then: long ones, so that texts make way. */
+/* Adds long texts, so that others make way: a pattern over and over, with a new token now and then. */
 static void op_add(Run *run) {
     uint32_t len = 1 + next_byte(run) % 16, n = 16 * (1u + next_byte(run)), every = 1 + next_byte(run);
     uint8_t text[TEXT_MAX], pattern[16];
@@ -432,7 +434,7 @@ static void op_add(Run *run) {
     add_text(run, text, n);
 }
 
-/* Parts of the text, before anybody drafts. */
+/* Reads parts of the text before anybody drafts. */
 static void op_follow(Run *run) {
     const Speculator *speculator = run->generation.speculator;
     const size_t most = next_byte(run), before = speculator_n_behind(speculator);
@@ -444,7 +446,7 @@ static void op_follow(Run *run) {
     CHECK(before - behind <= most || !(speculator_sources(speculator) >> SPECULATION_MODEL & 1));
 }
 
-/* Its readers live on. */
+/* Forgets the history; its readers live on. */
 static void op_forget(Run *run) {
     history_free(run->history);
     run->generation.has_history = false;
@@ -458,8 +460,11 @@ static void op_limit(Run *run) {
 }
 
 static void op_restart(Run *run) {
+    uint32_t policy;
+
     run->sources = next_byte(run);
-    run->policy = (SpeculationPolicy)(next_byte(run) % _POLICY_N);
+    policy = next_byte(run) % (_POLICY_N + 1);
+    run->policy = policy ? &draft_policies[policy - 1] : NULL;
     run->how = next_byte(run);
     end_generation(&run->generation);
     begin_generation(run);

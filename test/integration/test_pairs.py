@@ -293,7 +293,7 @@ class Loaded(Case):
         self.wait(daemon, admin, READY)
         passes = accepted = 0
         for way, expected in zip(ways, plain):
-            for speculation in ("model", "auto", "chain-sd", "off"):
+            for speculation in ("model", "auto", "model,sam", "off"):
                 with self.subTest(way=way, speculation=speculation):
                     answer = admin.generate(ask(speculation=speculation, **way))
                     self.assertEqual(answer.tokens, expected)

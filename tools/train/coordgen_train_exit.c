@@ -158,6 +158,10 @@ static void print_figures(const char *name, const ExitFigures *figures) {
            (double)figures->mix.offset, (double)figures->worth);
 }
 
+static const char *name_of(const DraftPolicyOps *policy) {
+    return policy ? policy->name : "ours";
+}
+
 /* Which part of the trees goes on, at 95 % of the drafts that were right. */
 static void print_kept(const ExitTrainingReport *report) {
     printf("%-10s %-13s  %6s  %8s  %8s  %8s  %6s\n", "trees", "by", "rows %", "tiles %", "drafts %", "tokens %", "at");
@@ -165,7 +169,7 @@ static void print_kept(const ExitTrainingReport *report) {
         for (size_t way = 0; way < _EXIT_TREES_WAYS; way++) {
             const ExitKept *kept = &report->trees[i].kept[way];
 
-            printf("%-10s %-13s  %6.1f  %8.1f  %8.1f  %8.1f  %6.2f\n", speculation_policy_name(report->policies[i]),
+            printf("%-10s %-13s  %6.1f  %8.1f  %8.1f  %8.1f  %6.2f\n", name_of(report->policies[i]),
                    exit_trees_ways[way], 100 * kept->rows, 100 * kept->tiles, 100 * kept->drafts, 100 * kept->tokens,
                    (double)kept->threshold);
         }
@@ -177,9 +181,8 @@ static void print_trees(const ExitTrainingReport *report, uint32_t i) {
     const double before = (double)without->verify_ns / 1e6 / (double)without->n_steps,
                  behind = (double)with->verify_ns / 1e6 / (double)with->n_steps;
 
-    printf("%-10s %6.1f  %6.1f  %5.2f  %5.2f  %8.1f  %8.1f  %6.1f  %5.1f\n",
-           speculation_policy_name(report->policies[i]), (double)without->n_rows / (double)without->n_steps,
-           100 - 100 * (double)with->n_gone / (double)with->n_rows,
+    printf("%-10s %6.1f  %6.1f  %5.2f  %5.2f  %8.1f  %8.1f  %6.1f  %5.1f\n", name_of(report->policies[i]),
+           (double)without->n_rows / (double)without->n_steps, 100 - 100 * (double)with->n_gone / (double)with->n_rows,
            (double)without->n_tokens / (double)without->n_steps, (double)with->n_tokens / (double)with->n_steps, before,
            behind, 100 - 100 * behind / before, (double)with->exit_ns / 1e6 / (double)with->n_steps);
 }

@@ -17,6 +17,7 @@
 #include "importer/calibration_text.h"
 #include "importer/importer.h"
 #include "model/package/package.h"
+#include "tools/baselines/draft_policy.h"
 #include "tools/train/exit_collect.h"
 #include "tools/train/exit_quality.h"
 #include "tools/train/exit_refine.h"
@@ -488,7 +489,8 @@ static int write_map(Training *training, uint32_t index, const uint16_t *halves,
 
 /* Trees as wide as the published policies make them, and ours. */
 static int try_trees(Training *training, ErrText *err) {
-    static const SpeculationPolicy policies[EXIT_POLICIES] = { POLICY_SPECINFER, POLICY_OPT_TREE, POLICY_OURS };
+    static const DraftPolicyOps *const policies[EXIT_POLICIES] = { &draft_policies[POLICY_SPECINFER],
+                                                                   &draft_policies[POLICY_OPT_TREE] };
     const ExitTrainingOptions *options = training->options;
     const size_t n_pairs = options->answers / 2;
     _cleanup_(freep) uint32_t *tokens = NULL;
@@ -529,9 +531,9 @@ static void note_trees(ExitTrainingReport *report) {
 
     for (uint32_t i = 0; i < report->n_trees; i++) {
         const ExitKept *kept = &report->trees[i].kept[EXIT_TREES_MIXTURE];
-        const int at = report->policies[i] == POLICY_SPECINFER  ? EXIT_ROWS_SPECINFER
-                       : report->policies[i] == POLICY_OPT_TREE ? EXIT_ROWS_OPT_TREE
-                                                                : _EXIT_QUALITY_N;
+        const int at = report->policies[i] == &draft_policies[POLICY_SPECINFER]  ? EXIT_ROWS_SPECINFER
+                       : report->policies[i] == &draft_policies[POLICY_OPT_TREE] ? EXIT_ROWS_OPT_TREE
+                                                                                 : _EXIT_QUALITY_N;
 
         if (at == _EXIT_QUALITY_N)
             continue;

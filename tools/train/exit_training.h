@@ -56,9 +56,9 @@ typedef struct ExitTrainingReport {
     ExitFigures layers[EXIT_LAYERS_MAX];         /* by least squares, */
     ExitFigures refined_layers[EXIT_LAYERS_MAX]; /* and refined; all zero: another one was asked for */
     uint32_t n_measured;
-    ExitFigures refined; /* the layer that was chosen; what is in the file */
-    uint32_t n_trees;    /* policies that answers were tried with */
-    SpeculationPolicy policies[EXIT_POLICIES];
+    ExitFigures refined;                           /* the layer that was chosen; what is in the file */
+    uint32_t n_trees;                              /* policies that answers were tried with */
+    const DraftPolicyOps *policies[EXIT_POLICIES]; /* NULL: the product's own trees */
     ExitTrees trees[EXIT_POLICIES];
 } ExitTrainingReport;
 

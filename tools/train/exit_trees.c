@@ -40,7 +40,7 @@ static int answer(const ExitTreesWork *work, const uint32_t *prompt, const Gener
     };
     _cleanup_(draft_timeline_free) DraftModel model = { 0 };
     _cleanup_(generation_freep) Generation *generation = NULL;
-    GenerationReport report;
+    const DraftReport *report;
     int r = draft_timeline_new(&model, work->pair, work->n_prompt + work->n_output, err);
 
     said->n = 0;
@@ -51,29 +51,27 @@ static int answer(const ExitTreesWork *work, const uint32_t *prompt, const Gener
         r = generation_step(generation, take, said, err);
     if (r)
         return r;
-    generation_report(generation, &report);
+    report = generation_report(generation);
     run->n_tokens += said->n;
-    run->n_steps += report.n_steps;
-    run->n_rows += report.n_rows;
-    run->n_gone += report.n_exit_rows;
-    run->verify_ns += report.step_ns - report.model_ns - report.draft_ns;
-    run->exit_ns += report.exit_ns;
+    run->n_steps += report->n_steps;
+    run->n_rows += report->n_rows;
+    run->n_gone += report->n_exit_rows;
+    run->verify_ns += report->step_ns - report->model_ns - report->draft_ns;
+    run->exit_ns += report->exit_ns;
     return 0;
-}
-
-static GenerationSpeculation speculation_of(SpeculationPolicy policy, uint32_t sources) {
-    return (GenerationSpeculation){ .policy = policy, .sources = sources, .lab.always = true };
 }
 
 static int watch(const ExitTreesWork *work, const GenerationSpeculation *plain, Said *said, ExitWatch *watch,
                  ErrText *err) {
     GenerationSpeculation watched = *plain;
+    SpecLab lab = *plain->lab;
     ExitTreesRun run = { 0 };
     int r = 0;
 
     watched.pruning = GENERATION_PRUNING_WATCHED;
-    watched.lab.on_watched = exit_watch_take;
-    watched.lab.on_watched_arg = watch;
+    lab.on_watched = exit_watch_take;
+    lab.on_watched_arg = watch;
+    watched.lab = &lab;
     for (size_t i = 0; !r && i < work->n_prompts; i++) {
         watch->tunes = i % 2 == 0;
         r = answer(work, work->prompts[i], &watched, said, &run, err);
@@ -98,10 +96,12 @@ static void judge(const ExitTreesWork *work, const ExitWatch *watch, ExitTrees *
 static int compare(const ExitTreesWork *work, const GenerationSpeculation *plain, uint32_t *tokens, ExitTrees *trees,
                    ErrText *err) {
     GenerationSpeculation pruned = *plain;
+    SpecLab lab = *plain->lab;
     int r = 0;
 
     pruned.pruning = GENERATION_PRUNING_ALWAYS;
-    pruned.pruning_threshold = trees->kept[EXIT_TREES_MIXTURE].threshold;
+    lab.pruning_threshold = trees->kept[EXIT_TREES_MIXTURE].threshold;
+    pruned.lab = &lab;
     for (size_t i = 1; !r && i < work->n_prompts; i += 2) {
         Said said = { tokens, 0 }, again = { tokens + work->n_output, 0 };
         const bool turned = i / 2 % 2;
@@ -115,20 +115,17 @@ static int compare(const ExitTreesWork *work, const GenerationSpeculation *plain
     return r;
 }
 
-int exit_trees_run(const ExitTreesWork *work, SpeculationPolicy policy, ExitTrees *trees, ErrText *err) {
+int exit_trees_run(const ExitTreesWork *work, const DraftPolicyOps *policy, ExitTrees *trees, ErrText *err) {
     _cleanup_(freep) uint32_t *tokens = malloc(2 * work->n_output * sizeof(*tokens));
     _cleanup_(exit_watch_deinit) ExitWatch watched = { 0 };
-    GenerationSpeculation plain;
-    SpeculationChoice choice;
+    const SpecLab lab = { .policy = policy, .always = true };
+    const GenerationSpeculation plain = { .sources = policy ? 1u << SPECULATION_MODEL : SPECULATION_AUTO, .lab = &lab };
     Said said = { tokens, 0 };
-    int r = speculation_parse(speculation_policy_name(policy), &choice, err);
+    int r;
 
-    if (r)
-        return r;
     if (!tokens)
         return err_set(err, -ENOMEM, "out of memory");
     *trees = (ExitTrees){ 0 };
-    plain = speculation_of(policy, choice.sources);
     r = watch(work, &plain, &said, &watched, err);
     if (r)
         return r;

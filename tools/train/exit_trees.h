@@ -39,8 +39,8 @@ typedef struct ExitTreesWork {
     PruningMix mix_alone; /* without shadows */
 } ExitTreesWork;
 
-/* By the policy, as many rows as it wants: watched; then without pruning and with it, in turns. 0; -EPROTO: it has
- * answered other tokens; -errno. */
-int exit_trees_run(const ExitTreesWork *work, SpeculationPolicy policy, ExitTrees *trees, ErrText *err);
+/* By the policy (NULL: the product's own), as many rows as it wants: watched; then without pruning and with it, in
+ * turns. 0; -EPROTO: it has answered other tokens; -errno. */
+int exit_trees_run(const ExitTreesWork *work, const DraftPolicyOps *policy, ExitTrees *trees, ErrText *err);
 
 #endif

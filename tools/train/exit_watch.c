@@ -14,7 +14,7 @@ void exit_watch_deinit(ExitWatch *watch) {
     *watch = (ExitWatch){ 0 };
 }
 
-void exit_watch_take(void *arg, const GenerationWatched *watched) {
+void exit_watch_take(void *arg, const SpecWatched *watched) {
     ExitWatch *watch = arg;
     ExitWatched *step;
 

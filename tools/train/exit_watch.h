@@ -43,8 +43,8 @@ typedef struct ExitKept {
 } ExitKept;
 
 void exit_watch_deinit(ExitWatch *watch);
-/* EngineLab.on_watched; arg: an ExitWatch. */
-void exit_watch_take(void *arg, const GenerationWatched *watched);
+/* SpecLab.on_watched; arg: an ExitWatch. */
+void exit_watch_take(void *arg, const SpecWatched *watched);
 ExitKept exit_watch_kept(const ExitWatch *watch, bool tunes, const ExitWay *way, float threshold);
 /* The highest threshold, at most -0.01, that keeps a share of the right drafts of the half that tunes. */
 float exit_watch_threshold(const ExitWatch *watch, const ExitWay *way, double share);

@@ -11,6 +11,8 @@
 #include "engine/generation.h"
 #include "test/unit/fixtures/real_model.h"
 
+static const SpecLab always = { .always = true };
+
 static RealModel model;
 
 static int setup(void **state) {
@@ -131,7 +133,7 @@ static void test_generation_stops_at_marks(void **state) {
     options.ignore_end = true;
     for (int drafts = 0; drafts < 2; drafts++) {
         options.speculation.sources = drafts ? SPECULATION_AUTO : 0;
-        options.speculation.lab.always = drafts;
+        options.speculation.lab = &always;
         assert_int_equal(run(short_question, &options, &stopped, &usage), GENERATION_END_STOP);
         assert_string_equal(stopped.text.data, whole.text.data);
         assert_int_equal(usage.n_output_tokens, whole_usage.n_output_tokens + 1);

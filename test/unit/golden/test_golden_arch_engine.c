@@ -17,6 +17,8 @@
 #include "test/unit/fixtures/tiny_engine.h"
 #include "test/unit/golden/golden_arch.h"
 
+static const SpecLab always = { .always = true };
+
 enum {
     CHUNK = 16,
     N_PROMPT = 70,
@@ -55,7 +57,7 @@ static void check_own_drafts(Engine *engine, const Given *plain) {
     const GenerationSpeculation speculation = { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP |
                                                            1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION,
                                                 .rows_max = 12,
-                                                .lab.always = true };
+                                                .lab = &always };
     Given given;
 
     run(engine, &speculation, &given);
@@ -66,12 +68,12 @@ static void check_own_drafts(Engine *engine, const Given *plain) {
 /* Drafts of the model's first n_layers; n_layers 0: of another model. */
 static void check_model_drafts(Engine *engine, uint32_t n_layers, DraftModel model, const Given *plain, Given *given) {
     const GenerationSpeculation speculation = {
-        .sources = 1u << SPECULATION_MODEL, .rows_max = 12, .lab.always = true, .self_layers = n_layers, .model = model
+        .sources = 1u << SPECULATION_MODEL, .rows_max = 12, .lab = &always, .self_layers = n_layers, .model = model
     };
 
     run(engine, &speculation, given);
     given_check_same(given, plain);
-    assert_true(given->report.n_model_passes > 0 && given->report.counts.drafted[SPECULATION_MODEL] > 0);
+    assert_true(given->report.n_model_passes > 0 && given->report.drafted[SPECULATION_MODEL] > 0);
 }
 
 static void check_pair(Engine *target, Engine *draft, const Given *plain, Given *given) {

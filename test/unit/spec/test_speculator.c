@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A speculator at work on a made-up target: the tokens of a greedy run with every set of sources are those of a plain
- * run, sampled ones have the target's distribution, counters add up; missing memory turns sources off. */
+/* A speculator at work on a made-up target. With every set of sources the tokens of a greedy run are those of a plain
+ * run, and sampled ones have the target's distribution; counters add up; missing memory turns sources off. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -17,6 +17,9 @@
 #include "spec/sources/history.h"
 #include "spec/speculator.h"
 #include "test/unit/fixtures/sim_model.h"
+#include "test/unit/fixtures/policies.h"
+
+static DraftReport report;
 
 enum {
     KINDS = SIM_KINDS,
@@ -35,7 +38,7 @@ static uint32_t mix(uint32_t a, uint32_t b) {
     return (uint32_t)(x >> 32);
 }
 
-/* What the target makes of a text: it copies what followed the same pair before, a little further on it errs. */
+/* The target copies what followed the same pair before; a little further on it errs. */
 static uint32_t target(const uint32_t *text, uint32_t n) {
     if (mix(n, text[n - 1]) % 7)
         for (uint32_t i = n - 1; i > 1; i--)
@@ -51,12 +54,12 @@ static void target_top(const uint32_t *text, uint32_t n, ContextTop *top) {
         top[i] = (ContextTop){ (first + i * 7) % KINDS, 0.6F / (float)(1 + i) };
 }
 
-/* A draft model that often says what the target does, with chances that are not its own. */
+/* A draft model that often proposes the target's token, with chances that do not fit. */
 typedef struct Peek {
     DraftModelOps ops;
-    uint32_t percent, n_passes, fails_at; /* right; the pass that fails, from 1, or 0 */
+    uint32_t percent, n_passes, fails_at; /* percent of right drafts; the pass that fails, from 1, or 0 */
     uint32_t n, n_rows;
-    uint32_t paths[MODEL_ROWS_MAX][64], depths[MODEL_ROWS_MAX]; /* behind the text */
+    uint32_t paths[MODEL_ROWS_MAX][64], depths[MODEL_ROWS_MAX]; /* rows behind the text */
     uint32_t text[N_TEXT + DRAFT_ROWS_MAX + 64];
 } Peek;
 
@@ -115,7 +118,8 @@ static void plain_run(uint32_t *text) {
         text[i] = target(text, i);
 }
 
-/* One step: the text is verified at every row, from the root's token at its end on. Returns how many were accepted. */
+/* Makes a step: the text is verified at every row, from the root's token at its end on. Returns how many were
+ * accepted. */
 static uint32_t verify_step(Speculator *speculator, const DraftTree *tree, uint32_t *text, uint32_t n,
                             uint32_t *nextp) {
     static uint32_t paths[DRAFT_ROWS_MAX][N_TEXT + DRAFT_ROWS_MAX];
@@ -183,20 +187,19 @@ static uint32_t speculative_run(Speculator *speculator, float row_ms, uint32_t *
 }
 
 static void check_counts(const Speculator *speculator, uint32_t n_steps) {
-    const SpeculatorCounts *counts = speculator_counts(speculator);
     uint64_t n = 0, emitted = 0;
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++) {
-        n += counts->lengths[i];
-        emitted += counts->lengths[i] * (i + 1);
+        n += report.lengths[i];
+        emitted += report.lengths[i] * (i + 1);
     }
     assert_int_equal(n, n_steps);
     assert_int_equal(emitted, N_NEW);
     for (uint32_t source = 0; source < _SPECULATION_N; source++) {
         bool on = speculator_sources(speculator) >> source & 1;
 
-        assert_true(counts->accepted[source] <= counts->drafted[source]);
-        assert_true(on || !counts->drafted[source]);
+        assert_true(report.accepted[source] <= report.drafted[source]);
+        assert_true(on || !report.drafted[source]);
     }
 }
 
@@ -209,8 +212,9 @@ static void test_speculator_greedy(void **state) {
     for (uint32_t sources = 0; sources < 1u << _SPECULATION_N; sources++) {
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
         _cleanup_(history_freep) History *history = NULL;
-        _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
-        SpeculatorOptions options = { .sources = sources, .nodes_max = 1 + sources * 5 % DRAFT_NODES_MAX };
+        SpeculatorOptions options = { .sources = sources,
+                                      .report = &report,
+                                      .nodes_max = 1 + sources * 5 % DRAFT_NODES_MAX };
         AccountTable accounts;
         uint32_t n_steps, digests[2];
 
@@ -218,8 +222,7 @@ static void test_speculator_greedy(void **state) {
         for (int round = 0; round < 2; round++) {
             assert_int_equal(history_new(&accounts, 1 << 20, &history), 0);
             assert_int_equal(history_add(history, plain + N_TEXT / 2, N_TEXT / 2), 0);
-            assert_int_equal(history_reader_new(history, &reader), 0);
-            options.history = (Drafter){ &history_drafter_ops, reader };
+            options.history = history;
             options.model = peek_model(&peek, sources & 1 ? 80 : 0);
             assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
             assert_int_equal(speculator_sources(speculator), sources);
@@ -227,13 +230,12 @@ static void test_speculator_greedy(void **state) {
             n_steps = speculative_run(speculator, 0.125F, text, &digests[round]);
             assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
             check_counts(speculator, n_steps);
-            /* Nothing is rejected that could be reused where there is no other source, and a bad model is none. */
+            /* Without another source nothing is rejected that could be reused, and a bad model is no source. */
             assert_true(n_steps < N_NEW || !(sources & ~(1u << SPECULATION_REUSE | 1u << SPECULATION_MODEL)));
             assert_true(sources || n_steps == N_NEW);
             assert_int_equal(peek.n_passes > 0, sources >> SPECULATION_MODEL);
             n_least = n_steps < n_least ? n_steps : n_least;
             speculator_free(steal(&speculator));
-            history_reader_free(steal(&reader));
             history_free(steal(&history));
         }
         assert_int_equal(digests[0], digests[1]); /* the hashes had other secrets */
@@ -248,18 +250,16 @@ static void test_speculator_policies(void **state) {
     static Peek peek;
 
     plain_run(plain);
-    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++)
+    for (int policy = OURS; policy < _POLICY_N; policy++)
         for (uint32_t percent = 0; percent <= 100; percent += 20) {
             _cleanup_(speculator_freep) Speculator *speculator = NULL;
-            SpeculationChoice choice;
-            SpeculatorOptions options = { .nodes_max = DRAFT_NODES_MAX };
+            const SpecLab lab = { .policy = policy_ops(policy) };
+            SpeculatorOptions options = {
+                .sources = policy_sources(policy), .lab = &lab, .report = &report, .nodes_max = DRAFT_NODES_MAX
+            };
             AccountTable accounts;
             uint32_t n_steps, digest;
-            ErrText err;
 
-            assert_int_equal(speculation_parse(speculation_policy_name(policy), &choice, &err), 0);
-            options.sources = choice.sources;
-            options.policy = choice.policy;
             options.model = peek_model(&peek, percent);
             account_table_init(&accounts);
             assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
@@ -267,9 +267,9 @@ static void test_speculator_policies(void **state) {
             n_steps = speculative_run(speculator, 0.125F, text, &digest);
             assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
             check_counts(speculator, n_steps);
-            assert_int_equal(peek.n_passes > 0, policy != POLICY_FLASH_AR);
-            assert_int_equal(n_steps == N_NEW, policy == POLICY_FLASH_AR);
-            assert_true(percent < 100 || policy == POLICY_FLASH_AR || n_steps <= N_NEW / 5);
+            assert_true(peek.n_passes > 0);
+            assert_true(n_steps < N_NEW);
+            assert_true(percent < 100 || n_steps <= N_NEW / 5);
         }
 }
 
@@ -279,11 +279,13 @@ static void test_speculator_model_fails(void **state) {
     static Peek peek;
 
     plain_run(plain);
-    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++)
-        for (uint32_t fails_at = 1; policy != POLICY_FLASH_AR && fails_at < 30; fails_at += 7) {
+    for (int policy = OURS; policy < _POLICY_N; policy++)
+        for (uint32_t fails_at = 1; fails_at < 30; fails_at += 7) {
             _cleanup_(speculator_freep) Speculator *speculator = NULL;
+            const SpecLab lab = { .policy = policy_ops(policy) };
             SpeculatorOptions options = { .sources = 1u << SPECULATION_MODEL | 1u << SPECULATION_SAM,
-                                          .policy = policy,
+                                          .lab = &lab,
+                                          .report = &report,
                                           .nodes_max = 20,
                                           .model = peek_model(&peek, 60) };
             AccountTable accounts;
@@ -300,7 +302,7 @@ static void test_speculator_model_fails(void **state) {
         }
 }
 
-static uint32_t n_busy; /* calls still that find the model taken */
+static uint32_t n_busy; /* remaining calls that find the model busy */
 static const DraftModelOps *peek_ops;
 
 static int busy_follow(void *self, const uint32_t *text, size_t n) {
@@ -317,18 +319,18 @@ static void test_speculator_model_is_busy(void **state) {
     static Peek peek;
 
     plain_run(plain);
-    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
+    for (int policy = OURS; policy < _POLICY_N; policy++) {
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
+        const SpecLab lab = { .policy = policy_ops(policy) };
         SpeculatorOptions options = { .sources = 1u << SPECULATION_MODEL | 1u << SPECULATION_SAM,
-                                      .policy = policy,
+                                      .lab = &lab,
+                                      .report = &report,
                                       .nodes_max = 20,
                                       .model = peek_model(&peek, 100) };
         DraftModelOps ops = *options.model.ops;
         AccountTable accounts;
         uint32_t digest;
 
-        if (policy == POLICY_FLASH_AR)
-            continue;
         n_busy = 9;
         peek_ops = options.model.ops;
         ops.follow = busy_follow;
@@ -349,7 +351,7 @@ typedef struct Rates {
     double chance[DRAFT_BUCKETS][DRAFT_RANKS], n[DRAFT_BUCKETS][DRAFT_RANKS];
 } Rates;
 
-/* What the target really gives the nodes that it came to, by what the model said of them. */
+/* Counts the target's chances of the nodes that it reached, by what the model said of them. */
 static void count_rates(Rates *rates, const SimModel *sim, const DraftTree *tree, const uint32_t *accepted,
                         uint32_t n_accepted, uint32_t before) {
     for (uint32_t i = 0; i <= n_accepted; i++) {
@@ -373,8 +375,21 @@ static void count_rates(Rates *rates, const SimModel *sim, const DraftTree *tree
     }
 }
 
-/* A text by samples, each by a number of its position: with any tree they are those of plain sampling. Of a model that
- * is surer than it should be, the statistics come to know how often it is right. */
+static DraftPolicyState *spied_state; /* state of the last policy that was begun */
+
+static void *spy_begin(void) {
+    return spied_state = draft_policies[POLICY_LEVER].begin();
+}
+
+static DraftPolicyOps spied_on(int policy) {
+    DraftPolicyOps ops = draft_policies[policy == OURS ? POLICY_LEVER : policy];
+
+    ops.begin = spy_begin;
+    return ops;
+}
+
+/* A sampled text, each sample by a number of its position: with any tree the samples are those of plain sampling. For a
+ * model that is surer than it should be, the statistics learn how often it is right. */
 static void test_speculator_sampled_text(void **state) {
     enum {
         N = 12000
@@ -386,17 +401,17 @@ static void test_speculator_sampled_text(void **state) {
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         ms[i] = 60 + (float)i;
-    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
+    for (int policy = OURS; policy < _POLICY_N; policy++) {
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
-        SpeculatorOptions options = { .sources = 1u << SPECULATION_MODEL | (policy ? 0 : SPECULATION_AUTO),
-                                      .policy = policy,
-                                      .nodes_max = DRAFT_NODES_MAX };
+        const DraftPolicyOps spied = spied_on(policy);
+        const SpecLab lab = { .policy = policy == OURS ? NULL : &spied };
+        SpeculatorOptions options = {
+            .sources = policy_sources(policy), .lab = &lab, .report = &report, .nodes_max = DRAFT_NODES_MAX
+        };
         static Rates rates;
         AccountTable accounts;
         uint32_t n_seen = 0, n_steps = 0, n = 2;
 
-        if (policy == POLICY_FLASH_AR)
-            continue;
         sim_model_init(&sim, 5, SIM_ROWS_MAX);
         sim.sureness = 1.5F;
         sim.noise = 1.5F;
@@ -428,7 +443,7 @@ static void test_speculator_sampled_text(void **state) {
             count_rates(&rates, &sim, &tree, accepted, n_accepted, text[n - 2]);
             speculator_verified(speculator, &tree, accepted, n_accepted, text[n + n_accepted], NULL);
             assert_true(speculator_model_step(speculator)->tokens_without >= 1);
-            assert_true(speculator_model_step(speculator)->tokens_without <= n_accepted + 1 || !policy);
+            assert_true(speculator_model_step(speculator)->tokens_without <= n_accepted + 1 || policy == OURS);
             speculator_append(speculator, text + n, n_accepted + 1);
             n += n_accepted + 1;
         }
@@ -446,11 +461,11 @@ static void test_speculator_sampled_text(void **state) {
             }
         assert_true(n_seen >= 5);
         if (policy == POLICY_LEVER)
-            assert_true(speculator_policy_state(speculator)->reliability < 0.95F);
+            assert_true(spied_state->reliability < 0.95F);
     }
 }
 
-/* Behind each token of six another distribution, far from even. */
+/* Behind each of six tokens there is another distribution, far from even. */
 static double chance_of(uint32_t before, uint32_t token) {
     static const double chances[N_SAMPLED_KINDS] = { 0.5, 0.2, 0.12, 0.1, 0.05, 0.03 };
 
@@ -466,10 +481,11 @@ static uint32_t sample(uint32_t before, uint32_t position) {
     return token;
 }
 
-/* One draw a level, and down to the child that has the token: pairs of neighbours are as often as they should be. */
+/* One draw for each level, then down to the child that has the token: pairs of neighbours are as often as they should
+ * be. */
 static void test_speculator_sampled(void **state) {
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
-    const SpeculatorOptions options = { .sources = SPECULATION_AUTO, .nodes_max = DRAFT_NODES_MAX };
+    const SpeculatorOptions options = { .sources = SPECULATION_AUTO, .report = &report, .nodes_max = DRAFT_NODES_MAX };
     uint32_t counts[N_SAMPLED_KINDS][N_SAMPLED_KINDS] = { 0 }, last = 0, n_steps = 0;
     float ms[DRAFT_ROWS_MAX];
     double chi_square = 0;
@@ -525,7 +541,7 @@ static void test_speculator_sampled(void **state) {
     assert_true(chi_square < 59.7); /* 30 degrees of freedom: 1 of 1,000 true ones is above */
 }
 
-/* Share of the trials of a source that were hits. */
+/* Returns the share of a source's trials that were hits. */
 static double hit_rate(const SourceStats *stats, uint32_t source) {
     double hits = 0, trials = 0;
 
@@ -537,8 +553,8 @@ static double hit_rate(const SourceStats *stats, uint32_t source) {
     return hits / trials;
 }
 
-/* A model that knows the text leaves of other sources' drafts those that are right. What is believed of a source is
- * what it is worth without the model all the same. */
+/* A model that knows the text keeps only the right drafts of other sources. A source's statistics still say what it is
+ * worth without the model. */
 static void test_speculator_model_flatters_nobody(void **state) {
     static const SpeculationSource sources[] = { SPECULATION_SAM, SPECULATION_CALIBRATION, SPECULATION_TABLE };
     static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
@@ -551,6 +567,7 @@ static void test_speculator_model_flatters_nobody(void **state) {
         for (uint32_t with_model = 0; with_model < 2; with_model++) {
             _cleanup_(speculator_freep) Speculator *speculator = NULL;
             SpeculatorOptions options = { .sources = 1u << sources[i] | with_model << SPECULATION_MODEL,
+                                          .report = &report,
                                           .nodes_max = DRAFT_NODES_MAX,
                                           .model = peek_model(&peek, 95) };
             AccountTable accounts;
@@ -566,10 +583,12 @@ static void test_speculator_model_flatters_nobody(void **state) {
     }
 }
 
-/* Drafts that are never right end, those that always are get longer; what was not tried is not counted. */
+/* Drafts that are never right end, and those that always are get longer; what was not tried is not counted. */
 static void test_speculator_learns(void **state) {
     static const uint32_t text[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1 };
-    const SpeculatorOptions options = { .sources = 1u << SPECULATION_LOOKUP, .nodes_max = DRAFT_NODES_MAX };
+    const SpeculatorOptions options = { .sources = 1u << SPECULATION_LOOKUP,
+                                        .report = &report,
+                                        .nodes_max = DRAFT_NODES_MAX };
     float ms[DRAFT_ROWS_MAX];
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
@@ -601,7 +620,7 @@ static void test_speculator_learns(void **state) {
     }
 }
 
-/* Chains of the suffix automaton alone are as long as SAM-Decoding's, those of more sources as long as they may be. */
+/* Chains of the suffix automaton alone are as long as SAM-Decoding's; those of more sources as long as they may be. */
 static void test_speculator_chains(void **state) {
     float ms[DRAFT_ROWS_MAX];
     uint32_t text[120];
@@ -611,6 +630,7 @@ static void test_speculator_chains(void **state) {
     for (uint32_t match = 1; match <= 14; match++)
         for (uint32_t more = 0; more < 2; more++) {
             const SpeculatorOptions options = { .sources = 1u << SPECULATION_SAM | more << SPECULATION_REUSE,
+                                                .report = &report,
                                                 .nodes_max = 50,
                                                 .chains = true };
             const uint32_t published = 1 + 4 * match < 40 ? 1 + 4 * match : 40;
@@ -642,7 +662,7 @@ static void test_speculator_memory(void **state) {
     plain_run(plain);
     for (uint64_t limit = 0; limit < 200000; limit += 4096) {
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
-        const SpeculatorOptions options = { .sources = (1u << _SPECULATION_N) - 1, .nodes_max = 20 };
+        const SpeculatorOptions options = { .sources = (1u << _SPECULATION_N) - 1, .report = &report, .nodes_max = 20 };
         AccountTable accounts;
 
         account_table_init(&accounts);

@@ -96,12 +96,13 @@ static int answer_in_row(TableBench *bench, const SpecRequest *request, size_t r
     const SpecMode *mode = bench->modes[row];
     Engine *engine = bench->engines[mobile_table_rows[row].engine];
     const uint64_t before_ns = waited_ns(engine);
+    SpecLab lab;
     GenerationOptions generation = {
         .max_tokens = (uint32_t)max_tokens,
         .user = 1 + request->task * MOBILE_TABLE_ROWS + row, /* what a row learns in a task is its own */
         .no_reuse = true,
         .sampler = options->sampler,
-        .speculation = spec_mode_speculation(mode, &options->spec),
+        .speculation = spec_mode_speculation(mode, &options->spec, &lab),
     };
     int r;
 

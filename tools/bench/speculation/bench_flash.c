@@ -101,7 +101,7 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
         .user = user,
         .no_reuse = true,
         .sampler = bench->run->options->sampler,
-        .speculation = flash_policy_speculation(policy),
+        .speculation = { .sources = sources, .lab = &policy->lab },
     };
     DraftModel *model = &generation.speculation.model;
     int r = 0;
@@ -109,9 +109,8 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
     if (sources >> SPECULATION_HISTORY & 1)
         generation.speculation.history = history;
     if ((sources >> SPECULATION_MODEL & 1) && !bench->pair)
-        generation.speculation.self_layers = generation.speculation.lab.no_bounds
-                                                 ? self_draft_layers(bench->target)
-                                                 : self_draft_layers_for(bench->target, sources);
+        generation.speculation.self_layers =
+            policy->lab.no_bounds ? self_draft_layers(bench->target) : self_draft_layers_for(bench->target, sources);
     else if (sources >> SPECULATION_MODEL & 1) {
         r = draft_timeline_new(model, bench->pair, request->prompt.n + max_tokens + DRAFT_ROWS_MAX, err);
         if (r)

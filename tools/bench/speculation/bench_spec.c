@@ -62,13 +62,14 @@ static uint64_t user_of(const SpecRequest *request, size_t mode) {
 static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t mode, size_t max_tokens, bool traced,
                           ErrText *err) {
     const BenchOptions *options = bench->run->options;
+    SpecLab lab;
     History *history = bench->modes[mode]->sources >> SPECULATION_HISTORY & 1 ? bench->histories[request->task] : NULL;
     GenerationOptions generation = {
         .max_tokens = (uint32_t)max_tokens,
         .user = user_of(request, mode),
         .no_reuse = true,
         .sampler = options->sampler,
-        .speculation = spec_mode_speculation(bench->modes[mode], &options->spec),
+        .speculation = spec_mode_speculation(bench->modes[mode], &options->spec, &lab),
     };
     int r;
 

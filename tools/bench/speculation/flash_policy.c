@@ -5,21 +5,22 @@
 #include <string.h>
 
 #include "base/strings/str_buf.h"
+#include "tools/baselines/draft_policy.h"
 
 #define MODEL (1u << SPECULATION_MODEL)
 
-/* lever and ours weigh times, and may lose what they like; auto is ours as the service has it,
- * retrieval what that is without a draft model. */
+/* Rules that weigh no times run as published, always. lever and ours weigh times, and may lose what they like; auto is
+ * ours as the service has it, retrieval what that is without a draft model. */
 const FlashPolicy flash_policies[FLASH_POLICIES_MAX] = {
-    [FLASH_AR] = { .name = "flash-ar", .policy = POLICY_FLASH_AR },
-    { .name = "chain-sd", .sources = MODEL, .policy = POLICY_CHAIN_SD, .always = true },
-    { .name = "edgellm", .sources = MODEL, .policy = POLICY_EDGELLM, .always = true },
-    { .name = "specinfer", .sources = MODEL, .policy = POLICY_SPECINFER, .always = true },
-    { .name = "opt-tree", .sources = MODEL, .policy = POLICY_OPT_TREE, .always = true },
-    { .name = "lever", .sources = MODEL, .policy = POLICY_LEVER, .no_bounds = true },
-    [FLASH_OURS] = { .name = "ours", .sources = SPECULATION_AUTO, .policy = POLICY_OURS, .no_bounds = true },
-    { .name = "auto", .sources = SPECULATION_AUTO, .policy = POLICY_OURS },
-    { .name = "retrieval", .sources = SPECULATION_AUTO & ~MODEL, .policy = POLICY_OURS },
+    [FLASH_AR] = { .name = "flash-ar" },
+    { .name = "chain-sd", .sources = MODEL, .lab = { .policy = &draft_policies[POLICY_CHAIN_SD], .always = true } },
+    { .name = "edgellm", .sources = MODEL, .lab = { .policy = &draft_policies[POLICY_EDGELLM], .always = true } },
+    { .name = "specinfer", .sources = MODEL, .lab = { .policy = &draft_policies[POLICY_SPECINFER], .always = true } },
+    { .name = "opt-tree", .sources = MODEL, .lab = { .policy = &draft_policies[POLICY_OPT_TREE], .always = true } },
+    { .name = "lever", .sources = MODEL, .lab = { .policy = &draft_policies[POLICY_LEVER], .no_bounds = true } },
+    [FLASH_OURS] = { .name = "ours", .sources = SPECULATION_AUTO, .lab = { .no_bounds = true } },
+    { .name = "auto", .sources = SPECULATION_AUTO },
+    { .name = "retrieval", .sources = SPECULATION_AUTO & ~MODEL },
 };
 
 static int unknown(const char *name, size_t len, ErrText *err) {
@@ -50,13 +51,4 @@ int flash_policies_parse(const char *text, uint32_t *policiesp, ErrText *err) {
     }
     *policiesp = policies;
     return 0;
-}
-
-GenerationSpeculation flash_policy_speculation(const FlashPolicy *policy) {
-    return (GenerationSpeculation){
-        .sources = policy->sources,
-        .policy = policy->policy,
-        .lab.always = policy->always,
-        .lab.no_bounds = policy->no_bounds,
-    };
 }

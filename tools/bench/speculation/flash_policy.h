@@ -14,16 +14,12 @@ enum {
 typedef struct FlashPolicy {
     const char *name;
     uint32_t sources; /* bits 1 << SpeculationSource */
-    SpeculationPolicy policy;
-    bool always;    /* its rule weighs no times: it runs as published */
-    bool no_bounds; /* as GenerationSpeculation has it */
+    SpecLab lab;
 } FlashPolicy;
 
 extern const FlashPolicy flash_policies[FLASH_POLICIES_MAX];
 
 /* Names with commas between, as bits 1 << index; flash-ar is always one. 0, or -EINVAL with a text. */
 int flash_policies_parse(const char *text, uint32_t *policiesp, ErrText *err);
-/* Without history and model. */
-GenerationSpeculation flash_policy_speculation(const FlashPolicy *policy);
 
 #endif

@@ -79,19 +79,15 @@ static void take_tokens(void *arg, const char *text, size_t len_bytes, const uin
 }
 
 /* The prompt is over; what was counted up to here is not decoding's. */
-static void begin_decoding(Run *run, const Generation *generation) {
-    GenerationReport report;
-
+static void begin_decoding(Run *run) {
     run->answer->prefill_ns = run->answer->total_ns;
-    generation_report(generation, &report);
-    run->answer->prompt_model_ns = report.model_ns;
+    run->answer->prompt_model_ns = run->answer->report.model_ns;
     run->answer->flash = weights_flash_counts(engine_weights(run->engine));
 }
 
-static void end_decoding(Run *run, const Generation *generation) {
+static void end_decoding(Run *run) {
     const WeightsRingCounts now = weights_flash_counts(engine_weights(run->engine)), before = run->answer->flash;
 
-    generation_report(generation, &run->answer->report);
     run->answer->flash = (WeightsRingCounts){ .read_bytes = now.read_bytes - before.read_bytes,
                                               .reading_ns = now.reading_ns - before.reading_ns };
 }
@@ -109,7 +105,7 @@ static int run_steps(Run *run, Generation *generation, uint64_t start_ns, ErrTex
         for (size_t i = before; i < answer->n; i++)
             answer->ends_ns[i] = answer->total_ns;
         if (!answer->prefill_ns && answer->n_hashes)
-            begin_decoding(run, generation);
+            begin_decoding(run);
     }
     return r;
 }
@@ -139,6 +135,7 @@ int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt,
     *answer = (SpecAnswer){
         .tokens = answer->tokens, .ends_ns = answer->ends_ns, .hashes = answer->hashes, .n_prompt = prompt->n
     };
+    with_logits.report = &answer->report;
     with_logits.on_logits = take_logits;
     with_logits.on_logits_arg = &run;
     account_restart_peak(accounts, ACCOUNT_DRAFTDB);
@@ -149,7 +146,7 @@ int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt,
         r = run_steps(&run, generation, start_ns, err);
     if (r)
         return r;
-    end_decoding(&run, generation);
+    end_decoding(&run);
     answer->n_decoded = answer->n + (generation_end(generation) == GENERATION_END_TOKEN) - 1;
     answer->draft_bytes = atomic_load(&accounts->peak_bytes[ACCOUNT_DRAFTDB]) - others_bytes;
     return 0;

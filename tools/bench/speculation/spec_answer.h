@@ -20,7 +20,7 @@ typedef struct SpecAnswer {
     uint64_t prefill_ns; /* from the beginning to the first token */
     uint64_t total_ns;
     uint64_t draft_bytes; /* of the account draftdb, at most: its own */
-    GenerationReport report;
+    DraftReport report;
     uint64_t prompt_model_ns; /* of the report's model_ns: reading the prompt */
     WeightsRingCounts flash;  /* while it decoded */
 } SpecAnswer;

@@ -50,11 +50,10 @@ int spec_modes_parse(const char *text, uint32_t *modesp, ErrText *err) {
     return 0;
 }
 
-GenerationSpeculation spec_mode_speculation(const SpecMode *mode, const SpecSettings *settings) {
-    return (GenerationSpeculation){
-        .sources = mode->sources,
-        .rows_max = settings->rows_max,
-        .lab.chains = settings->chains || mode->is_baseline,
-        .lab.always = !settings->controlled && (settings->always || mode->is_baseline),
+GenerationSpeculation spec_mode_speculation(const SpecMode *mode, const SpecSettings *settings, SpecLab *lab) {
+    *lab = (SpecLab){
+        .chains = settings->chains || mode->is_baseline,
+        .always = !settings->controlled && (settings->always || mode->is_baseline),
     };
+    return (GenerationSpeculation){ .sources = mode->sources, .rows_max = settings->rows_max, .lab = lab };
 }

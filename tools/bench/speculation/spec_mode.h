@@ -28,6 +28,7 @@ typedef struct SpecSettings {
 
 /* Names with commas between. 0, or -EINVAL with a text. */
 int spec_modes_parse(const char *text, uint32_t *modesp, ErrText *err);
-GenerationSpeculation spec_mode_speculation(const SpecMode *mode, const SpecSettings *settings);
+/* *lab is set, and used as long as the result is. */
+GenerationSpeculation spec_mode_speculation(const SpecMode *mode, const SpecSettings *settings, SpecLab *lab);
 
 #endif

@@ -41,7 +41,7 @@ double spec_lowest_window(const SpecAnswer *answer, const SpecAnswer *plain) {
 }
 
 void spec_score_add(SpecScore *score, const SpecAnswer *answer, const SpecAnswer *plain) {
-    const GenerationReport *report = &answer->report;
+    const DraftReport *report = &answer->report;
     const double lowest = spec_lowest_window(answer, plain);
 
     score->n_requests++;
@@ -70,8 +70,8 @@ void spec_score_add(SpecScore *score, const SpecAnswer *answer, const SpecAnswer
     if (lowest > 0 && !(score->lowest_window > 0 && score->lowest_window < lowest))
         score->lowest_window = lowest;
     for (size_t i = 0; i < _SPECULATION_N; i++) {
-        score->drafted[i] += report->counts.drafted[i];
-        score->accepted[i] += report->counts.accepted[i];
+        score->drafted[i] += report->drafted[i];
+        score->accepted[i] += report->accepted[i];
     }
 }
 

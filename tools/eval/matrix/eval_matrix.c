@@ -171,11 +171,8 @@ static int open_draft(Matrix *matrix, ErrText *err) {
 
 /* A cell about pruned rows is about none where there were none. */
 static int check_pruned(const Generation *generation, const GenerationOptions *options, size_t run, ErrText *err) {
-    GenerationReport report;
-
-    generation_report(generation, &report);
     if (!run && options->speculation.pruning == GENERATION_PRUNING_ALWAYS &&
-        options->max_tokens >= 4 * DRAFTED_TOKENS_MIN && !report.n_exit_rows)
+        options->max_tokens >= 4 * DRAFTED_TOKENS_MIN && !generation_report(generation)->n_exit_rows)
         return err_set(err, -EPROTO, "no row was pruned");
     return 0;
 }
@@ -220,7 +217,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
             : making_way ? company_step_making_way(&company, generation, output, err)
             : fork       ? step_beside(parent, generation, output, err)
                          : generation_step(generation, matrix_output_take, output, err);
-    if (!r && options.speculation.lab.always && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
+    if (!r && spec_lab_of(options.speculation.lab)->always && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
         !generation_usage(generation)->n_drafted_tokens)
         r = err_set(err, -EPROTO, "there was no draft");
     return r ? r : check_pruned(generation, &options, run, err);

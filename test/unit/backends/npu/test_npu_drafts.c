@@ -21,6 +21,8 @@
 #include "weights/image/weights_image.h"
 #include "weights/weights_report.h"
 
+static const SpecLab always = { .always = true }, chains = { .always = true, .chains = true };
+
 enum {
     N_PROMPT = 70, /* of more rows than decoding's graphs have */
     N_OUTPUT = 48,
@@ -39,11 +41,11 @@ static const struct Way {
     GenerationSpeculation speculation;
     bool is_wide; /* there are verifications of more rows than a graph of decoding has */
 } ways[] = {
-    { "tree of 64", { .sources = SPECULATION_AUTO, .lab.always = true }, true },
-    { "tree of 16", { .sources = SPECULATION_AUTO, .lab.always = true, .rows_max = 16 }, false },
-    { "learned", { .sources = LEARNED, .lab.always = true, .rows_max = 33 }, true },
-    { "chain", { .sources = SPECULATION_AUTO, .lab.always = true, .lab.chains = true }, false },
-    { "sam", { .sources = 1u << SPECULATION_SAM, .lab.always = true, .lab.chains = true }, false },
+    { "tree of 64", { .sources = SPECULATION_AUTO, .lab = &always }, true },
+    { "tree of 16", { .sources = SPECULATION_AUTO, .lab = &always, .rows_max = 16 }, false },
+    { "learned", { .sources = LEARNED, .lab = &always, .rows_max = 33 }, true },
+    { "chain", { .sources = SPECULATION_AUTO, .lab = &chains }, false },
+    { "sam", { .sources = 1u << SPECULATION_SAM, .lab = &chains }, false },
     { "auto", { .sources = SPECULATION_AUTO }, false },
 };
 
@@ -100,13 +102,12 @@ static Decoding run(Given *given, NpuEngine *loaded, const GenerationSpeculation
     uint64_t n_rows = 0;
 
     while (generation_end(generation) == GENERATION_RUNNING) {
-        GenerationReport report;
+        const DraftReport *report = generation_report(generation);
 
         assert_int_equal(generation_step(generation, given_take, given, NULL), 0);
-        generation_report(generation, &report);
-        decoding.rows_max = report.n_rows - n_rows > decoding.rows_max ? report.n_rows - n_rows : decoding.rows_max;
-        n_rows = report.n_rows;
-        if (report.n_steps < 2) /* the first step that decodes may have waited for its graphs */
+        decoding.rows_max = report->n_rows - n_rows > decoding.rows_max ? report->n_rows - n_rows : decoding.rows_max;
+        n_rows = report->n_rows;
+        if (report->n_steps < 2) /* the first step that decodes may have waited for its graphs */
             weights_graph_counts(engine_weights(loaded->engine), &before);
     }
     given_end(given, generation);
@@ -122,7 +123,7 @@ static void check_way(NpuDrafts *drafts, const char *policy, const struct Way *w
     const Decoding decoding = run(&given, &drafts->npu, &way->speculation, sampling);
 
     given_check_same(&given, expected);
-    assert_true(!way->speculation.lab.always || given.usage.n_drafted_tokens);
+    assert_true(!way->speculation.lab || given.usage.n_drafted_tokens);
     if (way->is_wide && decoding.rows_max <= DECODE_ROWS)
         fail_msg("%s, %s: no step has more than %u rows", policy, way->name, (unsigned int)decoding.rows_max);
     /* A load that has begun for the prompt may end late. */

@@ -17,6 +17,8 @@
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/spec/db/draft_db_fixture.h"
 
+static const SpecLab always = { .always = true };
+
 enum {
     CHUNK = 32,
     JOBS_MAX = 8,
@@ -403,7 +405,7 @@ static Got *ask_past(Fixture *fixture, uint32_t uid, bool keeps_history) {
     got->job.keeps_history = keeps_history;
     got->job.generation_options.user = uid;
     got->job.generation_options.speculation =
-        (GenerationSpeculation){ .sources = 1u << SPECULATION_HISTORY, .lab.always = true };
+        (GenerationSpeculation){ .sources = 1u << SPECULATION_HISTORY, .lab = &always };
     return got;
 }
 

@@ -57,27 +57,34 @@ static void test_explanation_users_are_bounded(void **state) {
     explanation_table_deinit(&table);
 }
 
+static DraftReport report;
+
 static Explanation begun(void) {
+    report = (DraftReport){
+        .sources = 1u << SPECULATION_TABLE,
+        .drafted = { [SPECULATION_TABLE] = 20 },
+        .accepted = { [SPECULATION_TABLE] = 6 },
+        .lengths = { 4, 0, 3 },
+        .n_steps = 10,
+        .n_verifications = 7,
+        .n_rows = 30,
+        .n_rows_idle = 11,
+        .draft_ns = 1999,
+        .n_model_passes = 5,
+        .n_model_rows = 9,
+        .model_ns = 7999,
+        .step_ns = 5000000,
+    };
     return (Explanation){
         .number = 5,
         .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_TABLE,
-        .has_begun = true,
-        .usage = { .n_steps = 10, .n_accepted_tokens = 6, .n_cached_tokens = 3, .n_prefilled_tokens = 4,
-                   .read_bytes = 12345, .read_wait_ns = 8999 },
-        .report = {
-            .sources = 1u << SPECULATION_TABLE,
-            .counts = { .drafted = { [SPECULATION_TABLE] = 20 }, .accepted = { [SPECULATION_TABLE] = 6 },
-                        .lengths = { 4, 0, 3 } },
-            .n_steps = 10,
-            .n_verifications = 7,
-            .n_rows = 30,
-            .n_rows_idle = 11,
-            .draft_ns = 1999,
-            .n_model_passes = 5,
-            .n_model_rows = 9,
-            .model_ns = 7999,
-            .step_ns = 5000000,
-        },
+        .usage = { .n_steps = 10,
+                   .n_accepted_tokens = 6,
+                   .n_cached_tokens = 3,
+                   .n_prefilled_tokens = 4,
+                   .read_bytes = 12345,
+                   .read_wait_ns = 8999 },
+        .report = &report,
     };
 }
 
@@ -126,7 +133,7 @@ static void test_explanation_message_of_one_without_model(void **state) {
             const Coordgen__V1__DraftSource *last;
 
             explanation.sources = asked[i];
-            explanation.report.sources |= is_on << SPECULATION_MODEL;
+            report.sources |= is_on << SPECULATION_MODEL;
             explanation_message(&message, &explanation, true);
             last = message.explanation.sources[message.explanation.n_sources - 1];
             assert_int_equal(!strcmp(last->name, "model"), i || is_on);
@@ -139,7 +146,7 @@ static void test_explanation_message_rows_never_wrap(void **state) {
     Explanation explanation = begun();
     ExplanationMessage message;
 
-    explanation.report.n_rows = 9;
+    report.n_rows = 9;
     explanation_message(&message, &explanation, true);
     assert_int_equal(message.explanation.valid_rows, 9);
     assert_int_equal(message.explanation.wasted_rows, 0);
@@ -151,8 +158,8 @@ static int off_of(uint32_t sources, bool by_request, bool has_begun, uint32_t so
 
     explanation.sources = sources;
     explanation.by_request = by_request;
-    explanation.has_begun = has_begun;
-    explanation.report.sources = sources_on;
+    explanation.report = has_begun ? &report : NULL;
+    report.sources = sources_on;
     explanation_message(&message, &explanation, true);
     *is_onp = message.explanation.n_sources && message.explanation.sources[0]->is_on;
     return (int)message.explanation.off;

@@ -23,6 +23,7 @@
 #include "test/unit/fixtures/tiny_engine.h"
 #include "test/unit/spec/draft_walk.h"
 #include "test/unit/text/tokenizer/tokenizer_golden.h"
+#include "test/unit/fixtures/policies.h"
 
 enum {
     CHUNK = 32,
@@ -486,18 +487,15 @@ static void test_draft_timeline_longer_answers(void **state) {
         given_run(&plain, given_begin(longer.engine, N_PROMPT, &options));
         for (size_t i = 0; i < plain.n; i++)
             n_own += plain.ids[i] >= TINY_VOCAB;
-        for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
-            GenerationSpeculation speculation = { .lab.always = true };
-            SpeculationChoice choice;
+        for (int policy = OURS; policy < _POLICY_N; policy++) {
+            const SpecLab lab = { .policy = policy_ops(policy), .always = true };
+            GenerationSpeculation speculation = { .sources = policy_sources(policy), .lab = &lab };
 
-            assert_int_equal(speculation_parse(speculation_policy_name(policy), &choice, &err), 0);
-            speculation.sources = choice.sources;
-            speculation.policy = choice.policy;
             assert_int_equal(draft_timeline_new(&speculation.model, pair, N_PROMPT + OUTPUT, &err), 0);
             options = given_options(&given, longer.engine, OUTPUT, sampled, &speculation);
             given_run(&given, given_begin(longer.engine, N_PROMPT, &options));
             given_check_same(&given, &plain);
-            n_drafted += given.report.counts.drafted[SPECULATION_MODEL];
+            n_drafted += given.report.drafted[SPECULATION_MODEL];
             draft_timeline_free(&speculation.model);
         }
     }

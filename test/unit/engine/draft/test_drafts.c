@@ -18,6 +18,9 @@
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/tiny_engine.h"
 
+static const SpecLab always = { .always = true }, chains = { .always = true, .chains = true },
+                     no_prompt = { .always = true, .no_prompt = true };
+
 enum {
     CHUNK = 32,
     N_PROMPT = 40,
@@ -31,15 +34,15 @@ enum {
 /* The first way is plain decoding; tests of one way take the second. */
 static const GenerationSpeculation ways[] = {
     { .sources = 0 },
-    { .sources = SPECULATION_AUTO, .lab.always = true },
-    { .sources = 1u << SPECULATION_LOOKUP, .lab.always = true },
-    { .sources = 1u << SPECULATION_SAM, .lab.always = true, .rows_max = 4 },
-    { .sources = LEARNED, .lab.always = true, .rows_max = 16 },
-    { .sources = LEARNED, .lab.always = true, .lab.no_prompt = true },
-    { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP, .lab.always = true, .head_on_demand = true },
-    { .sources = SPECULATION_AUTO, .lab.always = true, .head_on_demand = true }, /* a source wants all rows */
-    { .sources = SPECULATION_AUTO, .lab.always = true, .lab.chains = true },
-    { .sources = SPECULATION_AUTO, .lab.always = true, .rows_max = 1 },
+    { .sources = SPECULATION_AUTO, .lab = &always },
+    { .sources = 1u << SPECULATION_LOOKUP, .lab = &always },
+    { .sources = 1u << SPECULATION_SAM, .lab = &always, .rows_max = 4 },
+    { .sources = LEARNED, .lab = &always, .rows_max = 16 },
+    { .sources = LEARNED, .lab = &no_prompt },
+    { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP, .lab = &always, .head_on_demand = true },
+    { .sources = SPECULATION_AUTO, .lab = &always, .head_on_demand = true }, /* which wants all rows' */
+    { .sources = SPECULATION_AUTO, .lab = &chains },
+    { .sources = SPECULATION_AUTO, .lab = &always, .rows_max = 1 },
     { .sources = SPECULATION_AUTO },
 };
 
@@ -70,7 +73,7 @@ typedef struct Given {
     char texts[OUTPUT][32]; /* of each delta */
     GenerationEnd end;
     GenerationUsage usage;
-    GenerationReport report;
+    DraftReport report;
 } Given;
 
 static void take_logits(void *arg, const float *logits) {
@@ -137,7 +140,7 @@ static void run(const GenerationOptions *options, Given *given) {
         assert_int_equal(generation_step(generation, take, given, NULL), 0);
     given->end = generation_end(generation);
     given->usage = *generation_usage(generation);
-    generation_report(generation, &given->report);
+    given->report = *generation_report(generation);
     generation_free(generation);
 }
 
@@ -345,7 +348,7 @@ static void test_drafts_memory(void **state) {
 /* A request again: its answer is in the history, and takes few steps. Answers of others make no draft wrong. A history
  * that is freed while it is read takes its drafts with it. */
 static void test_drafts_history(void **state) {
-    static const GenerationSpeculation of_history = { .sources = 1u << SPECULATION_HISTORY, .lab.always = true };
+    static const GenerationSpeculation of_history = { .sources = 1u << SPECULATION_HISTORY, .lab = &always };
     _cleanup_(history_freep) History *history = NULL;
     uint32_t text[N_PROMPT + OUTPUT], others[600];
     Generation *generation;
@@ -477,8 +480,7 @@ static void test_drafts_head_on_demand(void **state) {
 
             options.speculation = (GenerationSpeculation){
                 .sources = learns ? LEARNED : 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP,
-                .lab.always = true,
-                .lab.no_prompt = true,
+                .lab = &no_prompt,
                 .head_on_demand = on_demand,
             };
             n_head_rows = 0;
@@ -497,7 +499,7 @@ static void test_drafts_head_on_demand_leaves_nothing(void **state) {
     Generation *generation;
 
     options.speculation =
-        (GenerationSpeculation){ .sources = 1u << SPECULATION_SAM, .lab.always = true, .head_on_demand = true };
+        (GenerationSpeculation){ .sources = 1u << SPECULATION_SAM, .lab = &always, .head_on_demand = true };
     generation = generation_of(&options);
     while (generation_end(generation) == GENERATION_RUNNING) {
         for (size_t row = 0; row < DRAFT_ROWS_MAX; row++)

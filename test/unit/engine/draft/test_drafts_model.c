@@ -16,6 +16,7 @@
 #include "engine/generation.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/tiny_engine.h"
+#include "test/unit/fixtures/policies.h"
 
 enum {
     CHUNK = 16,
@@ -109,12 +110,13 @@ static void run(bool sampled, const GenerationSpeculation *speculation, Given *g
     given_run(given, given_begin(tiny.engine, N_PROMPT, &options));
 }
 
-static GenerationSpeculation speculation_of(SpeculationPolicy policy, bool always) {
-    SpeculationChoice choice;
-    ErrText err;
+/* The lab is the policy's own: of the last generation that was begun with it, and of those that are alike. */
+static GenerationSpeculation speculation_of(int policy, bool always) {
+    static SpecLab labs[_POLICY_N + 1][2];
+    SpecLab *lab = &labs[policy + 1][always];
 
-    assert_int_equal(speculation_parse(speculation_policy_name(policy), &choice, &err), 0);
-    return (GenerationSpeculation){ .sources = choice.sources, .policy = choice.policy, .lab.always = always };
+    *lab = (SpecLab){ .policy = policy_ops(policy), .always = always };
+    return (GenerationSpeculation){ .sources = policy_sources(policy), .lab = lab };
 }
 
 static void test_drafts_model_policies(void **state) {
@@ -124,7 +126,7 @@ static void test_drafts_model_policies(void **state) {
 
         run(sampled, &none, &plain);
         assert_int_equal(plain.n, OUTPUT);
-        for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++)
+        for (int policy = OURS; policy < _POLICY_N; policy++)
             for (uint32_t wrong = 0; wrong <= 10; wrong += 5) {
                 GenerationSpeculation speculation = speculation_of(policy, true);
                 Parrot parrot;
@@ -135,14 +137,14 @@ static void test_drafts_model_policies(void **state) {
                 given_check_same(&given, &plain);
                 assert_int_equal(given.report.n_model_passes, parrot.n_passes);
                 assert_int_equal(given.report.n_model_rows, parrot.n_computed);
-                assert_int_equal(given.report.model_ns > 0, policy != POLICY_FLASH_AR);
-                assert_int_equal(parrot.n_passes > 0, policy != POLICY_FLASH_AR);
-                assert_int_equal(given.report.counts.drafted[SPECULATION_MODEL] > 0, policy != POLICY_FLASH_AR);
-                if (policy == POLICY_CHAIN_SD) /* the policy has a rule of its own */
+                assert_true(given.report.model_ns > 0);
+                assert_true(parrot.n_passes > 0);
+                assert_true(given.report.drafted[SPECULATION_MODEL] > 0);
+                if (policy == POLICY_CHAIN_SD) /* a rule of its own */
                     assert_true(parrot.n_passes == parrot.n_computed && parrot.n_passes <= 8 * given.usage.n_steps);
-                if (!wrong && policy != POLICY_FLASH_AR) {
+                if (!wrong) {
                     assert_true(given.usage.n_steps < OUTPUT / 4);
-                    assert_true(given.report.counts.accepted[SPECULATION_MODEL] > OUTPUT / 2);
+                    assert_true(given.report.accepted[SPECULATION_MODEL] > OUTPUT / 2);
                     assert_int_equal(parrot.n_follows, (N_PROMPT + CHUNK - 1) / CHUNK + given.usage.n_steps);
                 }
             }
@@ -161,7 +163,7 @@ static void test_drafts_model_together(void **state) {
 
     run(false, &none, &plain);
     for (size_t i = 0; i < MOST; i++) {
-        GenerationSpeculation speculation = speculation_of((SpeculationPolicy)(i % _POLICY_N), true);
+        GenerationSpeculation speculation = speculation_of((int)(i % (_POLICY_N + 1)) - 1, true);
         GenerationOptions options;
 
         speculation.model = parrot_model(&parrots[i], plain.ids, (uint32_t)i);
@@ -203,8 +205,8 @@ static void test_drafts_model_controlled(void **state) {
     Parrot parrot;
 
     run(false, &none, &plain);
-    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++)
-        for (int dear = 0; dear < 2 && policy != POLICY_FLASH_AR; dear++) {
+    for (int policy = OURS; policy < _POLICY_N; policy++)
+        for (int dear = 0; dear < 2; dear++) {
             GenerationSpeculation speculation = speculation_of(policy, false);
 
             speculation.model = parrot_model(&parrot, plain.ids, 0);
@@ -236,7 +238,7 @@ static uint64_t first_rows(const GenerationSpeculation *speculation, Given *give
 
 /* Without bounds drafts that pay are tried at once, by guessed durations; without known durations there are none. */
 static void test_drafts_model_no_bounds(void **state) {
-    static const SpeculationPolicy policies[] = { POLICY_LEVER, POLICY_OURS };
+    static const int policies[] = { POLICY_LEVER, OURS };
     const GenerationSpeculation none = { 0 };
     SpeculationControl *times = &tiny.engine->speculation.times;
     Given plain, given;
@@ -246,10 +248,10 @@ static void test_drafts_model_no_bounds(void **state) {
     for (size_t i = 0; i < 2; i++)
         for (int no_bounds = 0; no_bounds < 2; no_bounds++)
             for (uint32_t n_known = 0; n_known < 4; n_known += 3) {
-                GenerationSpeculation speculation = speculation_of(policies[i], false);
+                const SpecLab lab = { .policy = policy_ops(policies[i]), .no_bounds = no_bounds };
+                GenerationSpeculation speculation = { .sources = policy_sources(policies[i]), .lab = &lab };
                 uint64_t rows;
 
-                speculation.lab.no_bounds = no_bounds;
                 speculation.model = parrot_model(&parrot, plain.ids, 0);
                 speculation_control_init(times, NULL);
                 for (uint32_t j = 0; j < n_known; j++)
@@ -264,9 +266,9 @@ static void test_drafts_model_no_bounds(void **state) {
                 assert_true(prompt_rule_learns(given.report.model));
             }
     for (size_t i = 0; i < 2; i++) {
-        GenerationSpeculation speculation = speculation_of(policies[i], false);
+        const SpecLab lab = { .policy = policy_ops(policies[i]), .no_bounds = true };
+        GenerationSpeculation speculation = { .sources = policy_sources(policies[i]), .lab = &lab };
 
-        speculation.lab.no_bounds = true;
         speculation.model = parrot_model(&parrot, plain.ids, 5);
         run(false, &speculation, &given);
         given_check_same(&given, &plain);
@@ -282,11 +284,9 @@ static void test_drafts_model_fails(void **state) {
     uint64_t used;
 
     run(false, &none, &plain);
-    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
+    for (int policy = OURS; policy < _POLICY_N; policy++) {
         GenerationSpeculation speculation = speculation_of(policy, true);
 
-        if (policy == POLICY_FLASH_AR)
-            continue;
         speculation.model = parrot_model(&parrot, plain.ids, 5);
         parrot.fails_at = 4;
         run(false, &speculation, &given);
@@ -310,14 +310,12 @@ static void test_drafts_model_cancel(void **state) {
     Given plain, given;
 
     run(false, &none, &plain);
-    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
+    for (int policy = OURS; policy < _POLICY_N; policy++) {
         GenerationSpeculation speculation = speculation_of(policy, true);
         GenerationOptions options;
         Generation *generation;
         Parrot parrot;
 
-        if (policy == POLICY_FLASH_AR)
-            continue;
         speculation.model = parrot_model(&parrot, plain.ids, 0);
         options = given_options(&given, tiny.engine, OUTPUT, false, &speculation);
         generation = parrot.cancels = given_begin(tiny.engine, N_PROMPT, &options);
@@ -330,7 +328,7 @@ static void test_drafts_model_cancel(void **state) {
 
 /* A prompt that was kept from an earlier request: the first token does not wait until the model has read it. */
 static void test_drafts_model_reuse(void **state) {
-    GenerationSpeculation speculation = speculation_of(POLICY_OURS, true);
+    GenerationSpeculation speculation = speculation_of(OURS, true);
     const GenerationSpeculation none = { 0 };
     PrefixCache *cache;
     Given plain, given;
@@ -362,7 +360,7 @@ static void test_drafts_model_reuse(void **state) {
 /* The model's gain is remembered for its user, unless it was always asked. */
 static void test_drafts_model_memory(void **state) {
     SpeculationMemory *memory = &tiny.engine->speculation;
-    GenerationSpeculation speculation = speculation_of(POLICY_OURS, false);
+    GenerationSpeculation speculation = speculation_of(OURS, false);
     const GenerationSpeculation none = { 0 };
     Given plain, given;
     GenerationOptions options;

@@ -24,6 +24,8 @@
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/fixtures/tiny_engine.h"
 
+static const SpecLab always = { .always = true }, chains = { .always = true, .chains = true };
+
 enum {
     CHUNK = 80,
     N_PROMPT = 40,
@@ -31,16 +33,16 @@ enum {
 };
 
 static const GenerationSpeculation ways[] = {
-    { .sources = SPECULATION_AUTO, .lab.always = true, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .lab = &always, .pruning = GENERATION_PRUNING_ALWAYS },
     { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP,
-      .lab.always = true,
+      .lab = &always,
       .head_on_demand = true,
       .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .lab.always = true, .rows_max = 16, .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .lab.always = true, .lab.chains = true, .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .lab.always = true, .pruning = GENERATION_PRUNING_CONTROLLED },
+    { .sources = SPECULATION_AUTO, .lab = &always, .rows_max = 16, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .lab = &chains, .pruning = GENERATION_PRUNING_ALWAYS },
+    { .sources = SPECULATION_AUTO, .lab = &always, .pruning = GENERATION_PRUNING_CONTROLLED },
     { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED },
-    { .sources = SPECULATION_AUTO, .lab.always = true },
+    { .sources = SPECULATION_AUTO, .lab = &always },
 };
 
 enum {
@@ -69,11 +71,11 @@ static void run(bool sampled, const GenerationSpeculation *speculation, Given *g
 }
 
 static void check_report(const Given *given, const GenerationSpeculation *way) {
-    const GenerationReport *report = &given->report;
+    const DraftReport *report = &given->report;
     uint64_t accepted = 0;
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
-        accepted += i * report->counts.lengths[i];
+        accepted += i * report->lengths[i];
     assert_int_equal(report->n_rows, report->n_steps + given->usage.n_drafted_tokens + report->n_exit_rows);
     assert_int_equal(accepted, given->usage.n_accepted_tokens);
     assert_int_equal(report->n_exit_steps > 0, report->n_exit_rows > 0);

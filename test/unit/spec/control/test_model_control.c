@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether a generation drafts with its model: a useful one stays, a useless or slow one is off soon and tried ever more
- * seldom, one that turns good comes back; one that cannot catch up with the text rests. */
+/* Decision to draft with a model. A useful model stays; a useless or slow one is off soon and tried ever more seldom;
+ * one that turns good comes back; one that cannot catch up with the text rests. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static uint32_t draw(uint32_t n) {
     return (uint32_t)((uint64_t)seed * n >> 32);
 }
 
-/* The model's tree has up to `most` tokens more, each with a chance of percent behind the one before; it takes
+/* The model's tree has up to `most` further tokens, each with a chance of percent behind the one before, and takes
  * model_ms. The other sources give 1 or 2 tokens. Returns the tokens. */
 static uint32_t step(ModelControl *control, uint32_t percent, uint32_t most, float model_ms, uint32_t *n_drafted) {
     const bool is_on = model_control_is_on(control);
@@ -42,12 +42,13 @@ static void test_model_control_useful(void **state) {
 
     model_control_init(&control, MODEL_LOSS_STEPS);
     for (uint32_t i = 0; i < 4000; i++)
-        n_tokens += step(&control, 85, 4, 40, &n_drafted); /* 2.4 tokens more for 45 ms, where one takes 41 */
+        n_tokens += step(&control, 85, 4, 40, &n_drafted); /* 2.4 further tokens for 45 ms; a token takes 41 ms */
     assert_true(n_drafted > 3900);
     assert_true(control.gained > 0.3F * 4000 && control.gained < (float)n_tokens);
 }
 
-/* Never right, or right and too slow: about its budget is lost before it is off, and less and less later. */
+/* A model that is never right, or right and too slow, loses about its budget before it is off, and less and less
+ * later. */
 static void test_model_control_useless(void **state) {
     for (uint32_t slow = 0; slow < 2; slow++) {
         ModelControl control;
@@ -77,10 +78,10 @@ static void test_model_control_comes_back(void **state) {
     for (uint32_t i = 0; i < 500; i++)
         step(&control, 100, 4, 20, &n_good);
     assert_int_equal(n_good, 500);
-    assert_int_equal(control.pause_tokens, 64); /* and is not held to what it was */
+    assert_int_equal(control.pause_tokens, 64); /* the earlier judgement does not hold */
 }
 
-/* No more than its plain steps are lost against going without, from any point on, before it is off. */
+/* From any point on, the model loses at most its plain steps against going without before it is off. */
 static void test_model_control_bound(void **state) {
     for (uint32_t run = 0; run < 200; run++) {
         const float loss_steps = run % 8 < 4 ? MODEL_LOSS_STEPS : MODEL_LOSS_STEPS_SELF;
@@ -100,11 +101,11 @@ static void test_model_control_bound(void **state) {
             lost = model_control_is_on(&control) ? lost : 0;
             worst = lost > worst ? lost : worst;
         }
-        assert_true(worst <= 2 * loss_steps + 0.001F); /* from its best, which is so far ahead, to as far behind */
+        assert_true(worst <= 2 * loss_steps + 0.001F); /* from as far ahead as possible to as far behind */
     }
 }
 
-/* A text that goes on faster than the model reads is not for it. */
+/* A text that goes on faster than the model reads turns the model off. */
 static void test_model_control_behind(void **state) {
     ModelControl control;
     uint32_t n_drafted = 0, n_tokens = 0;
@@ -117,7 +118,7 @@ static void test_model_control_behind(void **state) {
     assert_false(model_control_is_on(&control));
     assert_true(n_tokens >= 64 && n_tokens < 70);
     model_control_init(&control, MODEL_LOSS_STEPS);
-    for (uint32_t i = 0; i < 400; i++) { /* it comes nearer */
+    for (uint32_t i = 0; i < 400; i++) { /* the model comes nearer */
         model_control_behind(&control, 5000 - i);
         step(&control, 0, 0, -5, &n_drafted);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What policies bring in a made-up world whose times are known: tokens a second by how good the draft model is and what
- * a verification takes. Ours is no worse than the best of the others anywhere, also together with retrieval; under the
- * control a useful model stays, and one that is useless or too slow costs next to nothing. No clock is read. */
+/* Tokens a second of policies in a made-up world whose times are known, by how good the draft model is and what a
+ * verification takes. Ours is no worse than the best of the others anywhere, also together with retrieval. Under the
+ * control a useful model stays, and a useless or slow one costs next to nothing. No clock is read. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -16,24 +16,27 @@
 #include "spec/control/speculation_control.h"
 #include "spec/speculator.h"
 #include "test/unit/fixtures/sim_model.h"
+#include "test/unit/fixtures/policies.h"
+
+static DraftReport report;
 
 enum {
     N_NEW = 2500,
     N_WORLDS = 4,
-    USELESS = N_WORLDS, /* one world more */
+    USELESS = N_WORLDS, /* a further world */
     N_TARGETS = 4
 };
 
 static const float pass_ms = 12, pass_row_ms = 0.25F;
-/* Of the target's distributions, and of the draft's noise beside them: the draft's first choice is right in 0.5, 0.7,
- * 0.8 and 0.9 of all places. */
+/* Sureness of the target's distributions, and noise of the draft's: the draft's first choice is right in 0.5, 0.7, 0.8
+ * and 0.9 of all places. */
 static const struct {
     float sureness, noise;
 } worlds[N_WORLDS + 1] = { { 2, 0.8F }, { 4, 1 }, { 8, 1 }, { 20, 1 }, [USELESS] = { 3, 60 } };
 static const float plains[N_TARGETS] = { 61, 300, 1000, 3200 };
 static const StepCompany alone = { 0, 0 };
 
-/* A 1.5b at 8 bits on a machine with AMX: what rows took there, beside a plain step. */
+/* Times of rows beside a plain step, from a 1.5b model at 8 bits on a machine with AMX. */
 static float rows_ms(uint32_t rows) {
     static const float at[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64 },
                        ms[] = { 0, 0.9F, 4.4F, 5.5F, 9.8F, 16.8F, 21, 33.4F, 42.8F, 74.6F, 95.6F };
@@ -47,15 +50,15 @@ static float rows_ms(uint32_t rows) {
 typedef struct Run {
     SimModel sim;
     uint32_t sources;
-    SpeculationPolicy policy;
-    float plain_ms, model_factor; /* the model takes so much longer than it should */
+    int policy;
+    float plain_ms, model_factor; /* factor by which the model takes longer than it should */
     bool is_controlled;
     uint32_t n_steps, n_with_model;
-    double ms, worst; /* the latter: of 64 tokens, over plain ones */
+    double ms, worst; /* worst: time of 64 tokens over that of plain ones */
     uint32_t text[N_NEW + DRAFT_ROWS_MAX + 2];
 } Run;
 
-/* The text's way through a tree; returns how many rows it takes. */
+/* Follows the text through a tree; returns how many rows the text takes. */
 static uint32_t verify(Run *run, Speculator *speculator, const DraftTree *tree, uint32_t n) {
     uint32_t accepted[DRAFT_ROWS_MAX], n_accepted = 0;
     int row = 0;
@@ -73,7 +76,7 @@ static uint32_t verify(Run *run, Speculator *speculator, const DraftTree *tree, 
     return n_accepted;
 }
 
-/* A step as engine/draft/drafting makes it, with times as the world has them. */
+/* Makes a step as engine/draft/drafting does, with the world's times. */
 static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *control, ModelControl *model, uint32_t n) {
     static const ModelBudget everything = { .ms = INFINITY };
     float all_ms[DRAFT_ROWS_MAX], model_ms, ms;
@@ -124,7 +127,10 @@ static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *contr
 static double speed(Run *run, uint32_t world) {
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     static double ends[N_NEW + DRAFT_ROWS_MAX + 2];
-    SpeculatorOptions options = { .sources = run->sources, .policy = run->policy, .nodes_max = DRAFT_NODES_MAX };
+    const SpecLab lab = { .policy = policy_ops(run->policy) };
+    SpeculatorOptions options = {
+        .sources = run->sources, .lab = &lab, .report = &report, .nodes_max = DRAFT_NODES_MAX
+    };
     SpeculationControl control;
     ModelControl model;
     AccountTable accounts;
@@ -152,7 +158,7 @@ static double speed(Run *run, uint32_t world) {
         for (uint32_t i = 0; i < n_tokens; i++)
             ends[n + i] = before + (run->ms - before) * (i + 1) / n_tokens;
         n += n_tokens;
-        if (n > 200) { /* the first ones measure */
+        if (n > 200) { /* the first steps measure */
             const double ratio = (ends[n - 1] - ends[n - 65]) / 64 / (double)run->plain_ms;
 
             run->worst = ratio > run->worst ? ratio : run->worst;
@@ -161,7 +167,7 @@ static double speed(Run *run, uint32_t world) {
     return (n - 2) / run->ms * 1000;
 }
 
-static double speed_of(uint32_t world, float plain_ms, SpeculationPolicy policy, uint32_t sources, Run *run) {
+static double speed_of(uint32_t world, float plain_ms, int policy, uint32_t sources, Run *run) {
     *run = (Run){ .sources = sources, .policy = policy, .plain_ms = plain_ms, .model_factor = 1 };
     return speed(run, world);
 }
@@ -172,25 +178,27 @@ static void test_policy_gain_baselines(void **state) {
 
     for (uint32_t target = 0; target < N_TARGETS; target++)
         for (uint32_t world = 0; world < N_WORLDS; world++) {
-            double speeds[_POLICY_N], best = 0;
+            const double ours = speed_of(world, plains[target], OURS, 1u << SPECULATION_MODEL, &run);
+            double chain = 0, best = speed_of(world, plains[target], OURS, 0, &run); /* plain decoding */
 
-            for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
-                speeds[policy] = speed_of(world, plains[target], policy,
-                                          policy == POLICY_FLASH_AR ? 0 : 1u << SPECULATION_MODEL, &run);
-                best = policy && speeds[policy] > best ? speeds[policy] : best;
-                print_message("%s %.2f/s, %.1f tokens a step; ", speculation_policy_name(policy), speeds[policy],
+            print_message("ours %.2f/s, plain %.2f/s; ", ours, best);
+            for (int policy = 0; policy < _POLICY_N; policy++) {
+                const double other = speed_of(world, plains[target], policy, 1u << SPECULATION_MODEL, &run);
+
+                best = other > best ? other : best;
+                chain = policy == POLICY_CHAIN_SD ? other : chain;
+                print_message("%s %.2f/s, %.1f tokens a step; ", draft_policies[policy].name, other,
                               (double)N_NEW / run.n_steps);
             }
             print_message("\nplain step %.0f ms, world %u: ours %.2f x chain-sd, %.2f x the best of the others\n",
-                          (double)plains[target], world, speeds[POLICY_OURS] / speeds[POLICY_CHAIN_SD],
-                          speeds[POLICY_OURS] / best);
-            assert_true(speeds[POLICY_OURS] > 0.97 * best);
-            product *= speeds[POLICY_OURS] / speeds[POLICY_CHAIN_SD];
+                          (double)plains[target], world, ours / chain, ours / best);
+            assert_true(ours > 0.97 * best);
+            product *= ours / chain;
         }
     assert_true(pow(product, 1.0 / (N_TARGETS * N_WORLDS)) > 1.5);
 }
 
-/* The text repeats itself here and there: both together are no worse than either. */
+/* The text repeats itself here and there: model and retrieval together are no worse than either. */
 static void test_policy_gain_together(void **state) {
     const uint32_t retrieval = SPECULATION_AUTO & ~(1u << SPECULATION_MODEL);
     static Run run;
@@ -198,9 +206,9 @@ static void test_policy_gain_together(void **state) {
 
     for (uint32_t target = 0; target < 2; target++)
         for (uint32_t world = 0; world < N_WORLDS; world++) {
-            const double both = speed_of(world, plains[target], POLICY_OURS, SPECULATION_AUTO, &run),
-                         model = speed_of(world, plains[target], POLICY_OURS, 1u << SPECULATION_MODEL, &run),
-                         alone_ = speed_of(world, plains[target], POLICY_OURS, retrieval, &run),
+            const double both = speed_of(world, plains[target], OURS, SPECULATION_AUTO, &run),
+                         model = speed_of(world, plains[target], OURS, 1u << SPECULATION_MODEL, &run),
+                         alone_ = speed_of(world, plains[target], OURS, retrieval, &run),
                          best = model > alone_ ? model : alone_;
 
             print_message("plain step %.0f ms, world %u: both %.2f/s, the model %.2f/s, retrieval %.2f/s\n",
@@ -218,7 +226,7 @@ static void test_policy_gain_controlled(void **state) {
         for (uint32_t world = 0; world < N_WORLDS; world++) {
             double free_speed, controlled;
 
-            free_speed = speed_of(world, plains[target], POLICY_OURS, 1u << SPECULATION_MODEL, &run);
+            free_speed = speed_of(world, plains[target], OURS, 1u << SPECULATION_MODEL, &run);
             run.is_controlled = true;
             controlled = speed(&run, world);
             print_message("plain step %.0f ms, world %u: %.2f/s of %.2f/s; %u of %u steps with the model, worst %.3f\n",
@@ -230,8 +238,8 @@ static void test_policy_gain_controlled(void **state) {
         }
 }
 
-/* It is nearly never right, though it says that it is (where a step takes long enough, what it says is still worth its
- * time, now that it is known how often it is right); or a pass takes a plain step, though it says otherwise. */
+/* A model that is nearly never right, though it claims to be, or a pass that takes a plain step, though it claims less.
+ * Where a step takes long enough, even the first is worth its time once its rate is known. */
 static void test_policy_gain_useless(void **state) {
     static Run run;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether a prompt is learned from: what is not known is tried, what loses stops and is tried again, what pays goes on;
- * what generations leave to later ones stays with their user. */
+/* Decision to learn from a prompt: the unknown is tried, what loses stops and is tried again, what pays goes on. What
+ * generations leave to later ones stays with their user. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,16 +27,16 @@ static void test_prompt_rule_unknown(void **state) {
     assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_LOSES);
     it = known;
     choice = prompt_rule_choose(&rule, &it);
-    assert_int_equal(choice.reason, PROMPT_RULE_PAYS); /* 100 ms against a tenth of 128 tokens of 20 ms */
+    assert_int_equal(choice.reason, PROMPT_RULE_PAYS); /* 100 ms, against a tenth of 128 tokens of 20 ms */
     assert_true(choice.cost_ms > 99 && choice.cost_ms < 101 && choice.gain_ms > 200 && choice.gain_ms < 300);
     it.output_max = 10;
     choice = prompt_rule_choose(&rule, &it);
-    assert_int_equal(choice.reason, PROMPT_RULE_LOSES); /* no answer of ten tokens can */
+    assert_int_equal(choice.reason, PROMPT_RULE_LOSES); /* no answer of ten tokens pays */
     assert_false(prompt_rule_learns(choice));
 }
 
-/* A draft model has more to bring the less its passes take beside the target's tokens; where the target reads its
- * layers in every step that is so before any time is known. What it has brought counts for more in the end. */
+/* A draft model is worth more, the less its passes take beside the target's tokens. Where the target reads its layers
+ * in every step, that holds before any time is known. What the model has brought counts for more in the end. */
 static void test_prompt_rule_model(void **state) {
     const float free = prompt_rule_model_prior(1, 1000, false), third = prompt_rule_model_prior(20, 60, false),
                 dear = prompt_rule_model_prior(60, 60, true);
@@ -53,13 +53,13 @@ static void test_prompt_rule_model(void **state) {
     rule = (PromptRule){ 0 };
     it.prior = dear;
     assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_LOSES);
-    it.row_ms = 0; /* twenty rows for a token of output */
+    it.row_ms = 0; /* twenty rows for each token of output */
     assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_LOSES);
     it.prior = free;
     assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_TRIAL);
 }
 
-/* Brings `brought` of 100 tokens each time. How many of n generations learned. */
+/* Ends n generations that bring `brought` of 100 tokens each. Returns how many of them learned. */
 static uint32_t run(PromptRule *rule, uint32_t n, uint32_t brought) {
     uint32_t n_learned = 0;
 
@@ -79,7 +79,7 @@ static void test_prompt_rule_follows(void **state) {
     uint32_t n;
 
     assert_int_equal(run(&rule, 50, 20), 50);
-    n = run(&rule, 170, 0); /* some until it is seen, then one of 17 */
+    n = run(&rule, 170, 0); /* some until the loss is seen, then one of 17 */
     assert_true(n >= 10 && n < 30);
     n = run(&rule, 100, 20);
     assert_true(n > 80);
@@ -103,7 +103,7 @@ static void test_speculation_memory_users(void **state) {
         assert_true(user->prompt.expected == 0);
         user->has_stats = true;
         user->prompt.expected = (float)uid;
-        assert_true(speculation_memory_user(&memory, 1000)->has_stats || !uid); /* in use: stays */
+        assert_true(speculation_memory_user(&memory, 1000)->has_stats || !uid); /* in use, so it stays */
         speculation_memory_user(&memory, 1000)->has_stats = true;
     }
     for (uint64_t uid = SPECULATION_USERS_MAX + 1; uid < 2 * SPECULATION_USERS_MAX; uid++) {
@@ -116,7 +116,7 @@ static void test_speculation_memory_users(void **state) {
     assert_int_equal(accounts.used_bytes[ACCOUNT_DRAFTDB], 0);
 }
 
-/* A user that the account has no room for is not remembered; those that are there stay. */
+/* A user that the account has no room for is not remembered; the users that are there stay. */
 static void test_speculation_memory_limit(void **state) {
     AccountTable accounts;
     SpeculationMemory memory;

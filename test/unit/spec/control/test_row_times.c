@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Times by rows: what is told of row counts that were never measured, outliers, and that more rows never take less. */
+/* Times by rows: estimates for row counts that were never measured, outliers, and the rule that more rows never take
+ * less. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +23,13 @@ static void check_close(float is, float should_be) {
         fail_msg("%g, and not %g", (double)is, (double)should_be);
 }
 
-/* 10 and 25 ms for 1 and 16 rows: a line between them and behind. */
+/* 10 and 25 ms for 1 and 16 rows: times lie on a line between them and beyond. */
 static void test_row_times_neighbours(void **state) {
     RowTimes times = { 0 };
 
     assert_true(row_times_ms(&times, 1) == 0);
     row_times_measure(&times, 1, 10);
-    assert_true(row_times_ms(&times, 1) == 0); /* the first one tells nothing */
+    assert_true(row_times_ms(&times, 1) == 0); /* the first step tells nothing */
     row_times_measure(&times, 1, 10);
     check_close(row_times_ms(&times, 1), 10);
     check_close(row_times_ms(&times, 2), 10.2F);
@@ -47,7 +48,7 @@ static void test_row_times_neighbours(void **state) {
     check_close(row_times_ms(&times, 9), 40.8F);
 }
 
-/* Behind what is measured a row takes what is guessed, or less where it is known to. */
+/* Beyond what is measured a row takes what is guessed, or less where less is known. */
 static void test_row_times_row_ms(void **state) {
     static const float known[] = { 0, 2, 500 }, row_ms[] = { 20, 2, 20 };
     float seen_ms[ROW_TIMES_MAX] = { 1000 }, ms[ROW_TIMES_MAX];
@@ -58,7 +59,7 @@ static void test_row_times_row_ms(void **state) {
         for (uint32_t rows = 1; rows <= ROW_TIMES_MAX; rows++)
             check_close(ms[rows - 1], 1000 + row_ms[i] * (float)(rows - 1));
     }
-    seen_ms[4] = 1040; /* what was measured holds, even so */
+    seen_ms[4] = 1040; /* what was measured still holds */
     n_seen[4] = 1;
     row_times_fill(seen_ms, n_seen, ROW_TIMES_MAX, 2, ms);
     for (uint32_t rows = 1; rows <= ROW_TIMES_MAX; rows++)
@@ -78,7 +79,7 @@ static void test_row_times_never_fall(void **state) {
     }
 }
 
-/* One step in ten waits for something else, ten times as long. */
+/* Every tenth step waits for something else, ten times as long. */
 static void test_row_times_outliers(void **state) {
     RowTimes times = { 0 };
 
@@ -89,7 +90,7 @@ static void test_row_times_outliers(void **state) {
         row_times_measure(&times, 4, i % 10 ? 50 : 500);
         assert_true(row_times_ms(&times, 4) > 49 && row_times_ms(&times, 4) < 63);
     }
-    for (size_t i = 0; i < 40; i++) /* all of them take longer now */
+    for (size_t i = 0; i < 40; i++) /* all steps take longer now */
         row_times_measure(&times, 4, 100);
     assert_true(row_times_ms(&times, 4) > 95);
     for (size_t i = 0; i < 40; i++)

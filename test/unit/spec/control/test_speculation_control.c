@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Control of speculation: against made-up machines and texts that are as bad as can be, no window of 64 tokens takes
- * more than 1.03 times as long as plain steps; it comes back when drafts pay; what it believes of unseen row counts. */
+/* Control of speculation, against made-up machines and texts that are as bad as can be. No window of 64 tokens takes
+ * more than 1.03 times as long as plain steps; drafts come back when they pay; beliefs about row counts that were never
+ * seen. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -28,7 +29,7 @@ static uint32_t draw(uint32_t n) {
     return (uint32_t)((uint64_t)seed * n >> 32);
 }
 
-/* Plateaus and cliffs, a line, no difference, rows that are as dear as steps, a curve. */
+/* Machines: plateaus and cliffs, a line, no difference, rows that cost a step each, a curve. */
 static float machine_ms(uint32_t machine, uint32_t rows) {
     const float r = (float)rows;
 
@@ -46,7 +47,7 @@ static float machine_ms(uint32_t machine, uint32_t rows) {
     }
 }
 
-/* How many of the drafts the text turns out to have. */
+/* Returns how many of the drafts the text turns out to have. */
 static uint32_t emitted(uint32_t kind, uint32_t step, uint32_t rows) {
     switch (kind) {
     case 0:
@@ -67,7 +68,8 @@ typedef struct Step {
 
 static Step steps[N_STEPS];
 
-/* Every run of steps with 64 tokens at most, by its plain time. Loss of a first measurement does not count. */
+/* Checks every run of steps with at most 64 tokens by its plain time. The loss of a first measurement does not
+ * count. */
 static void check_windows(uint32_t n) {
     for (uint32_t from = 0; from < n; from++) {
         uint32_t n_tokens = 0;
@@ -115,7 +117,7 @@ static void test_speculation_control_adversary(void **state) {
             }
 }
 
-/* A draft model and rows share what a step may lose; where no drafts are due there is none. */
+/* A draft model and rows share what a step may lose; where no drafts are due, that is nothing. */
 static void test_speculation_control_model(void **state) {
     SpeculationControl control;
     float model_ms;
@@ -127,24 +129,25 @@ static void test_speculation_control_model(void **state) {
     model_ms = speculation_control_model_ms(&control, alone);
     assert_true(model_ms > 51 && model_ms < 51.5F); /* 0.8 of 1.92 / 1.5 plain steps of 50 ms */
     assert_true(speculation_control_model_ms(&control, (StepCompany){ 16, 0 }) >
-                1.9F * model_ms); /* theirs are longer */
+                1.9F * model_ms); /* steps with others are longer */
     assert_int_equal(speculation_control_rows(&control, alone, no_model), 16);
     assert_int_equal(speculation_control_rows(&control, alone, (ModelShare){ model_ms > 0, model_ms }), 5);
-    speculation_control_took(&control, 1, alone, 1, 50, model_ms); /* in vain, and less next time */
+    speculation_control_took(&control, 1, alone, 1, 50, model_ms); /* drafts in vain: less next time */
     assert_true(speculation_control_model_ms(&control, alone) < 0.7F * model_ms);
-    assert_true(speculation_control_costs(&control, alone).ms[0] == 50); /* it is no part of what rows take */
+    /* the model's time is no part of what rows take */
+    assert_true(speculation_control_costs(&control, alone).ms[0] == 50);
     for (uint32_t i = 0; i < 20; i++)
         speculation_control_took(&control, 1, alone, 1, 50, speculation_control_model_ms(&control, alone));
     assert_true(speculation_control_model_ms(&control, alone) < 2);
     for (uint32_t i = 0; i < 64; i++)
         speculation_control_took(&control, 1, alone, 1, 50, 0);
     assert_true(speculation_control_model_ms(&control, alone) > 30);
-    speculation_control_took(&control, 4, alone, 1, machine_ms(1, 4), 100); /* far more than it may: all drafts rest */
+    speculation_control_took(&control, 4, alone, 1, machine_ms(1, 4), 100); /* far more than allowed: all drafts rest */
     assert_true(speculation_control_model_ms(&control, alone) == 0);
     assert_int_equal(speculation_control_rows(&control, alone, no_model), 1);
 }
 
-/* Where drafts never pay they get rare; when they begin to, they come back within a pause. */
+/* Drafts that never pay get rare; when they begin to pay, they come back within a pause. */
 static void test_speculation_control_back_off(void **state) {
     SpeculationControl control;
     uint32_t back = 0, n_good = 0;
@@ -205,10 +208,12 @@ static void test_speculation_control_costs(void **state) {
     assert_int_equal(speculation_control_rows(&control, alone, no_model), 11); /* half of 1.92 plain steps */
 }
 
-/* A device of graphs of 32 rows: 1 row costs what 32 cost, 33 what 64 cost, and on some machines hardly more than 32.
- * Measuring finds the tile, whatever was drafted before: where a tree has the best of tokens and time, it fills one. */
+/* A device with graphs of 32 rows: 1 row costs what 32 cost, 33 what 64 cost, on some machines hardly more than 32.
+ * Measuring finds the tile, whatever was drafted before: where a tree has the best of tokens and time, it fills a
+ * tile. */
 static void test_speculation_control_tile(void **state) {
-    for (uint32_t second = 0; second < 2; second++) { /* what a second pass takes, of a first one: as much, or a 50th */
+    /* time of a second pass as a share of the first: the same, or a 50th */
+    for (uint32_t second = 0; second < 2; second++) {
         uint32_t n_filled = 0, n_steps = 0;
         SpeculationControl control;
 
@@ -235,7 +240,7 @@ static void test_speculation_control_tile(void **state) {
     }
 }
 
-/* Dear rows that turn cheap are noticed, since what was measured long ago is forgotten. */
+/* Dear rows that turn cheap are noticed, because old measurements are forgotten. */
 static void test_speculation_control_change(void **state) {
     SpeculationControl control;
     uint32_t n_drafts = 0;
@@ -262,7 +267,7 @@ static void test_speculation_control_company(void **state) {
     for (uint32_t i = 0; i < 60; i++)
         speculation_control_took(&control, 1, others, 1, machine_ms(1, 16), 0);
     assert_int_equal(speculation_control_rows(&control, alone, no_model),
-                     1); /* nothing is known of less rows than 16 */
+                     1); /* nothing is known of fewer than 16 rows */
     assert_true(speculation_control_rows(&control, others, no_model) > 8);
     for (uint32_t i = 0; i < 60; i++)
         speculation_control_took(&control, 9, others, 3, machine_ms(1, 24), 0);
@@ -281,7 +286,7 @@ static void test_speculation_control_company(void **state) {
     assert_int_equal(costs.n_rows, 1);
 }
 
-/* What another generation has learned holds from the first step on, stretched to that one. */
+/* What another generation has learned holds from the first step on, stretched to that step. */
 static void test_speculation_control_like(void **state) {
     SpeculationControl before, control;
     DraftCosts costs;
@@ -298,7 +303,7 @@ static void test_speculation_control_like(void **state) {
 }
 
 /* The first steps had to wait for something else: the next one takes back what they said of all rows. A step that takes
- * little less than expected says nothing, nor does a late one. */
+ * little less than expected changes nothing, nor does a late one. */
 static void test_speculation_control_like_waited(void **state) {
     SpeculationControl before, control;
     DraftCosts costs;
@@ -325,10 +330,11 @@ static void test_speculation_control_like_waited(void **state) {
     assert_true(speculation_control_costs(&control, alone).ms[19] > 0.99F * machine_ms(1, 20));
 }
 
-/* A first step of more rows than the other generation had measured: what was guessed of them is no measure of how the
- * two differ. */
+/* A first step of more rows than the other generation had measured: guesses for them do not measure how the two
+ * generations differ. */
 static void test_speculation_control_like_past_measured(void **state) {
-    static const float first_ms[] = { 1260, 2500, 600 }; /* rows are nearly for nothing, or dear, or all is faster */
+    /* rows cost next to nothing, or are dear, or everything is faster */
+    static const float first_ms[] = { 1260, 2500, 600 };
     SpeculationControl before, control;
 
     speculation_control_init(&before, NULL);
@@ -346,7 +352,7 @@ static void test_speculation_control_like_past_measured(void **state) {
     }
 }
 
-/* What rows of prompts took bounds what rows of drafts are feared to take; the next generation knows it as well. */
+/* Times of prompt rows bound the feared times of drafted rows; the next generation knows them as well. */
 static void test_speculation_control_prompt(void **state) {
     SpeculationControl control, next;
 
@@ -364,7 +370,7 @@ static void test_speculation_control_prompt(void **state) {
     }
     speculation_control_init(&next, &control);
     assert_true(next.row_ms == control.row_ms && next.row_ms == 2);
-    speculation_control_init(&control, NULL); /* before any step was measured it is handed on, too */
+    speculation_control_init(&control, NULL); /* the bound is handed on even before any step was measured */
     speculation_control_prompt(&control, 100, 100);
     speculation_control_init(&next, &control);
     assert_true(next.row_ms == 2);
@@ -394,7 +400,7 @@ static void test_speculation_control_like_ages(void **state) {
     assert_true(rows > 1 && tokens > 900);
 }
 
-/* One step in ten has to wait for something else: what rows take is still believed to be about what they take. */
+/* Every tenth step has to wait for something else: beliefs of what rows take stay about right. */
 static void test_speculation_control_outliers(void **state) {
     SpeculationControl control;
     DraftCosts costs;
@@ -410,7 +416,7 @@ static void test_speculation_control_outliers(void **state) {
         assert_true(costs.ms[i] > 0.99F * machine_ms(1, i + 1) && costs.ms[i] < 1.35F * machine_ms(1, i + 1));
 }
 
-/* A step that was held up says nothing of times. */
+/* A delayed step tells nothing of times. */
 static void test_speculation_control_delayed(void **state) {
     SpeculationControl control;
 

@@ -69,7 +69,6 @@ static void test_context_map_naive(void **state) {
         assert_int_equal(context_map_put(map, key, &value), 0);
         assert_int_equal(*(uint32_t *)value, naive_put(&naive, key, i));
         *(uint32_t *)value = i;
-        assert_int_equal(context_map_n(map), naive.n);
         for (uint64_t probe = 0; probe < 3; probe++) {
             uint64_t other = context_pair(draw(2), draw(100));
             uint32_t at = naive_find(&naive, other);
@@ -98,7 +97,7 @@ static void test_context_map_memory(void **state) {
         assert_true(n < 1000);
     }
     assert_int_equal(r, DRAFTER_E_MEMORY);
-    assert_true(n >= 64 && context_map_n(map) == n);
+    assert_true(n >= 64);
     for (uint32_t i = 0; i < n; i++)
         assert_int_equal(*(const uint32_t *)context_map_find(map, i), i);
     assert_int_equal(context_map_put(map, 3, &value), 0);

@@ -17,6 +17,8 @@
 #include "spec/speculator.h"
 #include "test/unit/text/tokenizer/hard_text.h"
 
+static DraftReport report;
+
 enum {
     N_TEXTS = 6,
     LEN = 60,
@@ -420,19 +422,19 @@ static void test_history_handed_over(void **state) {
 /* A text as an earlier one, with an answer that differs in one place: long drafts, of which most are right. */
 static void test_history_speculator(void **state) {
     _cleanup_(history_freep) History *history = NULL;
-    _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
     _cleanup_(speculator_freep) Speculator *speculator = NULL;
     uint32_t text[400], n = 20, n_steps = 0;
     float ms[DRAFT_ROWS_MAX];
-    SpeculatorOptions options = { .sources = 1u << SPECULATION_HISTORY | 1u << SPECULATION_SAM, .nodes_max = 31 };
+    SpeculatorOptions options = { .sources = 1u << SPECULATION_HISTORY | 1u << SPECULATION_SAM,
+                                  .report = &report,
+                                  .nodes_max = 31 };
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         ms[i] = 10 + (float)i / 8;
     hard_text(HARD_TEXT_RANDOM_MANY, 1, text, ARRAY_LEN(text));
     assert_int_equal(history_new(&table, BYTES_LARGE, &history), 0);
     assert_int_equal(history_add(history, text, ARRAY_LEN(text)), 0);
-    assert_int_equal(history_reader_new(history, &reader), 0);
-    options.history = (Drafter){ &history_drafter_ops, reader };
+    options.history = history;
     assert_int_equal(speculator_new(&table, &options, &speculator), 0);
     text[200] = 123456;
     speculator_append(speculator, text, n);
@@ -451,8 +453,8 @@ static void test_history_speculator(void **state) {
     }
     assert_int_equal(n, ARRAY_LEN(text));
     assert_true(n_steps <= 30); /* 13 tokens a step at least */
-    assert_true(speculator_counts(speculator)->accepted[SPECULATION_HISTORY] >= ARRAY_LEN(text) - 20 - n_steps);
-    assert_int_equal(speculator_counts(speculator)->accepted[SPECULATION_SAM], 0);
+    assert_true(report.accepted[SPECULATION_HISTORY] >= ARRAY_LEN(text) - 20 - n_steps);
+    assert_int_equal(report.accepted[SPECULATION_SAM], 0);
 }
 
 static void test_history_prior(void **state) {

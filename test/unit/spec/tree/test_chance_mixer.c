@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The chance of a token by several sources: one source alone is believed, agreement counts for more and contradiction
- * for less, and what verifications show is learned. */
+/* Chance of a token by several sources: a single source is believed, agreement counts for more and contradiction for
+ * less, and the mixture learns from verifications. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static void test_chance_mixer_learns(void **state) {
         }
 }
 
-/* That source 2 has something else to say means nothing here, or everything. */
+/* Other proposals of source 2 mean nothing in one case, and everything in the other. */
 static void test_chance_mixer_others(void **state) {
     for (int means = 0; means < 2; means++) {
         ChanceMixer mixer;
@@ -84,8 +84,8 @@ static float led_chance(const ChanceMixer *mixer, float leader, float other, uin
         mixer, &(ChanceCase){ .n = 2, .sources = { 5, 1 }, .chances = { leader, other }, .others = others });
 }
 
-/* A leader is believed whoever agrees, half-heartedly or not, and whoever has something else to say; what it does not
- * propose is unlikely. All of it is learned otherwise. */
+/* A leader is believed, whoever agrees and whoever proposes something else; a token that it does not propose is
+ * unlikely. All of this can be unlearned. */
 static void test_chance_mixer_leader(void **state) {
     const ChanceCase against = { .n = 1, .sources = { 1 }, .chances = { 0.6F }, .others = 1u << 5 };
     ChanceMixer mixer;

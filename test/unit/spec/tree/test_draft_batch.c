@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which rows a draft model computes next: of all choices that are closed under parents, one that brings most. */
+/* Choice of the rows that a draft model computes next: of all choices that are closed under parents, one that brings
+ * most. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +90,7 @@ static void test_draft_batch_optimum(void **state) {
             assert_true(sum == table.best[0][k] && sum == best_of(&c, k));
         }
     }
-    assert_true(n_between > 100); /* rows that bring nothing themselves, but what is behind them does */
+    assert_true(n_between > 100); /* rows that bring nothing themselves, while those behind them do */
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Growth of a draft tree: every node recomputed from all that could be, the optimum of tokens a time against all
- * trees. */
+/* Growth of a draft tree: every node is recomputed from everything possible, and the tokens per time are compared with
+ * those of all trees. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static size_t dice_choices(const void *drafter, DraftCursor at, DraftChoice *cho
 }
 
 static const DrafterOps dice_ops = {
-    .name = "dice", .prior = dice_prior, .root = dice_root, .choices = dice_choices, .follow = dice_follow
+    .prior = dice_prior, .root = dice_root, .choices = dice_choices, .follow = dice_follow
 };
 
 typedef struct Case {
@@ -170,8 +170,8 @@ static int falling(const void *a, const void *b) {
     return (*x < *y) - (*x > *y);
 }
 
-/* Nodes are those with the highest reach of all, within rounding of sums in another order; each once, with its
- * credits. */
+/* The nodes are those with the highest reach of all, within rounding of sums in another order; each comes once, with
+ * its credits. */
 static void check_tree(const Case *c, const DraftTree *tree, uint32_t depth) {
     static float sorted[ALL_MAX];
 
@@ -198,7 +198,7 @@ static void check_tree(const Case *c, const DraftTree *tree, uint32_t depth) {
     }
 }
 
-/* With rows for nothing the tree is as large as it may be. */
+/* If rows cost nothing, the tree is as large as it may be. */
 static void test_draft_growth_best_first(void **state) {
     float ms[DRAFT_ROWS_MAX];
 
@@ -213,8 +213,8 @@ static void test_draft_growth_best_first(void **state) {
         case_init(&c, seed, 1 + seed % 3, 4);
         memset(&tree, 0xAA, sizeof(tree));
         memset(&again, 0x55, sizeof(again));
-        draft_growth(&tree, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
-        draft_growth(&again, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
+        draft_growth(&tree, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, false);
+        draft_growth(&again, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, false);
         check_tree(&c, &tree, DEPTH);
         assert_int_equal(tree.n_nodes, all.n < room ? all.n : room);
         assert_int_equal(tree.n_rows, tree.n_nodes + 1);
@@ -225,7 +225,7 @@ static void test_draft_growth_best_first(void **state) {
     }
 }
 
-/* All sources' credits of a node are those that proposed it. */
+/* A node's credits name exactly the sources that proposed it. */
 static void test_draft_growth_merge(void **state) {
     float ms[DRAFT_ROWS_MAX];
 
@@ -237,7 +237,7 @@ static void test_draft_growth_merge(void **state) {
 
         case_init(&c, seed, 3, 3);
         draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 1, 1000 },
-                     (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
+                     (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, false);
         for (uint32_t i = 0; i < tree.n_nodes; i++) {
             uint32_t n = 0;
 
@@ -253,7 +253,7 @@ static void test_draft_growth_merge(void **state) {
     }
 }
 
-/* The best ratio of all trees that are closed under parents, by trying every set of nodes. */
+/* Finds the best ratio of all trees that are closed under parents, by trying every set of nodes. */
 static double best_ratio(const float *ms, uint32_t cap) {
     double best = 1 / (double)ms[0];
 
@@ -298,7 +298,7 @@ static void test_draft_growth_optimum(void **state) {
         if (all.n > 14)
             continue;
         draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 9, 2, 1000 },
-                     (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
+                     (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, false);
         best = best_ratio(ms, 9);
         ratio = draft_tree_gain(&tree, tree.n_nodes) / (double)ms[tree.n_nodes];
         assert_true(ratio > best * 0.9999 && ratio < best * 1.0001);
@@ -314,20 +314,23 @@ static void test_draft_growth_limits(void **state) {
     DraftTree tree;
 
     case_init(&c, 3, 2, 4);
-    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ .ms = ms, .n_rows = 4 });
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ .ms = ms, .n_rows = 4 },
+                 false);
     assert_int_equal(tree.n_nodes, 3);
-    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ .ms = ms, .n_rows = 0 });
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ .ms = ms, .n_rows = 0 },
+                 false);
     assert_int_equal(tree.n_rows, 1);
     for (uint32_t left = 0; left < 3; left++) {
-        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, left }, (DraftCosts){ .ms = ms, .n_rows = 4 });
+        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, left }, (DraftCosts){ .ms = ms, .n_rows = 4 },
+                     false);
         assert_true(left < 2 ? tree.n_nodes == 0 : tree.n_nodes > 0);
         for (uint32_t i = 0; i < tree.n_nodes; i++)
             assert_true(tree.nodes[i].depth + 1u <= left);
     }
-    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 0, 9, 9 }, (DraftCosts){ .ms = ms, .n_rows = 4 });
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 0, 9, 9 }, (DraftCosts){ .ms = ms, .n_rows = 4 }, false);
     assert_int_equal(tree.n_rows, 1);
     c.drafters[0].ops = c.drafters[1].ops = NULL;
-    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 9 }, (DraftCosts){ .ms = ms, .n_rows = 4 });
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 9 }, (DraftCosts){ .ms = ms, .n_rows = 4 }, false);
     assert_int_equal(tree.n_rows, 1);
 }
 
@@ -345,11 +348,11 @@ static DraftCursor sure_follow(const void *drafter, DraftCursor at, uint32_t tok
     return at;
 }
 
-/* Seven choices of which nothing is known beside one that is nearly always right: it stays so, and the tree is a long
- * chain where rows have a price. */
+/* Seven choices of which nothing is known beside one that is nearly always right. That one stays so, and the tree is a
+ * long chain where rows have a price. */
 static void test_draft_growth_sure(void **state) {
     static const DrafterOps ops = {
-        .name = "sure", .prior = sure_prior, .root = dice_root, .choices = sure_choices, .follow = sure_follow
+        .prior = sure_prior, .root = dice_root, .choices = sure_choices, .follow = sure_follow
     };
     Dice dice = { 0 };
     const Drafter drafter = { &ops, &dice };
@@ -362,7 +365,7 @@ static void test_draft_growth_sure(void **state) {
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         ms[i] = 10 + 0.6F * (float)i;
     draft_growth(&tree, ROOT_TOKEN, (DraftSources){ &drafter, 1, &stats }, (DraftLimits){ 63, 63, 1000 },
-                 (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
+                 (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, false);
     assert_true(tree.n_nodes >= 12);
     for (uint32_t i = 0; i < 12; i++) {
         assert_int_equal(tree.nodes[i].depth, i + 1);
@@ -371,7 +374,7 @@ static void test_draft_growth_sure(void **state) {
     }
 }
 
-/* All nodes that there are, one behind the other, each the best of its siblings. */
+/* A chain has all nodes one behind the other, each the best of its siblings. */
 static void test_draft_growth_chain(void **state) {
     float ms[DRAFT_ROWS_MAX];
 
@@ -384,7 +387,7 @@ static void test_draft_growth_chain(void **state) {
 
         case_init(&c, seed, 1 + seed % 3, 4);
         enumerate_all(&c, DEPTH);
-        draft_growth_chain(&tree, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
+        draft_growth(&tree, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, true);
         assert_int_equal(tree.n_nodes, limits.nodes_max);
         for (uint32_t i = 0; i < tree.n_nodes; i++) {
             const uint32_t before = path_of(&tree, (int)i - 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trees of all sources with a draft model among them: whole and within their limits, what the cache gives and no more;
- * the rows of a pass are about the best choice there is; how many share one follows what rows cost; what passes bring
- * is learned; cliffs, ends, errors. */
+/* Trees of all sources, a draft model among them. Trees are whole and within their limits, and have what the model's
+ * cache gives and no more. The rows of a pass are about the best choice; how many share a pass follows what rows cost;
+ * what passes bring is learned. Also cliffs, ends and errors. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -18,18 +18,20 @@
 #include "spec/tree/draft_rounds.h"
 #include "test/unit/fixtures/sim_model.h"
 
+static const SpecLab free_passes = { .always = true };
+
 enum {
     N_SEEDS = 200,
     N_TEXT = 50,
     SMALL_ROWS = 8
 };
 
-/* A source that knows of some places what the target says there, and says something else in others. Cursor: a and b are
- * the last two tokens, c the depth and one. */
+/* A source that knows in some places what the target says there, and says something else in others. Cursor: a and b are
+ * the last two tokens, c is the depth + 1. */
 typedef struct Memory {
     const SimModel *sim;
     uint32_t seed, before, last, n_choices, depth_max;
-    bool knows_all; /* what the target says, everywhere, and holds it for likely */
+    bool knows_all; /* proposes what the target says, everywhere, and holds it for likely */
 } Memory;
 
 static float memory_prior(uint16_t bucket, uint16_t rank) {
@@ -69,7 +71,7 @@ static size_t memory_choices(const void *drafter, DraftCursor at, DraftChoice *c
 }
 
 static const DrafterOps memory_ops = {
-    .name = "memory", .prior = memory_prior, .root = memory_root, .choices = memory_choices, .follow = memory_follow
+    .prior = memory_prior, .root = memory_root, .choices = memory_choices, .follow = memory_follow
 };
 
 typedef struct Case {
@@ -93,7 +95,7 @@ static bool stops(void *arg) {
     return c->n_asked++ == c->stops_after;
 }
 
-/* A text, the model behind it, rows of a line. */
+/* A text, the model behind it, and rows whose times lie on a line. */
 static void case_init(Case *c, uint32_t seed) {
     uint32_t text[N_TEXT];
 
@@ -141,7 +143,7 @@ static void check_same(const DraftTree *a, const DraftTree *b) {
     assert_memory_equal(a->parents, b->parents, a->n_rows * sizeof(*a->parents));
 }
 
-/* What the model is said to have proposed, it has. */
+/* Checks that the model has proposed what it has credit for. */
 static void check_credits(const Case *c) {
     for (uint32_t row = 1; row < c->tree.n_rows; row++) {
         const DraftNode *node = &c->tree.nodes[c->tree.node_of[row]];
@@ -168,8 +170,8 @@ static float dear_ms(const void *self, uint32_t n_rows) {
     return 1000;
 }
 
-/* A model that nobody has measured is tried beside sources that leave it little to bring, if a pass as long as may be
- * feared is within the budget; one that is known to be so dear is not. */
+/* An unmeasured model is tried beside sources that leave it little to bring, if the longest feared pass is within the
+ * budget. A model that is known to be so dear is not tried. */
 static void test_draft_rounds_unknown(void **state) {
     uint32_t n_tried = 0;
 
@@ -206,7 +208,7 @@ static void test_draft_rounds_whole(void **state) {
         c.rounds.budget.ms = (float)(sim_mix(seed, 4) % 300);
         c.rounds.budget.step_ms = seed % 4 == 1 ? 1 + (float)(sim_mix(seed, 5) % 40) : 0;
         c.rounds.chain = seed % 5 == 4;
-        c.rounds.budget.is_free = seed % 7 == 6;
+        c.rounds.lab = seed % 7 == 6 ? &free_passes : NULL;
         if (seed % 3)
             add_memory(&c);
         assert_int_equal(run(&c), 0);
@@ -222,28 +224,28 @@ static void test_draft_rounds_whole(void **state) {
         assert_int_equal(c.report.n_passes, c.sim.n_passes);
         assert_int_equal(c.report.n_rows, c.sim.n_computed);
         assert_true(c.report.n_rows <= c.sim.ops.rows_max);
-        assert_true(c.rounds.budget.is_free || c.report.spent_ms <= c.rounds.budget.ms);
+        assert_true(c.rounds.lab || c.report.spent_ms <= c.rounds.budget.ms);
         limits = c.rounds.limits;
         limits.nodes_max = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
         if (c.rounds.budget.step_ms > 0) { /* the tree and the model share it */
-            const float left = c.rounds.budget.step_ms - (c.rounds.budget.is_free ? 0 : c.report.spent_ms);
+            const float left = c.rounds.budget.step_ms - (c.rounds.lab ? 0 : c.report.spent_ms);
 
             assert_true(!c.tree.n_nodes || c.ms[c.tree.n_nodes] - c.ms[0] <= left);
             n_short += c.tree.n_nodes && c.ms[c.tree.n_nodes + 1] - c.ms[0] > left;
             while (limits.nodes_max && c.ms[limits.nodes_max] - c.ms[0] > left)
                 limits.nodes_max--;
         }
-        /* Of what the model has computed it is the best tree, its time counted in full. */
+        /* Of what the model has computed this is the best tree, with the model's time counted in full. */
         costs = c.rounds.costs;
-        costs.more_ms = c.rounds.budget.is_free ? 0 : c.report.spent_ms;
-        (c.rounds.chain ? draft_growth_chain : draft_growth)(&again, c.last, c.rounds.sources, limits, costs);
+        costs.more_ms = c.rounds.lab ? 0 : c.report.spent_ms;
+        draft_growth(&again, c.last, c.rounds.sources, limits, costs, c.rounds.chain);
         check_same(&c.tree, &again);
         c.drafters[SPECULATION_MODEL].ops = NULL;
         limits.nodes_max = c.rounds.limits.nodes_max;
         for (uint32_t i = 0; c.rounds.budget.step_ms > 0 && i < DRAFT_ROWS_MAX; i++)
             if (c.ms[i] - c.ms[0] <= c.rounds.budget.step_ms)
                 limits.nodes_max = i < c.rounds.limits.nodes_max ? i : c.rounds.limits.nodes_max;
-        (c.rounds.chain ? draft_growth_chain : draft_growth)(&again, c.last, c.rounds.sources, limits, c.rounds.costs);
+        draft_growth(&again, c.last, c.rounds.sources, limits, c.rounds.costs, c.rounds.chain);
         check_same(&c.without, &again);
         assert_int_equal(c.report.n_kept_without, again.n_nodes);
         n_passes += c.report.n_passes;
@@ -268,7 +270,7 @@ static int falling(const void *a, const void *b) {
     return (*x < *y) - (*x > *y);
 }
 
-/* Tokens above the rate's, of the best tree with what the set of rows is going to bring: behind one of them, for all
+/* Returns the tokens above the rate of the best tree with what the set of rows will bring: behind one of them, for all
  * hang together. */
 static double surplus_of(const Case *c, const Small *small, uint32_t set, double rate) {
     float all[2 * SMALL_ROWS];
@@ -301,7 +303,7 @@ static bool is_closed(const Small *small, uint32_t set) {
     return true;
 }
 
-/* What passes one by one behind a node of that chance bring, above what they take. */
+/* Returns what single passes behind a node of that chance bring above their cost. */
 static float ahead(float reach, float mean, float pass_tokens) {
     float sum = 0;
 
@@ -310,7 +312,7 @@ static float ahead(float reach, float mean, float pass_tokens) {
     return sum;
 }
 
-/* The tree without the model, and what computing its rows is thought to bring before anything was learned: every row's
+/* The tree without the model, and what computing its rows is expected to bring before anything was learned: every row's
  * chance to be the one behind which the model goes on. */
 static bool small_of(const Case *c, Small *small, double rate) {
     const DraftTree *tree = &c->without;
@@ -351,8 +353,8 @@ static uint32_t computed_set(const Case *c, const Small *small) {
     return set;
 }
 
-/* A pass is as good as the best of all closed sets of rows, nearly always exactly so; where none is worth it there is
- * none. */
+/* A pass is as good as the best of all closed sets of rows, nearly always exactly; where no set is worth a pass there
+ * is none. */
 static void test_draft_rounds_optimum(void **state) {
     uint32_t n_best = 0, n_cases = 0, n_none = 0, n_many = 0;
 
@@ -395,8 +397,8 @@ static void test_draft_rounds_optimum(void **state) {
 
 /* --- how many rows share a pass ----------------------------------------------------------------------------------- */
 
-/* Where a row costs what a pass does, each is alone; where rows are for nothing, the tree's width goes together, and so
- * it does where tokens are unsure more than where they are sure. */
+/* If a row costs as much as a pass, each row is alone. If rows cost nothing, the tree's width goes together, more so
+ * where tokens are unsure. */
 static void test_draft_rounds_batches(void **state) {
     uint32_t n_passes[2][2] = { { 0 } }, n_rows[2][2] = { { 0 } }, most[2][2] = { { 0 } };
 
@@ -427,7 +429,7 @@ static void test_draft_rounds_batches(void **state) {
     assert_true(n_rows[1][0] > n_rows[1][1]);
 }
 
-/* A sure model's looks ahead bring more than an unsure one's, and that is learned; then less is tried. */
+/* Passes ahead of a sure model bring more than those of an unsure one; that is learned, and then less is tried. */
 static void test_draft_rounds_learns(void **state) {
     float means[2];
 
@@ -452,7 +454,7 @@ static void test_draft_rounds_learns(void **state) {
     assert_true(means[0] > 0.9F && means[1] < 0.7F && means[1] > 0.2F);
 }
 
-/* Rows that come in tiles: one node more does not pay for a tile, but a chain that fills it does. */
+/* With tiles of rows a single further node does not pay for a tile, but a chain that fills it does. */
 static void test_draft_rounds_cliff(void **state) {
     static Case c;
 
@@ -469,8 +471,8 @@ static void test_draft_rounds_cliff(void **state) {
     }
 }
 
-/* A long draft of another source, none of whose tokens leaves the model much to bring: one pass through all of it says
- * where it is wrong, or that it is right, and the model goes on behind it. Not where passes are dear. */
+/* A long draft of another source, whose tokens leave the model little to bring. A single pass through all of it tells
+ * where it is wrong, or that it is right, and the model goes on behind it; not where passes are dear. */
 static void test_draft_rounds_through(void **state) {
     for (uint32_t dear = 0; dear < 2; dear++) {
         static Case c;
@@ -495,8 +497,8 @@ static void test_draft_rounds_through(void **state) {
     }
 }
 
-/* A step's rows are few, and more of them in a pass cost nothing: other sources' wide drafts do not take them all, as
- * the model goes on behind the best of them. */
+/* A step has few rows, and more of them in a pass cost nothing. Wide drafts of other sources do not take them all,
+ * because the model goes on behind the best of them. */
 static void test_draft_rounds_leaves_rows(void **state) {
     enum {
         ROWS = 16
@@ -560,7 +562,7 @@ static void test_draft_rounds_ends(void **state) {
     assert_int_equal(run(&c), 0);
     assert_true(!c.report.n_passes && c.tree.n_rows == 1);
     case_deinit(&c);
-    case_init(&c, 13); /* time of the step that is gone already counts */
+    case_init(&c, 13); /* time of the step that has passed counts, too */
     c.report.spent_ms = 100;
     c.rounds.budget.ms = 105;
     assert_int_equal(run(&c), 0);

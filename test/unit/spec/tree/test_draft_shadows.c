@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Candidates behind the rows of a tree: all children first, then what sources would have proposed there, no token
- * twice, and none behind rows that have no children. */
+/* Candidates behind the rows of a tree: all children first, then what sources would have proposed there, each token
+ * once, and none behind rows without children. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>

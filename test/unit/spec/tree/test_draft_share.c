@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trees of a step together: what is taken of them against trying every number of the best nodes; chains. */
+/* Several trees of a step: the choice of nodes is compared with every possible number of the best nodes. Also
+ * chains. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +52,7 @@ static int falling(const void *a, const void *b) {
     return x->value > y->value ? -1 : x->value < y->value ? 1 : (int)x->tree - (int)y->tree;
 }
 
-/* How many nodes of each tree the best choice has. */
+/* Finds how many nodes of each tree the best choice has. */
 static void best_choice(DraftTree *const *trees, const float *weights, uint32_t n, uint32_t nodes_max, DraftCosts costs,
                         uint32_t *chosen) {
     static Value values[N_TREES * DRAFT_NODES_MAX];

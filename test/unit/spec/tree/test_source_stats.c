@@ -15,7 +15,7 @@ static float prior(uint16_t bucket, uint16_t rank) {
     return bucket == 15 ? 1.0F : 0.5F / (float)(1 + rank);
 }
 
-static const DrafterOps ops = { .name = "any", .prior = prior };
+static const DrafterOps ops = { .prior = prior };
 
 static float chance(const SourceStats *stats, uint8_t source, uint8_t bucket, uint8_t rank) {
     return source_stats_chance(stats, (DraftCredit){ source, bucket, rank, false });
@@ -41,7 +41,7 @@ static void test_source_stats_counts(void **state) {
     assert_true(chance(&stats, 2, 3, 0) == 0.5F && chance(&stats, 2, 4, 1) == 0.25F);
 }
 
-/* What came 1,000 trials ago hardly counts; without forgetting the chance would be one half. */
+/* Outcomes of 1,000 trials ago hardly count; without forgetting the chance would be one half. */
 static void test_source_stats_forgets(void **state) {
     const DraftNode node = node_of(0, 0, 0);
     SourceStats stats = { 0 };
@@ -57,7 +57,7 @@ static void test_source_stats_forgets(void **state) {
     assert_true(chance(&stats, 0, 0, 0) > 0.98F && chance(&stats, 0, 0, 0) <= 0.999F);
 }
 
-/* What other texts have taught stands for the prior, and is outweighed by some observations. */
+/* Statistics of other texts stand for the prior, and some observations outweigh them. */
 static void test_source_stats_before(void **state) {
     static SourceStats before, stats;
     const DraftNode node = node_of(2, 3, 1);
@@ -68,15 +68,15 @@ static void test_source_stats_before(void **state) {
     source_stats_init(&stats, 2, &ops, &before);
     assert_true(chance(&stats, 2, 3, 1) > 0.9F);
     assert_true(stats.trials[2][3][1] < 20);
-    source_stats_init(&stats, 1, &ops, &before); /* of that source it knows nothing */
+    source_stats_init(&stats, 1, &ops, &before); /* nothing is known of that source */
     assert_true(chance(&stats, 1, 3, 1) == 0.25F);
     for (int i = 0; i < 60; i++)
         source_stats_count(&stats, &node, false);
     assert_true(chance(&stats, 2, 3, 1) < 0.3F);
 }
 
-/* In a tree of a leader (here source 5) others' tokens by themselves teach nothing; against it, and with it, they teach
- * what the mixture is to make of them, and of the sources the leader alone is counted. */
+/* A tree of a leader (here source 5) teaches nothing of other sources' tokens by themselves. Against the leader and
+ * with it, tokens teach the mixture, and of the sources the leader alone is counted. */
 static void test_source_stats_led(void **state) {
     const DraftNode alone = node_of(2, 3, 0);
     DraftNode against = alone, led = alone;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scores are chances of the whole way; rows of a tree that stay: those of a naive version, closed under parents, with
- * the backbone as far as its margin goes and the root's first children, never fewer for a lower threshold; rows that a
- * tile computes anyway; a tree that was cut is the one that would have been drafted. */
+/* Scores are chances of the whole way. The rows that stay are those of a naive version: closed under parents, the
+ * backbone as far as its margin goes, the root's first children, never fewer for a lower threshold, and rows that a
+ * tile computes anyway. A tree that was cut is the one that would have been drafted. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -71,7 +71,7 @@ static void test_tree_pruning_scores(void **state) {
     }
 }
 
-/* The draft's share as it is, where nothing else counts; never more than certain, never less than a number. */
+/* The draft's share counts as it is where nothing else does; chances are never more than certain, and always finite. */
 static void test_tree_pruning_chance(void **state) {
     const PruningMix plain = { 1, 0, 0 }, sure = { 1, 1, 3 };
 
@@ -137,7 +137,7 @@ static void test_tree_pruning_naive(void **state) {
     }
 }
 
-/* Each more than the one before it kept, with fewest rows, tiles and all. */
+/* Each keeps more than the one before: fewest rows, tiles and all. */
 static void test_tree_pruning_monotone(void **state) {
     uint64_t random = 3;
     float ms[DRAFT_ROWS_MAX];

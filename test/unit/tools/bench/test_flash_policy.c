@@ -35,27 +35,30 @@ static void test_flash_policy_parse(void **state) {
     }
 }
 
-/* A policy's name is the service's. What weighs no times runs as published; auto alone is
- * bounded, and what it is without a model. */
-static void test_flash_policy_speculation(void **state) {
+/* A rule's name is the baseline's. What weighs no times runs as published; auto alone is bounded, and what it is
+ * without a model. */
+static void test_flash_policy_labs(void **state) {
     for (size_t i = 0; i < FLASH_POLICIES_MAX; i++) {
         const FlashPolicy *policy = &flash_policies[i];
-        const GenerationSpeculation speculation = flash_policy_speculation(policy);
+        const SpecLab *lab = &policy->lab;
         const bool weighs = !strcmp(policy->name, "lever") || !strcmp(policy->name, "ours"),
                    is_retrieval = !strcmp(policy->name, "retrieval"),
                    is_auto = is_retrieval || !strcmp(policy->name, "auto");
 
-        assert_string_equal(is_auto ? "ours" : policy->name, speculation_policy_name(speculation.policy));
-        assert_int_equal(speculation.lab.no_bounds, weighs);
-        assert_int_equal(speculation.lab.always, i != FLASH_AR && !weighs && !is_auto);
+        assert_int_equal(lab->no_bounds, weighs);
+        assert_int_equal(lab->always, i != FLASH_AR && !weighs && !is_auto);
         if (i == FLASH_AR)
-            assert_int_equal(speculation.sources, 0);
-        else if (speculation.policy == POLICY_OURS)
-            assert_int_equal(speculation.sources,
+            assert_int_equal(policy->sources, 0);
+        else if (!lab->policy)
+            assert_int_equal(policy->sources,
                              is_retrieval ? SPECULATION_AUTO & ~(1u << SPECULATION_MODEL) : SPECULATION_AUTO);
         else
-            assert_int_equal(speculation.sources, 1u << SPECULATION_MODEL);
-        assert_true(!speculation.lab.chains && !speculation.rows_max && !speculation.model.ops && !speculation.history);
+            assert_int_equal(policy->sources, 1u << SPECULATION_MODEL);
+        if (lab->policy)
+            assert_string_equal(policy->name, lab->policy->name);
+        else
+            assert_true(is_auto || i == FLASH_OURS || i == FLASH_AR);
+        assert_true(!lab->chains && !lab->no_prompt);
     }
     assert_string_equal(flash_policies[FLASH_OURS].name, "ours");
 }
@@ -63,7 +66,7 @@ static void test_flash_policy_speculation(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flash_policy_parse),
-        cmocka_unit_test(test_flash_policy_speculation),
+        cmocka_unit_test(test_flash_policy_labs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,8 @@
 #include "test/unit/fixtures/tiny_engine.h"
 #include "tools/bench/speculation/spec_answer.h"
 
+static const SpecLab always = { .always = true };
+
 enum {
     N_PROMPT = 40,
     OUTPUT = 60
@@ -37,7 +39,7 @@ static void answer_of(SpecAnswer *answer, uint32_t sources, uint64_t seed) {
         .ignore_end = true,
         .no_reuse = true,
         .sampler = SAMPLER_OPTIONS_GREEDY,
-        .speculation = { .sources = sources, .lab.always = true },
+        .speculation = { .sources = sources, .lab = &always },
     };
     uint32_t ids[N_PROMPT];
     const TokenList prompt = { .ids = ids, .n = N_PROMPT };

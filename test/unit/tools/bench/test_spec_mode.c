@@ -41,19 +41,20 @@ static void test_spec_mode_parse(void **state) {
 static void test_spec_mode_speculation(void **state) {
     const SpecSettings none = { 0 }, controlled = { .controlled = true }, always = { .always = true, .rows_max = 7 };
     static const char *const ladder[] = { "sam", "calibration", "table", "reuse", "history" };
-    GenerationSpeculation speculation = spec_mode_speculation(mode_of("plain"), &none);
+    SpecLab lab;
+    GenerationSpeculation speculation = spec_mode_speculation(mode_of("plain"), &none, &lab);
 
     assert_int_equal(speculation.sources, 0);
-    speculation = spec_mode_speculation(mode_of("sam"), &none);
-    assert_true(speculation.lab.always && speculation.lab.chains && !speculation.rows_max);
-    speculation = spec_mode_speculation(mode_of("pld"), &controlled);
-    assert_true(!speculation.lab.always && speculation.lab.chains);
+    speculation = spec_mode_speculation(mode_of("sam"), &none, &lab);
+    assert_true(lab.always && lab.chains && !speculation.rows_max);
+    speculation = spec_mode_speculation(mode_of("pld"), &controlled, &lab);
+    assert_true(!lab.always && lab.chains);
     assert_int_equal(speculation.sources, 1u << SPECULATION_LOOKUP);
-    speculation = spec_mode_speculation(mode_of("auto"), &none);
-    assert_true(!speculation.lab.always && !speculation.lab.chains && !speculation.rows_max);
+    speculation = spec_mode_speculation(mode_of("auto"), &none, &lab);
+    assert_true(!lab.always && !lab.chains && !speculation.rows_max);
     assert_int_equal(speculation.sources, SPECULATION_AUTO);
-    speculation = spec_mode_speculation(mode_of("auto"), &always);
-    assert_true(speculation.lab.always && speculation.rows_max == 7);
+    speculation = spec_mode_speculation(mode_of("auto"), &always, &lab);
+    assert_true(lab.always && speculation.rows_max == 7);
     for (size_t i = 1; i < 5; i++) {
         const uint32_t before = mode_of(ladder[i - 1])->sources, more = mode_of(ladder[i])->sources;
 

@@ -94,8 +94,8 @@ static void test_spec_score_figures(void **state) {
     answer.prompt_model_ns = 200;
     answer.report.step_ns = 4400;
     answer.flash = (WeightsRingCounts){ .read_bytes = 70000, .reading_ns = 3000 };
-    answer.report.counts.drafted[SPECULATION_SAM] = 75;
-    answer.report.counts.accepted[SPECULATION_SAM] = 70;
+    answer.report.drafted[SPECULATION_SAM] = 75;
+    answer.report.accepted[SPECULATION_SAM] = 70;
     assert_true(isnan(figure(&score, "accept_length")));
     spec_score_add(&score, &answer, &plain);
     make_answer(&one, short_ns, 1, 1, 100); /* an answer of one token: nothing was decoded */
@@ -161,7 +161,7 @@ static void test_spec_score_forms(void **state) {
 
     make_answer(&plain, plain_ns, 21, 1, 100);
     make_answer(&answer, ends_ns, 21, 4, 200);
-    answer.report.counts.drafted[SPECULATION_SAM] = 15;
+    answer.report.drafted[SPECULATION_SAM] = 15;
     spec_score_add(&scores[0], &plain, &plain);
     spec_score_add(&scores[1], &answer, &plain);
     text = written(&report, false);

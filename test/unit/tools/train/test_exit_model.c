@@ -25,6 +25,8 @@
 #include "test/unit/fixtures/real_model.h"
 #include "tools/train/exit_training.h"
 
+static const SpecLab always = { .always = true };
+
 enum {
     OUTPUT = 40
 };
@@ -143,7 +145,7 @@ typedef struct Given {
     uint64_t logits;
     size_t n;
     uint32_t ids[OUTPUT];
-    GenerationReport report;
+    DraftReport report;
 } Given;
 
 static uint32_t n_vocab;
@@ -183,7 +185,7 @@ static void generate(Engine *engine, const GenerationSpeculation *speculation, G
         fail_msg("%s", err.text);
     while (generation_end(generation) == GENERATION_RUNNING)
         assert_int_equal(generation_step(generation, take, given, &err), 0);
-    generation_report(generation, &given->report);
+    given->report = *generation_report(generation);
     generation_free(generation);
     token_list_deinit(&tokens);
 }
@@ -213,7 +215,7 @@ static void test_exit_model_pruned(void **state) {
     assert_int_equal(engine_exit_layer(model.engine), 19);
     for (int way = 0; way < 3; way++) {
         const GenerationSpeculation speculation = { .sources = SPECULATION_AUTO,
-                                                    .lab.always = way < 2,
+                                                    .lab = way < 2 ? &always : NULL,
                                                     .head_on_demand = way == 1,
                                                     .pruning = way < 2 ? GENERATION_PRUNING_ALWAYS
                                                                        : GENERATION_PRUNING_CONTROLLED };

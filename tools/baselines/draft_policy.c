@@ -1,36 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spec/tree/draft_policy.h"
+#include "tools/baselines/draft_policy.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum {
-    POLICY_E_LIMIT = 3 /* no pass more in this step: the model's rows or time are used up, or somebody waits */
-};
+#include "spec/speculation_choice.h"
 
-static const float guess_share = 0.3F; /* of the target's plain step: a pass that nobody measured */
+enum {
+    POLICY_E_LIMIT = 3 /* no further pass in this step: the model's rows or time are used up, or somebody waits */
+};
 
 const uint32_t specinfer_children[SPECINFER_LEVELS] = { 1, 1, 3, 1, 1, 1, 1, 1 };
 
 typedef struct PolicyNode {
-    DraftNode node; /* its parent is a PolicyNode or DRAFT_ROOT, its reach the product of probabilities */
+    DraftNode node; /* the parent is a PolicyNode or DRAFT_ROOT, the reach the product of probabilities */
     float probability;
     int16_t model_row; /* MODEL_NOWHERE: not computed */
-    bool is_in;        /* of the tree, for policies that look at more */
+    bool is_in;        /* in the tree, for policies that look at more nodes */
 } PolicyNode;
 
 typedef struct Policy {
-    const DraftPolicyStep *step;
+    const DraftRounds *step;
+    const DraftPolicyState *state;
     DraftRoundsReport *report;
     uint32_t root_token, nodes_max, depth_max;
     uint32_t n;
     PolicyNode nodes[POLICY_NODES_MAX];
 } Policy;
-
-void draft_policy_init(DraftPolicyState *state) {
-    *state = (DraftPolicyState){ .alpha = 0.01F, .reliability = 1 };
-}
 
 /* --- what all of them do ------------------------------------------------------------------------------------------ */
 
@@ -42,29 +40,15 @@ static uint32_t depth_of(const Policy *p, int at) {
     return at == DRAFT_ROOT ? 0 : p->nodes[at].node.depth;
 }
 
-static float spent_ms(const Policy *p) {
-    return p->step->budget.is_free ? 0 : p->report->spent_ms;
-}
-
-static float pass_ms(const Policy *p, uint32_t n_rows) {
-    return p->step->budget.is_free ? 0
-                                   : model_drafter_cost_ms(p->step->model, n_rows, guess_share * p->step->costs.ms[0]);
-}
-
 static bool can_pass(const Policy *p, uint32_t n_rows) {
-    const ModelBudget *budget = &p->step->budget;
-
-    if (budget->stops && budget->stops(budget->stops_arg))
-        return false;
-    return n_rows <= model_drafter_n_left(p->step->model) &&
-           (budget->is_free || spent_ms(p) + pass_ms(p, n_rows) <= budget->ms);
+    return !draft_rounds_stops(p->step) && n_rows <= model_drafter_n_left(p->step->model) &&
+           draft_rounds_affords(p->step, p->report, n_rows);
 }
 
 /* Computes nodes (DRAFT_ROOT: the root) in one pass. 0, POLICY_E_LIMIT, errors as DraftModelOps. */
 static int compute(Policy *p, const int *nodes, uint32_t n) {
     DraftModelRow rows[MODEL_ROWS_MAX];
     const uint32_t first = model_drafter_n_rows(p->step->model);
-    int r;
 
     if (!n || !can_pass(p, n))
         return POLICY_E_LIMIT;
@@ -79,20 +63,14 @@ static int compute(Policy *p, const int *nodes, uint32_t n) {
         rows[i].token = p->nodes[at].node.token;
         p->nodes[at].model_row = (int16_t)(first + i);
     }
-    r = model_drafter_expand(p->step->model, rows, n);
-    if (r)
-        return r;
-    p->report->n_passes++;
-    p->report->n_rows += n;
-    p->report->spent_ms += pass_ms(p, n); /* as known now */
-    return 0;
+    return draft_rounds_compute(p->step, p->report, rows, n);
 }
 
 static const DraftModelTops *tops_of(const Policy *p, int at) {
     return model_drafter_tops(p->step->model, at == DRAFT_ROOT ? 0 : (uint32_t)p->nodes[at].model_row);
 }
 
-/* The node's choice of that rank, with the chance that the policy gives it; DRAFT_ROOT: no room. */
+/* Adds the node's choice of that rank, with the chance that the policy gives it; DRAFT_ROOT: no room. */
 static int add_child(Policy *p, int at, uint32_t rank, float chance) {
     const ContextTop top = tops_of(p, at)->tops[rank];
     PolicyNode *node = &p->nodes[p->n];
@@ -110,8 +88,8 @@ static int add_child(Policy *p, int at, uint32_t rank, float chance) {
     return (int)p->n++;
 }
 
-/* Nodes before `n` that are in, the best first; equal ones as they were added, so that parents come before children.
- * Returns how many. */
+/* Orders the nodes from `from` on, the best first; equal nodes as they were added, so that parents come before
+ * children. Returns how many. */
 static uint32_t by_reach(const Policy *p, uint32_t from, int *order) {
     uint32_t n = 0;
 
@@ -125,7 +103,7 @@ static uint32_t by_reach(const Policy *p, uint32_t from, int *order) {
     return n;
 }
 
-/* The best nodes that are in become the tree's; what cannot come is worth no row. */
+/* Makes the best nodes the tree's. A node that cannot come is worth no row. */
 static void emit(const Policy *p, DraftTree *tree) {
     int order[POLICY_NODES_MAX];
     int16_t places[POLICY_NODES_MAX];
@@ -187,7 +165,7 @@ static int grow_specinfer(Policy *p) {
 
 /* --- opt-tree (Wang et al. 2025) ---------------------------------------------------------------------------------- */
 
-/* Tokens that the best nodes of all layers give. */
+/* Returns the tokens that the best nodes of all layers give. */
 static float expected(const Policy *p, uint32_t budget) {
     int order[POLICY_NODES_MAX];
     const uint32_t n = by_reach(p, 0, order);
@@ -198,8 +176,7 @@ static float expected(const Policy *p, uint32_t budget) {
     return sum;
 }
 
-/* The best nodes of a layer, out of what all nodes of the one before propose; others are forgotten. Returns how
- * many. */
+/* Fills a layer with the best of what all nodes of the last layer propose; others are dropped. Returns how many. */
 static uint32_t next_layer(Policy *p, int *layer, uint32_t n, uint32_t budget) {
     static_assert(OPT_TREE_NODES * (DRAFT_CHOICES_MAX + OPT_TREE_DEPTH) <= POLICY_NODES_MAX,
                   "all layers and a new one");
@@ -247,7 +224,7 @@ static int grow_opt_tree(Policy *p) {
 
 /* --- edgellm (Xu et al. 2024) ------------------------------------------------------------------------------------- */
 
-/* The branch with the largest reach that can be extended; false: none. */
+/* Finds the branch with the largest reach that can be extended; false: none. */
 static bool best_branch(const Policy *p, int *atp) {
     bool found = !p->n;
 
@@ -268,7 +245,7 @@ static int grow_edgellm(Policy *p) {
     int at, trunk = DRAFT_ROOT, r;
     float trunk_reach = 1;
 
-    while (p->n < p->nodes_max && trunk_reach >= p->step->state->alpha && best_branch(p, &at)) {
+    while (p->n < p->nodes_max && trunk_reach >= p->state->alpha && best_branch(p, &at)) {
         const uint32_t first = p->n;
         const DraftModelTops *tops;
 
@@ -289,7 +266,7 @@ static int grow_edgellm(Policy *p) {
     return 0;
 }
 
-/* Rows of the trunk, the root not counted: of most probable children each, they come first. */
+/* Returns the rows of the trunk, the root not counted: the chain of most probable children, which comes first. */
 static uint32_t trunk_of(const DraftTree *tree) {
     uint32_t n = 1;
 
@@ -315,7 +292,7 @@ static void add_frontier(Policy *p, int at) {
     const DraftModelTops *tops = tops_of(p, at);
 
     for (uint32_t k = 0; k < tops->n; k++) {
-        const float chance = p->step->state->reliability * tops->tops[k].probability;
+        const float chance = p->state->reliability * tops->tops[k].probability;
         const int child = add_child(p, at, k, chance < LEVER_CHANCE_MAX ? chance : LEVER_CHANCE_MAX);
 
         if (child != DRAFT_ROOT)
@@ -324,11 +301,11 @@ static void add_frontier(Policy *p, int at) {
 }
 
 static double lever_ms(const Policy *p, uint32_t n_nodes) {
-    return (double)(p->step->costs.ms[n_nodes] + p->step->costs.more_ms + spent_ms(p));
+    return (double)(p->step->costs.ms[n_nodes] + p->step->costs.more_ms + draft_rounds_spent_ms(p->step, p->report));
 }
 
-/* How many of the frontier's best nodes come into the tree as one item: the number with the most tokens a time that it
- * takes more, so that rows of a tile come together. 0: that is not above the tree's own rate (Eq. 6). */
+/* Returns how many of the frontier's best nodes join the tree as one item: the number with the most tokens for its
+ * additional time, so that rows of a tile come together. 0: no number is above the tree's own rate (Eq. 6). */
 static uint32_t lever_item(const Policy *p, const int *frontier, uint32_t n, uint32_t n_in, double gain) {
     const double own = gain / lever_ms(p, n_in);
     double sum = 0, best_sum = 0, best_ms = 0;
@@ -342,7 +319,8 @@ static uint32_t lever_item(const Policy *p, const int *frontier, uint32_t n, uin
         if (n_expanded && !can_pass(p, n_expanded))
             break;
         sum += (double)node->node.reach;
-        ms = lever_ms(p, n_in + i) - lever_ms(p, n_in) + (n_expanded ? (double)pass_ms(p, n_expanded) : 0);
+        ms = lever_ms(p, n_in + i) - lever_ms(p, n_in) +
+             (n_expanded ? (double)draft_rounds_pass_ms(p->step, n_expanded) : 0);
         if (sum <= own * ms || (best && sum * best_ms <= best_sum * ms))
             continue;
         best = i;
@@ -415,43 +393,20 @@ static void learn_reliability(DraftPolicyState *state, const ModelDrafter *model
     }
 }
 
-/* --- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
-static int grow_by(Policy *p) {
-    switch (p->step->policy) {
-    case POLICY_CHAIN_SD:
-        return grow_chain(p);
-    case POLICY_EDGELLM:
-        return grow_edgellm(p);
-    case POLICY_SPECINFER:
-        return grow_specinfer(p);
-    case POLICY_OPT_TREE:
-        return grow_opt_tree(p);
-    case POLICY_LEVER:
-        return grow_lever(p);
-    case POLICY_OURS:
-    case POLICY_FLASH_AR:
-    case _POLICY_N:
-        break;
-    }
-    return 0;
-}
-
-/**
- * draft_policy_grow() - the tree that a published rule makes of the draft model's probabilities
- * @tree: overwritten, rows in order; nodes lie by falling reach, as the policy estimates it
- * @report: spent_ms has what the model took of the step already
- *
- * Limits of the step hold for every policy: a tree ends where rows, tokens or the model's time do. About 100 KiB of
- * stack.
- */
-int draft_policy_grow(DraftTree *tree, uint32_t root_token, const DraftPolicyStep *step, DraftRoundsReport *report) {
+/* Grows the tree of one rule: rows in order, nodes by falling reach as the rule estimates it. report->spent_ms has what
+ * the model took of the step before. A tree ends where rows, tokens or the model's time do, whatever the rule says.
+ * About 100 KiB of stack. */
+static int grow_by(int (*rule)(Policy *p), const DraftPolicyState *state, DraftTree *tree, uint32_t root_token,
+                   const DraftRounds *step, DraftRoundsReport *report) {
     const DraftLimits limits = step->limits;
     const uint32_t depth_max = limits.tokens_left ? limits.tokens_left - 1 : 0;
     Policy p;
     int r;
 
     p.step = step;
+    p.state = state;
     p.report = report;
     p.root_token = root_token;
     p.n = 0;
@@ -461,15 +416,42 @@ int draft_policy_grow(DraftTree *tree, uint32_t root_token, const DraftPolicySte
     if (!step->costs.n_rows || !p.depth_max)
         return 0;
     p.nodes_max = p.nodes_max < step->costs.n_rows - 1 ? p.nodes_max : step->costs.n_rows - 1;
-    r = p.nodes_max ? grow_by(&p) : 0;
+    r = p.nodes_max ? rule(&p) : 0;
     if (r && r != POLICY_E_LIMIT)
         return r;
     emit(&p, tree);
     return 0;
 }
 
-void draft_policy_learn(DraftPolicyState *state, const ModelDrafter *model, const DraftTree *tree,
-                        const uint32_t *accepted, uint32_t n_accepted, uint32_t next) {
-    learn_alpha(state, tree, n_accepted);
-    learn_reliability(state, model, tree, accepted, n_accepted, next);
+static void *policy_new(void) {
+    DraftPolicyState *state = malloc(sizeof(*state));
+
+    if (state)
+        *state = (DraftPolicyState){ .alpha = 0.01F, .reliability = 1 };
+    return state;
 }
+
+static void policy_learn(void *self, const ModelDrafter *model, const DraftTree *tree, const uint32_t *accepted,
+                         uint32_t n_accepted, uint32_t next) {
+    learn_alpha(self, tree, n_accepted);
+    learn_reliability(self, model, tree, accepted, n_accepted, next);
+}
+
+#define POLICY(rule)                                                                                                   \
+    static int policy_##rule(void *self, DraftTree *tree, uint32_t root_token, const DraftRounds *step,                \
+                             DraftRoundsReport *report) {                                                              \
+        return grow_by(grow_##rule, self, tree, root_token, step, report);                                             \
+    }
+POLICY(chain)
+POLICY(edgellm)
+POLICY(specinfer)
+POLICY(opt_tree)
+POLICY(lever)
+
+const DraftPolicyOps draft_policies[_POLICY_N] = {
+    [POLICY_CHAIN_SD] = { "chain-sd", policy_new, free, policy_chain, policy_learn },
+    [POLICY_EDGELLM] = { "edgellm", policy_new, free, policy_edgellm, policy_learn },
+    [POLICY_SPECINFER] = { "specinfer", policy_new, free, policy_specinfer, policy_learn },
+    [POLICY_OPT_TREE] = { "opt-tree", policy_new, free, policy_opt_tree, policy_learn },
+    [POLICY_LEVER] = { "lever", policy_new, free, policy_lever, policy_learn },
+};

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 enum {
     N_TREES = 500

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spec/tree/draft_tree.h"
+#include "spec/sources/draft_tree.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@ void draft_tree_add(DraftTree *tree, const DraftNode *node) {
     tree->nodes[tree->n_nodes++] = *node;
 }
 
-/* The most probable node behind `parent` that comes after `last` (DRAFT_ROOT: any), as siblings are ordered: by falling
- * reach, then as they were added. DRAFT_ROOT: there is none. */
+/* Returns the next sibling behind `parent` after `last` (DRAFT_ROOT: the first): siblings come by falling reach, then
+ * as they were added. DRAFT_ROOT: there is none. */
 static int next_sibling(const DraftTree *tree, int parent, int last) {
     int best = DRAFT_ROOT;
 
@@ -39,8 +39,8 @@ static int next_sibling(const DraftTree *tree, int parent, int last) {
     return best;
 }
 
-/* Depth first, most probable child first: so the chain of most probable children comes out first, and a device that
- * cannot have a tree takes the rows up to the chain's end. */
+/* Orders the rows depth first, most probable child first. The chain of most probable children comes out first, so a
+ * device that cannot have a tree takes the rows up to the chain's end. */
 void draft_tree_order(DraftTree *tree) {
     int at = DRAFT_ROOT, last = DRAFT_ROOT;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every policy against its published rule, which is written down here once more without the policy's own means: no
- * passes, no cache, no cost of its own. Limits of a step hold for all of them; what they learn from verifications. */
+/* Every policy against its published rule, which is written here once more without the policy's own means: no passes,
+ * no cache, no cost of its own. Also the limits of a step, and what policies learn from verifications. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -13,8 +13,9 @@
 
 #include <cmocka.h>
 
-#include "spec/tree/draft_policy.h"
+#include "spec/speculation_choice.h"
 #include "test/unit/fixtures/sim_model.h"
+#include "tools/baselines/draft_policy.h"
 
 enum {
     N_SEEDS = 60,
@@ -26,15 +27,16 @@ typedef struct Case {
     SimModel sim;
     AccountTable accounts;
     ModelDrafter *model;
-    DraftPolicyState policy_state;
+    const DraftPolicyOps *ops;
+    DraftPolicyState *learned;
     float ms[DRAFT_ROWS_MAX];
     uint32_t before, last;
-    DraftPolicyStep step;
+    DraftRounds step;
     DraftRoundsReport report;
     DraftTree tree;
 } Case;
 
-static void case_init(Case *c, uint32_t seed, SpeculationPolicy policy) {
+static void case_init(Case *c, uint32_t seed, DraftPolicy policy) {
     uint32_t text[N_TEXT];
 
     memset(c, 0, sizeof(*c));
@@ -50,22 +52,23 @@ static void case_init(Case *c, uint32_t seed, SpeculationPolicy policy) {
     assert_int_equal(model_drafter_follow(c->model, SIZE_MAX), 0);
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         c->ms[i] = 200 + 2 * (float)i;
-    draft_policy_init(&c->policy_state);
-    c->step = (DraftPolicyStep){ .policy = policy,
-                                 .model = c->model,
-                                 .state = &c->policy_state,
-                                 .limits = { DRAFT_NODES_MAX, DRAFT_NODES_MAX, 1000 },
-                                 .costs = { .ms = c->ms, .n_rows = DRAFT_ROWS_MAX },
-                                 .budget = { .ms = INFINITY } };
+    c->ops = &draft_policies[policy];
+    c->learned = c->ops->begin();
+    assert_non_null(c->learned);
+    c->step = (DraftRounds){ .model = c->model,
+                             .limits = { DRAFT_NODES_MAX, DRAFT_NODES_MAX, 1000 },
+                             .costs = { .ms = c->ms, .n_rows = DRAFT_ROWS_MAX },
+                             .budget = { .ms = INFINITY } };
 }
 
 static void case_deinit(Case *c) {
+    c->ops->end(c->learned);
     model_drafter_free(c->model);
     assert_int_equal(c->accounts.total_bytes, 0);
 }
 
 static void grow(Case *c) {
-    assert_int_equal(draft_policy_grow(&c->tree, c->last, &c->step, &c->report), 0);
+    assert_int_equal(c->ops->grow(c->learned, &c->tree, c->last, &c->step, &c->report), 0);
     assert_int_equal(c->report.n_passes, c->sim.n_passes);
     assert_int_equal(c->report.n_rows, c->sim.n_computed);
 }
@@ -101,7 +104,7 @@ static uint32_t last_of(const Case *c, int at) {
     return at < 0 ? c->last : nodes[at].token;
 }
 
-/* The tree has the nodes that are in, each by its path, and no other. */
+/* Checks that the tree has the nodes that are in, each by its path, and no other. */
 static void check(const Case *c) {
     int places[DRAFT_NODES_MAX];
     uint32_t n = 0;
@@ -179,7 +182,7 @@ static int by_reach(const void *a, const void *b) {
     return nodes[i].reach > nodes[k].reach ? -1 : nodes[i].reach < nodes[k].reach ? 1 : (i > k) - (i < k);
 }
 
-/* Puts the best of the nodes that `in` says in, others out; returns the sum of their reach. */
+/* Puts the best of the nodes of `in` in, and the others out; returns the sum of their reach. */
 static float keep_best(uint32_t from, uint32_t budget, bool only_in) {
     static uint32_t order[NODES_MAX];
     uint32_t n = 0;
@@ -248,7 +251,7 @@ static void test_draft_policy_opt_tree(void **state) {
     assert_true(depths[10] && depths[1] + depths[2] + depths[3]);
 }
 
-/* The branch of the largest reach next, side branches from 0.1 on, until the trunk is below alpha. */
+/* Extends the branch of the largest reach, side branches from 0.1 on, until the trunk is below alpha. */
 static void edgellm(const Case *c, float alpha) {
     int trunk = -1;
     bool root_is_expanded = false;
@@ -283,10 +286,10 @@ static void test_draft_policy_edgellm(void **state) {
         static Case c;
 
         case_init(&c, seed, POLICY_EDGELLM);
-        c.policy_state.alpha = seed % 3 ? 0.01F : 0.3F;
+        c.learned->alpha = seed % 3 ? 0.01F : 0.3F;
         grow(&c);
         n_nodes = 0;
-        edgellm(&c, c.policy_state.alpha);
+        edgellm(&c, c.learned->alpha);
         check(&c);
         assert_int_equal(c.report.n_passes, c.report.n_rows); /* one branch at a time */
         n_wide += c.tree.n_nodes > c.report.n_passes;
@@ -295,7 +298,7 @@ static void test_draft_policy_edgellm(void **state) {
     assert_true(n_wide > 10);
 }
 
-/* Eq. 5 and 6, the frontier's best nodes as one item up to any number. */
+/* Follows Eq. 5 and 6, with the frontier's best nodes as one item of any number. */
 static uint32_t lever(const Case *c, float reliability) {
     uint32_t n_in = 0, n_passes = 1;
     double gain = 1, draft_ms = (double)c->sim.pass_ms;
@@ -306,7 +309,7 @@ static uint32_t lever(const Case *c, float reliability) {
         double sum = 0, best_ratio = 0;
         const double own = gain / ((double)c->ms[n_in] + draft_ms);
 
-        for (; at < (int)n_nodes; at++) { /* whatever came in last is expanded */
+        for (; at < (int)n_nodes; at++) { /* the last nodes that came in are expanded */
             DraftModelTops tops;
 
             if (at >= 0 && (!nodes[at].is_in || nodes[at].is_expanded))
@@ -355,13 +358,13 @@ static void test_draft_policy_lever(void **state) {
         uint32_t n_passes;
 
         case_init(&c, seed, POLICY_LEVER);
-        c.policy_state.reliability = 0.5F + (float)(seed % 7) / 10;
+        c.learned->reliability = 0.5F + (float)(seed % 7) / 10;
         c.sim.pass_ms = seed % 2 ? 3 : 12;
         for (uint32_t i = 0; seed % 4 > 1 && i < DRAFT_ROWS_MAX; i++)
             c.ms[i] = 200 + 30 * (float)(i / 8);
         grow(&c);
         n_nodes = 0;
-        n_passes = lever(&c, c.policy_state.reliability);
+        n_passes = lever(&c, c.learned->reliability);
         check(&c);
         assert_int_equal(c.report.n_passes, n_passes);
         n_grouped += c.report.n_rows > c.report.n_passes + 3;
@@ -373,12 +376,14 @@ static void test_draft_policy_lever(void **state) {
 
 /* --- limits and errors -------------------------------------------------------------------------------------------- */
 
+static const SpecLab free_passes = { .always = true };
+
 static bool always_stops(void *arg) {
     return true;
 }
 
 static void test_draft_policy_limits(void **state) {
-    for (SpeculationPolicy policy = POLICY_CHAIN_SD; policy < _POLICY_N; policy++)
+    for (DraftPolicy policy = 0; policy < _POLICY_N; policy++)
         for (uint32_t seed = 0; seed < N_SEEDS; seed++) {
             static Case c;
 
@@ -386,7 +391,7 @@ static void test_draft_policy_limits(void **state) {
             c.step.limits = (DraftLimits){ sim_mix(seed, 1) % 70, sim_mix(seed, 2) % 12, sim_mix(seed, 3) % 12 };
             c.step.costs.n_rows = sim_mix(seed, 4) % (DRAFT_ROWS_MAX + 1);
             c.step.budget.ms = (float)(sim_mix(seed, 5) % 200);
-            c.step.budget.is_free = seed % 5 == 0;
+            c.step.lab = seed % 5 == 0 ? &free_passes : NULL;
             c.step.budget.stops = seed % 6 == 5 ? always_stops : NULL;
             c.sim.ops.rows_max = 1 + sim_mix(seed, 6) % 60;
             grow(&c);
@@ -396,12 +401,12 @@ static void test_draft_policy_limits(void **state) {
                 assert_true(c.tree.nodes[i].parent < (int)i && c.tree.nodes[i].depth <= c.step.limits.depth_max);
                 assert_true(c.tree.nodes[i].depth < c.step.limits.tokens_left);
             }
-            assert_true(c.step.budget.is_free || c.report.spent_ms <= c.step.budget.ms);
+            assert_true(c.step.lab || c.report.spent_ms <= c.step.budget.ms);
             assert_true(!c.step.budget.stops || !c.report.n_passes);
             case_deinit(&c);
             case_init(&c, seed, policy);
             c.sim.fails_at = 2;
-            assert_int_equal(draft_policy_grow(&c.tree, c.last, &c.step, &c.report), -EIO);
+            assert_int_equal(c.ops->grow(c.learned, &c.tree, c.last, &c.step, &c.report), -EIO);
             assert_int_equal(c.tree.n_rows, 1);
             case_deinit(&c);
         }
@@ -417,36 +422,36 @@ static void test_draft_policy_learns(void **state) {
 
     case_init(&c, 4, POLICY_CHAIN_SD);
     grow(&c);
-    assert_true(c.policy_state.alpha == 0.01F && c.policy_state.reliability == 1);
-    draft_policy_learn(&c.policy_state, c.model, &c.tree, accepted, 8, 0); /* all are right: longer ones */
-    assert_true(c.policy_state.alpha == 0.005F);
-    draft_policy_learn(&c.policy_state, c.model, &c.tree, accepted, 2, 0); /* six of eight are not */
-    assert_true(fabsf(c.policy_state.alpha - 0.005F * powf(2, 0.75F)) < 1e-6F);
+    assert_true(c.learned->alpha == 0.01F && c.learned->reliability == 1);
+    c.ops->learn(c.learned, c.model, &c.tree, accepted, 8, 0); /* all are right: longer ones */
+    assert_true(c.learned->alpha == 0.005F);
+    c.ops->learn(c.learned, c.model, &c.tree, accepted, 2, 0); /* six of eight are not */
+    assert_true(fabsf(c.learned->alpha - 0.005F * powf(2, 0.75F)) < 1e-6F);
     for (int i = 0; i < 100; i++)
-        draft_policy_learn(&c.policy_state, c.model, &c.tree, accepted, 8, 0);
-    assert_true(c.policy_state.alpha == EDGELLM_ALPHA_MIN);
+        c.ops->learn(c.learned, c.model, &c.tree, accepted, 8, 0);
+    assert_true(c.learned->alpha == EDGELLM_ALPHA_MIN);
     for (int i = 0; i < 100; i++)
-        draft_policy_learn(&c.policy_state, c.model, &c.tree, accepted, 0, 0);
-    assert_true(c.policy_state.alpha == EDGELLM_ALPHA_MAX);
+        c.ops->learn(c.learned, c.model, &c.tree, accepted, 0, 0);
+    assert_true(c.learned->alpha == EDGELLM_ALPHA_MAX);
 
     sim_tops(&c.sim, c.before, c.last, &tops);
     for (uint32_t i = 0; i < tops.n; i++)
         sum += tops.tops[i].probability;
-    c.policy_state.reliability = 0.8F;
-    draft_policy_learn(&c.policy_state, c.model, &c.tree, accepted, 0, tops.tops[5].token);
+    c.learned->reliability = 0.8F;
+    c.ops->learn(c.learned, c.model, &c.tree, accepted, 0, tops.tops[5].token);
     reliability = 0.9F * 0.8F + 0.1F / sum;
-    assert_true(fabsf(c.policy_state.reliability - reliability) < 1e-5F);
+    assert_true(fabsf(c.learned->reliability - reliability) < 1e-5F);
     for (uint32_t token = 0, i = 0; token < SIM_KINDS; token++) {
         for (i = 0; i < tops.n && tops.tops[i].token != token; i++)
             ;
         if (i < tops.n)
             continue;
-        draft_policy_learn(&c.policy_state, c.model, &c.tree, accepted, 0, token); /* no candidate was it */
+        c.ops->learn(c.learned, c.model, &c.tree, accepted, 0, token); /* no candidate was it */
         reliability *= 0.9F;
         reliability = reliability < 0.2F ? 0.2F : reliability;
-        assert_true(fabsf(c.policy_state.reliability - reliability) < 1e-5F);
+        assert_true(fabsf(c.learned->reliability - reliability) < 1e-5F);
     }
-    assert_true(c.policy_state.reliability < 0.25F);
+    assert_true(c.learned->reliability < 0.25F);
     case_deinit(&c);
 }
 

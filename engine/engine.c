@@ -37,10 +37,10 @@ static void fill_info(Engine *engine, const GgufFile *file) {
         .n_layers = hparams->n_layers,
         .n_embd = hparams->n_embd,
         .n_context = hparams->n_context,
-        .n_parameters = engine->weights->n_parameters,
+        .n_parameters = weights_counts(engine->weights)->n_parameters,
         .kv_bytes_per_token = engine->kv_page_bytes / backend->ops->kv_block_positions,
-        .layer_products = engine->weights->layer_products,
-        .head_products = engine->weights->head_products,
+        .layer_products = weights_counts(engine->weights)->layer_products,
+        .head_products = weights_counts(engine->weights)->head_products,
         .kv_type = backend->ops->kv_type,
     };
     engine_count_weights(engine);
@@ -78,25 +78,25 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     if (r)
         return r;
     layer_graph_init(&engine->steps->layer, engine->hparams.arch, engine->backend->ops->fuses);
-    r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
-                    &(WeightsOptions){
-                        .accounts = options->accounts,
-                        .reading = options->reading,
-                        .heartbeat = options->heartbeat,
-                        .check = engine->check,
-                        .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set &&
-                                              !engine->backend->ops->linear_shape
-                                          ? NULL
-                                          : options->image_path,
-                        .optional_image = options->optional_image,
-                        .new_image = options->new_image || options->checking == WEIGHTS_CHECKING_ALL,
-                        .memory = options->weights_memory,
-                        .flash_limit = options->flash_limit,
-                        .limits_all = options->limits_all,
-                        .graphs = options->graphs,
-                        .tracep = &engine->trace,
-                    },
-                    err);
+    r = weights_new(
+        &engine->weights, engine->backend, &engine->hparams, file, package,
+        &(WeightsOptions){
+            .reading = options->reading,
+            .heartbeat = options->heartbeat,
+            .check = engine->check,
+            .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set &&
+                                  !engine->backend->ops->linear_shape
+                              ? NULL
+                              : options->image_path,
+            .image_how = (options->optional_image ? WEIGHTS_IMAGE_OPTIONAL : 0) |
+                         (options->new_image || options->checking == WEIGHTS_CHECKING_ALL ? WEIGHTS_IMAGE_ANEW : 0),
+            .memory = options->weights_memory,
+            .flash_limit = options->flash_limit,
+            .limits_all = options->limits_all,
+            .graphs = options->graphs,
+            .tracep = &engine->trace,
+        },
+        err);
     return engine_weights_error(r);
 }
 
@@ -255,7 +255,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     }
     if (r)
         return r;
-    if (!engine->weights->arrival)
+    if (!weights_are_arriving(engine->weights))
         engine_has_arrived(engine);
     trace_load(engine, "load", start_ns, clock_now_ns(), TRACE_LANE_ENGINE);
     *enginep = steal(&engine);

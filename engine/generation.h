@@ -107,10 +107,6 @@ typedef struct GenerationTurn {
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX
 /* Most rows of a step that are drafts, of all generations together. */
 #define GENERATION_DRAFT_ROWS 64
-/* Most prompt rows of lower classes in a step while an answer of a higher class is generated. */
-#define GENERATION_LOWER_ROWS 16
-/* Beside an answer of a higher class, background prompts have rows in one of so many steps. */
-#define GENERATION_BACKGROUND_STEPS 8
 
 /* Computes a step of n (1..GENERATION_TURNS_MAX) generations of one engine in one pass over the weights. Each
  * generation that decodes gets a row; prompts share the rest of a chunk, by rank, and within a rank in the order of

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/generation_private.h"
+#include "scheduler/row_share.h"
 #include "spec/tree/draft_share.h"
 #include "weights/weights_report.h"
 
@@ -140,57 +141,20 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
     return generation_take_token(generation, token, turn->fn, turn->arg);
 }
 
-#define NOBODY ((Priority)(PRIORITY_BACKGROUND - 1))
-
-/* Rows that are still to be given away, and for whom. */
-typedef struct RowsLeft {
-    size_t all;
-    size_t lower;          /* of them, for prompts of lower classes */
-    Priority waiting;      /* the highest class of those that wait for their first token; NOBODY */
-    Priority answering;    /* and of those that answer */
-    bool gives_background; /* it is the turn of background prompts beside a higher class that answers */
-} RowsLeft;
-
-static bool is_live(const Generation *generation) {
-    return generation->end == GENERATION_RUNNING && !atomic_load_explicit(&generation->cancelled, memory_order_relaxed);
-}
-
-static Priority top_of(const RowsLeft *left) {
-    return left->waiting > left->answering ? left->waiting : left->answering;
-}
-
-static RowsLeft rows_left(const GenerationTurn *turns, size_t n, size_t rows) {
-    RowsLeft left = { .waiting = NOBODY, .answering = NOBODY, .gives_background = true };
-
+static void list_claims(const GenerationTurn *turns, size_t n, RowClaim *claims) {
     for (size_t i = 0; i < n; i++) {
         const Generation *generation = turns[i].generation;
-        Priority *highest = in_prefill(generation) ? &left.waiting : &left.answering;
 
-        if (!is_live(generation))
-            continue;
-        if (turns[i].priority > *highest)
-            *highest = turns[i].priority;
-        if (in_prefill(generation))
-            continue;
-        if (rows > engine_shared_chunk_tokens(generation->engine))
-            rows = engine_shared_chunk_tokens(generation->engine);
-        if (turns[i].priority > PRIORITY_BACKGROUND && generation->n_undivided + 1 < GENERATION_BACKGROUND_STEPS)
-            left.gives_background = false;
+        claims[i] = (RowClaim){
+            .priority = turns[i].priority,
+            .rank = turns[i].rank,
+            .is_live = generation->end == GENERATION_RUNNING &&
+                       !atomic_load_explicit(&generation->cancelled, memory_order_relaxed),
+            .is_prompt = in_prefill(generation),
+            .n_rows = in_prefill(generation) ? generation->n_prompt - sequence_n_tokens(generation->sequence) : 0,
+            .n_undivided = generation->n_undivided,
+        };
     }
-    left.all = rows;
-    left.lower = rows < GENERATION_LOWER_ROWS ? rows : GENERATION_LOWER_ROWS;
-    return left;
-}
-
-/* Rows that this prompt may have. */
-static size_t prompt_rows(const GenerationTurn *turn, const RowsLeft *left) {
-    if (turn->priority >= top_of(left))
-        return left->all;
-    if (turn->rank < left->waiting)
-        return 0;
-    if (turn->priority == PRIORITY_BACKGROUND && left->answering > left->waiting && !left->gives_background)
-        return 0;
-    return left->lower < left->all ? left->lower : left->all;
 }
 
 /* Counts, for each generation, the steps since one had rows of background prompts. */
@@ -207,18 +171,16 @@ static void count_undivided(const GenerationStep *step) {
     }
 }
 
-static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, bool prefill, RowsLeft *left) {
+static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, bool prefill, RowShare *share) {
     for (int rank = PRIORITY_INTERACTIVE; rank >= PRIORITY_BACKGROUND; rank--)
         for (size_t i = 0; i < n; i++) {
             GenerationTurn *turn = &turns[i];
             EngineSpan *span = &step->spans[step->n];
 
             if (turn->rank != (Priority)rank || in_prefill(turn->generation) != prefill || turn->ran ||
-                !begin_turn(turn, prefill ? prompt_rows(turn, left) : left->all, span))
+                !begin_turn(turn, prefill ? row_share_of_prompt(share, turn->priority, turn->rank) : share->all, span))
                 continue;
-            left->all -= span->n;
-            if (prefill && turn->priority < top_of(left))
-                left->lower -= span->n < left->lower ? span->n : left->lower;
+            row_share_take(share, prefill, turn->priority, span->n);
             *(prefill ? &step->prompt_rows : &step->decode_rows) += (uint32_t)span->n;
             step->prefill[step->n] = prefill;
             step->turns[step->n++] = turn;
@@ -226,22 +188,6 @@ static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, boo
 }
 
 /* --- drafts ------------------------------------------------------------------------------------------------------- */
-
-/* Returns the rows that prompts will take of those that are left; drafts are weighed against them. */
-static uint32_t prompt_rows_waiting(const GenerationTurn *turns, size_t n, const RowsLeft *left) {
-    size_t rows = 0;
-
-    for (size_t i = 0; i < n && rows < left->all; i++) {
-        const size_t may_have = prompt_rows(&turns[i], left);
-        size_t wanted;
-
-        if (!is_live(turns[i].generation) || !in_prefill(turns[i].generation))
-            continue;
-        wanted = turns[i].generation->n_prompt - sequence_n_tokens(turns[i].generation->sequence);
-        rows += wanted < may_have ? wanted : may_have;
-    }
-    return (uint32_t)(rows < left->all ? rows : left->all);
-}
 
 static uint32_t tokens_left(const Generation *generation) {
     const size_t room = generation->capacity_tokens - generation->tokens.n;
@@ -302,10 +248,10 @@ static bool is_cancelled(void *arg) {
 }
 
 /* Adds drafts for all generations that decode; half of what is left of the chunk stays for prompts. */
-static void add_drafts(GenerationStep *step, const GenerationTurn *turns, size_t n, RowsLeft *left) {
-    const size_t half = (left->all + 1) / 2;
+static void add_drafts(GenerationStep *step, const RowClaim *claims, size_t n, RowShare *share) {
+    const size_t half = (share->all + 1) / 2;
     const uint32_t nodes_max = (uint32_t)(half < GENERATION_DRAFT_ROWS ? half : GENERATION_DRAFT_ROWS);
-    const StepCompany company = { step->decode_rows - 1, prompt_rows_waiting(turns, n, left) };
+    const StepCompany company = { step->decode_rows - 1, (uint32_t)row_share_wanted(share, claims, n) };
 
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
@@ -315,10 +261,10 @@ static void add_drafts(GenerationStep *step, const GenerationTurn *turns, size_t
                           (DraftingLimits){ 1 + nodes_max, tokens_left(generation), is_cancelled, generation },
                           company);
     }
-    left->all += step->decode_rows;
+    share->all += step->decode_rows;
     share_drafts(step, nodes_max, company);
     place_drafts(step);
-    left->all -= step->decode_rows;
+    share->all -= step->decode_rows;
 }
 
 /* Replaces trees by chains: there is no memory for rows beside a cache. */
@@ -356,17 +302,16 @@ static uint64_t n_makeshift(const Engine *engine) {
  * @turns: of one engine, each generation once, none in another step; they stay until the step's end
  *
  * Whoever has its prompt behind it gets a row. Prompts share what is left of a chunk (of a short one, when somebody's
- * token waits for it: engine_shared_chunk_tokens()), by rank, in a rank the first ones first. While a generation waits
- * for its first token, prompts of lower classes get nothing, unless waiting has raised them to its rank. Then, and
- * while it answers, they get GENERATION_LOWER_ROWS together, so that its tokens do not wait for a whole chunk;
- * background prompts get those in one step of GENERATION_BACKGROUND_STEPS.
+ * token waits for it: engine_shared_chunk_tokens()), by rank, in a rank the first ones first. A lower class gets what
+ * row_share_of_prompt() says.
  *
  * Thread: the one that computes. Return: 0; -EBUSY when another step has made way and there is no memory for one more.
  */
 int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n, size_t rows_max, ErrText *err) {
     Engine *engine = turns[0].generation->engine;
     const size_t chunk = engine_chunk_tokens(engine);
-    RowsLeft left = rows_left(turns, n, rows_max && rows_max < chunk ? rows_max : chunk);
+    RowClaim claims[GENERATION_TURNS_MAX];
+    RowShare share;
     int r;
 
     step->n = 0;
@@ -381,10 +326,13 @@ int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n,
         turns[i].ran = false;
         turns[i].r = 0;
     }
-    add_turns(step, turns, n, false, &left);
+    list_claims(turns, n, claims);
+    share =
+        row_share_begin(claims, n, rows_max && rows_max < chunk ? rows_max : chunk, engine_shared_chunk_tokens(engine));
+    add_turns(step, turns, n, false, &share);
     if (step->n)
-        add_drafts(step, turns, n, &left);
-    add_turns(step, turns, n, true, &left);
+        add_drafts(step, claims, n, &share);
+    add_turns(step, turns, n, true, &share);
     if (!step->n)
         return 0;
     count_undivided(step);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * When blocks are switched during a prompt. The paper begins with the first chunk; then all later chunks run on graphs
- * that are made for few rows. Here the switch begins as late as its loads can still be hidden: every begin is tried on
- * the model of the work below, which knows that loads begin between two blocks and that a block can be computed with
- * its old graph until the new one is there (there is room for one block more). That is the paper's greedy rule from its
- * begin on: the last block that is not switched is loaded behind the least number of blocks that take as long.
+ * Plans when blocks are switched during a prompt. The paper begins with the first chunk; then all later chunks run on
+ * graphs that are made for few rows. Here the switch begins as late as its loads can still be hidden. Every begin is
+ * tried on a model of the work: loads begin between two blocks, and a block is computed with its old graph until the
+ * new one is there, for there is room for one block more. From its begin on the plan is the paper's greedy rule: the
+ * last block that is not switched is loaded behind the least number of blocks that take as long.
  */
 #include <string.h>
 
 #include "scheduler/graph_switch.h"
 
-/* Positions of a prompt up to which every begin is tried: a quarter of a millisecond. */
+/* Up to so many positions every begin is tried, in a quarter of a millisecond. */
 #define TRIES 256
 
 /* The work of a plan, position by position. */
@@ -23,7 +23,7 @@ typedef struct PlanRun {
     GraphKind loading_kind;
 } PlanRun;
 
-/* Until when: what is under way is there. */
+/* Counts the load that is under way as there, if its time has come. */
 static void end_load(PlanRun *run) {
     if (run->loading == run->n_blocks || run->loaded_ns > run->now_ns)
         return;
@@ -31,7 +31,7 @@ static void end_load(PlanRun *run) {
     run->loading = run->n_blocks;
 }
 
-/* The last block that is not of this kind. */
+/* Begins to load the last block that is not of this kind. */
 static void begin_load(PlanRun *run, GraphKind kind) {
     if (run->loading != run->n_blocks)
         return;
@@ -71,7 +71,7 @@ void graph_plan_predict(GraphPlan *plan, const GraphTimes *times, const GraphKin
     plan->stall_ns = run.now_ns - plan->prefill_ns;
 }
 
-/* Eq. 2 with blocks that are alike: of a prompt, as most of the blocks are when the switch begins. */
+/* Eq. 2 with equal blocks, all on prompt graphs, as most are when the switch begins. */
 static size_t hiding_blocks(const GraphTimes *times) {
     const double compute_ns = times->compute_ns[GRAPH_PREFILL], load_ns = times->load_ns[GRAPH_DECODE];
     size_t n = 1;
@@ -88,7 +88,7 @@ static bool is_known(const GraphTimes *times) {
     return true;
 }
 
-/* The better of the plan and one with this begin. */
+/* Replaces the plan by one with this begin, if that is better. */
 static void try_begin(GraphPlan *plan, const GraphTimes *times, const GraphKind *is, size_t n_blocks, size_t first,
                       uint64_t n_positions, bool goes_back, uint64_t begin) {
     GraphPlan other = { .goes_back = goes_back, .begin = begin, .n_hiding = plan->n_hiding };
@@ -111,7 +111,7 @@ void graph_plan_make(GraphPlan *plan, const GraphTimes *times, const GraphKind *
     graph_plan_predict(plan, times, is, n_blocks, first, n_positions);
     if (!is_known(times))
         return;
-    /* Loads of all blocks take no longer than these positions: of a long prompt, a begin before them is too early. */
+    /* All loads fit into the last positions: in a long prompt, an earlier begin is too early. */
     earliest = (uint64_t)n_blocks * (plan->n_hiding + 2);
     earliest = n_positions > TRIES && n_positions > earliest ? n_positions - earliest : 0;
     earliest = must_go_back && earliest < plan->begin ? plan->begin : earliest;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Loads that take longer than they did are hidden as well: a begin that is a little too early costs little, one that is
- * too late keeps the first token waiting. */
+/* Loads that take longer than before are hidden, too: a begin that is a little early costs little, a late one keeps the
+ * first token waiting. */
 #define LOAD_MARGIN 1.25
 
 static const char *const policy_names[_GRAPH_SWITCH_N] = { "progressive", "none", "sync", "async" };
@@ -46,10 +46,10 @@ static uint64_t pieces(uint64_t rows, size_t rows_of_graph) {
     return (rows + rows_of_graph - 1) / rows_of_graph;
 }
 
-/* Which kind computes so many rows sooner: each takes them in pieces, and a piece costs what a full one does. Where
- * graphs come and go, a full chunk is for those of prompts whatever the last times say, which change with all that the
- * machine does: loads must not go to and fro with them. Nor are they to come for rows of decoding, however many there
- * are: the next step has fewer again. */
+/* Returns the kind that computes so many rows sooner. Each kind takes rows in pieces, and a piece costs as much as a
+ * full one. Where graphs are loaded and dropped, a full chunk always gets the prompt graphs: the last times change with
+ * the machine's load, and graphs must not be loaded to and fro with them. Rows of decoding never load prompt graphs,
+ * however many there are: the next step has fewer again. */
 static GraphKind best_kind(const GraphSwitch *graphs, uint64_t rows, uint64_t prompt_rows) {
     const double *compute_ns = graphs->times.compute_ns;
     const double pieces_of_chunk = (double)(graphs->prefill_rows / graphs->decode_rows);
@@ -68,21 +68,22 @@ static GraphKind best_kind(const GraphSwitch *graphs, uint64_t rows, uint64_t pr
                : GRAPH_DECODE;
 }
 
-/* One that is there: of decoding, where both are. */
+/* Returns the kind that is in memory; GRAPH_DECODE if both are. */
 static GraphKind kind_of(const GraphSwitch *graphs, size_t block) {
     return graphs->is_there[block][GRAPH_DECODE]    ? GRAPH_DECODE
            : graphs->is_there[block][GRAPH_PREFILL] ? GRAPH_PREFILL
                                                     : GRAPH_NONE;
 }
 
-/* Steps like this one that the rows make; fewer rows at the end than decoding has run on its graphs. */
+/* Returns the number of steps like this one that the rows make. A last step of few rows does not count: it runs on
+ * decode graphs. */
 static uint64_t steps_of(const GraphSwitch *graphs, size_t rows, size_t n_behind) {
     return 1 + n_behind / rows + (n_behind % rows > graphs->decode_rows);
 }
 
 static void plan_step(GraphSwitch *graphs, size_t rows) {
     const double *compute_ns = graphs->times.compute_ns;
-    GraphTimes times = graphs->times; /* of a step in place of a chunk */
+    GraphTimes times = graphs->times; /* for a step in place of a chunk */
     GraphKind is[GRAPH_BLOCKS_MAX];
 
     times.compute_ns[GRAPH_PREFILL] = compute_ns[GRAPH_PREFILL] * (double)pieces(rows, graphs->prefill_rows);
@@ -92,7 +93,7 @@ static void plan_step(GraphSwitch *graphs, size_t rows) {
         times.load_ns[kind] *= LOAD_MARGIN;
     for (size_t block = 0; block < graphs->n_blocks; block++)
         is[block] = kind_of(graphs, block);
-    if (graphs->has_begun) /* the times may say something else by now, but loads are not to go to and fro with them */
+    if (graphs->has_begun) /* newer times must not load graphs to and fro */
         graph_plan_predict(&graphs->plan, &times, is, graphs->n_blocks, graphs->at % graphs->n_blocks,
                            graphs->n_positions);
     else
@@ -117,7 +118,7 @@ void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t prompt_rows, siz
         plan_step(graphs, rows);
 }
 
-/* Whether a block of the other kind does as well now. */
+/* Whether the step may compute a block with the other kind, too. */
 static bool takes_any(const GraphSwitch *graphs) {
     return graphs->policy == GRAPH_SWITCH_NONE || (graphs->policy != GRAPH_SWITCH_SYNC && graphs->is_prompt);
 }
@@ -158,8 +159,8 @@ static size_t n_used(const GraphSwitch *graphs) {
     return n;
 }
 
-/* The next block from where the step is, round and round, that has not this kind; or none at all of those that have
- * nothing. n_blocks: there is none. */
+/* Returns the next block without this kind, in a circle from where the step is; GRAPH_NONE: the next block without any
+ * graph. n_blocks: there is none. */
 static size_t next_without(const GraphSwitch *graphs, GraphKind kind) {
     for (size_t i = 0; i < graphs->n_blocks; i++) {
         const size_t block = (graphs->at + i) % graphs->n_blocks;
@@ -177,7 +178,8 @@ static size_t last_without(const GraphSwitch *graphs, GraphKind kind) {
     return graphs->n_blocks;
 }
 
-/* A block that the prompt needs no more, and that decoding has not; before the last chunk those for prompts. */
+/* In the prompt's last chunk: a block that is computed and has no decode graph. Before: a block without the step's own
+ * kind. */
 static size_t async_load(const GraphSwitch *graphs, GraphKind *kindp) {
     if (!graphs->is_prompt) {
         *kindp = GRAPH_DECODE;
@@ -204,7 +206,7 @@ static size_t progressive_load(GraphSwitch *graphs, GraphKind *kindp) {
     return last_without(graphs, *kindp);
 }
 
-/* What the policy wants when nobody waits and every block has something. */
+/* Returns the policy's choice, when nobody waits and every block has a graph. */
 static size_t policy_load(GraphSwitch *graphs, GraphKind *kindp) {
     size_t block;
 
@@ -252,9 +254,8 @@ void graph_switch_loaded(GraphSwitch *graphs, bool is_good) {
     graphs->loading = graphs->n_blocks;
 }
 
-/* Of a block that has both kinds the one that was there before the other: which is not what was loaded last, and so the
- * one that it is not to have. Behind a prompt it is the one that the step does not want: a graph of prompts that comes
- * late is not to cost decoding a load more. */
+/* Drops the older graph of a block with both kinds: the one that was loaded last is wanted. After a prompt, drops the
+ * graph that the step does not want: a prompt graph that comes late must not cost decoding another load. */
 bool graph_switch_drop(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp) {
     if (graphs->policy == GRAPH_SWITCH_NONE)
         return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Static graphs of two kinds, for the rows of a prompt's chunk and for the few rows of decoding, which cannot share
- * weights: which of them a block of layers is computed with, and when which is loaded (CoordGen 3.2). Knows no model,
- * no device and no file: it is told what is there, and says what to load, to use and to drop. */
+/* Decides which static graph a block of layers is computed with, and when which graph is loaded (CoordGen 3.2). There
+ * are two kinds, for the rows of a prompt's chunk and for the few rows of decoding, and they cannot share weights. The
+ * module knows no model, no device and no file: its caller says what is there, and carries out loads and drops. */
 #ifndef COORDGEN_SCHEDULER_GRAPH_SWITCH_H
 #define COORDGEN_SCHEDULER_GRAPH_SWITCH_H
 
@@ -9,50 +9,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum GraphKind {
-    GRAPH_PREFILL,
-    GRAPH_DECODE,
-    _GRAPH_KIND_N,
-    GRAPH_NONE = _GRAPH_KIND_N,
-} GraphKind;
+#include "scheduler/graph_times.h"
 
-/* All but one have one kind of each block in memory, and one block more while it is loaded. */
+/* All policies but GRAPH_SWITCH_NONE keep one kind of each block in memory, and one block more while it is loaded. */
 typedef enum GraphSwitchPolicy {
-    GRAPH_SWITCH_PROGRESSIVE, /* while the prompt is computed: from the last block to the first, hidden behind others */
+    GRAPH_SWITCH_PROGRESSIVE, /* loads hide behind the prompt's computing, from the last block to the first */
     GRAPH_SWITCH_NONE,        /* both kinds are in memory */
-    GRAPH_SWITCH_SYNC,        /* a block is loaded when it is to be computed, which waits for it */
-    GRAPH_SWITCH_ASYNC,       /* behind its part of the prompt's last chunk, while others are computed */
+    GRAPH_SWITCH_SYNC,        /* a block is loaded when it is to be computed, and the step waits */
+    GRAPH_SWITCH_ASYNC,       /* a block is loaded after its part of the prompt's last chunk, while others compute */
     _GRAPH_SWITCH_N,
 } GraphSwitchPolicy;
 
 const char *graph_switch_name(GraphSwitchPolicy policy); /* "progressive" */
-/* false: there is none of that name. */
+/* false: no policy has that name. */
 bool graph_switch_named(const char *name, GraphSwitchPolicy *policyp);
 
 #define GRAPH_BLOCKS_MAX 64
 
-/* Of one block, in nanoseconds; 0: not known yet. */
-typedef struct GraphTimes {
-    double compute_ns[_GRAPH_KIND_N]; /* a chunk of a prompt through it, with this kind */
-    double load_ns[_GRAPH_KIND_N];
-} GraphTimes;
-
-/* When blocks are switched in the chunks of a prompt that are left. A position is one chunk in one block: the first
- * chunk in all blocks, then the second. A load begins where a block does, if there is none under way. */
+/* When blocks are switched in the chunks of a prompt that are left. A position is one chunk in one block; positions run
+ * through all blocks of a chunk, then through the next chunk. A load begins where a block begins, if no other load is
+ * under way. */
 typedef struct GraphPlan {
-    bool goes_back;              /* blocks that are of decoding become those of prompts before */
-    uint64_t begin;              /* from this position on blocks become those of decoding */
+    bool goes_back;              /* before `begin`, decode graphs are replaced by prompt graphs */
+    uint64_t begin;              /* from this position on, prompt graphs are replaced by decode graphs */
     size_t n_hiding;             /* least number of blocks whose computing takes as long as a load (Eq. 2) */
-    GraphTimes times;            /* that it was made by: of a step, where that is no chunk */
-    double prefill_ns, stall_ns; /* as predicted: until the last position is computed, then until all is switched */
+    GraphTimes times;            /* the times that the plan was made by, for a step in place of a chunk */
+    double prefill_ns, stall_ns; /* predicted: until the last position is computed, then until all is switched */
 } GraphPlan;
 
-/* is[n_blocks]: which kind each block is; n_positions are left, from block `first` on. The plan with the least sum of
- * both times; of equals the one that begins first. must_go_back: of those that leave blocks time to become those of
- * prompts before, where there are so many positions. */
+/* Makes the plan with the least sum of both times; of equal plans the one that begins first. is[n_blocks]: the kind of
+ * each block; n_positions are left, from block `first` on. must_go_back: where there are positions enough, only plans
+ * that leave time to load the prompt graphs first. */
 void graph_plan_make(GraphPlan *plan, const GraphTimes *times, const GraphKind *is, size_t n_blocks, size_t first,
                      uint64_t n_positions, bool must_go_back);
-/* What a plan with this begin comes to. */
+/* Fills the predicted times of a plan, by its begin and goes_back. */
 void graph_plan_predict(GraphPlan *plan, const GraphTimes *times, const GraphKind *is, size_t n_blocks, size_t first,
                         uint64_t n_positions);
 
@@ -62,44 +52,46 @@ typedef struct GraphSwitch {
     size_t n_blocks;
     GraphTimes times;
     size_t prefill_rows, decode_rows;
-    bool must_go_back; /* the caller's: to the graphs of prompts for each, whatever the times say */
+    bool must_go_back; /* set by the caller: every prompt gets prompt graphs, whatever the times say */
     bool is_there[GRAPH_BLOCKS_MAX][_GRAPH_KIND_N];
-    size_t loading; /* block, n_blocks: none */
+    size_t loading; /* block that is being loaded, n_blocks: none */
     GraphKind loading_kind;
     size_t held; /* block that is being computed, n_blocks: none */
     GraphKind held_kind;
     size_t wanted; /* block that somebody waits for, n_blocks: none */
     GraphKind wanted_kind;
-    /* Of the step. */
-    GraphKind step_kind; /* that is best for its rows */
-    bool is_prompt;      /* more rows than those of decoding, and of its prompts, too */
+    /* The current step: */
+    GraphKind step_kind; /* the best kind for its rows */
+    bool is_prompt;      /* the step, and its prompts alone, have more rows than a decode graph */
     bool is_last;        /* no rows of its prompts follow */
-    size_t at;           /* blocks below are computed */
+    size_t at;           /* blocks below this one are computed */
     GraphPlan plan;
     uint64_t n_positions; /* that the plan is for */
     uint64_t position;
-    size_t left;    /* rows of its prompts that are to come: a step that begins with as many goes on with them */
-    bool goes_on;   /* it does, or the step itself does, in the middle of the layers */
-    bool has_begun; /* blocks become those of decoding, and in these prompts there is no way back */
+    size_t left;    /* rows of its prompts in later steps; the step that begins with as many continues these prompts */
+    bool goes_on;   /* the step continues such prompts, or a step that stopped in the middle of the layers */
+    bool has_begun; /* the switch to decode graphs has begun: within these prompts there is no way back */
 } GraphSwitch;
 
 void graph_switch_init(GraphSwitch *graphs, GraphSwitchPolicy policy, size_t n_blocks, size_t prefill_rows,
                        size_t decode_rows);
-/* Slots of one block each that it needs. */
+/* Returns how many slots of one block a policy needs. */
 size_t graph_switch_slots(GraphSwitchPolicy policy, size_t n_blocks);
-/* A step of so many rows, which is before block `at`; prompt_rows of them are of prompts, n_behind more of which
- * come in later steps. */
+/* Begins a step of so many rows at block `at`. prompt_rows of them are of prompts, whose other n_behind rows come in
+ * later steps. */
 void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t prompt_rows, size_t n_behind, size_t at);
-/* Which kind a block is computed with, which holds it until graph_switch_computed(); GRAPH_NONE: it must wait. */
+/* Returns the kind that a block is computed with, and holds that graph until graph_switch_computed(). GRAPH_NONE: the
+ * step must wait. */
 GraphKind graph_switch_use(GraphSwitch *graphs, size_t block);
-/* is_done: it was computed, and not left in the middle. */
+/* Releases the block that is held. is_done: it was computed, and not left in the middle. */
 void graph_switch_computed(GraphSwitch *graphs, size_t block, bool is_done);
-/* What to load now, as begun then; false: nothing. */
+/* Returns what to load now, and counts the load as begun. false: nothing. */
 bool graph_switch_load(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp);
+/* Ends the load that is under way. is_good: the graph is there. */
 void graph_switch_loaded(GraphSwitch *graphs, bool is_good);
-/* What to drop now, as dropped then; false: nothing. */
+/* Returns what to drop now, and counts it as dropped. false: nothing. */
 bool graph_switch_drop(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp);
-/* Why the blocks of the step's prompt are switched when they are: one line for a person. */
+/* Writes one line for a person: why the blocks of the step's prompt are switched when they are. */
 void graph_switch_explain(const GraphSwitch *graphs, char *text, size_t room_bytes);
 
 #endif

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The simulation is the engine's loop (queue_groups.c): one thread gives the NPU products as long as a slot is
- * free, runs an operator itself, and looks again. So what it predicts has the bubbles of the order in it, which sums of
- * times have not.
+ * The simulation runs the engine's own loop (op_loop). What it predicts therefore contains the bubbles of the order,
+ * which sums of times do not.
  *
- * A product of one group in all layers is what moves, the one that saves most first, until none saves anything to speak
- * of. There are a few dozen, and a simulation takes some 20 microseconds. Most moves are not simulated at all: neither
- * side can be done sooner than its work takes.
+ * Products move one by one, each in one group and in all layers. The product that saves most moves first, until none
+ * saves anything to speak of. There are a few dozen, and a simulation takes some 20 microseconds. Most moves are not
+ * simulated at all: no side can end sooner than its own work takes.
  */
 #include "scheduler/op_placement.h"
 
@@ -14,8 +13,10 @@
 #include <math.h>
 #include <string.h>
 
-#define LEAST_MOVE 0.002 /* of the time: what a move saves */
-#define LEAST_GAIN 0.02  /* what all of them save, over where they are and over all on the NPU: times vary */
+#include "scheduler/op_loop.h"
+
+#define LEAST_MOVE 0.002 /* share of the time that a move must save */
+#define LEAST_GAIN 0.02  /* share that all moves together must save, for times vary */
 
 static const char *const placement_names[] = {
     [OP_PLACEMENT_PROFILE] = "profile",
@@ -54,18 +55,11 @@ void op_placement_fill(const OpPlacement *placement, size_t n_groups, uint64_t *
 
 /* --- the simulation ----------------------------------------------------------------------------------------------- */
 
-/* A product that is under way, or waits for the one before. */
-typedef struct SimSlot {
-    OpRef ref;
-    double until_ns;
-} SimSlot;
-
 typedef struct Sim {
     const OpPlacementCase *of;
     size_t first_group; /* of the case: those before are left out */
     OpQueues queues;
-    SimSlot slots[BACKEND_PRODUCT_SLOTS_MAX];
-    size_t oldest, n_busy;
+    double until_ns[BACKEND_PRODUCT_SLOTS_MAX]; /* when the product of a slot ends */
     double now_ns, npu_free_ns;
 } Sim;
 
@@ -77,52 +71,58 @@ static double share_of(const Sim *sim, size_t group) {
     return sim->of->shares[sim->first_group + group];
 }
 
-static void end_oldest(Sim *sim) {
-    const SimSlot *slot = &sim->slots[sim->oldest];
-
-    if (sim->now_ns < slot->until_ns)
-        sim->now_ns = slot->until_ns;
-    sim->now_ns += sim->of->times->end_ns[slot->ref.node] * share_of(sim, slot->ref.group);
-    op_queues_end(&sim->queues, &slot->ref, OP_QUEUE_NPU, 0);
-    sim->oldest = (sim->oldest + 1) % sim->of->n_slots;
-    sim->n_busy--;
-}
-
-static void submit(Sim *sim, const OpRef *ref) {
+static void sim_submit(void *arg, size_t slot, const OpRef *ref) {
+    Sim *sim = arg;
     const OpTimes *times = sim->of->times;
 
     sim->now_ns += times->begin_ns[ref->node] * share_of(sim, ref->group);
     if (sim->npu_free_ns < sim->now_ns)
         sim->npu_free_ns = sim->now_ns;
     sim->npu_free_ns += times->ns[OP_QUEUE_NPU][ref->node];
-    sim->slots[(sim->oldest + sim->n_busy++) % sim->of->n_slots] =
-        (SimSlot){ .ref = *ref, .until_ns = sim->npu_free_ns };
+    sim->until_ns[slot] = sim->npu_free_ns;
 }
 
-/* All of a node by the processors. */
+static bool sim_is_over(void *arg, size_t slot) {
+    const Sim *sim = arg;
+
+    return sim->until_ns[slot] <= sim->now_ns;
+}
+
+static int sim_end(void *arg, size_t slot, const OpRef *ref, ErrText *err) {
+    Sim *sim = arg;
+
+    if (sim->now_ns < sim->until_ns[slot])
+        sim->now_ns = sim->until_ns[slot];
+    sim->now_ns += sim->of->times->end_ns[ref->node] * share_of(sim, ref->group);
+    op_queues_end(&sim->queues, ref, OP_QUEUE_NPU, 0);
+    return 0;
+}
+
+/* Time of a whole node on the processors. */
 static double cpu_ns(const OpTimes *times, size_t node) {
     return times->begin_ns[node] + times->ns[OP_QUEUE_CPU][node] + times->end_ns[node];
 }
 
-static void go_on(Sim *sim) {
-    OpRef ref;
+static int sim_run(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
+    Sim *sim = arg;
 
-    while (sim->n_busy && sim->slots[sim->oldest].until_ns <= sim->now_ns)
-        end_oldest(sim);
-    while (sim->n_busy < sim->of->n_slots && op_queues_take(&sim->queues, OP_QUEUE_NPU, &ref))
-        submit(sim, &ref);
-    if (op_queues_take(&sim->queues, OP_QUEUE_CPU, &ref) || op_queues_steal(&sim->queues, &ref)) {
-        sim->now_ns += cpu_ns(sim->of->times, ref.node) * share_of(sim, ref.group);
-        op_queues_end(&sim->queues, &ref, OP_QUEUE_CPU, 0);
-    } else if (sim->n_busy) {
-        end_oldest(sim);
-    }
+    sim->now_ns += cpu_ns(sim->of->times, ref->node) * share_of(sim, ref->group);
+    op_queues_end(&sim->queues, ref, OP_QUEUE_CPU, 0);
+    return 0;
 }
+
+static const OpLoopOps sim_ops = {
+    .submit = sim_submit,
+    .is_over = sim_is_over,
+    .end = sim_end,
+    .run = sim_run,
+};
 
 double op_placement_predict(const OpPlacementCase *of, const uint64_t *on_npu) {
     OpQueueLayer layers[OP_PLACEMENT_GROUPS * OP_PLACEMENT_LAYERS];
     OpQueuesSetup setup = *of->queues;
     Sim sim = { .of = of, .queues.times = *of->times };
+    OpLoop loop = { .ops = &sim_ops, .arg = &sim, .queues = &sim.queues, .n_slots = of->n_slots };
 
     assert(of->n_slots && of->n_slots <= BACKEND_PRODUCT_SLOTS_MAX);
     setup.layers = layers;
@@ -133,13 +133,13 @@ double op_placement_predict(const OpPlacementCase *of, const uint64_t *on_npu) {
     memcpy(setup.on_npu, on_npu + sim.first_group, setup.n_groups * sizeof(*on_npu));
     op_queues_begin(&sim.queues, &setup);
     while (!op_queues_have_ended(&sim.queues))
-        go_on(&sim);
+        (void)op_loop_go_on(&loop, NULL); /* nothing fails in it */
     return sim.now_ns;
 }
 
 /* --- the choice --------------------------------------------------------------------------------------------------- */
 
-/* What either side has to do, whatever waits for whatever: the whole cannot be done sooner. */
+/* Returns a lower bound of the time: the work of the busier side, without any waiting. */
 static double least_of(const OpPlacementCase *of, const uint64_t *on_npu) {
     const OpTimes *times = of->times;
     double npu = 0, cpu = 0;
@@ -156,12 +156,12 @@ static double least_of(const OpPlacementCase *of, const uint64_t *on_npu) {
     return (npu > cpu ? npu : cpu) * simulated_layers(of);
 }
 
-/* What is stolen is on neither side beforehand. */
+/* Whether products may be stolen: then no side's work is known beforehand. */
 static bool may_steal(const OpQueuesSetup *setup) {
     return setup->order == OP_ORDER_POSITION && setup->steal_beyond != OP_STEAL_NEVER;
 }
 
-/* Its time, if that is less than `below_ns`; else that. */
+/* Returns the time of a placement, or below_ns if the time is not less. */
 static double time_of(const OpPlacementCase *of, const OpPlacement *placement, double below_ns) {
     uint64_t on_npu[OP_QUEUES_GROUPS_MAX];
     double ns;
@@ -173,7 +173,7 @@ static double time_of(const OpPlacementCase *of, const OpPlacement *placement, d
     return ns < below_ns ? ns : below_ns;
 }
 
-/* Whether one move saves enough. */
+/* Makes the best move, if one saves enough. */
 static bool move_best(const OpPlacementCase *of, uint64_t products, OpPlacement *placement) {
     double best_ns = placement->placed_ns * (1 - LEAST_MOVE);
     OpPlacement best = *placement;

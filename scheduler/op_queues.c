@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Eq. 5 of llm.npu: a node's worth is the time of the NPU's nodes that its end lets begin. It is added where the
- * processors run the node, for the NPU has work the sooner. It is taken away where the NPU runs it: what it unlocks
- * itself keeps it busy at any time, while what unlocks the processors' nodes had better come soon. The greatest
- * worth goes first, of equals the earlier position.
+ * Eq. 5 of llm.npu: a node's worth is the time of the NPU's nodes that its end lets begin. The worth is positive if the
+ * processors run the node, for the NPU then has work sooner. The worth is negative if the NPU runs the node: NPU nodes
+ * that it unlocks keep the NPU busy at any time, while nodes that unlock work of the processors should run soon. The
+ * greatest worth goes first, of equals the earlier position.
  *
  * Looking at every layer of every group costs a microsecond where there are a few hundred, and a node takes hundreds.
  */
@@ -36,7 +36,7 @@ static uint64_t bit(size_t i) {
     return UINT64_C(1) << i;
 }
 
-/* The lowest of some bits, which is taken out of them. */
+/* Removes the lowest bit and returns its index. */
 static size_t next_bit(uint64_t *bits) {
     const size_t i = (size_t)__builtin_ctzll(*bits);
 
@@ -65,11 +65,11 @@ static bool follows(const OpQueues *queues, size_t group, size_t node) {
     return queues->continues & bit(group) && queues->graph->nodes[node].follows;
 }
 
-/* Whether a node may run, or could if `ended` (may be NULL) had ended too. */
+/* Whether a node may run, or could if `ended` (may be NULL) had also ended. */
 static bool may_run(const OpQueues *queues, size_t group, uint32_t layer, size_t node, const OpRef *ended) {
     uint64_t done = layer_of(queues, group, layer)->done,
              done_layer = layer ? layer_of(queues, group, layer - 1)->done : ~UINT64_C(0);
-    bool has_before = !follows(queues, group, node) || layer_of(queues, group - 1, layer)->told & bit(node);
+    bool has_before = !follows(queues, group, node) || layer_of(queues, group - 1, layer)->done & bit(node);
 
     if (ended && ended->group == group) {
         if (ended->layer == layer)
@@ -124,7 +124,7 @@ void op_queues_begin(OpQueues *queues, const OpQueuesSetup *setup) {
 
 /* --- choices ------------------------------------------------------------------------------------------------------ */
 
-/* Calls for each node that waits for one; what it is called for may be able to run, or not yet. */
+/* Called for each node that waits for another one, whether it may run by now or not. */
 typedef void WaitingFn(void *arg, size_t group, uint32_t layer, size_t node);
 
 static void for_waiting(const OpQueues *queues, const OpRef *ref, WaitingFn *fn, void *arg) {
@@ -142,7 +142,7 @@ static void for_waiting(const OpQueues *queues, const OpRef *ref, WaitingFn *fn,
 typedef struct Worth {
     const OpQueues *queues;
     const OpRef *ref;
-    double npu_ns; /* that its end lets begin */
+    double npu_ns; /* of the NPU's nodes that the end of `ref` lets begin */
 } Worth;
 
 static void add_worth(void *arg, size_t group, uint32_t layer, size_t node) {
@@ -152,7 +152,7 @@ static void add_worth(void *arg, size_t group, uint32_t layer, size_t node) {
 
     if (queue_of(queues, group, node) == OP_QUEUE_NPU && !(layer_of(queues, group, layer)->offered & bit(node)) &&
         may_run(queues, group, layer, node, worth->ref))
-        worth->npu_ns += ns > 0 ? ns : 1; /* what is not known yet is as good as what else is not */
+        worth->npu_ns += ns > 0 ? ns : 1; /* nodes without a time are worth the same */
 }
 
 static double worth_of(const OpQueues *queues, OpQueue queue, const OpRef *ref) {
@@ -162,7 +162,7 @@ static double worth_of(const OpQueues *queues, OpQueue queue, const OpRef *ref) 
     return queue == OP_QUEUE_CPU ? worth.npu_ns : -worth.npu_ns;
 }
 
-/* Of the nodes that may begin in a queue; by position the first one is all there is to look at. */
+/* Chooses among the nodes that may begin in a queue: the one of the greatest worth, or the first by position. */
 static bool choose(const OpQueues *queues, OpQueue queue, bool by_worth, OpRef *best) {
     double best_worth = 0;
     bool has_one = false;
@@ -190,8 +190,8 @@ static bool choose(const OpQueues *queues, OpQueue queue, bool by_worth, OpRef *
     return has_one;
 }
 
-/* Fixed orders count all nodes: a group's behind each other, or a node's of all groups. Whatever one waits for comes
- * before it in both. */
+/* Fixed orders number all nodes: group by group, or node by node for all groups. In both orders a node comes after all
+ * that it waits for. */
 static OpRef ref_of(const OpQueues *queues, size_t index) {
     const size_t n = queues->graph->n, groups = queues->n_groups;
 
@@ -210,7 +210,7 @@ static size_t index_of(const OpQueues *queues, const OpRef *ref) {
     return (ref->group * queues->n_layers + ref->layer) * n + ref->node;
 }
 
-/* The queue's next node of a fixed order, if it may begin. */
+/* Chooses the queue's next node of a fixed order, if it may begin. */
 static bool choose_next(OpQueues *queues, OpQueue queue, OpRef *ref) {
     const size_t n = queues->n_groups * queues->n_layers * queues->graph->n;
 
@@ -243,7 +243,7 @@ bool op_queues_take(OpQueues *queues, OpQueue queue, OpRef *ref) {
     return true;
 }
 
-/* Whether a product of a queue of so many had better be a processor's. */
+/* Whether a processor should take a product, where the NPU has n products. */
 static bool steals(const OpQueues *queues, size_t n, size_t node) {
     const double npu_ns = queues->times.ns[OP_QUEUE_NPU][node], cpu_ns = queues->times.ns[OP_QUEUE_CPU][node];
 
@@ -262,12 +262,6 @@ bool op_queues_steal(OpQueues *queues, OpRef *ref) {
 
 /* --- what has happened -------------------------------------------------------------------------------------------- */
 
-void op_queues_tell(OpQueues *queues, const OpRef *ref) {
-    layer_of(queues, ref->group, ref->layer)->told |= bit(ref->node);
-    if (ref->group + 1 < queues->n_groups && follows(queues, ref->group + 1, ref->node))
-        offer(queues, ref->group + 1, ref->layer, ref->node);
-}
-
 static void offer_waiting(void *arg, size_t group, uint32_t layer, size_t node) {
     offer(arg, group, layer, node);
 }
@@ -276,7 +270,6 @@ void op_queues_end(OpQueues *queues, const OpRef *ref, OpQueue side, uint64_t ns
     OpQueueLayer *at = layer_of(queues, ref->group, ref->layer);
 
     assert(at->offered & bit(ref->node) && !(at->ready & bit(ref->node)) && !(at->done & bit(ref->node)));
-    at->told |= bit(ref->node);
     at->done |= bit(ref->node);
     queues->n_left--;
     queues->n_running -= side == OP_QUEUE_NPU;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The policies of processors that are not alike: an NPU, which runs products and nothing else, and those that run all
- * the rest. Several groups of rows go through a graph of operators; here is which node each of the two takes next.
+/* The policies of processors that are not alike: an NPU, which runs products alone, and processors, which run all other
+ * operators. Several groups of rows go through a graph of operators; the queues decide which node each side takes next.
  *
- * Knows no model, no device and no thread: it is told what has ended, and says what may begin. In whichever order nodes
- * run, the graph and the groups before allow it, so that the results are those of any other order. */
+ * The queues know no model, no device and no thread: the caller says what has ended, and they say what may begin. Every
+ * order that they choose is one that the graph and the groups before allow, so all orders give the same results. */
 #ifndef COORDGEN_SCHEDULER_OP_QUEUES_H
 #define COORDGEN_SCHEDULER_OP_QUEUES_H
 
@@ -19,20 +19,20 @@
 typedef enum OpOrder {
     OP_ORDER_OUT_OF_ORDER, /* what gives the NPU most to do (llm.npu 3.4, Eq. 5) */
     OP_ORDER_POSITION,     /* earlier rows first (EdgeFlow 4.3) */
-    OP_ORDER_IN_ORDER,     /* each queue one node after the other, as the groups and the graph have them: waits */
-    OP_ORDER_STATIC,       /* likewise, but a node for all groups before the next node (EdgeFlow's static schedule) */
+    OP_ORDER_IN_ORDER,     /* each queue takes its nodes in the order of groups, layers and graph, and waits for each */
+    OP_ORDER_STATIC, /* as in-order, but a node for all groups before the next node (EdgeFlow's static schedule) */
     _OP_ORDER_N,
 } OpOrder;
 
 const char *op_order_name(OpOrder order); /* "out-of-order" */
-/* false: there is none of that name. */
+/* false: no order has that name. */
 bool op_order_named(const char *name, OpOrder *orderp);
 
-/* What an NPU can run of a graph, a bit each. */
+/* Returns the nodes of a graph that an NPU can run, a bit each. */
 uint64_t op_queues_products(const OpGraph *graph);
 
-/* OpQueuesSetup.steal_beyond: where the NPU has longer to compute at what it has than a processor at the one product.
- * One whose time there is not known yet is tried. */
+/* OpQueuesSetup.steal_beyond: a product is stolen if the NPU needs longer for all that it has than a processor for that
+ * product. A product without a time on the processors is tried. */
 #define OP_STEAL_MEASURED 0
 #define OP_STEAL_NEVER SIZE_MAX
 
@@ -45,12 +45,11 @@ typedef struct OpRef {
 /* Nodes of a group in one layer, a bit each. */
 typedef struct OpQueueLayer {
     uint64_t offered; /* may run, or did */
-    uint64_t ready;   /* of these, those that nobody has taken */
-    uint64_t told;    /* what the group behind needs of them is there */
+    uint64_t ready;   /* offered, and taken by nobody */
     uint64_t done;
 } OpQueueLayer;
 
-/* One thread. Begin with op_queues_begin(). */
+/* Begin with op_queues_begin(). Thread: one. */
 typedef struct OpQueues {
     const OpGraph *graph;
     OpQueueLayer *layers; /* [n_groups][n_layers] */
@@ -60,10 +59,10 @@ typedef struct OpQueues {
     size_t steal_beyond;
     uint64_t on_npu[OP_QUEUES_GROUPS_MAX];                               /* nodes of a group, a bit each */
     uint64_t continues;                                                  /* groups, a bit each */
-    uint64_t after[OP_GRAPH_NODES_MAX], after_layer[OP_GRAPH_NODES_MAX]; /* who waits for a node */
-    size_t next[_OP_QUEUE_N]; /* in a fixed order: all nodes of the queue before this one, of all nodes, are taken */
+    uint64_t after[OP_GRAPH_NODES_MAX], after_layer[OP_GRAPH_NODES_MAX]; /* nodes that wait for a node, a bit each */
+    size_t next[_OP_QUEUE_N]; /* in a fixed order: index of a node; all nodes of the queue before it are taken */
     size_t n_ready[_OP_QUEUE_N], n_left;
-    size_t n_running; /* taken from the NPU's queue by its own side, and not ended */
+    size_t n_running; /* products that the NPU's side has taken, and that have not ended */
     OpTimes times;    /* kept from one begin to the next */
 } OpQueues;
 
@@ -75,24 +74,22 @@ typedef struct OpQueuesSetup {
     uint64_t continues; /* groups that go on with what the one before works on, a bit each; not the first */
     OpOrder order;
     uint64_t on_npu[OP_QUEUES_GROUPS_MAX]; /* nodes of each group, of op_queues_products() */
-    /* In the order of positions: with more products in the NPU's queue than these, begun or not, a processor that has
-     * nothing to do takes the first that is not begun. EdgeFlow: 5. Or OP_STEAL_MEASURED, OP_STEAL_NEVER. */
+    /* For OP_ORDER_POSITION: if the NPU's queue has more products than these, begun or not, an idle processor takes the
+     * first product that is not begun. EdgeFlow: 5. Or OP_STEAL_MEASURED, OP_STEAL_NEVER. */
     size_t steal_beyond;
 } OpQueuesSetup;
 
-/* All groups before their first node. `times` stay what they are, for a graph of as many nodes. */
+/* Puts all groups before their first node. `times` stay as they are, for a graph of as many nodes. */
 void op_queues_begin(OpQueues *queues, const OpQueuesSetup *setup);
-/* The next node of a queue, which is the caller's until it has ended; false: none may begin now. */
+/* Takes the next node of a queue, which is the caller's until it has ended. false: none may begin now. */
 bool op_queues_take(OpQueues *queues, OpQueue queue, OpRef *ref);
-/* For a processor whose own queue has none: a product, which it runs itself. */
+/* Takes a product of the NPU's queue for a processor whose own queue has no node. */
 bool op_queues_steal(OpQueues *queues, OpRef *ref);
-/* Before its end: the group behind may read what the node has stored. */
-void op_queues_tell(OpQueues *queues, const OpRef *ref);
-/* A node that was taken has ended, on that side and after so many nanoseconds; 0: not measured. */
+/* Records that a node has ended, on that side and after so many nanoseconds; 0: not measured. */
 void op_queues_end(OpQueues *queues, const OpRef *ref, OpQueue side, uint64_t ns);
-/* A node that the NPU's side has taken is run by the processors after all. */
+/* Hands a node that the NPU's side has taken over to the processors. */
 void op_queues_give(OpQueues *queues, const OpRef *ref);
-/* It was not run by the side that has taken it, or failed: it can be taken again. */
+/* Lets a node be taken again that the side did not run, or that has failed. */
 void op_queues_put_back(OpQueues *queues, const OpRef *ref, OpQueue side);
 bool op_queues_have_ended(const OpQueues *queues);
 

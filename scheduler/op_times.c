@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/op_times.h"
 
-#define NEW_TIME 0.25 /* weight of a measurement beside those before */
+#define NEW_TIME 0.25 /* weight of a new measurement */
 
 static double follow(double before, uint32_t n_before, uint64_t ns) {
     if (!n_before)

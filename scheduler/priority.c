@@ -6,11 +6,11 @@ const char *priority_name(Priority priority) {
 }
 
 /**
- * priority_aged() - what waiting makes of a class
+ * priority_aged() - the class that a request counts as after it has waited
  * @ageing_ns: 0: waiting changes nothing
  *
- * So a background request waits at most two ageing times longer than an interactive one that came at the same moment:
- * from then on it counts as one, and has come before all that came later.
+ * A background request waits at most two ageing times longer than an interactive one that came at the same moment: from
+ * then on the background request counts as interactive, and goes before all that came later.
  */
 Priority priority_aged(Priority priority, uint64_t waited_ns, uint64_t ageing_ns) {
     const uint64_t missing = (uint64_t)(PRIORITY_INTERACTIVE - priority),

@@ -12,13 +12,13 @@
 #include "base/files/file_io.h"
 #include "base/strings/str_buf.h"
 
-/* Text that is gathered before it is written. */
+/* The text is written in parts of about so many bytes. */
 #define PART_BYTES 65536
 
 struct Trace {
     TraceEvent *events; /* [n_max] */
     size_t n_max;
-    _Atomic size_t n_added; /* past n_max they are lost */
+    _Atomic size_t n_added; /* events past n_max are lost */
 };
 
 int trace_new(Trace **tracep, size_t n_max) {
@@ -70,7 +70,7 @@ uint64_t trace_n_lost(const Trace *trace) {
     return atomic_load(&trace->n_added) - trace_n(trace);
 }
 
-/* What was under way before the first event was noticed comes behind it. */
+/* Returns the earliest start: an event is added at its end, so the first one added need not have begun first. */
 static uint64_t origin_of(const Trace *trace) {
     uint64_t origin_ns = UINT64_MAX;
 
@@ -79,7 +79,7 @@ static uint64_t origin_of(const Trace *trace) {
     return origin_ns;
 }
 
-/* Microseconds, from the origin on. */
+/* Appends an event, with times in microseconds from the origin on. */
 static void add_event(StrBuf *text, const TraceEvent *event, uint64_t origin_ns) {
     str_buf_addf(text,
                  "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%" PRIu32 ",\"ts\":%.3f,\"dur\":%.3f,"
@@ -95,7 +95,7 @@ static void add_event(StrBuf *text, const TraceEvent *event, uint64_t origin_ns)
     str_buf_add(text, "}}");
 }
 
-/* Those with events. */
+/* Names the lanes that have events. */
 static void add_lane_names(StrBuf *text, const Trace *trace) {
     static const char *const names[] = { "engine", "measured", "tokenizer", "npu" };
     bool has_events[TRACE_LANES_N] = { false };

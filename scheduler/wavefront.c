@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which group a thread takes: of those that can go on the one that is least advanced, then the first. So the groups
- * stay close together, and the weights of an operator are used by all of them while they are in a cache.
+ * A thread takes the least advanced group that can go on; of equal groups the first. The groups therefore stay close
+ * together, and all of them use the weights of an operator while these are in a cache.
  *
- * A thread that the system has taken its processor from holds one operator of one group; the others go on until they
- * need what it computes. Where nothing can go on, threads spin for a moment and then sleep in naps: what they wait for
- * may need their processor.
+ * A thread that has lost its processor holds one operator of one group; the other threads go on until they need its
+ * result. If nothing can go on, threads spin for a moment and then sleep in naps, for the thread that they wait for may
+ * need their processor.
  *
- * To the pool it is one loop over all operators that are left, so that a pool which does without its workers for a
- * while lets them in again in the middle. An index stands for any node.
+ * The pool sees one loop over all operators that are left. A pool that has stopped using its workers can therefore let
+ * them in again in the middle. An index of the loop stands for any node.
  */
 #include "scheduler/wavefront.h"
 
@@ -17,14 +17,14 @@
 
 #include "base/system/cpu.h"
 
-#define SPINS 2000   /* before a thread that waits takes a nap; 30 to 100 us, and most waits are shorter */
-#define NAP_NS 50000 /* the first one, and the system adds about as much; operators of 64 rows take 0.2 to 10 ms */
-#define NAPS 4       /* after which they get no longer: each is twice the one before */
+#define SPINS 2000   /* before a waiting thread takes a nap; 30 to 100 us, and most waits are shorter */
+#define NAP_NS 50000 /* of the first nap; the system adds about as much. Operators of 64 rows take 0.2 to 10 ms */
+#define NAPS 4       /* each nap is twice as long as the one before, up to this number */
 
 typedef struct Run {
     Wavefront *front;
     const WavefrontWork *work;
-    _Atomic int result; /* 0, WAVEFRONT_E_STOPPED or the first -errno: nobody begins another operator */
+    _Atomic int result; /* 0, WAVEFRONT_E_STOPPED or the first -errno; if not 0, nobody begins another operator */
 } Run;
 
 typedef enum Take {
@@ -57,13 +57,13 @@ void wavefront_ready(Wavefront *front, size_t group) {
     atomic_store_explicit(&front->groups[group].n_ready, at + 1, memory_order_release);
 }
 
-/* What the group before has written is visible where this says yes. */
+/* Whether a group may run its node `at`. If it may, what the group before has written is visible. */
 static bool can_go_on(const Wavefront *front, size_t group, uint32_t at) {
     return !front->groups[group].continues || !front->graph->nodes[at % front->graph->n].follows ||
            atomic_load_explicit(&front->groups[group - 1].n_ready, memory_order_acquire) > at;
 }
 
-/* The least advanced group that nobody runs and that can go on; n_groups: none. */
+/* Returns the least advanced group that nobody runs and that can go on; n_groups: none. */
 static size_t best_group(const Wavefront *front, bool *all_endedp) {
     size_t best = front->n_groups;
     uint32_t best_at = front->n_nodes;
@@ -84,7 +84,7 @@ static size_t best_group(const Wavefront *front, bool *all_endedp) {
     return best;
 }
 
-/* Another thread may have been faster, and may even have run the operator that was seen and left the group again. */
+/* Takes a group. Another thread may have been faster, and may even have run the operator and left the group again. */
 static Take take_group(const Run *run, size_t *groupp, uint32_t *atp) {
     Wavefront *front = run->front;
     bool all_ended;
@@ -127,7 +127,7 @@ static void advance(Run *run, size_t group_index, uint32_t at, unsigned int work
         end_with(run, WAVEFRONT_E_STOPPED);
 }
 
-/* The nth time in a row. */
+/* Waits for the nth time in a row. */
 static void wait_a_moment(unsigned int n) {
     if (n < SPINS) {
         cpu_relax();
@@ -137,7 +137,7 @@ static void wait_a_moment(unsigned int n) {
     (void)nanosleep(&(struct timespec){ .tv_nsec = NAP_NS << (n < NAPS ? n : NAPS) }, NULL);
 }
 
-/* A part of the pool's loop: so many operators, of whichever groups can go on; fewer when all are at the end. */
+/* Runs a part of the pool's loop: end - begin operators of any groups, or fewer if all groups are at the end. */
 static void advance_groups(void *arg, size_t begin, size_t end, unsigned int worker) {
     Run *run = arg;
     unsigned int n_waits = 0;

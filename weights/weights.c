@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "weights/residency/weights_load_private.h"
+#include "weights/weights_private.h"
 
 static void layer_deinit(Weights *weights, WeightsLayer *layer) {
     for (size_t role = 0; role < _ROLE_N; role++) {
@@ -20,56 +20,56 @@ static void layer_deinit(Weights *weights, WeightsLayer *layer) {
 Weights *weights_free(Weights *weights) {
     if (!weights)
         return NULL;
-    weights_arrival_free(weights->arrival);
-    weights_image_writer_free(weights->image_writer); /* it reads the matrices */
-    if (weights->image_file)
-        image_file_deinit(weights->image_file);
-    free(weights->image_file);
+    weights_arrival_free(weights->coming.arrival);
+    weights_image_writer_free(weights->images.writer); /* before the matrices, which it reads */
+    if (weights->images.file)
+        image_file_deinit(weights->images.file);
+    free(weights->images.file);
     weights_ring_free(weights->ring);
     weights_graphs_free(weights->graphs);
-    free(weights->graph_pieces.pieces);
-    weights_image_free(weights->ring_image);
+    free(weights->form.pieces);
+    weights_image_free(weights->images.streamed);
     layer_deinit(weights, &weights->outside);
     for (uint32_t i = 0; weights->layers && i < weights->hparams->n_layers; i++)
         layer_deinit(weights, &weights->layers[i]);
     free(weights->layers);
-    weights_image_free(weights->image);
-    free(weights->image_path);
-    free(weights->package_path);
+    weights_image_free(weights->images.mapped);
+    free(weights->images.path);
+    free(weights->images.package_path);
     if (weights->columns.fd >= 0)
         close(weights->columns.fd);
     free((char *)weights->columns.path);
     bill_settle(&weights->vectors_bill);
-    shared_limiter_deinit(&weights->disk);
+    shared_limiter_deinit(&weights->disk.shared);
     free(weights);
     return NULL;
 }
 
-/* The image that the ring will read is whole. */
+/* Ends the image that the ring or the graphs will read, and opens it. */
 static int end_image_file(Weights *weights, ErrText *err) {
-    const size_t n_parts = weights->image_file->n_parts;
-    int r = image_file_commit(weights->image_file, err);
+    const size_t n_parts = weights->images.file->n_parts;
+    int r = image_file_commit(weights->images.file, err);
 
     if (!r)
-        r = weights_image_open(&weights->ring_image, weights->image_path, &weights->image_key, n_parts, err);
-    image_file_deinit(weights->image_file);
-    free(steal(&weights->image_file));
+        r = weights_image_open(&weights->images.streamed, weights->images.path, &weights->images.key, n_parts, err);
+    image_file_deinit(weights->images.file);
+    free(steal(&weights->images.file));
     return r > 0 ? BACKEND_E_WEIGHTS : r;
 }
 
-/* Times of graphs are noted in a folder beside the image. */
+/* Starts the graphs. Their times are noted in a folder beside the image. */
 static int start_graphs(Weights *weights, ErrText *err) {
-    _cleanup_(freep) char *notes = weights_plan_notes(weights->image_path, "graph-times");
-    GraphsFile file = { .image = steal(&weights->ring_image) };
+    _cleanup_(freep) char *notes = weights_plan_notes(weights->images.path, "graph-times");
+    GraphsFile file = { .image = steal(&weights->images.streamed) };
     int r;
 
-    if (weights->graphs_are_packed)
-        file = (GraphsFile){ .package_fd = weights->package_fd,
-                             .package_path = weights->package_path,
-                             .pieces = steal(&weights->graph_pieces.pieces),
-                             .n_pieces = weights->graph_pieces.n };
-    file.disk = weights->limits_all ? &weights->disk : NULL;
-    r = weights_graphs_start(weights->graphs, &file, weights->flash_limit, notes, err);
+    if (weights->form.is_packed)
+        file = (GraphsFile){ .package_fd = weights->form.package_fd,
+                             .package_path = weights->images.package_path,
+                             .pieces = steal(&weights->form.pieces),
+                             .n_pieces = weights->form.n_pieces };
+    file.disk = weights->disk.is_shared ? &weights->disk.shared : NULL;
+    r = weights_graphs_start(weights->graphs, &file, weights->disk.limit, notes, err);
     return r == WEIGHTS_GRAPHS_E_MEMORY ? BACKEND_E_MEMORY : r;
 }
 
@@ -77,37 +77,37 @@ int weights_start_ring(Weights *weights, ErrText *err) {
     size_t first, end;
     int r;
 
-    if (weights->graphs_are_packed)
+    if (weights->form.is_packed)
         return start_graphs(weights, err);
     if (weights->graphs)
         weights_graphs_parts(weights->graphs, &first, &end);
     else
         weights_ring_parts(weights->ring, &first, &end);
-    r = weights_check_image(weights->check, weights->ring_image, first, end, err);
+    r = weights_check_image(weights->coming.check, weights->images.streamed, first, end, err);
     if (r)
         return r;
     if (weights->graphs)
         return start_graphs(weights, err);
-    return weights_ring_start(weights->ring, steal(&weights->ring_image), weights->flash_limit, err);
+    return weights_ring_start(weights->ring, steal(&weights->images.streamed), weights->disk.limit, err);
 }
 
-/* Everything is there: how it came is noted, and what it came through goes. */
+/* Ends the arrival when everything is there: notes how it came, and frees what it came through. */
 static int end_arrival(Weights *weights, ErrText *err) {
     ErrText why = { "" };
     int r = 0;
 
-    weights->way = weights_arrival_way(weights->arrival);
-    if (weights->image_file)
+    weights->coming.way = weights_arrival_way(weights->coming.arrival);
+    if (weights->images.file)
         r = end_image_file(weights, &why);
-    if (!r && (weights->ring_image || (weights->graphs_are_packed && weights->graph_pieces.pieces))) {
+    if (!r && (weights->images.streamed || (weights->form.is_packed && weights->form.pieces))) {
         r = weights_start_ring(weights, &why);
-    } else if (!r && weights->image_writer) {
-        weights_image_writer_complete(weights->image_writer);
+    } else if (!r && weights->images.writer) {
+        weights_image_writer_complete(weights->images.writer);
     }
     if (r)
-        return weights_arrival_fail(weights->arrival, r, &why, err);
-    weights->arrival = weights_arrival_free(weights->arrival);
-    weights->check = NULL;
+        return weights_arrival_fail(weights->coming.arrival, r, &why, err);
+    weights->coming.arrival = weights_arrival_free(weights->coming.arrival);
+    weights->coming.check = NULL;
     return 0;
 }
 
@@ -121,31 +121,31 @@ static bool streams(const Weights *weights, uint32_t stage) {
 
 bool weights_have(const Weights *weights, uint32_t stage) {
     return !streams(weights, stage) && !is_of_graphs(weights, stage) &&
-           (!weights->arrival || weights_arrival_stage(weights->arrival) > stage);
+           (!weights->coming.arrival || weights_arrival_stage(weights->coming.arrival) > stage);
 }
 
 int weights_advance(Weights *weights, ErrText *err) {
-    const _Atomic uint64_t *used_bytes = &weights->accounts->used_bytes[ACCOUNT_WEIGHTS];
+    const _Atomic uint64_t *used_bytes = &weights->backend->accounts->used_bytes[ACCOUNT_WEIGHTS];
     const uint64_t before_bytes = atomic_load(used_bytes);
-    int r = weights_arrival_advance(weights->arrival, err);
+    int r = weights_arrival_advance(weights->coming.arrival, err);
 
-    weights->resident_bytes += atomic_load(used_bytes) - before_bytes;
-    if (!r && weights_arrival_stage(weights->arrival) == UINT32_MAX)
+    weights->counts.resident_bytes += atomic_load(used_bytes) - before_bytes;
+    if (!r && weights_arrival_stage(weights->coming.arrival) == UINT32_MAX)
         r = end_arrival(weights, err);
     return r;
 }
 
-/* What is there of a block can be computed with while the rest of the model comes: graphs by their own loads, or all of
- * the package, where it is to be compared, or written to an image. */
+/* Holds a block of graphs. A block can be computed with while the rest of the model comes: by the graphs' own loads, or
+ * by the arrival of the whole package, if that is to be compared or written to an image. */
 static int acquire_graphs(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err) {
     const uint32_t layer = stage - 1;
     int r = WEIGHTS_GRAPHS_E_WAITING;
 
     if (weights_graphs_has_started(weights->graphs))
-        r = weights_graphs_hold(weights->graphs, layer, weights->arrival ? 0 : wait_ns, err);
-    else if (weights_graphs_has_arrived(weights->graphs, layer, weights_arrival_stage(weights->arrival)))
+        r = weights_graphs_hold(weights->graphs, layer, weights->coming.arrival ? 0 : wait_ns, err);
+    else if (weights_graphs_has_arrived(weights->graphs, layer, weights_arrival_stage(weights->coming.arrival)))
         r = weights_graphs_hold(weights->graphs, layer, 0, err);
-    if (r == WEIGHTS_GRAPHS_E_WAITING && weights->arrival) {
+    if (r == WEIGHTS_GRAPHS_E_WAITING && weights->coming.arrival) {
         r = weights_advance(weights, err);
         return r ? r : WEIGHTS_E_WAITING;
     }
@@ -159,9 +159,9 @@ int weights_acquire(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText 
         return 0;
     if (is_of_graphs(weights, stage))
         return acquire_graphs(weights, stage, wait_ns, err);
-    if (weights->arrival)
+    if (weights->coming.arrival)
         r = weights_advance(weights, err);
-    if (r || weights->arrival)
+    if (r || weights->coming.arrival)
         return r ? r : weights_have(weights, stage) ? 0 : WEIGHTS_E_WAITING;
     if (!streams(weights, stage))
         return 0;
@@ -201,25 +201,83 @@ int weights_check_whole(const Weights *weights, ErrText *err) {
         return weights_ring_check(weights->ring, err);
     if (weights->graphs)
         return weights_graphs_check(weights->graphs, err);
-    return weights->image ? weights_image_check(weights->image, err) : 0;
+    return weights->images.mapped ? weights_image_check(weights->images.mapped, err) : 0;
+}
+
+bool weights_are_arriving(const Weights *weights) {
+    return weights->coming.arrival;
+}
+
+uint32_t weights_permille(const Weights *weights) {
+    return weights->coming.arrival ? weights_arrival_permille(weights->coming.arrival) : 1000;
+}
+
+const WeightsArrivalWay *weights_way(const Weights *weights) {
+    return &weights->coming.way;
+}
+
+bool weights_were_compared(const Weights *weights) {
+    return weights->coming.was_compared;
+}
+
+const WeightsCounts *weights_counts(const Weights *weights) {
+    return &weights->counts;
+}
+
+const WeightsRing *weights_ring(const Weights *weights) {
+    return weights->ring;
+}
+
+WeightsGraphs *weights_graphs(const Weights *weights) {
+    return weights->graphs;
+}
+
+const char *weights_graph_form_why(const Weights *weights) {
+    return weights->form.why;
+}
+
+const char *weights_flash_way(const Weights *weights) {
+    if (weights->graphs)
+        return weights_graphs_way(weights->graphs);
+    return weights->ring ? weights_ring_way(weights->ring) : "";
+}
+
+void weights_set_flash_limit(Weights *weights, ReadLimit limit) {
+    if (weights->ring)
+        weights_ring_set_limit(weights->ring, limit);
+    if (weights->graphs)
+        weights_graphs_set_limit(weights->graphs, limit);
+}
+
+bool weights_are_mapped(const Weights *weights) {
+    return weights->images.mapped;
+}
+
+const WeightsLayer *weights_layer(const Weights *weights, uint32_t layer) {
+    return &weights->layers[layer];
+}
+
+const WeightsLayer *weights_outside(const Weights *weights) {
+    return &weights->outside;
 }
 
 bool weights_embedding_is_late(const Weights *weights) {
-    return weights->image && weights_image_is_late(weights->image);
+    return weights->images.mapped && weights_image_is_late(weights->images.mapped);
 }
 
 ImageReport weights_image_report(const Weights *weights) {
-    if (weights->image)
-        return (ImageReport){ .state = IMAGE_MAPPED, .len_bytes = weights_image_len_bytes(weights->image) };
+    if (weights->images.mapped)
+        return (ImageReport){ .state = IMAGE_MAPPED, .len_bytes = weights_image_len_bytes(weights->images.mapped) };
     if (weights->ring || weights->graphs)
         return (ImageReport){ .state = IMAGE_STREAMED };
-    if (weights->image_writer)
-        return weights_image_writer_report(weights->image_writer);
-    return (ImageReport){ .state = weights->image_result ? IMAGE_FAILED : IMAGE_NONE, .result = weights->image_result };
+    if (weights->images.writer)
+        return weights_image_writer_report(weights->images.writer);
+    return (ImageReport){ .state = weights->images.writer_result ? IMAGE_FAILED : IMAGE_NONE,
+                          .result = weights->images.writer_result };
 }
 
 int weights_wait_image(Weights *weights, ErrText *err) {
-    return weights->image_writer ? weights_image_writer_wait(weights->image_writer, err) : 0;
+    return weights->images.writer ? weights_image_writer_wait(weights->images.writer, err) : 0;
 }
 
 const BackendLinear *weights_head(const Weights *weights) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The npu device: what the NPU of a phone does, under its rules, on this machine's processors. It runs products of
- * int8 matrices whose inputs have one scale a tensor, and nothing else. They have static shapes: a product computes all
- * rows of its graph, and rows of zeros where the call has fewer; of more rows it runs again and again. Products go
- * through a queue to one thread, the NPU. Everything else (float operators, making inputs int8, shadow outliers, the
- * output head, whose inputs have a scale a row) is the processors' work.
+ * The npu device runs products as the NPU of a phone does, under its rules, on this machine's processors. The NPU runs
+ * products of int8 matrices whose inputs have one scale a tensor, and nothing else. Products have static shapes: a
+ * product computes all rows of its graph, padded with zeros if the call has fewer; for more rows the graph runs
+ * repeatedly. Products go through a queue to one thread, the NPU. The processors do all other work: float operators,
+ * making inputs int8, shadow outliers, and the output head, whose inputs have a scale a row.
  *
  * Two cpu devices do the work: `host` has the operators and the matrices of dynamic rows, `unit` those of static
- * tensors. Each has scratch of its own, so that both can be at work at once. The bits are the cpu device's.
+ * tensors. Each has scratch of its own, so that both can work at once. The results are the cpu device's, bit by bit.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,10 +18,6 @@
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
 #include "base/memory/account_refusal.h"
-
-static NpuBackend *npu(Backend *backend) {
-    return (NpuBackend *)backend;
-}
 
 static Backend *npu_free(Backend *backend) {
     NpuBackend *self = npu(backend);
@@ -41,20 +37,20 @@ static const char *npu_kernel(const Backend *backend) {
     return self->unit->ops->kernel(self->unit);
 }
 
-static int reserve_padded(NpuBackend *self, ErrText *err) {
+int npu_reserve_padded(NpuBackend *self, AccountedBlock *padded, ErrText *err) {
     const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
     int r;
 
-    if (self->padded.len_bytes >= len_bytes)
+    if (padded->len_bytes >= len_bytes)
         return 0;
-    accounted_block_deinit(&self->padded);
-    r = accounted_block_init(&self->padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
+    accounted_block_deinit(padded);
+    r = accounted_block_init(padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
     return r ? account_refused(err, BACKEND_E_MEMORY, r, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes,
                                "the products of a graph")
              : 0;
 }
 
-/* A graph's rows are all that the unit ever has at once. */
+/* The unit never has more rows at once than a graph. */
 static int npu_reserve(Backend *backend, const BackendShape *shape, ErrText *err) {
     NpuBackend *self = npu(backend);
     BackendShape of_graph = *shape;
@@ -66,7 +62,7 @@ static int npu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     self->is_reserved = !r;
     self->step_rows = shape->rows;
     if (!r)
-        r = reserve_padded(self, err);
+        r = npu_reserve_padded(self, &self->padded, err);
     return r ? r : npu_slots_reserve(self, &of_graph, err);
 }
 
@@ -77,7 +73,7 @@ static void npu_shadow_counts(const Backend *backend, ShadowCounts *counts) {
     npu_slots_add_counts(self, counts);
 }
 
-/* A prompt's graph is full. */
+/* A step fills the graph for prompts. */
 static size_t npu_step_rows(const Backend *backend) {
     return NPU_PREFILL_ROWS;
 }
@@ -89,42 +85,52 @@ static size_t npu_idle_rows(const Backend *backend, size_t rows) {
 /* --- matrices ----------------------------------------------------------------------------------------------------- */
 
 static bool is_static(const LinearSource *source) {
-    return source->activations.scale; /* exactly: no scale; one that is none is refused */
+    return source->activations.scale; /* compared with 0 exactly; invalid scales are refused elsewhere */
 }
 
-/* Which of the two has the matrix. */
+/* Returns the cpu device that has the matrix. */
 static Backend *owner_of(Backend *backend, bool of_static_tensor) {
     return of_static_tensor ? npu(backend)->unit : backend->host;
 }
 
-/* Room for its products where a call has fewer rows than the graph. Until somebody says otherwise it is one for few
- * rows. */
+/* Makes room for the matrix's products in calls of fewer rows than the graph. Until npu_linear_shape() is called the
+ * graph is one for decoding. */
 static int take_static(NpuBackend *self, BackendLinear *linear, const char *name, ErrText *err) {
     const size_t outputs = self->outputs;
     int r;
 
     linear->static_rows = NPU_DECODE_ROWS;
     self->outputs = linear->n > outputs ? linear->n : outputs;
-    r = self->is_reserved ? reserve_padded(self, err) : 0;
+    r = self->is_reserved ? npu_reserve_padded(self, &self->padded, err) : 0;
     if (!r && self->is_reserved)
         r = npu_slots_follow(self, err);
     if (!r)
         return 0;
     self->outputs = outputs;
-    self->is_reserved = !reserve_padded(self, NULL); /* as it was */
+    self->is_reserved = !npu_reserve_padded(self, &self->padded, NULL); /* as it was */
     err_prefix(err, "tensor '%s'", name);
     return r;
 }
 
-static int npu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+/* Makes a matrix as the cpu device does, and what a graph needs beside it. */
+static int make_linear(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err,
+                       int (*make)(Backend *, BackendLinear **, const LinearSource *, ErrText *)) {
     BackendLinear *linear = NULL;
-    int r = cpu_linear_begin(owner_of(backend, is_static(source)), &linear, source, err);
+    int r = make(owner_of(backend, is_static(source)), &linear, source, err);
 
     if (!r && is_static(source) && (r = take_static(npu(backend), linear, source->name, err)))
         cpu_linear_free(linear);
     if (!r)
         *linearp = linear;
     return r;
+}
+
+static int npu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    return make_linear(backend, linearp, source, err, cpu_linear_new);
+}
+
+static int npu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    return make_linear(backend, linearp, source, err, cpu_linear_begin);
 }
 
 static void npu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
@@ -141,20 +147,9 @@ static int npu_linear_finish(Backend *backend, BackendLinear *linear, const Line
     return cpu_linear_finish(owner_of(backend, is_static(source)), linear, source, err);
 }
 
-/* What lies outside the graphs. */
+/* Ends the making of matrices outside the graphs. */
 static void npu_linears_begun(Backend *backend) {
     cpu_linears_begun(owner_of(backend, false));
-}
-
-static int npu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
-    BackendLinear *linear = NULL;
-    int r = cpu_linear_new(owner_of(backend, is_static(source)), &linear, source, err);
-
-    if (!r && is_static(source) && (r = take_static(npu(backend), linear, source->name, err)))
-        cpu_linear_free(linear);
-    if (!r)
-        *linearp = linear;
-    return r;
 }
 
 static void npu_linear_shape(BackendLinear *linear, size_t rows, size_t rows_at_once) {
@@ -173,7 +168,7 @@ void npu_execute(void *arg) {
     run->time.end_ns = clock_now_ns();
 }
 
-/* As many rows as a graph has, or fewer. */
+/* Runs a graph once, for at most as many rows as it has. */
 static int run_graph(NpuBackend *self, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
                      float *const *y, ErrText *err) {
     GraphRun run = { .call = { .self = (CpuBackend *)self->unit,

@@ -9,47 +9,54 @@
 
 enum {
     NPU_PREFILL_ROWS = 256, /* of a graph for prompts */
-    NPU_DECODE_ROWS = 32,   /* of one for what is generated: the tile below which rows cost nothing */
-    NPU_SLOTS = 2,          /* products under way: one that runs, and one that is made ready meanwhile */
+    NPU_DECODE_ROWS = 32,   /* of a graph for decoding: the tile below which rows cost nothing */
+    NPU_SLOTS = 2,          /* products under way: one runs, and one is made ready meanwhile */
 };
 
 _Static_assert(NPU_SLOTS <= BACKEND_PRODUCT_SLOTS_MAX && NPU_SLOTS < NPU_QUEUE_DEPTH, "nobody waits to submit");
 
-/* The product's own part of a call, on the queue's thread. */
+/* The product of a call, for the queue's thread. */
 typedef struct GraphRun {
     CpuStaticCall call;
     BackendTime time; /* out */
 } GraphRun;
 
-void npu_execute(void *graph_run); /* for the queue */
+void npu_execute(void *graph_run); /* runs a GraphRun: an NpuCommandFn */
 
-/* Scratch for a product that is under way while another one is; its matrices are the unit's. */
+/* Scratch for one of several products that are under way; the matrices are those of NpuBackend.unit. */
 typedef struct NpuSlot {
     Backend *unit;         /* NULL: not reserved */
     AccountedBlock padded; /* f32[NPU_PREFILL_ROWS][outputs] */
     GraphRun run;
     const BackendLinear *linears[CPU_LINEARS_MAX];
-    NpuProduct *tried; /* where its time belongs, or NULL */
-    uint64_t number;   /* of the command */
+    NpuProduct *tried; /* records the product's time; or NULL */
+    uint64_t number;   /* of the queue's command */
 } NpuSlot;
 
 typedef struct NpuBackend {
     Backend backend;
-    Backend *unit; /* backend.host has the rest */
+    Backend *unit; /* has the matrices of static tensors; backend.host has the others */
     NpuQueue *queue;
     NpuShapes shapes;
     bool is_reserved;
-    size_t step_rows;             /* that it is reserved for */
-    AccountedBlock padded;        /* f32[NPU_PREFILL_ROWS][outputs]: of calls with fewer rows than their graph */
+    size_t step_rows;             /* that memory is reserved for */
+    AccountedBlock padded;        /* f32[NPU_PREFILL_ROWS][outputs]: for calls with fewer rows than their graph */
     size_t outputs;               /* of the largest matrix of a static tensor so far */
-    NpuSlot slots[NPU_SLOTS + 1]; /* and one for products that the processors run */
+    NpuSlot slots[NPU_SLOTS + 1]; /* the last one is for products that the processors run */
 } NpuBackend;
+
+static inline NpuBackend *npu(Backend *backend) {
+    return (NpuBackend *)backend;
+}
+
+/* Makes room for the outputs of a whole graph, by the largest matrix so far. 0, BACKEND_E_MEMORY, -ENOMEM. */
+int npu_reserve_padded(NpuBackend *self, AccountedBlock *padded, ErrText *err);
 
 /* --- npu_slots.c: the parts of the table for products that are under way, and their scratch ----------------------- */
 
-/* Scratch of a graph's shape, where steps have rows for more than one; none else. As the device's reserve(). */
+/* Reserves the slots' scratch if steps have rows for more than one graph, else frees it. As the device's reserve(). */
 int npu_slots_reserve(NpuBackend *self, const BackendShape *of_graph, ErrText *err);
-/* The unit has one matrix more. */
+/* Makes the slots' scratch large enough for the unit's matrices, after a new one. */
 int npu_slots_follow(NpuBackend *self, ErrText *err);
 void npu_slots_deinit(NpuBackend *self);
 void npu_slots_add_counts(const NpuBackend *self, ShadowCounts *counts);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A ring of commands with one thread at each end. Two numbers say how far they are: what was submitted, what has ended.
- * Each end looks at the other's number for a short while, because the next command usually follows at once, then
- * sleeps. Who moves a number wakes the other end if that says that it sleeps; as both write before they read, in one
- * order for all, one of them sees the other. No lock is held while anybody waits or works.
+ * A ring of commands with one thread at each end. Two numbers say how far the ends are: commands submitted, commands
+ * ended. Each end polls the other's number for a short while, because the next command usually follows at once, and
+ * then sleeps. An end that moves its number wakes the other one if that is marked as asleep. Both ends write before
+ * they read, in one order for all threads, so at least one of them sees the other. No lock is held while an end polls
+ * or works.
  */
 #include "backends/npu/npu_queue.h"
 
@@ -18,7 +19,7 @@
 #include "base/system/cpu.h"
 #include "base/system/thread.h"
 
-#define SPIN_NS 40000 /* a wake-up takes about half of that */
+#define SPIN_NS 40000 /* twice the time of a wake-up */
 #define SPINS_A_LOOK 32
 
 typedef struct NpuCommand {
@@ -26,7 +27,7 @@ typedef struct NpuCommand {
     void *arg;
 } NpuCommand;
 
-/* One end of the ring, asleep. */
+/* Lets one end of the ring sleep. */
 typedef struct NpuSleeper {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -61,7 +62,7 @@ static void sleeper_wake(NpuSleeper *sleeper) {
     pthread_mutex_unlock(&sleeper->mutex);
 }
 
-/* Until the number is at least `least`, or (of the worker) there is nothing more to come. */
+/* Waits until the number is at least `least`, or (for the worker) until no more commands come. */
 static void await(NpuSleeper *sleeper, const _Atomic uint64_t *number, uint64_t least, const _Atomic bool *is_ending) {
     const uint64_t until_ns = clock_now_ns() + SPIN_NS;
 

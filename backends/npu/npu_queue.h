@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command queue of the npu device: commands run one after the other on one thread of its own, while whoever has
- * submitted them does something else. Knows no graph and no matrix. */
+/* The command queue of the npu device: commands run one after the other on a thread of the queue, while the submitter
+ * does other work. The queue knows no graph and no matrix. */
 #ifndef COORDGEN_BACKENDS_NPU_NPU_QUEUE_H
 #define COORDGEN_BACKENDS_NPU_NPU_QUEUE_H
 
@@ -20,15 +20,15 @@ int npu_queue_new(NpuQueue **queuep);
 NpuQueue *npu_queue_free(NpuQueue *queue);
 DEFINE_CLEANUP(NpuQueue, npu_queue_free)
 
-/* fn(arg) runs behind all that was submitted before. Waits where NPU_QUEUE_DEPTH have not ended. Returns the command's
+/* Has fn(arg) run after all earlier commands. Waits if NPU_QUEUE_DEPTH commands have not ended. Returns the command's
  * number. Thread: one submits and waits. Allocates nothing. */
 uint64_t npu_queue_submit(NpuQueue *queue, NpuCommandFn *fn, void *arg);
 /* Returns when the command of that number has ended, and all before it. */
 void npu_queue_wait(NpuQueue *queue, uint64_t number);
 
-/* So far. */
+/* Counts since the queue was made. */
 typedef struct NpuQueueCounts {
-    uint64_t n_commands, busy_ns; /* of those that have ended */
+    uint64_t n_commands, busy_ns; /* of commands that have ended */
 } NpuQueueCounts;
 NpuQueueCounts npu_queue_counts(const NpuQueue *queue); /* any thread */
 

@@ -3,7 +3,7 @@
 
 #define LEAST_ROWS 16 /* a tile of the kernels */
 
-/* Halves of the rows, as long as they are whole tiles. */
+/* Returns the number of shapes: the rows are halved as long as the halves are whole tiles. */
 static size_t n_shapes(size_t rows) {
     size_t n = 1;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The same product in several shapes: all rows of a graph at once, or part by part, with the same bits (llm.npu: its
- * equivalent shapes). Which is fastest is found out on the machine, while the first products run: each shape of a
- * product gets some tries, and then the one of the least time has it. */
+/* Chooses the shape of a product: all rows of a graph at once, or part by part, with the same bits (the equivalent
+ * shapes of llm.npu). The fastest shape is found on the machine while the first products run: each shape of a product
+ * is tried a few times, and then the one with the least time stays. */
 #ifndef COORDGEN_BACKENDS_NPU_NPU_SHAPES_H
 #define COORDGEN_BACKENDS_NPU_NPU_SHAPES_H
 
@@ -10,27 +10,27 @@
 
 enum {
     NPU_SHAPES_MAX = 4,    /* of a product: 256, 128, 64 and 32 rows at a time; or 32 and 16 */
-    NPU_PRODUCTS_MAX = 64, /* that differ in their sizes; more are computed with all rows at once */
-    NPU_TRIES = 3,         /* of each shape; the least time counts, for others are at work on the machine */
+    NPU_PRODUCTS_MAX = 64, /* of different sizes; further ones are computed with all rows at once */
+    NPU_TRIES = 3,         /* of each shape; the least time counts, for other programs use the machine, too */
 };
 
 typedef struct NpuProduct {
     size_t inputs, outputs, rows; /* of a graph; outputs of all its matrices */
     uint64_t least_ns[NPU_SHAPES_MAX];
     size_t n_tries; /* of all shapes, in turns */
-    size_t best;    /* when all are done */
+    size_t best;    /* shape, when all tries are done */
 } NpuProduct;
 
-/* Zero: nothing is known. One thread. */
+/* Zero: nothing is known. Thread: one. */
 typedef struct NpuShapes {
     NpuProduct products[NPU_PRODUCTS_MAX];
     size_t n;
 } NpuShapes;
 
-/* Rows that the next product of these sizes takes at a time, and where its time belongs: *productp, which may be
- * NULL. */
+/* Returns the rows that the next product of these sizes takes at a time. *productp: records the product's time; NULL:
+ * the time is not needed. */
 size_t npu_shapes_choose(NpuShapes *shapes, size_t inputs, size_t outputs, size_t rows, NpuProduct **productp);
-/* How long it took. */
+/* Records how long the product took. */
 void npu_shapes_took(NpuProduct *product, uint64_t ns);
 
 #endif

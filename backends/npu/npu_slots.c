@@ -1,27 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Products under way. A slot has a cpu device of its own for scratch, so that the inputs of one product become int8
- * while another one runs; the matrices of the unit serve them all. The last slot is the processors': it never goes
- * through the queue.
+ * Products under way. Each slot has a cpu device of its own for scratch, so that the inputs of one product become int8
+ * while another one runs; all slots use the matrices of the unit. The last slot is for products that the processors
+ * run: it never goes through the queue.
  */
 #include <assert.h>
 
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
-#include "base/memory/account_refusal.h"
-
-static int reserve_padded(NpuBackend *self, NpuSlot *slot, ErrText *err) {
-    const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
-    int r;
-
-    if (slot->padded.len_bytes >= len_bytes)
-        return 0;
-    accounted_block_deinit(&slot->padded);
-    r = accounted_block_init(&slot->padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes);
-    return r ? account_refused(err, BACKEND_E_MEMORY, r, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes,
-                               "the products of a graph")
-             : 0;
-}
 
 static int new_slot(NpuBackend *self, NpuSlot *slot, ErrText *err) {
     CpuBackend *unit;
@@ -59,7 +45,7 @@ int npu_slots_follow(NpuBackend *self, ErrText *err) {
     for (size_t i = 0; !r && i < ARRAY_LEN(self->slots) && self->slots[i].unit; i++) {
         r = cpu_reserve_shadows_of(self->slots[i].unit, self->unit, err);
         if (!r && i < NPU_SLOTS)
-            r = reserve_padded(self, &self->slots[i], err);
+            r = npu_reserve_padded(self, &self->slots[i].padded, err);
     }
     return r;
 }
@@ -86,15 +72,11 @@ void npu_slots_add_counts(const NpuBackend *self, ShadowCounts *counts) {
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
-static NpuBackend *npu(Backend *backend) {
-    return (NpuBackend *)backend;
-}
-
 bool npu_is_queued(const BackendLinear *linear) {
     return linear->static_rows;
 }
 
-/* Of more rows than the graph has it runs several times, one behind the other. */
+/* Submits a product. For more rows than the graph has, the graph runs several times, one after the other. */
 void npu_linear_submit(Backend *backend, size_t index, const BackendLinear *const *linears, size_t n, const float *x,
                        size_t rows, float *const *y) {
     NpuBackend *self = npu(backend);

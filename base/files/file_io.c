@@ -55,6 +55,25 @@ void mapped_file_deinit(MappedFile *file) {
     *file = (MappedFile){ 0 };
 }
 
+static bool is_same_time(struct timespec a, struct timespec b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+int file_check_same(int fd, struct stat *known) {
+    struct stat now;
+
+    if (fstat(fd, &now) < 0)
+        return -errno;
+    if (now.st_nlink != known->st_nlink) {
+        known->st_nlink = now.st_nlink;
+        known->st_ctim = now.st_ctim;
+    }
+    return now.st_size == known->st_size && is_same_time(now.st_mtim, known->st_mtim) &&
+                   is_same_time(now.st_ctim, known->st_ctim)
+               ? 0
+               : FILE_E_CHANGED;
+}
+
 int mapped_file_check(const MappedFile *file, const char *name, ErrText *err) {
     if (!map_guard_is_lost(file->guard))
         return 0;

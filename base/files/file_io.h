@@ -5,14 +5,16 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/memory/map_guard.h"
 
 enum {
-    FILE_E_SHORT = 1, /* the file ended before the bytes that were asked for */
-    FILE_E_LOST = 2,  /* bytes of a map are gone; the text names the file */
+    FILE_E_SHORT = 1,   /* the file ended before the bytes that were asked for */
+    FILE_E_LOST = 2,    /* bytes of a map are gone; the text names the file */
+    FILE_E_CHANGED = 3, /* the file is another one than it was */
 };
 
 typedef struct MappedFile {
@@ -37,6 +39,9 @@ int file_slurp(const char *path, size_t max_bytes, char **datap, size_t *len_byt
 int file_slurp_fd(int fd, const char *name, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);
 /* Bytes of the byte-order mark that some editors put before a text in UTF-8: 3 or 0. */
 size_t file_byte_order_mark(const char *text, size_t len_bytes);
+/* Checks that an open file has the length and the times of `known`: 0, FILE_E_CHANGED, -errno. A name more or less
+ * changes no byte of it: `known` takes such a ctime over. */
+int file_check_same(int fd, struct stat *known);
 int file_make_dirs(const char *path, ErrText *err);
 
 /* A file that appears under its name whole or not at all; until then it is PATH, this and eight hex digits. */

@@ -3,6 +3,7 @@
 #include "base/system/thread.h"
 
 #include <signal.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/system/machine_limits.h"
@@ -21,6 +22,22 @@ int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void 
     if (!r)
         (void)pthread_setname_np(*thread, name);
     return -r;
+}
+
+void thread_cond_init(pthread_cond_t *cond) {
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+int thread_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t until_ns) {
+    const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000),
+                                    .tv_nsec = (long)(until_ns % 1000000000) };
+
+    return pthread_cond_timedwait(cond, mutex, &until);
 }
 
 unsigned int thread_n_processors(void) {

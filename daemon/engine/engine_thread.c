@@ -19,7 +19,6 @@
 #include "engine/step/early_exit.h"
 #include "model/package/exit_map.h"
 #include "proto/frame.h"
-#include "weights/weights_report.h"
 
 struct EngineThread {
     pthread_t thread;
@@ -199,7 +198,7 @@ static int serve_small(EngineThread *thread, Job *job) {
 /* ---- weights on their way ---------------------------------------------------------------------------------------- */
 
 static void tell_progress(EngineThread *thread, Job *job) {
-    const uint32_t permille = weights_arrived_permille(engine_weights(job->engine));
+    const uint32_t permille = weights_permille(engine_weights(job->engine));
 
     if (job->told_permille == permille)
         return;
@@ -240,13 +239,12 @@ static void busy(EngineThread *thread, bool is_busy) {
 /* Sleeps until something happens, or histories that nobody uses can go. The lock is held. */
 static void sleep_on(EngineThread *thread) {
     const uint64_t wake_ns = thread->histories ? histories_wake_ns(thread->histories) : UINT64_MAX;
-    const struct timespec until = { .tv_sec = (time_t)(wake_ns / 1000000000), .tv_nsec = (long)(wake_ns % 1000000000) };
 
     busy(thread, false);
     if (wake_ns == UINT64_MAX)
         pthread_cond_wait(&thread->wake, &thread->lock);
     else
-        (void)pthread_cond_timedwait(&thread->wake, &thread->lock, &until);
+        (void)thread_cond_wait_until(&thread->wake, &thread->lock, wake_ns);
 }
 
 static bool has_history_work(const EngineThread *thread) {
@@ -347,7 +345,6 @@ static void *engine_thread_run(void *arg) {
  */
 int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err) {
     _cleanup_(engine_thread_freep) EngineThread *thread = calloc(1, sizeof(*thread));
-    pthread_condattr_t attr;
     int r;
 
     if (!thread)
@@ -361,10 +358,7 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     TAILQ_INIT(&thread->arrived);
     TAILQ_INIT(&thread->arriving);
     pthread_mutex_init(&thread->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&thread->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&thread->wake);
     r = worker_pool_new(&thread->pool, n_threads);
     if (!r) {
         r = worker_pool_pin(thread->pool);

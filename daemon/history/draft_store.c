@@ -97,14 +97,11 @@ static DraftErrand *next_while_stopping(DraftStore *store) {
  * (*endp false), or it ends. */
 static DraftErrand *next_errand(DraftStore *store, bool *endp) {
     DraftErrand *errand;
-    struct timespec until;
 
     pthread_mutex_lock(&store->lock);
-    if (STAILQ_EMPTY(&store->queue) && !store->stopping) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += (time_t)((store->db ? DRAFT_STORE_EXPIRE_NS : DRAFT_STORE_RETRY_NS) / 1000000000);
-        (void)pthread_cond_timedwait(&store->wake, &store->lock, &until);
-    }
+    if (STAILQ_EMPTY(&store->queue) && !store->stopping)
+        (void)thread_cond_wait_until(&store->wake, &store->lock,
+                                     clock_now_ns() + (store->db ? DRAFT_STORE_EXPIRE_NS : DRAFT_STORE_RETRY_NS));
     if (store->stopping) {
         errand = next_while_stopping(store);
         *endp = !errand;
@@ -141,7 +138,6 @@ static void *draft_store_run(void *arg) {
 
 int draft_store_new(DraftStore **storep, const char *path, const DraftDbLimits *limits, AccountTable *accounts) {
     _cleanup_(draft_store_freep) DraftStore *store = calloc(1, sizeof(*store));
-    pthread_condattr_t attr;
 
     if (!store)
         return err_raise(-ENOMEM);
@@ -149,10 +145,7 @@ int draft_store_new(DraftStore **storep, const char *path, const DraftDbLimits *
     STAILQ_INIT(&store->news);
     STAILQ_INIT(&store->answers);
     pthread_mutex_init(&store->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&store->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&store->wake);
     store->limits = *limits;
     store->accounts = accounts;
     store->expire_ns = clock_now_ns() + DRAFT_STORE_EXPIRE_NS; /* opening it has looked */

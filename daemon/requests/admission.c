@@ -2,9 +2,11 @@
 #include "daemon/requests/admission.h"
 
 #include <limits.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
-#include "daemon/requests/admission_order.h"
+#include "daemon/requests/request_state.h"
+#include "scheduler/admission_order.h"
 
 enum {
     RETRY_MIN_MS = 200,
@@ -15,7 +17,6 @@ enum {
     USER_HELD_PER_ACTIVE = 2, /* of those, one user's apps */
 };
 
-#define TURN_NS (UINT64_C(1000) * 1000 * 1000)       /* for so long a user has a place while another one waits for it */
 #define UNREAD_NS (UINT64_C(5) * 1000 * 1000 * 1000) /* nothing read for so long, likewise for memory */
 #define STALLED_NS (UINT64_C(1000) * 1000 * 1000)    /* paused for so long, a generation may have to go for another */
 
@@ -23,6 +24,19 @@ void admission_init(Admission *admission, Loop *loop, const Config *config) {
     *admission = (Admission){ .loop = loop, .config = config, .mean_run_us = RUN_GUESS_US, .jitter = clock_now_ns() };
     TAILQ_INIT(&admission->waiting);
     TAILQ_INIT(&admission->submitted);
+}
+
+PlaceKind admission_kind(const Request *request) {
+    return request->job.priority == PRIORITY_INTERACTIVE ? PLACE_INTERACTIVE : PLACE_OTHER;
+}
+
+/* The class that a request counts as by now. */
+static Priority rank_of(const Request *request, uint64_t now_ns) {
+    const uint64_t since_ns = request->is_resting ? request->rested_ns : request->received_ns,
+                   waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
+
+    return request_is_generation(request) ? priority_aged(request->job.priority, waited_ns, request->job.ageing_ns)
+                                          : PRIORITY_NORMAL;
 }
 
 static AdmissionPlaces *places_of(Admission *admission, const Request *request) {
@@ -248,28 +262,22 @@ void admission_leave(Admission *admission, Request *request) {
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
-/* What the user has of places, used or not. */
-static unsigned int n_taken(const UserPlaces *places) {
-    return places->n_active - places->n_resting;
-}
+static AdmissionClaim claim_of(const Request *request, uint64_t now_ns) {
+    const UserPlaces *user = user_places_of(request);
 
-/* Whether the request is to get a place before the other one: the higher class, with what waiting has added to it; of
- * these one of the user who has the fewest places, then of the one who was served least; then the one that came first.
- * So a background request that has waited for twice the ageing time goes before everything of its user that came later,
- * and an app that asks for much waits for itself. */
-static bool goes_first(const Request *request, const Request *other, uint64_t now_ns) {
-    const Priority rank = admission_rank(request, now_ns), other_rank = admission_rank(other, now_ns);
-    const UserPlaces *user = user_places_of(request), *other_user = user_places_of(other);
-
-    if (request->user == other->user && request->job.priority == other->job.priority)
-        return request->serial < other->serial; /* also before one that has begun to rest later */
-    if (rank != other_rank)
-        return rank > other_rank;
-    if (request->user != other->user && n_taken(user) != n_taken(other_user))
-        return n_taken(user) < n_taken(other_user);
-    if (request->user != other->user && user->served_ns != other_user->served_ns)
-        return user->served_ns < other_user->served_ns;
-    return request->serial < other->serial;
+    return (AdmissionClaim){
+        .user = request->user,
+        .kind = admission_kind(request),
+        .priority = request->job.priority,
+        .rank = rank_of(request, now_ns),
+        .serial = request->serial,
+        .n_taken = user->n_active - user->n_resting,
+        .n_running = user->n_running,
+        .served_ns = user->served_ns,
+        .has_place = request->has_place && request->peer,
+        .has_rested = request->rested_ns,
+        .placed_ns = request->placed_ns,
+    };
 }
 
 /* Whether it waits for nothing but a turn: in the queue, or at rest. */
@@ -284,49 +292,19 @@ static bool wants_turn(Admission *admission, const Request *request) {
            !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
 }
 
-/* A background generation gives its place up at once for a normal request, whoever's. One that has rested, and has a
- * place again by what waiting has added to its class, keeps that for a turn first. */
-static bool stands_aside(const Request *request, const Request *to, uint64_t now_ns) {
-    return to->job.priority > request->job.priority && (!request->rested_ns || now_ns >= request->placed_ns + TURN_NS);
-}
-
-/**
- * must_yield() - whether a generation gives its place up for a request of its own or a higher class
- *
- * A lower class stands aside, also for a request of the same user. For another user's request of its class a generation
- * yields at once where its user has two places more than the other one, which so gets its share. Else it yields when it
- * has had the place for a turn, and its user has been served more, or waiting has raised the other one above it.
- */
-static bool must_yield(const Request *request, const Request *to, Priority to_rank, uint64_t now_ns) {
-    const UserPlaces *user = user_places_of(request), *to_user = user_places_of(to);
-
-    if (!request->has_place || !request->peer || !is_alike(request, to) || to_rank < request->job.priority)
-        return false;
-    if (stands_aside(request, to, now_ns))
-        return true;
-    if (request->user == to->user)
-        return false;
-    if (user->n_running > n_taken(to_user) + 1)
-        return true;
-    if (now_ns < request->placed_ns + TURN_NS)
-        return false;
-    return to_rank > request->job.priority ||
-           (user->n_running > n_taken(to_user) && user->served_ns > to_user->served_ns);
-}
-
-/* Of those that must: one of the user with the most places, of the lowest class, the latest. NULL: none. */
-static Request *find_yielding(const Admission *admission, const Request *to, uint64_t now_ns) {
-    const Priority to_rank = admission_rank(to, now_ns);
+/* Finds the generation that gives its place up for another one. NULL: none has to. */
+static Request *find_yielding(const Admission *admission, const AdmissionClaim *to, uint64_t now_ns) {
     Request *request, *best = NULL;
+    AdmissionClaim best_claim;
 
     TAILQ_FOREACH(request, &admission->submitted, queue_link) {
-        if (!must_yield(request, to, to_rank, now_ns))
+        const AdmissionClaim claim = claim_of(request, now_ns);
+
+        if (!admission_order_must_yield(&claim, to, now_ns) ||
+            (best && !admission_order_yields_first(&claim, &best_claim)))
             continue;
-        if (!best || user_places_of(request)->n_running > user_places_of(best)->n_running ||
-            (user_places_of(request)->n_running == user_places_of(best)->n_running &&
-             (request->job.priority < best->job.priority ||
-              (request->job.priority == best->job.priority && request->serial > best->serial))))
-            best = request;
+        best = request;
+        best_claim = claim;
     }
     return best;
 }
@@ -334,18 +312,38 @@ static Request *find_yielding(const Admission *admission, const Request *to, uin
 Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldingp) {
     RequestList *const lists[] = { &admission->submitted, &admission->waiting };
     Request *request, *next = NULL, *yielding;
+    AdmissionClaim next_claim;
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         TAILQ_FOREACH(request, lists[i], queue_link) {
-            if (!wants_turn(admission, request) || (next && !goes_first(request, next, now_ns)))
+            const AdmissionClaim claim = claim_of(request, now_ns);
+
+            if (!wants_turn(admission, request) || (next && !admission_order_goes_first(&claim, &next_claim)))
                 continue;
-            yielding = admission_has_turn(admission, request) ? NULL : find_yielding(admission, request, now_ns);
+            yielding = admission_has_turn(admission, request) ? NULL : find_yielding(admission, &claim, now_ns);
             if (!admission_has_turn(admission, request) && !yielding)
                 continue;
             next = request;
+            next_claim = claim;
             *yieldingp = yielding;
         }
     return next;
+}
+
+void admission_number(Admission *admission, uint64_t now_ns) {
+    _cleanup_(freep) AdmissionClaim *claims = calloc(admission->n_waiting + 1, sizeof(*claims));
+    Request *request;
+    size_t n = 0;
+
+    if (!claims)
+        return;
+    TAILQ_FOREACH(request, &admission->waiting, queue_link)
+    claims[n++] = claim_of(request, now_ns);
+    if (admission_order_number(claims, n))
+        return;
+    n = 0;
+    TAILQ_FOREACH(request, &admission->waiting, queue_link)
+    request->queue_position = claims[n++].position;
 }
 
 void admission_start(Admission *admission, Request *request) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The queue in front of the engine thread, in the order of admission_order.h: it decides and counts, requests act.
- * The generations at work are bounded in number: interactive ones have places of their own. */
+/* The queue in front of the engine thread. The queue decides, by the rules of scheduler/admission_order, and counts;
+ * requests act. The generations at work are bounded in number: interactive ones have places of their own. */
 #ifndef COORDGEN_DAEMON_ADMISSION_H
 #define COORDGEN_DAEMON_ADMISSION_H
 
@@ -60,6 +60,9 @@ Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldin
 Request *admission_find_stalled(Admission *admission, uint64_t now_ns);
 /* One of another user that holds memory without reading; NULL: none. */
 Request *admission_find_holder(const Admission *admission, const User *user);
+/* Fills queue_position of all that wait: 1 is the next. Positions stay as they were if memory is short. */
+void admission_number(Admission *admission, uint64_t now_ns);
+PlaceKind admission_kind(const Request *request);                    /* which places a generation takes */
 void admission_note_stalled(Admission *admission, Request *request); /* it is about to be ended for others */
 void admission_wait_again(Admission *admission, Request *request);   /* one that the engine thread had no memory for */
 void admission_note_run(Admission *admission, uint64_t run_us);

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/requests/admission_order.h"
 #include "daemon/requests/request_private.h"
 
 /* The queue has started it: the engine thread's from here on. */
@@ -157,7 +156,7 @@ void request_table_tick(RequestTable *table) {
     const uint64_t now_ns = clock_now_ns();
     Request *request;
 
-    admission_number(&table->admission.waiting, table->admission.n_waiting, now_ns);
+    admission_number(&table->admission, now_ns);
     TAILQ_FOREACH(request, &table->admission.waiting, queue_link)
     request_tick(request, now_ns);
 }

@@ -47,33 +47,36 @@ int engine_weights_error(int r) {
 }
 
 void engine_count_weights(Engine *engine) {
-    engine->info.weights_bytes = engine->weights->resident_bytes;
-    engine->info.step_read_bytes = engine->weights->resident_bytes - engine->weights->embedding_bytes;
-    if (engine->weights->ring) {
-        const WeightsRingCounts ring = weights_ring_counts(engine->weights->ring);
+    const WeightsCounts *counts = weights_counts(engine->weights);
 
-        engine->info.n_streamed_layers = engine->hparams.n_layers - weights_ring_first_layer(engine->weights->ring);
+    engine->info.weights_bytes = counts->resident_bytes;
+    engine->info.step_read_bytes = counts->resident_bytes - counts->embedding_bytes;
+    if (weights_ring(engine->weights)) {
+        const WeightsRingCounts ring = weights_ring_counts(weights_ring(engine->weights));
+
+        engine->info.n_streamed_layers =
+            engine->hparams.n_layers - weights_ring_first_layer(weights_ring(engine->weights));
         engine->info.sweep_bytes = ring.sweep_bytes;
         engine->info.ring_bytes = ring.slots_bytes;
         engine->info.step_read_bytes += ring.sweep_bytes - ring.slots_bytes;
     }
-    if (engine->weights->graphs) {
-        const WeightsGraphsCounts graphs = weights_graphs_counts(engine->weights->graphs);
+    if (weights_graphs(engine->weights)) {
+        const WeightsGraphsCounts graphs = weights_graphs_counts(weights_graphs(engine->weights));
 
         engine->info.weights_bytes += graphs.graph_bytes;
         engine->info.step_read_bytes += graphs.graph_bytes;
     }
-    engine->info.is_mapped = engine->weights->image;
+    engine->info.is_mapped = weights_are_mapped(engine->weights);
     if (engine->check)
         engine->info.compared_bytes = weights_check_compared_bytes(engine->check);
 }
 
 void engine_has_arrived(Engine *engine) {
-    const Weights *weights = engine->weights;
+    const WeightsArrivalWay *way = weights_way(engine->weights);
     const EngineInfo *info = &engine->info;
 
     engine_count_weights(engine);
-    if (weights->was_compared)
+    if (weights_were_compared(engine->weights))
         weights_check_passed(engine->check);
     engine->check = weights_check_free(engine->check);
     engine->package = package_free(engine->package);
@@ -81,30 +84,29 @@ void engine_has_arrived(Engine *engine) {
              "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s; %" PRIu64 " MB were in the page cache, "
              "%" PRIu64 " MB read (%s), %.1f MB compared with checksums",
              info->name, info->architecture, info->n_layers, info->weights_bytes / 1000000, info->kernel,
-             weights->way.cached_bytes / 1000000, weights->way.read_bytes / 1000000, weights->way.way,
-             (double)info->compared_bytes / 1e6);
+             way->cached_bytes / 1000000, way->read_bytes / 1000000, way->way, (double)info->compared_bytes / 1e6);
 }
 
 bool engine_is_arriving(const Engine *engine) {
-    return engine->weights->arrival;
+    return weights_are_arriving(engine->weights);
 }
 
 int engine_arrive(Engine *engine, ErrText *err) {
     int r;
 
-    if (!engine->weights->arrival)
+    if (!weights_are_arriving(engine->weights))
         return 0;
     r = engine_weights_error(weights_advance(engine->weights, err));
-    if (!r && !engine->weights->arrival)
+    if (!r && !weights_are_arriving(engine->weights))
         engine_has_arrived(engine);
     return r;
 }
 
 int engine_acquire(Engine *engine, uint32_t stage, uint64_t wait_ns, ErrText *err) {
-    const bool was_arriving = engine->weights->arrival;
+    const bool was_arriving = weights_are_arriving(engine->weights);
     int r = weights_acquire(engine->weights, stage, wait_ns, err);
 
-    if (was_arriving && !engine->weights->arrival)
+    if (was_arriving && !weights_are_arriving(engine->weights))
         engine_has_arrived(engine);
     return r == WEIGHTS_E_WAITING ? ENGINE_E_WAITING : engine_weights_error(r);
 }
@@ -112,7 +114,7 @@ int engine_acquire(Engine *engine, uint32_t stage, uint64_t wait_ns, ErrText *er
 int engine_take_in_all(Engine *engine, ErrText *err) {
     int r = 0;
 
-    while (!r && engine->weights->arrival)
+    while (!r && weights_are_arriving(engine->weights))
         r = engine_weights_error(weights_advance(engine->weights, err));
     return r;
 }

@@ -196,14 +196,14 @@ int early_exit_states(Engine *engine, const float *hidden, size_t n, float *norm
             return r;
         hidden = y;
     }
-    layer_norm_rows(engine->backend, hparams, engine->weights->outside.vectors, ROLE_OUTPUT_NORM, hidden, n,
+    layer_norm_rows(engine->backend, hparams, weights_outside(engine->weights)->vectors, ROLE_OUTPUT_NORM, hidden, n,
                     hparams->n_embd, normed);
     return 0;
 }
 
 void early_exit_logits(Engine *engine, const float *state, const uint32_t *tokens, size_t n, float *logits) {
     const size_t n_embd = engine->hparams.n_embd;
-    const float *rows = head_rows(engine), *bias = engine->weights->outside.vectors[ROLE_OUTPUT_BIAS];
+    const float *rows = head_rows(engine), *bias = weights_outside(engine->weights)->vectors[ROLE_OUTPUT_BIAS];
 
     for (size_t first = 0; first < n; first += TOKENS_AT_ONCE) {
         const size_t n_now = n - first < TOKENS_AT_ONCE ? n - first : TOKENS_AT_ONCE;

@@ -33,7 +33,7 @@ static void fill_rope(EngineStep *step, const RopeRows *rope) {
 static void begin_rows(EngineStep *step) {
     const Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
-    const BackendLinear *embedding = engine->weights->outside.linears[ROLE_TOKEN_EMBD];
+    const BackendLinear *embedding = weights_outside(engine->weights)->linears[ROLE_TOKEN_EMBD];
 
     if (engine->backend->ops->embed_ahead && weights_embedding_is_late(engine->weights))
         engine->backend->ops->embed_ahead(embedding, step->batch.tokens, step->batch.n_rows);
@@ -75,7 +75,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp
 
     memcpy(rows.slots, step->slots, sizeof(rows.slots));
     for (; step->layer < step->run_end; step->layer++, step->node = 0) {
-        const WeightsLayer *weights = &engine->weights->layers[step->layer];
+        const WeightsLayer *weights = weights_layer(engine->weights, step->layer);
 
         layer_rows_at(&rows, step->layer, engine->kv_plane_bytes);
         rows.rope = hparams_layer_turns_locally(hparams, step->layer) ? &step->rope_local : &step->rope;

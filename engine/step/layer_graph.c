@@ -66,6 +66,7 @@ static void add_node(OpGraph *graph, const LayerNode *node) {
         outputs |= arch_op_writes(&node->first[i]);
     }
     op_graph_add(graph, class_of(node), inputs, outputs, node->main->kind == OP_ATTENTION);
+    graph->nodes[graph->n - 1].name = arch_op_name(node->main);
 }
 
 void layer_graph_init(LayerGraph *layer, const Arch *arch, bool fuses) {

@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * One thread decides, so that there is nothing to lock: it looks which products are over, gives the queue new ones as
- * long as it has a slot, and then runs one operator itself. While it does, the queue has the product that runs and one
- * more. What makes a product ready is nearly always an operator of this thread, so that the queue seldom waits for it
- * to look.
- */
 #include "engine/step/queue_groups.h"
 
 #include <assert.h>
@@ -13,18 +7,11 @@
 #include "base/clock.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
-
-/* A product that is under way. */
-typedef struct QueueSlot {
-    bool is_busy;
-    OpRef ref;
-    uint64_t begin_ns; /* that this thread took to begin it */
-} QueueSlot;
+#include "scheduler/op_loop.h"
 
 typedef struct QueueRun {
     EngineStep *step;
-    QueueSlot slots[BACKEND_PRODUCT_SLOTS_MAX];
-    size_t n_slots, oldest, n_busy; /* they are used in turns, and end so */
+    uint64_t begin_ns[BACKEND_PRODUCT_SLOTS_MAX]; /* that this thread took to begin the product of a slot */
 } QueueRun;
 
 bool queue_groups_are_of(const BackendOps *ops, size_t rows) {
@@ -46,18 +33,21 @@ void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
         .order = engine->steps->op_order,
         .steal_beyond = engine->steps->steal_beyond,
     };
+    double shares[OP_QUEUES_GROUPS_MAX];
 
-    for (size_t i = 0; i < groups->n; i++)
+    for (size_t i = 0; i < groups->n; i++) {
         setup.continues |= (uint64_t)groups->groups[i].continues << i;
+        shares[i] = (double)groups->groups[i].rows / (double)engine->backend->ops->prefill_rows;
+    }
     groups->by_queues = true;
-    queue_profile_place(&engine->steps->queue_profile, &engine->steps->layer, groups,
-                        engine->backend->ops->prefill_rows, engine->backend->ops->product_slots, &setup);
+    queue_profile_place(&engine->steps->queue_profile, shares, engine->backend->ops->product_slots,
+                        !groups->first_layer, &setup);
     groups->queues.times = engine->steps->queue_profile.times;
     op_queues_begin(&groups->queues, &setup);
 }
 
 static const WeightsLayer *weights_of(const QueueRun *run, const OpRef *ref) {
-    return &run->step->engine->weights->layers[run->step->groups.first_layer + ref->layer];
+    return weights_layer(run->step->engine->weights, run->step->groups.first_layer + ref->layer);
 }
 
 static LayerRows rows_of(const QueueRun *run, const OpRef *ref, RopeRows *rope) {
@@ -67,12 +57,12 @@ static LayerRows rows_of(const QueueRun *run, const OpRef *ref, RopeRows *rope) 
                            step->engine->backend, rope);
 }
 
-/* Times are those of whole groups: others take less. */
+/* Whether the node's time counts: the profile has times of whole groups, and others take less. */
 static bool is_whole(const QueueRun *run, const OpRef *ref) {
     return run->step->groups.groups[ref->group].rows == run->step->engine->backend->ops->prefill_rows;
 }
 
-/* A node has ended, on a side, at which it took so long. */
+/* Records that a node has ended on a side, where it took took_ns. time: of the trace. */
 static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t took_ns, const BackendTime *time) {
     Engine *engine = run->step->engine;
     const RowGroup *group = &run->step->groups.groups[ref->group];
@@ -80,7 +70,7 @@ static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t t
     op_queues_end(&run->step->groups.queues, ref, side, is_whole(run, ref) ? took_ns : 0);
     if (engine->trace)
         trace_add(engine->trace,
-                  &(TraceEvent){ .name = arch_op_name(engine->steps->layer.nodes[ref->node].main),
+                  &(TraceEvent){ .name = engine->steps->layer.graph.nodes[ref->node].name,
                                  .category = op_class_name(engine->steps->layer.graph.nodes[ref->node].class),
                                  .start_ns = time->start_ns,
                                  .end_ns = time->end_ns,
@@ -92,36 +82,35 @@ static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t t
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
 }
 
-/* Waits for the product that began first. */
-static int end_oldest(QueueRun *run, ErrText *err) {
+static bool is_over(void *arg, size_t slot) {
+    const QueueRun *run = arg;
+
+    return run->step->engine->backend->ops->linear_is_over(run->step->engine->backend, slot);
+}
+
+static int end_product(void *arg, size_t slot, const OpRef *ref, ErrText *err) {
+    QueueRun *run = arg;
     Engine *engine = run->step->engine;
-    QueueSlot *slot = &run->slots[run->oldest];
     const uint64_t start_ns = clock_now_ns();
-    uint64_t behind_ns; /* of the processors, behind the wait */
+    uint64_t behind_ns; /* work of the processors after the wait */
     BackendTime time;
     int r;
 
-    assert(slot->is_busy);
-    r = engine->backend->ops->linear_end(engine->backend, run->oldest, &time, err);
-    slot->is_busy = false;
-    run->oldest = (run->oldest + 1) % run->n_slots;
-    run->n_busy--;
-    if (r) {
-        op_queues_put_back(&run->step->groups.queues, &slot->ref, OP_QUEUE_NPU);
+    r = engine->backend->ops->linear_end(engine->backend, slot, &time, err);
+    if (r)
         return r;
-    }
     engine->steps->queue_counts.npu_ns += time.end_ns - time.start_ns;
     engine->steps->queue_counts.n_products++;
     behind_ns = clock_now_ns() - (time.end_ns > start_ns ? time.end_ns : start_ns);
     engine->steps->queue_counts.cpu_ns += behind_ns;
-    if (is_whole(run, &slot->ref))
-        op_times_took_beside(&run->step->groups.queues.times, slot->ref.node, slot->begin_ns, behind_ns);
-    node_ended(run, &slot->ref, OP_QUEUE_NPU, time.end_ns - time.start_ns, &time);
+    if (is_whole(run, ref))
+        op_times_took_beside(&run->step->groups.queues.times, ref->node, run->begin_ns[slot], behind_ns);
+    node_ended(run, ref, OP_QUEUE_NPU, time.end_ns - time.start_ns, &time);
     return 0;
 }
 
-/* An operator on this thread. A product that could be the queue's counts to `n_products`. */
-static int run_here(QueueRun *run, const OpRef *ref, uint64_t *n_products, ErrText *err) {
+static int run_here(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
+    QueueRun *run = arg;
     Engine *engine = run->step->engine;
     const LayerNode *node = &engine->steps->layer.nodes[ref->node];
     const WeightsLayer *weights = weights_of(run, ref);
@@ -132,13 +121,13 @@ static int run_here(QueueRun *run, const OpRef *ref, uint64_t *n_products, ErrTe
     int r = is_queued ? layer_run_node_here(&rows, node, weights->linears, &product, err)
                       : layer_run_node(&rows, node, weights->linears, weights->vectors, err);
 
-    if (r) {
-        op_queues_put_back(&run->step->groups.queues, ref, OP_QUEUE_CPU);
+    if (r)
         return r;
-    }
     time.end_ns = clock_now_ns();
     engine->steps->queue_counts.cpu_ns += time.end_ns - time.start_ns;
-    *(is_queued ? n_products : &engine->steps->queue_counts.n_others) += 1;
+    *(!is_queued  ? &engine->steps->queue_counts.n_others
+      : is_stolen ? &engine->steps->queue_counts.n_stolen
+                  : &engine->steps->queue_counts.n_placed) += 1;
     if (!is_queued)
         product = time;
     else if (is_whole(run, ref))
@@ -148,78 +137,58 @@ static int run_here(QueueRun *run, const OpRef *ref, uint64_t *n_products, ErrTe
     return 0;
 }
 
-/* The queue gets what there is for it, as long as there is a slot. A product with a matrix that is not the queue's is
- * run here, and so is one whose time here is to be measured: the queue's own side has taken it, and nobody else may. */
-static int submit_products(QueueRun *run, ErrText *err) {
+/* A product with a matrix that is not the queue's is run here, and so is one whose time here is to be measured. */
+static bool runs_here(void *arg, const OpRef *ref) {
+    const QueueRun *run = arg;
     Engine *engine = run->step->engine;
-    OpRef ref;
 
-    while (run->n_busy < run->n_slots && op_queues_take(&run->step->groups.queues, OP_QUEUE_NPU, &ref)) {
-        const LayerNode *node = &engine->steps->layer.nodes[ref.node];
-        BackendLinear *const *linears = weights_of(run, &ref)->linears;
-        const size_t slot = (run->oldest + run->n_busy) % run->n_slots;
-        const uint64_t start_ns = clock_now_ns();
-        RopeRows rope;
-        LayerRows rows;
-
-        if (!layer_node_is_queued(engine->backend, node, linears) ||
-            (is_whole(run, &ref) &&
-             queue_profile_tries(&engine->steps->queue_profile, &run->step->groups.queues.times, ref.node))) {
-            int r;
-
-            op_queues_give(&run->step->groups.queues, &ref);
-            r = run_here(run, &ref, &engine->steps->queue_counts.n_placed, err);
-            if (r)
-                return r;
-            continue;
-        }
-        rows = rows_of(run, &ref, &rope);
-        layer_submit_node(&rows, node, linears, slot);
-        run->slots[slot] = (QueueSlot){ .is_busy = true, .ref = ref, .begin_ns = clock_now_ns() - start_ns };
-        run->n_busy++;
-        engine->steps->queue_counts.cpu_ns += run->slots[slot].begin_ns;
-    }
-    return 0;
+    return !layer_node_is_queued(engine->backend, &engine->steps->layer.nodes[ref->node],
+                                 weights_of(run, ref)->linears) ||
+           (is_whole(run, ref) &&
+            queue_profile_tries(&engine->steps->queue_profile, &run->step->groups.queues.times, ref->node));
 }
 
-/* Something ends or is run, or all has ended. */
-static int go_on(QueueRun *run, ErrText *err) {
+static void submit(void *arg, size_t slot, const OpRef *ref) {
+    QueueRun *run = arg;
     Engine *engine = run->step->engine;
-    OpQueues *queues = &run->step->groups.queues;
-    OpRef ref;
-    int r = 0;
+    const uint64_t start_ns = clock_now_ns();
+    RopeRows rope;
+    LayerRows rows = rows_of(run, ref, &rope);
 
-    while (!r && run->n_busy && engine->backend->ops->linear_is_over(engine->backend, run->oldest))
-        r = end_oldest(run, err);
-    if (!r)
-        r = submit_products(run, err);
-    if (r)
-        return r;
-    if (op_queues_take(queues, OP_QUEUE_CPU, &ref))
-        return run_here(run, &ref, &engine->steps->queue_counts.n_placed, err);
-    if (op_queues_steal(queues, &ref))
-        return run_here(run, &ref, &engine->steps->queue_counts.n_stolen, err);
-    return run->n_busy ? end_oldest(run, err) : 0;
+    layer_submit_node(&rows, &engine->steps->layer.nodes[ref->node], weights_of(run, ref)->linears, slot);
+    run->begin_ns[slot] = clock_now_ns() - start_ns;
+    engine->steps->queue_counts.cpu_ns += run->begin_ns[slot];
 }
+
+static const OpLoopOps loop_ops = {
+    .runs_here = runs_here,
+    .submit = submit,
+    .is_over = is_over,
+    .end = end_product,
+    .run = run_here,
+};
 
 int queue_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     Engine *engine = step->engine;
-    QueueRun run = { .step = step, .n_slots = engine->backend->ops->product_slots };
+    QueueRun run = { .step = step };
+    OpLoop loop = {
+        .ops = &loop_ops, .arg = &run, .queues = &step->groups.queues, .n_slots = engine->backend->ops->product_slots
+    };
     const uint64_t start_ns = clock_now_ns();
     int r = engine_step_look_up(step, NULL);
 
-    assert(run.n_slots <= BACKEND_PRODUCT_SLOTS_MAX);
+    assert(loop.n_slots <= BACKEND_PRODUCT_SLOTS_MAX);
     while (!r && !op_queues_have_ended(&step->groups.queues)) {
         weights_turn(engine->weights);
-        r = go_on(&run, err);
+        r = op_loop_go_on(&loop, err);
         if (r)
             r = r < 0 ? r : ENGINE_E_READ;
         else
             r = engine_step_look_up(step, yield);
     }
-    while (run.n_busy) {
+    while (loop.n_busy) {
         ErrText more = { "" };
-        int ended = end_oldest(&run, &more);
+        int ended = op_loop_end_oldest(&loop, &more);
 
         if (ended && (!r || r == ENGINE_E_YIELDED || r == ENGINE_E_CANCELLED)) {
             r = ended < 0 ? ended : ENGINE_E_READ;

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/step/queue_groups.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
+#include "engine/step/queue_groups.h"
 
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
@@ -49,23 +49,12 @@ int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *er
     return r;
 }
 
-/* Whole blocks of the cache; enough for a thread, and for a long step not too many groups. */
-static size_t rows_of_a_group(const Engine *engine, size_t step_rows) {
-    const BackendOps *ops = engine->backend->ops;
-    const size_t block = ops->kv_block_positions, wanted = (step_rows + ROW_GROUPS_WANTED - 1) / ROW_GROUPS_WANTED;
-    size_t rows = engine->steps->group_rows ? engine->steps->group_rows : ops->thread_rows(engine->backend);
-
-    if (rows < wanted)
-        rows = wanted;
-    return (rows + block - 1) / block * block;
-}
-
 /**
- * row_groups_reserve() - a device for each thread, when steps of so many rows give each of them a group
+ * row_groups_reserve() - a device for each thread, if steps of so many rows give each thread a group
  *
- * Where the memory for their scratch is not there, a model that fits is served without them.
+ * If there is no memory for the devices' scratch, a model that fits is served without them.
  *
- * Return: 0, whether there are any or not; -ENOMEM.
+ * Return: 0, with or without devices; -ENOMEM.
  */
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) {
     const Backend *backend = engine->backend;
@@ -77,7 +66,9 @@ int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) 
     row_groups_release(engine);
     if (engine->steps->no_pipeline || !backend->ops->thread_new || n_threads < 2)
         return 0;
-    devices->group_rows = group_shape.rows = rows_of_a_group(engine, shape->rows);
+    devices->group_rows = group_shape.rows = row_cut_group_rows(
+        shape->rows, engine->steps->group_rows ? engine->steps->group_rows : backend->ops->thread_rows(backend),
+        backend->ops->kv_block_positions);
     if (shape->rows / group_shape.rows < n_threads)
         return 0;
     devices->threads = calloc(n_threads, sizeof(*devices->threads));
@@ -96,53 +87,13 @@ int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) 
 
 /* --- groups ------------------------------------------------------------------------------------------------------- */
 
-/* How many of `left` rows from `position` on a group with room for so many takes: all, or those up to a border of the
- * cache's blocks, for a block is read as a whole while another group would write into it. */
-static size_t rows_that_fit(size_t position, size_t left, size_t room, size_t block) {
-    if (left <= room)
-        return left;
-    return (position + room) / block * block > position ? (position + room) / block * block - position : 0;
-}
+/* Cuts the step's rows; without several groups the step goes through the layers as a whole. */
+static bool cut(EngineStep *step, size_t group_rows) {
+    RowGroups *groups = &step->groups;
 
-/* How many of a sequence's rows from its row `at` on a group with room for so many takes. A tree is not cut: a row may
- * attend to any before it. */
-static size_t rows_to_take(const EngineStep *step, const BatchSequence *sequence, size_t at, size_t room) {
-    if (sequence->side)
-        return sequence->n_rows <= room ? sequence->n_rows : 0;
-    return rows_that_fit(step->batch.rows[sequence->first + at].position, sequence->n_rows - at, room,
-                         step->engine->backend->ops->kv_block_positions);
-}
-
-/* Behind the rows that the last group has; NULL: no room for one more. */
-static RowGroup *add_group(RowGroups *groups, size_t first) {
-    if (groups->n == WAVEFRONT_GROUPS_MAX)
-        return NULL;
-    groups->groups[groups->n] = (RowGroup){ .first = first };
-    return &groups->groups[groups->n++];
-}
-
-/* Fills groups one after the other; false: there would be too many, or a tree is larger than one. */
-static bool cut(const EngineStep *step, RowGroups *groups, size_t group_rows) {
-    RowGroup *group = add_group(groups, 0);
-
-    for (size_t i = 0; i < step->batch.n_sequences; i++) {
-        const BatchSequence *sequence = &step->batch.sequences[i];
-
-        if (sequence->side && sequence->n_rows > group_rows)
-            return false;
-        for (size_t at = 0, n; at < sequence->n_rows; at += n) {
-            n = rows_to_take(step, sequence, at, group_rows - group->rows);
-            if (!n) {
-                group = add_group(groups, sequence->first + at);
-                if (!group)
-                    return false;
-                group->continues = at;
-                continue;
-            }
-            group->rows += n;
-        }
-    }
-    return true;
+    groups->n = row_cut(&step->batch, group_rows, step->engine->backend->ops->kv_block_positions, groups->groups,
+                        WAVEFRONT_GROUPS_MAX);
+    return groups->n;
 }
 
 static void begin_front(RowGroups *groups, const OpGraph *graph, uint32_t n_layers) {
@@ -154,9 +105,9 @@ static void begin_front(RowGroups *groups, const OpGraph *graph, uint32_t n_laye
 }
 
 /**
- * row_groups_cut() - groups of as many rows as the devices have room for, on their way to layer `end`
+ * row_groups_cut() - cut a step into groups of as many rows as the devices have room for, on their way to layer `end`
  *
- * A step that has not at least one group for each thread goes through the layers as a whole.
+ * A step without at least one group for each thread goes through the layers as a whole.
  */
 void row_groups_cut(EngineStep *step, uint32_t end) {
     const RowGroupDevices *devices = &step->engine->steps->group_devices;
@@ -165,24 +116,21 @@ void row_groups_cut(EngineStep *step, uint32_t end) {
     groups->n = 0;
     groups->first_layer = step->layer;
     if (queue_groups_has_room(step)) {
-        if (cut(step, groups, step->engine->backend->ops->prefill_rows) && groups->n > 1)
+        if (cut(step, step->engine->backend->ops->prefill_rows) && groups->n > 1)
             queue_groups_begin(step, end - step->layer);
         else
             groups->n = 0;
         return;
     }
-    if (!devices->n_threads || step->batch.n_rows / devices->group_rows < devices->n_threads)
-        return;
-    if (cut(step, groups, devices->group_rows))
+    if (devices->n_threads && step->batch.n_rows / devices->group_rows >= devices->n_threads &&
+        cut(step, devices->group_rows))
         begin_front(groups, &step->engine->steps->layer.graph, end - step->layer);
-    else
-        groups->n = 0;
 }
 
 typedef struct GroupRun {
     EngineStep *step;
     const EngineYield *yield;
-    _Atomic bool has_failed; /* whoever sets it writes result and text */
+    _Atomic bool has_failed; /* the thread that sets it writes result and text */
     int result;
     ErrText *err;
 } GroupRun;
@@ -231,13 +179,13 @@ static void stored(void *arg) {
     wavefront_ready(rows->front, rows->group);
 }
 
-/* A node of a group, on the device of this thread. */
+/* Runs a node of a group on the device of this thread. */
 static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, unsigned int worker) {
     GroupRun *run = arg;
     EngineStep *step = run->step;
     Engine *engine = step->engine;
     const uint32_t layer = step->groups.first_layer + layer_index;
-    const WeightsLayer *weights = &engine->weights->layers[layer];
+    const WeightsLayer *weights = weights_layer(engine->weights, layer);
     const RowGroup *group = &step->groups.groups[index];
     const uint64_t start_ns = engine_trace_begin(engine);
     RopeRows rope;
@@ -264,7 +212,7 @@ static bool stops(void *arg) {
     return engine_step_stops(run->step, run->yield);
 }
 
-/* Makes way at most once where all groups are at the end, as a step that goes through the layers as a whole. */
+/* Makes way at most once when all groups are at the end, like a step that goes through the layers as a whole. */
 int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     GroupRun run = { .step = step, .yield = yield, .err = err };
     const WavefrontWork work = { .run = run_node, .stops = stops, .arg = &run };

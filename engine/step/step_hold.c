@@ -24,7 +24,7 @@ void engine_trace_part(const Engine *engine, const char *name, const char *categ
 void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
                        unsigned int worker) {
     if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(engine->steps->layer.nodes[node].main),
+        trace_add(engine->trace, &(TraceEvent){ .name = engine->steps->layer.graph.nodes[node].name,
                                                 .category = op_class_name(engine->steps->layer.graph.nodes[node].class),
                                                 .start_ns = start_ns,
                                                 .end_ns = clock_now_ns(),

@@ -79,8 +79,8 @@ static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens,
                                carve_rows(step, engine, NULL, chunk_tokens),
                                "steps of %u tokens (chunk-tokens makes them smaller)", chunk_tokens);
     carve_rows(step, engine, step->memory.data, chunk_tokens);
-    rope_rows_prepare(&step->rope, hparams, false, engine->weights->outside.vectors);
-    rope_rows_prepare(&step->rope_local, hparams, true, engine->weights->outside.vectors);
+    rope_rows_prepare(&step->rope, hparams, false, weights_outside(engine->weights)->vectors);
+    rope_rows_prepare(&step->rope_local, hparams, true, weights_outside(engine->weights)->vectors);
     return 0;
 }
 
@@ -118,7 +118,7 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     int r = reserve_rows(engine, chunk_tokens, err);
 
-    if (r != ENGINE_E_MEMORY || !engine->weights->arrival)
+    if (r != ENGINE_E_MEMORY || !weights_are_arriving(engine->weights))
         return r;
     r = engine_take_in_all(engine, err);
     return r ? r : reserve_rows(engine, chunk_tokens, err);
@@ -131,9 +131,9 @@ static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
                  rows_bytes = engine->steps->n * carve_rows(&engine->steps->step[0], engine, NULL, rows);
     uint64_t n;
 
-    if (!engine->weights->ring)
+    if (!weights_ring(engine->weights))
         return chunk_tokens;
-    n = weights_ring_counts(engine->weights->ring).slots_bytes / rows_bytes * rows;
+    n = weights_ring_counts(weights_ring(engine->weights)).slots_bytes / rows_bytes * rows;
     n = n < ENGINE_CHUNK_MAX ? n : ENGINE_CHUNK_MAX;
     return n > chunk_tokens ? (uint32_t)n : chunk_tokens;
 }
@@ -197,5 +197,5 @@ void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond, OpP
 }
 
 void engine_op_explain(const Engine *engine, char *text, size_t room_bytes) {
-    queue_profile_explain(&engine->steps->queue_profile, &engine->steps->layer, text, room_bytes);
+    queue_profile_explain(&engine->steps->queue_profile, &engine->steps->layer.graph, text, room_bytes);
 }

@@ -6,9 +6,9 @@
 #include "engine/kv/sequence_state.h"
 #include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
-#include "engine/step/queue_profile.h"
 #include "engine/step/row_groups.h"
 #include "model/package/exit_map.h"
+#include "scheduler/queue_profile.h"
 #include "spec/tree/tree_pruning.h"
 
 #define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */

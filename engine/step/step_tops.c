@@ -133,7 +133,7 @@ void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n) {
     for (size_t i = 0, run; i < n; i += run) {
         for (run = 1; i + run < n && rows[i + run] == rows[i] + run;)
             run++;
-        layer_norm_rows(engine->backend, hparams, engine->weights->outside.vectors, ROLE_OUTPUT_NORM,
+        layer_norm_rows(engine->backend, hparams, weights_outside(engine->weights)->vectors, ROLE_OUTPUT_NORM,
                         step->slots[SLOT_X] + rows[i] * hparams->n_embd, run, hparams->n_embd,
                         step->slots[SLOT_NORM] + i * hparams->n_embd);
     }

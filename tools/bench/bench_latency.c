@@ -399,7 +399,7 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
  * without preemption when the step that runs has ended, with it before the step's next operator. From its coming to its
  * first token is measured, the reservation of its memory included; its text is tokens already. Floor: the same alone,
  * and the longest operator of the background prompt, embedding and head among them. Next tokens share their steps with
- * GENERATION_LOWER_ROWS rows of a background prompt; floor: alone.
+ * ROW_SHARE_LOWER_ROWS rows of a background prompt; floor: alone.
  */
 int bench_latency(const BenchRun *run, ErrText *err) {
     int r = 0;

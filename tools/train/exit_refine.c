@@ -133,7 +133,7 @@ void exit_refine_deinit(ExitRefine *refine) {
 }
 
 ExitHead exit_head(const Engine *engine) {
-    float *const *vectors = engine->weights->outside.vectors;
+    float *const *vectors = weights_outside(engine->weights)->vectors;
     const Hparams *hparams = &engine->hparams;
 
     return (ExitHead){

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where graphs are loaded from: a file of their own that has them as they are in memory (materialised), or the package,
- * which has fewer bytes and is expanded on the way (packed; EdgeFlow 4.2). Which is sooner follows from the disk. */
+/* The form that graphs are loaded in. A materialised graph comes from a file of its own, as it is in memory. A packed
+ * graph comes from the package, which has fewer bytes, and is expanded on the way (EdgeFlow 4.2). The disk's speed
+ * decides which form is faster. */
 #ifndef COORDGEN_WEIGHTS_GRAPH_FORM_H
 #define COORDGEN_WEIGHTS_GRAPH_FORM_H
 
@@ -18,11 +19,11 @@ typedef enum GraphForm {
 const char *graph_form_name(GraphForm form); /* "auto" */
 bool graph_form_named(const char *name, GraphForm *formp);
 
-/* Of all graphs of a kind. */
+/* Costs of all graphs of a kind. */
 typedef struct GraphFormCosts {
     uint64_t materialised_bytes, packed_bytes;
     double bytes_per_s; /* of the disk */
-    double expand_ns;   /* by one thread */
+    double expand_ns;   /* of expanding all of them by one thread */
 } GraphFormCosts;
 
 typedef struct GraphFormChoice {
@@ -30,10 +31,10 @@ typedef struct GraphFormChoice {
     double materialised_ns, packed_ns;
 } GraphFormChoice;
 
-/* The one that is there sooner: reading alone, or reading and expanding at the same time. Packed must be so by a tenth,
- * for what expands does not compute meanwhile. Costs that were not found out: materialised. */
+/* Chooses the form that is loaded sooner: reading alone, or reading and expanding at the same time. The packed form
+ * must be faster by a tenth, for the processor that expands does not compute meanwhile. Unknown costs: materialised. */
 GraphFormChoice graph_form_choose(const GraphFormCosts *costs);
-/* One line, for people. */
+/* Writes one line for people. */
 void graph_form_explain(const GraphFormCosts *costs, const GraphFormChoice *choice, char *text, size_t room_bytes);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/files/extent_reader.h"
+#include "base/files/file_io.h"
 #include "base/memory/account_refusal.h"
 #include "base/system/thread.h"
 
@@ -32,12 +33,12 @@ struct GraphLoader {
     GraphLoaderExpandFn *expand;
     void *arg;
     AccountedBlock staging; /* for loads in pieces */
-    uint8_t *stages;        /* [STAGES][stage_bytes] in it, aligned as reads want it */
+    uint8_t *stages;        /* [STAGES][stage_bytes] in the staging memory, aligned as reads need it */
     size_t stage_bytes;
-    uint64_t *expanded_ns; /* [2 * n_timed], the thread's; of the load before, until the next one */
+    uint64_t *expanded_ns; /* [2 * n_timed], the thread's: times of the last load */
     size_t n_timed;
     ExtentReader *extents; /* the thread's, once it runs */
-    char ways[2][32];      /* through the page cache, and past it */
+    char ways[2][32];      /* the way's name: through the page cache, and past it */
     _Atomic bool is_direct;
     struct stat known; /* the file as it was */
     pthread_t thread;
@@ -47,44 +48,17 @@ struct GraphLoader {
     /* Under the mutex. */
     bool is_stopping;
     LoaderState state;
-    _Atomic bool has_ended; /* the same, for who only looks */
+    _Atomic bool has_ended; /* state is LOADER_ENDED; read without the mutex */
     GraphLoad load;
     GraphLoadEnd end;
     SharedLimiter own, *disk;
 };
 
-static struct timespec time_of(uint64_t ns) {
-    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
-}
-
-static bool is_same_time(struct timespec a, struct timespec b) {
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-/* A name more or less changes no byte of it. */
-static int check_file(GraphLoader *loader) {
-    struct stat now;
-
-    if (fstat(loader->fd, &now) < 0)
-        return -errno;
-    if (now.st_nlink != loader->known.st_nlink) {
-        loader->known.st_nlink = now.st_nlink;
-        loader->known.st_ctim = now.st_ctim;
-    }
-    return now.st_size == loader->known.st_size && is_same_time(now.st_mtim, loader->known.st_mtim) &&
-                   is_same_time(now.st_ctim, loader->known.st_ctim)
-               ? 0
-               : GRAPH_LOADER_E_FILE;
-}
-
-/* Until a slower disk would have read it. */
+/* Waits until a slower disk would have read the bytes. */
 static void wait_until_due(GraphLoader *loader, uint64_t due_ns) {
     pthread_mutex_lock(&loader->mutex);
-    while (!loader->is_stopping && due_ns > clock_now_ns()) {
-        const struct timespec due = time_of(due_ns);
-
-        pthread_cond_timedwait(&loader->work, &loader->mutex, &due);
-    }
+    while (!loader->is_stopping && due_ns > clock_now_ns())
+        (void)thread_cond_wait_until(&loader->work, &loader->mutex, due_ns);
     pthread_mutex_unlock(&loader->mutex);
 }
 
@@ -97,7 +71,7 @@ static bool is_stopping(GraphLoader *loader) {
     return is;
 }
 
-/* The whole extent to where it belongs. */
+/* Reads the whole extent into the target. */
 static int read_whole(GraphLoader *loader, const GraphLoad *load, const uint8_t **datap) {
     Extent extent = { .offset_bytes = load->offset_bytes, .len_bytes = load->len_bytes, .buffer = load->buffer };
     const uint64_t due_ns = shared_limiter_ask(loader->disk, load->len_bytes);
@@ -110,7 +84,7 @@ static int read_whole(GraphLoader *loader, const GraphLoad *load, const uint8_t 
     return r > 0 ? GRAPH_LOADER_E_FILE : r;
 }
 
-/* Room for the times of as many pieces. */
+/* Makes room for the times of n pieces. */
 static int time_pieces(GraphLoader *loader, size_t n) {
     uint64_t *times;
 
@@ -124,7 +98,7 @@ static int time_pieces(GraphLoader *loader, size_t n) {
     return 0;
 }
 
-/* Pieces that were asked for, and those of them that are no longer under way. */
+/* The reads of a load in pieces: n_asked have begun, n_ended of them are no longer under way. */
 typedef struct PieceReads {
     Extent extents[STAGES];
     uint64_t due_ns[STAGES];
@@ -148,7 +122,7 @@ static int ask_ahead(GraphLoader *loader, const GraphLoad *load, PieceReads *rea
     return r;
 }
 
-/* The next piece is read, and expanded. */
+/* Waits for the next piece and expands it. */
 static int take_piece(GraphLoader *loader, const GraphLoad *load, PieceReads *reads, GraphLoadEnd *end) {
     const size_t index = reads->n_ended, stage = index % STAGES;
     uint64_t *times = &loader->expanded_ns[2 * index];
@@ -169,7 +143,7 @@ static int take_piece(GraphLoader *loader, const GraphLoad *load, PieceReads *re
     return r;
 }
 
-/* Piece by piece: while one is expanded, the next ones are being read. */
+/* Reads and expands piece by piece: while a piece is expanded, the next ones are being read. */
 static int read_pieces(GraphLoader *loader, const GraphLoad *load, GraphLoadEnd *end) {
     PieceReads reads = { .n_asked = 0 };
     int r = time_pieces(loader, load->n_pieces);
@@ -184,7 +158,7 @@ static int read_pieces(GraphLoader *loader, const GraphLoad *load, GraphLoadEnd 
     return r > 0 ? GRAPH_LOADER_E_FILE : r;
 }
 
-/* Not under the mutex, but for the wait that a slower disk takes. */
+/* Runs a load, without the mutex, which only waits for a slower disk take. */
 static GraphLoadEnd run_load(GraphLoader *loader, const GraphLoad *load) {
     GraphLoadEnd end = { .start_ns = clock_now_ns() };
     const uint8_t *data = load->buffer;
@@ -194,7 +168,9 @@ static GraphLoadEnd run_load(GraphLoader *loader, const GraphLoad *load) {
     atomic_store(&loader->is_direct, extent_reader_is_direct(loader->extents));
     end.read_ns = clock_now_ns();
     if (!end.result)
-        end.result = check_file(loader);
+        end.result = file_check_same(loader->fd, &loader->known);
+    if (end.result == FILE_E_CHANGED)
+        end.result = GRAPH_LOADER_E_FILE;
     if (!end.result && !load->n_pieces && !loader->is_whole(loader->arg, load->number, data))
         end.result = GRAPH_LOADER_E_FILE;
     end.end_ns = clock_now_ns();
@@ -223,7 +199,7 @@ static void *load_main(void *arg) {
         pthread_cond_signal(&loader->ended);
     }
     pthread_mutex_unlock(&loader->mutex);
-    /* Here, for the kernel gives up what a thread has asked of a ring when that thread ends. */
+    /* Freed by this thread, for the kernel cancels the requests of a thread to a ring when that thread ends. */
     extent_reader_free(loader->extents);
     return NULL;
 }
@@ -254,7 +230,7 @@ GraphLoader *graph_loader_free(GraphLoader *loader) {
 static int new_staging(GraphLoader *loader, const GraphLoaderOptions *options, ErrText *err) {
     int r;
 
-    /* Wherever a piece begins. */
+    /* Room for a piece that begins anywhere in a unit. */
     loader->stage_bytes = extent_room_bytes(EXTENT_ALIGNMENT - 1, options->piece_bytes_max);
     r = accounted_block_init(&loader->staging, options->accounts, ACCOUNT_ACTIVATIONS,
                              STAGES * loader->stage_bytes + EXTENT_ALIGNMENT);
@@ -268,7 +244,6 @@ static int new_staging(GraphLoader *loader, const GraphLoaderOptions *options, E
 
 int graph_loader_new(GraphLoader **loaderp, const GraphLoaderOptions *options, ErrText *err) {
     _cleanup_(graph_loader_freep) GraphLoader *loader = calloc(1, sizeof(*loader));
-    pthread_condattr_t monotonic;
     int r;
 
     if (!loader)
@@ -280,11 +255,8 @@ int graph_loader_new(GraphLoader **loaderp, const GraphLoaderOptions *options, E
     shared_limiter_init(&loader->own, options->limit);
     loader->disk = options->disk ? options->disk : &loader->own;
     pthread_mutex_init(&loader->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&loader->work, &monotonic);
-    pthread_cond_init(&loader->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&loader->work);
+    thread_cond_init(&loader->ended);
     loader->path = strdup(options->path);
     if (!loader->path)
         return err_set(err, -ENOMEM, "%s: out of memory", options->path);
@@ -318,14 +290,14 @@ void graph_loader_begin(GraphLoader *loader, const GraphLoad *load) {
 }
 
 bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end) {
-    const struct timespec until = time_of(clock_now_ns() + wait_ns);
+    const uint64_t until_ns = clock_now_ns() + wait_ns;
     bool has_ended;
 
     if (!wait_ns && !atomic_load(&loader->has_ended))
         return false;
     pthread_mutex_lock(&loader->mutex);
     while (wait_ns && loader->state == LOADER_WANTED)
-        if (pthread_cond_timedwait(&loader->ended, &loader->mutex, &until))
+        if (thread_cond_wait_until(&loader->ended, &loader->mutex, until_ns))
             break;
     has_ended = loader->state == LOADER_ENDED;
     if (has_ended) {

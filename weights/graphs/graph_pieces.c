@@ -26,7 +26,7 @@ static int append(PieceList *list, const GraphPiece *piece) {
     return 0;
 }
 
-/* From the matrix's first byte: of a packed one as its plan has it, else rows of int8. */
+/* Returns where a block begins, from the matrix's first byte: by the plan of a packed matrix, else by rows of int8. */
 static uint64_t block_offset(const StreamMatrix *matrix, const PackPlan *plan, size_t block) {
     const size_t row = block * PACK_BLOCK_CHANNELS;
 

@@ -15,17 +15,17 @@
 #include "quant/format/pack.h"
 
 enum {
-    PROBE_PIECES = 16, /* at most */
-    PROBE_TRIES = 3,   /* the least time counts, for others are at work on the machine */
+    PROBE_PIECES = 16, /* that are read, at most */
+    PROBE_TRIES = 3,   /* the least time counts, for other programs use the machine, too */
 };
 
-#define PICO_MAX UINT64_C(1000000000) /* a millisecond a byte, or a weight */
+#define PICO_MAX UINT64_C(1000000000) /* picoseconds: a millisecond a byte, or a weight */
 
 typedef struct Probing {
     const GraphPiece *pieces;
-    size_t n_pieces, n_expanded; /* the first of them are expanded */
+    size_t n_pieces, n_expanded; /* the first n_expanded pieces are expanded */
     uint64_t len_bytes;
-    size_t room_bytes; /* of a piece */
+    size_t room_bytes; /* for a piece */
     AccountedBlock read, expanded;
     Extent extents[PROBE_PIECES];
 } Probing;
@@ -41,7 +41,7 @@ static uint8_t *read_at(const Probing *probing, size_t index) {
     return (uint8_t *)probing->read.data + (EXTENT_ALIGNMENT - at % EXTENT_ALIGNMENT) + index * probing->room_bytes;
 }
 
-/* Some pieces at once; what they took, or 0. */
+/* Reads the first n pieces at once. Returns the time, or 0 on failure. */
 static uint64_t read_some(Probing *probing, ExtentReader *reader, size_t n) {
     const uint64_t start_ns = clock_now_ns();
     size_t n_asked;
@@ -60,7 +60,7 @@ static uint64_t read_some(Probing *probing, ExtentReader *reader, size_t n) {
     return r ? 0 : clock_now_ns() - start_ns + 1;
 }
 
-/* What the pieces take to read, or 0. The first read of a reader sets things up. */
+/* Returns the time to read the pieces, or 0 on failure. A first read is not counted: it sets the reader up. */
 static uint64_t read_pieces(Probing *probing, int fd, const char *path) {
     _cleanup_(extent_reader_freep) ExtentReader *reader = NULL;
 
@@ -69,7 +69,7 @@ static uint64_t read_pieces(Probing *probing, int fd, const char *path) {
     return read_some(probing, reader, probing->n_pieces);
 }
 
-/* What the pieces take to expand. */
+/* Returns the time to expand the pieces. */
 static uint64_t expand_pieces(Probing *probing, const Backend *backend, const BackendLinear *linear) {
     uint64_t least_ns = UINT64_MAX;
 
@@ -86,7 +86,7 @@ static uint64_t expand_pieces(Probing *probing, const Backend *backend, const Ba
     return least_ns;
 }
 
-/* A matrix as the device will have it, without its weights. */
+/* Makes a matrix as the device will have it, without its weights. NULL on failure. */
 static BackendLinear *new_linear(Backend *backend, const StreamMatrix *matrix, size_t image_bytes) {
     _cleanup_(freep) float *scales = calloc(matrix->n, sizeof(*scales));
     BackendLinear *linear = NULL;
@@ -127,7 +127,7 @@ static bool try_pieces(GraphProbe *probe, Backend *backend, int fd, const char *
                              probing.n_pieces * probing.room_bytes + EXTENT_ALIGNMENT) ||
         accounted_block_init(&probing.expanded, backend->accounts, ACCOUNT_ACTIVATIONS, image_bytes))
         return false;
-    memset(probing.read.data, 1, probing.read.len_bytes); /* so that it is memory */
+    memset(probing.read.data, 1, probing.read.len_bytes); /* page faults are not to be measured */
     read_ns = read_pieces(&probing, fd, path);
     linear = read_ns ? new_linear(backend, matrix, image_bytes) : NULL;
     if (!linear)
@@ -141,7 +141,7 @@ static bool try_pieces(GraphProbe *probe, Backend *backend, int fd, const char *
     return true;
 }
 
-/* "KEY: picoseconds a byte, picoseconds a weight"; anything else counts for nothing. */
+/* Reads "KEY: picoseconds a byte, picoseconds a weight"; any other text is ignored. */
 static bool read_note(GraphProbe *probe, const char *key, const char *text) {
     const size_t key_bytes = strlen(key);
     uint64_t byte_ps, weight_ps;

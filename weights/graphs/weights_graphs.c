@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +16,8 @@
 #include "base/strings/byte_text.h"
 #include "weights/graphs/graph_arena.h"
 #include "weights/graphs/graph_loader.h"
-#include "weights/graphs/graph_times.h"
+#include "weights/graphs/graph_times_note.h"
+#include "weights/image/file_loss.h"
 
 #define LOAD_WAIT_NS 100000000
 
@@ -27,40 +27,39 @@ typedef struct GraphBlock {
     size_t first, n; /* matrices */
     uint64_t offset_bytes;
     size_t len_bytes;
-    const GraphPiece *pieces; /* [n_pieces], where it comes from the package */
+    const GraphPiece *pieces; /* [n_pieces] of the package, if the block comes from it */
     size_t n_pieces, packed_bytes;
     size_t slots[_GRAPH_KIND_N]; /* GRAPH_SLOT_NONE: not in memory */
-    GraphKind placed;            /* where its matrices find their integers; GRAPH_NONE: nowhere */
+    GraphKind placed;            /* the graph that the matrices' integers are in; GRAPH_NONE: nowhere */
 } GraphBlock;
 
 struct WeightsGraphs {
     const Backend *backend;
     RingMatrix *matrices; /* [n_matrices] */
     size_t n_matrices, n_added;
-    bool has_arrived; /* all have their integers, by weights_graphs_add() */
+    bool has_arrived; /* weights_graphs_add() has given all matrices their integers */
     GraphBlock blocks[GRAPH_BLOCKS_MAX];
     GraphSwitch graphs;
     GraphArena arena;
     GraphsFile file;
-    char *name; /* of the file, for messages */
+    char *name; /* the file's, for messages */
     GraphLoader *loader;
     GraphTimesNote times;
     Trace *const *tracep;
     WeightsGraphsCounts counts;
     int failure; /* of the load of failed_block, until it is told; 0: none */
     size_t failed_block;
-    bool holds_arrived;   /* a block, before there were loads */
-    uint64_t since_ns;    /* that the held block is being computed */
-    size_t rows;          /* of the step */
-    _Atomic bool is_lost; /* whoever sets it has written the text */
-    ErrText lost;
+    bool holds_arrived; /* a block is held that has arrived, before there were loads */
+    uint64_t since_ns;  /* start of computing the held block */
+    size_t rows;        /* of the step */
+    FileLoss loss;
 };
 
 WeightsGraphs *weights_graphs_free(WeightsGraphs *graphs) {
     if (!graphs)
         return NULL;
     graph_loader_free(graphs->loader); /* before its memory and its file */
-    graph_times_save(&graphs->times);
+    graph_times_note_save(&graphs->times);
     weights_image_free(graphs->file.image);
     if (!graphs->file.image && graphs->name)
         close(graphs->file.package_fd);
@@ -74,7 +73,7 @@ WeightsGraphs *weights_graphs_free(WeightsGraphs *graphs) {
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
 
-/* How many of the first matrices are of layers below this one. */
+/* Returns how many of the first matrices are of layers below this one. */
 static size_t matrices_below(const WeightsGraphs *graphs, uint32_t layer) {
     size_t n = 0;
 
@@ -83,7 +82,7 @@ static size_t matrices_below(const WeightsGraphs *graphs, uint32_t layer) {
     return n;
 }
 
-/* As many layers in each as in the others, or one more. Returns what a slot needs. */
+/* Cuts the layers into blocks that differ by at most one layer. Returns the bytes that a slot needs. */
 static size_t cut_blocks(WeightsGraphs *graphs, size_t n_blocks) {
     const uint32_t n_layers = graphs->matrices[graphs->n_matrices - 1].layer + 1;
     size_t slot_bytes = 0;
@@ -122,7 +121,7 @@ uint32_t weights_graphs_block_end(const WeightsGraphs *graphs, uint32_t layer) {
     return graphs->blocks[block_of(graphs, layer)].end_layer;
 }
 
-/* Where the first byte of a block is. */
+/* Returns the place of a block's first byte. */
 static uint8_t *data_of(const WeightsGraphs *graphs, const GraphBlock *block, GraphKind kind) {
     return graph_arena_at(&graphs->arena, block->slots[kind]) + block->offset_bytes % EXTENT_ALIGNMENT;
 }
@@ -182,7 +181,7 @@ void weights_graphs_parts(const WeightsGraphs *graphs, size_t *firstp, size_t *e
     *endp = *firstp + graphs->n_matrices;
 }
 
-/* The matrices of a block find their integers there. */
+/* Points the matrices of a block at their integers in one of its graphs. */
 static void place(WeightsGraphs *graphs, GraphBlock *block, GraphKind kind) {
     const BackendOps *ops = graphs->backend->ops;
     const size_t rows = kind == GRAPH_PREFILL ? ops->prefill_rows : ops->decode_rows;
@@ -233,7 +232,7 @@ static bool block_is_whole(void *arg, size_t number, const uint8_t *data) {
     return true;
 }
 
-/* A piece of the package to its place in a slot. Thread: the loader's. */
+/* Expands a piece of the package to its place in a slot. Thread: the loader's. */
 static bool expand_piece(void *arg, const GraphPiece *piece, const uint8_t *data, void *target) {
     WeightsGraphs *graphs = arg;
     const RingMatrix *matrix = &graphs->matrices[piece->matrix];
@@ -257,7 +256,7 @@ static void begin_loads(WeightsGraphs *graphs) {
 
     while (graph_switch_drop(&graphs->graphs, &number, &kind))
         give(graphs, &graphs->blocks[number], kind);
-    if (atomic_load(&graphs->is_lost) || !graph_switch_load(&graphs->graphs, &number, &kind))
+    if (atomic_load(&graphs->loss.is_lost) || !graph_switch_load(&graphs->graphs, &number, &kind))
         return;
     graphs->blocks[number].slots[kind] = graph_arena_take(&graphs->arena);
     graph_loader_begin(graphs->loader,
@@ -278,8 +277,8 @@ static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind 
     graphs->counts.expand_ns += end->expand_ns;
     graphs->counts.load_ns += end->end_ns - end->start_ns;
     graphs->counts.check_ns += end->end_ns - end->read_ns;
-    /* Comparing is for the first load of a block alone. */
-    graph_times_note_load(&graphs->graphs.times, kind, (double)(end->read_ns - end->start_ns));
+    /* Only the first load of a block compares, so comparing is no part of the time. */
+    graph_times_took_load(&graphs->graphs.times, kind, (double)(end->read_ns - end->start_ns));
     if (trace)
         trace_add(trace, &(TraceEvent){ .name = kind == GRAPH_PREFILL ? "graph of prompts" : "graph of decoding",
                                         .category = "load",
@@ -298,20 +297,18 @@ static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind 
                                         .bytes = block->pieces[i].len_bytes });
 }
 
-/* The file is another one than it was, and is not used any more. Of an image the next load makes one anew. */
+/* Notes that the file has changed or is damaged: it is not used any more. */
 static void lose(WeightsGraphs *graphs, const GraphBlock *block) {
-    if (atomic_load(&graphs->is_lost))
-        return;
-    err_set(&graphs->lost, 0, "%s: the graphs of layers %u to %u are damaged, or the file was changed: %s",
-            graphs->name, block->first_layer, block->end_layer - 1,
+    ErrText why = { "" };
+
+    err_set(&why, 0, "%s: the graphs of layers %u to %u are damaged, or the file was changed: %s", graphs->name,
+            block->first_layer, block->end_layer - 1,
             graphs->file.image ? "load the model again, which makes it anew"
                                : "load the model again, or import it again where that fails, too");
-    atomic_store(&graphs->is_lost, true);
-    if (graphs->file.image)
-        weights_image_discard(graphs->file.image);
+    file_loss_set(&graphs->loss, graphs->file.image, &why);
 }
 
-/* Takes in what was loaded within wait_ns, and begins what comes next. */
+/* Takes in the load that ends within wait_ns, and begins the next one. */
 static void turn(WeightsGraphs *graphs, uint64_t wait_ns) {
     const size_t number = graphs->graphs.loading;
     const GraphKind kind = graphs->graphs.loading_kind;
@@ -333,7 +330,7 @@ static void turn(WeightsGraphs *graphs, uint64_t wait_ns) {
     begin_loads(graphs);
 }
 
-/* Every block has its pieces, which are in the order of its matrices. Returns what the largest one has. */
+/* Gives every block its pieces, which are in the order of the matrices. Returns the bytes of the largest piece. */
 static size_t share_pieces(WeightsGraphs *graphs) {
     size_t piece_bytes = 0, at = 0;
 
@@ -352,7 +349,7 @@ static size_t share_pieces(WeightsGraphs *graphs) {
     return piece_bytes;
 }
 
-/* The graphs' own descriptor and name of the file. */
+/* Takes the file over, with a descriptor and a name of its own. */
 static int take_file(WeightsGraphs *graphs, const GraphsFile *file, ErrText *err) {
     int fd = file->package_fd;
 
@@ -387,8 +384,8 @@ int weights_graphs_start(WeightsGraphs *graphs, const GraphsFile *file, ReadLimi
         options.accounts = graphs->backend->accounts;
     }
     graphs->counts.form = file->image ? GRAPH_FORM_MATERIALISED : GRAPH_FORM_PACKED;
-    graph_times_recall(&graphs->times, &graphs->graphs.times, options.fd, notes, graphs->backend,
-                       graphs->counts.n_blocks, limit);
+    graph_times_note_recall(&graphs->times, &graphs->graphs.times, options.fd, notes, graphs->backend,
+                            graphs->counts.n_blocks, limit);
     r = graph_loader_new(&graphs->loader, &options, err);
     if (r)
         return r == GRAPH_LOADER_E_MEMORY ? WEIGHTS_GRAPHS_E_MEMORY : r;
@@ -413,17 +410,14 @@ void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t prompt_row
     }
 }
 
-/* What a load has failed with, to who wants the block. */
+/* Tells why a load has failed, to the step that wants the block. */
 static int tell_failure(WeightsGraphs *graphs, ErrText *err) {
     const GraphBlock *block = &graphs->blocks[graphs->failed_block];
     const int r = graphs->failure;
 
     graphs->failure = 0;
-    if (atomic_load(&graphs->is_lost)) {
-        if (err)
-            *err = graphs->lost;
+    if (file_loss_check(&graphs->loss, err))
         return WEIGHTS_GRAPHS_E_READ;
-    }
     return err_set(err, WEIGHTS_GRAPHS_E_READ, "%s: cannot read the graphs of layers %u to %u: %s", graphs->name,
                    block->first_layer, block->end_layer - 1, strerror(-r));
 }
@@ -450,13 +444,14 @@ int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns,
     turn(graphs, 0);
     kind = graph_switch_use(&graphs->graphs, number);
     if (kind == GRAPH_NONE) {
-        begin_loads(graphs); /* somebody waits for it now */
+        begin_loads(graphs); /* the block is waited for now */
         if (wait_ns)
             turn(graphs, wait_ns);
         kind = graph_switch_use(&graphs->graphs, number);
         graphs->counts.stall_ns += clock_now_ns() - start_ns;
     }
-    if (kind == GRAPH_NONE && (atomic_load(&graphs->is_lost) || (graphs->failure && graphs->failed_block == number)))
+    if (kind == GRAPH_NONE &&
+        (atomic_load(&graphs->loss.is_lost) || (graphs->failure && graphs->failed_block == number)))
         return tell_failure(graphs, err);
     if (kind == GRAPH_NONE)
         return WEIGHTS_GRAPHS_E_WAITING;
@@ -479,7 +474,7 @@ int weights_graphs_load_all(WeightsGraphs *graphs, ErrText *err) {
 
         while (!graphs->graphs.is_there[i][GRAPH_PREFILL] && !graphs->graphs.is_there[i][GRAPH_DECODE]) {
             turn(graphs, LOAD_WAIT_NS);
-            if (atomic_load(&graphs->is_lost) || graphs->failure)
+            if (atomic_load(&graphs->loss.is_lost) || graphs->failure)
                 return tell_failure(graphs, err);
         }
         assert(block->slots[GRAPH_PREFILL] != GRAPH_SLOT_NONE || block->slots[GRAPH_DECODE] != GRAPH_SLOT_NONE);
@@ -496,19 +491,14 @@ void weights_graphs_release(WeightsGraphs *graphs, uint32_t layer, uint32_t end)
         return;
     }
     if (is_done && layer == graphs->blocks[number].first_layer)
-        graph_times_note_compute(&graphs->graphs.times, graphs->graphs.held_kind, graphs->rows,
-                                 graphs->graphs.prefill_rows, graphs->graphs.decode_rows,
-                                 (double)(clock_now_ns() - graphs->since_ns));
+        graph_times_took(&graphs->graphs.times, graphs->graphs.held_kind, graphs->rows, graphs->graphs.prefill_rows,
+                         graphs->graphs.decode_rows, (double)(clock_now_ns() - graphs->since_ns));
     graph_switch_computed(&graphs->graphs, number, is_done);
     turn(graphs, 0);
 }
 
 int weights_graphs_check(const WeightsGraphs *graphs, ErrText *err) {
-    if (!atomic_load(&graphs->is_lost))
-        return 0;
-    if (err)
-        *err = graphs->lost;
-    return -EIO;
+    return file_loss_check(&graphs->loss, err);
 }
 
 void weights_graphs_set_limit(WeightsGraphs *graphs, ReadLimit limit) {

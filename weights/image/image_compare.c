@@ -30,7 +30,7 @@ ImageCompare *image_compare_free(ImageCompare *compare) {
     return NULL;
 }
 
-/* The note names parts that hold these. */
+/* Whether a note names a range of parts that contains this one. */
 static bool is_noted(const ImageCompare *compare) {
     char text[FILE_NOTE_BYTES_MAX];
     const char *at = text + strlen(COMPARED);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What has become of the image of a model's weights, for people. */
+/* Tells people what has become of the image of a model's weights. */
 #ifndef COORDGEN_WEIGHTS_IMAGE_REPORT_H
 #define COORDGEN_WEIGHTS_IMAGE_REPORT_H
 
@@ -21,12 +21,12 @@ typedef enum ImageState {
 typedef struct ImageReport {
     ImageState state;
     uint64_t len_bytes;
-    uint64_t written_bytes; /* IMAGE_WRITING: of these */
+    uint64_t written_bytes; /* IMAGE_WRITING: how many of len_bytes */
     ImageRoom room;         /* IMAGE_NO_ROOM */
     int result;             /* IMAGE_FAILED: -errno */
 } ImageReport;
 
-/* In one line: "mapped, 1704 MB". with_disk: also what is free. Of IMAGE_NONE nothing. */
+/* Writes one line: "mapped, 1704 MB"; "" for IMAGE_NONE. with_disk: also says how much is free. */
 void image_report_text(const ImageReport *report, bool with_disk, char *text, size_t room_bytes);
 
 #endif

@@ -15,9 +15,10 @@
 /**
  * image_room_suffices() - whether an image may be written
  *
- * Images take at most half of what would be free without them. Of one that somebody has asked for, or that layers are
- * read from, this is said of itself alone, and it must fit into what is free. One that only makes later loads faster
- * shares that half with all that are there, and is not written where files lie in memory, which it would take twice.
+ * Images take at most half of what would be free without them. For an image that somebody has asked for, or that layers
+ * are read from, the rule counts that image alone, and it must fit into what is free. An image that only makes later
+ * loads faster shares the half with all other images. Such an image is not written to a folder in memory, for its bytes
+ * would be in memory twice.
  */
 bool image_room_suffices(const ImageRoom *room, bool is_optional) {
     const uint64_t half_bytes = room->others_bytes / 2 + room->free_bytes / 2;
@@ -31,7 +32,7 @@ bool image_room_suffices(const ImageRoom *room, bool is_optional) {
     return !is_optional || room->others_bytes <= half_bytes - room->len_bytes;
 }
 
-/* Images, and those that are being written. */
+/* Returns the bytes of all images in a folder, also of those that are being written. */
 static uint64_t images_bytes(const char *folder) {
     const struct dirent *entry;
     DIR *entries = opendir(folder);

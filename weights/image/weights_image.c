@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An image is the head, the places of the parts, the package's path (for whoever tidies the folder), and then the
- * parts, each aligned to 64 bytes. It is mapped as it is, and its pages stay the page cache's: a process that maps it
- * behind another one finds them in memory.
+ * An image is the head, the places of the parts, the package's path (for tidying the folder), and then the parts, each
+ * aligned to 64 bytes. The file is mapped as it is, and its pages belong to the page cache: a process that maps the
+ * image after another one finds them in memory.
  *
- * A page that has to come from the disk while a product runs would come alone, and a bad sector would be a signal. So
- * what is not in memory is read before, in the order of use and many requests at a time, by a thread that takes errors
- * as errors; of the map only what has been read once is touched. Under pressure the system may still take pages away
- * and read them again: an error of the disk then, or a file that was cut short meanwhile, marks the map as lost
- * (base/memory/map_guard), and nothing that was computed since counts.
+ * If a product touched a page that is not in memory, that page would come alone, and a bad sector would be a signal.
+ * Pages are therefore read before, in the order of use and many requests at a time, by a thread that gets failures as
+ * error codes; only parts of the map that have been read once are touched. Under memory pressure the system may still
+ * drop pages and read them again. If the disk fails then, or the file was cut short meanwhile, the map is marked as
+ * lost (base/memory/map_guard), and nothing that was computed since counts.
  */
 #define _GNU_SOURCE
 #include "weights/image/weights_image.h"
@@ -32,29 +32,29 @@
 #include "weights/image/weights_image_private.h"
 
 enum {
-    AHEAD_BYTES = 32 << 20, /* asked for before it is read */
-    ASK_BYTES = 128 << 10,  /* in one request: of a longer one Linux takes only the beginning */
+    AHEAD_BYTES = 32 << 20, /* that are asked for ahead of the read */
+    ASK_BYTES = 128 << 10,  /* in one request: Linux takes only the beginning of a longer one */
     READ_BYTES = 256 << 10,
-    RESULT_DAMAGED = 1000, /* of a step, beside those of the file */
+    RESULT_DAMAGED = 1000, /* of a step, beside FILE_E_*: a part is damaged */
 };
 
 struct WeightsImage {
     char *path;
     int fd;
     MappedFile map;
-    ImageHead *head;          /* with places and path; the file's own is not looked at again */
+    ImageHead *head;          /* with places and path; the file's own head is not read again */
     const ImagePlace *places; /* in the head */
-    /* Of whoever calls advance(): the file is in memory up to here, and so are the parts below. */
+    /* The caller's of advance(): the file is in memory up to here, and so are the parts below n_there. */
     uint64_t seen_bytes;
     size_t n_there;
-    ImageCompare *compare; /* of who reads the parts: the thread, or the ring that has the image; NULL: none */
+    ImageCompare *compare; /* used by the reader of the parts: the thread, or the ring; NULL: none */
     /* The thread that reads ahead. */
     pthread_t thread;
     bool has_thread;
     Trace *trace; /* of the load; or NULL */
     _Atomic bool stop;
     _Atomic bool is_discarded;
-    uint64_t late_bytes; /* the file's first ones, which are read last */
+    uint64_t late_bytes; /* first bytes of the file, which are read last */
     _Atomic bool is_late;
     size_t n_compared; /* parts, in the order of the file */
     _Atomic uint64_t cached_bytes, read_bytes;
@@ -88,7 +88,7 @@ int weights_image_key(WeightsImageKey *key, int package_fd, const char *package_
 }
 
 void image_head_init(ImageHead *head, const WeightsImageKey *key) {
-    memset(head, 0, sizeof(*head)); /* padding, too: it is hashed */
+    memset(head, 0, sizeof(*head)); /* also the padding, which is hashed */
     memcpy(head->magic, IMAGE_MAGIC, sizeof(head->magic));
     head->version = IMAGE_VERSION;
     head->package_inode = key->inode;
@@ -118,7 +118,7 @@ int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, con
     return n < 0 || (size_t)n >= room_bytes ? -ENAMETOOLONG : 0;
 }
 
-/* A cache that others may write to is not ours. */
+/* Refuses an image that others may write to. */
 static int check_owner(const WeightsImage *image, ErrText *err) {
     struct stat st;
 
@@ -129,7 +129,7 @@ static int check_owner(const WeightsImage *image, ErrText *err) {
     return 0;
 }
 
-/* Head, places and path into memory of our own: what was checked stays as it was checked. */
+/* Copies head, places and path into memory, so that they stay as they were checked. */
 static int read_head(WeightsImage *image, size_t n_parts, ErrText *err) {
     ImageHead head;
     int r = file_read_exact(image->fd, &head, sizeof(head), 0);
@@ -213,8 +213,8 @@ WeightsImage *weights_image_free(WeightsImage *image) {
  * weights_image_open() - map an image, if it is that of the package as it is now
  * @n_parts: matrices of the package
  *
- * Only the head is read; whoever takes a part checks that it has the right size.
- * Return: 0; WEIGHTS_IMAGE_E_OTHER, with a text that says why it is of no use; -errno.
+ * Reads the head alone; whoever takes a part checks that it has the right size.
+ * Return: 0; WEIGHTS_IMAGE_E_OTHER, with a text that says why the image is of no use; -errno.
  */
 int weights_image_open(WeightsImage **imagep, const char *path, const WeightsImageKey *key, size_t n_parts,
                        ErrText *err) {
@@ -304,9 +304,9 @@ int weights_image_check(WeightsImage *image, ErrText *err) {
 
 /* --- reading ahead ------------------------------------------------------------------------------------------------ */
 
-/* The pages of the map come into memory and into the process's tables, so that no product waits for either; nothing is
- * copied. A page that cannot be had is an error here and no signal. 0, or -errno: older kernels know no such thing, and
- * what fails says more where it is read. */
+/* Brings pages of the map into memory and into the process's page tables, so that no product waits for either; nothing
+ * is copied. A page that cannot be read is an error here and no signal. 0, or -errno: older kernels lack the call, and
+ * after a failure a read tells more. */
 static int populate(const WeightsImage *image, uint64_t at_bytes, size_t len_bytes) {
     const uint64_t begin = page_round_down(at_bytes); /* a map begins on a page of any size */
 
@@ -316,8 +316,8 @@ static int populate(const WeightsImage *image, uint64_t at_bytes, size_t len_byt
     return -errno;
 }
 
-/* Where pages cannot be had as pages, bytes go through a buffer that stays in the processor's cache: what counts is
- * that they are in the page cache then, or that reading them has failed. */
+/* Brings bytes into the page cache, or tells that they cannot be read. If the map cannot be populated, bytes are read
+ * into a buffer that stays in the processor's cache. */
 static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, size_t len_bytes, uint64_t *askedp) {
     const uint64_t end_bytes = at_bytes + len_bytes + AHEAD_BYTES;
     const uint64_t ask_end_bytes = end_bytes < image->head->len_bytes ? end_bytes : image->head->len_bytes;
@@ -377,7 +377,7 @@ static void trace_step(const WeightsImage *image, const char *name, uint64_t sta
                                                .bytes = len_bytes });
 }
 
-/* The bytes up to end_bytes, of which *atp are there. */
+/* Reads the bytes up to end_bytes, of which *atp are there. */
 static int read_until(WeightsImage *image, uint8_t *buffer, uint64_t *atp, uint64_t end_bytes) {
     uint64_t asked = 0;
     int r = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The matrices of a package as the device had them in memory, in a file of their own: mapped, they need no laying out,
- * no memory to be zeroed, and nothing at all where an earlier process has left them in the page cache. */
+/* The image of a package: its matrices as the device has them in memory, in a file of their own. A mapped image needs
+ * no laying out and no zeroed memory, and no reads either if an earlier process has left it in the page cache. */
 #ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_H
 #define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_H
 
@@ -14,21 +14,21 @@
 #include "weights/image/image_report.h"
 
 enum {
-    WEIGHTS_IMAGE_E_OTHER = 1, /* no image, or one of another package, device or program; the text says which */
+    WEIGHTS_IMAGE_E_OTHER = 1, /* no image, or that of another package, device or program; the text says which */
 };
 
-/* What an image belongs to: the state of a package, and a layout. */
+/* The state of a package and the layout that an image belongs to. */
 typedef struct WeightsImageKey {
     uint64_t inode, len_bytes;
     int64_t mtime_ns, ctime_ns;
-    const char *package_path; /* absolute: by it an image is known whose package is gone */
+    const char *package_path; /* absolute: shows whether the image's package is gone */
     const char *layout;       /* the device's, with its revision; at most 31 bytes */
 } WeightsImageKey;
 
-/* The strings stay the caller's. 0 or -errno. */
+/* Makes the key of an open package. The strings stay the caller's. 0 or -errno. */
 int weights_image_key(WeightsImageKey *key, int package_fd, const char *package_path, const char *layout);
 
-/* One matrix. */
+/* The bytes of one matrix. */
 typedef struct WeightsImagePart {
     const void *data; /* aligned to 64 */
     size_t len_bytes;
@@ -45,36 +45,35 @@ int weights_image_open(WeightsImage **imagep, const char *path, const WeightsIma
 WeightsImage *weights_image_free(WeightsImage *image);
 DEFINE_CLEANUP(WeightsImage, weights_image_free)
 
-/* Parts first..end - 1 are compared with the digests that they were written with: before anything is read, by who reads
- * them. notes: a folder where it is noted when all were, and which states of a file were before; NULL: none. 0 or
- * -errno, with a text. */
+/* Has parts first..end - 1 compared with their digests, by whoever reads them; called before anything is read. notes: a
+ * folder of notes on which states of a file were compared; NULL: none. 0 or -errno, with a text. */
 int weights_image_compare(WeightsImage *image, size_t first, size_t end, const char *notes, ErrText *err);
-/* Whether these are a part's bytes, as far as it is to be compared; for who reads parts past the map. One thread at a
- * time. */
+/* Whether these are a part's bytes, if the part is to be compared; for readers that do not use the map. Thread: one at
+ * a time. */
 bool weights_image_part_is_whole(WeightsImage *image, size_t index, const void *data);
 
-/* Mapped until weights_image_free(); to be read when it has come. */
+/* Returns a part, mapped until weights_image_free(). The part may be read when it has come. */
 WeightsImagePart weights_image_part(const WeightsImage *image, size_t index);
-/* Its file, where the part begins in it, and the file's name; until weights_image_free(). */
+/* Returns the file, the place where a part begins in it, and its name; valid until weights_image_free(). */
 int weights_image_fd(const WeightsImage *image);
 uint64_t weights_image_offset_bytes(const WeightsImage *image, size_t index);
 const char *weights_image_name(const WeightsImage *image);
-/* It is of no use: the next load is not to meet it. Another image that has its name by now stays. */
+/* Removes an image of no use, so that the next load does not find it. Another image that has its name by now stays. */
 void weights_image_discard(WeightsImage *image);
-/* What is not in memory is read in the order of the parts, by a thread of its own; where none can be started, at
- * once. The first n_late parts come behind all others, and count as there from the start: who reads of them before
- * waits for the disk; where parts are compared, none is late. trace: of these reads, outlives the image; or NULL. */
+/* Begins to read what is not in memory, in the order of the parts, by a thread of its own, or at once if no thread can
+ * be started. The first n_late parts come last, and count as there from the start: whoever reads them before waits for
+ * the disk. If parts are compared, none is late. trace: for these reads, outlives the image; or NULL. */
 void weights_image_read_ahead(WeightsImage *image, size_t n_late, Trace *trace);
-/* Whether some of those are not in memory yet. Any thread. */
+/* Whether some of the late parts are not in memory yet. Any thread. */
 bool weights_image_is_late(const WeightsImage *image);
-/* Waits until the next few MiB of what is read ahead are in memory; *n_partsp: so many parts are there. 0 or -errno,
- * which every later call answers again. */
+/* Waits until the next few MiB are in memory; *n_partsp: number of parts that are there. 0 or -errno, which every later
+ * call returns again. */
 int weights_image_advance(WeightsImage *image, size_t *n_partsp, ErrText *err);
-/* Whether all that was read of the parts so far was the file's: 0; -EIO when it was cut short meanwhile, or its disk
- * has failed: the image is removed then, for the package has it all. Any thread. */
+/* Checks that all bytes read so far were the file's: 0; -EIO: the file was cut short meanwhile, or its disk has failed.
+ * The image is removed then, for the package has all. Any thread. */
 int weights_image_check(WeightsImage *image, ErrText *err);
 uint64_t weights_image_len_bytes(const WeightsImage *image);
-/* So far: bytes that were in the page cache, and bytes from the disk. */
+/* Returns the number of bytes so far: from the page cache, and from the disk. */
 uint64_t weights_image_cached_bytes(const WeightsImage *image);
 uint64_t weights_image_read_bytes(const WeightsImage *image);
 
@@ -83,37 +82,37 @@ uint64_t weights_image_read_bytes(const WeightsImage *image);
 /* The name of a package's image in a cache folder. 0, -ENAMETOOLONG. */
 int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, const char *package_path);
 
-/* What a file in the folder of images is, for whoever tidies it. */
+/* What a file in the folder of images is, for tidying it. */
 typedef enum WeightsImageUse {
     WEIGHTS_IMAGE_IS_NONE,      /* no image */
     WEIGHTS_IMAGE_IS_CURRENT,   /* of a package as it is, or still being written */
-    WEIGHTS_IMAGE_IS_OUTDATED,  /* its package is gone or has changed, or it is another version's */
-    WEIGHTS_IMAGE_IS_LEFT_OVER, /* of a writer that was killed */
+    WEIGHTS_IMAGE_IS_OUTDATED,  /* its package is gone or has changed, or another version made it */
+    WEIGHTS_IMAGE_IS_LEFT_OVER, /* the temporary file of a writer that was killed */
 } WeightsImageUse;
-/* package_path: room of PATH_MAX + 1 bytes, "" where it does not tell. */
+/* package_path: room of PATH_MAX + 1 bytes; out: the image's package, or "" if the file does not name one. */
 WeightsImageUse weights_image_use(int folder_fd, const char *name, char *package_path);
 
 typedef struct WeightsImageWriter WeightsImageWriter;
 
 typedef enum WeightsImageHow {
-    WEIGHTS_IMAGE_OPTIONAL = 1, /* nobody has asked for it: only where all images have room (image_room) */
-    WEIGHTS_IMAGE_ANEW = 2,     /* even where one of this key is there by now */
+    WEIGHTS_IMAGE_OPTIONAL = 1, /* nobody has asked for the image: only if all images have room (image_room) */
+    WEIGHTS_IMAGE_ANEW = 2,     /* even if an image of this key is there */
 } WeightsImageHow;              /* flags */
 
-/* A thread of low priority tidies the folder and writes the parts, of such sizes, as they come. What the key points to
- * stays the caller's. 0 or -errno. */
+/* Starts a thread of low priority, which tidies the folder and writes the parts, of such sizes, as they come. Strings
+ * of the key stay the caller's. 0 or -errno. */
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
                         const size_t *part_bytes, size_t n_parts, WeightsImageHow how, ErrText *err);
-/* The next part has come: it does not change any more, and its memory stays until weights_image_writer_free(). Waits
- * for nothing. */
+/* Hands over the next part, which does not change any more, and whose memory stays until weights_image_writer_free().
+ * Does not wait. */
 void weights_image_writer_bring(WeightsImageWriter *writer, const void *data, size_t len_bytes);
-/* All have come, and all is well with them: the image may take its name. */
+/* Tells that all parts have come and are good: the image may take its name. */
 void weights_image_writer_complete(WeightsImageWriter *writer);
 /* Any thread. */
 ImageReport weights_image_writer_report(const WeightsImageWriter *writer);
-/* Waits until it has ended; behind weights_image_writer_complete(). 0 or -errno, with a text. */
+/* Waits until the thread has ended; after weights_image_writer_complete(). 0 or -errno, with a text. */
 int weights_image_writer_wait(WeightsImageWriter *writer, ErrText *err);
-/* Gives up what is not written yet. Parts may go behind it. */
+/* Gives up what is not written yet. The parts' memory may be freed after it. */
 WeightsImageWriter *weights_image_writer_free(WeightsImageWriter *writer);
 DEFINE_CLEANUP(WeightsImageWriter, weights_image_writer_free)
 

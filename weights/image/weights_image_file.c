@@ -16,12 +16,12 @@
 
 enum {
     DIGITS = 8,              /* of a temporary name */
-    DIGEST_BYTES = 64 << 10, /* at a time: they are in the processor's cache when they are copied then */
+    DIGEST_BYTES = 64 << 10, /* hashed at a time, so that they are in the processor's cache for the copy */
 };
 
 /* --- the folder --------------------------------------------------------------------------------------------------- */
 
-/* Reads the head of an image, and the path of its package where it is of this version, else "". Whether it is one. */
+/* Reads the head of an image, and the path of its package if this version made it, else "". false: it is no image. */
 static bool read_head(int folder_fd, const char *name, ImageHead *head, char path[PATH_MAX + 1]) {
     _cleanup_(closep) int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
@@ -37,8 +37,7 @@ static bool read_head(int folder_fd, const char *name, ImageHead *head, char pat
     return true;
 }
 
-/* Whether an image is of no use to anybody: its package is gone, or it is another version's. What is no image is left
- * alone. */
+/* Whether an image is of no use to anybody: its package is gone, or another version made it. Other files are kept. */
 static bool is_orphan(int folder_fd, const char *name) {
     char path[PATH_MAX + 1];
     ImageHead head;
@@ -47,7 +46,7 @@ static bool is_orphan(int folder_fd, const char *name) {
            (!*path || (access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR)));
 }
 
-/* Whether the package is in the state that the image is of. */
+/* Whether the package is in the state that the image was made of. */
 static bool is_current(const ImageHead *head, const char *package_path) {
     _cleanup_(closep) int fd = open(package_path, O_PATH | O_CLOEXEC);
     WeightsImageKey key;
@@ -58,7 +57,7 @@ static bool is_current(const ImageHead *head, const char *package_path) {
            key.mtime_ns == head->package_mtime_ns && key.ctime_ns == head->package_ctime_ns;
 }
 
-/* Whether a temporary file is one of a writer that was killed: who writes holds a lock on it. */
+/* Whether a temporary file is left over from a writer that was killed: a writer holds a lock on its file. */
 static bool is_left_over(int folder_fd, const char *name) {
     const char *digits = strstr(name, IMAGE_SUFFIX ATOMIC_FILE_INFIX);
     _cleanup_(closep) int fd = -1;
@@ -138,7 +137,7 @@ const ImagePlace *image_file_places(const ImageFile *file) {
     return places_of(file);
 }
 
-/* Head, places and path in one piece, as the file begins. */
+/* Makes head, places and path in one piece, as the file begins. */
 static int make_head(ImageFile *file, const WeightsImageKey *key, const size_t *part_bytes, ErrText *err) {
     const size_t path_bytes = strlen(key->package_path) + 1;
     ImagePlace *places;
@@ -205,7 +204,7 @@ int image_file_begin(ImageFile *file, ErrText *err) {
     if (r)
         return r;
     weights_image_tidy(file->path);
-    (void)unlink(file->path); /* of no use, or nobody would write another one; who has mapped it keeps it */
+    (void)unlink(file->path); /* the old image is of no use; a process that has mapped it keeps it */
     r = check_room(file, folder, err);
     if (!r)
         r = atomic_file_new(&file->file, file->path, err);
@@ -213,7 +212,7 @@ int image_file_begin(ImageFile *file, ErrText *err) {
         return r;
     fd = atomic_file_fd(file->file);
     (void)flock(fd, LOCK_EX | LOCK_NB);
-    (void)fchmod(fd, 0600); /* whatever the umask: one that others may write to would not be used */
+    (void)fchmod(fd, 0600); /* whatever the umask: an image that others may write to is not used */
     r = file_write_at(fd, file->head, (size_t)file->head_bytes, 0);
     file->at_bytes = places_of(file)[0].offset_bytes;
     if (!r)
@@ -221,7 +220,7 @@ int image_file_begin(ImageFile *file, ErrText *err) {
     return r ? write_error(file, r, err) : 0;
 }
 
-/* Up to where the part begins. */
+/* Writes zeros up to where the part begins. */
 static int put_padding(ImageFile *file, const ImagePlace *place) {
     static const uint8_t zeros[IMAGE_ALIGNMENT];
     const size_t n = (size_t)(place->offset_bytes - file->at_bytes);

@@ -15,7 +15,7 @@
 
 enum {
     IMAGE_VERSION = 2,
-    IMAGE_PAGE = 4096,    /* the data begin on one */
+    IMAGE_PAGE = 4096,    /* alignment of the first part */
     IMAGE_ALIGNMENT = 64, /* of every part */
     IMAGE_PARTS_MAX = 1 << 16,
     IMAGE_STEP_BYTES = 4 << 20, /* read and written at a time */
@@ -30,7 +30,7 @@ typedef struct ImageHead {
     int64_t package_mtime_ns, package_ctime_ns;
     char layout[32], program[32];
     uint32_t path_bytes;           /* of the package's path, with its NUL */
-    char sha256[SHA256_HEX_BYTES]; /* of head, places and path, this field being zero */
+    char sha256[SHA256_HEX_BYTES]; /* of head, places and path, while this field is zero */
 } ImageHead;
 
 typedef struct ImagePlace {
@@ -38,12 +38,12 @@ typedef struct ImagePlace {
     uint8_t sha256[IMAGE_DIGEST_BYTES]; /* of the part */
 } ImagePlace;
 
-/* Magic, version, and the key with the program's version; all else zero. */
+/* Fills magic, version, and the key with the program's version; all other bytes are zero. */
 void image_head_init(ImageHead *head, const WeightsImageKey *key);
-/* Of n bytes that begin with a head, whose own field becomes zero. */
+/* Hashes n bytes that begin with a head, whose own field becomes zero. */
 void image_digest(void *head, size_t n, char sha256[SHA256_HEX_BYTES]);
 
-/* Removes what is of no use in the folder of an image: images whose package is gone or that are another version's,
+/* Removes files of no use from the folder of an image: images whose package is gone or that another version made, and
  * files of writers that were killed. */
 void weights_image_tidy(const char *image_path);
 

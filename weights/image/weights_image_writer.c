@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Writes an image behind a load, a thread at the lowest priorities: each matrix as it comes, as far as the load leaves
- * processors idle, and the rest behind it. The image gets its name when the whole load has gone well.
+ * Writes an image during a load, by a thread at the lowest priorities. Each matrix is written as it comes, as far as
+ * the load leaves processors idle, and the rest after the load. The image gets its name when the whole load has
+ * succeeded.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -21,7 +22,7 @@
 
 enum {
     IOPRIO_OF_THREAD = 1,        /* IOPRIO_WHO_PROCESS; glibc has no header for it */
-    IOPRIO_LOWEST = 2 << 13 | 7, /* not idle: whoever frees the engine waits for a write to end */
+    IOPRIO_LOWEST = 2 << 13 | 7, /* not the idle class: freeing the engine waits for a write to end */
     LOWEST_NICE = 19,
 };
 
@@ -30,10 +31,10 @@ struct WeightsImageWriter {
     WeightsImageKey key;
     WeightsImageHow how;
     _Atomic uint64_t written_bytes;
-    _Atomic ImageState state; /* the file's room does not change any more when it says that there is none */
+    _Atomic ImageState state; /* file.room does not change after IMAGE_NO_ROOM */
     WeightsImagePart *parts;  /* [n_parts]; data are the caller's */
     size_t n_brought;         /* the caller's: parts that have come */
-    sem_t came;               /* once for each of them, and once when all is well with them; or it is given up */
+    sem_t came;               /* posted for each part, and once for the whole load, or to give up */
     pthread_t thread;
     bool has_thread;
     _Atomic bool stop;
@@ -47,8 +48,8 @@ static int given_up(WeightsImageWriter *writer) {
     return err_set(&writer->failure, -ECANCELED, "%s: given up", writer->file.path);
 }
 
-/* For the next part, or behind the last one for the word that all is well. No lock: whoever brings them must not wait
- * for a thread of this priority. */
+/* Waits for the next part, or after the last one for the word that the load is good. Takes no lock, for the load must
+ * not wait for a thread of this priority. */
 static int wait_for_caller(WeightsImageWriter *writer) {
     while (sem_wait(&writer->came))
         ;
@@ -75,7 +76,7 @@ static int write_part(WeightsImageWriter *writer, size_t part) {
     return 0;
 }
 
-/* Whether another load, which had no image to map either, was faster. */
+/* Whether another load without an image has written one meanwhile. */
 static bool is_there(const WeightsImageWriter *writer) {
     _cleanup_(weights_image_freep) WeightsImage *image = NULL;
 
@@ -109,7 +110,7 @@ static int write_all(WeightsImageWriter *writer) {
 static void *write_main(void *arg) {
     WeightsImageWriter *writer = arg;
 
-    /* Both are a thread's own on Linux. */
+    /* On Linux each thread has both priorities. */
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE);
     (void)syscall(SYS_ioprio_set, IOPRIO_OF_THREAD, 0, IOPRIO_LOWEST);
     writer->result = write_all(writer);
@@ -178,8 +179,8 @@ int weights_image_writer_wait(WeightsImageWriter *writer, ErrText *err) {
  * weights_image_write() - begin to write an image, which takes the name `path` when it is whole and on the disk
  * @part_bytes: [n_parts], of what weights_image_writer_bring() will bring
  *
- * An earlier file of that name goes first, for what is free counts without it; who has mapped it keeps it.
- * Return: 0, or -errno; what the writing itself runs into, weights_image_writer_wait() tells.
+ * Removes an earlier file of that name first, so that its room counts as free; a process that has mapped it keeps it.
+ * Return: 0, or -errno; weights_image_writer_wait() tells the errors of writing.
  */
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
                         const size_t *part_bytes, size_t n_parts, WeightsImageHow how, ErrText *err) {

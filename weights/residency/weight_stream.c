@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The weights of a package lie in the order of use, the layers one behind the other. They are cut into pieces of whole
- * blocks; a ring of pieces is read ahead, and the first of them, when it is there, is laid out by all workers while the
- * device goes on reading. So a cold load takes the disk's time, or the processors', whichever is longer.
+ * The weights of a package lie in the order of use, the layers one after the other. The stream cuts them into pieces of
+ * whole blocks and reads a ring of pieces ahead. All workers lay out the first piece when it is there, while the disk
+ * goes on reading. A cold load therefore takes the disk's time, or the processors', whichever is longer.
  *
- * A piece that is in the page cache already is not read ahead: O_DIRECT would fetch it from the disk once more, and one
- * thread would copy it. Each worker copies what it lays out, a little at a time, so that it lays out from its own
- * cache. That is decided for every piece when its turn in the ring comes (page_cache), for files are often in
- * memory in part.
+ * A piece that is in the page cache is not read ahead: O_DIRECT would fetch it from the disk once more, and one thread
+ * would copy it. Instead, each worker copies a little at a time and lays it out from its own cache. Files are often in
+ * memory in part, so each piece is looked up when its turn in the ring comes (page_cache).
  *
  * Memory: RING_PIECES times PIECE_BYTES of staging, touched only where something is read ahead, and COPY_BYTES a
  * thread; less when no matrix is as large, more when a block of 16 rows is larger.
@@ -33,7 +32,7 @@ enum {
     COPY_BYTES = 256 << 10,
     READ_BYTES = 2 << 20, /* of one request to the disk */
     WAIT_NS = 2000000,
-    WAITING_SHARE = 4, /* a good share of the time: one part in so many */
+    WAITING_SHARE = 4, /* a good share of the time is one part in so many */
 };
 
 typedef struct StreamPiece {
@@ -47,10 +46,10 @@ typedef struct StreamPiece {
 struct WeightStream {
     WeightStreamOptions options;
     const StreamMatrix *matrices;
-    PackPlan *plans; /* [n]: of packed matrices between planning and use */
+    PackPlan *plans; /* [n]: of packed matrices, from planning to use */
     size_t n;
     size_t at;                      /* matrix that is filled next */
-    size_t plan_matrix, plan_block; /* not in the ring yet */
+    size_t plan_matrix, plan_block; /* first block that is not in the ring yet */
     StreamPiece pieces[RING_PIECES];
     size_t first_piece, n_pieces;
     size_t slot_bytes, copy_bytes;
@@ -58,7 +57,7 @@ struct WeightStream {
     AccountedBlock copies;  /* [n_threads][copy_bytes] */
     ExtentReader *reader;   /* NULL until something must be read ahead */
     uint64_t cached_bytes, read_bytes;
-    uint64_t start_ns, waited_ns; /* since when, and how long for reads */
+    uint64_t start_ns, waited_ns; /* start of the stream; time spent waiting for reads */
     char way[32];
 };
 
@@ -70,7 +69,7 @@ static size_t n_blocks_of(const StreamMatrix *matrix) {
     return (matrix->n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
 }
 
-/* Where a block begins, from the matrix's first byte; of the block behind the last one, where the matrix ends. */
+/* Returns where a block begins, from the matrix's first byte; for the block after the last one, the matrix's end. */
 static uint64_t block_offset(const WeightStream *stream, size_t index, size_t block) {
     const StreamMatrix *matrix = &stream->matrices[index];
     const size_t row = block * PACK_BLOCK_CHANNELS;
@@ -190,7 +189,7 @@ static bool is_cached(const WeightStream *stream, const StreamPiece *piece) {
     return false;
 }
 
-/* The next piece into the ring, which has room. */
+/* Puts the next piece into the ring, which has room. */
 static int plan_piece(WeightStream *stream, ErrText *err) {
     const StreamMatrix *matrix = &stream->matrices[stream->plan_matrix];
     const size_t slot = (stream->first_piece + stream->n_pieces) % RING_PIECES, n_blocks = n_blocks_of(matrix);
@@ -240,7 +239,7 @@ static Trace *trace_of(const WeightStream *stream) {
     return stream->options.tracep ? *stream->options.tracep : NULL;
 }
 
-/* The read of a piece, from when it was asked for; reads overlap, and every place in the ring has a lane of its own. */
+/* Traces the read of a piece, from the request on. Reads overlap, so every place in the ring has its own lane. */
 static void trace_read(const WeightStream *stream, const StreamPiece *piece) {
     if (trace_of(stream))
         trace_add(
@@ -254,7 +253,7 @@ static void trace_read(const WeightStream *stream, const StreamPiece *piece) {
                            .bytes = piece->extent.len_bytes });
 }
 
-/* Until a piece was there: nothing is laid out or computed meanwhile. */
+/* Traces the wait for a piece: nothing is laid out or computed meanwhile. */
 static void trace_wait(const WeightStream *stream, uint64_t start_ns) {
     if (trace_of(stream))
         trace_add(
@@ -317,7 +316,7 @@ static void fill_cached(void *arg, size_t begin, size_t end, unsigned int worker
     }
 }
 
-/* Index 0 is the piece as a whole, for its checksum, which one worker sees to beside the others; then its blocks. */
+/* Index 0 is the checksum of the whole piece, which one worker computes beside the others; then come its blocks. */
 static void check_and_fill(void *arg, size_t begin, size_t end, unsigned int worker) {
     const FillLoop *loop = arg;
     const StreamPiece *piece = loop->piece;
@@ -330,7 +329,7 @@ static void check_and_fill(void *arg, size_t begin, size_t end, unsigned int wor
         (piece->is_cached ? fill_cached : fill_staged)(arg, begin, end - 1, worker);
 }
 
-/* The part of a package whose last matrix has come, before anything is computed with it; behind the last one all. */
+/* Compares the part of a package whose last matrix has come, before anything is computed with it; at the end, all. */
 static int compare_part(const WeightStream *stream, ErrText *err) {
     const StreamMatrix *matrix = &stream->matrices[stream->at];
     const bool is_last = stream->at + 1 == stream->n;
@@ -379,7 +378,7 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
     return 0;
 }
 
-/* Of a disk that is to be slower; waits a little for it, so that whoever wants the piece can look about meanwhile. */
+/* Whether a limited disk has the piece by now. Waits only a little, so that the caller can do other work meanwhile. */
 static bool has_come(WeightStream *stream, const StreamPiece *piece) {
     const uint64_t now_ns = clock_now_ns();
 
@@ -392,7 +391,7 @@ static bool has_come(WeightStream *stream, const StreamPiece *piece) {
     return clock_now_ns() >= piece->due_ns;
 }
 
-/* The ring is full, or holds all that is left. */
+/* Fills the ring, or puts all that is left into it. */
 int weight_stream_start(WeightStream *stream, ErrText *err) {
     int r = 0;
 
@@ -406,7 +405,7 @@ int weight_stream_start(WeightStream *stream, ErrText *err) {
  * @fn: called on the workers, for different blocks at a time and in no order; its bytes are gone when it returns
  *
  * Return: 0; WEIGHT_STREAM_E_FILE; -errno of a read, -ENOMEM, -EOPNOTSUPP for a way of reading that was asked for by
- * name and is not there. After an error the stream is only good for weight_stream_free().
+ * name and is not there. After an error the stream can only be freed.
  */
 int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, bool *is_wholep, ErrText *err) {
     StreamPiece *piece = &stream->pieces[stream->first_piece];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weights of a package in the order of the file, laid out by the workers while what follows is read. */
+/* Reads weights of a package in the order of the file; the workers lay them out while the next ones are read. */
 #ifndef COORDGEN_WEIGHTS_WEIGHT_STREAM_H
 #define COORDGEN_WEIGHTS_WEIGHT_STREAM_H
 
@@ -23,9 +23,9 @@ enum {
 };
 
 typedef enum WeightReading {
-    WEIGHT_READING_BEST,    /* what is in the page cache comes from there, the rest from the disk, ahead of use */
-    WEIGHT_READING_URING,   /* all from the disk: io_uring */
-    WEIGHT_READING_THREADS, /* all from the disk: threads */
+    WEIGHT_READING_BEST,    /* from the page cache if they are in it, else from the disk, ahead of use */
+    WEIGHT_READING_URING,   /* all from the disk, by io_uring */
+    WEIGHT_READING_THREADS, /* all from the disk, by threads */
     WEIGHT_READING_CACHED,  /* all through the page cache, by the workers */
 } WeightReading;
 
@@ -43,35 +43,35 @@ typedef struct WeightStreamOptions {
     WeightReading reading;
     WorkerPool *pool;
     AccountTable *accounts;
-    PackageChecksum *checksum;   /* of the file: a matrix is whole when its part was compared; NULL: nothing is */
+    PackageChecksum *checksum;   /* of the file: a matrix is whole when its part was compared; NULL: no comparison */
     _Atomic uint64_t *heartbeat; /* goes up with every few MiB; may be NULL */
-    SharedLimiter *disk;         /* reads that are not of the page cache are as slow as that allows; or NULL */
-    Trace *const *tracep;        /* where a trace stands when there is one, its reads too; may be NULL */
+    SharedLimiter *disk;         /* limits reads that are not from the page cache; or NULL */
+    Trace *const *tracep;        /* where a trace stands when there is one; may be NULL */
 } WeightStreamOptions;
 
-/* Bytes of the blocks [block_begin, block_end) of the matrix; called by several workers at a time. */
+/* Takes the bytes of blocks [block_begin, block_end) of the matrix. Called by several workers at a time. */
 typedef void WeightFillFn(void *arg, size_t block_begin, size_t block_end, const void *bytes);
 
 typedef struct WeightStream WeightStream;
 
-/* What `options` and `matrices` point to outlives the stream. */
+/* Makes a stream. Everything that `options` and `matrices` point to outlives the stream. */
 int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options, const StreamMatrix *matrices,
                       size_t n, ErrText *err);
 WeightStream *weight_stream_free(WeightStream *stream);
 DEFINE_CLEANUP(WeightStream, weight_stream_free)
 
-/* Reads begin; without it they begin when the first bytes are asked for. Errors as those of weight_stream_advance(). */
+/* Begins to read; else reads begin when the first bytes are asked for. Errors as weight_stream_advance(). */
 int weight_stream_start(WeightStream *stream, ErrText *err);
-/* The next matrix, block by block, a few MiB of it at most, or nothing yet of a slow disk; *is_wholep: it has come to
- * its end. */
+/* Brings a few MiB of the next matrix at most, block by block, or nothing yet from a slow disk. *is_wholep: the matrix
+ * has come to its end. */
 int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, bool *is_wholep, ErrText *err);
 
-/* So far: bytes that were in the page cache, and those that were read ahead. */
+/* Returns the number of bytes so far: those that were in the page cache, and those that were read ahead. */
 uint64_t weight_stream_cached_bytes(const WeightStream *stream);
 uint64_t weight_stream_read_bytes(const WeightStream *stream);
-/* Whether a good share of the time so far whoever takes them in has waited for the disk. */
+/* Whether the caller has waited for the disk for a good share of the time so far. */
 bool weight_stream_waits_for_disk(const WeightStream *stream);
-/* "io_uring", "threads"; with ", direct"; "page cache" when nothing was read ahead. */
+/* Returns the way of reading: "io_uring" or "threads", also with ", direct"; "page cache": nothing was read ahead. */
 const char *weight_stream_way(const WeightStream *stream);
 
 #endif

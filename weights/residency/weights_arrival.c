@@ -12,7 +12,7 @@ typedef struct PlacedMatrix {
     uint32_t stage;
     BackendLinear *linear; /* the weights' */
     LinearSource source;
-    void *copies; /* what source points to */
+    void *copies; /* the memory that source points to */
 } PlacedMatrix;
 
 struct WeightsArrival {
@@ -25,9 +25,9 @@ struct WeightsArrival {
     size_t n_there;                   /* of the image's parts */
     ImageFile *image_file;            /* the weights'; or NULL */
     WeightsImageWriter *image_writer; /* the weights'; or NULL */
-    size_t n_brought;                 /* to that, of the matrices */
-    bool is_finished;                 /* the matrix at `at`: its image is being written */
-    size_t written_bytes;             /* of that */
+    size_t n_brought;                 /* matrices that were handed to image_writer */
+    bool is_finished;                 /* the matrix at `at` is whole, and is being written to image_file */
+    size_t written_bytes;             /* of that matrix */
     StreamMatrix *matrices;           /* [n], of the stream */
     PlacedMatrix *placed;             /* [n] */
     size_t n, n_placed;
@@ -48,7 +48,7 @@ WeightsArrival *weights_arrival_free(WeightsArrival *arrival) {
     return NULL;
 }
 
-/* WEIGHT_STREAM_E_* as a condition of the weights. */
+/* Translates WEIGHT_STREAM_E_* into a condition of the weights. */
 static int stream_error(int r) {
     return r == WEIGHT_STREAM_E_MEMORY ? BACKEND_E_MEMORY : r == WEIGHT_STREAM_E_FILE ? BACKEND_E_WEIGHTS : r;
 }
@@ -171,7 +171,7 @@ static int wait_for_image(WeightsArrival *arrival, ErrText *err) {
     return r;
 }
 
-/* A few MiB more of the matrix that comes next. Return: as weights_arrival_advance(). */
+/* Brings a few MiB more of the next matrix. Return: as weights_arrival_advance(). */
 static int bring(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
     int r = 0;
 
@@ -179,7 +179,7 @@ static int bring(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
         return stream_error(weight_stream_advance(arrival->stream, fill_blocks, arrival, is_wholep, err));
     if (arrival->n_there <= arrival->at)
         r = wait_for_image(arrival, err);
-    if (r < 0 && r != -ENOMEM) /* the fault of a file, as with the package's */
+    if (r < 0 && r != -ENOMEM) /* the file's fault, as with the package */
         r = BACKEND_E_WEIGHTS;
     *is_wholep = arrival->n_there > arrival->at;
     if (arrival->heartbeat)
@@ -203,8 +203,8 @@ static int finish(WeightsArrival *arrival, ErrText *err) {
     return r;
 }
 
-/* The next bytes of the matrix that has come go into the image: its integers may lie in memory that the next ones
- * need. */
+/* Writes the next bytes of the matrix that has come to the image file. The arrival waits for it, for the next matrix
+ * may need the memory. */
 static int write_on(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
     size_t len_bytes, n;
     const uint8_t *data = arrival->backend->ops->linear_image(arrival->placed[arrival->at].linear, &len_bytes);
@@ -220,8 +220,8 @@ static int write_on(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
     return r;
 }
 
-/* What has come goes into an image for the next time, unless the load waits for the disk that it is written to: then
- * it does so behind the last one. */
+/* Hands the matrices that have come to the image writer. If the load waits for the disk, it does so only after the last
+ * matrix, for the image goes to the same disk. */
 static void bring_to_image(WeightsArrival *arrival) {
     if (!arrival->image_writer || (arrival->at < arrival->n && weight_stream_waits_for_disk(arrival->stream)))
         return;
@@ -256,7 +256,7 @@ int weights_arrival_fail(WeightsArrival *arrival, int r, const ErrText *why, Err
 }
 
 int weights_arrival_advance(WeightsArrival *arrival, ErrText *err) {
-    assert(arrival->result || arrival->at < arrival->n); /* it stays before a matrix that has failed */
+    assert(arrival->result || arrival->at < arrival->n); /* `at` stays at a matrix that has failed */
     if (!arrival->result)
         arrival->result = advance(arrival, &arrival->failure);
     if (arrival->result && err)

@@ -12,8 +12,8 @@
 
 struct WeightsCheck {
     PackageChecksum *checksum; /* NULL: the package has none */
-    bool has_layers;           /* they are compared, too */
-    bool has_all;              /* in every load */
+    bool has_layers;           /* the layers are compared, too */
+    bool has_all;              /* everything is compared in every load */
     struct stat state;         /* of the package, before anything of it was compared */
     char notes[PATH_MAX];      /* "": none are taken */
 };

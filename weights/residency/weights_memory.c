@@ -34,7 +34,7 @@ static uint64_t all_layers(const WeightsSizes *sizes) {
     return sum;
 }
 
-/* How many of the first layers so many bytes hold. */
+/* Returns how many of the first layers fit into so many bytes. */
 static size_t layers_within(const WeightsSizes *sizes, uint64_t bytes) {
     size_t n = 0;
 
@@ -58,7 +58,7 @@ int weights_memory_plan(const WeightsMemory *memory, const WeightsSizes *sizes, 
                            memory->bytes, sizes->others_bytes + ring_bytes);
         n = layers_within(sizes, memory->bytes - sizes->others_bytes - ring_bytes);
     }
-    /* A ring with a slot for every layer that is left would be those layers in memory. */
+    /* A ring with a slot for every layer that is left would have those layers in memory. */
     *n_pinnedp = sizes->n_layers - n > WEIGHTS_RING_SLOTS ? n : sizes->n_layers;
     return 0;
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A thread reads, piece by piece, what `layer_slots` says is next. Several pieces are under way at a time, of one layer
- * or of the next ones, so that the disk has work as long as a slot has room: neither the end of a layer nor that of a
- * sweep is a gap. Pieces are waited for in the order in which they were asked for, and count as come in that order.
+ * A thread reads layers piece by piece, in the order that `layer_slots` decides. Several pieces are under way at a
+ * time, of one layer or of the next ones, so that the disk has work as long as a slot has room: neither the end of a
+ * layer nor the end of a sweep is a gap. Pieces are waited for in the order of their requests, and count as come in
+ * that order.
  *
- * The mutex is of the slots and the counts. The extent reader and the pieces under way are the thread's alone; the
- * bytes of a slot are written to without the mutex, and read by whoever holds the layer, when all its pieces have come.
+ * The mutex guards the slots and the counts. The extent reader and the pieces under way are the thread's alone. The
+ * bytes of a slot are written without the mutex, and read by whoever holds the layer, when all its pieces have come.
  *
- * The file is looked at again when a layer's last piece was read, before the layer counts as read: what was read of one
- * that has another length or other times by then is not used. Without a name (removed, or replaced by another one as a
- * package is) it goes on: the open file is the same, and its ctime, which goes with the count of names, is taken anew.
+ * The file is checked again when a layer's last piece was read, before the layer counts as read: a layer of a file that
+ * has another length or other times by then is not used. A file without a name (removed, or replaced as a package is)
+ * serves on: the open file is the same, and file_check_same() takes its new ctime over.
  */
 #define _GNU_SOURCE
 #include "weights/ring/layer_reader.h"
@@ -22,26 +23,26 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/files/file_io.h"
 #include "base/system/thread.h"
-#include "weights/ring/layer_slots.h"
 
 enum {
     PIECE_BYTES = 2 << 20,
     DEPTH = 8,   /* pieces that the disk has */
-    WINDOW = 16, /* with those behind them: the disk ends them in its own order, and must not run out meanwhile */
+    WINDOW = 16, /* pieces asked for: the disk ends them in its own order, and must not run out of work meanwhile */
     REPEAT_NS = 1000000,   /* of wait_for_piece() */
     RESULT_CHANGED = 1000, /* of a piece, beside those of the extent reader: the file is another one by now */
-    RESULT_DAMAGED,        /* likewise, of a layer's last: the layer is not what it should be */
+    RESULT_DAMAGED,        /* of a layer's last piece: the layer is damaged */
 };
 
 /* A piece that is under way. */
 typedef struct LayerPiece {
     Extent extent;
     LayerSlot *slot;
-    size_t layer; /* that the slot is for as the piece begins; it may be given up meanwhile */
-    size_t index; /* of the layer's pieces */
-    bool is_last; /* of them */
-    bool is_read; /* with `result`; it has come when due_ns has, too */
+    size_t layer; /* the slot's layer when the piece begins; the layer may be given up meanwhile */
+    size_t index; /* among the layer's pieces */
+    bool is_last; /* of the layer's pieces */
+    bool is_read; /* with `result`; the piece counts as come from due_ns on */
     int result;
     uint64_t due_ns;
 } LayerPiece;
@@ -63,13 +64,13 @@ struct LayerReader {
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t mutex;
-    pthread_cond_t work; /* for the thread: slots, the circle or is_stopping are others */
-    pthread_cond_t came; /* a piece has */
+    pthread_cond_t work; /* wakes the thread: slots, the circle or is_stopping have changed */
+    pthread_cond_t came; /* a piece has come */
     /* Under the mutex. */
     bool is_stopping;
     LayerSlots slots;
     ReadLimiter limiter;
-    LayerReaderCounts counts; /* without the slots' own, and what is under way since busy_ns */
+    LayerReaderCounts counts; /* without n_in_vain, and without the time since busy_ns */
     uint64_t busy_ns;         /* 0: nothing is under way */
 };
 
@@ -79,7 +80,8 @@ static size_t pieces_of(const LayerExtent *layer) {
     return (extent_room_bytes(layer->offset_bytes, layer->len_bytes) + PIECE_BYTES - 1) / PIECE_BYTES;
 }
 
-/* Bytes of a layer before its piece `index`: pieces begin where units of EXTENT_ALIGNMENT do, in file and slot. */
+/* Returns the bytes of a layer before its piece `index`. Pieces begin at multiples of EXTENT_ALIGNMENT, in file and
+ * slot. */
 static uint64_t piece_begin(const LayerExtent *layer, size_t index) {
     return index ? (uint64_t)index * PIECE_BYTES - layer->offset_bytes % EXTENT_ALIGNMENT : 0;
 }
@@ -96,26 +98,7 @@ static uint8_t *memory_of(const LayerReader *reader, const LayerSlot *slot) {
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
-static bool is_same_time(struct timespec a, struct timespec b) {
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-static int check_file(LayerReader *reader) {
-    struct stat now;
-
-    if (fstat(reader->fd, &now) < 0)
-        return -errno;
-    if (now.st_nlink != reader->known.st_nlink) {
-        reader->known.st_nlink = now.st_nlink;
-        reader->known.st_ctim = now.st_ctim;
-    }
-    return now.st_size == reader->known.st_size && is_same_time(now.st_mtim, reader->known.st_mtim) &&
-                   is_same_time(now.st_ctim, reader->known.st_ctim)
-               ? 0
-               : RESULT_CHANGED;
-}
-
-/* A disk that is slower than it could be has less to be taken back when another layer is wanted. */
+/* A limited disk has fewer requests, so that another layer is reached sooner. */
 static size_t window_of(const LayerReader *reader) {
     return reader->limiter.limit.bytes_per_s ? DEPTH : WINDOW;
 }
@@ -151,7 +134,7 @@ static const uint8_t *data_of(const LayerReader *reader, const LayerSlot *slot, 
     return memory_of(reader, slot) + reader->layers[layer].offset_bytes % EXTENT_ALIGNMENT;
 }
 
-/* Pieces are waited for in their order, so that all of the layer is there. */
+/* Checks a layer at its last piece. Pieces are waited for in their order, so that the whole layer is there. */
 static int check_layer(const LayerReader *reader, const LayerPiece *piece) {
     const uint8_t *data = data_of(reader, piece->slot, piece->layer);
 
@@ -162,7 +145,9 @@ static void read_piece(LayerReader *reader, LayerPiece *piece) {
     pthread_mutex_unlock(&reader->mutex);
     piece->result = extent_reader_wait(reader->extents, &piece->extent, NULL);
     if (!piece->result && piece->is_last)
-        piece->result = check_file(reader);
+        piece->result = file_check_same(reader->fd, &reader->known);
+    if (piece->result == FILE_E_CHANGED)
+        piece->result = RESULT_CHANGED;
     if (!piece->result && piece->is_last)
         piece->result = check_layer(reader, piece);
     piece->is_read = true;
@@ -183,10 +168,6 @@ static void end_piece(LayerReader *reader, const LayerPiece *piece) {
     pthread_cond_broadcast(&reader->came);
 }
 
-static struct timespec time_of(uint64_t ns) {
-    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
-}
-
 static void *read_main(void *arg) {
     LayerReader *reader = arg;
 
@@ -201,22 +182,20 @@ static void *read_main(void *arg) {
         } else if (!piece->is_read) {
             read_piece(reader, piece);
         } else if (piece->due_ns > read_limiter_now(&reader->limiter)) {
-            const struct timespec due = time_of(piece->due_ns);
-
-            pthread_cond_timedwait(&reader->work, &reader->mutex, &due);
+            (void)thread_cond_wait_until(&reader->work, &reader->mutex, piece->due_ns);
         } else {
             end_piece(reader, piece);
         }
     }
     pthread_mutex_unlock(&reader->mutex);
-    /* Here, for the kernel gives up what a thread has asked of a ring when that thread ends. */
+    /* Freed by this thread, for the kernel cancels the requests of a thread to a ring when that thread ends. */
     extent_reader_free(reader->extents);
     return NULL;
 }
 
 /* --- object ------------------------------------------------------------------------------------------------------- */
 
-/* Waits for the pieces under way, and no longer. */
+/* Waits for the pieces that are under way. */
 LayerReader *layer_reader_free(LayerReader *reader) {
     if (!reader)
         return NULL;
@@ -300,7 +279,6 @@ static int open_extents(LayerReader *reader, ExtentWay way, ErrText *err) {
  */
 int layer_reader_new(LayerReader **readerp, const LayerReaderOptions *options, ErrText *err) {
     _cleanup_(layer_reader_freep) LayerReader *reader = NULL;
-    pthread_condattr_t monotonic;
     int r = check_options(options, err);
 
     if (r)
@@ -309,11 +287,8 @@ int layer_reader_new(LayerReader **readerp, const LayerReaderOptions *options, E
     if (!reader)
         return err_set(err, -ENOMEM, "%s: out of memory", options->path);
     pthread_mutex_init(&reader->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&reader->work, &monotonic);
-    pthread_cond_init(&reader->came, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&reader->work);
+    thread_cond_init(&reader->came);
     r = copy_options(reader, options);
     if (r)
         return err_set(err, r, "%s: %s", options->path, strerror(-r));
@@ -351,7 +326,7 @@ void layer_reader_set_limit(LayerReader *reader, ReadLimit limit) {
     pthread_mutex_unlock(&reader->mutex);
 }
 
-/* --- who computes ------------------------------------------------------------------------------------------------- */
+/* --- use ---------------------------------------------------------------------------------------------------------- */
 
 static int tell_failure(const LayerReader *reader, const LayerSlot *slot, ErrText *err) {
     const LayerExtent *layer = &reader->layers[slot->layer];
@@ -381,9 +356,9 @@ static int tell_failure(const LayerReader *reader, const LayerSlot *slot, ErrTex
     }
 }
 
-/* Until a piece of the layer has come, or has failed. Where the layer is in no slot and nothing is under way, whatever
- * keeps the slots may be for users that have gone: a millisecond of waiting is as good as another call then, so that
- * how long they are kept does not depend on how long each call may last. */
+/* Waits until a piece of the layer has come or failed. If the layer is in no slot and nothing is under way, the slots
+ * may be kept for users that have gone. Then every millisecond of waiting counts as another call, so that the time for
+ * which slots are kept does not depend on wait_ns. */
 static void wait_for_piece(LayerReader *reader, size_t index, uint64_t wait_ns) {
     const uint64_t now_ns = clock_now_ns(), until_ns = wait_ns < UINT64_MAX - now_ns ? now_ns + wait_ns : UINT64_MAX;
     const SlotLayer *layer = &reader->slots.layers[index];
@@ -394,9 +369,8 @@ static void wait_for_piece(LayerReader *reader, size_t index, uint64_t wait_ns) 
         const bool repeats = layer->slot == LAYER_SLOTS_NONE && !reader->busy_ns && n_repeats <= LAYER_SLOTS_STALE_ASKS;
         const uint64_t repeat_ns = clock_now_ns() + REPEAT_NS;
         const bool is_last = !repeats || repeat_ns >= until_ns;
-        const struct timespec until = time_of(is_last ? until_ns : repeat_ns);
 
-        if (pthread_cond_timedwait(&reader->came, &reader->mutex, &until) != ETIMEDOUT) {
+        if (thread_cond_wait_until(&reader->came, &reader->mutex, is_last ? until_ns : repeat_ns) != ETIMEDOUT) {
             n_repeats = 0; /* a piece of another layer */
         } else if (is_last) {
             return;
@@ -415,10 +389,10 @@ static void wait_for_piece(LayerReader *reader, size_t index, uint64_t wait_ns) 
  * @datap:   out: its first byte, at the place in a unit of EXTENT_ALIGNMENT that it has in the file, and all others
  *           behind it
  *
- * Each success wants a layer_reader_release(). While every slot is held no other layer comes. Callers that want
- * different layers in turns all get theirs: what one of them waits for is not given up for another (layer_slots).
- * Who reads ahead of an error may have met it before the call: it is told once, by the next call for that layer, and
- * the call after that reads again. What is in other slots stays good.
+ * Each success needs a layer_reader_release(). While every slot is held no other layer comes. Callers that want
+ * different layers in turns all get theirs: a layer that one of them waits for is not given up for another
+ * (layer_slots). An error may have happened before the call, while the layer was read ahead. The next call for that
+ * layer tells the error once, and the call after that reads again. Layers in other slots stay valid.
  * Return: 0; LAYER_READER_E_WAITING, without a text; LAYER_READER_E_FILE; -errno of the read.
  */
 int layer_reader_hold(LayerReader *reader, size_t index, uint64_t wait_ns, const uint8_t **datap, ErrText *err) {

@@ -3,11 +3,11 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory/account_refusal.h"
+#include "weights/image/file_loss.h"
 #include "weights/residency/weights_memory.h"
 
 typedef struct RingLayer {
@@ -23,12 +23,11 @@ struct WeightsRing {
     LayerExtent *extents; /* [n_layers] */
     size_t n_layers;
     AccountedBlock memory;
-    uint8_t *slots; /* [WEIGHTS_RING_SLOTS][slot_bytes] in it, aligned as reads want it */
+    uint8_t *slots; /* [WEIGHTS_RING_SLOTS][slot_bytes] in the memory, aligned as reads need it */
     size_t slot_bytes;
     WeightsImage *image;
     LayerReader *reader;
-    _Atomic bool is_lost; /* whoever sets it has written the text */
-    ErrText lost;
+    FileLoss loss; /* of the image */
 };
 
 WeightsRing *weights_ring_free(WeightsRing *ring) {
@@ -44,7 +43,7 @@ WeightsRing *weights_ring_free(WeightsRing *ring) {
     return NULL;
 }
 
-/* Matrices from `first` on that are of one layer. */
+/* Returns the end of the matrices from `first` on that are of one layer. */
 static size_t layer_end(const RingMatrix *matrices, size_t n, size_t first) {
     size_t end = first + 1;
 
@@ -53,12 +52,13 @@ static size_t layer_end(const RingMatrix *matrices, size_t n, size_t first) {
     return end;
 }
 
-/* From the first byte of the layer's first matrix to the last one's last. */
+/* Returns the bytes from the begin of a layer's first matrix to the end of its last one. */
 static size_t extent_bytes(const RingMatrix *matrices, size_t first, size_t end) {
     return (size_t)(matrices[end - 1].offset_bytes + matrices[end - 1].len_bytes - matrices[first].offset_bytes);
 }
 
-size_t weights_ring_slot_bytes(const RingMatrix *matrices, size_t n) {
+/* Bytes of a slot that every layer fits into. */
+static size_t find_slot_bytes(const RingMatrix *matrices, size_t n) {
     size_t slot_bytes = 0;
 
     for (size_t first = 0, end; first < n; first = end) {
@@ -100,7 +100,7 @@ int weights_ring_new(WeightsRing **ringp, const BackendOps *ops, AccountTable *a
         return err_set(err, -ENOMEM, "out of memory");
     memcpy(ring->matrices, matrices, n * sizeof(*matrices));
     list_layers(ring);
-    ring->slot_bytes = weights_ring_slot_bytes(matrices, n);
+    ring->slot_bytes = find_slot_bytes(matrices, n);
     r = accounted_block_init(&ring->memory, accounts, ACCOUNT_WEIGHTS,
                              WEIGHTS_RING_SLOTS * ring->slot_bytes + EXTENT_ALIGNMENT);
     if (r)
@@ -121,8 +121,7 @@ void weights_ring_parts(const WeightsRing *ring, size_t *firstp, size_t *endp) {
     *endp = *firstp + ring->n_matrices;
 }
 
-/* The matrices of a layer, or the one at `index`, have their integers behind `data`, where the layer's first byte
- * is. */
+/* Points a matrix at its integers; `data` is the first byte of its layer. */
 static void place(WeightsRing *ring, size_t index, uint64_t layer_offset_bytes, uint8_t *data) {
     const RingMatrix *matrix = &ring->matrices[index];
 
@@ -173,15 +172,6 @@ int weights_ring_start(WeightsRing *ring, WeightsImage *image, ReadLimit limit, 
                             err);
 }
 
-/* The image is another file than it was: it is of no use any more, and the next load makes one anew. */
-static void lose(WeightsRing *ring, const ErrText *why) {
-    if (atomic_load(&ring->is_lost))
-        return;
-    ring->lost = *why;
-    atomic_store(&ring->is_lost, true);
-    weights_image_discard(ring->image);
-}
-
 int weights_ring_hold(WeightsRing *ring, uint32_t layer, uint64_t wait_ns, ErrText *err) {
     const size_t index = layer - ring->first_layer;
     const RingLayer *matrices = &ring->layers[index];
@@ -192,7 +182,7 @@ int weights_ring_hold(WeightsRing *ring, uint32_t layer, uint64_t wait_ns, ErrTe
     if (r == LAYER_READER_E_WAITING)
         return WEIGHTS_RING_E_WAITING;
     if (r == LAYER_READER_E_FILE)
-        lose(ring, &why);
+        file_loss_set(&ring->loss, ring->image, &why);
     if (r && err)
         *err = why;
     if (r)
@@ -207,11 +197,7 @@ void weights_ring_release(WeightsRing *ring, uint32_t layer) {
 }
 
 int weights_ring_check(const WeightsRing *ring, ErrText *err) {
-    if (!atomic_load(&ring->is_lost))
-        return 0;
-    if (err)
-        *err = ring->lost;
-    return -EIO;
+    return file_loss_check(&ring->loss, err);
 }
 
 void weights_ring_set_limit(WeightsRing *ring, ReadLimit limit) {

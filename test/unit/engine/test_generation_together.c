@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "engine/generation_private.h"
+#include "scheduler/row_share.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/patience.h"
@@ -214,21 +215,21 @@ static void test_together_rows_by_class(void **state) {
     turns[0].rank = PRIORITY_INTERACTIVE;
     assert_int_equal(generation_step_together(turns, 3, NULL), 0);
     assert_int_equal(generation_usage(interactive)->n_output_tokens, 1);
-    assert_int_equal(of_background->n_prefilled_tokens, GENERATION_LOWER_ROWS);
+    assert_int_equal(of_background->n_prefilled_tokens, ROW_SHARE_LOWER_ROWS);
     assert_false(turns[1].ran);
     /* While it answers the others get some rows, the higher class first. */
     turns[0].rank = PRIORITY_BACKGROUND;
     assert_int_equal(generation_step_together(turns, 3, NULL), 0);
     assert_int_equal(generation_usage(interactive)->n_output_tokens, 2);
-    assert_int_equal(of_normal->n_prefilled_tokens, GENERATION_LOWER_ROWS);
+    assert_int_equal(of_normal->n_prefilled_tokens, ROW_SHARE_LOWER_ROWS);
     assert_false(turns[0].ran);
     /* When it has gone, the normal one gets the chunk; the background one gets its part once nobody waits. */
     assert_int_equal(generation_step_together(turns, 2, NULL), 0);
-    assert_int_equal(of_normal->n_prefilled_tokens, GENERATION_LOWER_ROWS + CHUNK);
+    assert_int_equal(of_normal->n_prefilled_tokens, ROW_SHARE_LOWER_ROWS + CHUNK);
     assert_false(turns[0].ran);
     assert_int_equal(generation_step_together(turns, 2, NULL), 0);
     assert_int_equal(of_normal->n_prefilled_tokens, 70);
-    assert_int_equal(of_background->n_prefilled_tokens, GENERATION_LOWER_ROWS);
+    assert_int_equal(of_background->n_prefilled_tokens, ROW_SHARE_LOWER_ROWS);
     generation_free(background);
     generation_free(normal);
     generation_free(interactive);
@@ -251,21 +252,21 @@ static void test_together_background_takes_what_is_left(void **state) {
         turns[2] = (GenerationTurn){ .generation = answer, .priority = classes[c], .rank = classes[c] };
         assert_int_equal(generation_step_together(turns, 3, NULL), 0); /* the prompt leaves no row of that step */
         assert_true(!turns[0].ran && !turns[1].ran);
-        for (size_t i = 1; i <= 2 * GENERATION_BACKGROUND_STEPS; i++) {
+        for (size_t i = 1; i <= 2 * ROW_SHARE_BACKGROUND_STEPS; i++) {
             assert_int_equal(generation_step_together(turns, 3, NULL), 0);
             assert_true(turns[2].ran);
             n_before = n_rows;
             n_rows = generation_usage(backgrounds[0])->n_prefilled_tokens +
                      generation_usage(backgrounds[1])->n_prefilled_tokens;
-            assert_int_equal(n_rows - n_before, i % GENERATION_BACKGROUND_STEPS ? 0 : GENERATION_LOWER_ROWS);
+            assert_int_equal(n_rows - n_before, i % ROW_SHARE_BACKGROUND_STEPS ? 0 : ROW_SHARE_LOWER_ROWS);
         }
         /* Waiting ranks a prompt before others of its class, and no higher beside an answer. */
         turns[1].rank = classes[c];
-        for (size_t i = 1; i <= GENERATION_BACKGROUND_STEPS; i++) {
+        for (size_t i = 1; i <= ROW_SHARE_BACKGROUND_STEPS; i++) {
             n_before = generation_usage(backgrounds[1])->n_prefilled_tokens;
             assert_int_equal(generation_step_together(turns, 3, NULL), 0);
             assert_int_equal(generation_usage(backgrounds[1])->n_prefilled_tokens - n_before,
-                             i % GENERATION_BACKGROUND_STEPS ? 0 : GENERATION_LOWER_ROWS);
+                             i % ROW_SHARE_BACKGROUND_STEPS ? 0 : ROW_SHARE_LOWER_ROWS);
         }
         generation_free(answer);
         n_before = generation_usage(backgrounds[0])->n_prefilled_tokens;

@@ -37,7 +37,7 @@ static OpQueue side_of(const Sim *sim, size_t index) {
                                                                                                : OP_QUEUE_CPU;
 }
 
-/* Whether `a` comes before `b`, by what they read and write and not by the graph's own masks. */
+/* Whether `a` must run before `b`, by what they read and write and not by the graph's own masks. */
 static bool is_before(const Sim *sim, size_t a, size_t b) {
     const OpRef first = sim_ref_of(sim, a), second = sim_ref_of(sim, b);
     const OpNode *x = node_of(sim, a), *y = node_of(sim, b);
@@ -48,13 +48,10 @@ static bool is_before(const Sim *sim, size_t a, size_t b) {
            first.layer == second.layer && first.node == second.node;
 }
 
-/* SIM_NOTHING as `ended`: as it is. */
+/* Whether a node may run if node `ended` had ended; SIM_NOTHING: as it is. */
 static bool may_run(const Sim *sim, size_t index, long ended) {
     for (size_t i = 0; i < sim->n; i++) {
-        bool in_group = sim_ref_of(sim, i).group == sim_ref_of(sim, index).group;
-
-        if (is_before(sim, i, index) && (long)i != ended && sim->states[i] != SIM_DONE &&
-            (in_group || sim->states[i] != SIM_TOLD))
+        if (is_before(sim, i, index) && (long)i != ended && sim->states[i] != SIM_DONE)
             return false;
     }
     return true;
@@ -64,7 +61,7 @@ bool sim_is_ready(const Sim *sim, size_t index) {
     return sim->states[index] == SIM_WAITS && may_run(sim, index, SIM_NOTHING);
 }
 
-/* Eq. 5. */
+/* Returns the worth of a node by Eq. 5. */
 static double worth_of(const Sim *sim, size_t index) {
     double sum = 0;
 
@@ -75,7 +72,7 @@ static double worth_of(const Sim *sim, size_t index) {
     return side_of(sim, index) == OP_QUEUE_CPU ? sum : -sum;
 }
 
-/* The node that is looked at behind so many others: in static order by layer, node and group. */
+/* Returns the node at a place in the order of looking: in static order by layer, node and group. */
 static size_t looked_at(const Sim *sim, size_t nth) {
     const size_t nodes = sim->setup->graph->n, layers = sim->setup->n_layers, groups = sim->setup->n_groups;
 
@@ -90,7 +87,7 @@ static size_t looked_at(const Sim *sim, size_t nth) {
     return 0;
 }
 
-/* What a queue takes next; SIM_NOTHING: nothing. */
+/* Returns what a queue takes next; SIM_NOTHING: nothing. */
 long sim_choice(const Sim *sim, OpQueue side) {
     const OpOrder order = sim->setup->order;
     double best_worth = 0;
@@ -116,7 +113,7 @@ long sim_choice(const Sim *sim, OpQueue side) {
     return best;
 }
 
-/* A product for a processor without work, or SIM_NOTHING. */
+/* Returns a product for a processor without work, or SIM_NOTHING. */
 long sim_stolen(const Sim *sim, size_t n_running) {
     size_t n = n_running;
     long first = SIM_NOTHING;

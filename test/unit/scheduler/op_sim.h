@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A simple simulation of the queues of an NPU and of the processors, for tests: it knows each node's predecessors by
- * what they read and write, and looks at all nodes for every choice. And random graphs for it. */
+/* A simple simulation of the queues of an NPU and of the processors, for tests, and random graphs for it. The
+ * simulation knows each node's predecessors by what they read and write, and looks at all nodes for every choice. */
 #ifndef COORDGEN_TEST_UNIT_OP_SIM_H
 #define COORDGEN_TEST_UNIT_OP_SIM_H
 
@@ -17,11 +17,10 @@ enum {
 typedef enum SimState {
     SIM_WAITS,
     SIM_RUNS,
-    SIM_TOLD, /* runs, and the group behind may read it */
     SIM_DONE,
 } SimState;
 
-/* Every node in the order of groups, layers and the graph. */
+/* The states of all nodes, in the order of groups, layers and the graph. */
 typedef struct Sim {
     const OpQueuesSetup *setup;
     OpTimes times;
@@ -29,21 +28,22 @@ typedef struct Sim {
     size_t n;
 } Sim;
 
-/* All nodes wait. */
+/* Lets all nodes wait. */
 void sim_begin(Sim *sim);
 OpRef sim_ref_of(const Sim *sim, size_t index);
 size_t sim_index_of(const Sim *sim, const OpRef *ref);
 bool sim_is_ready(const Sim *sim, size_t index);
-/* What a queue takes next, or SIM_NOTHING. */
+/* Returns what a queue takes next, or SIM_NOTHING. */
 long sim_choice(const Sim *sim, OpQueue side);
-/* What a processor without work takes, with so many products under way beside those that may begin; or SIM_NOTHING. */
+/* Returns what a processor without work takes, with n_running products under way beside those that may begin; or
+ * SIM_NOTHING. */
 long sim_stolen(const Sim *sim, size_t n_running);
 
 size_t sim_below(uint64_t *random, size_t n);
 void sim_fill_graph(OpGraph *graph, uint64_t *random);
-/* Groups, layers, an order and places of products for a graph; steals past few. */
+/* Draws groups, layers, an order and places of products for a graph; few products are enough to steal. */
 void sim_fill_setup(OpQueuesSetup *setup, const OpGraph *graph, OpOrder order, uint64_t *random);
-/* 1 to 9 for each node on each side. */
+/* Draws times of 1 to 9 for each node on each side. */
 void sim_fill_times(OpTimes *times, const OpGraph *graph, uint64_t *random);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plans of graph switching against a simulation step by step and against every plan there is; what each policy loads,
- * uses and drops, and that it never has more in memory than its slots. */
+/* Plans of graph switching beside a step-by-step simulation and beside all possible plans; what each policy loads, uses
+ * and drops; memory that never exceeds the slots. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ enum {
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 
-/* Time in whole steps, one after the other: what the plan says, done literally. */
+/* Carries a plan out in whole time steps, one after the other. */
 typedef struct Slow {
     unsigned int compute[2], load[2];
     GraphKind is[GRAPH_BLOCKS_MAX];
@@ -53,7 +53,7 @@ static size_t slow_last_without(const Slow *slow, GraphKind kind) {
     return block ? block - 1 : slow->n_blocks;
 }
 
-/* When everything has ended; *prefillp: when the last position has. */
+/* Returns when everything has ended; *prefillp: when the last position has. */
 static unsigned int slow_run(Slow slow, size_t first, uint64_t n_positions, bool goes_back, uint64_t begin,
                              unsigned int *prefillp) {
     unsigned int now = 0;
@@ -111,7 +111,7 @@ static void test_graph_switch_prediction(void **state) {
     }
 }
 
-/* The plan that is made is the best of all that could be. */
+/* The plan that is made is the best of all possible plans. */
 static void test_graph_switch_plan(void **state) {
     uint64_t random = 4;
     size_t n_later = 0, n_back = 0;
@@ -157,19 +157,21 @@ static void test_graph_switch_hidden(void **state) {
     assert_true(plan.begin == 0 && plan.stall_ns >= 3 * 150e6 - 80e6);
     for (size_t block = 0; block < 6; block++)
         is[block] = GRAPH_DECODE;
-    graph_plan_make(&plan, &(GraphTimes){ { 100, 90 }, { 10, 10 } }, is, 6, 0, 24, false); /* it does not pay */
+    graph_plan_make(&plan, &(GraphTimes){ { 100, 90 }, { 10, 10 } }, is, 6, 0, 24, false); /* going back does not pay */
     assert_true(!plan.goes_back || plan.begin == 0);
     graph_plan_make(&plan, &(GraphTimes){ { 100, 90 }, { 10, 10 } }, is, 6, 0, 24, true);
     assert_true(plan.goes_back && plan.begin >= 6);
-    graph_plan_make(&plan, &(GraphTimes){ { 100, 90 }, { 10, 10 } }, is, 6, 0, 6, true); /* no room for it */
+    graph_plan_make(&plan, &(GraphTimes){ { 100, 90 }, { 10, 10 } }, is, 6, 0, 6,
+                    true); /* too few positions to go back */
     assert_true(!plan.goes_back || plan.begin == 0);
-    graph_plan_make(&plan, &(GraphTimes){ { 0, 0 }, { 0, 0 } }, is, 6, 0, 6, false); /* nothing is known */
+    graph_plan_make(&plan, &(GraphTimes){ { 0, 0 }, { 0, 0 } }, is, 6, 0, 6, false); /* no time is known */
     assert_int_equal(plan.begin, 0);
 }
 
 /* --- policies ----------------------------------------------------------------------------------------------------- */
 
-/* Blocks computed while loads take `load_blocks` of them; what stands in memory is looked at after each event. */
+/* Blocks are computed while loads take the time of `load_blocks` of them; the graphs in memory are checked after each
+ * event. */
 typedef struct Play {
     GraphSwitch graphs;
     size_t load_blocks, left;
@@ -208,7 +210,7 @@ static void play_time(Play *play) {
     graph_switch_loaded(&play->graphs, true);
 }
 
-/* prompt_rows: of the rows. */
+/* prompt_rows: how many of the rows are of prompts. */
 static void play_rows(Play *play, size_t rows, size_t prompt_rows, size_t n_behind) {
     graph_switch_step(&play->graphs, rows, prompt_rows, n_behind, 0);
     for (size_t block = 0; block < play->graphs.n_blocks; block++) {
@@ -224,7 +226,7 @@ static void play_rows(Play *play, size_t rows, size_t prompt_rows, size_t n_behi
         }
         assert_true(play->is_there[block][kind]);
         play_look(play);
-        assert_true(play->is_there[block][kind]); /* nobody takes away what is computed with */
+        assert_true(play->is_there[block][kind]); /* a graph in use is never dropped */
         play->n_used[kind]++;
         play_time(play);
         play_look(play);
@@ -234,7 +236,7 @@ static void play_rows(Play *play, size_t rows, size_t prompt_rows, size_t n_behi
     }
 }
 
-/* Of a prompt alone, where it has more rows than decoding. */
+/* A step of a prompt alone, if it has more rows than a decode graph. */
 static void play_step(Play *play, size_t rows, size_t n_behind) {
     play_rows(play, rows, rows > DECODE ? rows : 0, n_behind);
 }
@@ -247,7 +249,7 @@ static Play play_new(GraphSwitchPolicy policy, size_t n_blocks, size_t load_bloc
     return play;
 }
 
-/* A prompt of n chunks, then decoding. Returns the waits behind the first chunk, which loads everything. */
+/* Runs a prompt of n chunks, then decoding. Returns the waits after the first chunk, which loads everything. */
 static size_t play_request(Play *play, size_t n_chunks, size_t *decode_waitsp) {
     size_t waits;
 
@@ -293,11 +295,11 @@ static void test_graph_switch_policies(void **state) {
     assert_false(graph_switch_named("other", &(GraphSwitchPolicy){ 0 }));
 }
 
-/* From the last block to the first, and none before it is time. */
+/* Blocks are switched from the last one to the first, and none too early. */
 static void test_graph_switch_order(void **state) {
     Play play = play_new(GRAPH_SWITCH_PROGRESSIVE, 6, 2);
 
-    play_step(&play, PREFILL, 5 * PREFILL); /* with the graphs of prompts, which are there behind it */
+    play_step(&play, PREFILL, 5 * PREFILL); /* with prompt graphs, which are all there afterwards */
     assert_int_equal(play.n_loads, 6);
     play.n_loads = 0;
     for (size_t chunk = 1; chunk < 6; chunk++) {
@@ -311,8 +313,8 @@ static void test_graph_switch_order(void **state) {
         assert_int_equal(play.loaded[i], 5 - i);
 }
 
-/* Times that are other ones before every step do not send loads to and fro: in a request a block is loaded twice at
- * most, there and back. */
+/* Times that change before every step do not load graphs to and fro: a request loads a block twice at most, there and
+ * back. */
 static void test_graph_switch_steady(void **state) {
     uint64_t random = 31;
 
@@ -335,8 +337,8 @@ static void test_graph_switch_steady(void **state) {
     assert_true(random != 31);
 }
 
-/* Drafts of one generation or of several are rows of decoding, however many: no policy loads a graph of prompts for
- * them, nor for the end of a prompt beside them that is no longer than decoding's rows. */
+/* Drafts of one generation or of several are rows of decoding, however many. No policy loads a prompt graph for them,
+ * nor for the end of a prompt that has no more rows than a decode graph. */
 static void test_graph_switch_verification(void **state) {
     static const size_t rows[] = { 33, 64, 1, 128, 300, 600 };
 
@@ -351,13 +353,13 @@ static void test_graph_switch_verification(void **state) {
         }
         assert_int_equal(play.n_loads, 0);
         assert_int_equal(play.n_waits, 0);
-        assert_int_equal(play.n_used[GRAPH_PREFILL], 0); /* where both are there they take longer */
+        assert_int_equal(play.n_used[GRAPH_PREFILL], 0); /* slower, where both graphs are there */
         play_rows(&play, 300, DECODE + 1, 0);
-        assert_true(policy != GRAPH_SWITCH_SYNC || play.n_loads); /* a prompt is one in any company */
+        assert_true(policy != GRAPH_SWITCH_SYNC || play.n_loads); /* a prompt counts as one in any company */
     }
 }
 
-/* A graph of prompts that is still on its way when the prompt is over: decoding loads nothing for it. */
+/* A prompt graph is still on its way when the prompt is over: decoding loads nothing for it. */
 static void test_graph_switch_late(void **state) {
     Play play = play_new(GRAPH_SWITCH_PROGRESSIVE, 6, 2);
 
@@ -369,7 +371,7 @@ static void test_graph_switch_late(void **state) {
     play.n_loads = play.n_waits = 0;
     for (int step = 0; step < 4; step++)
         play_step(&play, 1, 0);
-    assert_int_equal(play.graphs.loading, 6); /* it has come */
+    assert_int_equal(play.graphs.loading, 6); /* the load has ended */
     assert_int_equal(play.n_loads, 0);
     assert_int_equal(play.n_waits, 0);
 }
@@ -396,7 +398,7 @@ static void test_graph_switch_any_order(void **state) {
             if (graph_switch_use(&play.graphs, 0) != GRAPH_NONE)
                 graph_switch_computed(&play.graphs, 0, false);
             if (play.graphs.loading < play.graphs.n_blocks)
-                graph_switch_loaded(&play.graphs, false); /* it could not be read */
+                graph_switch_loaded(&play.graphs, false); /* the graph could not be read */
             play_look(&play);
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The graph of a layer's operators: who waits for whom follows from what they read and write, and whatever order it
+/* The graph of a layer's operators: its edges follow from what operators read and write. Every order that the graph
  * allows gives the same logits to the bit, on every architecture and device. */
 #undef NDEBUG
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static void test_op_graph_waits(void **state) {
     OpGraph graph = { 0 };
 
     op_graph_add(&graph, OP_CLASS_PRODUCT, A, B, false);
-    op_graph_add(&graph, OP_CLASS_ELEMENT_WISE, A, C, false); /* beside it: both read A */
+    op_graph_add(&graph, OP_CLASS_ELEMENT_WISE, A, C, false); /* independent of the node before: both read A */
     op_graph_add(&graph, OP_CLASS_ELEMENT_WISE, B | C, C, false);
     op_graph_add(&graph, OP_CLASS_ATTENTION, C, A, true); /* A is written when nobody reads the old one any more */
     op_graph_close(&graph);
@@ -50,7 +50,7 @@ static void test_op_graph_waits(void **state) {
 
 /* --- a layer's ---------------------------------------------------------------------------------------------------- */
 
-/* Every operator is in one node, in their order; the nodes of products are as the device's. */
+/* Every operator is in one node, in its order; the nodes of products are as the device has them. */
 static void test_op_graph_of_layers(void **state) {
     for (size_t i = 0; i < golden_arch_n(); i++) {
         const Arch *arch = arch_find(golden_arch_at(i)->maker.arch);
@@ -76,7 +76,7 @@ static void test_op_graph_of_layers(void **state) {
     }
 }
 
-/* Queries are turned while keys wait, and products that share an input do not wait for each other. */
+/* Rotary positions of queries do not wait for keys, and products that share an input do not wait for each other. */
 static void test_op_graph_is_no_chain(void **state) {
     const Arch *arch = arch_find("gemma3");
     LayerGraph layer;
@@ -96,10 +96,10 @@ static void test_op_graph_is_no_chain(void **state) {
 typedef struct Shuffled {
     Engine *engine;
     uint64_t random;
-    size_t n_out_of_order; /* nodes that ran before one that the table has before them */
+    size_t n_out_of_order; /* nodes that ran before an earlier node of the table */
 } Shuffled;
 
-/* What may run next, of a layer and the one behind it: one of them. */
+/* Chooses a node that may run next, in a layer or the one after it. */
 static size_t choose(Shuffled *shuffled, const uint64_t done[3], bool has_next) {
     const OpGraph *graph = &shuffled->engine->steps->layer.graph;
     size_t allowed[2 * OP_GRAPH_NODES_MAX], n = 0;
@@ -112,7 +112,7 @@ static size_t choose(Shuffled *shuffled, const uint64_t done[3], bool has_next) 
     return allowed[test_random(&shuffled->random) % n];
 }
 
-/* The layers of a step whose rows are there, in a random order of those that the graph allows. */
+/* Runs the layers of a step whose rows are there, in a random order that the graph allows. */
 static void run_shuffled(Shuffled *shuffled, EngineStep *step) {
     Engine *engine = shuffled->engine;
     const OpGraph *graph = &engine->steps->layer.graph;
@@ -130,8 +130,8 @@ static void run_shuffled(Shuffled *shuffled, EngineStep *step) {
         layer_rows_at(&rows, layer, engine->kv_plane_bytes);
         rows.rope = hparams_layer_turns_locally(&engine->hparams, layer) ? &step->rope_local : &step->rope;
         assert_int_equal(layer_run_node(&rows, &engine->steps->layer.nodes[node],
-                                        engine->weights->layers[layer].linears, engine->weights->layers[layer].vectors,
-                                        NULL),
+                                        weights_layer(engine->weights, layer)->linears,
+                                        weights_layer(engine->weights, layer)->vectors, NULL),
                          0);
         shuffled->n_out_of_order += ahead || (~done[1] & ((UINT64_C(1) << node) - 1));
         done[1 + ahead] |= UINT64_C(1) << node;

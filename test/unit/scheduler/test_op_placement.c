@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who runs products: what is predicted for random graphs beside a simple simulation (op_sim), the choice beside all
- * that there are, and what it is for. */
+/* Who runs products: predictions for random graphs beside a simple simulation (op_sim), choices beside all possible
+ * ones, and the cases that placement is for. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,8 +32,8 @@ static void sim_end(Sim *sim, const OpPlacementCase *of, const Flight *flight, d
     sim->states[flight->index] = SIM_DONE;
 }
 
-/* One thread: what is over ends, the NPU gets what it has slots for, then one operator is run, or the oldest product is
- * waited for. */
+/* Simulates the deciding thread: products that are over end, the NPU gets what it has slots for, then one operator is
+ * run, or the oldest product is waited for. */
 static double simulate(const OpPlacementCase *of, const OpQueuesSetup *setup) {
     static Sim sim;
     Flight flights[BACKEND_PRODUCT_SLOTS_MAX];
@@ -134,7 +134,7 @@ static double time_of(const OpPlacementCase *of, uint64_t products, uint32_t pla
     return op_placement_predict(of, on_npu);
 }
 
-/* Of all places that the products can have. */
+/* Returns the best time of all possible placements. */
 static double best_of(const OpPlacementCase *of, uint64_t products) {
     const size_t n_bits = (size_t)__builtin_popcountll(products) * of->queues->n_groups;
     double best = time_of(of, products, 0);
@@ -147,7 +147,7 @@ static double best_of(const OpPlacementCase *of, uint64_t products) {
     return best;
 }
 
-/* No product of a group had better be on the other side. */
+/* Asserts that no single product of a group would better be on the other side. */
 static void check_moves(const OpPlacementCase *of, uint64_t products, const OpPlacement *chosen) {
     for (size_t group = 0; group < of->queues->n_groups; group++)
         for (uint64_t left = products; left; left &= left - 1) {
@@ -173,7 +173,7 @@ static void test_op_placement_random(void **state) {
         } while ((size_t)__builtin_popcountll(products) * made.setup.n_groups > 9);
         op_placement_init(&all, products);
         chosen = all;
-        for (size_t group = 0; i % 2 && group < OP_PLACEMENT_GROUPS; group++) /* from anywhere */
+        for (size_t group = 0; i % 2 && group < OP_PLACEMENT_GROUPS; group++) /* starts from any placement */
             chosen.on_npu[group] = products & test_random(&random);
         op_placement_choose(&made.of, &chosen);
         for (size_t group = 0; group < OP_PLACEMENT_GROUPS; group++)
@@ -262,15 +262,15 @@ static void test_op_placement_worth(void **state) {
 
     for (size_t i = 0; i < ARRAY_LEN(shares); i++)
         shares[i] = 1;
-    /* The NPU is what everybody waits for: the processors take what makes both sides' work alike, in every order that
-     * has both at work. */
+    /* If everybody waits for the NPU, the processors take products until both sides have the same work, in every order
+     * that has both at work. */
     for (OpOrder order = 0; order < _OP_ORDER_N; order++) {
         placement = choose(slow_npu, cpu, order, shares, 4, PRODUCTS);
         assert_true(n_on_npu(&placement) < 16 && n_on_npu(&placement));
         print_message("%s: %.0f instead of %.0f\n", op_order_name(order), placement.placed_ns, placement.all_npu_ns);
         assert_true(placement.placed_ns < (order == OP_ORDER_IN_ORDER ? 1 : 0.8) * placement.all_npu_ns);
     }
-    /* However many groups and layers there are: the last few are looked at, and those before have their places. */
+    /* With many groups and layers the last few are looked at, and those before have the same places. */
     placement = choose(slow_npu, cpu, OP_ORDER_OUT_OF_ORDER, shares, OP_PLACEMENT_GROUPS, PRODUCTS);
     of_many = choose(slow_npu, cpu, OP_ORDER_OUT_OF_ORDER, shares, ARRAY_LEN(shares), PRODUCTS);
     assert_memory_equal(placement.on_npu, of_many.on_npu, sizeof(placement.on_npu));
@@ -279,11 +279,11 @@ static void test_op_placement_worth(void **state) {
         assert_int_equal(on_npu[i], placement.on_npu[i]);
         assert_int_equal(on_npu[ARRAY_LEN(shares) - OP_PLACEMENT_GROUPS + i], placement.on_npu[i]);
     }
-    /* One that the processors are much better at is theirs, but where nobody waits for it; the largest that the NPU is
-     * better at is not. */
+    /* A product that the processors run much faster is theirs, unless nobody waits for it; the largest product that the
+     * NPU runs faster is not. */
     placement = choose(slow_npu, good_at_out, OP_ORDER_OUT_OF_ORDER, shares, 4, PRODUCTS);
     assert_true(n_groups_of(&placement, OUT) <= 1 && n_groups_of(&placement, UP) == 4);
-    /* A fast NPU keeps them all, and gets back what it has lost. */
+    /* A fast NPU keeps all products, and gets back those that it has lost. */
     for (OpOrder order = 0; order < _OP_ORDER_N; order++) {
         placement = choose(fast_npu, cpu, order, shares, 4, PRODUCTS);
         assert_int_equal(n_on_npu(&placement), 16);

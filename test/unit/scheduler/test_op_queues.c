@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Queues of an NPU and of the processors: random graphs under every order, beside a simple simulation of
- * them (op_sim); what the orders are worth where they should be. */
+/* Queues of an NPU and of the processors: random graphs under every order, beside a simple simulation (op_sim); the
+ * gain of each order in the cases that it is for. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void check_ref(const Sim *sim, bool has_one, const OpRef *ref, long expec
 
 static void begin_node(Sim *sim, OpQueues *queues, Side *side, OpQueue by, double now, uint64_t *random) {
     side->index = sim_index_of(sim, &side->ref);
-    assert_true(sim_is_ready(sim, side->index)); /* nothing that it needs is missing */
+    assert_true(sim_is_ready(sim, side->index)); /* all that the node needs is there */
     if (random && !sim_below(random, 8)) {
         op_queues_put_back(queues, &side->ref, by);
         return;
@@ -40,13 +40,9 @@ static void begin_node(Sim *sim, OpQueues *queues, Side *side, OpQueue by, doubl
     sim->states[side->index] = SIM_RUNS;
     side->is_busy = true;
     side->until = now + sim->times.ns[by][side->ref.node];
-    if (random && !sim_below(random, 2)) {
-        sim->states[side->index] = SIM_TOLD;
-        op_queues_tell(queues, &side->ref);
-    }
 }
 
-/* Both sides take what they can. */
+/* Lets both sides take what they can. */
 static void take_all(Sim *sim, OpQueues *queues, Side sides[_OP_QUEUE_N], double now, uint64_t *random) {
     for (OpQueue by = OP_QUEUE_NPU; by < _OP_QUEUE_N; by++) {
         Side *side = &sides[by];
@@ -65,7 +61,7 @@ static void take_all(Sim *sim, OpQueues *queues, Side sides[_OP_QUEUE_N], double
     }
 }
 
-/* Until all has ended: the time of that. random: also puts nodes back and tells before the end; NULL: neither. */
+/* Runs until all has ended, and returns the time. random: also puts nodes back; NULL: never. */
 static double run(Sim *sim, OpQueues *queues, uint64_t *random, double busy[_OP_QUEUE_N]) {
     Side sides[_OP_QUEUE_N] = { 0 };
     double now = 0;
@@ -82,7 +78,7 @@ static double run(Sim *sim, OpQueues *queues, uint64_t *random, double busy[_OP_
         for (OpQueue by = OP_QUEUE_NPU; by < _OP_QUEUE_N; by++)
             if (sides[by].is_busy && (!next || sides[by].until < next->until))
                 next = &sides[by];
-        if (!next) { /* what could run was put back */
+        if (!next) { /* nodes that could run were put back */
             assert_non_null(random);
             continue;
         }
@@ -121,8 +117,8 @@ static void test_op_queues_random(void **state) {
 
 /* --- what it is for ----------------------------------------------------------------------------------------------- */
 
-/* A layer's operators and how long each takes, for a chunk: products three quarters of the time, attention most of the
- * rest. */
+/* The operators of a layer and their times for a chunk: three quarters of the time are products, most of the rest is
+ * attention. */
 static void fill_layer(OpGraph *graph, OpTimes *times) {
     static const struct {
         OpClass class;
@@ -151,8 +147,8 @@ static void fill_layer(OpGraph *graph, OpTimes *times) {
     op_graph_close(graph);
 }
 
-/* One chunk behind the other in order: everybody waits for everybody. Out of order, and by position, the NPU has the
- * products of one chunk while the processors have the attention of another. */
+/* In order, one chunk after the other: both sides wait for each other. Out of order, and by position, the NPU runs the
+ * products of one chunk while the processors run the attention of another. */
 static void test_op_queues_worth(void **state) {
     static OpQueueLayer layers[4 * 24];
     OpQueues queues = { 0 };
@@ -181,7 +177,7 @@ static void test_op_queues_worth(void **state) {
     }
     assert_true(total[OP_ORDER_IN_ORDER] == all);
     assert_true(total[OP_ORDER_OUT_OF_ORDER] < 0.82 * all && total[OP_ORDER_POSITION] < 0.82 * all);
-    /* A node for all chunks before the next: both are at work, but the NPU waits where one node is long. */
+    /* A node for all chunks before the next node: both sides work, but the NPU waits if one node is long. */
     assert_true(total[OP_ORDER_STATIC] < all && total[OP_ORDER_STATIC] > total[OP_ORDER_POSITION]);
     assert_true(npu_busy[OP_ORDER_OUT_OF_ORDER] > 0.9 && total[OP_ORDER_OUT_OF_ORDER] >= products);
 }
@@ -212,11 +208,11 @@ static void test_op_queues_times(void **state) {
         op_queues_end(&queues, &ref, OP_QUEUE_CPU, 0);
         assert_true(op_queues_have_ended(&queues));
     }
-    assert_true(queues.times.ns[OP_QUEUE_NPU][0] == 1100); /* the least of three; then most of it is what was known */
+    assert_true(queues.times.ns[OP_QUEUE_NPU][0] == 1100); /* the least of three; later times count a quarter */
     assert_false(op_times_know(&queues.times, OP_QUEUE_CPU, 3));
     assert_true(op_times_know(&queues.times, OP_QUEUE_CPU, 0));
     assert_true(queues.times.ns[OP_QUEUE_CPU][1] == 0);
-    /* A product that nobody has measured on a processor is tried there; then it is a matter of the times. */
+    /* A product without a time on the processors is tried there; afterwards the times decide. */
     setup.order = OP_ORDER_POSITION;
     for (int i = 0; i < 3; i++) {
         queues.times.ns[OP_QUEUE_CPU][0] = i ? 1099 + 2 * (i - 1) : 0;
@@ -228,7 +224,7 @@ static void test_op_queues_times(void **state) {
     assert_false(op_order_named("best", &order));
 }
 
-/* In a fixed order, what was put back comes before what is behind it. */
+/* In a fixed order, a node that was put back comes before the nodes after it. */
 static void check_put_back(OpOrder order) {
     OpQueueLayer layers[2];
     OpQueues queues = { 0 };

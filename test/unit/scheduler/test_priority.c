@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Classes, and what waiting makes of them; the queue that goes by both, with a clock of its own. */
+/* Classes and their ageing; the queue that is ordered by both, with a clock of its own. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/requests/admission.h"
-#include "daemon/requests/admission_order.h"
+#include "daemon/requests/request_state.h"
 #include "scheduler/priority.h"
 
 #define AGEING_NS UINT64_C(1000)
@@ -130,7 +130,7 @@ static void test_admission_waiting_is_bounded(void **state) {
     assert_ptr_equal(next_of(admission, AGEING_NS), normal);
 }
 
-/* Places: an interactive one does not wait for the others to end, nor the others for interactive ones. */
+/* Places: an interactive request does not wait for the others to end, nor the others for interactive ones. */
 static void test_admission_has_places_for_interactive(void **state) {
     Admission *admission;
     Queue queue;
@@ -142,10 +142,10 @@ static void test_admission_has_places_for_interactive(void **state) {
     interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
     admission->places[PLACE_OTHER] = (AdmissionPlaces){ .n_active = 2, .n_running = 2 };
     assert_ptr_equal(next_of(admission, 0), interactive);
-    /* However long it waits, it takes no place of the interactive ones. */
+    /* A background request takes no place of the interactive ones, however long it waits. */
     queue_remove(&queue, interactive);
     assert_null(next_of(admission, 100 * AGEING_NS));
-    admission->places[PLACE_OTHER].n_running = 1; /* one whose client does not read gives its place away */
+    admission->places[PLACE_OTHER].n_running = 1; /* a generation whose client does not read gives its place away */
     assert_ptr_equal(next_of(admission, 0), background);
     admission->places[PLACE_OTHER] = (AdmissionPlaces){ 0 };
     admission->places[PLACE_INTERACTIVE] = (AdmissionPlaces){ .n_active = 1, .n_running = 1 };
@@ -153,7 +153,8 @@ static void test_admission_has_places_for_interactive(void **state) {
     assert_ptr_equal(next_of(admission, 0), background);
     queue_remove(&queue, background);
     assert_null(next_of(admission, 0));
-    admission->places[PLACE_INTERACTIVE].n_active = 4; /* paused ones keep their memory: they are bounded too */
+    admission->places[PLACE_INTERACTIVE].n_active =
+        4; /* paused generations keep their memory, so their number is bounded */
     admission->places[PLACE_INTERACTIVE].n_running = 0;
     assert_null(next_of(admission, 0));
     admission->places[PLACE_INTERACTIVE].n_active = 3;
@@ -168,19 +169,18 @@ static void test_admission_position_goes_by_class(void **state) {
     background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
     normal = queue_add(&queue, PRIORITY_NORMAL, 0);
     interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
-    admission_number(&queue.admission.waiting, queue.admission.n_waiting, 0);
+    admission_number(&queue.admission, 0);
     assert_int_equal(interactive->queue_position, 1);
     assert_int_equal(normal->queue_position, 2);
     assert_int_equal(background->queue_position, 3);
     normal->received_ns = AGEING_NS;
-    admission_number(&queue.admission.waiting, queue.admission.n_waiting,
-                     AGEING_NS); /* both normal: the first that came */
+    admission_number(&queue.admission, AGEING_NS); /* both count as normal: the first that came goes first */
     assert_int_equal(background->queue_position, 2);
     assert_int_equal(normal->queue_position, 3);
 }
 
-/* Whoever asks for much waits for himself: with one place after the other, users take turns; and the positions that
- * they are told are the order in which they start. */
+/* A user who asks for much waits for his own requests: with one place after the other, users take turns. The positions
+ * that users are told are the order in which requests start. */
 static void test_admission_users_take_turns(void **state) {
     static const uid_t uids[] = { 1, 1, 1, 1, 2, 2, 3 };
     static const size_t order[] = { 0, 4, 6, 1, 5, 2, 3 };
@@ -192,7 +192,7 @@ static void test_admission_users_take_turns(void **state) {
     admission = &queue.admission;
     for (size_t i = 0; i < ARRAY_LEN(uids); i++)
         queue_add(&queue, PRIORITY_NORMAL, i)->user = &queue.users[uids[i]];
-    admission_number(&admission->waiting, admission->n_waiting, 10);
+    admission_number(admission, 10);
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
         Request *next = next_of(admission, 10);
 
@@ -203,7 +203,7 @@ static void test_admission_users_take_turns(void **state) {
     assert_null(next_of(admission, 10));
 }
 
-/* What a user has at work counts, of the same kind of place alone, and class goes before turns. */
+/* A user's places of the same kind count, and the class goes before turns. */
 static void test_admission_turns_are_within_a_class(void **state) {
     Admission *admission;
     Queue queue;
@@ -229,7 +229,7 @@ static void test_admission_turns_are_within_a_class(void **state) {
     little = queue_add(&queue, PRIORITY_NORMAL, 4);
     little->user = &queue.users[2];
     assert_ptr_equal(next_of(admission, 5), little);
-    admission_number(&admission->waiting, admission->n_waiting, 5);
+    admission_number(admission, 5);
     assert_int_equal(little->queue_position, 1);
     assert_int_equal(much->queue_position, 2);
     assert_int_equal(background->queue_position, 3);
@@ -237,8 +237,8 @@ static void test_admission_turns_are_within_a_class(void **state) {
     assert_ptr_equal(next_of(admission, 5), much);
 }
 
-/* Who has two places more gives one up at once; with one more, when it has had a turn and was served more; never for
- * its own requests. */
+/* A user with two places more gives one up at once; with one more, after a turn and if served more; never for his own
+ * requests. */
 static void test_admission_places_turn(void **state) {
     Admission *admission;
     Queue queue;
@@ -271,8 +271,8 @@ static void test_admission_places_turn(void **state) {
     assert_null(admission_next(admission, late_ns + 1000000000, &yielding));
 }
 
-/* A background generation gives its place up at once for a normal request, of the same user too, and not for another
- * background one. With a place that waiting has brought it stays for a turn. */
+/* A background generation gives its place up at once for a normal request, also of the same user, and not for another
+ * background one. A place that it got by waiting is kept for a turn. */
 static void test_admission_background_stands_aside(void **state) {
     const uint64_t late_ns = UINT64_C(100) * 1000 * 1000 * 1000;
     Request *background, *running, *normal, *other, *yielding = NULL;

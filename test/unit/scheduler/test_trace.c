@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A trace is valid JSON with the events in their order; what had no room is counted; a file that cannot be made is
+/* A trace is valid JSON with the events in their order; events without room are counted; a file that cannot be made is
  * named. */
 #include <errno.h>
 #include <pthread.h>
@@ -55,7 +55,7 @@ static void test_trace_is_json(void **state) {
     assert_int_equal(trace_at(trace, 5)->rows, 5);
     json = written(trace, path);
     events = json_object_get(json, "traceEvents");
-    assert_int_equal(json_array_size(events), EVENTS + 1); /* and the name of the only lane */
+    assert_int_equal(json_array_size(events), EVENTS + 1); /* EVENTS events, and the name of the only lane */
     for (size_t i = 0; i < EVENTS; i++) {
         json_t *event = json_array_get(events, i), *args = json_object_get(event, "args");
 
@@ -91,7 +91,7 @@ static const char *lane_name(const json_t *events, json_int_t tid) {
     return name;
 }
 
-/* A read that is noticed late began before the events that stand before it; every lane with events has its name. */
+/* A read that is noticed late began before events that were added earlier; every lane with events has its name. */
 static void test_trace_has_lanes(void **state) {
     char folder[256], path[300];
     json_t *json, *events, *read, *worker;
@@ -145,7 +145,7 @@ static void *add_many(void *arg) {
     return NULL;
 }
 
-/* Threads that add at the same time get a place each, or are counted. */
+/* Threads that add at the same time get different places, or their events are counted as lost. */
 static void test_trace_of_several_threads(void **state) {
     pthread_t threads[ADDERS];
     Trace *trace;
@@ -162,7 +162,7 @@ static void test_trace_of_several_threads(void **state) {
         assert_int_equal(trace_at(trace, i)->rows, trace_at(trace, i)->row + 1);
         n_seen[trace_at(trace, i)->row]++;
     }
-    for (size_t i = 0; i + 10 < EACH; i++) /* those at the end may be the ones that were lost */
+    for (size_t i = 0; i + 10 < EACH; i++) /* the last ones may have been lost */
         assert_int_equal(n_seen[i], ADDERS);
     trace_free(trace);
 }

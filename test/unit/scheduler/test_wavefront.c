@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Groups that go through a graph of operators on several threads, layer by layer: every node of every group runs once,
- * in order and on one thread at a time, what it needs of the group before is there, and a run that was stopped goes on
- * where it was. */
+/* Groups that go through a graph of operators on several threads, layer by layer. Every node of every group runs once,
+ * in order and on one thread at a time, after what it needs of the group before. A run that was stopped goes on where
+ * it was. */
 #undef NDEBUG
 #include <errno.h>
 #include <sched.h>
@@ -27,12 +27,12 @@ enum {
     NEVER = -1,
 };
 
-/* What the test knows of a group; what is not atomic is written by the thread that runs an operator of it, so that the
- * sanitizer sees two that do. */
+/* What the test records of a group. Fields that are not atomic are written by the thread that runs the group's
+ * operator, so that the sanitizer sees two threads that do. */
 typedef struct GroupLog {
     _Atomic int n_inside;
     uint32_t at;                          /* next operator */
-    uint32_t made[N_OPERATORS];           /* what the group behind reads: written before wavefront_ready() */
+    uint32_t made[N_OPERATORS];           /* read by the next group; written before wavefront_ready() */
     _Atomic uint32_t n_runs[N_OPERATORS]; /* of each operator */
 } GroupLog;
 
@@ -40,9 +40,9 @@ typedef struct Log {
     Wavefront front;
     GroupLog groups[WAVEFRONT_GROUPS_MAX];
     bool tells_early;  /* wavefront_ready() in the middle of operators */
-    int stop_after;    /* so many operators of a run, or NEVER */
+    int stop_after;    /* number of operators of a run, or NEVER */
     _Atomic int n_ran; /* in this run */
-    size_t bad_group;  /* whose operator bad_at fails while is_bad */
+    size_t bad_group;  /* the group whose operator bad_at fails while is_bad */
     uint32_t bad_at;
     bool is_bad;
 } Log;
@@ -62,7 +62,7 @@ static const OpGraph *graph(void) {
     return &made;
 }
 
-/* All groups work on the same, one behind the other. */
+/* All groups work on one sequence, one after the other. */
 static void begin(Wavefront *front, size_t n_groups) {
     wavefront_begin(front, graph(), n_groups, N_LAYERS);
     for (size_t i = 1; i < n_groups; i++)
@@ -139,7 +139,7 @@ static void test_wavefront_runs_all_once(void **state) {
     }
 }
 
-/* After every operator, and after so many that the end comes between. */
+/* Stops after every operator, and after numbers that the end comes between. */
 static void test_wavefront_stops_and_goes_on(void **state) {
     static const int parts[] = { 1, 2, 17, 1000 };
     static Log log;
@@ -157,14 +157,14 @@ static void test_wavefront_stops_and_goes_on(void **state) {
                 r = log_run(&log, pool);
                 assert_true(r == 0 || r == WAVEFRONT_E_STOPPED);
                 assert_true(r == 0 || log.n_ran >= parts[i]);
-                assert_true(log.n_ran < parts[i] + (int)n_threads); /* each thread looks after each operator */
+                assert_true(log.n_ran < parts[i] + (int)n_threads); /* each thread asks after each operator */
             } while (r);
             all_ran_once(&log, 4);
         }
     }
 }
 
-/* The group stays before the operator that failed, and nobody needs what it would have made. */
+/* The group stays before the operator that failed, and no group needs its result. */
 static void test_wavefront_failure(void **state) {
     static Log log;
 
@@ -190,7 +190,7 @@ typedef struct Held {
     _Atomic uint32_t at[2];
 } Held;
 
-/* The first operator of the first group takes as long as the other group needs to come to where it must wait. */
+/* The first operator of the first group lasts until the other group has come to where it must wait. */
 static int run_held(void *arg, size_t group, uint32_t layer, size_t node, unsigned int worker) {
     const uint32_t at = layer * N_NODES + (uint32_t)node;
     Held *held = arg;
@@ -205,7 +205,7 @@ static bool never_stops(void *arg) {
     return false;
 }
 
-/* A thread that is held up does not hold up the others before they need what it computes. */
+/* A thread that is delayed does not delay the others before they need its result. */
 static void test_wavefront_does_not_wait_early(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     Held held = { 0 };
@@ -218,7 +218,7 @@ static void test_wavefront_does_not_wait_early(void **state) {
     assert_int_equal(held.at[1], N_OPERATORS);
 }
 
-/* The first operator of the first group takes until the other one, which works on something else, is at the end. */
+/* The first operator of the first group lasts until the other group, which works on another sequence, is at the end. */
 static int run_apart(void *arg, size_t group, uint32_t layer, size_t node, unsigned int worker) {
     const uint32_t at = layer * N_NODES + (uint32_t)node;
     Held *held = arg;
@@ -240,7 +240,7 @@ static void test_wavefront_others_do_not_wait(void **state) {
     assert_int_equal(held.at[0], N_OPERATORS);
 }
 
-/* The operator that the other group waits for does not end before that group has gone on behind it. */
+/* The operator that the other group waits for does not end before that group has gone past it. */
 static int run_ready_early(void *arg, size_t group, uint32_t layer, size_t node, unsigned int worker) {
     const uint32_t at = layer * N_NODES + (uint32_t)node;
     Held *held = arg;
@@ -282,7 +282,7 @@ static int run_slowly(void *arg, size_t group, uint32_t layer, size_t node, unsi
     return 0;
 }
 
-/* A thread that must wait for one that is not running looks for a moment, and then leaves the processor to others. */
+/* A thread that waits for another one polls for a moment, and then leaves the processor to others. */
 static void test_wavefront_waiting_takes_no_time(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     Held held = { 0 };
@@ -310,7 +310,7 @@ static int take_2_ms(void *arg, size_t group, uint32_t layer, size_t node, unsig
     return 0;
 }
 
-/* A pool that does without its workers for a while does not do so for all of a long prefill. */
+/* A pool that has stopped using its workers does not do so for a whole long prefill. */
 static void test_wavefront_gets_workers_again(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     static Wavefront front;

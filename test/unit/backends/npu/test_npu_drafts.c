@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Speculation on the npu device: a verification runs on the graphs of decoding, in passes of 32 rows, whatever policy
- * says which graphs are in memory. The tokens and logits of plain decoding and of the cpu device on the same package,
- * with chains and with trees, alone, together, behind a prompt that is known; and what rows take is learned without
- * what was waited for graphs. */
+/* Speculation on the npu device. A verification runs on decode graphs, in passes of 32 rows, whatever the policy keeps
+ * in memory. Tokens and logits are those of plain decoding, and of the cpu device on the same package: with chains and
+ * with trees, alone, together, after a prompt that is known. The time of rows is learned without the time spent waiting
+ * for graphs. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 static const SpecLab always = { .always = true }, chains = { .always = true, .chains = true };
 
 enum {
-    N_PROMPT = 70, /* of more rows than decoding's graphs have */
+    N_PROMPT = 70, /* more rows than a decode graph has */
     N_OUTPUT = 48,
     N_MORE = 50, /* that a second turn of a conversation adds */
     N_TOGETHER = 4,
@@ -39,7 +39,7 @@ static const char *const policies[] = { "progressive", "none", "sync", "async" }
 static const struct Way {
     const char *name;
     GenerationSpeculation speculation;
-    bool is_wide; /* there are verifications of more rows than a graph of decoding has */
+    bool is_wide; /* some verifications have more rows than a decode graph */
 } ways[] = {
     { "tree of 64", { .sources = SPECULATION_AUTO, .lab = &always }, true },
     { "tree of 16", { .sources = SPECULATION_AUTO, .lab = &always, .rows_max = 16 }, false },
@@ -87,13 +87,13 @@ static void load_with(NpuDrafts *drafts, const char *policy) {
     npu_engine_load(&drafts->npu, &drafts->options, 2);
 }
 
-/* What one generation had of the device behind its first step that decodes. */
+/* What a generation used of the device after its first step that decodes. */
 typedef struct Decoding {
-    uint64_t n_loads, n_of_prompts; /* blocks; of these computed with the graphs of prompts */
+    uint64_t n_loads, n_of_prompts; /* blocks loaded; blocks computed with prompt graphs */
     uint64_t rows_max;              /* of a step */
 } Decoding;
 
-/* To its end. */
+/* Runs a generation to its end. */
 static Decoding run(Given *given, NpuEngine *loaded, const GenerationSpeculation *speculation, size_t sampling) {
     const GenerationOptions options = given_options(given, loaded->engine, N_OUTPUT, sampling, speculation);
     Generation *generation = given_begin(loaded->engine, N_PROMPT, &options);
@@ -132,12 +132,12 @@ static void check_way(NpuDrafts *drafts, const char *policy, const struct Way *w
                  (unsigned int)decoding.n_loads, (unsigned int)decoding.n_of_prompts);
 }
 
-/* Sampling is not the graphs' affair: once is enough. */
+/* Sampling does not depend on graphs: one run is enough. */
 static size_t n_samplings(size_t policy) {
     return policy || patience_is_short() ? 1 : SAMPLINGS;
 }
 
-/* Every way under every policy; no verification brings the graphs of prompts back. */
+/* Every kind of drafts under every policy; no verification loads prompt graphs. */
 static void test_npu_drafts_alone(void **state) {
     static Given expected[SAMPLINGS];
     NpuDrafts drafts = { .image = "" };
@@ -160,8 +160,8 @@ static void test_npu_drafts_alone(void **state) {
     npu_drafts_deinit(&drafts);
 }
 
-/* Several share every step, the last one with a prompt that comes when the others decode: rows of decoding and of
- * prompts in one step, and more of decoding than its graphs have. */
+/* Several generations share every step, the last one with a prompt that comes when the others decode: steps have rows
+ * of decoding and of prompts, and more of decoding than a decode graph has. */
 static void test_npu_drafts_together(void **state) {
     static Given expected[SAMPLINGS], given[N_TOGETHER];
     NpuDrafts drafts = { .image = "" };
@@ -250,8 +250,8 @@ static void test_npu_drafts_reuse(void **state) {
 
 /* --- times -------------------------------------------------------------------------------------------------------- */
 
-/* A block takes 100 ms to load, and the first step that decodes waits for all of them. That is no time of a row: a step
- * takes a small part of it. */
+/* A block takes 100 ms to load, and the first step that decodes waits for all blocks. The wait counts for no row: a
+ * step takes a small part of it. */
 static void test_npu_drafts_times(void **state) {
     NpuDrafts drafts = { .image = "" };
     const float load_ms = 100;
@@ -262,11 +262,11 @@ static void test_npu_drafts_times(void **state) {
     npu_engine_unload(&drafts.npu);
     drafts.options.flash_limit = (ReadLimit){ .latency_us = (uint32_t)(1000 * load_ms) };
     load_with(&drafts, "sync");
-    for (int turn = 0; turn < 2; turn++) { /* the second one may find graphs that do */
+    for (int turn = 0; turn < 2; turn++) { /* the second one may find graphs in memory */
         const SpeculationControl *times = &drafts.npu.engine->speculation.times;
 
         run(&given, &drafts.npu, &(GenerationSpeculation){ .sources = SPECULATION_AUTO }, 0);
-        assert_true(turn || given.usage.read_wait_ns > (uint64_t)(2 * load_ms * 1e6F)); /* it has waited */
+        assert_true(turn || given.usage.read_wait_ns > (uint64_t)(2 * load_ms * 1e6F)); /* the first one has waited */
         if (!(times->ms[0] > 0 && times->ms[0] < load_ms / 4))
             fail_msg("a step with one row is said to take %.1f ms", (double)times->ms[0]);
     }
@@ -274,7 +274,7 @@ static void test_npu_drafts_times(void **state) {
     npu_drafts_deinit(&drafts);
 }
 
-/* Decoding that runs on the graphs of prompts, as its own are still on their way, says nothing of what rows take. */
+/* Decoding on prompt graphs, while decode graphs are on their way, teaches nothing of what rows take. */
 static void test_npu_drafts_makeshift(void **state) {
     NpuDrafts drafts = { .image = "" };
     Given given, expected;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Models on the npu device: the bits of the cpu device on the same package, under every policy of graph switching, with
- * chunks and blocks of any size, from a new image and from one that is there; memory that is never more than was said;
- * what is refused; files that are damaged or cut short. */
+ * chunks and blocks of any size, from a new image and from an old one; memory within the limit; refusals; files that
+ * are damaged or cut short. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static const char *make_package(ImportFixture *fixture, double bits, bool is_sta
     return import_fixture_package(fixture, &maker, bits, is_static);
 }
 
-/* Options for the package; image: where its image belongs, of PATH_MAX; graphs come from it. */
+/* Options for the package. image: room of PATH_MAX for the name of its image, which graphs come from. */
 static EngineOptions options_of(ImportFixture *fixture, const char *package, char *image) {
     assert_int_equal(weights_image_path(image, PATH_MAX, fixture->cache, package), 0);
     return (EngineOptions){ .path = package,
@@ -78,7 +78,7 @@ static int step(NpuEngine *loaded, Sequence *sequence, const uint32_t *tokens, s
     return engine_forward_spans(loaded->engine, &span, 1, err);
 }
 
-/* A prompt chunk by chunk, then token by token; all logits, f32[N_TOKENS][N_VOCAB]. */
+/* Computes a prompt chunk by chunk, then token by token; all logits, f32[N_TOKENS][N_VOCAB]. */
 static void answer(NpuEngine *loaded, uint32_t seed, float *logits) {
     const size_t chunk = engine_chunk_tokens(loaded->engine);
     uint32_t tokens[N_TOKENS];
@@ -97,7 +97,7 @@ static void answer(NpuEngine *loaded, uint32_t seed, float *logits) {
     sequence_free(sequence);
 }
 
-/* One step of a prompt, and why its blocks are switched when they are. */
+/* Runs a step of a prompt, and explains why its blocks are switched when they are. */
 static int step_explained(NpuEngine *loaded, char *text, size_t room_bytes) {
     static float logits[100 * N_VOCAB];
     uint32_t tokens[N_TOKENS];
@@ -113,7 +113,7 @@ static int step_explained(NpuEngine *loaded, char *text, size_t room_bytes) {
     return r;
 }
 
-/* What the cpu device answers, for two prompts. */
+/* The logits of the cpu device, for two prompts. */
 static void answers_of_cpu(const char *package, float *logits) {
     NpuEngine loaded;
 
@@ -127,8 +127,9 @@ static void answers_of_cpu(const char *package, float *logits) {
 
 /* --- bits --------------------------------------------------------------------------------------------------------- */
 
-/* Blocks that were computed with graphs of either kind, by policy, in all cases together. Which kind a prompt gets goes
- * by measured times, which are noted: one engine may rightly do without a kind where others had the machine. */
+/* Blocks that were computed with graphs of either kind, by policy, in all cases together. The kind that a prompt gets
+ * depends on measured times, which are noted: an engine may rightly do without a kind while other programs have the
+ * machine. */
 static uint64_t n_computed[_GRAPH_SWITCH_N][_GRAPH_KIND_N];
 
 static void check_memory(const NpuEngine *loaded, GraphSwitchPolicy policy) {
@@ -148,7 +149,7 @@ static void check_memory(const NpuEngine *loaded, GraphSwitchPolicy policy) {
         assert_true(counts.n_loads <= 2 * counts.n_blocks);
 }
 
-/* What the cpu device answers on the package is expected. */
+/* The logits of the cpu device on the package are expected. */
 static void check_bits(ImportFixture *fixture, const char *package, GraphForm form, size_t first,
                        const float *expected) {
     static const uint32_t blocks[] = { 1, 3, 0 }, chunks[] = { 256, 40, 300 };
@@ -167,14 +168,14 @@ static void check_bits(ImportFixture *fixture, const char *package, GraphForm fo
         options.graphs.n_blocks = blocks[(i + first / 2) % ARRAY_LEN(blocks)];
         options.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
         options.graphs.memory_bytes = 0;
-        /* Without a comparison nothing of the layers comes before graphs are loaded from the package. */
+        /* Without a comparison no byte of the layers comes before graphs are loaded from the package. */
         options.checking = form == GRAPH_FORM_PACKED && i % 2 ? WEIGHTS_CHECKING_NOTHING : WEIGHTS_CHECKING_NEW;
         assert_int_equal(access(image, F_OK) == 0, form == GRAPH_FORM_MATERIALISED && i); /* made once, or never */
         npu_engine_load(&loaded, &options, 2);
         assert_true(weights_graph_counts(engine_weights(loaded.engine), &counts));
         assert_int_equal(counts.form, form);
         npu_engine_unload(&loaded);
-        /* As much as it takes, and not a byte more. */
+        /* The limit is exactly the bytes needed. */
         options.graphs.memory_bytes =
             (options.graphs.policy == GRAPH_SWITCH_NONE ? 2 * counts.n_blocks : counts.n_blocks + 1) *
             counts.block_bytes;
@@ -194,7 +195,7 @@ static void check_bits(ImportFixture *fixture, const char *package, GraphForm fo
     assert_int_equal(unlink(image), form == GRAPH_FORM_PACKED ? -1 : 0);
 }
 
-/* Packages of int8 rows, and of packed weights, whose channels are not in order of those of the matrix. */
+/* Packages of int8 rows, and of packed weights, whose channels are in another order than those of the matrix. */
 static void test_npu_model_bits(void **state) {
     static float expected[2 * N_TOKENS * N_VOCAB];
     ImportFixture *fixture = *state;
@@ -211,7 +212,7 @@ static void test_npu_model_bits(void **state) {
             assert_true(n_computed[policy][kind]);
 }
 
-/* Steps that begin while the weights are on their way, and so before there is a graph. */
+/* Steps begin while the weights are on their way, and so before there is a graph. */
 static void test_npu_model_arriving(void **state) {
     static float expected[2 * N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
     ImportFixture *fixture = *state;
@@ -314,7 +315,7 @@ static void spoil(const char *path, uint64_t at) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* An image with a byte that is another one is not computed with: it goes, and the next load makes it anew. */
+/* An image with a changed byte is not computed with: it is removed, and the next load makes it anew. */
 static void test_npu_model_damaged(void **state) {
     static float expected[2 * N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
     ImportFixture *fixture = *state;
@@ -347,7 +348,7 @@ static void test_npu_model_damaged(void **state) {
     npu_engine_unload(&loaded);
 }
 
-/* What an engine of these options has loaded its graphs from. */
+/* Returns the form that an engine of these options has loaded its graphs from. */
 static GraphForm form_of(const EngineOptions *options, char *why, size_t why_bytes) {
     WeightsGraphsCounts counts;
     NpuEngine loaded;
@@ -359,7 +360,8 @@ static GraphForm form_of(const EngineOptions *options, char *why, size_t why_byt
     return counts.form;
 }
 
-/* By itself it is as the disk is: of a slow one fewer bytes; and the package where there is no folder for an image. */
+/* Without a setting the disk decides the form: packed on a slow disk; the package if there is no folder for an image.
+ * */
 static void test_npu_model_auto(void **state) {
     ImportFixture *fixture = *state;
     char image[PATH_MAX], why[300];
@@ -381,7 +383,7 @@ static void test_npu_model_auto(void **state) {
     assert_int_equal(access(image, F_OK) == 0, form == GRAPH_FORM_MATERIALISED);
 }
 
-/* A package that is cut short, or written to, while its graphs come from it. */
+/* A package is cut short, or written to, while its graphs come from it. */
 static void test_npu_model_changed_package(void **state) {
     ImportFixture *fixture = *state;
     const char *package = make_package(fixture, 4.5, true);
@@ -407,12 +409,12 @@ static void test_npu_model_changed_package(void **state) {
     if (!strstr(err.text, package) || !strstr(err.text, "import it again"))
         fail_msg("'%s' does not say what is damaged, and what to do", err.text);
     assert_int_equal(sequence_n_tokens(sequence), 100);
-    assert_int_equal(access(package, F_OK), 0); /* it is not ours to remove */
+    assert_int_equal(access(package, F_OK), 0); /* the package is the user's, and stays */
     sequence_free(sequence);
     npu_engine_unload(&loaded);
 }
 
-/* Cut short while it is in use: steps fail with its name. */
+/* An image is cut short while it is in use: steps fail with its name. */
 static void test_npu_model_cut_short(void **state) {
     ImportFixture *fixture = *state;
     const char *package = make_package(fixture, 8, true);
@@ -438,7 +440,7 @@ static void test_npu_model_cut_short(void **state) {
     npu_engine_unload(&loaded);
 }
 
-/* Nobody waits for a slow disk who does not want to. */
+/* A cancelled step does not wait for a slow disk. */
 static void test_npu_model_cancelled(void **state) {
     ImportFixture *fixture = *state;
     const char *package = make_package(fixture, 8, true);
@@ -494,10 +496,10 @@ static void test_npu_model_trace(void **state) {
     trace_free(trace);
 }
 
-/* What a trace has of a load that computes behind it. */
+/* Times in the trace of a load that computes while blocks come. */
 typedef struct BehindLoad {
-    uint64_t first_layer_ns; /* that the first layer was computed */
-    uint64_t last_begin_ns;  /* that the last block, or matrix, began to be loaded, or laid out */
+    uint64_t first_layer_ns; /* when the first layer was computed */
+    uint64_t last_begin_ns;  /* when the last block, or matrix, began to be loaded, or laid out */
     size_t n_loads;
 } BehindLoad;
 
@@ -517,7 +519,7 @@ static BehindLoad behind_load(const Trace *trace, const char *load) {
     return behind;
 }
 
-/* One step on a slow disk, from the load on. */
+/* Runs a step on a slow disk, from the load on. */
 static void check_behind_load(EngineOptions *options, const char *load, const float *expected) {
     static float logits[100 * N_VOCAB];
     uint32_t tokens[N_TOKENS];
@@ -544,8 +546,8 @@ static void check_behind_load(EngineOptions *options, const char *load, const fl
     options->trace = NULL;
 }
 
-/* A block is computed as soon as it is there, while those behind it are read: the first layer is done before the last
- * block begins to be loaded; or to arrive, where all of the package comes to be compared, or to make an image. */
+/* A block is computed as soon as it is there, while later ones are read. The first layer is done before the last block
+ * begins to be loaded, or to arrive if the whole package comes to be compared or to make an image. */
 static void test_npu_model_behind_load(void **state) {
     static float expected[2 * N_TOKENS * N_VOCAB];
     ImportFixture *fixture = *state;

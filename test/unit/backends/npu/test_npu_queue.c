@@ -52,7 +52,7 @@ static void test_npu_queue_order(void **state) {
     for (uint32_t i = 0; i < COMMANDS; i++)
         assert_int_equal(order.ran[i], i);
     assert_int_equal(npu_queue_counts(queue).n_commands, COMMANDS);
-    npu_queue_wait(queue, 1); /* long ago */
+    npu_queue_wait(queue, 1); /* a command that ended long ago */
     npu_queue_free(queue);
 }
 
@@ -75,7 +75,7 @@ static void test_npu_queue_sleep(void **state) {
     npu_queue_free(queue);
 }
 
-/* What was submitted runs, though nobody waits. */
+/* Submitted commands run, though nobody waits. */
 static void test_npu_queue_end(void **state) {
     for (size_t i = 0; i < 50; i++) {
         Order order = { .n = 0 };

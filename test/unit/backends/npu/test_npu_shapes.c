@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Of a product's shapes each is tried, and the fastest one stays, whatever a try now and then takes longer. */
+/* Each shape of a product is tried, and the fastest one stays, though single tries may take longer. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "backends/npu/npu_shapes.h"
 #include "test/unit/fixtures/model_maker.h"
 
-/* So many products whose times are those of the shapes, or longer; which shape each had. */
+/* Runs n products whose times are those of the shapes, or longer; records the shape of each. */
 static void run(NpuShapes *shapes, size_t inputs, size_t rows, const uint64_t *times, uint64_t *random, size_t n,
                 size_t counts[NPU_SHAPES_MAX]) {
     for (size_t i = 0; i < n; i++) {
@@ -45,7 +45,7 @@ static void test_npu_shapes_fastest(void **state) {
     }
 }
 
-/* Products of other sizes are others; of few rows there are fewer shapes; more products than there is room for. */
+/* Products of other sizes are others; for few rows there are fewer shapes; further products have no room. */
 static void test_npu_shapes_products(void **state) {
     static const uint64_t times[NPU_SHAPES_MAX] = { 9, 5, 9, 9 };
     size_t counts[NPU_SHAPES_MAX] = { 0 }, more[NPU_SHAPES_MAX] = { 0 };

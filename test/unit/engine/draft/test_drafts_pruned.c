@@ -214,8 +214,8 @@ static void check_shares(const char *arch) {
         for (size_t i = 0; i < ROWS * (size_t)hparams->n_embd; i++)
             hidden[i] = (float)(test_random(&random) % 2001) / 500 - 2;
         assert_int_equal(early_exit_states(tiny.engine, hidden, ROWS, states, NULL), 0);
-        layer_norm_rows(tiny.engine->backend, hparams, tiny.engine->weights->outside.vectors, ROLE_OUTPUT_NORM, hidden,
-                        ROWS, hparams->n_embd, normed);
+        layer_norm_rows(tiny.engine->backend, hparams, weights_outside(tiny.engine->weights)->vectors, ROLE_OUTPUT_NORM,
+                        hidden, ROWS, hparams->n_embd, normed);
         assert_memory_equal(states, normed, ROWS * hparams->n_embd * sizeof(float));
         assert_int_equal(tiny.engine->backend->ops->linear(tiny.engine->backend, &head, 1,
                                                            &(LinearInput){ .x = normed }, ROWS,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Slots within a limit and an account: never one too many, and nothing left behind; their memory comes before anybody
+/* Slots within a limit and an account: never a slot too many, and nothing left behind. The memory comes before anybody
  * touches it. */
 #define _GNU_SOURCE
 #undef NDEBUG
@@ -33,7 +33,7 @@ static void test_graph_arena_slots(void **state) {
         memset(graph_arena_at(&arena, slots[i]), (int)i, SLOT_BYTES);
         assert_int_equal(arena.used_bytes, (i + 1) * SLOT_BYTES);
     }
-    for (size_t i = 0; i < SLOTS; i++) /* none lies in another */
+    for (size_t i = 0; i < SLOTS; i++) /* no slot lies in another */
         assert_true(graph_arena_at(&arena, slots[i])[0] == i && graph_arena_at(&arena, slots[i])[SLOT_BYTES - 1] == i);
     assert_int_equal(graph_arena_take(&arena), GRAPH_SLOT_NONE);
     graph_arena_give(&arena, slots[3]);
@@ -69,7 +69,7 @@ static size_t pages_there(const GraphArena *arena, unsigned char *flags) {
     return there;
 }
 
-/* All of it, before anybody has touched it; and it may go while it comes. */
+/* All memory comes before anybody has touched it, and may be freed while it comes. */
 static void test_graph_arena_comes_ahead(void **state) {
     static unsigned char flags[8192];
     const size_t slot_bytes = (size_t)4 << 20;

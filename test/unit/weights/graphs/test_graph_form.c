@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which form graphs are read in: the one that is there sooner, as disk and expansion have it. */
+/* The form that graphs are read in: the one that is loaded sooner, by the speeds of disk and expansion. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static void test_graph_form_rule(void **state) {
         /* 100 MB of int8, 60 MB packed. A slow disk, and a fast one. */
         { 500, 50, GRAPH_FORM_PACKED, 200, 120 },
         { 4000, 50, GRAPH_FORM_MATERIALISED, 25, 50 },
-        /* Expanding is what takes long; better by less than a tenth, and by a little more. */
+        /* Expanding is the longer part; the packed form is faster by less than a tenth, then by a little more. */
         { 500, 250, GRAPH_FORM_MATERIALISED, 200, 250 },
         { 500, 190, GRAPH_FORM_MATERIALISED, 200, 190 },
         { 500, 180, GRAPH_FORM_PACKED, 200, 180 },
@@ -47,7 +47,7 @@ static void test_graph_form_rule(void **state) {
     }
 }
 
-/* As many bytes, which are to be expanded: a package of 8 bits. */
+/* A package of 8 bits: the same number of bytes, which must be expanded. */
 static void test_graph_form_equal(void **state) {
     const GraphFormCosts costs = {
         .materialised_bytes = 1000, .packed_bytes = 1000, .bytes_per_s = 1e9, .expand_ns = 10

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Extents of a file come into memory as they are, one load at a time, or piece by piece in order; a file that is cut
- * short, changed or damaged is told, and nobody waits longer than he wants for a slow disk. */
+/* Extents of a file come into memory as they are, one load at a time, or piece by piece in order. A file that is cut
+ * short, changed or damaged is told. Nobody waits longer for a slow disk than he wants. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <setjmp.h>
@@ -30,8 +30,8 @@ typedef struct Fixture {
     char folder[256], path[300];
     uint8_t *bytes, *buffer; /* the file's; room for all of it */
     int fd;
-    bool is_bad;                  /* the check says so */
-    size_t number;                /* that it was asked about */
+    bool is_bad;                  /* result of the check */
+    size_t number;                /* that the check was asked about */
     size_t n_expanded, bad_piece; /* pieces; SIZE_MAX: none is bad */
     AccountTable accounts;
     GraphLoader *loader;
@@ -103,7 +103,7 @@ static GraphLoadEnd load(Fixture *fixture, size_t offset, size_t len_bytes) {
     for (int ms = 0; !graph_loader_ended(fixture->loader, 1000000, &ended); ms++)
         assert_true(ms < WAIT_MS);
     assert_true(ended.start_ns <= ended.read_ns && ended.read_ns <= ended.end_ns);
-    assert_false(graph_loader_ended(fixture->loader, 0, &ended)); /* once */
+    assert_false(graph_loader_ended(fixture->loader, 0, &ended)); /* each end is told once */
     return ended;
 }
 
@@ -178,7 +178,7 @@ static void test_graph_loader_pieces(void **state) {
     end(&fixture);
 }
 
-/* A slow disk is as slow for pieces; who ends does not wait for it. */
+/* A slow disk is as slow for pieces. Freeing the loader does not wait for it. */
 static void test_graph_loader_slow_pieces(void **state) {
     GraphPiece pieces[PIECES_MAX];
     const size_t n = cut(pieces);
@@ -207,11 +207,12 @@ static void test_graph_loader_faults(void **state) {
     assert_int_equal(load(&fixture, 100, 5000).result, 0);
     assert_int_equal(ftruncate(fixture.fd, 2000000), 0);
     assert_int_equal(load(&fixture, 1900000, 200000).result, GRAPH_LOADER_E_FILE);
-    assert_int_equal(load(&fixture, 100, 5000).result, GRAPH_LOADER_E_FILE); /* there, but of another file */
+    assert_int_equal(load(&fixture, 100, 5000).result,
+                     GRAPH_LOADER_E_FILE); /* the bytes are there, but the file has changed */
     end(&fixture);
 }
 
-/* One that takes a minute is given up at once, and a limit can be lifted. */
+/* A load that takes a minute is given up at once, and a limit can be lifted. */
 static void test_graph_loader_slow(void **state) {
     const uint64_t start_ns = clock_now_ns();
     GraphLoadEnd ended;

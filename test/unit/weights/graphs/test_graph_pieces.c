@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Matrices of a package cut into pieces: every block is in one, in order, none is larger than it may be, and each is
- * where the package has it. */
+/* Matrices of a package cut into pieces: every block is in one piece, in order; no piece is larger than allowed, and
+ * each is where the package has it. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>

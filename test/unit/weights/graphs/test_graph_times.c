@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Times of blocks are those of what was seen, and the next load of the file on such a machine has them. */
+/* Times of blocks follow the measurements, and the next load of the file on such a machine has them. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 
 #include "base/system/cpu.h"
 #include "test/unit/fixtures/model_maker.h"
-#include "weights/graphs/graph_times.h"
+#include "weights/graphs/graph_times_note.h"
 
 static bool is_near(double a, double b) {
     return fabs(a - b) <= 1e-6 * fabs(b);
@@ -25,27 +25,27 @@ static bool is_near(double a, double b) {
 static void test_graph_times_seen(void **state) {
     GraphTimes times = { { 0 }, { 0 } };
 
-    graph_times_note_load(&times, GRAPH_DECODE, 1000);
+    graph_times_took_load(&times, GRAPH_DECODE, 1000);
     assert_true(is_near(times.load_ns[GRAPH_DECODE], 1000) && is_near(times.load_ns[GRAPH_PREFILL], 1000));
-    graph_times_note_load(&times, GRAPH_DECODE, 2000);
+    graph_times_took_load(&times, GRAPH_DECODE, 2000);
     assert_true(is_near(times.load_ns[GRAPH_DECODE], 1300) && is_near(times.load_ns[GRAPH_PREFILL], 1000));
     /* A chunk is one graph of 256 rows, and 8 of 32. */
-    graph_times_note_compute(&times, GRAPH_PREFILL, 256, 256, 32, 500);
+    graph_times_took(&times, GRAPH_PREFILL, 256, 256, 32, 500);
     assert_true(is_near(times.compute_ns[GRAPH_PREFILL], 500));
-    graph_times_note_compute(&times, GRAPH_PREFILL, 512, 256, 32, 1000);
+    graph_times_took(&times, GRAPH_PREFILL, 512, 256, 32, 1000);
     assert_true(is_near(times.compute_ns[GRAPH_PREFILL], 500));
-    graph_times_note_compute(&times, GRAPH_DECODE, 1, 256, 32, 100);
+    graph_times_took(&times, GRAPH_DECODE, 1, 256, 32, 100);
     assert_true(is_near(times.compute_ns[GRAPH_DECODE], 800));
-    graph_times_note_compute(&times, GRAPH_DECODE, 1, 256, 32, 1); /* few rows say nothing any more */
+    graph_times_took(&times, GRAPH_DECODE, 1, 256, 32, 1); /* few rows do not count any more */
     assert_true(is_near(times.compute_ns[GRAPH_DECODE], 800));
-    graph_times_note_compute(&times, GRAPH_DECODE, 256, 256, 32, 800);
+    graph_times_took(&times, GRAPH_DECODE, 256, 256, 32, 800);
     assert_true(is_near(times.compute_ns[GRAPH_DECODE], 800));
 }
 
 static void recall(GraphTimesNote *note, GraphTimes *times, int fd, const char *folder, Backend *backend,
                    size_t n_blocks) {
     *times = (GraphTimes){ { 0 }, { 0 } };
-    graph_times_recall(note, times, fd, folder, backend, n_blocks, (ReadLimit){ 0 });
+    graph_times_note_recall(note, times, fd, folder, backend, n_blocks, (ReadLimit){ 0 });
 }
 
 static void test_graph_times_noted(void **state) {
@@ -66,11 +66,11 @@ static void test_graph_times_noted(void **state) {
     other_fd = open("README.md", O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0 && other_fd >= 0);
     recall(&note, &times, fd, notes, backend, 8);
-    graph_times_save(&note); /* nothing is known */
+    graph_times_note_save(&note); /* nothing is known */
     recall(&note, &times, fd, notes, backend, 8);
     assert_true(times.compute_ns[0] <= 0 && times.load_ns[1] <= 0);
     times = (GraphTimes){ { 10, 20 }, { 30, 40 } };
-    graph_times_save(&note);
+    graph_times_note_save(&note);
     recall(&note, &times, fd, notes, backend, 7); /* other blocks */
     assert_true(times.compute_ns[0] <= 0);
     recall(&note, &times, fd, notes, backend, 8);
@@ -78,7 +78,7 @@ static void test_graph_times_noted(void **state) {
                 is_near(times.load_ns[1], 40));
     recall(&note, &times, fd, NULL, backend, 8); /* no folder */
     times = (GraphTimes){ { 1, 2 }, { 3, 4 } };
-    graph_times_save(&note);
+    graph_times_note_save(&note);
     recall(&note, &times, other_fd, notes, backend, 8); /* another file */
     assert_true(times.compute_ns[0] <= 0);
     close(fd);

@@ -22,9 +22,9 @@ bool image_run(Loaded *loaded, const char *package, LoadedFlags flags, Logits lo
     memset(logits, 0, sizeof(Logits));
     if (loaded_forward(loaded, logits, &err))
         fail_msg("%s", err.text);
-    is_used = loaded->engine->weights->image;
+    is_used = weights_are_mapped(loaded->engine->weights);
     if (is_used)
-        assert_string_equal(loaded->engine->weights->way.way, "mapped image");
+        assert_string_equal(weights_way(loaded->engine->weights)->way, "mapped image");
     assert_int_equal(weights_wait_image(engine_weights(loaded->engine), &err), 0);
     loaded_deinit(loaded);
     return is_used;

@@ -11,11 +11,11 @@
 
 typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
 
-/* Loads, says whether an image was used, waits for the one that is made, and computes. */
+/* Loads, computes, and waits for the image that is made. Returns whether an image was used. */
 bool image_run(Loaded *loaded, const char *package, LoadedFlags flags, Logits logits);
 bool image_file_exists(const char *path);
 uint64_t image_file_bytes(const char *path);
-/* In the folder of an image. */
+/* Returns the number of files in the folder of an image. */
 size_t image_files(const char *image);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files that are cut short by somebody else, at every moment of a load and beside steps: the load or the step fails and
- * names the file, what was computed by then stays, and nothing of what was computed from zeros is left anywhere. Linked
- * with --wrap: an allocation of the load is where the file is cut. */
+ * names the file, what was computed before stays, and nothing that was computed from zeros is left anywhere. The
+ * program is linked with --wrap: the file is cut at an allocation of the load. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -28,9 +28,9 @@ typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
 
 /* --- the moment --------------------------------------------------------------------------------------------------- */
 
-static const char *_Atomic victim; /* cut at an allocation behind its map */
+static const char *_Atomic victim; /* path of the file that is cut at an allocation after it was mapped */
 static _Atomic off_t left_bytes;
-static _Atomic long countdown; /* allocations; counts from the map on */
+static _Atomic long countdown; /* number of allocations left, counted from the map on */
 static _Atomic bool is_mapped, is_cut;
 
 void *__real_malloc(size_t len_bytes);
@@ -108,8 +108,8 @@ static void assert_told(const ErrText *err, const char *path) {
 
 /* --- loads -------------------------------------------------------------------------------------------------------- */
 
-/* Loads what was cut at that moment, and computes where the load went well: the bits, or an error that says it.
- * Return: whether the moment came. */
+/* Loads a file that is cut at that moment, and computes if the load succeeds: the right bits, or an error that names
+ * the file. Return: whether the moment came. */
 static bool load_cut(Loaded *loaded, const EngineOptions *from, const char *path, const char *cut, long n_allocations,
                      off_t left, const Logits expected) {
     EngineOptions options = *from;
@@ -145,7 +145,7 @@ static bool load_cut(Loaded *loaded, const EngineOptions *from, const char *path
     return atomic_load(&is_cut);
 }
 
-/* At allocations of the load from the first to the last, now to nothing, now within the metadata. */
+/* Cuts at allocations of the load from the first to the last, to nothing or within the metadata. */
 static void load_at_every_moment(ImportFixture *fixture, const EngineOptions *options, const char *path,
                                  const Logits expected) {
     Loaded loaded = { 0 };
@@ -183,7 +183,7 @@ static void test_cut_file_package_in_load(void **state) {
     load_at_every_moment(fixture, &options, path, expected);
 }
 
-/* An engine of the reference device, which goes on reading the file. */
+/* An engine of the reference device reads the file during steps. */
 static void init_reference(Loaded *loaded, const char *path) {
     EngineOptions options;
     ErrText err = { "" };
@@ -216,7 +216,7 @@ static void test_cut_file_source_in_load(void **state) {
     load_at_every_moment(fixture, &options, fixture->source, expected);
 }
 
-/* At that moment. Return: import_run()'s; where it went well the package's hash. */
+/* Imports a file that is cut at that moment. Return: import_run()'s; after success also the package's hash. */
 static int import_cut(ImportFixture *fixture, const char *path, long n_allocations, char hash[SHA256_HEX_BYTES],
                       ErrText *err) {
     ImportReport report;
@@ -260,7 +260,7 @@ static void test_cut_file_source_in_import(void **state) {
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
-/* The step that reads what is gone fails, and all later ones; the sequence is as it was. */
+/* The step that reads lost bytes fails, and so do all later ones; the sequence is as it was. */
 static void forward_fails(Loaded *loaded, const char *cut) {
     const size_t n_tokens = sequence_n_tokens(loaded->sequence);
     uint32_t token = 1;
@@ -294,7 +294,7 @@ static void test_cut_file_source_in_use(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* A package, and the image that its first load makes. */
+/* Makes a package, and the image by a first load. */
 static void make_image(ImportFixture *fixture, Loaded *loaded, char package[PATH_MAX], char image[PATH_MAX],
                        Logits expected) {
     ErrText err = { "" };
@@ -341,21 +341,21 @@ static void test_cut_file_image_in_use(void **state) {
     install();
     make_image(fixture, &loaded, package, image, expected);
     loaded_init(&loaded, package, 0);
-    assert_non_null(loaded.engine->weights->image);
+    assert_true(weights_are_mapped(loaded.engine->weights));
     assert_int_equal(engine_forward(loaded.engine, loaded.sequence, &token, 1, 1, logits, &err), 0);
     assert_int_equal(truncate(image, 4096), 0);
     forward_fails(&loaded, image);
     assert_int_equal(access(image, F_OK), -1);
     loaded_deinit(&loaded);
-    /* The package has it all. */
+    /* The package has all weights. */
     loaded_init(&loaded, package, 0);
-    assert_null(loaded.engine->weights->image);
+    assert_false(weights_are_mapped(loaded.engine->weights));
     assert_int_equal(loaded_forward(&loaded, logits, &err), 0);
     assert_memory_equal(logits, expected, sizeof(logits));
     loaded_deinit(&loaded);
 }
 
-/* A step has met the end while later weights were still on their way: the load fails as well. */
+/* A step meets the cut while later weights are still on their way: the load fails, too. */
 static void test_cut_file_image_arriving(void **state) {
     static const _Atomic bool wanted = true;
     ImportFixture *fixture = *state;
@@ -386,7 +386,7 @@ static void test_cut_file_image_arriving(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* What is at the image's name by then is another one's. */
+/* Another image has the image's name by then, and stays. */
 static void test_cut_file_image_of_another(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX], moved[PATH_MAX + 8];
@@ -405,8 +405,8 @@ static void test_cut_file_image_of_another(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* Pages that a step has filled from zeros are kept for nobody: the generation fails without a token, and only what was
- * computed before is found again. */
+/* Nobody gets pages that a step has filled from zeros: the generation fails without a token, and only what was computed
+ * before is found again. */
 static void test_cut_file_nothing_kept(void **state) {
     enum {
         N_PROMPT = 400,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Images of weights that are compared with the digests of their parts: a byte that was changed is found before anything
- * is computed with it, mapped or layer by layer; what was compared is noted; and the next load is a good one. */
+/* Images of weights that are compared with the digests of their parts: a changed byte is found before anything is
+ * computed with it, mapped or layer by layer. Comparisons are noted, and the next load succeeds. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <limits.h>
@@ -67,10 +67,10 @@ static void test_image_compare_parts(void **state) {
     assert_true(fd >= 0);
     compare = compare_of(fd, places, 0, N_PARTS, NULL);
     assert_true(all_match(compare, 0, N_PARTS));
-    assert_true(image_compare_part(compare, 0, texts[3])); /* it was compared already */
+    assert_true(image_compare_part(compare, 0, texts[3])); /* a part that was compared is not compared again */
     assert_null(image_compare_free(compare));
     compare = compare_of(fd, places, 2, 3, NULL);
-    assert_true(image_compare_part(compare, 3, texts[0])); /* others are not asked for */
+    assert_true(image_compare_part(compare, 3, texts[0])); /* parts outside the range are not compared */
     assert_false(image_compare_part(compare, 2, "a thirD one"));
     assert_false(image_compare_part(compare, 2, "a thirD one"));
     assert_true(image_compare_part(compare, 2, texts[2]));
@@ -101,10 +101,10 @@ static void test_image_compare_notes(void **state) {
         assert_true(image_compare_part(compare, 1, texts[1]));
         image_compare_free(compare);
         compare = compare_of(fd, places, 1, 3, notes);
-        assert_non_null(compare); /* half of it is not all */
+        assert_non_null(compare); /* half of the parts are not all */
         assert_true(all_match(compare, 1, 3));
         image_compare_free(compare);
-        usleep(300000); /* no note is taken of a file that has changed just now */
+        usleep(300000); /* no note is taken of a file that has just changed */
     }
     assert_true(n_tries > 0);
     compare = compare_of(fd, places, 2, 3, notes);
@@ -124,7 +124,7 @@ static void test_image_compare_notes(void **state) {
 
 /* --- loads -------------------------------------------------------------------------------------------------------- */
 
-/* The lowest bit of the byte in the middle of the part that is at a share of them. */
+/* Flips the lowest bit of the middle byte in the part that lies at a share of all parts. */
 static void flip_bit(const char *path, double share) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     ImagePlace place;
@@ -143,7 +143,7 @@ static void flip_bit(const char *path, double share) {
     close(fd);
 }
 
-/* Loads and computes; what came of it, and whether an image was mapped. */
+/* Loads and computes. Returns the result, and whether an image was mapped. */
 static int run(Loaded *loaded, const char *package, LoadedFlags flags, Logits logits, bool *is_mappedp, ErrText *err) {
     int r = loaded_try(loaded, package, flags, err);
 
@@ -153,7 +153,7 @@ static int run(Loaded *loaded, const char *package, LoadedFlags flags, Logits lo
     }
     memset(logits, 0, sizeof(Logits));
     r = loaded_forward(loaded, logits, err);
-    *is_mappedp = loaded->engine->weights->image;
+    *is_mappedp = weights_are_mapped(loaded->engine->weights);
     if (!r)
         assert_int_equal(weights_wait_image(engine_weights(loaded->engine), err), 0);
     loaded_deinit(loaded);
@@ -166,7 +166,7 @@ typedef struct DamageCase {
     double at;        /* of the parts of the image */
 } DamageCase;
 
-/* Whatever reads the image finds the byte, says where it is, and removes the image; the load after it is good. */
+/* Every reader of the image finds the byte, says where it is, and removes the image; the next load succeeds. */
 static void test_image_compare_damage(void **state) {
     static const DamageCase cases[] = { { false, 0, 0.1 }, { false, 0, 0.5 }, { false, 0, 0.999 },
                                         { true, 0, 0.3 },  { true, 0, 0.9 },  { true, 50, 0.9 } };
@@ -184,7 +184,7 @@ static void test_image_compare_damage(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         loaded = (Loaded){ .image_path = image, .checking = WEIGHTS_CHECKING_NEW, .cache_dir = fixture->cache };
         loaded.weights_memory = (WeightsMemory){ cases[i].is_streamed, true, .percent = cases[i].percent };
-        for (int j = 0; j < 2; j++) { /* it is made, and is as it was made */
+        for (int j = 0; j < 2; j++) { /* the image is made, and is as it was made */
             if (run(&loaded, package, j ? LOADED_ARRIVING : 0, logits, &is_mapped, &err))
                 fail_msg("%s", err.text);
             assert_memory_equal(logits, expected, sizeof(logits));
@@ -203,11 +203,11 @@ static void test_image_compare_damage(void **state) {
     }
 }
 
-/* What is in the layers that stay in memory comes from the package: a ring does not look at it in the image. */
+/* Layers that stay in memory come from the package: a ring does not compare their parts of the image. */
 static void test_image_compare_parts_of_the_ring(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
-    Loaded loaded = { .image_path = image, .checking = WEIGHTS_CHECKING_NEW }; /* nothing is noted */
+    Loaded loaded = { .image_path = image, .checking = WEIGHTS_CHECKING_NEW }; /* no notes are taken */
     Logits expected, logits;
     bool is_mapped;
     ErrText err = { "" };
@@ -221,7 +221,7 @@ static void test_image_compare_parts_of_the_ring(void **state) {
     assert_memory_equal(logits, expected, sizeof(logits));
     flip_bit(image, 0.8);
     assert_int_not_equal(run(&loaded, package, 0, logits, &is_mapped, &err), 0);
-    /* Not where nothing is to be compared. */
+    /* Without checking nothing is compared. */
     loaded.checking = WEIGHTS_CHECKING_NOTHING;
     assert_int_equal(run(&loaded, package, 0, logits, &is_mapped, &err), 0);
     flip_bit(image, 0.8);

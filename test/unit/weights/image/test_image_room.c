@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether an image of weights may be written: a rule of three numbers; what a folder says of itself; what people are
+/* The rule by which an image of weights may be written, by three numbers; what is found of a folder; what people are
  * told. */
 #undef NDEBUG
 #include <linux/magic.h>
@@ -28,18 +28,18 @@ static void test_image_room_rule(void **state) {
     } cases[] = {
         { { 1 * GB, 0, 2 * GB, true, false }, true, true },
         { { 1 * GB + 1, 0, 2 * GB, true, false }, false, false },
-        /* 8 of 16 without the images: 7 that are there and one more. */
+        /* Half of 16 GB that would be free without images is 8 GB: 7 GB are there, and one more fits. */
         { { 1 * GB, 7 * GB, 9 * GB, true, false }, true, true },
         { { 1 * GB + 1, 7 * GB, 9 * GB, true, false }, false, true },
         { { 8 * GB, 7 * GB, 9 * GB, true, false }, false, true },
         { { 8 * GB + 1, 7 * GB, 9 * GB, true, false }, false, false },
-        /* More than half is taken already, by images that somebody has asked for. */
+        /* Images that somebody has asked for take more than half already. */
         { { 1, 9 * GB, 7 * GB, true, false }, false, true },
-        { { 8 * GB, 9 * GB, 7 * GB, true, false }, false, false }, /* it must fit as well */
+        { { 8 * GB, 9 * GB, 7 * GB, true, false }, false, false }, /* the image must also fit into what is free */
         { { 0, 0, 0, true, false }, true, true },
         { { UINT64_MAX, UINT64_MAX, UINT64_MAX, true, false }, false, false },
         { { 1, UINT64_MAX, UINT64_MAX - 1, true, false }, false, true },
-        { { 1 * GB, 0, 0, false, false }, true, true }, /* a file system that does not say */
+        { { 1 * GB, 0, 0, false, false }, true, true }, /* a file system that tells nothing */
         { { 1 * GB, 0, 9 * GB, true, true }, false, true },
         { { 1 * GB, 0, 0, false, true }, false, true },
     };
@@ -79,7 +79,7 @@ static void check_folder(const char *parent, bool is_memory) {
     assert_int_equal(room.is_memory, is_memory);
     snprintf(command, sizeof(command), "rm -r '%s'", folder);
     assert_int_equal(system(command), 0);
-    image_room_find(&room, folder, 1); /* gone: nobody says, and writing will */
+    image_room_find(&room, folder, 1); /* the folder is gone: its room is unknown, and writing will show */
     assert_true(!room.is_known && !room.others_bytes && !room.is_memory);
 }
 

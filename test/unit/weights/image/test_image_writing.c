@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How an image of the weights comes to be: matrix by matrix behind a load, never at its cost; whole under its name or
- * not at all; not where there is no room for it; and one of several that write it at a time. */
+/* How an image of the weights is written: matrix by matrix during a load, never at the load's cost; whole under its
+ * name or not at all; only if there is room for it; by one of several loads at a time. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +24,7 @@
 #include "test/unit/weights/image/image_loads.h"
 #include "weights/image/weights_image.h"
 
-/* A load that has gone well does not fail by its image, and nothing is left of one that was not finished. */
+/* A load does not fail by its image, and nothing is left of an image that was not finished. */
 static void test_image_writing_not_written(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
@@ -37,7 +37,7 @@ static void test_image_writing_not_written(void **state) {
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
     loaded.image_path = image;
-    loaded_init(&loaded, package, 0); /* and given up at once, or just done */
+    loaded_init(&loaded, package, 0); /* given up at once, or just done */
     loaded_deinit(&loaded);
     unlink(image);
     assert_int_equal(image_files(image), 0);
@@ -49,7 +49,7 @@ static void test_image_writing_not_written(void **state) {
     assert_int_equal(loaded_forward(&loaded, logits, &err), 0);
     assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), -EFBIG);
     assert_non_null(strstr(err.text, image));
-    assert_int_equal(image_files(image), 0); /* what it has written takes no room while the model goes on */
+    assert_int_equal(image_files(image), 0); /* the part that was written takes no room while the model goes on */
     loaded_deinit(&loaded);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 
@@ -60,7 +60,7 @@ static void test_image_writing_not_written(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* One that nobody has asked for is made as well, but not where files lie in memory; what was decided is told. */
+/* An image that nobody has asked for is made as well, but not in a folder in memory; the decision is told. */
 static void test_image_writing_optional(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX], folder[] = "/dev/shm/coordgen-image-XXXXXX";
@@ -97,7 +97,7 @@ static void test_image_writing_optional(void **state) {
     assert_true(weights_image_report(engine_weights(loaded.engine)).room.is_memory);
     loaded_deinit(&loaded);
     assert_int_equal(image_files(image), 0);
-    assert_false(image_run(&loaded, package, 0, logits)); /* where it was asked for */
+    assert_false(image_run(&loaded, package, 0, logits)); /* an image that was asked for */
     assert_true(image_run(&loaded, package, 0, logits));
     assert_int_equal(unlink(image), 0);
     *strrchr(image, '/') = 0;
@@ -109,14 +109,14 @@ static uint64_t arrive_half(Engine *engine) {
     uint64_t end_bytes = 0;
     ErrText err;
 
-    while (weights_arrival_permille(engine->weights->arrival) < 500)
+    while (weights_permille(engine_weights(engine)) < 500)
         assert_int_equal(engine_arrive(engine, &err), 0);
     end_bytes = weights_image_report(engine_weights(engine)).len_bytes / 4;
     assert_true(end_bytes > 0);
     return end_bytes;
 }
 
-/* Every matrix is written behind its arrival, and the image gets its name when all have come. */
+/* Every matrix is written after its arrival, and the image gets its name when all have come. */
 static void test_image_writing_behind_matrices(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
@@ -140,14 +140,14 @@ static void test_image_writing_behind_matrices(void **state) {
     loaded_deinit(&loaded);
     unlink(image);
 
-    /* Whoever gives the load up in the middle leaves nothing. */
+    /* A load that is given up in the middle leaves nothing. */
     loaded_init(&loaded, package, LOADED_ARRIVING);
     (void)arrive_half(loaded.engine);
     loaded_deinit(&loaded);
     assert_int_equal(image_files(image), 0);
 }
 
-/* But as long as a load waits for the disk it is not written to. */
+/* The image is not written to the disk that a load waits for, as long as it waits. */
 static void test_image_writing_behind_slow_load(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
@@ -162,14 +162,14 @@ static void test_image_writing_behind_slow_load(void **state) {
     assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
     options = loaded_options(&loaded, package, LOADED_ARRIVING);
     options.reading = WEIGHT_READING_THREADS;
-    options.flash_limit.latency_us = 100000; /* much more than it takes to lay out all reads that are under way */
+    options.flash_limit.latency_us = 100000; /* much longer than laying out all reads that are under way */
     options.limits_all = true;
     assert_int_equal(engine_new(&loaded.engine, &options, &err), 0);
     end_bytes = arrive_half(loaded.engine);
     nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
     assert_int_equal(weights_image_report(engine_weights(loaded.engine)).state, IMAGE_WRITING);
     assert_true(weights_image_report(engine_weights(loaded.engine)).written_bytes <
-                end_bytes); /* before it was seen that it waits */
+                end_bytes); /* written before the load was seen to wait */
     while (engine_is_arriving(loaded.engine))
         assert_int_equal(engine_arrive(loaded.engine, &err), 0);
     assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), 0);
@@ -178,7 +178,7 @@ static void test_image_writing_behind_slow_load(void **state) {
     worker_pool_free(loaded.pool);
 }
 
-/* Two loads without an image: whoever comes second finds that of the first and leaves it. */
+/* Two loads without an image: the second one finds the image of the first and leaves it. */
 static void test_image_writing_of_another_load(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
@@ -189,7 +189,7 @@ static void test_image_writing_of_another_load(void **state) {
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
-    loaded_init(&second, package, LOADED_ARRIVING); /* its weights have not come */
+    loaded_init(&second, package, LOADED_ARRIVING); /* the weights of the second one have not come */
     loaded_init(&first, package, 0);
     assert_int_equal(weights_wait_image(engine_weights(first.engine), &err), 0);
     assert_int_equal(stat(image, &before), 0);
@@ -203,7 +203,7 @@ static void test_image_writing_of_another_load(void **state) {
     loaded_deinit(&first);
     loaded_deinit(&second);
 
-    /* But not where a load with it has failed. */
+    /* The image stays away if a load with it has failed. */
     assert_int_equal(worker_pool_new(&first.pool, 2), 0);
     account_table_init(&first.accounts);
     options = loaded_options(&first, package, 0);

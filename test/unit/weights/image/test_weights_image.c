@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An image of the weights: an engine that maps one says the same bits as one that was loaded from the package, whatever
- * the instruction set; one that is stale, damaged or another's is not used and is made anew; nothing is left of what
- * was given up, and images go when their package has gone. */
+/* An image of the weights: an engine that maps one gives the same bits as an engine loaded from the package, on every
+ * instruction set. An image that is stale, damaged or another package's is not used and is made anew. Nothing is left
+ * of an image that was given up, and images are removed when their package is gone. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <errno.h>
@@ -58,7 +58,7 @@ static void test_weights_image_bits(void **state) {
     }
 }
 
-/* What the account of the weights says is the same, and its limit is kept. */
+/* The account of the weights has the same bytes, and its limit is kept. */
 static void test_weights_image_account(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
@@ -172,7 +172,7 @@ static void test_weights_image_of_no_use(void **state) {
     assert_false(image_run(&loaded, package, 0, expected));
     loaded.image_path = image;
     assert_false(image_run(&loaded, package, 0, logits));
-    /* Each time the image is not used, what is computed is right, and the next one is of use again. */
+    /* Each time the image is not used, the results are right, and the next image is of use again. */
     for (size_t i = 0; i < ARRAY_LEN(changes) + 5; i++) {
         assert_true(image_run(&loaded, package, 0, logits));
         if (i < ARRAY_LEN(changes))
@@ -183,7 +183,7 @@ static void test_weights_image_of_no_use(void **state) {
             assert_int_equal(truncate(image, (off_t)image_file_bytes(image) - 1), 0);
         else if (i == ARRAY_LEN(changes) + 2)
             assert_int_equal(truncate(image, 0), 0);
-        else if (i == ARRAY_LEN(changes) + 3) /* others might have written to it */
+        else if (i == ARRAY_LEN(changes) + 3) /* others may write to the image */
             assert_int_equal(chmod(image, 0620), 0);
         else /* the package's ctime */
             assert_int_equal(chmod(package, 0600 + (mode_t)(i % 2) * 040), 0);
@@ -193,7 +193,7 @@ static void test_weights_image_of_no_use(void **state) {
     assert_true(image_run(&loaded, package, 0, logits));
 }
 
-/* Whatever the integers of an image have become, they give wrong numbers and nothing worse. */
+/* Changed integers of an image give wrong numbers and nothing worse. */
 static void test_weights_image_other_integers(void **state) {
     static const double bits[] = { 8, 4.5, 2 };
     ImportFixture *fixture = *state;
@@ -216,7 +216,7 @@ static void test_weights_image_other_integers(void **state) {
     }
 }
 
-/* The image that a load makes, opened, and nothing read ahead; its head, and what the load computed. */
+/* Opens the image that a load makes, with nothing read ahead; fills its head, and what the load computed. */
 static WeightsImage *open_made(Loaded *loaded, const char *package, ImageHead *head, Logits logits) {
     _cleanup_(closep) int fd = open(package, O_RDONLY | O_CLOEXEC);
     WeightsImageKey key;
@@ -232,7 +232,8 @@ static WeightsImage *open_made(Loaded *loaded, const char *package, ImageHead *h
     return opened;
 }
 
-/* Cut short while it is read ahead: an error with its name, and the next load does not meet it again. */
+/* An image that is cut short while it is read ahead gives an error with its name, and the next load does not find it.
+ * */
 static void test_weights_image_cut_short(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
@@ -262,7 +263,7 @@ static void test_weights_image_cut_short(void **state) {
     assert_memory_equal(logits, expected, sizeof(logits));
 }
 
-/* A part that is read behind the others counts as there at once, and comes in the end; where parts are compared it is
+/* A part that is read after the others counts as there at once, and comes in the end. If parts are compared, it is
  * compared before it counts. */
 static void test_weights_image_late(void **state) {
     ImportFixture *fixture = *state;
@@ -294,7 +295,7 @@ static void test_weights_image_late(void **state) {
     }
 }
 
-/* Where the system has no thread left, the image is read in the load itself. */
+/* If the system has no thread left, the load itself reads the image. */
 static void test_weights_image_no_thread(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
@@ -311,7 +312,7 @@ static void test_weights_image_no_thread(void **state) {
     opened = open_made(&loaded, package, &head, logits);
     assert_int_equal(pthread_getattr_default_np(&before), 0);
     assert_int_equal(pthread_attr_init(&large), 0);
-    assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than there are addresses */
+    assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more bytes than there are addresses */
     assert_int_equal(pthread_setattr_default_np(&large), 0);
     weights_image_read_ahead(opened, 1, NULL);
     assert_int_equal(pthread_setattr_default_np(&before), 0);
@@ -356,18 +357,18 @@ static void test_weights_image_folder(void **state) {
     assert_int_equal(image_files(image), 5);
     loaded.image_path = image;
     assert_false(image_run(&loaded, package, 0, logits));
-    assert_int_equal(image_files(image), 5); /* what the killed one left has gone, the new image has come */
+    assert_int_equal(image_files(image), 5); /* the killed writer's file is gone, and the new image is there */
     assert_true(image_file_exists(other_image));
     assert_int_equal(unlink(other), 0);
     assert_int_equal(unlink(image), 0);
     assert_false(image_run(&loaded, package, 0, logits));
     assert_false(image_file_exists(other_image));
     assert_int_equal(image_files(image), 4);
-    /* Whoever maps one tidies, too. */
+    /* A load that maps an image tidies the folder, too. */
     close(locked);
     assert_true(image_run(&loaded, package, 0, logits));
     assert_int_equal(image_files(image), 3);
-    /* Another version's. */
+    /* An image of another version. */
     assert_int_equal(rename(image, other_image), 0);
     rewrite_head(other_image, change_program);
     assert_false(image_run(&loaded, package, 0, logits));
@@ -381,7 +382,7 @@ static uint32_t chunk_of_load(Loaded *loaded, const char *package, uint64_t *use
 
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
     options = loaded_options(loaded, package, 0);
-    options.chunk_tokens = 0; /* as the device does best with */
+    options.chunk_tokens = 0; /* the device's best chunk */
     if (engine_new(&loaded->engine, &options, &err))
         fail_msg("%s", err.text);
     assert_int_equal(weights_image_report(engine_weights(loaded->engine)).state, IMAGE_MAPPED);
@@ -394,8 +395,8 @@ static uint32_t chunk_of_load(Loaded *loaded, const char *package, uint64_t *use
     return chunk;
 }
 
-/* Weights that are mapped come through no staging memory. Rows for longer steps might take that, and leave the keys and
- * values their part of it. */
+/* Mapped weights need no staging memory. Rows for longer steps could take that memory, but leave the part of keys and
+ * values. */
 static void test_weights_image_leaves_room(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
@@ -417,12 +418,12 @@ static void test_weights_image_leaves_room(void **state) {
     loaded.accounts.total_limit_bytes = loaded.accounts.others_limit_bytes = all_bytes + (64 << 10);
     assert_true(chunk_of_load(&loaded, package, &used_bytes) < chunk);
     assert_true(used_bytes < all_bytes);
-    loaded.accounts.limit_bytes[ACCOUNT_KV] = 1; /* who has little of their own need no more kept for them */
+    loaded.accounts.limit_bytes[ACCOUNT_KV] = 1; /* a small account of its own needs no more room kept for it */
     assert_int_equal(chunk_of_load(&loaded, package, &used_bytes), chunk);
     loaded_accounts_are_empty(&loaded.accounts);
 }
 
-/* Whoever could write to it could put other weights in. */
+/* An image that others may write to is not used: they could put other weights in. */
 static void test_weights_image_of_others(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
@@ -433,7 +434,7 @@ static void test_weights_image_of_others(void **state) {
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
     assert_false(image_run(&loaded, package, 0, expected));
     assert_int_equal(chmod(image, 0660), 0);
-    assert_false(image_run(&loaded, package, 0, logits)); /* and it is made anew */
+    assert_false(image_run(&loaded, package, 0, logits)); /* the image is made anew */
     assert_true(image_run(&loaded, package, 0, logits));
     assert_memory_equal(logits, expected, sizeof(logits));
     if (geteuid()) {

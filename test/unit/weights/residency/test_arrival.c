@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An engine that is there before its weights: whenever steps begin, and whatever takes the weights in, the bits are
- * those of an engine that was loaded whole; a package that is cut short meanwhile fails load and steps with its name;
- * an engine that is given up in the middle leaves nothing behind. */
+/* An engine that is there before its weights. Whenever steps begin, and whatever takes the weights in, the bits are
+ * those of an engine that was loaded whole. A package that is cut short meanwhile fails the load and the steps with its
+ * name. An engine that is given up in the middle leaves nothing behind. */
 #undef NDEBUG
 #include <limits.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include "test/unit/fixtures/loaded_engine.h"
 #include "weights/image/weights_image.h"
 
-/* The first step makes way before every operator, and there a part of the weights is taken in from outside of it. */
+/* The first step makes way before every operator, where the test takes a part of the weights in. */
 static int forward_making_way(Loaded *loaded, float *logits, ErrText *err) {
     static const _Atomic bool wanted = true;
     uint32_t tokens[LOADED_CHUNK];
@@ -63,7 +63,7 @@ static void test_arrival_bits(void **state) {
                          loaded.accounts.used_bytes[ACCOUNT_WEIGHTS]);
         assert_int_equal(loaded_forward(&loaded, expected, &err), 0);
         loaded_deinit(&loaded);
-        /* Some of it, from nothing to all, is taken in before the first step; the step takes the rest. */
+        /* A part of the weights, from nothing to all, is taken in before the first step; the step takes the rest. */
         for (size_t n_before = 0;; n_before = 3 * n_before + 1) {
             bool was_arriving;
 
@@ -105,7 +105,7 @@ static void test_arrival_given_up(void **state) {
     }
 }
 
-/* What has no room is told before anything is read. */
+/* A lack of memory is told before anything is read. */
 static void test_arrival_memory(void **state) {
     char path[PATH_MAX];
     Loaded loaded = { 0 };
@@ -123,7 +123,7 @@ static void test_arrival_memory(void **state) {
     loaded_accounts_are_empty(&loaded.accounts);
 }
 
-/* What begins has its room: nothing is asked for while the weights come. */
+/* All memory is taken at the begin: the arrival asks for none. */
 static void test_arrival_takes_no_memory(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(packages); i++) {
         char path[PATH_MAX];
@@ -143,7 +143,7 @@ static void test_arrival_takes_no_memory(void **state) {
     }
 }
 
-/* Where steps have no room beside what the weights come through, the engine is there when they are. */
+/* If steps have no room beside the staging memory of the weights, the engine is there when its weights are. */
 static void test_arrival_little_memory(void **state) {
     static float expected[LOADED_N_TOKENS * LOADED_N_VOCAB], logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
     char path[PATH_MAX];
@@ -196,7 +196,7 @@ static void one_token(Engine *engine, bool makes_way, GenerationUsage *usage) {
     *usage = *generation_usage(generation);
 }
 
-/* What a prompt waits for weights on their way is time of the load, in the step and away from it. */
+/* The time that a prompt waits for weights counts as time of the load, in the step and away from it. */
 static void test_arrival_is_load(void **state) {
     char path[PATH_MAX];
 
@@ -234,7 +234,7 @@ static void test_arrival_cut_short(void **state) {
     assert_non_null(strstr(err.text, path));
     assert_non_null(strstr(err.text, "cut short"));
     assert_int_equal(sequence_n_tokens(loaded.sequence), 0);
-    /* It stays so, whoever asks. */
+    /* Every later call returns the error again. */
     assert_true(engine_is_arriving(loaded.engine));
     assert_int_equal(engine_arrive(loaded.engine, &again), ENGINE_E_MODEL);
     assert_string_equal(again.text, err.text);
@@ -247,7 +247,7 @@ static void test_arrival_cut_short(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* The columns of hot channels are gone: an error with the file's and the tensor's name, as for the integers. */
+/* The columns of hot channels are gone: an error names the file and the tensor, as for the integers. */
 static void test_arrival_columns_cut_short(void **state) {
     _cleanup_(package_freep) Package *package = NULL;
     uint64_t cut_bytes = 0;
@@ -278,7 +278,7 @@ static void test_arrival_columns_cut_short(void **state) {
 
 /* --- memory ahead ------------------------------------------------------------------------------------------------- */
 
-/* The cpu device, and how many matrices had been begun, and how many blocks filled, when it was told that all are. */
+/* A cpu device that counts the matrices begun and the blocks filled before linears_begun(). */
 static BackendOps told_ops;
 static int (*cpu_begin)(Backend *, BackendLinear **, const LinearSource *, ErrText *);
 static void (*cpu_fill)(const Backend *, BackendLinear *, size_t, size_t, const void *);
@@ -320,8 +320,8 @@ static int told_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountT
     return 0;
 }
 
-/* The device is told once that the matrices of a load are all begun, before the first of them is filled: then their
- * memory can come ahead. With an image there is none to come. */
+/* The device is told once that the matrices of a load are all begun, before the first of them is filled, so that their
+ * memory can be touched ahead. With an image there is no such memory. */
 static void test_arrival_memory_ahead(void **state) {
     static const BackendDevice device = { "told", true, told_new, false };
     ImportFixture *fixture = *state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stream of weights: whichever way it reads, every block of every matrix comes once with the file's bytes, more
- * than the ring holds, from a file that is in memory, on the disk, or both; a file that was cut short is named; and an
- * engine answers with the same bits however its package was read. */
+/* The stream of weights. With every way of reading, each block of each matrix comes once with the file's bytes, also if
+ * there are more than the ring holds, from a file that is in memory, on the disk, or both. A file that was cut short is
+ * named. An engine gives the same bits however its package was read. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>
@@ -35,7 +35,7 @@ enum {
 
 static const struct {
     size_t n, k;
-    int widths; /* 0: int8; 1..8: all alike; 9: mixed */
+    int widths; /* 0: int8; 1..8: all equal; 9: mixed */
 } shapes[N_MATRICES] = { { 60001, 512, 0 }, { 7, 96, 0 }, { 16, 130000, 9 },
                          { 5000, 640, 9 },  { 1, 1, 3 },  { 2001, 2048, 4 } };
 
@@ -113,7 +113,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Blocks as they come; asserts wait until the workers are done. */
+/* Records blocks as they come; asserts wait until the workers are done. */
 typedef struct Seen {
     size_t matrix;
     _Atomic unsigned int times[BLOCKS_MAX];
@@ -139,7 +139,7 @@ static WeightStreamOptions options_of(WeightReading reading, _Atomic uint64_t *h
                                   .heartbeat = heartbeat };
 }
 
-/* All of the next matrix. */
+/* Takes the whole next matrix. */
 static int fill_matrix(WeightStream *stream, Seen *seen, ErrText *err) {
     bool is_whole = false;
     int r = 0;
@@ -149,7 +149,7 @@ static int fill_matrix(WeightStream *stream, Seen *seen, ErrText *err) {
     return r;
 }
 
-/* Return: 0, or -EOPNOTSUPP where there is no io_uring. */
+/* Return: 0, or -EOPNOTSUPP if there is no io_uring. */
 static int check_all(WeightReading reading, uint64_t *cachedp, uint64_t *readp) {
     _Atomic uint64_t heartbeat = 0;
     const WeightStreamOptions options = options_of(reading, &heartbeat);
@@ -183,7 +183,7 @@ static int check_all(WeightReading reading, uint64_t *cachedp, uint64_t *readp) 
     return 0;
 }
 
-/* Into the page cache, and nothing behind it: reading ahead can take the rest of the file. */
+/* Brings bytes into the page cache, and nothing behind them: reading ahead could bring the rest of the file. */
 static void touch(uint64_t offset_bytes, size_t len_bytes) {
     _cleanup_(freep) uint8_t *bytes = malloc(len_bytes);
 
@@ -204,7 +204,7 @@ static void test_weight_stream_ways(void **state) {
     assert_int_equal(read, 0);
 }
 
-/* BEST reads from the disk what is not in memory, and only that. */
+/* BEST reads exactly the bytes from the disk that are not in memory. */
 static void test_weight_stream_best(void **state) {
     uint64_t cached, read;
     ErrText err = { "" };
@@ -225,7 +225,7 @@ static void test_weight_stream_best(void **state) {
     assert_true(cached >= offset_of(5, n_blocks_of(5)) && read > 0);
 }
 
-/* Freed in the middle, with reads under way. */
+/* The stream is freed in the middle, with reads under way. */
 static void test_weight_stream_given_up(void **state) {
     for (WeightReading reading = WEIGHT_READING_BEST; reading <= WEIGHT_READING_CACHED; reading++) {
         const WeightStreamOptions options = options_of(reading, NULL);
@@ -290,7 +290,7 @@ enum {
     N_TOKENS = 20
 };
 
-/* Return: false where there is no io_uring. */
+/* Return: false if there is no io_uring. */
 static bool logits_of(const char *package, WeightReading reading, float *logits) {
     AccountTable accounts;
     Sequence *sequence = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packages that are compared with their checksums as they are loaded: one bit anywhere fails the load, or the step that
- * needs the layer, and the layer is named; what was compared once is not compared again; and nothing of this changes a
- * bit of what is computed. */
+/* Packages that are compared with their checksums while they are loaded. One changed bit anywhere fails the load, or
+ * the step that needs the layer, and the layer is named. A package that was compared is not compared again. Comparing
+ * changes no bit of the results. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -30,7 +30,7 @@ typedef struct PackageCase {
 
 static const PackageCase packages[] = { { 8, false, false }, { 4.5, false, true }, { 8, true, false } };
 
-/* A byte becomes another one, not -128, which no load takes, or what it was. Return: what it was. */
+/* Changes a byte to another value, but not to -128, which no load takes; or sets it back. Return: the byte before. */
 static uint8_t put_byte(const char *path, uint64_t at, const uint8_t *byte) {
     _cleanup_(closep) int fd = open(path, O_RDWR | O_CLOEXEC);
     uint8_t before, after;
@@ -60,7 +60,7 @@ static int begin(Loaded *loaded, const EngineOptions *from, ErrText *err) {
     return engine_new(&loaded->engine, &options, err);
 }
 
-/* Loads, computes, and says how much was compared. */
+/* Loads, computes, and returns how many bytes were compared. */
 static uint64_t run(const EngineOptions *options, Logits logits) {
     Loaded loaded;
     ErrText err = { "" };
@@ -121,7 +121,7 @@ static void test_weights_check_bits(void **state) {
     }
 }
 
-/* Noted for the state of the file, which must have been so for some seconds. */
+/* A comparison is noted for the state of the file, if that state is some seconds old. */
 static void test_weights_check_once(void **state) {
     ImportFixture *fixture = *state;
     EngineOptions options;
@@ -133,14 +133,14 @@ static void test_weights_check_once(void **state) {
 
     loaded_make_package(fixture, 4.5, false, false, path);
     options = options_of(path, WEIGHTS_CHECKING_NEW);
-    assert_int_equal(run(&options, logits), length_of(path)); /* nowhere to note it */
+    assert_int_equal(run(&options, logits), length_of(path)); /* there is no folder for notes */
     assert_int_equal(run(&options, logits), length_of(path));
     options.cache_dir = fixture->cache;
     do {
         compared_bytes = run(&options, logits);
         usleep(compared_bytes == length_of(path) ? 300000 : 0);
     } while (compared_bytes == length_of(path) && ++n_tries < 40);
-    assert_true(n_tries > 0); /* at least once all of it */
+    assert_true(n_tries > 0); /* everything was compared at least once */
     head_bytes = compared_bytes;
     assert_true(head_bytes > 1000 && head_bytes < length_of(path) / 2);
     assert_int_equal(run(&options, logits), head_bytes);
@@ -158,7 +158,7 @@ static void test_weights_check_once(void **state) {
     assert_int_equal(run(&options, logits), length_of(path));
 }
 
-/* With an image the package's layers are not read; where they must be compared, no image is used, and it stays. */
+/* With an image the package's layers are not read. If they must be compared, the image is not used, and stays. */
 static void test_weights_check_image(void **state) {
     ImportFixture *fixture = *state;
     char path[PATH_MAX], image[PATH_MAX];
@@ -183,7 +183,8 @@ static void test_weights_check_image(void **state) {
 
 /* --- what does not ------------------------------------------------------------------------------------------------ */
 
-/* Any tensor and the padding behind it, however it is read. What the load finds by itself is told as ever. */
+/* A damaged byte in any tensor, or in the padding behind it, is found by every way of reading. Errors that the load
+ * finds by itself are told as before. */
 static void test_weights_check_every_tensor(void **state) {
     static const WeightReading readings[] = { WEIGHT_READING_BEST, WEIGHT_READING_THREADS, WEIGHT_READING_CACHED };
 
@@ -212,7 +213,7 @@ static void test_weights_check_every_tensor(void **state) {
                          (int)strspn(dot + 1, "0123456789"), dot + 1);
             options = options_of(path, j % 2 ? WEIGHTS_CHECKING_ALL : WEIGHTS_CHECKING_NEW);
             options.reading = readings[j % ARRAY_LEN(readings)];
-            if (!strstr(tensor->name, ".bits")) { /* widths have a sum that the load compares by itself */
+            if (!strstr(tensor->name, ".bits")) { /* the load itself checks the sum of widths */
                 byte = put_byte(path, at - 1, NULL);
                 refuse(&options, text);
                 options.checking = WEIGHTS_CHECKING_NOTHING;
@@ -248,7 +249,7 @@ static void test_weights_check_head(void **state) {
     uint8_t byte;
 
     loaded_make_package(*state, 8, false, false, path);
-    at = find(path, "tokenizer.ggml.pre") + 30; /* in its value: the tokenizer itself may complain */
+    at = find(path, "tokenizer.ggml.pre") + 30; /* within the value: the tokenizer may complain first */
     byte = put_byte(path, at, NULL);
     for (int checking = WEIGHTS_CHECKING_NEW; checking <= WEIGHTS_CHECKING_ALL; checking++) {
         options = options_of(path, (WeightsChecking)checking);
@@ -259,7 +260,7 @@ static void test_weights_check_head(void **state) {
     assert_int_equal(run(&options, logits), length_of(path));
 }
 
-/* Of an importer that made none. */
+/* A package of an importer that made no checksums. */
 static void test_weights_check_without_checksums(void **state) {
     EngineOptions options;
     char path[PATH_MAX];
@@ -273,7 +274,7 @@ static void test_weights_check_without_checksums(void **state) {
     refuse(&options, "has no checksums");
 }
 
-/* Steps get as far as the layers are whole: a later one that is damaged is met before it is computed with. */
+/* Steps run as far as the layers are whole: a damaged later layer is found before it is computed with. */
 static void test_weights_check_arriving(void **state) {
     static const _Atomic bool wanted = true;
     Logits logits;

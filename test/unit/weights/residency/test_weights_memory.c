@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which layers stay in memory for a percentage or a size, and what is refused. */
+/* The layers that stay in memory for a percentage or a size, and what is refused. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void test_memory_percent(void **state) {
     assert_int_equal(percent(10, even), 1);
     assert_int_equal(percent(55, even), 5);
     assert_int_equal(percent(69, even), 6);
-    /* Three layers would have a slot each: that is no ring. */
+    /* Three layers would each have a slot, so there is no ring. */
     assert_int_equal(percent(70, even), 10);
     assert_int_equal(percent(100, even), 10);
     /* Whole layers from the first one on: 50, 200, 210, 610, ... of 1000. */

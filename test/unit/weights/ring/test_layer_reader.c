@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that are read ahead of use, on real files, both ways: every byte of every layer that is held, in any order of
- * holds and with any number of slots; waiting; turns to other layers; the page cache; the limit. */
+/* Layers that are read ahead of use, on real files, both ways: every byte of every held layer, in any order of holds
+ * and with any number of slots; waiting; turns to other layers; the page cache; the limit. */
 #undef NDEBUG
 #include <errno.h>
 #include <pthread.h>
@@ -59,7 +59,7 @@ static void test_layer_reader_circle(void **state) {
     assert_null(layer_reader_free(NULL));
 }
 
-/* Any order, several held at a time (one twice), all still whole when they are released. */
+/* Layers in any order, several held at a time (one twice): all are still whole when they are released. */
 static void test_layer_reader_random_orders(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++)
         for (size_t n_slots = 2; n_slots <= N_LAYERS; n_slots += 1 + n_slots / 3) {
@@ -90,7 +90,7 @@ static void test_layer_reader_random_orders(void **state) {
         }
 }
 
-/* One layer alone, which is in memory for good. */
+/* A single layer, which stays in memory. */
 static void test_layer_reader_one_layer(void **state) {
     const LayerReaderOptions options = layer_fixture_options(EXTENT_WAY_ANY, 1, 2);
     LayerReader *reader = layer_fixture_open(&options);
@@ -103,7 +103,7 @@ static void test_layer_reader_one_layer(void **state) {
     layer_reader_free(reader);
 }
 
-/* The layers' array and path may go when the reader is made. */
+/* The array of layers and the path may be freed when the reader is made. */
 static void test_layer_reader_copies(void **state) {
     LayerReaderOptions options = layer_fixture_options(EXTENT_WAY_ANY, N_LAYERS, 3);
     LayerExtent *layers = malloc(sizeof(layer_fixture.layers));
@@ -145,7 +145,7 @@ static void test_layer_reader_bad_options(void **state) {
     bad[2].n_layers = 0;
     bad[3].slots = layer_fixture.slots + 64;
     bad[4].slot_bytes = SLOT_BYTES - 64;
-    bad[5].slot_bytes = 5 << 20; /* the layer is as large, but does not begin at a unit */
+    bad[5].slot_bytes = 5 << 20; /* the layer has this size, but does not begin at a unit */
     bad[6].layers = bad[7].layers = &layer;
     bad[6].n_layers = bad[7].n_layers = 1;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -163,7 +163,7 @@ static void test_layer_reader_bad_options(void **state) {
 
 /* --- waiting ------------------------------------------------------------------------------------------------------ */
 
-/* With nothing coming it returns when its time is over, and what it asked for is read all the same. */
+/* A hold returns after its time if nothing comes, and the layer is read all the same. */
 static void test_layer_reader_waits(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++) {
         const LayerReaderOptions options = layer_fixture_options(layer_ways[w], N_LAYERS, 2);
@@ -185,8 +185,8 @@ static void test_layer_reader_waits(void **state) {
     }
 }
 
-/* It returns with pieces of a layer that come while it waits, however long it might wait: whoever cancels is heard
- * then. A piece that comes between two calls is not seen, so that is tried until it is. */
+/* A hold returns with every piece of the layer that comes while it waits, however long it might wait, so that a cancel
+ * is noticed. A piece that comes between two calls is not seen, so the test repeats until one is. */
 static void test_layer_reader_returns_with_a_piece(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++) {
         LayerReaderOptions options = layer_fixture_options(layer_ways[w], N_LAYERS, 2);
@@ -212,7 +212,7 @@ static void test_layer_reader_returns_with_a_piece(void **state) {
     }
 }
 
-/* While every slot is held no other layer comes; what is held stays. */
+/* While every slot is held no other layer comes; held layers stay. */
 static void test_layer_reader_all_held(void **state) {
     const LayerReaderOptions options = layer_fixture_options(EXTENT_WAY_ANY, N_LAYERS, 2);
     LayerReader *reader = layer_fixture_open(&options);
@@ -230,8 +230,8 @@ static void test_layer_reader_all_held(void **state) {
     layer_reader_free(reader);
 }
 
-/* Layers of 3, 2, 3 and 1 pieces have slots, 8 pieces are under way, and another layer is asked for: the last one, of
- * which nothing was begun, gives way; the others come soon behind it, and are not read twice. */
+/* Layers of 3, 2, 3 and 1 pieces have slots, 8 pieces are under way, and another layer is asked for. The last layer, of
+ * which nothing was begun, gives way; the others come soon after, and are not read twice. */
 static void test_layer_reader_turns(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++) {
         LayerReaderOptions options = layer_fixture_options(layer_ways[w], 7, 4);
@@ -241,7 +241,7 @@ static void test_layer_reader_turns(void **state) {
 
         assert_int_equal(layer_fixture_pieces(5) + layer_fixture_pieces(6) + layer_fixture_pieces(7), DEPTH);
         options.layers = layers;
-        options.limit.bytes_per_s = UINT64_C(1) << 50; /* with a limit no more pieces are asked for than DEPTH */
+        options.limit.bytes_per_s = UINT64_C(1) << 50; /* with a limit at most DEPTH pieces are asked for */
         layer_gate_stop_from(0);
         reader = layer_fixture_open(&options);
         if (!reader)
@@ -265,8 +265,8 @@ static void test_layer_reader_turns(void **state) {
     }
 }
 
-/* Users that go round from different places, one call at a time, in turns; one goes away in the middle with a call that
- * is never repeated. Layers come in pieces, so that most are half read when another's turn comes. */
+/* Users go round from different places, one call at a time, in turns; one user stops in the middle and never repeats
+ * its call. Layers come in pieces, so that most are half read at the next user's turn. */
 static void test_layer_reader_users_in_turns(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++)
         for (size_t n_slots = 2; n_slots <= 4; n_slots++)
@@ -337,8 +337,8 @@ static void test_layer_reader_leaves_the_page_cache(void **state) {
     }
 }
 
-/* No faster than the limit says, whatever the machine; what is slower is the machine's business. A limit that is set
- * later holds for the reads from then on. */
+/* Reads are not faster than the limit, whatever the machine; slower reads are the machine's. A limit that is set later
+ * holds for later reads. */
 static void test_layer_reader_limit(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++) {
         LayerReaderOptions options = layer_fixture_options(layer_ways[w], N_LAYERS, 2);

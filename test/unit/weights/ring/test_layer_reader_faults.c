@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that are read ahead of use, and what can go wrong: reads that come short or fail; files that are cut, changed
- * or removed; ends at any moment. */
+/* Layers that are read ahead of use, and failures: reads that come short or fail; files that are cut, changed or
+ * removed; a reader that is freed at any moment. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,8 @@ static void assert_told(const ErrText *err, const char *path, const char *layer,
         fail_msg("'%s' does not say of %s and %s that '%s', '%s'", err->text, path, layer, what, remedy);
 }
 
-/* Cut short: the layers before the cut come, in slots or from the disk; the others never do, and say why each time. */
+/* A file that is cut short: layers before the cut come, from slots or the disk; the others never come, and say why each
+ * time. */
 static void test_layer_reader_cut_file(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++) {
         LayerReaderOptions options = layer_fixture_options(layer_ways[w], N_LAYERS, 4);
@@ -78,7 +79,7 @@ static void test_layer_reader_cut_file(void **state) {
     }
 }
 
-/* Changed in place: what is in slots stays, all else is refused from then on, whatever its bytes are. */
+/* A file that is changed in place: layers in slots stay, all others are refused from then on, whatever their bytes. */
 static void test_layer_reader_changed_file(void **state) {
     static const char *const kinds[] = { "length", "bytes", "ctime" };
 
@@ -99,10 +100,10 @@ static void test_layer_reader_changed_file(void **state) {
         reader = layer_fixture_open(&options);
         data = layer_fixture_hold_whole(reader, 4);
         layer_fixture_hold_whole(reader, 5);
-        layer_reader_release(reader, 5); /* read no more: 6 has its slot, or will have */
+        layer_reader_release(reader, 5); /* not read again: layer 6 has its slot, or will have */
         times[0] = before.st_atim;
         times[1] = before.st_mtim;
-        do /* until the file's clock has gone on */
+        do /* repeats until the file's clock has advanced */
             if (kind == 0)
                 assert_int_equal(ftruncate(fd, (off_t)layer_fixture.len_bytes + 1), 0);
             else if (kind == 1)
@@ -123,7 +124,7 @@ static void test_layer_reader_changed_file(void **state) {
     }
 }
 
-/* Without a name, or with one more, it is the same file. */
+/* A file without a name, or with one more, is the same file. */
 static void test_layer_reader_removed_file(void **state) {
     LayerReaderOptions options = layer_fixture_options(EXTENT_WAY_ANY, N_LAYERS, 2);
     _cleanup_(closep) int fd = -1;
@@ -148,8 +149,8 @@ static void test_layer_reader_removed_file(void **state) {
     layer_reader_free(reader);
 }
 
-/* A layer whose second piece fails, though nobody has asked for it yet: told once and read again then; while the disk
- * fails, each time; the layers around it come. */
+/* The second piece of a layer fails before anybody has asked for the layer: the error is told once, and the layer is
+ * read again. While the disk fails, the error is told each time; the layers around it come. */
 static void test_layer_reader_failing_disk(void **state) {
     const LayerExtent *layer = &layer_fixture.layers[5];
     const uint64_t second = layer->offset_bytes / EXTENT_ALIGNMENT * EXTENT_ALIGNMENT + PIECE_BYTES;
@@ -181,8 +182,8 @@ static void test_layer_reader_failing_disk(void **state) {
     }
 }
 
-/* Thousands of reads of which every eighth has a fault: what is held is whole, what failed is told as what it was, and
- * the next calls bring it. */
+/* Thousands of reads, every eighth with a fault: held layers are whole, failures are told with their kind, and the next
+ * calls bring the layers. */
 static void test_layer_reader_many_faults(void **state) {
     /* Small layers that several fit into a unit, and some of several pieces. */
     enum {
@@ -222,7 +223,7 @@ static void test_layer_reader_many_faults(void **state) {
                     assert_true(r == -EIO || r == LAYER_READER_E_FILE);
                     assert_non_null(strstr(err.text, r == -EIO ? strerror(EIO) : "cut short"));
                     n_told[r == -EIO]++;
-                    continue; /* the same again */
+                    continue; /* asks for the same layer again */
                 }
                 assert_memory_equal(data, layer_fixture.bytes + layers[index].offset_bytes, layers[index].len_bytes);
                 layer_reader_release(reader, index);
@@ -231,7 +232,7 @@ static void test_layer_reader_many_faults(void **state) {
             layer_reader_free(reader);
             n_all = 0;
             for (size_t i = 0; i < N_FAULTS; i++)
-                n_all += layer_faults_seen(i); /* nothing reads now */
+                n_all += layer_faults_seen(i); /* nothing reads any more */
         }
         if (!n_all)
             continue;
@@ -243,7 +244,8 @@ static void test_layer_reader_many_faults(void **state) {
 
 /* --- ends --------------------------------------------------------------------------------------------------------- */
 
-/* At any moment, with reads under way, held layers and some that failed; nothing touches the slots afterwards. */
+/* The reader is freed at any moment, with reads under way, held layers and failed ones; nothing touches the slots
+ * afterwards. */
 static void test_layer_reader_freed(void **state) {
     uint64_t seed = 3;
 
@@ -255,7 +257,7 @@ static void test_layer_reader_freed(void **state) {
         const uint8_t *data;
 
         if (round % 3 == 0)
-            options.limit = (ReadLimit){ 1, 3000000000 }; /* nothing comes in this life */
+            options.limit = (ReadLimit){ 1, 3000000000 }; /* no layer ever comes */
         layer_faults_one_in(round % 4 ? 0 : 4);
         reader = layer_fixture_open(&options);
         if (!reader)
@@ -269,8 +271,7 @@ static void test_layer_reader_freed(void **state) {
     }
 }
 
-/* The process is killed in the middle, at a moment that its layers have come to; whoever opens the file then has it
- * all. */
+/* The process is killed while its layers come; the next reader of the file has all layers. */
 static void test_layer_reader_killed(void **state) {
     uint64_t seed = 4;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that are not in memory: whatever share of them is, whoever makes the image, wherever a step stops and whatever
- * runs meanwhile, the bits are those of an engine that has all of them; memory stays within what was given; a file that
- * goes wrong is an error with its name, and the next load is a good one. */
+/* Layers that are not in memory. The bits are those of an engine that has all layers, whatever their share in memory,
+ * whoever makes the image, wherever a step stops and whatever runs meanwhile. Memory stays within the limit. A bad file
+ * is an error with its name, and the next load succeeds. */
 #undef NDEBUG
 #include <limits.h>
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static WeightsMemory of_layers(uint32_t percent) {
     return (WeightsMemory){ .is_set = true, .is_percent = true, .percent = percent };
 }
 
-/* A package, where its image belongs, and the logits of an engine that has it in memory. */
+/* A package, the place of its image, and the logits of an engine that has all weights in memory. */
 typedef struct Case {
     char package[PATH_MAX], image[PATH_MAX];
     Logits expected;
@@ -105,8 +105,8 @@ static void test_ring_bits(void **state) {
     }
 }
 
-/* The load that makes the image is the one that is given up, at every stage of it: nothing is left behind, and the next
- * one is whole. */
+/* The load that makes the image is given up at each of its stages: nothing is left behind, and the next load is whole.
+ * */
 static void test_ring_given_up(void **state) {
     Case it;
 
@@ -129,8 +129,8 @@ static void test_ring_given_up(void **state) {
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
-/* A step that stops before every operator, and where it waits; at every third border another sequence has a whole step,
- * which sweeps over all layers. */
+/* A step stops before every operator, and where it waits; at every third stop another sequence has a whole step, which
+ * sweeps over all layers. */
 static void test_ring_making_way(void **state) {
     static const _Atomic bool wanted = true;
     uint32_t tokens[LOADED_CHUNK];
@@ -192,7 +192,7 @@ static void test_ring_cancel(void **state) {
     loaded_init(&loaded, it.package, 0); /* makes the image */
     loaded_deinit(&loaded);
     loaded = streamed(&it, 0);
-    loaded.flash_limit = (ReadLimit){ .latency_us = 3600u * 1000000u }; /* none ever comes */
+    loaded.flash_limit = (ReadLimit){ .latency_us = 3600u * 1000000u }; /* no layer ever comes */
     loaded_init(&loaded, it.package, 0);
     atomic_store(&cancelled, false);
     sequence_set_cancel(loaded.sequence, &cancelled);
@@ -208,8 +208,8 @@ static void test_ring_cancel(void **state) {
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-/* The most that a load and two sweeps have on the account is what the engine says that it has, with the image made and
- * with one that is there; and that is within the share that was given, the ring and what is outside of the layers. */
+/* The peak of a load and two sweeps on the account is what the engine tells, while the image is made and when it is
+ * there. The peak is within the share given, plus the ring and the weights outside the layers. */
 static void test_ring_memory(void **state) {
     static const uint32_t percents[] = { 0, 25, 50 };
     Case it;
@@ -244,7 +244,7 @@ static void test_ring_size(void **state) {
     const char *number;
 
     make_case(*state, &packages[0], &it);
-    /* What is too little says how much is enough; that is, and a byte less is not. */
+    /* A limit that is too small says how much is enough: that is enough, and a byte less is not. */
     loaded = streamed(&it, 0);
     loaded.weights_memory = (WeightsMemory){ .is_set = true, .bytes = 1 };
     account_table_init(&loaded.accounts);
@@ -288,7 +288,7 @@ static void fails_to_load(const Case *it, const char *image, int code, const cha
     loaded_accounts_are_empty(&loaded.accounts);
 }
 
-/* Where the image cannot be made the load fails and says why; nothing of it stays. */
+/* If the image cannot be made the load fails and says why; nothing of the image stays. */
 static void test_ring_no_image(void **state) {
     const struct rlimit small = { .rlim_cur = 100 << 10, .rlim_max = RLIM_INFINITY };
     struct rlimit before;
@@ -307,7 +307,7 @@ static void test_ring_no_image(void **state) {
     assert_int_equal(access(it.image, F_OK), -1);
 }
 
-/* The image is cut short while it is in use: the step answers with its name, all later ones do, and the next load makes
+/* The image is cut short while it is in use: this step and all later ones fail with its name, and the next load makes
  * another image. */
 static void test_ring_image_cut(void **state) {
     Case it;
@@ -334,7 +334,7 @@ static void test_ring_image_cut(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* An image that is damaged in its head, or of another package, is made anew. */
+/* An image with a damaged head, or of another package, is made anew. */
 static void test_ring_image_of_no_use(void **state) {
     Case it;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A side that does not run a product does not measure it either, so each has a turn now and then: of the NPU's products
- * one in every few steps is the processors', one operator of one layer; of theirs a group of a step, more seldom.
+ * A side that does not run a product does not measure it either. Each side therefore has a turn now and then: in every
+ * few steps the processors run one of the NPU's products, in one layer; less often the NPU runs all products of one
+ * group.
  */
-#include "engine/step/queue_profile.h"
+#include "scheduler/queue_profile.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static size_t node_of_turn(uint64_t products, uint64_t turn) {
     return (size_t)__builtin_ctzll(products);
 }
 
-/* What is measured beside what is wanted. */
+/* Lets each side measure products that the other one has. */
 static void take_turns(QueueProfile *profile, uint64_t products, const double *shares, OpQueuesSetup *setup) {
     if (!(profile->n_steps % STEPS_A_TRY))
         profile->again |= UINT64_C(1) << node_of_turn(products, profile->n_steps / STEPS_A_TRY);
@@ -32,9 +33,9 @@ static void take_turns(QueueProfile *profile, uint64_t products, const double *s
         setup->on_npu[0] = products;
 }
 
-/* For a step of these groups. */
-static void choose(QueueProfile *profile, const LayerGraph *layer, uint64_t products, const double *shares,
-                   size_t n_slots, const OpQueuesSetup *setup) {
+/* Chooses the places for a step of these groups, once the times of both sides are known. */
+static void choose(QueueProfile *profile, uint64_t products, const double *shares, size_t n_slots,
+                   const OpQueuesSetup *setup) {
     const OpPlacement before = profile->placement;
     char text[EXPLANATION_MAX_BYTES];
 
@@ -44,24 +45,20 @@ static void choose(QueueProfile *profile, const LayerGraph *layer, uint64_t prod
     op_placement_choose(&(OpPlacementCase){ setup, &profile->times, shares, n_slots }, &profile->placement);
     if (before.n_groups && !memcmp(before.on_npu, profile->placement.on_npu, sizeof(before.on_npu)))
         return;
-    queue_profile_explain(profile, layer, text, sizeof(text));
+    queue_profile_explain(profile, setup->graph, text, sizeof(text));
     log_debug(TOPIC_ENGINE, "operators: %s", text);
 }
 
-void queue_profile_place(QueueProfile *profile, const LayerGraph *layer, const RowGroups *groups, size_t rows_of_graph,
-                         size_t n_slots, OpQueuesSetup *setup) {
-    const uint64_t products = op_queues_products(&layer->graph);
-    const bool is_first = !groups->first_layer; /* of the step's runs */
-    double shares[OP_QUEUES_GROUPS_MAX];
+void queue_profile_place(QueueProfile *profile, const double *shares, size_t n_slots, bool is_first,
+                         OpQueuesSetup *setup) {
+    const uint64_t products = op_queues_products(setup->graph);
 
-    for (size_t i = 0; i < groups->n; i++)
-        shares[i] = (double)groups->groups[i].rows / (double)rows_of_graph;
     if (!profile->n_steps || profile->kind == OP_PLACEMENT_NPU)
         op_placement_init(&profile->placement, products);
     if (profile->kind == OP_PLACEMENT_PROFILE && is_first)
-        choose(profile, layer, products, shares, n_slots, setup);
+        choose(profile, products, shares, n_slots, setup);
     profile->n_steps += is_first;
-    op_placement_fill(&profile->placement, groups->n, setup->on_npu);
+    op_placement_fill(&profile->placement, setup->n_groups, setup->on_npu);
     if (profile->kind == OP_PLACEMENT_PROFILE && is_first && products)
         take_turns(profile, products, shares, setup);
 }
@@ -91,15 +88,15 @@ static double ms(double ns) {
     return ns / 1e6;
 }
 
-void queue_profile_explain(const QueueProfile *profile, const LayerGraph *layer, char *text, size_t room_bytes) {
+void queue_profile_explain(const QueueProfile *profile, const OpGraph *graph, char *text, size_t room_bytes) {
     const OpTimes *times = &profile->times;
     const OpPlacement *placement = &profile->placement;
     _cleanup_(str_buf_deinit) StrBuf line = { 0 };
 
-    for (uint64_t left = op_queues_products(&layer->graph); left; left &= left - 1) {
+    for (uint64_t left = op_queues_products(graph); left; left &= left - 1) {
         const size_t node = (size_t)__builtin_ctzll(left), n_on_npu = groups_on_npu(placement, node);
 
-        str_buf_addf(&line, "%s%s on the ", line.len_bytes ? "; " : "", arch_op_name(layer->nodes[node].main));
+        str_buf_addf(&line, "%s%s on the ", line.len_bytes ? "; " : "", graph->nodes[node].name);
         if (n_on_npu && n_on_npu < placement->n_groups)
             str_buf_addf(&line, "npu in %zu groups of %zu", n_on_npu, placement->n_groups);
         else

@@ -5,33 +5,33 @@
 
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
-#include "weights/residency/weights_load_private.h"
+#include "weights/weights_private.h"
 
 static WeightsLayer *layer_of(Weights *weights, int layer) {
     return layer < 0 ? &weights->outside : &weights->layers[layer];
 }
 
-/* Norms, biases and rotary divisors: copied as float32. */
+/* Copies a norm, bias or rotary divisors as float32. */
 static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
     Weights *weights = loader->weights;
     size_t n = (size_t)tensor->ne[0], len_bytes = n * sizeof(float);
     float *values;
 
-    int r = account_charge(loader->options->accounts, ACCOUNT_WEIGHTS, &weights->vectors_bill, len_bytes);
+    int r = account_charge(loader->weights->backend->accounts, ACCOUNT_WEIGHTS, &weights->vectors_bill, len_bytes);
 
     if (r)
-        return account_refused(loader->err, BACKEND_E_MEMORY, r, loader->options->accounts, ACCOUNT_WEIGHTS, len_bytes,
-                               "tensor '%s'", tensor->name);
+        return account_refused(loader->err, BACKEND_E_MEMORY, r, loader->weights->backend->accounts, ACCOUNT_WEIGHTS,
+                               len_bytes, "tensor '%s'", tensor->name);
     values = malloc(len_bytes);
     if (!values)
         return err_set(loader->err, -ENOMEM, "out of memory");
     ggml_dequantize(tensor->type, tensor->data, values, n);
     layer_of(weights, layer)->vectors[expected->role] = values;
-    weights->n_parameters += n;
+    weights->counts.n_parameters += n;
     return 0;
 }
 
-/* The descriptor of the file that was checked: another one may have taken its name since. */
+/* Keeps the descriptor of the file that was checked: another file may have taken its name since. */
 static int open_columns(WeightsLoader *loader) {
     const char *path = gguf_path(loader->file);
     ColumnFile *columns = &loader->weights->columns;
@@ -61,14 +61,14 @@ static int load_activations(WeightsLoader *loader, const PackageLinear *linear, 
     if (r || !from->shadow)
         return r;
     activations->file = &loader->weights->columns;
-    /* They are read when the integers are there; until then they can come by themselves. */
+    /* The columns are read when the integers are there; until then the system can read them ahead. */
     for (size_t i = 0; i < from->n_hot; i++)
         (void)posix_fadvise(loader->weights->columns.fd, (off_t)(from->columns_offset_bytes + from->hot[i] * linear->n),
                             (off_t)linear->n, POSIX_FADV_WILLNEED);
     return 0;
 }
 
-/* The bias of a matrix with n outputs, where it has one; else NULL. The caller frees it. */
+/* Loads the bias of a matrix with n outputs, if it has one; the caller frees it. */
 static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, int layer, size_t n, float **valuesp) {
     const ArchTensor bias = { tensor_role_bias(expected->role), expected->out, DIM_NONE, true };
     GgufTensor tensor;
@@ -85,12 +85,12 @@ static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, in
     return 0;
 }
 
-/* When a matrix is used: before the layers, in one of them, behind them. */
+/* Returns the stage in which a matrix is used: before the layers, in one of them, after them. */
 static uint32_t stage_of(const WeightsLoader *loader, int layer) {
     return layer >= 0 ? 1 + (uint32_t)layer : loader->past_layers ? 1 + loader->weights->hparams->n_layers : 0;
 }
 
-/* The integers of a matrix come later; or those of its layer again and again, when all else is there. */
+/* Prepares a matrix whose integers come later, once or, in a ring or graphs, again and again. */
 static int place_later(WeightsLoader *loader, int layer, BackendLinear *linear, const LinearSource *source) {
     Weights *weights = loader->weights;
     int r;
@@ -101,11 +101,11 @@ static int place_later(WeightsLoader *loader, int layer, BackendLinear *linear, 
         weights_ring_add(weights->ring, linear);
     if (source->streamed && !loader->comes_whole)
         return weights->backend->ops->linear_finish(weights->backend, linear, source, loader->err);
-    r = weights_arrival_place(weights->arrival, stage_of(loader, layer), linear, source);
+    r = weights_arrival_place(weights->coming.arrival, stage_of(loader, layer), linear, source);
     return r ? err_set(loader->err, r, "out of memory") : 0;
 }
 
-/* A matrix of the package. */
+/* Makes a matrix of the package, without its integers. */
 static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
     Weights *weights = loader->weights;
     Backend *backend = weights->backend;
@@ -113,7 +113,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
     _cleanup_(freep) float *bias = NULL;
     const PlannedMatrix *planned = &loader->matrices[loader->n_placed++];
     const bool streams = weights_plan_streams(loader, layer);
-    const WeightsImagePart image = weights_arrival_next_part(weights->arrival);
+    const WeightsImagePart image = weights_arrival_next_part(weights->coming.arrival);
     PackageLinear linear;
     LinearSource source;
     int r;
@@ -147,12 +147,12 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
             gguf_path(loader->file), tensor->name, backend->ops->name);
     if (r)
         return r;
-    weights->n_parameters += (uint64_t)source.n * source.k;
+    weights->counts.n_parameters += (uint64_t)source.n * source.k;
     r = backend->ops->linear_begin(backend, linearp, &source, loader->err);
     return r ? r : place_later(loader, layer, *linearp, &source);
 }
 
-/* A matrix of a source GGUF. */
+/* Makes a matrix of a source GGUF. */
 static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
     Weights *weights = loader->weights;
     _cleanup_(freep) float *bias = NULL;
@@ -169,23 +169,24 @@ static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const 
     if (r)
         return r;
     source.bias = bias;
-    weights->n_parameters += (uint64_t)source.n * source.k;
+    weights->counts.n_parameters += (uint64_t)source.n * source.k;
     return weights->backend->ops->linear_new(weights->backend, &layer_of(weights, layer)->linears[expected->role],
                                              &source, loader->err);
 }
 
-/* What a step multiplies and reads; used_bytes: of the account before this matrix came. */
+/* Counts what a step multiplies and reads. used_bytes: of the account before this matrix was made. */
 static void count_products(const WeightsLoader *loader, const ArchTensor *expected, int layer, uint64_t used_bytes) {
     Weights *weights = loader->weights;
     const uint64_t products =
         (uint64_t)hparams_dim(weights->hparams, expected->out) * hparams_dim(weights->hparams, expected->in);
 
     if (layer >= 0)
-        weights->layer_products += products;
+        weights->counts.layer_products += products;
     else if (expected->role == ROLE_OUTPUT || weights->hparams->tied)
-        weights->head_products = products;
+        weights->counts.head_products = products;
     else
-        weights->embedding_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]) - used_bytes;
+        weights->counts.embedding_bytes =
+            atomic_load(&weights->backend->accounts->used_bytes[ACCOUNT_WEIGHTS]) - used_bytes;
 }
 
 static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
@@ -203,7 +204,7 @@ static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
     }
     if (!tensor_role_is_linear(expected->role))
         return load_vector(loader, expected, &tensor, layer);
-    used_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
+    used_bytes = atomic_load(&loader->weights->backend->accounts->used_bytes[ACCOUNT_WEIGHTS]);
     loader->past_layers = loader->past_layers || layer >= 0;
     r = loader->package ? place_linear(loader, expected, &tensor, layer)
                         : load_linear(loader, expected, &tensor, layer);
@@ -214,7 +215,7 @@ static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
 
 static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *backend, Weights **weightsp) {
     _cleanup_(weights_freep) Weights *weights = calloc(1, sizeof(*weights));
-    AccountTable *accounts = loader->options->accounts;
+    AccountTable *accounts = backend->accounts;
     uint64_t before_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]);
     int r = 0;
 
@@ -223,14 +224,12 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     loader->weights = weights;
     weights->hparams = hparams;
     weights->backend = backend;
-    weights->accounts = accounts;
     weights->columns.fd = -1;
-    weights->flash_limit = loader->options->flash_limit;
-    shared_limiter_init(&weights->disk, weights->flash_limit);
-    weights->limits_all = loader->options->limits_all;
-    weights->check = loader->options->check;
-    weights->image_how = (loader->options->optional_image ? WEIGHTS_IMAGE_OPTIONAL : 0) |
-                         (loader->without_image ? WEIGHTS_IMAGE_ANEW : 0);
+    weights->disk.limit = loader->options->flash_limit;
+    shared_limiter_init(&weights->disk.shared, weights->disk.limit);
+    weights->disk.is_shared = loader->options->limits_all;
+    weights->coming.check = loader->options->check;
+    weights->images.how = loader->options->image_how | (loader->without_image ? WEIGHTS_IMAGE_ANEW : 0);
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
         return err_set(loader->err, -ENOMEM, "out of memory");
@@ -238,44 +237,47 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
         r = weights_plan(loader);
     if (!r)
         r = hparams_each_tensor(hparams, load_tensor, loader);
-    if (!r && loader->package && !weights->image && backend->ops->linears_begun)
+    if (!r && loader->package && !weights->images.mapped && backend->ops->linears_begun)
         backend->ops->linears_begun(backend);
-    if (!r && (weights->ring_image || weights->graphs_are_packed) && !loader->comes_whole)
+    if (!r && (weights->images.streamed || weights->form.is_packed) && !loader->comes_whole)
         r = weights_start_ring(weights, loader->err);
     if (r)
         return r;
-    weights->resident_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]) - before_bytes;
+    weights->counts.resident_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]) - before_bytes;
     *weightsp = steal(&weights);
     return 0;
+}
+
+static int load_once(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file,
+                     Package *package, const WeightsOptions *options, bool without_image, ErrText *err) {
+    WeightsLoader loader = {
+        .file = file, .package = package, .options = options, .without_image = without_image, .err = err
+    };
+    int r = weights_load(&loader, hparams, backend, weightsp);
+
+    free(loader.matrices);
+    return r;
 }
 
 /**
  * weights_new() - a place on a device for every tensor of the architecture
  * @file, @package: checked against hparams by the caller
  *
- * All memory is taken here, and vectors and what comes from a source GGUF are there at once. The integers of a package
- * are on their way: weights_advance() takes them in, in the order of use, as they are read ahead of it
- * (weight_stream, or weights_image where there is an image), and hot columns with them. With
- * options->memory the first layers stay, and the others go through a ring (weights_ring): from an image, which
- * is made when the weights come for the first time. On a device of static graphs so do all layers, in blocks
- * (weights/graphs/weights_graphs).
+ * Takes all memory. Vectors, and all tensors of a source GGUF, are there at once. The integers of a package come later:
+ * weights_advance() takes them in, in the order of use, while they are read ahead (weight_stream, or weights_image if
+ * there is an image), and hot columns with them. With options->memory the first layers stay, and the others go through
+ * a ring (weights_ring): from an image, which is made when the weights come for the first time. On a device of static
+ * graphs all layers are loaded in blocks (weights/graphs/weights_graphs).
  *
  * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
  * tensor or the file.
  */
 int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
                 const WeightsOptions *options, ErrText *err) {
-    WeightsLoader loader = {
-        .file = file, .package = package, .options = options, .without_image = options->new_image, .err = err
-    };
-    int r = weights_load(&loader, hparams, backend, weightsp);
+    int r = load_once(weightsp, backend, hparams, file, package, options, options->image_how & WEIGHTS_IMAGE_ANEW, err);
 
-    free(loader.matrices);
     if (r != BACKEND_E_IMAGE)
         return r;
     log_warn(TOPIC_ENGINE, "%s: not used: %s", options->image_path, err ? err->text : "");
-    loader = (WeightsLoader){ .file = file, .package = package, .options = options, .without_image = true, .err = err };
-    r = weights_load(&loader, hparams, backend, weightsp);
-    free(loader.matrices);
-    return r;
+    return load_once(weightsp, backend, hparams, file, package, options, true, err);
 }

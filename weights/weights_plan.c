@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the matrices of a package will be: in memory, in an image that is mapped, layer by layer in a ring of slots, or
- * block by block in the graphs of a device. A ring and graphs read an image, so that nothing is laid out twice; where
- * there is none the load makes it, every matrix being written behind its arrival, and the layers of the ring are laid
- * out in the ring's slots, one after the other, those of graphs where they stay. So a load never has more in memory
- * than the model that it has loaded.
+ * Plans where the matrices of a package will be: in memory, in an image that is mapped, layer by layer in a ring of
+ * slots, or block by block in the graphs of a device. A ring and graphs read an image, so that nothing is laid out
+ * twice. If there is no image, the load makes it and writes every matrix when it has arrived. Layers of the ring are
+ * then laid out in the ring's slots, one after the other, and layers of graphs where they stay. A load therefore never
+ * has more in memory than the model that it has loaded.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "weights/residency/weights_load_private.h"
+#include "weights/weights_private.h"
 
-/* What a matrix takes beside its integers, at most: for a channel (scale, bias, channel's number, half a byte of widths
- * and offsets), and for their alignment. */
+/* Upper bounds of what a matrix takes beside its integers: for a channel (scale, bias, number of the channel, half a
+ * byte of widths and offsets), and for alignment. */
 enum {
     CHANNEL_BYTES = 16,
     MATRIX_BYTES = 1024,
@@ -54,7 +54,7 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
     if (!tensor_role_is_linear(expected->role))
         return 0;
     tensor = gguf_tensor(loader->file, tensor_name(expected->role, layer, name, sizeof(name)));
-    if (!tensor) /* optional, or load_tensor() will say so */
+    if (!tensor) /* an optional one; of any other load_tensor() says that it is missing */
         return 0;
     r = package_linear(loader->package, name, &linear, loader->err);
     if (r)
@@ -84,7 +84,7 @@ bool weights_plan_streams(const WeightsLoader *loader, int layer) {
     return layer >= (int)loader->n_pinned;
 }
 
-/* Which layers stay in memory, as far as that was asked for; without a ring all do. */
+/* Finds which layers stay in memory, by the setting; without a ring all do. */
 static int plan_memory(WeightsLoader *loader) {
     const uint32_t n_layers = loader->weights->hparams->n_layers;
     _cleanup_(freep) uint64_t *layer_bytes = calloc(n_layers + 1, sizeof(*layer_bytes));
@@ -119,27 +119,28 @@ static bool streams(const WeightsLoader *loader) {
 
 /* --- images ------------------------------------------------------------------------------------------------------- */
 
-/* Where an image belongs and what it must be of. */
+/* Finds the name and the key of an image. */
 static int place_image(WeightsLoader *loader, ErrText *err) {
     Weights *weights = loader->weights;
     int r;
 
-    weights->package_path = realpath(gguf_path(loader->file), NULL);
-    r = weights->package_path ? weights_image_key(&weights->image_key, package_fd(loader->package),
-                                                  weights->package_path, weights->backend->ops->image_layout)
-                              : -errno;
-    if (!r && !(weights->image_path = strdup(loader->options->image_path)))
+    weights->images.package_path = realpath(gguf_path(loader->file), NULL);
+    r = weights->images.package_path
+            ? weights_image_key(&weights->images.key, package_fd(loader->package), weights->images.package_path,
+                                weights->backend->ops->image_layout)
+            : -errno;
+    if (!r && !(weights->images.path = strdup(loader->options->image_path)))
         r = -ENOMEM;
     return r ? err_set(err, r, "no image of the weights: %s: %s", gguf_path(loader->file), strerror(-r)) : 0;
 }
 
-/* An image that is not there, or is of no use, is no error: the package is. */
+/* Opens an image. A missing or useless one is no error: the package has all. */
 static void open_image(const WeightsLoader *loader, WeightsImage **imagep) {
     const Weights *weights = loader->weights;
     ErrText why = { "" };
 
     if (!loader->without_image &&
-        weights_image_open(imagep, weights->image_path, &weights->image_key, loader->n_matrices, &why))
+        weights_image_open(imagep, weights->images.path, &weights->images.key, loader->n_matrices, &why))
         log_info(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }
 
@@ -163,23 +164,23 @@ static int begin_image(WeightsLoader *loader, ErrText *err) {
     part_bytes = list_part_bytes(loader);
     if (!part_bytes)
         return err_set(err, -ENOMEM, "out of memory");
-    return weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key, part_bytes,
-                               loader->n_matrices, weights->image_how, err);
+    return weights_image_write(&weights->images.writer, weights->images.path, &weights->images.key, part_bytes,
+                               loader->n_matrices, weights->images.how, err);
 }
 
-/* An image of what comes without one, for the next time. A load does not fail by it. */
+/* Begins to write an image for the next load. This load does not fail by it. */
 static void make_image(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     ErrText why = { "" };
 
-    weights->image_result = begin_image(loader, &why);
-    if (weights->image_result)
+    weights->images.writer_result = begin_image(loader, &why);
+    if (weights->images.writer_result)
         log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }
 
-/* All that is in memory is mapped from it, if there is one. A load does not fail by it. */
+/* Maps the matrices in memory from an image, or begins to make one. A load does not fail by it. */
 static void use_image(WeightsLoader *loader) {
-    WeightsImage **image = &loader->weights->image;
+    WeightsImage **image = &loader->weights->images.mapped;
     ErrText why = { "" };
 
     if (!loader->options->image_path || !loader->weights->backend->ops->linear_image)
@@ -200,13 +201,13 @@ static void use_image(WeightsLoader *loader) {
 /* --- the ring ----------------------------------------------------------------------------------------------------- */
 
 static void end_image_file(Weights *weights) {
-    if (weights->image_file)
-        image_file_deinit(weights->image_file);
-    free(weights->image_file);
-    weights->image_file = NULL;
+    if (weights->images.file)
+        image_file_deinit(weights->images.file);
+    free(weights->images.file);
+    weights->images.file = NULL;
 }
 
-/* The image that the ring will read is made by this load. */
+/* Begins to make the image that the ring will read. */
 static int begin_image_file(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     _cleanup_(freep) size_t *part_bytes = list_part_bytes(loader);
@@ -215,14 +216,14 @@ static int begin_image_file(WeightsLoader *loader) {
 
     if (!part_bytes || !file)
         return err_set(loader->err, -ENOMEM, "out of memory");
-    r = image_file_init(file, weights->image_path, &weights->image_key, part_bytes, loader->n_matrices, loader->err);
+    r = image_file_init(file, weights->images.path, &weights->images.key, part_bytes, loader->n_matrices, loader->err);
     if (r)
         return r;
-    weights->image_file = steal(&file);
-    return image_file_begin(weights->image_file, loader->err);
+    weights->images.file = steal(&file);
+    return image_file_begin(weights->images.file, loader->err);
 }
 
-/* Or the graphs. */
+/* Makes the ring, or the graphs. */
 static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
     Weights *weights = loader->weights;
     _cleanup_(freep) RingMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
@@ -240,9 +241,9 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
         matrices[n++] = (RingMatrix){
             .layer = (uint32_t)loader->matrices[i].layer,
             .part = i,
-            .offset_bytes = image                 ? weights_image_offset_bytes(image, i)
-                            : weights->image_file ? image_file_places(weights->image_file)[i].offset_bytes
-                                                  : at_bytes, /* as they would be in one */
+            .offset_bytes = image                  ? weights_image_offset_bytes(image, i)
+                            : weights->images.file ? image_file_places(weights->images.file)[i].offset_bytes
+                                                   : at_bytes, /* as in an image */
             .len_bytes = len_bytes,
         };
         at_bytes += (len_bytes + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
@@ -252,13 +253,13 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
                                loader->options->tracep, loader->err);
         return r > 0 ? BACKEND_E_MEMORY : r;
     }
-    r = weights_ring_new(&weights->ring, weights->backend->ops, loader->options->accounts, (uint32_t)loader->n_pinned,
+    r = weights_ring_new(&weights->ring, weights->backend->ops, weights->backend->accounts, (uint32_t)loader->n_pinned,
                          matrices, n, loader->err);
     return r == WEIGHTS_RING_E_MEMORY ? BACKEND_E_MEMORY : r;
 }
 
-/* An image that is there, or one that is made by this load; where graphs may do without, and the disk has no room for
- * it, none. */
+/* Opens the image of the ring or the graphs, or begins to make it. If the disk has no room and graphs may do without,
+ * there is none. */
 static int find_ring_image(WeightsLoader *loader, WeightsImage **imagep) {
     ErrText *const err = loader->err, why = { "" };
     int r;
@@ -295,41 +296,41 @@ static int begin_ring(WeightsLoader *loader) {
         r = place_image(loader, loader->err);
     if (!r && loader->graph_form != GRAPH_FORM_PACKED)
         r = find_ring_image(loader, &image);
-    if (!r && !weights->package_path && !(weights->package_path = strdup(gguf_path(loader->file))))
+    if (!r && !weights->images.package_path && !(weights->images.package_path = strdup(gguf_path(loader->file))))
         r = err_set(loader->err, -ENOMEM, "out of memory");
     if (!r && loader->graph_form == GRAPH_FORM_PACKED) {
-        weights->graphs_are_packed = true;
-        weights->package_fd = package_fd(loader->package);
+        weights->form.is_packed = true;
+        weights->form.package_fd = package_fd(loader->package);
     }
     if (!r)
         r = new_ring(loader, image);
     if (!r && image)
-        weights->ring_image = steal(&image); /* reads begin when its matrices are there */
+        weights->images.streamed = steal(&image); /* reads begin when its matrices are there */
     return r;
 }
 
 /* --- arrival ------------------------------------------------------------------------------------------------------ */
 
-/* A prompt wants a few rows of the embedding, which come first of all; as a whole it is wanted by nobody, unless it is
- * the head, too. */
+/* Whether the embedding may come last. A prompt needs a few rows of it, which are read first of all; nobody needs the
+ * whole embedding, unless it is the head, too. */
 static bool reads_embedding_late(const Weights *weights) {
     return !weights->hparams->tied && weights->backend->ops->embed_ahead;
 }
 
-/* Of the package come all matrices, but those that the ring finds in an image. */
+/* Begins the arrival of all matrices of the package, but for those that the ring finds in an image. */
 static int begin_arrival(WeightsLoader *loader) {
     Weights *weights = loader->weights;
-    const bool comes_whole = !streams(loader) || weights->image_file ||
-                             (weights->graphs_are_packed && weights_check_layers(loader->options->check));
+    const bool comes_whole = !streams(loader) || weights->images.file ||
+                             (weights->form.is_packed && weights_check_layers(loader->options->check));
     const WeightStreamOptions options = {
         .fd = package_fd(loader->package),
         .path = gguf_path(loader->file),
         .reading = loader->options->reading,
         .pool = weights->backend->pool,
-        .accounts = loader->options->accounts,
+        .accounts = weights->backend->accounts,
         .checksum = comes_whole ? weights_check_layers(loader->options->check) : NULL,
         .heartbeat = loader->options->heartbeat,
-        .disk = weights->limits_all ? &weights->disk : NULL,
+        .disk = weights->disk.is_shared ? &weights->disk.shared : NULL,
         .tracep = loader->options->tracep,
     };
     _cleanup_(freep) StreamMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
@@ -341,12 +342,12 @@ static int begin_arrival(WeightsLoader *loader) {
         if (comes_whole || !weights_plan_streams(loader, loader->matrices[i].layer))
             matrices[n++] = loader->matrices[i].matrix;
     loader->comes_whole = comes_whole;
-    weights->was_compared = options.checksum && !weights->image;
-    if (weights->image)
-        weights_image_read_ahead(weights->image, reads_embedding_late(weights) ? 1 : 0,
+    weights->coming.was_compared = options.checksum && !weights->images.mapped;
+    if (weights->images.mapped)
+        weights_image_read_ahead(weights->images.mapped, reads_embedding_late(weights) ? 1 : 0,
                                  options.tracep ? *options.tracep : NULL);
-    return weights_arrival_new(&weights->arrival, weights->backend, &options, matrices, n, weights->image,
-                               weights->image_file, weights->image_writer, loader->err);
+    return weights_arrival_new(&weights->coming.arrival, weights->backend, &options, matrices, n,
+                               weights->images.mapped, weights->images.file, weights->images.writer, loader->err);
 }
 
 int weights_plan(WeightsLoader *loader) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which piece is read next, without a file: the circle, a turn to another layer, users that are at different layers,
- * those that have gone, failures; and random orders in which nobody waits for ever. */
+/* Which piece is read next, without a file: the circle, a turn to another layer, users at different layers, users that
+ * have gone, failures; and random orders in which nobody waits for ever. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "test/unit/fixtures/model_maker.h"
-#include "weights/ring/layer_slots.h"
+#include "scheduler/layer_slots.h"
 
 enum {
     STALE_ASKS = LAYER_SLOTS_STALE_ASKS,
@@ -24,7 +24,7 @@ static void make(LayerSlots *slots, size_t n_layers, size_t n_slots, size_t n_pi
         slots->layers[i].n_pieces = n_pieces;
 }
 
-/* The next piece is that one of that layer; it is under way then. */
+/* Asserts that the next piece is this one of this layer, and counts it as under way. */
 static LayerSlot *begins(LayerSlots *slots, size_t layer, size_t expected_piece) {
     size_t piece;
     LayerSlot *slot = layer_slots_begin(slots, &piece);
@@ -58,7 +58,7 @@ static void waits(LayerSlots *slots, size_t layer) {
     assert_null(layer_slots_ask(slots, layer));
 }
 
-/* Ahead as far as there are slots; a slot that is released gets the next layer, over the end of a sweep, too. */
+/* Layers are read ahead into all slots; a slot that is released gets the next layer, also over the end of a sweep. */
 static void test_layer_slots_circle(void **state) {
     for (size_t n_slots = 2; n_slots <= 5; n_slots++) {
         LayerSlots slots;
@@ -78,7 +78,7 @@ static void test_layer_slots_circle(void **state) {
     }
 }
 
-/* The border between layers is none for reads that are under way. */
+/* Reads under way cross the border between layers. */
 static void test_layer_slots_over_borders(void **state) {
     LayerSlots slots;
     LayerSlot *slot;
@@ -89,7 +89,7 @@ static void test_layer_slots_over_borders(void **state) {
     begins(&slots, 1, 0);
     begins(&slots, 1, 1);
     begins_nothing(&slots);
-    layer_slots_came(&slots, slot, 1, 0); /* in any order */
+    layer_slots_came(&slots, slot, 1, 0); /* pieces come in any order */
     waits(&slots, 0);
     layer_slots_came(&slots, slot, 0, 0);
     holds(&slots, 0);
@@ -118,7 +118,8 @@ static void test_layer_slots_as_many_as_layers(void **state) {
     }
 }
 
-/* A turn: what is under way ends first, in the slot of the layer that is needed last; the rest of that is not read. */
+/* A turn: reads under way end first, in the slot of the layer that is needed last; the rest of that layer is not read.
+ * */
 static void test_layer_slots_turn(void **state) {
     LayerSlots slots;
     LayerSlot *first, *second;
@@ -127,11 +128,11 @@ static void test_layer_slots_turn(void **state) {
     first = begins(&slots, 0, 0);
     begins(&slots, 0, 1);
     waits(&slots, 5);
-    second = begins(&slots, 5, 0); /* that of layer 1, of which nothing had begun */
+    second = begins(&slots, 5, 0); /* into the slot of layer 1, of which nothing had begun */
     assert_ptr_not_equal(first, second);
     begins(&slots, 5, 1);
     begins(&slots, 5, 2);
-    begins_nothing(&slots); /* layer 6 comes where layer 0 was */
+    begins_nothing(&slots); /* layer 6 gets the slot of layer 0 */
     layer_slots_came(&slots, first, 0, 0);
     begins_nothing(&slots);
     layer_slots_came(&slots, first, 1, 0);
@@ -139,7 +140,7 @@ static void test_layer_slots_turn(void **state) {
     for (size_t i = 0; i < 3; i++)
         layer_slots_came(&slots, second, i, 0);
     holds(&slots, 5);
-    waits(&slots, 0); /* and back: layer 5 is held, so it is 6 that gives way */
+    waits(&slots, 0); /* turns back: layer 5 is held, so layer 6 gives way */
     begins_nothing(&slots);
     layer_slots_came(&slots, first, 0, 0);
     assert_ptr_equal(begins(&slots, 0, 0), first);
@@ -147,7 +148,7 @@ static void test_layer_slots_turn(void **state) {
     layer_slots_deinit(&slots);
 }
 
-/* Back by one: what is needed soon stays, and is not read again. */
+/* Back by one layer: layers needed soon stay, and are not read again. */
 static void test_layer_slots_turn_keeps_what_is_near(void **state) {
     LayerSlots slots;
 
@@ -158,19 +159,20 @@ static void test_layer_slots_turn_keeps_what_is_near(void **state) {
     layer_slots_release(&slots, 0);
     reads(&slots, 4, 0, 1);
     waits(&slots, 0);
-    reads(&slots, 0, 0, 1); /* where 4 was, which nobody has held */
+    reads(&slots, 0, 0, 1); /* into the slot of layer 4, which nobody has held */
     begins_nothing(&slots);
     assert_int_equal(slots.n_in_vain, 1);
     for (size_t i = 0; i < 4; i++)
         holds(&slots, i);
-    waits(&slots, 4); /* all are held */
+    waits(&slots, 4); /* all slots are held */
     begins_nothing(&slots);
     layer_slots_release(&slots, 2);
     reads(&slots, 4, 0, 1);
     layer_slots_deinit(&slots);
 }
 
-/* Two that ask in turns: neither takes the other's half-read layer away. What was asked for last is read first. */
+/* Two users ask in turns: none takes the other's half-read layer away. The layer that was asked for last is read first.
+ * */
 static void test_layer_slots_two_users(void **state) {
     LayerSlots slots;
 
@@ -181,7 +183,7 @@ static void test_layer_slots_two_users(void **state) {
     reads(&slots, 7, 0, 2);
     waits(&slots, 2);
     reads(&slots, 2, 2, 4);
-    reads(&slots, 7, 2, 4); /* nobody has asked again, but waits */
+    reads(&slots, 7, 2, 4); /* the user has not asked again, but waits */
     begins_nothing(&slots);
     holds(&slots, 7);
     layer_slots_release(&slots, 7);
@@ -202,7 +204,7 @@ static void test_layer_slots_two_users(void **state) {
     layer_slots_deinit(&slots);
 }
 
-/* More of them than slots: those without one get it in the order in which they have asked first. */
+/* More users than slots: users without a slot get one in the order of their first calls. */
 static void test_layer_slots_more_users_than_slots(void **state) {
     LayerSlots slots;
 
@@ -228,7 +230,7 @@ static void test_layer_slots_more_users_than_slots(void **state) {
     layer_slots_deinit(&slots);
 }
 
-/* One that asked and went: its layer is read to its end, stays for a while, and no longer. */
+/* A user asks and goes away: its layer is read to its end, stays for a while, and no longer. */
 static void test_layer_slots_gone(void **state) {
     LayerSlots slots;
 
@@ -239,10 +241,10 @@ static void test_layer_slots_gone(void **state) {
     reads(&slots, 0, 0, 2);
     for (int i = 0; i < STALE_ASKS; i++)
         waits(&slots, 20);
-    begins(&slots, 35, 1); /* half read: kept, and read before what only comes next */
+    begins(&slots, 35, 1); /* half read: kept, and read before layers that nobody waits for */
     begins_nothing(&slots);
     waits(&slots, 20);
-    reads(&slots, 20, 0, 2); /* where layer 0 was: it is whole, and nobody wants it */
+    reads(&slots, 20, 0, 2); /* into the slot of layer 0, which is whole and wanted by nobody */
     assert_int_equal(slots.n_in_vain, 1);
     holds(&slots, 20);
     for (int i = 0; i < 3 * STALE_ASKS; i++)
@@ -255,7 +257,7 @@ static void test_layer_slots_gone(void **state) {
     waits(&slots, 21);
     reads(&slots, 21, 0, 2);
     assert_int_equal(slots.n_in_vain, 2);
-    /* One without a slot is forgotten, too. */
+    /* A layer without a slot is forgotten, too. */
     holds(&slots, 21);
     waits(&slots, 5);
     for (int i = 0; i < STALE_ASKS + 1; i++)
@@ -266,7 +268,7 @@ static void test_layer_slots_gone(void **state) {
     layer_slots_deinit(&slots);
 }
 
-/* What failed is told once, is not read again until it is asked for, and takes nothing with it. */
+/* A failure is told once, its layer is not read again until somebody asks for it, and no other layer is affected. */
 static void test_layer_slots_failure(void **state) {
     LayerSlots slots;
     LayerSlot *slot;
@@ -286,7 +288,7 @@ static void test_layer_slots_failure(void **state) {
     assert_ptr_equal(begins(&slots, 3, 0), slot);
     layer_slots_came(&slots, slot, 0, 0);
     begins(&slots, 3, 1);
-    reads(&slots, 4, 0, 2); /* not layer 1, which nobody has asked for since */
+    reads(&slots, 4, 0, 2); /* layer 1 is not read: nobody has asked for it since */
     begins_nothing(&slots);
     waits(&slots, 1);
     reads(&slots, 1, 0, 2);
@@ -297,9 +299,8 @@ static void test_layer_slots_failure(void **state) {
     layer_slots_deinit(&slots);
 }
 
-/* Users with a place each in the circle, asked in turns at random, some of whom go away for ever in the middle; pieces
- * come in any order and fail at times. Each of those that stay gets all its layers, with a bound on how often it
- * asks. */
+/* Users, each at a place in the circle, ask in turns at random, and some go away for ever in the middle; pieces come in
+ * any order and sometimes fail. Each user that stays gets all its layers, within a bound on its number of calls. */
 static void run_users(size_t n_slots, size_t n_users, uint64_t seed) {
     enum {
         N_LAYERS = 11,
@@ -350,7 +351,7 @@ static void run_users(size_t n_slots, size_t n_users, uint64_t seed) {
         }
         if (users[i].is_gone)
             continue;
-        if (users[i].n_held) { /* computes until its turn comes again */
+        if (users[i].n_held) { /* computes until its next turn */
             layer_slots_release(&slots, users[i].at);
             users[i].n_held = 0;
             users[i].at = (users[i].at + 1) % N_LAYERS;
@@ -360,7 +361,7 @@ static void run_users(size_t n_slots, size_t n_users, uint64_t seed) {
             users[i].is_gone = true;
             n_done++;
             if (users[i].n_got < GOAL)
-                (void)layer_slots_ask(&slots, users[i].at); /* its last word */
+                (void)layer_slots_ask(&slots, users[i].at); /* its last call */
             continue;
         }
         slot = layer_slots_ask(&slots, users[i].at);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What graphs of a device are loaded from: an image of the weights, which this load may have to make, or the package.
- * By itself it is what is there sooner (graph_form), and the package where an image has no room on the disk. From the
- * package nothing comes before a graph is wanted, unless its layers are still to be compared with their checksums:
- * then they come whole once, to where the graphs are.
+ * Plans the file that graphs of a device are loaded from: an image of the weights, which this load may have to make, or
+ * the package. Without a setting it is the file that is loaded sooner (graph_form), or the package if an image has no
+ * room on the disk. Nothing of the package comes before a graph is wanted, unless its layers are still to be compared
+ * with their checksums: then all layers come once, to where the graphs are.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,13 +13,12 @@
 
 #include "base/log.h"
 #include "weights/graphs/graph_probe.h"
-#include "weights/residency/weights_load_private.h"
+#include "weights/weights_private.h"
 
 static bool is_of_graphs(const PlannedMatrix *planned) {
     return planned->layer >= 0;
 }
 
-/* A folder of notes beside the image, or NULL: none. The caller frees it. */
 char *weights_plan_notes(const char *image_path, const char *name) {
     const char *slash = image_path ? strrchr(image_path, '/') : NULL;
     char *notes;
@@ -27,24 +26,24 @@ char *weights_plan_notes(const char *image_path, const char *name) {
     return slash && asprintf(&notes, "%.*s/%s", (int)(slash - image_path), image_path, name) >= 0 ? notes : NULL;
 }
 
-static size_t packed_bytes_of(const WeightsGraphsPieces *pieces) {
+static size_t packed_bytes_of(const WeightsGraphForm *form) {
     size_t len_bytes = 0;
 
-    for (size_t i = 0; i < pieces->n; i++)
-        len_bytes += pieces->pieces[i].len_bytes;
+    for (size_t i = 0; i < form->n_pieces; i++)
+        len_bytes += form->pieces[i].len_bytes;
     return len_bytes;
 }
 
-/* What both forms would take, by the largest matrix. */
-static void find_costs(const WeightsLoader *loader, const WeightsGraphsPieces *pieces, GraphFormCosts *costs) {
+/* Estimates the costs of both forms, by a probe of the largest matrix. */
+static void find_costs(const WeightsLoader *loader, const WeightsGraphForm *form, GraphFormCosts *costs) {
     const ReadLimit *limit = &loader->options->flash_limit;
     const PlannedMatrix *largest = NULL;
     _cleanup_(freep) char *notes = weights_plan_notes(loader->options->image_path, "graph-forms");
-    size_t n = 0, at = 0, first = 0; /* matrices of graphs; the largest one, and its first piece */
+    size_t n = 0, at = 0, first = 0; /* number of matrices in graphs; index of the largest one; its first piece */
     double n_weights = 0;
     GraphProbe probe;
 
-    *costs = (GraphFormCosts){ .packed_bytes = packed_bytes_of(pieces) };
+    *costs = (GraphFormCosts){ .packed_bytes = packed_bytes_of(form) };
     for (size_t i = 0; i < loader->n_matrices; i++) {
         const PlannedMatrix *planned = &loader->matrices[i];
 
@@ -58,10 +57,10 @@ static void find_costs(const WeightsLoader *loader, const WeightsGraphsPieces *p
         }
         n++;
     }
-    while (pieces->pieces[first].matrix != at)
+    while (form->pieces[first].matrix != at)
         first++;
     if (!graph_probe(&probe, loader->weights->backend, package_fd(loader->package), gguf_path(loader->file),
-                     &pieces->pieces[first], pieces->n - first, &largest->matrix, largest->image_bytes, notes))
+                     &form->pieces[first], form->n_pieces - first, &largest->matrix, largest->image_bytes, notes))
         return;
     costs->bytes_per_s = probe.bytes_per_s;
     if (limit->bytes_per_s && (double)limit->bytes_per_s < costs->bytes_per_s)
@@ -70,7 +69,7 @@ static void find_costs(const WeightsLoader *loader, const WeightsGraphsPieces *p
 }
 
 static void choose_form(WeightsLoader *loader) {
-    const WeightsGraphsPieces *pieces = &loader->weights->graph_pieces;
+    const WeightsGraphForm *form = &loader->weights->form;
     GraphFormCosts costs;
     GraphFormChoice choice;
 
@@ -81,16 +80,16 @@ static void choose_form(WeightsLoader *loader) {
         loader->graph_form = GRAPH_FORM_PACKED;
         return;
     }
-    find_costs(loader, pieces, &costs);
+    find_costs(loader, form, &costs);
     choice = graph_form_choose(&costs);
     loader->graph_form = choice.form;
-    graph_form_explain(&costs, &choice, loader->weights->graph_form_why, sizeof(loader->weights->graph_form_why));
-    log_info(TOPIC_ENGINE, "%s: graphs: %s", gguf_path(loader->file), loader->weights->graph_form_why);
+    graph_form_explain(&costs, &choice, loader->weights->form.why, sizeof(loader->weights->form.why));
+    log_info(TOPIC_ENGINE, "%s: graphs: %s", gguf_path(loader->file), loader->weights->form.why);
 }
 
 static int cut_pieces(WeightsLoader *loader) {
     _cleanup_(freep) StreamMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
-    WeightsGraphsPieces *pieces = &loader->weights->graph_pieces;
+    WeightsGraphForm *form = &loader->weights->form;
     size_t n = 0;
     int r;
 
@@ -99,7 +98,7 @@ static int cut_pieces(WeightsLoader *loader) {
     for (size_t i = 0; i < loader->n_matrices; i++)
         if (is_of_graphs(&loader->matrices[i]))
             matrices[n++] = loader->matrices[i].matrix;
-    r = graph_pieces_cut(&pieces->pieces, &pieces->n, matrices, n);
+    r = graph_pieces_cut(&form->pieces, &form->n_pieces, matrices, n);
     return r == -EINVAL ? err_set(loader->err, BACKEND_E_WEIGHTS,
                                   "%s: the widths of a matrix have no layout: import the "
                                   "model again",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "weights/graphs/graph_times.h"
+#include "weights/graphs/graph_times_note.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,14 +8,13 @@
 #include "base/files/file_note.h"
 #include "base/strings/decimal.h"
 
-#define NEWEST 0.3 /* weight of what was seen last */
 #define NS_MAX UINT64_C(1000000000000)
 
 static double *time_at(GraphTimes *times, size_t index) {
     return index < _GRAPH_KIND_N ? &times->compute_ns[index] : &times->load_ns[index - _GRAPH_KIND_N];
 }
 
-/* "KEY: compute compute load load", in nanoseconds; anything else counts for nothing. */
+/* Reads "KEY: compute compute load load", in nanoseconds; any other text is ignored. */
 static void read_note(GraphTimes *times, const char *key, const char *text) {
     const size_t key_bytes = strlen(key);
     GraphTimes read = { { 0 }, { 0 } };
@@ -35,8 +34,8 @@ static void read_note(GraphTimes *times, const char *key, const char *text) {
         *times = read;
 }
 
-void graph_times_recall(GraphTimesNote *note, GraphTimes *times, int fd, const char *folder, const Backend *backend,
-                        size_t n_blocks, ReadLimit limit) {
+void graph_times_note_recall(GraphTimesNote *note, GraphTimes *times, int fd, const char *folder,
+                             const Backend *backend, size_t n_blocks, ReadLimit limit) {
     char text[FILE_NOTE_BYTES_MAX];
 
     *note = (GraphTimesNote){ .times = times };
@@ -52,7 +51,7 @@ void graph_times_recall(GraphTimesNote *note, GraphTimes *times, int fd, const c
         read_note(times, note->key, text);
 }
 
-void graph_times_save(const GraphTimesNote *note) {
+void graph_times_note_save(const GraphTimesNote *note) {
     const GraphTimes *times = note->times;
     char text[FILE_NOTE_BYTES_MAX];
 
@@ -61,28 +60,4 @@ void graph_times_save(const GraphTimesNote *note) {
     if (snprintf(text, sizeof(text), "%s: %.0f %.0f %.0f %.0f", note->key, times->compute_ns[0], times->compute_ns[1],
                  times->load_ns[0], times->load_ns[1]) < (int)sizeof(text))
         file_note_remember(note->folder, &note->file, text);
-}
-
-static void note_time(double *ns, double seen_ns) {
-    *ns = *ns > 0 ? (1 - NEWEST) * *ns + NEWEST * seen_ns : seen_ns;
-}
-
-/* Both kinds have as many bytes: what one takes is the best guess for the other. */
-void graph_times_note_load(GraphTimes *times, GraphKind kind, double ns) {
-    const GraphKind other = kind == GRAPH_PREFILL ? GRAPH_DECODE : GRAPH_PREFILL;
-
-    note_time(&times->load_ns[kind], ns);
-    if (!(times->load_ns[other] > 0))
-        times->load_ns[other] = ns;
-}
-
-/* Of few rows the processors' part is small: they say something only as long as nothing else does. */
-void graph_times_note_compute(GraphTimes *times, GraphKind kind, size_t rows, size_t prefill_rows, size_t decode_rows,
-                              double ns) {
-    const size_t rows_of_graph = kind == GRAPH_PREFILL ? prefill_rows : decode_rows,
-                 pieces = (rows + rows_of_graph - 1) / rows_of_graph;
-    const double chunk_ns = ns / (double)pieces * (double)(prefill_rows / rows_of_graph);
-
-    if (2 * rows >= rows_of_graph || !(times->compute_ns[kind] > 0))
-        note_time(&times->compute_ns[kind], chunk_ns);
 }

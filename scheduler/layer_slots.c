@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layers are used in a circle. `next` is the one that is expected to be asked for, and how soon a layer is needed is
- * how far behind `next` it lies; the one that was used last is needed last. A layer that is in no slot gets one that is
- * empty, or that of a layer needed later. So a slot that is released gets the first layer of the circle that is in
- * none, and with a slot for every layer none ever gives way.
+ * Layers are used in a circle. `next` is the layer that is expected to be asked for. A layer is needed the later, the
+ * farther it lies behind `next`; the layer that was used last is needed last. A layer that is in no slot gets an empty
+ * slot, or that of a layer needed later. A slot that is released therefore gets the first layer of the circle that is
+ * in no slot, and with a slot for every layer no layer ever gives way.
  *
- * Who asks for another layer than `next` turns the circle there. A step that made way for another asks where it had
- * stopped, and the other where it goes on: layers that somebody waits for are kept, else the two would take each
- * other's half-read layers away for ever. They are read before all that is read ahead, what was asked for last first,
- * and get slots in the order in which they were asked for first. When such a layer is whole, and others have asked
- * LAYER_SLOTS_STALE_ASKS times since but nobody for it, whoever wanted it has gone (cancelled) or makes way for long,
- * and it is kept no longer.
+ * A call for another layer than `next` turns the circle there. A step that made way asks where it had stopped, and the
+ * other step where it goes on. Layers that somebody waits for are kept, or the two would take each other's half-read
+ * layers away for ever. Such layers are read before all that is read ahead, the last one asked for first, and get slots
+ * in the order in which they were first asked for. If such a layer is whole, and LAYER_SLOTS_STALE_ASKS calls have been
+ * for others, whoever wanted it was cancelled or makes way for long, and the layer is kept no longer.
  */
-#include "weights/ring/layer_slots.h"
+#include "scheduler/layer_slots.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -59,7 +58,7 @@ static bool is_kept(const LayerSlots *slots, const LayerSlot *slot) {
     return slot->n_holds || (layer->asked && !(has_ended(slots, slot) && is_stale(slots, layer, slot->ended)));
 }
 
-/* Reads that are under way for it must end before it is another's. */
+/* Empties a slot. Reads that are under way into it must end before another layer has it. */
 static void give_up(LayerSlots *slots, LayerSlot *slot) {
     SlotLayer *layer = &slots->layers[slot->layer];
 
@@ -70,7 +69,7 @@ static void give_up(LayerSlots *slots, LayerSlot *slot) {
     *slot = (LayerSlot){ .layer = LAYER_SLOTS_NONE, .n_under_way = slot->n_under_way };
 }
 
-/* An empty slot, or that of a layer that is needed later. False: not now. */
+/* Gives a layer an empty slot, or that of a layer that is needed later. false: none can be had now. */
 static bool give_slot(LayerSlots *slots, size_t index) {
     SlotLayer *layer = &slots->layers[index];
     LayerSlot *found = NULL;
@@ -99,7 +98,7 @@ static bool give_slot(LayerSlots *slots, size_t index) {
     return true;
 }
 
-/* Of those that are waited for and in no slot, the one that was asked for first. */
+/* Returns the layer that was asked for first, of those that are waited for and in no slot. */
 static size_t first_without(LayerSlots *slots) {
     size_t first = LAYER_SLOTS_NONE;
 
@@ -116,7 +115,7 @@ static size_t first_without(LayerSlots *slots) {
     return first;
 }
 
-/* False: one that is waited for gets its slot as soon as the reads of another have ended. */
+/* Gives slots to layers that need one. false: a layer that is waited for gets a slot when reads into it have ended. */
 static bool give_slots(LayerSlots *slots) {
     size_t index;
 
@@ -136,7 +135,7 @@ static bool give_slots(LayerSlots *slots) {
     return true;
 }
 
-/* --- who uses them ------------------------------------------------------------------------------------------------ */
+/* --- use ---------------------------------------------------------------------------------------------------------- */
 
 LayerSlot *layer_slots_ended(LayerSlots *slots, size_t layer) {
     const size_t slot = slots->layers[layer].slot;
@@ -181,9 +180,9 @@ void layer_slots_told(LayerSlots *slots, LayerSlot *slot) {
     give_up(slots, slot);
 }
 
-/* --- who reads into them ------------------------------------------------------------------------------------------ */
+/* --- reads -------------------------------------------------------------------------------------------------------- */
 
-/* Whether a layer's pieces go before those of another: what is waited for, as asked for last; then the circle. */
+/* Whether a layer's pieces go before those of another: first what was asked for last, then by the circle. */
 static bool goes_before(const LayerSlots *slots, size_t a, size_t b) {
     const uint64_t asked_a = slots->layers[a].asked, asked_b = slots->layers[b].asked;
 
@@ -194,7 +193,7 @@ LayerSlot *layer_slots_begin(LayerSlots *slots, size_t *piecep) {
     LayerSlot *first = NULL;
 
     if (!give_slots(slots))
-        return NULL; /* what is read now would be in its way */
+        return NULL; /* other reads would delay that layer */
     for (size_t i = 0; i < slots->n_slots; i++) {
         LayerSlot *slot = &slots->slots[i];
 

@@ -7,6 +7,7 @@
 #include "base/system/cpu.h"
 #include "base/system/worker_pool.h"
 #include "engine/core/engine_core.h"
+#include "engine/engine_device.h"
 #include "engine/kv/sequence.h"
 #include "engine/sampling_defaults.h"
 #include "engine/step/engine_step.h"
@@ -15,21 +16,6 @@
 #include "weights/residency/weights_check.h"
 #include "weights/residency/weights_memory.h"
 #include "weights/ring/layer_reader.h"
-
-/* ENGINE_DEVICE_REFERENCE: float32 loops on a GGUF source; ENGINE_DEVICE_CPU: int8 products on a .cgm package;
- * ENGINE_DEVICE_NPU: int8 products on static graphs, of packages with static activations. */
-typedef enum EngineDevice {
-#define DEVICE(enumerator, name, reads_packages, has_graphs, make) ENGINE_DEVICE_##enumerator,
-#include "engine/engine_device.inc"
-#undef DEVICE
-} EngineDevice;
-
-const BackendDevice *engine_device(EngineDevice device);
-/* Returns the default number of threads for the device's pool, at least 1: one for every processor that this process
- * may use, less one that a device of static graphs needs for its queue. */
-unsigned int engine_device_threads(EngineDevice device);
-/* Finds a device by its name; NULL: no device has it. */
-const BackendDevice *engine_device_named(const char *name, EngineDevice *devicep);
 
 typedef struct EngineOptions {
     const char *path; /* .cgm for a device that reads packages, else .gguf */

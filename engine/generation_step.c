@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/generation_private.h"
+#include "engine/generation_state.h"
 #include "scheduler/row_share.h"
 #include "spec/tree/draft_share.h"
 #include "weights/weights_report.h"

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include <string.h>
 
-#include "engine/generation_private.h"
+#include "engine/generation_state.h"
 
 /* Returns where the first stop string begins in the pending text, or -1. */
 static ssize_t find_stop(const Generation *generation) {

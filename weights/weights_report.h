@@ -5,8 +5,8 @@
 
 #include "weights/weights.h"
 
-/* Returns what was read of layers that are not in memory; all zero where all are. Thread: the one that computes, for all
- * functions. */
+/* Returns what was read of layers that are not in memory; all zero where all are. Thread: the one that computes, for
+ * all functions. */
 WeightsRingCounts weights_flash_counts(const Weights *weights);
 /* Counts how graphs came and went; false: not a device of static graphs. */
 bool weights_graph_counts(const Weights *weights, WeightsGraphsCounts *counts);

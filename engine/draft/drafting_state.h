@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fields of a generation's drafts. Private to engine/draft/drafting.c and its tests. */
+/* The fields of a generation's drafts. Private to engine/draft/drafting_state.c and its tests. */
 #ifndef COORDGEN_ENGINE_DRAFTING_STATE_H
 #define COORDGEN_ENGINE_DRAFTING_STATE_H
 

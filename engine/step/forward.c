@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "engine/step/early_exit.h"
+#include "engine/step/row_groups.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 

@@ -53,8 +53,8 @@ static const WeightsLayer *weights_of(const QueueRun *run, const OpRef *ref) {
 static LayerRows rows_of(const QueueRun *run, const OpRef *ref, RopeRows *rope) {
     EngineStep *step = run->step;
 
-    return row_groups_rows(step, &step->groups.groups[ref->group], step->groups.first_layer + ref->layer,
-                           step->engine->backend, rope);
+    return step_rows_of_group(step, &step->groups.groups[ref->group], step->groups.first_layer + ref->layer,
+                              step->engine->backend, rope);
 }
 
 /* Whether the node's time counts: the profile has times of whole groups, and others take less. */

@@ -139,27 +139,6 @@ bool row_groups_have_ended(const RowGroups *groups) {
     return groups->by_queues ? op_queues_have_ended(&groups->queues) : wavefront_has_ended(&groups->front);
 }
 
-LayerRows row_groups_rows(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend, RopeRows *rope) {
-    const Hparams *hparams = &step->engine->hparams;
-    const size_t half = hparams->n_rot / 2;
-    LayerRows rows = {
-        .hparams = hparams,
-        .backend = backend,
-        .rows = group->rows,
-        .rope = rope,
-        .batch = &step->batch,
-        .first = group->first,
-    };
-
-    *rope = hparams_layer_turns_locally(hparams, layer) ? step->rope_local : step->rope;
-    rope->cos += group->first * half;
-    rope->sin += group->first * half;
-    for (size_t slot = 0; slot < _SLOT_N; slot++)
-        rows.slots[slot] = step->slots[slot] + group->first * layer_slot_width(hparams, (Slot)slot);
-    layer_rows_at(&rows, layer, step->engine->kv_plane_bytes);
-    return rows;
-}
-
 static void group_run_fail(GroupRun *run, int result, const ErrText *err) {
     if (atomic_exchange(&run->has_failed, true))
         return;
@@ -189,7 +168,7 @@ static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, 
     const RowGroup *group = &step->groups.groups[index];
     const uint64_t start_ns = engine_trace_begin(engine);
     RopeRows rope;
-    LayerRows rows = row_groups_rows(step, group, layer, engine->steps->group_devices.threads[worker], &rope);
+    LayerRows rows = step_rows_of_group(step, group, layer, engine->steps->group_devices.threads[worker], &rope);
     ErrText err = { "" };
     int r;
 

@@ -7,6 +7,7 @@
 #include "base/memory/account_refusal.h"
 #include "engine/step/early_exit.h"
 #include "engine/step/queue_groups.h"
+#include "engine/step/row_groups.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 

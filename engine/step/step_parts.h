@@ -4,6 +4,8 @@
 #define COORDGEN_ENGINE_STEP_PARTS_H
 
 #include "engine/step/engine_step.h"
+#include "engine/step/layer_ops.h"
+#include "scheduler/row_cut.h"
 
 /* --- memory of steps ---------------------------------------------------------------------------------------------- */
 
@@ -24,6 +26,9 @@ int step_rows_reserve(const EngineSpan *spans, size_t n_spans, ErrText *err);
 void step_rows_fill(EngineStep *step);
 /* Finds row `row` of a span among rows [at, end) of the batch, which rise. Return: its index, or end. */
 size_t step_rows_find(const EngineStep *step, size_t at, size_t end, uint32_t row);
+
+/* Returns the rows of a group in a layer, on a device; *rope: their rotary values. */
+LayerRows step_rows_of_group(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend, RopeRows *rope);
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 

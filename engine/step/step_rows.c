@@ -131,6 +131,28 @@ void step_rows_fill(EngineStep *step) {
     }
 }
 
+LayerRows step_rows_of_group(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend,
+                             RopeRows *rope) {
+    const Hparams *hparams = &step->engine->hparams;
+    const size_t half = hparams->n_rot / 2;
+    LayerRows rows = {
+        .hparams = hparams,
+        .backend = backend,
+        .rows = group->rows,
+        .rope = rope,
+        .batch = &step->batch,
+        .first = group->first,
+    };
+
+    *rope = hparams_layer_turns_locally(hparams, layer) ? step->rope_local : step->rope;
+    rope->cos += group->first * half;
+    rope->sin += group->first * half;
+    for (size_t slot = 0; slot < _SLOT_N; slot++)
+        rows.slots[slot] = step->slots[slot] + group->first * layer_slot_width(hparams, (Slot)slot);
+    layer_rows_at(&rows, layer, step->engine->kv_plane_bytes);
+    return rows;
+}
+
 /* --- fewer rows --------------------------------------------------------------------------------------------------- */
 
 /* Moves all that a step has of row `from` to an earlier row. */

@@ -6,12 +6,33 @@
 #include "engine/kv/sequence_state.h"
 #include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
-#include "engine/step/row_groups.h"
 #include "model/package/exit_map.h"
+#include "scheduler/op_queues.h"
 #include "scheduler/queue_profile.h"
+#include "scheduler/row_cut.h"
+#include "scheduler/wavefront.h"
 #include "spec/tree/tree_pruning.h"
 
 #define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */
+
+/* A device for each thread of the engine's pool, with scratch for the rows of a group. */
+typedef struct RowGroupDevices {
+    WorkerPool *single; /* a pool of the calling thread alone */
+    Backend **threads;  /* [n_threads] */
+    size_t n_threads;   /* 0: all steps go through the layers as a whole */
+    size_t group_rows;
+} RowGroupDevices;
+
+/* The groups of one step. */
+typedef struct RowGroups {
+    size_t n; /* 0: the step goes through the layers as a whole */
+    RowGroup groups[WAVEFRONT_GROUPS_MAX];
+    uint32_t first_layer;       /* where the groups begin */
+    bool by_queues;             /* the device's products have a queue (engine/step/queue_groups) */
+    Wavefront front;            /* how far the groups are, without queues */
+    OpQueues queues;            /* how far the groups are, by_queues */
+    OpQueueLayer *queue_layers; /* [WAVEFRONT_GROUPS_MAX][n_layers]; NULL: no step has more than one group of a graph */
+} RowGroups;
 
 /* A step and the memory of its rows. */
 struct EngineStep {

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "engine/generation_private.h"
+#include "engine/generation_state.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/npu_engine.h"
 #include "test/unit/fixtures/patience.h"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/draft/drafting_state.h"
-#include "engine/generation_private.h"
+#include "engine/generation_state.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/tiny_engine.h"

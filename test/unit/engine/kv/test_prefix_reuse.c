@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/generation_private.h"
+#include "engine/generation_state.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/tiny_engine.h"
 

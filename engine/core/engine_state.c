@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/core/engine_core.h"
+#include "engine/core/engine_state.h"
 
 #include <inttypes.h>
 
 #include "base/log.h"
-#include "engine/core/engine_state.h"
 
 const EngineInfo *engine_info(const Engine *engine) {
     return &engine->info;

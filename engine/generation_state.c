@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/generation.h"
+#include "engine/generation_state.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-
-#include "engine/generation_private.h"
 
 #include "base/memory/account_refusal.h"
 #include "base/strings/byte_text.h"

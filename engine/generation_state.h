@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fields of a generation: generation.c has its life, generation_step.c its rows in a step, generation_text.c the
- * text that comes out. */
-#ifndef COORDGEN_ENGINE_GENERATION_PRIVATE_H
-#define COORDGEN_ENGINE_GENERATION_PRIVATE_H
+/* The fields of a generation. generation_state.c has its life, generation_step.c its rows in a step, generation_text.c
+ * the text that comes out. */
+#ifndef COORDGEN_ENGINE_GENERATION_STATE_H
+#define COORDGEN_ENGINE_GENERATION_STATE_H
 
 #include "engine/draft/drafting.h"
 #include "engine/draft/self_draft.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/draft/drafting.h"
+#include "engine/draft/drafting_state.h"
 
 #include <assert.h>
 #include <math.h>
@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "engine/core/engine_state.h"
-#include "engine/draft/drafting_state.h"
 #include "spec/tree/draft_share.h"
 
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/engine.h"
+#include "engine/engine_device.h"
 
 #include <string.h>
 

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One generation: prompt tokens in, text deltas out, one bounded step at a time, so that many can take turns. */
+/* Generations: prompt tokens go in, text deltas come out, in bounded steps, so that many generations take turns. */
 #ifndef COORDGEN_ENGINE_GENERATION_H
 #define COORDGEN_ENGINE_GENERATION_H
 
+#include "engine/draft/draft_options.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "scheduler/priority.h"
-#include "spec/draft_report.h"
-#include "spec/sources/history.h"
-#include "spec/speculator.h"
 
 enum {
     GENERATION_E_EMPTY = 1,    /* the prompt has no token */
     GENERATION_E_TOO_LONG = 2, /* the prompt leaves no room in the context; the text gives both numbers */
     GENERATION_E_MEMORY = 3,   /* the kv account's limit is reached: try again later */
     GENERATION_E_OPTIONS = 4,  /* an option out of its range; the text names it */
-    GENERATION_E_READ = 5,     /* weights that are read from the package on demand could not be; the text names them */
-    GENERATION_E_YIELDED = 6,  /* the step has made way; generation_step_run() goes on with it */
-    GENERATION_E_SHARE = 7,    /* it would take more than kv_max_bytes; the text has both numbers */
-    GENERATION_E_WAITING = 8,  /* as GENERATION_E_YIELDED: weights that it needs are on their way */
+    GENERATION_E_READ = 5,     /* a read of weights on demand failed; the text names them */
+    GENERATION_E_YIELDED = 6,  /* the step has made way; generation_step_run() resumes it */
+    GENERATION_E_SHARE = 7,    /* keys and values would take more than kv_max_bytes; the text has both numbers */
+    GENERATION_E_WAITING = 8,  /* the step's weights are still on their way; generation_step_run() resumes it */
 };
 
 typedef enum GenerationEnd {
@@ -31,145 +29,119 @@ typedef enum GenerationEnd {
     GENERATION_END_REPETITION, /* the output repeats itself over and over (engine/repetition_check) */
 } GenerationEnd;
 
-/* Whether rows of a tree that the engine's predictor (engine_set_lens(), engine_load_exit()) holds for wrong end at a
- * middle layer. What comes out is the same. */
-typedef enum GenerationPruning {
-    GENERATION_PRUNING_OFF,
-    GENERATION_PRUNING_CONTROLLED, /* where that is seen to pay */
-    GENERATION_PRUNING_ALWAYS,     /* as much as can be, whether or not it pays (tests, benchmarks) */
-    GENERATION_PRUNING_WATCHED,    /* the predictor is asked, nothing ends, and SpecLab.on_watched hears of it */
-} GenerationPruning;
-
-/* How a generation speculates: several tokens are computed a step, from drafts; what comes out is the same to the bit.
- * All zero: not at all. */
-typedef struct GenerationSpeculation {
-    uint32_t sources;    /* bits 1 << SpeculationSource */
-    uint32_t rows_max;   /* of its own in a step, the last token's among them; 0: DRAFT_ROWS_MAX */
-    bool head_on_demand; /* the head runs at rows where the text goes, one after the other, not at all drafts, unless a
-                          * source wants to know what is likely at all of them */
-    GenerationPruning pruning;
-    History *history; /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
-                        * none. Thread: the one that computes */
-    DraftModel model; /* for the source of that name, of this generation alone: outlives it. Without ops: none. Thread:
-                        * likewise */
-    uint32_t self_layers; /* where there is no such model: the first layers of the model itself draft, so many; 0: none
-                           * (engine/draft/self_draft.h) */
-    const SpecLab *lab;   /* outlives the generation. NULL in the product */
-} GenerationSpeculation;
-
 #define GENERATION_STOPS_MAX 8
 #define GENERATION_STOP_BYTES_MAX 256
 
-/* The logits that a token is sampled from, before the token is given out: f32[n_vocab], valid during the call. */
+/* Sees the logits f32[n_vocab] that a token is sampled from, before the token is given out; valid during the call. */
 typedef void GenerationLogitsFn(void *arg, const float *logits);
 
 typedef struct GenerationOptions {
     uint32_t max_tokens;     /* 0: as many as fit */
     uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
     bool ignore_end;         /* go on past end-of-generation tokens (benchmarks, tests) */
-    bool is_answer;          /* in a chat: the space that the tokenizer puts before a text is no part of it */
-    bool ends_repetition;    /* GENERATION_END_REPETITION where the output loops */
-    uint64_t user;           /* uid: what is kept of prompts is kept for this user, and taken from what was kept so */
-    bool no_reuse;           /* neither */
-    uint64_t kv_max_bytes;   /* that its keys and values may take, trees among them; 0: what the kv account has */
-    PrefixPin *pin;          /* of a session, or NULL: holds what is kept; outlives the generation */
+    bool is_answer;          /* in a chat: drops the space that the tokenizer puts before a text */
+    bool ends_repetition;    /* ends with GENERATION_END_REPETITION if the output loops */
+    uint64_t user;           /* uid: kept prefixes are read and written for this user alone */
+    bool no_reuse;           /* neither reads nor writes kept prefixes */
+    uint64_t kv_max_bytes;   /* limit of keys and values, trees included; 0: that of the kv account */
+    PrefixPin *pin;          /* of a session: holds the kept prefix; outlives the generation; may be NULL */
     SamplerOptions sampler;
     const char *stops[GENERATION_STOPS_MAX];
     size_t n_stops;
     GenerationSpeculation speculation;
-    DraftReport *report; /* filled while the generation goes on, from zero; outlives it. NULL: it has one of its own */
-    GenerationLogitsFn *on_logits; /* for tests and evaluations; NULL: nobody looks */
+    DraftReport *report;           /* filled while the generation runs, from zero; outlives it; NULL: it has its own */
+    GenerationLogitsFn *on_logits; /* for tests and evaluations; may be NULL */
     void *on_logits_arg;
 } GenerationOptions;
 
 typedef struct GenerationUsage {
     uint32_t n_prompt_tokens;
-    uint32_t n_cached_tokens;    /* prompt tokens whose KV was there already */
-    PrefixOutcome outcome;       /* why not more */
-    uint32_t n_prefilled_tokens; /* computed so far */
+    uint32_t n_cached_tokens;    /* prompt tokens whose keys and values were kept from before */
+    PrefixOutcome outcome;       /* why not more of them were */
+    uint32_t n_prefilled_tokens; /* prompt tokens computed so far */
     uint32_t n_output_tokens;
-    uint32_t n_incomplete_bytes; /* of a character that the end cut off; not part of the text */
-    uint32_t n_steps;            /* that gave tokens, without the one that ends the prompt */
-    uint32_t n_drafted_tokens;   /* that these steps computed beside the next one */
-    uint32_t n_accepted_tokens;  /* of them, those that became output */
-    uint64_t prefill_ns;         /* without load_ns, as decode_ns */
-    uint64_t decode_ns;
-    uint64_t load_ns;      /* that its steps waited for weights of a load that was under way */
-    uint64_t read_bytes;   /* of layers that are not in memory, for its steps, which others may have shared */
-    uint64_t read_wait_ns; /* that these waited for weights */
+    uint32_t n_incomplete_bytes; /* bytes of a character that the end cut off; not part of the text */
+    uint32_t n_steps;            /* steps that gave tokens, without the one that ends the prompt */
+    uint32_t n_drafted_tokens;   /* draft tokens that these steps verified */
+    uint32_t n_accepted_tokens;  /* draft tokens that became output */
+    uint64_t prefill_ns;         /* duration of prefill steps, without load_ns */
+    uint64_t decode_ns;          /* duration of decoding steps, without load_ns */
+    uint64_t load_ns;            /* time that steps waited for weights of a load under way */
+    uint64_t read_bytes;         /* bytes of layers that are not in memory, read by its steps, which others may share */
+    uint64_t read_wait_ns;       /* time that its steps waited for weights */
 } GenerationUsage;
 
-/* New text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the token it came with (0 or 1). Called from
- * generation_step(), once a token. */
+/* Takes new text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the token it came with (0 or 1). Called
+ * from generation_step(), once a token. */
 typedef void GenerationDeltaFn(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
 
 typedef struct Generation Generation;
 
-/* Copies prompt tokens and options; reserves the KV cache. */
+/* Makes a generation: copies prompt tokens and options, and reserves the KV cache. */
 int generation_new(Generation **generationp, Engine *engine, const uint32_t *prompt, size_t n_prompt,
                    const GenerationOptions *options, ErrText *err);
 Generation *generation_free(Generation *generation);
 DEFINE_CLEANUP(Generation, generation_free)
 
-/* What its keys and values take at most, with those that it shares. */
+/* Returns bytes that its keys and values take at most, shared ones included. */
 uint64_t generation_kv_bytes(const Generation *generation);
 
-/* From any thread: the next step (or the one that runs, at its next operator) ends with GENERATION_END_CANCELLED. */
+/* Ends the generation with GENERATION_END_CANCELLED at its next step, or at the next operator of the step that runs.
+ * Any thread. */
 void generation_cancel(Generation *generation);
 
-/* One prefill chunk, or one token, with speculation one or more. Thread: the one that computes. Return: 0;
+/* Computes one prefill chunk, or one token; with speculation one or more. Thread: the one that computes. Return: 0;
  * GENERATION_E_READ, with a text, or -errno: fatal for this generation. */
 int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg, ErrText *err);
-/* One of the generations that share a step. */
+/* A generation that shares a step with others. */
 typedef struct GenerationTurn {
     Generation *generation;
     GenerationDeltaFn *fn; /* may be NULL */
     void *arg;
-    Priority priority; /* its class */
-    Priority rank;     /* the class it counts as after waiting: not below its own */
-    bool ran;          /* out: it took part; false: the rows of the step went to others, and nothing changed */
+    Priority priority; /* class of the generation */
+    Priority rank;     /* class that it counts as after waiting: not below its own */
+    bool ran;          /* out: took part; false: the rows of the step went to others, and nothing changed */
     int r;             /* out: 0 or -errno: fatal for this generation */
 } GenerationTurn;
 
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX
-/* Rows of a step that are drafts, of all generations together. */
+/* Most rows of a step that are drafts, of all generations together. */
 #define GENERATION_DRAFT_ROWS 64
 
-/* A step of n (1..GENERATION_TURNS_MAX) generations of one engine in one pass over the weights: those that have their
- * prompt behind them get a row each, the others share what is left of a chunk, by rank, the first ones first. Beside
- * generations of a higher class prompts get little. What each of them answers does not depend on the others.
- * Return as generation_step(): fatal for all that ran. */
+/* Computes a step of n (1..GENERATION_TURNS_MAX) generations of one engine in one pass over the weights. Each
+ * generation that decodes gets a row; prompts share the rest of a chunk, by rank, and within a rank in the order of
+ * turns. Beside generations of a higher class prompts get few rows. No output depends on the other generations. Return:
+ * as generation_step(); errors are fatal for all that ran. */
 int generation_step_together(GenerationTurn *turns, size_t n, ErrText *err);
 
-/* The same as a step that can make way. The turns stay until its end. */
+/* A step of several generations that can make way. The turns stay until its end. */
 typedef struct GenerationStep {
     EngineSpan spans[GENERATION_TURNS_MAX];
     GenerationTurn *turns[GENERATION_TURNS_MAX];
     bool prefill[GENERATION_TURNS_MAX];
-    size_t n;                          /* of generations that have rows in it */
-    uint32_t decode_rows, prompt_rows; /* of all of them */
-    EngineStep *step;                  /* NULL: nothing to compute, or over */
+    size_t n;                          /* generations that have rows in the step */
+    uint32_t decode_rows, prompt_rows; /* of all generations */
+    EngineStep *step;                  /* NULL: nothing to compute, or the step has ended */
     bool has_yielded;
     uint64_t start_ns;
-    uint64_t n_makeshift; /* of the device's graphs, before it */
-    bool is_loading;      /* weights are on their way when it begins: it waits for none but these */
-    uint64_t left_ns;     /* when it made way until such weights come; 0: it did not, or runs again */
-    uint64_t load_ns;     /* that it was away for them */
+    uint64_t n_makeshift; /* runs on makeshift graphs of the device before the step */
+    bool is_loading;      /* a load was under way when the step began: it waits for no other weights */
+    uint64_t left_ns;     /* when the step made way to wait for a load; 0: it runs */
+    uint64_t load_ns;     /* time that the step was away for a load */
 } GenerationStep;
 
-/* Who gets which rows, of rows_max at most (0: a chunk); turns[].ran says so. 0, -EBUSY, -errno: fatal for all that
- * ran. */
+/* Divides at most rows_max rows (0: a chunk) among the turns; turns[].ran says who got rows. 0, -EBUSY, -errno: fatal
+ * for all that ran. */
 int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n, size_t rows_max, ErrText *err);
-/* GENERATION_E_YIELDED, GENERATION_E_WAITING, or its end, as generation_step_together() has it. yield may be NULL. */
+/* Runs or resumes a step. Return: GENERATION_E_YIELDED, GENERATION_E_WAITING, else the step has ended, as
+ * generation_step_together(). yield may be NULL. */
 int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err);
-/* Ends it early: its generations are as they were before. */
+/* Ends a step early: its generations are as they were before. */
 void generation_step_drop(GenerationStep *step);
 
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);
 const DraftReport *generation_report(const Generation *generation); /* so far */
 const char *generation_end_name(GenerationEnd end);                 /* "stop-string", "max-tokens", ... */
-/* Logits the last token was sampled from: f32[n_vocab], valid until the next step (bit-exactness tests). */
-const float *generation_logits(const Generation *generation);
 
 #endif

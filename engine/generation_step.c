@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/generation_private.h"
+#include "engine/generation_state.h"
 #include "scheduler/row_share.h"
 #include "spec/tree/draft_share.h"
+#include "weights/weights_report.h"
 
 static bool in_prefill(const Generation *generation) {
     return sequence_n_tokens(generation->sequence) < generation->n_prompt;
@@ -16,36 +17,30 @@ static uint32_t token_before(const Generation *generation, size_t index) {
     return index ? generation->tokens.ids[index - 1] : CONTEXT_NO_TOKEN;
 }
 
-/* A row's token is what plain decoding samples there, as long as all drafts before it were right: sampling depends on
- * the logits, the position and the tokens before. */
+/* Samples the token behind a row of the tree. Plain decoding would sample the same one, as long as all drafts before it
+ * were right: sampling depends on the logits, the position and the tokens before. */
 static void verify_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     Generation *generation = span->arg;
-    Drafting *drafting = generation->drafting;
     const size_t n_vocab = engine_info(generation->engine)->n_vocab;
-    const size_t at = generation->tokens.n + drafting->n_path - 1;
+    size_t at;
     uint32_t token;
+    bool is_end;
 
-    if (!drafting_row(drafting, (uint32_t)row, tops))
+    if (!drafting_row(generation->drafting, (uint32_t)row, tops, &at))
         return;
+    at += generation->tokens.n;
     token = sampler_pick(&generation->options.sampler, logits, n_vocab, generation->tokens.ids, at, at,
                          generation->candidates);
     if (generation->options.on_logits)
         generation->options.on_logits(generation->options.on_logits_arg, logits);
-    drafting_pick(drafting, token,
-                  !generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token));
-    if (!drafting->has_ended) {
-        generation->tokens.ids[at] = token; /* what the next one is sampled behind */
-        if (span->on_demand)
-            span->next_row = drafting->path[drafting->n_path - 1];
-        return;
-    }
-    span->kept = drafting->path;
-    span->n_kept = drafting->n_path;
-    if (logits != generation->logits)
+    is_end = !generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token);
+    if (drafting_pick(generation->drafting, token, is_end, span))
+        generation->tokens.ids[at] = token; /* the next token's sampling reads it */
+    else if (logits != generation->logits)
         memcpy(generation->logits, logits, n_vocab * sizeof(*logits));
 }
 
-/* A row of the prompt, from which the drafts to come are learned; the last one has the logits of the first token. */
+/* Learns later drafts from a row of the prompt. The prompt's last row has the logits of the first output token. */
 static void learn_prompt_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     Generation *generation = span->arg;
     const size_t at = (size_t)(span->tokens - generation->tokens.ids) + row;
@@ -66,7 +61,7 @@ static void learn_from_prompt(Generation *generation, EngineSpan *span) {
     span->arg = generation;
 }
 
-/* The generation's part of a step with room for `rows` more: false when it has nothing to compute. */
+/* Fills the generation's span in a step with room for `rows` more. Return: false if it has nothing to compute. */
 static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
     Generation *generation = turn->generation;
     size_t done = sequence_n_tokens(generation->sequence), n = generation->tokens.n - done;
@@ -98,26 +93,26 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
     return true;
 }
 
-/* Takes what the rows gave, up to an end; then the sequence has no position whose token is not the generation's. */
+/* Takes the picked tokens, up to an end; positions of the sequence behind the end are forgotten. */
 static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     Generation *generation = turn->generation;
     Drafting *drafting = generation->drafting;
     const size_t before = sequence_n_tokens(generation->sequence) - span->n_kept, n_text = generation->tokens.n;
+    const uint32_t *picked = drafting_picked(drafting);
     uint32_t n = 0;
     int r = 0;
 
     generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1) - drafting_n_pruned(drafting);
     while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING)
-        r = generation_take_token(generation, drafting->picked[n++], turn->fn, turn->arg);
+        r = generation_take_token(generation, picked[n++], turn->fn, turn->arg);
     generation->usage.n_accepted_tokens += n - 1;
     if (n < span->n_kept)
         sequence_rewind(generation->sequence, before + n);
-    drafting->report->head_ns += span->head_ns;
-    drafting_learn(drafting, token_before(generation, n_text - 1), n);
+    drafting_learn(drafting, token_before(generation, n_text - 1), n, span->head_ns);
     return r;
 }
 
-/* What the step gave this generation. */
+/* Takes what the step gave this generation. */
 static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool prefill) {
     Generation *generation = turn->generation;
     uint32_t token;
@@ -126,13 +121,11 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
         return generation_finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
     if (prefill) {
         generation->usage.n_prefilled_tokens += (uint32_t)span->n;
-        if (span->take)
-            generation->report->prompt_head_ns += span->head_ns;
         if (generation->drafting)
-            drafting_read_prompt(generation->drafting, generation->tokens.ids, sequence_n_tokens(generation->sequence));
+            drafting_read_prompt(generation->drafting, generation->tokens.ids, sequence_n_tokens(generation->sequence),
+                                 span->take ? span->head_ns : 0);
         if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
-            generation_keep(generation,
-                            true); /* others with the same beginning need not wait for the end of this one */
+            generation_keep(generation, true); /* for others that begin alike and run before this one ends */
     }
     if (prefill && in_prefill(generation))
         return 0;
@@ -210,7 +203,7 @@ static float weight_of(Priority rank) {
     return (float)(1u << (rank - PRIORITY_BACKGROUND));
 }
 
-/* Trees of several generations: what is verified of them is chosen from all. */
+/* Cuts the trees of several generations together: the likeliest rows of all are verified. */
 static void share_drafts(GenerationStep *step, uint32_t nodes_max, StepCompany company) {
     DraftTree *trees[GENERATION_TURNS_MAX];
     float weights[GENERATION_TURNS_MAX];
@@ -225,13 +218,13 @@ static void share_drafts(GenerationStep *step, uint32_t nodes_max, StepCompany c
         if (!costs.n_rows)
             costs = drafting_costs(drafting, company);
         weights[n] = weight_of(step->turns[i]->rank);
-        trees[n++] = &drafting->tree;
+        trees[n++] = drafting_tree(drafting);
     }
     if (n > 1 && costs.n_rows) /* else no tree has a draft */
         draft_share_cut(trees, weights, n, nodes_max, costs);
 }
 
-/* The rows of the trees become those of the spans; decode_rows counts them. */
+/* Puts the rows of the trees into the spans, and counts them in decode_rows. */
 static void place_drafts(GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Drafting *drafting = step->turns[i]->generation->drafting;
@@ -239,26 +232,22 @@ static void place_drafts(GenerationStep *step) {
 
         if (!drafting || step->prefill[i])
             continue;
-        step->decode_rows += drafting->tree.n_rows - (uint32_t)span->n;
-        span->tokens = drafting->tree.tokens;
-        span->parents = drafting->tree.parents;
-        span->n = span->n_logit_rows = drafting->tree.n_rows;
+        step->decode_rows -= (uint32_t)span->n;
+        drafting_fill_span(drafting, span);
+        step->decode_rows += (uint32_t)span->n;
         span->take = verify_row;
-        span->wants_tops = drafting_wants_tops(drafting);
-        span->n_top_outputs = drafting_top_outputs(drafting, engine_info(step->turns[i]->generation->engine)->n_vocab);
-        span->on_demand = drafting->options.head_on_demand && !span->wants_tops;
         span->arg = step->turns[i]->generation;
     }
 }
 
-/* A draft model need not go on for somebody who has gone. */
+/* Stops a draft model whose generation was cancelled. */
 static bool is_cancelled(void *arg) {
     const Generation *generation = arg;
 
     return atomic_load_explicit(&generation->cancelled, memory_order_relaxed);
 }
 
-/* Drafts for all that decode: half of what is left of the chunk stays for prompts. */
+/* Adds drafts for all generations that decode; half of what is left of the chunk stays for prompts. */
 static void add_drafts(GenerationStep *step, const RowClaim *claims, size_t n, RowShare *share) {
     const size_t half = (share->all + 1) / 2;
     const uint32_t nodes_max = (uint32_t)(half < GENERATION_DRAFT_ROWS ? half : GENERATION_DRAFT_ROWS);
@@ -278,35 +267,34 @@ static void add_drafts(GenerationStep *step, const RowClaim *claims, size_t n, R
     share->all -= step->decode_rows;
 }
 
-/* Where there is no memory for rows beside a cache, generations go on with chains. */
+/* Replaces trees by chains: there is no memory for rows beside a cache. */
 static void cut_to_chains(GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Drafting *drafting = step->turns[i]->generation->drafting;
 
         if (!drafting || step->prefill[i])
             continue;
-        drafting->chains = true;
-        draft_share_chain(&drafting->tree);
+        drafting_use_chains(drafting);
     }
     place_drafts(step);
 }
 
-/* What each of them has beside it, now that all rows are given away; and whether some of its own end early. */
+/* Tells each generation's drafts the step's other rows, which are settled now. */
 static void tell_company(GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Drafting *drafting = step->turns[i]->generation->drafting;
 
         if (!drafting || step->prefill[i])
             continue;
-        drafting->company = (StepCompany){ step->decode_rows - (uint32_t)step->spans[i].n, step->prompt_rows };
-        draft_pruning_begin(drafting, &step->spans[i]);
+        drafting_begin_step(drafting, &step->spans[i],
+                            (StepCompany){ step->decode_rows - (uint32_t)step->spans[i].n, step->prompt_rows });
     }
 }
 
 static uint64_t n_makeshift(const Engine *engine) {
     WeightsGraphsCounts counts;
 
-    return engine_graph_counts(engine, &counts) ? counts.n_makeshift : 0;
+    return weights_graph_counts(engine_weights(engine), &counts) ? counts.n_makeshift : 0;
 }
 
 /**
@@ -361,19 +349,19 @@ void generation_step_drop(GenerationStep *step) {
     step->step = engine_step_drop(step->step);
 }
 
-/* That draft models took of the step, all generations' together. */
+/* Returns what the draft models of all generations took of the step, in ns. */
 static uint64_t models_ns(const GenerationStep *step) {
     uint64_t ns = 0;
 
     for (size_t i = 0; i < step->n; i++) {
         const Drafting *drafting = step->turns[i]->generation->drafting;
 
-        ns += drafting ? drafting->model_step_ns + drafting->model_read_ns : 0;
+        ns += drafting ? drafting_model_ns(drafting) : 0;
     }
     return ns;
 }
 
-/* Whether rows of any generation ended early: the step's time is no row count's then. */
+/* Returns whether rows of any generation ended early: the step's duration says nothing of a number of rows then. */
 static bool has_pruned(const GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++)
         if (!step->prefill[i] && step->turns[i]->generation->drafting &&
@@ -382,21 +370,23 @@ static bool has_pruned(const GenerationStep *step) {
     return false;
 }
 
-/* That the device computes for each row of the step; 0 where nothing is computed. */
+/* Returns the rows that the device computes in vain for each row of the step. */
 static double idle_rows_a_row(const GenerationStep *step) {
+    Backend *backend = engine_backend(step->turns[0]->generation->engine);
+    const BackendOps *ops = backend->ops;
     const uint32_t rows = step->decode_rows + step->prompt_rows;
 
-    return rows ? (double)engine_idle_rows(step->turns[0]->generation->engine, rows) / (double)rows : 0;
+    return rows && ops->idle_rows ? (double)ops->idle_rows(backend, rows) / (double)rows : 0;
 }
 
-/* Whether the step ran on graphs of other rows than its own, which were not there yet: it took longer than such steps
- * do. */
+/* Returns whether the step ran on graphs of other sizes because its own were not loaded yet: it took longer than usual
+ * then. */
 static bool is_makeshift(const GenerationStep *step) {
     return n_makeshift(step->turns[0]->generation->engine) != step->n_makeshift;
 }
 
-/* Of the step, what its rows took. Waiting for layers that every step reads anew is a part of that. Where weights come
- * once, or graphs are switched, the next step does not wait: it is no time of rows then. */
+/* Returns what the step's rows took, in ns. Waiting for layers that every step reads anew is a part of that. Waiting
+ * for weights that come once, or for graphs to be switched, is not: the next step does not wait. */
 static uint64_t rows_ns_of(const GenerationStep *step, uint64_t ns) {
     const bool waits_again = engine_info(step->turns[0]->generation->engine)->n_streamed_layers;
     const uint64_t other_ns = models_ns(step) + (waits_again ? 0 : step->spans[0].wait_ns);
@@ -404,14 +394,14 @@ static uint64_t rows_ns_of(const GenerationStep *step, uint64_t ns) {
     return ns > other_ns ? ns - other_ns : 1;
 }
 
-/* Tells how long the step has waited for weights of a load that was under way, in it and away from it. */
+/* Returns how long the step waited for weights of a load under way, in the step and while it made way. */
 static uint64_t load_ns_of(const GenerationStep *step, uint64_t ns) {
     const uint64_t load_ns = step->is_loading ? step->load_ns + step->spans[0].wait_ns : 0;
 
     return load_ns < ns ? load_ns : ns;
 }
 
-/* Of all that ran, one at least; a generation with drafts learns from it what rows take. */
+/* Counts the step's duration for its generations, one at least. A generation with drafts learns what rows take. */
 static void count_time(const GenerationStep *step) {
     const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = rows_ns_of(step, ns);
     const uint64_t waited_ns = step->spans[0].wait_ns + models_ns(step); /* all spans of a step wait together */
@@ -436,18 +426,18 @@ static void count_time(const GenerationStep *step) {
         if (!step->prefill[i] && generation->drafting && !step->spans[i].is_cancelled)
             drafting_took(generation->drafting, says_nothing ? 0 : rows_ns);
         if (generation->drafting)
-            generation->drafting->model_step_ns = generation->drafting->model_read_ns = 0;
+            drafting_end_step(generation->drafting);
     }
 }
 
 /**
- * generation_step_run() - compute a step, or go on with it
- * @yield: when it makes way before an operator; NULL: never
+ * generation_step_run() - compute a step, or resume it
+ * @yield: when the step makes way before an operator; NULL: never
  *
- * Each generation is told the time of the whole step as its own, with the time in which it made way: that is how long
- * it waited. What it waited for a load is told apart. Thread: the one that computes.
- * Return: GENERATION_E_YIELDED, GENERATION_E_WAITING; else it is over: 0; GENERATION_E_READ with a text, or -errno:
- * fatal for all that ran.
+ * Each generation counts the duration of the whole step as its own, with the time in which the step made way: that is
+ * how long it waited. Time spent waiting for a load is counted apart. Thread: the one that computes.
+ * Return: GENERATION_E_YIELDED, GENERATION_E_WAITING; else the step has ended: 0; GENERATION_E_READ with a text, or
+ * -errno: fatal for all that ran.
  */
 int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err) {
     int r;

@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include <string.h>
 
-#include "engine/generation_private.h"
+#include "engine/generation_state.h"
 
-/* Where the first stop string begins in the pending text, or -1. */
+/* Returns where the first stop string begins in the pending text, or -1. */
 static ssize_t find_stop(const Generation *generation) {
     const char *text = generation->pending.data, *first = NULL;
 
@@ -18,7 +18,7 @@ static ssize_t find_stop(const Generation *generation) {
     return first ? first - text : -1;
 }
 
-/* Bytes at the end of the pending text that could be the beginning of a stop string. */
+/* Returns how many bytes at the end of the pending text could be the beginning of a stop string. */
 static size_t held_back(const Generation *generation) {
     size_t len_bytes = generation->pending.len_bytes, longest = 0;
 
@@ -56,8 +56,8 @@ static void give_out(Generation *generation, size_t n, const uint32_t *token, Ge
 }
 
 /* Ends the output. A character that the end cuts off is left out and counted: the next token could have completed it.
- * Where the model has ended its turn nothing could, and it is U+FFFD as anywhere else in the text. What follows a stop
- * string is no output. */
+ * At the end of the model's turn no token could; the character is U+FFFD then, as anywhere else in the text. Text
+ * behind a stop string is no output. */
 int generation_finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn,
                       void *arg) {
     int r = 0;

@@ -2,11 +2,11 @@
 /*
  * A text loops when its last L tokens are R or more repeats of one period, L at least REPETITION_TOKENS_MIN and R at
  * least REPETITION_REPEATS_MIN. Tables, matrices, rulers and drawings repeat themselves, too, with few different
- * tokens: a period of fewer than REPETITION_VARIETY of them must have twice of both.
+ * tokens. For them a period of fewer than REPETITION_VARIETY different tokens must have twice of both.
  */
 #include "engine/repetition_check.h"
 
-/* Whether text[n] has REPETITION_VARIETY different tokens or more. */
+/* Returns whether text[n] has REPETITION_VARIETY different tokens or more. */
 static bool is_varied(const uint32_t *text, size_t n) {
     uint32_t seen[REPETITION_VARIETY];
     size_t n_seen = 0;
@@ -25,7 +25,7 @@ static bool is_varied(const uint32_t *text, size_t n) {
     return false;
 }
 
-/* Tokens that the repeats of a period have together before they are a loop. */
+/* Returns how many tokens the repeats of a period have together before they are a loop. */
 static size_t loop_tokens(size_t period) {
     const size_t tokens = period * REPETITION_REPEATS_MIN;
 
@@ -36,8 +36,8 @@ static size_t loop_tokens(size_t period) {
  * repetition_check_push() - take one token of a text, and tell whether the text has become a loop
  * @text: ids of all tokens so far, the new one last
  *
- * The answer depends on the ids alone. Time: a comparison for each period, and a look through the period of a text
- * that has repeated itself for long. Thread: any.
+ * The answer depends on the ids alone. Time: one comparison for each period; for a text that has repeated itself for
+ * long also a pass over its period. Thread: any.
  */
 bool repetition_check_push(RepetitionCheck *check, const uint32_t *text, size_t n) {
     const size_t n_periods = n <= REPETITION_PERIOD_MAX ? n - 1 : REPETITION_PERIOD_MAX;

@@ -62,7 +62,7 @@ static int candidate_compare(const void *a, const void *b) {
     return before(*(const SamplerCandidate *)a, *(const SamplerCandidate *)b) ? -1 : 1;
 }
 
-/* The m candidates that come first, sorted, into the head of the array: a heap whose root comes last of those kept. */
+/* Puts the m candidates that come first, sorted, at the head of the array, by a heap whose root comes last. */
 static void select_first(SamplerCandidate *candidates, size_t n, size_t m) {
     if (m >= n) {
         qsort(candidates, n, sizeof(*candidates), candidate_compare);
@@ -102,8 +102,8 @@ static void select_first(SamplerCandidate *candidates, size_t n, size_t m) {
     qsort(candidates, m, sizeof(*candidates), candidate_compare);
 }
 
-/* Tokens of the window get less likely: a positive logit is divided by the penalty, a negative one multiplied.
- * Candidates stand by their ids still, so the id of one that was met says so until all are done. */
+/* Makes tokens of the window less likely: a positive logit is divided by the penalty, a negative one multiplied.
+ * Candidates are still at the index of their ids, so that ID_MET can mark those that were penalised already. */
 static void penalise(const SamplerOptions *options, const uint32_t *history, size_t n_history, size_t n_vocab,
                      SamplerCandidate *candidates) {
     size_t window = options->repetition_window, first = window && n_history > window ? n_history - window : 0;
@@ -152,7 +152,7 @@ static uint32_t draw(const SamplerCandidate *candidates, size_t n, float max, fl
     return candidates[n - 1].id;
 }
 
-/* How many of the sorted candidates top-p and min-p keep, 0 when more than the n sorted ones are needed to tell. */
+/* Returns how many of the sorted candidates top-p and min-p keep; 0: more than n must be sorted to tell. */
 static size_t cut(const SamplerOptions *options, const SamplerCandidate *sorted, size_t n, size_t n_all, float max,
                   double mass) {
     const ExpRow *row = exp_row_select(cpu_features());
@@ -220,8 +220,7 @@ uint32_t sampler_pick(const SamplerOptions *options, const float *logits, size_t
     for (size_t i = 0; i < n_vocab; i++)
         if (before(scratch[i], best))
             best = scratch[i];
-    /* At 0, and so little above it that quotients have no place in a float, all others have vanished beside the
-     * best. */
+    /* At temperature 0, and at values so small that the quotient overflows, the best token has all the probability. */
     if (options->temperature == 0 || !isfinite(best.logit / options->temperature))
         return best.id;
 

@@ -19,7 +19,7 @@ typedef struct SamplerOptions {
     float top_p;                /* 1: off; (0, 1] */
     float min_p;                /* 0: off; [0, 1) */
     float repetition_penalty;   /* 1: off; (0, 10] */
-    uint32_t repetition_window; /* last tokens it looks at; 0: all */
+    uint32_t repetition_window; /* number of last tokens that the penalty looks at; 0: all */
     uint64_t seed;
 } SamplerOptions;
 
@@ -30,11 +30,13 @@ typedef struct SamplerCandidate {
     uint32_t id;
 } SamplerCandidate;
 
+/* Checks that all options are in range: 0 or SAMPLER_E_OPTIONS. */
 int sampler_options_check(const SamplerOptions *options, ErrText *err);
-/* history: the tokens before this one, prompt included. scratch: [n_vocab]. position: index of the sampled token. */
+/* Samples one token. history: the tokens before it, prompt included. scratch: [n_vocab]. position: index of the sampled
+ * token. */
 uint32_t sampler_pick(const SamplerOptions *options, const float *logits, size_t n_vocab, const uint32_t *history,
                       size_t n_history, uint64_t position, SamplerCandidate *scratch);
-/* Uniform in [0, 1), 24 bits. */
+/* Returns a uniform random number in [0, 1) of 24 bits. */
 float sampler_uniform(uint64_t seed, uint64_t position);
 
 #endif

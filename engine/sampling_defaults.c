@@ -12,7 +12,7 @@
 typedef struct Family {
     const char *name;
     const char *architecture;
-    const char *part; /* of general.basename or general.name, as plain() has them; NULL: whatever they are */
+    const char *part; /* part of general.basename or general.name, as plain() writes them; NULL: any name fits */
     SamplerOptions options;
     uint32_t fields;
 } Family;
@@ -28,8 +28,8 @@ typedef struct Family {
 #define SAYS_TKP (SAYS_TP | 1u << SAMPLING_TOP_K)
 #define SAYS_TKPR (SAYS_TKP | 1u << SAMPLING_REPETITION_PENALTY)
 
-/* The first row whose architecture and part fit. Sources: model cards and generation_config.json files of the makers'
- * instruction-tuned models, as they were in 2025. */
+/* The first row whose architecture and part fit counts. Sources: model cards and generation_config.json files of the
+ * makers' instruction-tuned models, as they were in 2025. */
 static const Family families[] = {
     /* Card of SmolLM2-135M-Instruct (360M, 1.7B and SmolLM say the same). The penalty is measured here: without it all
      * of 12 long answers of the 135M looped, with it none of 6. */
@@ -49,8 +49,8 @@ static const Family families[] = {
     { "qwen2", "qwen2", NULL, { T(0.7f), K(20), P(0.8f), R(1.05f) }, SAYS_TKPR },
     /* generation_config.json of Qwen3-*: of models that think. */
     { "qwen3", "qwen3", NULL, { T(0.6f), K(20), P(0.95f) }, SAYS_TKP },
-    /* generation_config.json of gemma-3-*-it, whose temperature is that library's own, 1. Gemma and Gemma 2 have none:
-     * they get the same. */
+    /* generation_config.json of gemma-3-*-it; the temperature 1 is the library's default. Gemma and Gemma 2 have no
+     * such file and get the values of Gemma 3. */
     { "gemma3", "gemma3", NULL, { T(1), K(64), P(0.95f) }, SAYS_TKP },
     { "gemma3", "gemma2", NULL, { T(1), K(64), P(0.95f) }, SAYS_TKP },
     { "gemma3", "gemma", NULL, { T(1), K(64), P(0.95f) }, SAYS_TKP },
@@ -60,7 +60,7 @@ static const Family families[] = {
     { "phi3", "phi3", NULL, { T(0) }, SAYS_T },
 };
 
-/* Files write names with capitals or without, and with spaces or hyphens. */
+/* Returns a character of a name in one form: files write names with capitals or without, with spaces or hyphens. */
 static char plain(char c) {
     return c == ' ' || c == '_' ? '-' : (char)tolower((unsigned char)c);
 }
@@ -89,7 +89,7 @@ static bool is_named(const GgufFile *file, const char *part) {
     return false;
 }
 
-/* NULL: none of the table. */
+/* Finds the file's row of the table; NULL: no row fits. */
 static const Family *family_of(const GgufFile *file) {
     GgufString architecture;
 
@@ -108,8 +108,8 @@ static const Family *family_of(const GgufFile *file) {
 
 /* ---- keys of the file -------------------------------------------------------------------------------------------- */
 
-/* SPEC: the keys and what their values mean are llama.cpp's: a temperature of 0 or less is greedy, a top_k of 0 or less
- * is off, penalty_last_n is 0 for no penalty and negative for the whole context. */
+/* SPEC: llama.cpp defines the keys and their values: a temperature of 0 or less is greedy, a top_k of 0 or less is off,
+ * penalty_last_n is 0 for no penalty and negative for the whole context. */
 static bool take_value(SamplerOptions *options, SamplingField field, float value) {
     const bool is_whole = value == truncf(value) && fabsf(value) < 0x1p24f; /* below that floats have all of them */
 
@@ -138,7 +138,7 @@ static bool take_value(SamplerOptions *options, SamplingField field, float value
     return isfinite(value) && !sampler_options_check(options, NULL);
 }
 
-/* false: no such key, or one that cannot be used, which the log then has. */
+/* Reads one key into options. Return: false if there is no such key, or if it cannot be used, which is logged. */
 static bool read_key(const GgufFile *file, const char *name, SamplingField field, float *valuep,
                      SamplerOptions *options) {
     SamplerOptions tried = *options;
@@ -178,7 +178,7 @@ static void read_keys(SamplingDefaults *defaults, const GgufFile *file) {
         if (!read_key(file, keys[i].name, keys[i].field, &value, &defaults->options))
             continue;
         defaults->fields |= 1u << keys[i].field;
-        if (keys[i].field == SAMPLING_REPETITION_WINDOW && value == 0) { /* here 0 stands for all */
+        if (keys[i].field == SAMPLING_REPETITION_WINDOW && value == 0) { /* our window of 0 means all tokens */
             defaults->options.repetition_penalty = 1;
             defaults->options.repetition_window = SAMPLER_OPTIONS_GREEDY.repetition_window;
             defaults->fields |= 1u << SAMPLING_REPETITION_PENALTY;
@@ -230,9 +230,9 @@ static void copy_field(SamplerOptions *to, const SamplerOptions *from, SamplingF
 /**
  * sampling_choose() - settle the options of one request
  *
- * Each field for itself is the request's, else the model's, else the service's. A request that sets temperature 0 wants
- * the likeliest tokens: a penalty that the model asks for when it is sampled would make others of them, so that nothing
- * is the model's then. The request's options may be the choice's own. Thread: any.
+ * Each field on its own is the request's, else the model's, else the service's. A request that sets temperature 0 wants
+ * the likeliest tokens; a penalty that the model recommends for sampling would change them, so nothing is the model's
+ * then. The request's options may be the choice's own. Thread: any.
  */
 void sampling_choose(SamplingChoice *choice, const SamplingDefaults *defaults, const SamplerOptions *request,
                      uint32_t fields) {

@@ -16,6 +16,7 @@
 #include "base/system/c_library.h"
 #include "base/system/thread.h"
 #include "daemon/engine/turns.h"
+#include "engine/step/early_exit.h"
 #include "model/package/exit_map.h"
 #include "proto/frame.h"
 
@@ -197,7 +198,7 @@ static int serve_small(EngineThread *thread, Job *job) {
 /* ---- weights on their way ---------------------------------------------------------------------------------------- */
 
 static void tell_progress(EngineThread *thread, Job *job) {
-    const uint32_t permille = engine_arrived_permille(job->engine);
+    const uint32_t permille = weights_permille(engine_weights(job->engine));
 
     if (job->told_permille == permille)
         return;

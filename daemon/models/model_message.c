@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "weights/weights_report.h"
+
 static Coordgen__V1__ModelPairState pair_state(const Model *target, const Model *draft) {
     if (!target || !draft)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_ABSENT;
@@ -65,7 +67,7 @@ static void describe_detail(const Model *model, bool with_paths, char *detail, s
 /* Describes the reading of layers that are not in memory. */
 static void describe_streaming(Coordgen__V1__Model *message, const Engine *engine) {
     const EngineInfo *info = engine_info(engine);
-    const EngineFlashCounts counts = engine_flash_counts(engine);
+    const WeightsRingCounts counts = weights_flash_counts(engine_weights(engine));
 
     if (!info->n_streamed_layers)
         return;
@@ -81,7 +83,7 @@ static void describe_streaming(Coordgen__V1__Model *message, const Engine *engin
 
 /* Describes the image of the weights. */
 static void describe_image(ModelMessage *message, const Model *model, bool with_disk) {
-    const ImageReport report = engine_image_report(model->engine);
+    const ImageReport report = weights_image_report(engine_weights(model->engine));
 
     image_report_text(&report, with_disk, message->image, sizeof(message->image));
     if (report.state == IMAGE_NONE && model->no_image)

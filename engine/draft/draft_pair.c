@@ -6,7 +6,7 @@
 
 #include "base/memory/account_refusal.h"
 #include "base/strings/utf8.h"
-#include "engine/engine_private.h"
+#include "engine/kv/sequence_state.h"
 
 #define NAME_BYTES_MAX 64 /* in texts */
 
@@ -18,14 +18,14 @@ DraftPair *draft_pair_free(DraftPair *pair) {
     return NULL;
 }
 
-/* Chooses what the draft reads in place of a token that it does not have. Whatever it reads, the target decides. */
+/* Chooses the token that the draft reads in place of one that it does not have. The target decides in any case. */
 static uint32_t stand_in_of(const DraftPair *pair) {
     const uint32_t unknown = tokenizer_unknown(engine_tokenizer(pair->engine));
 
     return unknown < pair->n_tokens ? unknown : 0;
 }
 
-/* Finds how many ids both have. Those behind them are padding, or one model's own. */
+/* Finds how many ids both models share. Later ids are padding, or one model's own. */
 static int compare(DraftPair *pair, const Engine *target, ErrText *err) {
     int r = tokenizer_compare(engine_tokenizer(pair->engine), "the draft", engine_tokenizer(target), "the target",
                               &pair->n_tokens, err);
@@ -40,9 +40,9 @@ static int compare(DraftPair *pair, const Engine *target, ErrText *err) {
 }
 
 /**
- * draft_pair_new() - whether a model can draft for another one, and what passes of it need
+ * draft_pair_new() - check that a model can draft for another one, and reserve what its passes need
  *
- * Takes some milliseconds: once for two models, not for a generation.
+ * The check takes some milliseconds, once for two models, not for each generation.
  */
 int draft_pair_new(DraftPair **pairp, Engine *draft, const Engine *target, ErrText *err) {
     const size_t len_bytes = engine_info(draft)->n_vocab * sizeof(float);

@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/memory/account_refusal.h"
-#include "engine/engine_private.h"
+#include "engine/draft/draft_pass.h"
+#include "engine/kv/sequence_state.h"
 
 typedef struct DraftTimeline {
     DraftPair *pair;
     Sequence *sequence; /* NULL: the model is off */
-    int off;            /* why: what all calls answer */
+    int off;            /* why the model is off: the answer of all calls; 0: it is on */
     size_t capacity_tokens;
-    uint32_t *tokens; /* [capacity_tokens] of the sequence's positions */
+    uint32_t *tokens; /* [capacity_tokens] tokens of the sequence's positions */
     uint32_t n_tree;  /* rows of the sequence's open tree */
     uint32_t tree_tokens[ENGINE_TREE_ROWS_MAX];
     int16_t tree_parents[ENGINE_TREE_ROWS_MAX];
@@ -32,14 +32,14 @@ static void timeline_free(DraftTimeline *timeline) {
 }
 DEFINE_CLEANUP(DraftTimeline, timeline_free)
 
-/* An answer of the engine. A pass that was cancelled, or had no step because those that have made way have all of them,
- * leaves everything as it was; after anything else the model is off, and its memory is others'. */
+/* Translates an answer of the engine. A pass that was cancelled, or found no memory for a step (-EBUSY), changes
+ * nothing. After any other answer the model is off, and its memory is freed. */
 static int ended(DraftTimeline *timeline, int r) {
     if (r == ENGINE_E_CANCELLED)
         return -ECANCELED;
     if (r == -EBUSY)
         return r;
-    timeline->off = r == ENGINE_E_MEMORY || r == ENGINE_E_CONTEXT ? DRAFTER_E_MEMORY : r > 0 ? -EIO : r;
+    timeline->off = draft_pass_error(r);
     timeline->sequence = sequence_free(timeline->sequence);
     timeline->n_tree = 0;
     return timeline->off;
@@ -47,7 +47,7 @@ static int ended(DraftTimeline *timeline, int r) {
 
 /* --- the text ----------------------------------------------------------------------------------------------------- */
 
-/* How much of the sequence the text begins with. */
+/* Returns how many positions of the sequence have the text's tokens. */
 static size_t n_same(const DraftTimeline *timeline, const uint32_t *text, size_t n) {
     const size_t n_done = sequence_n_tokens(timeline->sequence);
     size_t same = 0;
@@ -64,7 +64,7 @@ static int child_of(const DraftTimeline *timeline, int row, uint32_t token) {
     return -1;
 }
 
-/* The open tree is over; where the text's first n tokens go on through it, its rows become positions. */
+/* Ends the open tree; rows along which the text's first n tokens go on become positions. */
 static int close_tree(DraftTimeline *timeline, const uint32_t *text, size_t n) {
     const size_t n_done = sequence_n_tokens(timeline->sequence);
     uint16_t way[ENGINE_TREE_ROWS_MAX];
@@ -80,19 +80,14 @@ static int close_tree(DraftTimeline *timeline, const uint32_t *text, size_t n) {
     return sequence_close_tree(timeline->sequence, way, n_way);
 }
 
-/* Says whether the draft has the token: a target with a longer table has tokens of its own. */
-static bool can_read(const DraftPair *pair, uint32_t token) {
-    return token < pair->n_tokens;
-}
-
-/* Writes n tokens as the draft reads them. */
+/* Writes n tokens as the draft reads them: a target with a longer table has tokens of its own. */
 static void make_readable(const DraftPair *pair, const uint32_t *tokens, size_t n, uint32_t *readable) {
     for (size_t i = 0; i < n; i++)
-        readable[i] = can_read(pair, tokens[i]) ? tokens[i] : pair->stand_in;
+        readable[i] = tokens[i] < pair->n_tokens ? tokens[i] : pair->stand_in;
 }
 
-/* Computes the text's tokens up to n of them, in chunks of the engine. Behind a token that the draft does not have it
- * goes on as behind the one that stands in for it. */
+/* Computes the text up to its n-th token, in chunks of the engine. The draft reads the stand-in for tokens that it does
+ * not have. */
 static int append(DraftTimeline *timeline, const uint32_t *text, size_t n) {
     Engine *engine = timeline->pair->engine;
 
@@ -134,78 +129,44 @@ static int timeline_follow(void *self, const uint32_t *text, size_t n) {
 
 /* --- the tree ----------------------------------------------------------------------------------------------------- */
 
-typedef struct Pass {
-    const DraftPair *pair;
-    const uint32_t *tokens; /* of the pass's rows */
-    DraftModelTops *tops;   /* likewise */
-} Pass;
-
-/* Takes what the draft holds for likely behind a row. No token is proposed that the two do not share, and none behind a
- * token that the draft cannot read: drafting goes on when the text does. */
-static void take_tops(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    const Pass *pass = span->arg;
-    DraftModelTops *out = &pass->tops[row];
-
-    out->n = 0;
-    for (uint32_t i = 0; i < tops->n && can_read(pass->pair, pass->tokens[row]); i++)
-        if (can_read(pass->pair, tops->tops[i].token))
-            out->tops[out->n++] = tops->tops[i];
-}
-
-/* Computes rows that fit a step of the engine. */
-static int run_pass(DraftTimeline *timeline, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
-    DraftPair *pair = timeline->pair;
+/* Computes a pass, for DraftPass. */
+static int timeline_run(void *self, EngineSpan *span) {
+    DraftTimeline *timeline = self;
     uint32_t readable[ENGINE_TREE_ROWS_MAX];
-    Pass pass = { .pair = pair, .tokens = timeline->tree_tokens + timeline->n_tree, .tops = tops };
-    EngineSpan span = {
-        .sequence = timeline->sequence,
-        .tokens = readable,
-        .parents = timeline->tree_parents + timeline->n_tree,
-        .grows_tree = true,
-        .n = n,
-        .n_logit_rows = n,
-        .logits = pair->logits.data,
-        .take = take_tops,
-        .arg = &pass,
-        .wants_tops = true,
-    };
-    const bool is_arriving = engine_is_arriving(pair->engine);
-    const uint64_t start_ns = clock_now_ns();
     int r;
 
-    for (size_t i = 0; i < n; i++) {
-        timeline->tree_tokens[timeline->n_tree + i] = rows[i].token;
-        timeline->tree_parents[timeline->n_tree + i] = rows[i].parent;
-    }
-    make_readable(pair, pass.tokens, n, readable);
-    r = engine_forward_spans(pair->engine, &span, 1, NULL);
-    if (r)
-        return r;
-    timeline->n_tree += (uint32_t)n;
-    if (!is_arriving) /* else it has waited for weights */
-        row_times_measure(&pair->times, (uint32_t)n, (float)(clock_now_ns() - start_ns) / 1e6F);
-    return 0;
+    memcpy(timeline->tree_tokens + timeline->n_tree, span->tokens, span->n * sizeof(*span->tokens));
+    memcpy(timeline->tree_parents + timeline->n_tree, span->parents, span->n * sizeof(*span->parents));
+    make_readable(timeline->pair, span->tokens, span->n, readable);
+    span->tokens = readable;
+    r = engine_forward_spans(timeline->pair->engine, span, 1, NULL);
+    if (!r)
+        timeline->n_tree += (uint32_t)span->n;
+    return r;
 }
 
-/* See DraftModelOps. A pass of more rows than the engine's chunk has is several steps. */
+/* See DraftModelOps. No token is proposed that the two models do not share, and none behind a token that the draft
+ * cannot read: drafting goes on when the text does. */
 static int timeline_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
     DraftTimeline *timeline = self;
-    size_t chunk;
+    DraftPair *pair = timeline->pair;
+    const DraftPass pass = {
+        .engine = pair->engine,
+        .sequence = timeline->sequence,
+        .logits = pair->logits.data,
+        .n_tokens = pair->n_tokens,
+        .times = &pair->times,
+        .run = timeline_run,
+        .arg = timeline,
+    };
+    int r;
 
     if (timeline->off)
         return timeline->off;
     if (!n || n > ENGINE_TREE_ROWS_MAX - timeline->n_tree)
         return ended(timeline, -EINVAL);
-    chunk = engine_chunk_tokens(timeline->pair->engine);
-    for (size_t at = 0, step; at < n; at += step) {
-        int r;
-
-        step = n - at < chunk ? n - at : chunk;
-        r = run_pass(timeline, rows + at, step, tops + at);
-        if (r)
-            return ended(timeline, r);
-    }
-    return 0;
+    r = draft_pass_rows(&pass, rows, n, tops);
+    return r ? ended(timeline, r) : 0;
 }
 
 static float timeline_cost_ms(const void *self, uint32_t n_rows) {
@@ -223,10 +184,10 @@ static const DraftModelOps timeline_ops = {
 
 /**
  * draft_timeline_new() - a draft model for one generation
- * @capacity_tokens: of its text; its last rows of a tree need room there, too
+ * @capacity_tokens: tokens of its text; the last rows of a tree need room there, too
  *
- * Thread: the one that computes, for all calls. Calls of the model answer what draft_model.h says, and -EIO where
- * weights could not be read, -EINVAL for rows that are none.
+ * Thread: the one that computes, for all calls. Calls of the model answer what draft_model.h says, -EIO if weights
+ * could not be read, -EINVAL for invalid rows.
  */
 int draft_timeline_new(DraftModel *modelp, DraftPair *pair, size_t capacity_tokens, ErrText *err) {
     Engine *engine = pair->engine;

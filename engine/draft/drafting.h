@@ -3,92 +3,87 @@
 #ifndef COORDGEN_ENGINE_DRAFTING_H
 #define COORDGEN_ENGINE_DRAFTING_H
 
-#include "engine/draft/draft_pruning.h"
-#include "engine/generation.h"
-#include "spec/control/model_control.h"
-#include "spec/control/prompt_rule.h"
+#include "base/cleanup.h"
+#include "engine/draft/draft_options.h"
+#include "engine/step/engine_step.h"
 #include "spec/control/speculation_control.h"
 
-struct Drafting {
-    Engine *engine;
-    GenerationSpeculation options;
-    const SpecLab *lab;
-    bool chains; /* there is no memory for trees, or the lab wants none */
-    Speculator *speculator;
-    SpeculationControl control;
-    ModelControl model_control;
-    DraftModelOps timed_ops; /* of options.model, with a clock */
-    uint64_t model_step_ns;  /* drafts of the step; its caller sets it back */
-    uint64_t model_read_ns;  /* its reading of the prompt in the step; likewise */
-    uint64_t model_prompt_ns;
-    size_t n_model_prompt; /* rows of the prompt that it read in that time */
-    size_t n_prompt;
-    uint64_t user;
-    size_t n_text;                   /* tokens that the speculator has of the text */
-    DraftTree tree;                  /* of the step; the root alone: a plain one */
-    StepCompany company;             /* beside it */
-    uint16_t path[DRAFT_ROWS_MAX];   /* rows of the tree where the text goes, the root first */
-    uint32_t picked[DRAFT_ROWS_MAX]; /* the token behind each of them */
-    uint32_t n_path, n_emitted;      /* of the step's tokens, those that came out */
-    bool has_ended;                  /* behind the last of them comes a token that is no row's */
-    EngineTops tops[DRAFT_ROWS_MAX]; /* of each row; none where nobody wants them */
-    uint64_t took_ns;                /* by steps that gave n_output tokens */
-    uint32_t n_output;
-    DraftPruning pruning;
-    DraftReport *report; /* of the generation, which outlives this */
-};
+/* Thread: the one that computes, for all functions. */
+typedef struct Drafting Drafting;
+
+typedef struct DraftingOptions {
+    GenerationSpeculation speculation;
+    bool chains;          /* chains instead of trees: there is no memory for trees */
+    uint64_t user;        /* whose memory of earlier drafts is used and written */
+    size_t n_prompt;      /* tokens of the prompt */
+    uint32_t prompt_rows; /* of these, still to be computed */
+    uint32_t output_max;  /* tokens of output at most */
+    DraftReport *report;  /* zero; filled from now on, and outlives the drafting */
+} DraftingOptions;
 
 /* What the next step may have of a generation's drafts. */
 typedef struct DraftingLimits {
-    uint32_t rows;            /* the root's among them */
-    uint32_t tokens_left;     /* that the text may still get, 1 at least */
-    bool (*stops)(void *arg); /* ModelBudget has it */
+    uint32_t rows;            /* of the tree, the root included */
+    uint32_t tokens_left;     /* that the text may still get, at least 1 */
+    bool (*stops)(void *arg); /* as ModelBudget has it */
     void *stops_arg;
 } DraftingLimits;
 
-/* What a generation's drafts begin with. */
-typedef struct DraftingText {
-    size_t n_prompt;
-    uint32_t prompt_rows; /* rows of the prompt that are still to be computed */
-    uint32_t output_max;  /* tokens at most */
-    bool chains;          /* no memory for rows beside the cache: chains instead of trees */
-} DraftingText;
-
-/* Begins the drafts of a generation; report is zero, and filled from now on. 0, -ENOMEM. */
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, DraftReport *report,
-                 const DraftingText *text);
-/* The engine remembers what was learned, for later generations. */
+/* 0, -ENOMEM. */
+int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *options);
+/* Leaves what was learned to later generations of the engine. */
 void drafting_free(Drafting *drafting);
 DEFINE_CLEANUP(Drafting, drafting_free)
 
-/* Whether the likely tokens at every row of a prompt are wanted: drafting_learn_prompt(). */
+/* Returns the durations of steps by the number of rows of all drafts, in such company. */
+DraftCosts drafting_costs(const Drafting *drafting, StepCompany company);
+
+/* --- the prompt --------------------------------------------------------------------------------------------------- */
+
+/* Returns whether drafting_learn_prompt() wants the likely tokens at every row of a prompt. */
 bool drafting_wants_prompt(const Drafting *drafting);
-/* Among how many of a vocabulary's first tokens these, and those of drafts, are looked for; 0: all. */
+/* Returns among how many of a vocabulary's first tokens likely ones are looked for; 0: all. */
 size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab);
-/* before: the token before this row's, or CONTEXT_NO_TOKEN. */
+/* Learns from a row of the prompt. before: the token before the row's, or CONTEXT_NO_TOKEN. */
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops);
-/* A step with rows of prompts alone, so many, was computed in ns. */
+/* Records that a step with rows of prompts alone, so many, took ns. */
 void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns);
-/* The first n tokens of the prompt are computed: a draft model reads them as well, where that pays, a chunk at a time.
- * What was kept of an earlier request it reads in the steps to come, and does not draft before. */
-void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n);
+/* Lets the draft model read up to a chunk of the prompt, where that pays. The first n tokens of the prompt are
+ * computed, and head_ns is what the head took at rows to learn from. What was kept of an earlier request is read in
+ * later steps; the draft model proposes nothing before it has all. */
+void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n, uint64_t head_ns);
+
+/* --- a step ------------------------------------------------------------------------------------------------------- */
+
 /* Grows the tree behind the text, tokens[n]. */
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company);
-/* Whether the most probable tokens of the tree's rows are wanted. */
-bool drafting_wants_tops(const Drafting *drafting);
-/* A row of the tree has its logits, and tops, or NULL where they were not wanted; rows come in rising order. Whether
- * the text comes through here: then the caller picks the token and tells it to drafting_pick(). */
-bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops);
-/* is_end: the answer ends with the token, whether or not it was drafted. */
-void drafting_pick(Drafting *drafting, uint32_t token, bool is_end);
-/* The step is over; n_tokens of those that were picked came out. before: the token before the root's, or
- * CONTEXT_NO_TOKEN. */
-void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens);
-/* Of the step's tree, those that ended at the predictor's layer. */
+/* Returns the tree of the step, which its caller may cut; the root alone: a step without drafts. */
+DraftTree *drafting_tree(Drafting *drafting);
+/* Makes chains of this tree and all later ones: there is no memory for trees. */
+void drafting_use_chains(Drafting *drafting);
+/* Asks in the span for the rows of the tree and for what drafting_row() takes. */
+void drafting_fill_span(const Drafting *drafting, EngineSpan *span);
+/* Settles what the step has beside the tree, and whether the early exit looks at the span. */
+void drafting_begin_step(Drafting *drafting, EngineSpan *span, StepCompany company);
+/* Takes a row of the tree, whose logits are computed, and its tops, or NULL where they were not wanted; rows come in
+ * rising order. Return: whether the text comes through this row, *depthp rows behind the root; then the caller picks
+ * the token behind it, for drafting_pick(). */
+bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops, size_t *depthp);
+/* Takes the token behind the row. Return: whether a row of the tree has it; if not, or if is_end (the answer ends with
+ * the token), the span keeps the rows of the text. */
+bool drafting_pick(Drafting *drafting, uint32_t token, bool is_end, EngineSpan *span);
+/* Returns the picked tokens, one behind each row that the span kept. */
+const uint32_t *drafting_picked(const Drafting *drafting);
+/* Learns from the step, of which n_tokens of the picked ones became output. before: the token before the root's, or
+ * CONTEXT_NO_TOKEN; head_ns: what the head took at the tree's rows. */
+void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint64_t head_ns);
+/* Returns how many rows of the step's tree ended at the early exit's layer. */
 uint32_t drafting_n_pruned(const Drafting *drafting);
-/* And took so long, without the time of draft models; 0: something else has delayed it. */
+/* Records the step's duration in ns, draft models excluded; 0 if something else delayed the step. */
 void drafting_took(Drafting *drafting, uint64_t ns);
-/* Times of steps by drafts in all, in such company. */
-DraftCosts drafting_costs(const Drafting *drafting, StepCompany company);
+/* Returns what the draft model took of the step, in ns. */
+uint64_t drafting_model_ns(const Drafting *drafting);
+/* Begins to count the draft model's time of the next step. */
+void drafting_end_step(Drafting *drafting);
 
 #endif

@@ -5,18 +5,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "engine/engine_private.h"
+#include "engine/draft/draft_pass.h"
+#include "engine/kv/sequence_state.h"
+#include "engine/step/step_parts.h"
 #include "spec/speculation_choice.h"
 
-/* The sequence's steps compute all layers of the text but its last token's, which is row 0. Rows of the tree have keys
- * and values of the first layers only, where a verification writes its own: in place at the position behind the text,
- * and in the block beside. So nobody else may see the tree, and it is the sequence's open one while a pass runs. */
+/* The sequence's steps have computed all layers of the text except for its last token, which is row 0 of the tree. Rows
+ * of the tree have keys and values of the first layers only, at places that a verification overwrites: the position
+ * behind the text, and the side block. Nobody else may see this tree, therefore it is the sequence's open tree only
+ * while a pass runs. */
 typedef struct SelfDraft {
     Sequence *sequence;
     uint32_t n_layers;
     float *logits; /* f32[n_vocab] */
-    int off;       /* why it is off: what all calls answer; 0: it is on */
+    int off;       /* why the model is off: the answer of all calls; 0: it is on */
     OpenTree tree;
 } SelfDraft;
 
@@ -33,15 +35,15 @@ uint32_t self_draft_layers_for(const Engine *engine, uint32_t sources) {
     return is_alone || 3 * n_layers >= 2 * engine_info(engine)->n_layers ? n_layers : 0;
 }
 
-/* An answer of the engine. A pass that was cancelled leaves everything as it was; after anything else it is off. */
+/* Translates an answer of the engine. A pass that was cancelled changes nothing; after any other answer the model is
+ * off. */
 static int ended(SelfDraft *draft, int r) {
     if (r == ENGINE_E_CANCELLED)
         return -ECANCELED;
-    draft->off = r == ENGINE_E_MEMORY || r == ENGINE_E_CONTEXT ? DRAFTER_E_MEMORY : r > 0 ? -EIO : r;
-    return draft->off;
+    return draft->off = draft_pass_error(r);
 }
 
-/* See DraftModelOps. The text is what the sequence has, and a token. */
+/* See DraftModelOps. The text must be the sequence's tokens and one more. */
 static int self_follow(void *self, const uint32_t *text, size_t n) {
     SelfDraft *draft = self;
 
@@ -55,17 +57,7 @@ static int self_follow(void *self, const uint32_t *text, size_t n) {
 
 /* --- the tree ----------------------------------------------------------------------------------------------------- */
 
-static void take_tops(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    DraftModelTops *out = (DraftModelTops *)span->arg + row;
-    const uint32_t n_tokens = tokenizer_n_tokens(engine_tokenizer(span->sequence->engine));
-
-    out->n = 0;
-    for (uint32_t i = 0; i < tops->n; i++)
-        if (tops->tops[i].token < n_tokens) /* rows of the embedding behind them are padding */
-            out->tops[out->n++] = tops->tops[i];
-}
-
-/* The span through the first layers and the head, like engine_forward_spans() through all. */
+/* Computes the span by the first layers and the head, as engine_forward_spans() does by all layers. */
 static int run_layers(const SelfDraft *draft, EngineSpan *span) {
     Engine *engine = draft->sequence->engine;
     EngineStep *step = NULL;
@@ -78,7 +70,7 @@ static int run_layers(const SelfDraft *draft, EngineSpan *span) {
         r = engine_step_layers(step, draft->n_layers, NULL, NULL);
     if (!r)
         r = engine_step_heads(step, NULL);
-    if (!r) /* zeros may stand for weights */
+    if (!r) /* pages of a cut file read as zeros */
         r = engine_check_whole(engine, NULL);
     if (!r)
         engine_step_commit(step);
@@ -86,59 +78,39 @@ static int run_layers(const SelfDraft *draft, EngineSpan *span) {
     return r;
 }
 
-/* Rows that fit a step of the engine. */
-static int run_pass(SelfDraft *draft, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
-    Engine *engine = draft->sequence->engine;
-    uint32_t tokens[ENGINE_TREE_ROWS_MAX];
-    int16_t parents[ENGINE_TREE_ROWS_MAX];
-    EngineSpan span = {
-        .sequence = draft->sequence,
-        .tokens = tokens,
-        .parents = parents,
-        .grows_tree = true,
-        .n = n,
-        .n_logit_rows = n,
-        .logits = draft->logits,
-        .take = take_tops,
-        .arg = tops,
-        .wants_tops = true,
-    };
-    const uint64_t start_ns = clock_now_ns();
-    const bool is_arriving = engine_is_arriving(engine);
+/* Computes a pass, for DraftPass. */
+static int self_run(void *self, EngineSpan *span) {
+    SelfDraft *draft = self;
     int r;
 
-    for (size_t i = 0; i < n; i++) {
-        tokens[i] = rows[i].token;
-        parents[i] = rows[i].parent;
-    }
     draft->sequence->tree = draft->tree;
-    r = run_layers(draft, &span);
+    r = run_layers(draft, span);
     draft->tree = draft->sequence->tree;
     draft->sequence->tree.n = 0;
-    if (!r && !is_arriving) /* else it has waited for weights */
-        row_times_measure(&engine->speculation.self_times, (uint32_t)n, (float)(clock_now_ns() - start_ns) / 1e6F);
     return r;
 }
 
-/* See DraftModelOps. A pass of more rows than the engine's chunk has is several steps. */
+/* See DraftModelOps. Rows of the embedding behind the tokenizer's table are padding, and never proposed. */
 static int self_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
     SelfDraft *draft = self;
-    size_t chunk;
+    Engine *engine = draft->sequence->engine;
+    const DraftPass pass = {
+        .engine = engine,
+        .sequence = draft->sequence,
+        .logits = draft->logits,
+        .n_tokens = tokenizer_n_tokens(engine_tokenizer(engine)),
+        .times = &engine->speculation.self_times,
+        .run = self_run,
+        .arg = draft,
+    };
+    int r;
 
     if (draft->off)
         return draft->off;
     if (!n || n > ENGINE_TREE_ROWS_MAX - draft->tree.n || draft->sequence->tree.n)
         return ended(draft, -EINVAL);
-    chunk = engine_chunk_tokens(draft->sequence->engine);
-    for (size_t at = 0, step; at < n; at += step) {
-        int r;
-
-        step = n - at < chunk ? n - at : chunk;
-        r = run_pass(draft, rows + at, step, tops + at);
-        if (r)
-            return ended(draft, r);
-    }
-    return 0;
+    r = draft_pass_rows(&pass, rows, n, tops);
+    return r ? ended(draft, r) : 0;
 }
 
 static float self_cost_ms(const void *self, uint32_t n_rows) {
@@ -156,16 +128,15 @@ static const DraftModelOps self_ops = {
 };
 
 /**
- * self_draft_new() - the first layers of a sequence's model as a draft model for its text
- * @n_layers: 1 to all of them; those that are not in memory are read in every pass
- * @logits:   f32[n_vocab], written over in every pass
+ * self_draft_new() - use the first layers of a sequence's model as a draft model for its text
+ * @n_layers: 1 to all layers; those that are not in memory are read in every pass
+ * @logits:   scratch f32[n_vocab], overwritten in every pass
  *
- * No layer behind them says anything, so they need no second copy of keys and values, and the head behind a middle
- * layer is a poor guess (the logit lens): what it costs and brings is for whoever asks it to find out. Between follow()
- * and the last expand() behind it no step of the sequence may run. Cancelling is the sequence's
- * (sequence_set_cancel()). Thread: the one that computes, for all calls. Calls of the model answer what
- * draft_model.h says, and -EIO where weights could not be read, -EBUSY without memory for a step, -EINVAL for rows
- * that are none and for a text that is not the sequence's.
+ * The first layers use the sequence's own keys and values. The head behind a middle layer guesses poorly (the logit
+ * lens); its caller measures what it costs and brings. No step of the sequence may run between follow() and the last
+ * expand() behind it. The sequence's flag cancels passes (sequence_set_cancel()). Thread: the one that computes, for
+ * all calls. Calls of the model answer what draft_model.h says, -EIO if weights could not be read, -EBUSY without
+ * memory for a step, -EINVAL for invalid rows and for a text that is not the sequence's.
  */
 int self_draft_new(DraftModel *modelp, Sequence *sequence, uint32_t n_layers, float *logits, ErrText *err) {
     const uint32_t most = engine_info(sequence->engine)->n_layers;

@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "base/memory/page_size.h"
 
-/* From here on a page asks for huge pages: maps of one kind lie beside each other and become one, so that those of a
- * sequence share huge pages even where each alone is smaller than one. */
+/* Smallest page that asks for huge pages. The kernel joins adjacent maps of one kind, so that the pages of a sequence
+ * share huge pages even if each of them is smaller. */
 #define HUGE_FROM_BYTES ((size_t)256 << 10)
 
 size_t kv_page_charge_bytes(size_t len_bytes) {
@@ -20,7 +20,7 @@ size_t kv_page_charge_bytes(size_t len_bytes) {
 /**
  * kv_page_new() - memory for a block of positions, on the account kv
  *
- * It goes back to the system when the last user lets go.
+ * The memory goes back to the system when the last user lets go.
  */
 int kv_page_new(KvPage **pagep, AccountTable *accounts, size_t len_bytes) {
     KvPage *page = calloc(1, sizeof(*page));
@@ -60,7 +60,7 @@ void kv_page_hold(KvPage *page) {
 }
 
 void kv_page_unuse(KvPage *page) {
-    /* An account that has no room for what is kept leaves it where it was counted before. */
+    /* If the account cache has no room, the page stays on the account kv. */
     if (!--page->n_users && page->is_kept)
         (void)bill_move(&page->memory.bill, ACCOUNT_CACHE);
     free_unheld(page);

@@ -10,22 +10,26 @@
 
 typedef struct KvPage { /* the thread that computes */
     AccountedBlock memory;
-    uint32_t n_users; /* sequences that hold it: it is on the account kv */
-    bool is_kept;     /* by the prefix cache: without users it is on the account cache */
+    uint32_t n_users; /* sequences that hold the page, which is on the account kv then */
+    bool is_kept;     /* the prefix cache keeps the page, which is on the account cache without users */
 } KvPage;
 
-/* What a page of so many bytes charges. */
+/* Returns the bytes that a page of so many bytes charges. */
 size_t kv_page_charge_bytes(size_t len_bytes);
-/* A page of one user's. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+/* Makes a page with one user. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 int kv_page_new(KvPage **pagep, AccountTable *accounts, size_t len_bytes);
-/* One more user. ACCOUNT_E_LIMIT: it was only kept, and the account kv has no room. */
+/* Adds a user. ACCOUNT_E_LIMIT: the page was only kept, and the account kv has no room for it. */
 int kv_page_use(KvPage *page);
-void kv_page_hold(KvPage *page); /* for a moment: one more user, on whatever account it is */
+/* Adds a user for a moment, without moving the page to another account. */
+void kv_page_hold(KvPage *page);
+/* Removes a user; a page that nobody uses or keeps is freed. */
 void kv_page_unuse(KvPage *page);
-void kv_page_keep(KvPage *page);   /* once */
-void kv_page_unkeep(KvPage *page); /* what nobody holds any more is freed */
+/* Marks the page as kept, which it must not be yet. */
+void kv_page_keep(KvPage *page);
+/* Ends keeping; a page that nobody uses is freed. */
+void kv_page_unkeep(KvPage *page);
 
-/* Only its one user reads it, and may write. */
+/* Returns whether only one user reads the page, who may write then. */
 static inline bool kv_page_is_private(const KvPage *page) {
     return page->n_users == 1 && !page->is_kept;
 }

@@ -8,12 +8,12 @@
 
 #include "base/err.h"
 
-/* Texts that were evicted are remembered by a hash, so that a request can be told why it had to compute. */
+/* Number of hashes of evicted texts that are remembered, so that a request can be told why it had to compute. */
 #define GHOSTS 4096
 
 typedef struct PrefixRoot PrefixRoot;
 
-/* What is kept for one user, of all models. */
+/* Texts that are kept for one user, of all models. */
 typedef struct PrefixUser {
     uint64_t user;
     size_t n_roots;
@@ -22,10 +22,10 @@ typedef struct PrefixUser {
     LIST_ENTRY(PrefixUser) link;
 } PrefixUser;
 
-/* A page of a text. Invariants: of the children of a node none begins with all of another; only full pages have
- * children; a node was used later than its children, so that the least recently used one is a leaf. */
+/* A page of a text. Invariants: no child of a node begins with all tokens of another child; only full pages have
+ * children; a node was used later than its children, so that the least recently used node is a leaf. */
 struct PrefixNode {
-    PrefixNode *parent; /* NULL: the top of a root, which has no page */
+    PrefixNode *parent; /* NULL: the node is the top of a root, which has no page */
     PrefixRoot *root;
     PrefixNode **children; /* [n_children], in the order of their tokens */
     size_t n_children, children_room;
@@ -43,7 +43,7 @@ struct PrefixRoot {
     PrefixOwner owner;
     PrefixUser *user;
     LIST_ENTRY(PrefixRoot) link;
-    PrefixNode top; /* last, because of its tokens, of which it has none */
+    PrefixNode top; /* last, for its flexible array, which is empty */
 };
 
 struct PrefixCache {
@@ -51,7 +51,7 @@ struct PrefixCache {
     _Atomic uint64_t kept_bytes;
     LIST_HEAD(, PrefixRoot) roots;
     LIST_HEAD(, PrefixUser) users;
-    uint64_t ghosts[GHOSTS]; /* by hash modulo GHOSTS; 0: none */
+    uint64_t ghosts[GHOSTS]; /* hashes of evicted texts, at index hash % GHOSTS; 0: none */
 };
 
 int prefix_cache_new(PrefixCache **cachep, uint64_t limit_bytes) {
@@ -77,7 +77,7 @@ static uint64_t owner_hash(const PrefixOwner *owner) {
     return hash_step(hash_step(1, (uintptr_t)owner->model), owner->user);
 }
 
-/* Tokens that both texts begin with. */
+/* Returns how many tokens both texts begin with. */
 static size_t n_common(const uint32_t *a, size_t n_a, const uint32_t *b, size_t n_b) {
     const size_t n = n_a < n_b ? n_a : n_b;
     size_t i = 0;
@@ -93,7 +93,7 @@ static bool is_before(const PrefixNode *node, const uint32_t *tokens, size_t n) 
     return same == n ? false : same == node->n_tokens || node->tokens[same] < tokens[same];
 }
 
-/* The first child that is not before the text. */
+/* Returns the index of the first child that is not before the text. */
 static size_t find_place(const PrefixNode *node, const uint32_t *tokens, size_t n) {
     size_t low = 0, high = node->n_children;
 
@@ -108,8 +108,8 @@ static size_t find_place(const PrefixNode *node, const uint32_t *tokens, size_t 
     return low;
 }
 
-/* The child that has most of the text's beginning: in the order of texts it is beside the text's own place. NULL: no
- * child. */
+/* Finds the child that shares the longest beginning with the text, which stands beside the text's place in the order of
+ * texts. Return: NULL if the node has no child. */
 static PrefixNode *find_nearest(const PrefixNode *node, const uint32_t *tokens, size_t n, size_t *n_commonp) {
     const size_t place = find_place(node, tokens, n);
     PrefixNode *best = NULL;
@@ -142,7 +142,7 @@ static bool is_top(const PrefixNode *node) {
     return !node->parent;
 }
 
-/* The node and all before it were used just now. */
+/* Marks the node and all before it as used just now. */
 static void touch(PrefixNode *node, bool of_session) {
     struct PrefixAges *ages = &node->root->user->ages;
 
@@ -267,7 +267,8 @@ PrefixCache *prefix_cache_free(PrefixCache *cache) {
 
 /* --- eviction ----------------------------------------------------------------------------------------------------- */
 
-/* The user's least recently used leaf that is not pinned, or, when all are, that is. NULL: none but `except`. */
+/* Finds the user's least recently used leaf that is not pinned; if all are pinned, the least recently used one. Return:
+ * NULL if there is none but `except`. */
 static PrefixNode *oldest_leaf_of(PrefixUser *user, const PrefixNode *except) {
     PrefixNode *node, *pinned = NULL;
 
@@ -282,13 +283,13 @@ static PrefixNode *oldest_leaf_of(PrefixUser *user, const PrefixNode *except) {
 }
 
 /**
- * oldest_leaf() - what goes first when memory is needed
- * @for_user: who needs it for another `len_bytes`, which count as that user's; NULL: not for what is kept
+ * oldest_leaf() - the leaf that is evicted first when memory is needed
+ * @for_user: user who needs another `len_bytes` for a kept page, which count as this user's; NULL: no user does
  *
- * A leaf of the user who has the most, so that nobody comes below an equal share for what others keep, nor keeps by
- * sessions what is beyond it.
+ * The leaf is one of the user who has the most. No user is pushed below an equal share by what others keep, and none
+ * keeps more than that share by sessions.
  *
- * Return: NULL: that user has none but `except`: what is beyond its share is not kept.
+ * Return: NULL if that user has no leaf but `except`; the new page is not kept then.
  */
 static PrefixNode *oldest_leaf(PrefixCache *cache, const PrefixNode *except, const PrefixUser *for_user,
                                uint64_t len_bytes) {
@@ -306,7 +307,7 @@ static PrefixNode *oldest_leaf(PrefixCache *cache, const PrefixNode *except, con
     return most ? oldest_leaf_of(most, except) : NULL;
 }
 
-/* in_use: a root that stays, also when it is empty; or NULL. */
+/* Evicts a leaf, and its root if that becomes empty; in_use: a root that stays then, or NULL. */
 static void evict(PrefixCache *cache, PrefixNode *node, const PrefixRoot *in_use) {
     PrefixRoot *root = node->root;
 
@@ -334,7 +335,7 @@ bool prefix_cache_give_back(PrefixCache *cache, uint64_t len_bytes) {
     return true;
 }
 
-/* Room for a page, without touching the node that it will hang from. */
+/* Makes room for a page without evicting the node that it will hang from. */
 static bool make_room(PrefixCache *cache, uint64_t len_bytes, const PrefixNode *parent) {
     while (atomic_load(&cache->kept_bytes) + len_bytes > cache->limit_bytes) {
         PrefixNode *node = oldest_leaf(cache, parent, parent->root->user, len_bytes);
@@ -346,7 +347,7 @@ static bool make_room(PrefixCache *cache, uint64_t len_bytes, const PrefixNode *
     return true;
 }
 
-/* Whether a text that goes on from the hash with some of tokens[n], more than `beyond` of them, was evicted. */
+/* Returns whether a text was evicted that goes on from the hash with more than `beyond` of tokens[n]. */
 static bool was_evicted(const PrefixCache *cache, uint64_t hash, const uint32_t *tokens, size_t n, size_t beyond) {
     for (size_t i = 0; i < n; i++) {
         hash = hash_step(hash, tokens[i]);
@@ -368,7 +369,7 @@ void prefix_cache_drop_model(PrefixCache *cache, const void *model) {
 
 /* --- pins --------------------------------------------------------------------------------------------------------- */
 
-/* What the pin held stays as it is. */
+/* Moves the pin to a node; the text that it held stays as it is. */
 static void pin_to(PrefixPin *pin, PrefixNode *node) {
     if (pin->node)
         LIST_REMOVE(pin, link);
@@ -412,7 +413,8 @@ static void move_pin(PrefixCache *cache, PrefixPin *pin, PrefixNode *node) {
 
 /* --- match and put ------------------------------------------------------------------------------------------------ */
 
-/* Why the match ends at `node`, with `same` tokens of `nearest` (NULL: it has no child), of tokens[n] that are left. */
+/* Returns why the match ends at `node`, with `same` tokens of its child `nearest` (NULL: no child) in common with
+ * tokens[n], which are left of the prompt. */
 static PrefixOutcome why_not_more(const PrefixCache *cache, const PrefixNode *node, const PrefixNode *nearest,
                                   size_t same, const uint32_t *tokens, size_t n) {
     const size_t page = node->root->owner.page_positions;
@@ -432,13 +434,13 @@ static void take_pages(const PrefixNode *node, KvPage **pages, size_t n) {
 }
 
 /**
- * prefix_cache_match() - find the longest kept beginning of a prompt
+ * prefix_cache_match() - find the longest kept prefix of a prompt
  * @tokens:     the prompt; its last token is never part of the match
  * @of_session: the request belongs to a session
  * @match:      pages points to room for n / page_positions + 1 pages; they stay the cache's until kv_page_use()
  *
- * Whole pages by descending the tree, then the beginning of one more. Time: the prompt's length times the logarithm of
- * the number of texts that part at one place.
+ * The search descends the tree by whole pages, then takes the beginning of one page more. Time: the prompt's length
+ * times the logarithm of the number of texts that part at one place.
  */
 void prefix_cache_match(PrefixCache *cache, const PrefixOwner *owner, const uint32_t *tokens, size_t n, bool of_session,
                         PrefixMatch *match) {
@@ -511,8 +513,8 @@ static PrefixRoot *find_or_make_root(PrefixCache *cache, const PrefixOwner *owne
     return root;
 }
 
-/* The child that has the page's text: one that is there, or a new one, which takes the place of a shorter one. NULL: no
- * memory. */
+/* Returns the child that has the page's text: an existing one, or a new one, which may replace a shorter one. NULL:
+ * there is no memory. */
 static PrefixNode *put_page(PrefixCache *cache, PrefixNode *parent, const uint32_t *tokens, size_t n, KvPage *page,
                             bool of_session) {
     size_t same;
@@ -536,11 +538,11 @@ static PrefixNode *put_page(PrefixCache *cache, PrefixNode *parent, const uint32
 
 /**
  * prefix_cache_put() - keep what a sequence has computed
- * @pages: of tokens[n]; nobody writes into whole ones any more, and into the last one only when the text grows
+ * @pages: pages of tokens[n]; nobody writes into whole ones any more, and into the last one only when the text grows
  * @grows: keep whole pages only
- * @pin:   of a session, or NULL; what it held before it lets go of, as prefix_pin_release() does
+ * @pin:   of a session, or NULL; releases what it held before, as prefix_pin_release()
  *
- * Best effort: what finds no room is not kept. A page whose text is there already is not needed.
+ * Best effort: pages that find no room are not kept. A page whose text is kept already is not needed.
  */
 void prefix_cache_put(PrefixCache *cache, const PrefixOwner *owner, const uint32_t *tokens, size_t n,
                       KvPage *const *pages, bool grows, PrefixPin *pin) {

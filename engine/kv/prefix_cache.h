@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Beginnings of texts whose keys and values are kept, for requests to come that begin alike: a tree of pages for each
- * model and user. Nothing is shared between users or models. */
+/* Prefix cache: keeps keys and values of texts for later requests that begin alike, in a tree of pages for each model
+ * and user. Nothing is shared between users or models. */
 #ifndef COORDGEN_ENGINE_PREFIX_CACHE_H
 #define COORDGEN_ENGINE_PREFIX_CACHE_H
 
@@ -11,45 +11,45 @@
 #include "base/queue.h"
 #include "engine/kv/kv_page.h"
 
-/* Why not more of a prompt was there already. */
+/* Why a prompt found no longer prefix. */
 typedef enum PrefixOutcome {
     PREFIX_UNKNOWN,
-    PREFIX_WHOLE,     /* all was, but the last token, whose logits are wanted, and less than PREFIX_TOKENS_MIN */
-    PREFIX_NEW_TEXT,  /* all that was kept fits; the prompt is longer */
-    PREFIX_DIFFERENT, /* what was kept goes on differently from there */
+    PREFIX_WHOLE,     /* the whole prompt was kept; its last tokens (at most PREFIX_TOKENS_MIN) are computed */
+    PREFIX_NEW_TEXT,  /* the kept text ends; the prompt is longer */
+    PREFIX_DIFFERENT, /* the kept text goes on differently */
     PREFIX_FIRST_USE, /* nothing of this user and model is kept */
     PREFIX_EVICTED,   /* more was kept, until its memory was needed */
     PREFIX_TOO_SHORT, /* a prompt of one token, or fewer than PREFIX_TOKENS_MIN in common */
     PREFIX_OFF,       /* there is no cache */
-    PREFIX_DECLINED,  /* the request wanted none */
+    PREFIX_DECLINED,  /* the request refused reuse */
     _PREFIX_OUTCOME_N,
 } PrefixOutcome;
 
-/* Fewer tokens of a page than these are computed: a copy of the page costs about as much. */
+/* Fewer tokens of a page than this are computed, because copying the page costs about as much. */
 #define PREFIX_TOKENS_MIN 8
 
 typedef struct PrefixCache PrefixCache;
 typedef struct PrefixNode PrefixNode;
 
-/* Whose text. */
+/* Owner of a text: texts of different owners are not shared. */
 typedef struct PrefixOwner {
-    const void *model;     /* its address is its name */
+    const void *model;     /* identified by this address */
     uint64_t user;         /* uid */
     size_t page_positions; /* the same in all calls for a model */
     AccountTable *accounts;
 } PrefixOwner;
 
-/* A hold on a kept text: what is pinned goes last when memory is needed. Zero: none. */
+/* A hold on a kept text: pinned texts are evicted last. Zero: none. */
 typedef struct PrefixPin {
-    PrefixNode *node; /* NULL: none, or all of it was evicted */
+    PrefixNode *node; /* NULL: no text, or all of it was evicted */
     LIST_ENTRY(PrefixPin) link;
 } PrefixPin;
 
 typedef struct PrefixMatch {
     size_t n_tokens;
     PrefixOutcome outcome;
-    size_t n_pages; /* of n_tokens */
-    KvPage **pages; /* [n_pages] of the caller's; the last one may hold more than is wanted */
+    size_t n_pages; /* pages of n_tokens */
+    KvPage **pages; /* [n_pages] array of the caller's; the last page may hold more positions */
 } PrefixMatch;
 
 /* Thread: the one that computes, for all of these but prefix_cache_kept_bytes(). */
@@ -57,22 +57,23 @@ int prefix_cache_new(PrefixCache **cachep, uint64_t limit_bytes);
 PrefixCache *prefix_cache_free(PrefixCache *cache);
 DEFINE_CLEANUP(PrefixCache, prefix_cache_free)
 
-/* The longest beginning of tokens[n] that is kept; match->pages has room for all pages of n tokens. */
+/* Finds the longest kept prefix of tokens[n]; match->pages has room for all pages of n tokens. */
 void prefix_cache_match(PrefixCache *cache, const PrefixOwner *owner, const uint32_t *tokens, size_t n, bool of_session,
                         PrefixMatch *match);
-/* Keeps the pages of tokens[n]; of a text that still grows only whole ones. pin (may be NULL) then holds the text. */
+/* Keeps the pages of tokens[n], only whole ones if the text still grows. pin (may be NULL) holds the text from then
+ * on. */
 void prefix_cache_put(PrefixCache *cache, const PrefixOwner *owner, const uint32_t *tokens, size_t n,
                       KvPage *const *pages, bool grows, PrefixPin *pin);
 void prefix_cache_drop_model(PrefixCache *cache, const void *model);
 void prefix_cache_drop_all(PrefixCache *cache);
-/* Lets go of at least so many bytes that no sequence uses, the least recently used first. Whether there were as many;
- * if not, nothing changes. */
+/* Evicts at least so many bytes that no sequence uses, the least recently used first. Return: false if there are fewer;
+ * nothing changes then. */
 bool prefix_cache_give_back(PrefixCache *cache, uint64_t len_bytes);
-uint64_t prefix_cache_kept_bytes(const PrefixCache *cache); /* of pages; any thread */
+uint64_t prefix_cache_kept_bytes(const PrefixCache *cache); /* bytes of kept pages; any thread */
 
-/* Another hold on the same text, for a pin that has none. */
+/* Makes `pin`, which holds nothing, hold the text of `from`. */
 void prefix_pin_copy(PrefixPin *pin, const PrefixPin *from);
-/* Lets go; what only sessions used, and no other one holds, is dropped. */
+/* Ends the hold; a text that only sessions used, and that no other pin holds, is dropped. */
 void prefix_pin_release(PrefixCache *cache, PrefixPin *pin);
 
 #endif

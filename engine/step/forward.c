@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The forward pass: walks the graph of a layer's operators, in the order of the architecture's table, for the rows of
- * one step, which one or more sequences share. It knows no device. */
+/* The forward pass: runs the graph of a layer's operators, in the order of the architecture's table, for the rows of
+ * one step, which one or more sequences share. This module knows no device. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/engine_private.h"
+#include "engine/step/early_exit.h"
+#include "engine/step/row_groups.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
-#define ROPE_ROWS 16     /* of a thread at least: 20 us */
-#define WAIT_NS 20000000 /* for weights, until somebody looks whether the step is still wanted */
+#define ROPE_ROWS 16 /* rows of a thread at least: 20 us */
 
 typedef struct RopeFill {
     const RopeRows *rope;
@@ -28,7 +30,7 @@ static void fill_rope(EngineStep *step, const RopeRows *rope) {
     worker_pool_run(step->engine->backend->pool, fill_rope_rows, &fill, step->batch.n_rows, ROPE_ROWS);
 }
 
-/* Rotary tables and embeddings of all rows. */
+/* Computes rotary tables and embeddings of all rows. */
 static void begin_rows(EngineStep *step) {
     const Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
@@ -43,114 +45,7 @@ static void begin_rows(EngineStep *step) {
                                 hparams->embedding_scale, step->slots[SLOT_X]);
 }
 
-/* Since when, for a trace. */
-uint64_t engine_trace_begin(const Engine *engine) {
-    return engine->trace ? clock_now_ns() : 0;
-}
-
-/* A part of a step that is no operator of the table. */
-void engine_trace_part(const Engine *engine, const char *name, const char *category, uint64_t start_ns, int32_t layer,
-                       size_t rows) {
-    if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ .name = name,
-                                                .category = category,
-                                                .start_ns = start_ns,
-                                                .end_ns = clock_now_ns(),
-                                                .layer = layer,
-                                                .rows = (uint32_t)rows });
-}
-
-/* `worker` ran a node of the layer's graph. */
-void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
-                       unsigned int worker) {
-    if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ .name = engine->layer.graph.nodes[node].name,
-                                                .category = op_class_name(engine->layer.graph.nodes[node].class),
-                                                .start_ns = start_ns,
-                                                .end_ns = clock_now_ns(),
-                                                .layer = (int32_t)layer,
-                                                .row = (uint32_t)row,
-                                                .rows = (uint32_t)rows,
-                                                .lane = worker ? TRACE_LANE_WORKER + worker - 1 : TRACE_LANE_ENGINE });
-}
-
-static bool is_cancelled(const EngineSpan *span) {
-    const _Atomic bool *flag = span->sequence->cancelled;
-
-    return span->is_cancelled || (flag && atomic_load_explicit(flag, memory_order_relaxed));
-}
-
-static bool all_cancelled(const EngineStep *step) {
-    for (size_t i = 0; i < step->n_spans; i++)
-        if (!is_cancelled(&step->spans[i]))
-            return false;
-    return true;
-}
-
-static bool must_yield(const EngineYield *yield) {
-    return yield && ((yield->wanted && atomic_load_explicit(yield->wanted, memory_order_relaxed)) ||
-                     (yield->until_ns && clock_now_ns() >= yield->until_ns));
-}
-
-/* Whether the step stops before its next operator; changes nothing. */
-bool engine_step_stops(const EngineStep *step, const EngineYield *yield) {
-    return must_yield(yield) || all_cancelled(step);
-}
-
-/* And why. A sequence that was cancelled stays in the step until none is left, and nobody looks at what comes out. Each
- * flag is read once: one that is raised meanwhile would end the step as cancelled and its span as computed. */
-int engine_step_look_up(EngineStep *step, const EngineYield *yield) {
-    bool is_wanted = false;
-
-    for (size_t i = 0; i < step->n_spans; i++) {
-        step->spans[i].is_cancelled = is_cancelled(&step->spans[i]);
-        is_wanted = is_wanted || !step->spans[i].is_cancelled;
-    }
-    return !is_wanted ? ENGINE_E_CANCELLED : must_yield(yield) ? ENGINE_E_YIELDED : 0;
-}
-
-/**
- * engine_step_hold() - the weights of a stage, which may still be on their way
- * @yield: when not to wait for them; NULL: always
- *
- * They are there until engine_step_let_go(). A cancel is seen when a piece of them has come, and so is a step that this
- * one makes way for, whether or not it has run an operator: the weights go on coming. Return: 0,
- * ENGINE_E_CANCELLED, ENGINE_E_YIELDED, ENGINE_E_WAITING, ENGINE_E_READ with a text, -errno.
- */
-int engine_step_hold(EngineStep *step, uint32_t stage, int32_t layer, const EngineYield *yield, ErrText *err) {
-    Engine *engine = step->engine;
-    uint64_t start_ns, ns;
-    int r = engine_acquire(engine, stage, 0, err);
-
-    if (r != ENGINE_E_WAITING)
-        return r > 0 ? ENGINE_E_READ : r;
-    start_ns = clock_now_ns();
-    do {
-        const bool no_waiting = yield && yield->no_waiting;
-
-        r = engine_step_look_up(step, no_waiting ? NULL : yield);
-        if (!r && no_waiting)
-            r = ENGINE_E_WAITING;
-        if (r)
-            break;
-        r = engine_acquire(engine, stage, WAIT_NS, err);
-        if (engine->heartbeat)
-            atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
-        if (r > 0 && r != ENGINE_E_WAITING)
-            r = ENGINE_E_READ;
-    } while (r == ENGINE_E_WAITING);
-    ns = clock_now_ns() - start_ns;
-    for (size_t i = 0; i < step->n_spans; i++)
-        step->spans[i].wait_ns += ns;
-    engine_trace_part(engine, "arrival", "load", engine->trace ? start_ns : 0, layer, step->batch.n_rows);
-    return r;
-}
-
-void engine_step_let_go(EngineStep *step, uint32_t stage) {
-    weights_release(step->engine->weights, stage, step->layer);
-}
-
-/* Embeddings and rotary tables, unless they are there from an earlier part of the step. */
+/* Computes embeddings and rotary tables, unless an earlier part of the step has. */
 static int run_embedding(EngineStep *step, const EngineYield *yield, ErrText *err) {
     uint64_t start_ns;
     int r;
@@ -169,11 +64,11 @@ static int run_embedding(EngineStep *step, const EngineYield *yield, ErrText *er
     return 0;
 }
 
-/* From the operator where the step is to the last one of its run, all rows in each. */
+/* Runs operators from the step's next one to the end of its run of layers, each on all rows. */
 static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp, ErrText *err) {
     Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
-    const LayerGraph *layer = &engine->layer;
+    const LayerGraph *layer = &engine->steps->layer;
     LayerRows rows = {
         .hparams = hparams, .backend = engine->backend, .rows = step->batch.n_rows, .batch = &step->batch
     };
@@ -197,8 +92,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp
                 return r < 0 ? r : ENGINE_E_READ;
             *has_runp = true;
             engine_trace_node(engine, step->node, start_ns, step->layer, 0, step->batch.n_rows, 0);
-            if (engine->heartbeat)
-                atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
+            engine_beat(engine);
         }
     }
     return 0;
@@ -208,9 +102,9 @@ static bool run_has_ended(const EngineStep *step) {
     return step->groups.n ? row_groups_have_ended(&step->groups) : step->layer == step->run_end;
 }
 
-/* The layers from where the step is whose weights are there now, `end` at most, or the rest of them. Of layers whose
- * weights make way for those of others there is one in a run, and they are held as long as it runs: where the step has
- * stopped, others may need their place. */
+/* Runs the next layers whose weights are there now, up to `end`, or the rest of such a run. A layer whose weights give
+ * their place to others' is a run of its own, and its weights are held only while it runs: when the step has stopped,
+ * another step may need the place. */
 static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yield, bool *has_runp, ErrText *err) {
     const uint32_t last = step->in_layers ? step->run_end - 1 : step->layer, stage = 1 + last;
     int r = engine_step_hold(step, stage, (int32_t)last, yield, err);
@@ -235,7 +129,7 @@ static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yi
     return r;
 }
 
-/* What the weights make ready is chosen by the rows of the step, those of its prompts, and those that follow it. */
+/* Tells the weights the rows of the step, those of its prompts, and those that follow, which graphs are loaded by. */
 static void expect_rows(const EngineStep *step) {
     size_t n_behind = 0, decode_rows = 0;
 
@@ -247,10 +141,10 @@ static void expect_rows(const EngineStep *step) {
 }
 
 /**
- * engine_step_layers() - from where the step is to the end of layer `end` - 1
- * @end: at most n_layers; the same again when it has stopped
+ * engine_step_layers() - run a step up to the end of layer `end` - 1
+ * @end: at most n_layers; a step that has stopped gets the same again
  *
- * Embeddings come before the first one. Return: 0; ENGINE_E_YIELDED, ENGINE_E_WAITING, and other answers, as
+ * Embeddings are computed before the first layer. Return: 0; ENGINE_E_YIELDED, ENGINE_E_WAITING, and other answers, as
  * engine_step_run().
  */
 int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield, ErrText *err) {
@@ -268,18 +162,18 @@ int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield,
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
 static EngineStep *free_step(Engine *engine) {
-    for (size_t i = 0; i < engine->n_steps; i++)
-        if (!engine->steps[i].is_taken)
-            return &engine->steps[i];
+    for (size_t i = 0; i < engine->steps->n; i++)
+        if (!engine->steps->step[i].is_taken)
+            return &engine->steps->step[i];
     return NULL;
 }
 
 /**
- * engine_step_begin() - a step that may stop before an operator and go on later
+ * engine_step_begin() - prepare a step that may stop before an operator and resume later
  * @spans: the caller's, with all that they point to, until the step's end
  *
- * A step has memory of its own for its rows, so that another one can run while it waits; its sequences take part in no
- * other. Thread: the one that computes. Return: 0; -EBUSY when there is no memory for one more, -EINVAL,
+ * A step has memory of its own for its rows, so that another step can run while it waits. Its sequences take part in no
+ * other step. Thread: the one that computes. Return: 0; -EBUSY: there is no memory for one more step; -EINVAL,
  * ENGINE_E_CONTEXT.
  */
 int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
@@ -320,10 +214,10 @@ static bool wants_exit(const EngineStep *step) {
     return false;
 }
 
-/* All layers, with a look at the rows in between where a span asks for it. */
+/* Runs all layers, and the early exit between them if a span asks for it. */
 static int run_all_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
     Engine *engine = step->engine;
-    const uint32_t layer = engine->early_exit.layer;
+    const uint32_t layer = engine->steps->early_exit.layer;
     int r;
 
     if (layer && wants_exit(step)) {
@@ -338,12 +232,12 @@ static int run_all_layers(EngineStep *step, const EngineYield *yield, ErrText *e
 }
 
 /**
- * engine_step_run() - go on with a step
+ * engine_step_run() - run a step, or resume it
  * @yield: when to stop before an operator; NULL: never. At least one operator runs before
  *
- * What comes out does not depend on where it stopped, nor on what ran meanwhile: everything that goes from one operator
- * to the next lies in the step's own rows and in the sequences' caches, past their n_tokens and beside. Thread: the one
- * that computes. Return: ENGINE_E_YIELDED, ENGINE_E_WAITING; else the step has ended, with the answer of
+ * Results do not depend on where the step stopped, nor on what ran meanwhile: all data that goes from one operator to
+ * the next is in the step's own rows and in the sequences' caches, past their n_tokens and beside. Thread: the one that
+ * computes. Return: ENGINE_E_YIELDED, ENGINE_E_WAITING; else the step has ended, with the answer of
  * engine_forward_spans().
  */
 int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
@@ -355,7 +249,7 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
         return r;
     if (!r)
         r = engine_step_heads(step, err);
-    if (!r) /* zeros may stand for weights: nobody sees these logits, and the cache keeps none of these positions */
+    if (!r) /* pages of a cut file read as zeros: nobody may see these logits, and no position may be kept */
         r = engine_check_whole(step->engine, err);
     if (!r)
         engine_step_commit(step);
@@ -366,11 +260,11 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
 /**
  * engine_forward_spans() - append tokens to several sequences and compute them together
  *
- * The weights are read once for all rows. What comes out for a sequence does not depend on the others: every operator
- * works row by row. Keys and values are written past n_tokens, which moves only at the end: a sequence whose part was
- * cancelled stays as it was, and so do all when weights could not be read. Thread: the one that computes.
+ * The weights are read once for all rows. The result of a sequence does not depend on the others, because every
+ * operator works row by row. Keys and values are written past n_tokens, which moves only at the end: a sequence whose
+ * part was cancelled stays as it was, and all do if weights could not be read. Thread: the one that computes.
  * Return: 0, ENGINE_E_CONTEXT, ENGINE_E_CANCELLED; ENGINE_E_READ, with a text that names package and tensor; -EINVAL;
- * after sequence_rewind() into what others read too: ENGINE_E_MEMORY or -ENOMEM, with a text.
+ * after sequence_rewind() into positions that others read too: ENGINE_E_MEMORY or -ENOMEM, with a text.
  */
 int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
     EngineStep *step = NULL;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A norm whose output only a product reads becomes a part of that product's input, where the device can, and so does
- * what is added to the stream just before the norm: rows go to int8 without a way through memory. Two products of which
- * one gates the other become one output. The slots between them are not written. Same bits.
+ * If the device fuses operators, a norm whose output only a product reads becomes a part of that product's input, and
+ * an addition to the stream just before the norm likewise: rows become int8 without a way through memory. Two products
+ * of which one gates the other become one output. The slots between fused operators are not written. The bits are the
+ * same.
  */
 #include "engine/step/layer_graph.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Whether nobody reads the slot behind the operators before `at` until it is written again. */
+/* Returns whether no operator from `at` on reads the slot before it is written again. */
 static bool is_done_with(const Arch *arch, size_t at, Slot slot) {
     for (size_t i = at; i < arch->n_ops; i++) {
         if (arch_op_reads(&arch->ops[i]) & SLOT_BIT(slot))
@@ -17,10 +18,10 @@ static bool is_done_with(const Arch *arch, size_t at, Slot slot) {
         if (arch_op_writes(&arch->ops[i]) & SLOT_BIT(slot))
             return true;
     }
-    return slot != SLOT_X; /* which the next layer reads */
+    return slot != SLOT_X; /* the next layer reads the stream */
 }
 
-/* How the product behind `at` takes in what the operators from there on make of its input. */
+/* Fuses the operators from `at` on into the input of the product behind them, if that is possible. */
 static void fuse_input(const Arch *arch, size_t at, LayerNode *node) {
     const ArchOp *op = &arch->ops[at];
     const size_t n_add =
@@ -36,7 +37,7 @@ static void fuse_input(const Arch *arch, size_t at, LayerNode *node) {
     node->n_ops = n_add + 2;
 }
 
-/* The gate behind a product, if that is what both of its outputs are for. */
+/* Fuses the gate behind a product into its output, if both outputs of the product are for the gate. */
 static void fuse_gate(const Arch *arch, LayerNode *node) {
     const ArchOp *op = node->main;
     const size_t at = (size_t)(op - arch->ops);
@@ -55,8 +56,8 @@ static OpClass class_of(const LayerNode *node) {
                                               : OP_CLASS_ELEMENT_WISE;
 }
 
-/* What a node reads that it has not written itself; of what it writes, slots between its operators count too: whether
- * they are written is the device's business. */
+/* Adds a node: its inputs are slots that it reads before it writes them. Slots between its operators count as outputs,
+ * because a device may write them. */
 static void add_node(OpGraph *graph, const LayerNode *node) {
     uint64_t inputs = 0, outputs = 0;
 

@@ -1,11 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/step/layer_ops.h"
 
+void *layer_carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
+    size_t at_bytes = *at_bytesp;
+
+    *at_bytesp = at_bytes + ((len_bytes + 63) & ~(size_t)63);
+    return block ? block + at_bytes : NULL;
+}
+
+BackendShape layer_backend_shape(const Hparams *hparams, size_t rows) {
+    size_t width = hparams_dim(hparams, DIM_HEADS);
+
+    width = width > hparams->n_embd ? width : hparams->n_embd;
+    return (BackendShape){
+        .rows = rows,
+        .width = width > hparams->n_ff ? width : hparams->n_ff,
+        .n_vocab = hparams->n_vocab,
+        .n_heads = hparams->n_heads,
+        .n_kv_heads = hparams->n_kv_heads,
+        .head_size = hparams->head_size,
+    };
+}
+
 size_t layer_slot_width(const Hparams *hparams, Slot slot) {
     return hparams_dim(hparams, slot_dim(slot));
 }
 
-/* Of a norm; NULL: it has none, and is of squares. */
+/* Returns the bias of a norm; NULL: the norm is one of squares and has none. */
 static const float *norm_bias(const Hparams *hparams, float *const *vectors, TensorRole role) {
     return hparams->arch->norm == NORM_LAYER ? vectors[tensor_role_bias(role)] : NULL;
 }
@@ -45,7 +66,7 @@ static void run_attention(const LayerRows *rows) {
     rows->backend->ops->attention(rows->backend, &call);
 }
 
-/* Of one operator. */
+/* Matrices of one operator, and where their outputs go. */
 typedef struct Products {
     const BackendLinear *linears[OP_WEIGHTS_MAX];
     float *out[OP_WEIGHTS_MAX];
@@ -73,7 +94,7 @@ static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput
  * layer_run_op() - one operator of the architecture's table on rows
  * @rows:    slots are read and written as the operator says; the KV caches are written by OP_ATTENTION
  * @linears: by role; those of the operator must be there
- * @vectors: f32, by role, likewise
+ * @vectors: f32, by role; those of the operator must be there
  *
  * Thread: the one that computes. Allocates nothing.
  * Return: 0; BACKEND_E_READ or -errno when weights that are read on demand could not be.
@@ -119,9 +140,9 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
 }
 
 /**
- * layer_run_node() - the operators of a node, which run as one
+ * layer_run_node() - run the operators of a node as one
  *
- * Otherwise as layer_run_op().
+ * Arguments and errors are those of layer_run_op().
  */
 int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, float *const *vectors,
                    ErrText *err) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One operator of a layer on rows: what the forward pass of a request (forward.c) and the walk of calibration rows
- * (layer_walk.c) share. It knows no device and no sequence. */
+/* Runs one operator of a layer on rows, for the forward pass (forward.c) and for the walk of calibration rows
+ * (layer_walk.c). This module knows no device and no sequence. */
 #ifndef COORDGEN_ENGINE_LAYER_OPS_H
 #define COORDGEN_ENGINE_LAYER_OPS_H
 
@@ -9,42 +9,49 @@
 #include "engine/step/rope_rows.h"
 #include "model/hparams/hparams.h"
 
-/* Rows of one or more sequences in one layer: only attention tells them apart. */
+/* Rows of one or more sequences in one layer; only attention distinguishes sequences. */
 typedef struct LayerRows {
     const Hparams *hparams;
     Backend *backend;
     uint32_t layer;
     size_t rows;
     float *slots[_SLOT_N]; /* f32[rows][dim of the slot] */
-    const RopeRows *rope;  /* of the kind the layer uses, for the positions of these rows */
-    const Batch *batch;    /* the step's; these rows are [first, first + rows) of it */
+    const RopeRows *rope;  /* the rotary tables that the layer uses, for the positions of these rows */
+    const Batch *batch;    /* batch of the step; these rows are [first, first + rows) of it */
     size_t first;
-    size_t k_offset_bytes, v_offset_bytes; /* of the layer, in every block of a cache */
-    void (*stored)(void *arg); /* called when OP_ATTENTION has written the rows' keys and values; NULL: nobody waits */
+    size_t k_offset_bytes, v_offset_bytes; /* offsets of the layer's keys and values in every block of a cache */
+    void (*stored)(void *arg); /* called when OP_ATTENTION has written the rows' keys and values; may be NULL */
     void *stored_arg;
 } LayerRows;
 
-/* Keys and values of a layer in blocks that have those of all layers, key and value planes by turns. */
+/* Sets the layer and its offsets in blocks that have all layers, a plane of keys and one of values for each. */
 static inline void layer_rows_at(LayerRows *rows, uint32_t layer, size_t plane_bytes) {
     rows->layer = layer;
     rows->k_offset_bytes = 2 * (size_t)layer * plane_bytes;
     rows->v_offset_bytes = (2 * (size_t)layer + 1) * plane_bytes;
 }
 
+/* Returns the next piece of a block, aligned to 64 bytes, and moves *at_bytesp behind it; block NULL: only moves it. */
+void *layer_carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes);
+/* Returns what a device reserves for so many rows of a model. */
+BackendShape layer_backend_shape(const Hparams *hparams, size_t rows);
 size_t layer_slot_width(const Hparams *hparams, Slot slot);
-/* The architecture's norm of rows of n by the weights of a role, and where it has one its bias; vectors by role. */
+/* Normalises rows of n by the architecture's norm, with the weights of a role and their bias if there is one; vectors
+ * by role. */
 void layer_norm_rows(Backend *backend, const Hparams *hparams, float *const *vectors, TensorRole role, const float *x,
                      size_t rows, size_t n, float *y);
-/* vectors and linears by role, of the operator's layer. 0, or what the device's `linear` gives. */
+/* Runs an operator. vectors and linears: of its layer, by role. Return: 0, or as the device's `linear`. */
 int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
                  ErrText *err);
+/* Runs the operators of a node as one, as layer_run_op(). */
 int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, float *const *vectors,
                    ErrText *err);
 
-/* A node that is nothing but products, all of them the device's queue's: they begin in one of its slots, and end with
- * linear_end(); or they are the processors', as linear_here(). As layer_run_node() otherwise. */
+/* Returns whether a node consists of products that the device's queue can run. */
 bool layer_node_is_queued(const Backend *backend, const LayerNode *node, BackendLinear *const *linears);
+/* Begins the products of such a node in a slot of the queue, to be ended by linear_end(). */
 void layer_submit_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, size_t slot);
+/* Runs the products of such a node on the processors, as linear_here(). */
 int layer_run_node_here(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, BackendTime *time,
                         ErrText *err);
 

@@ -17,10 +17,10 @@ struct LayerWalk {
     AccountedBlock rows; /* slots and rotary tables */
     AccountedBlock kv;   /* blocks of one window in one layer: keys, values; windows follow each other */
     void **blocks;       /* [n_blocks] in kv */
-    Batch batch;         /* of one window: positions 0 .. window - 1; it has no tokens */
+    Batch batch;         /* rows of one window: positions 0 .. window - 1, without tokens */
     BatchSequence sequence;
     float *slots[_SLOT_N]; /* f32[n_windows * window][dim of the slot] */
-    RopeRows rope[2];      /* of global and of sliding-window layers; positions 0 .. window - 1 */
+    RopeRows rope[2];      /* tables of global and of sliding-window layers; positions 0 .. window - 1 */
 };
 
 LayerWalk *layer_walk_free(LayerWalk *walk) {
@@ -34,30 +34,19 @@ LayerWalk *layer_walk_free(LayerWalk *walk) {
     return NULL;
 }
 
-/* Next piece of the block, aligned to 64 bytes; counts without a block. */
-static void *carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
-    size_t at_bytes = *at_bytesp;
-
-    *at_bytesp = at_bytes + ((len_bytes + 63) & ~(size_t)63);
-    return block ? block + at_bytes : NULL;
-}
-
 static size_t carve_rows(LayerWalk *walk, uint8_t *block) {
     size_t at_bytes = 0, half = walk->hparams->n_rot / 2, rows = walk->n_windows * walk->window;
 
     for (size_t slot = 0; slot < _SLOT_N; slot++)
-        walk->slots[slot] = carve(block, &at_bytes, rows * layer_slot_width(walk->hparams, (Slot)slot) * sizeof(float));
+        walk->slots[slot] =
+            layer_carve(block, &at_bytes, rows * layer_slot_width(walk->hparams, (Slot)slot) * sizeof(float));
     for (size_t i = 0; i < ARRAY_LEN(walk->rope); i++)
         walk->rope[i] = (RopeRows){
-            .freqs = carve(block, &at_bytes, half * sizeof(double)),
-            .cos = carve(block, &at_bytes, walk->window * half * sizeof(float)),
-            .sin = carve(block, &at_bytes, walk->window * half * sizeof(float)),
+            .freqs = layer_carve(block, &at_bytes, half * sizeof(double)),
+            .cos = layer_carve(block, &at_bytes, walk->window * half * sizeof(float)),
+            .sin = layer_carve(block, &at_bytes, walk->window * half * sizeof(float)),
         };
     return at_bytes;
-}
-
-static size_t max_size(size_t a, size_t b) {
-    return a > b ? a : b;
 }
 
 static size_t n_blocks(const LayerWalk *walk) {
@@ -66,7 +55,7 @@ static size_t n_blocks(const LayerWalk *walk) {
     return (walk->window + positions - 1) / positions;
 }
 
-/* Keys or values of a block. */
+/* Returns the bytes of keys or values of one layer in a block. */
 static size_t plane_bytes(const LayerWalk *walk) {
     const BackendOps *ops = walk->backend->ops;
 
@@ -77,14 +66,7 @@ static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
     const Hparams *hparams = walk->hparams;
     size_t rows_bytes = carve_rows(walk, NULL);
     size_t kv_bytes = n_blocks(walk) * 2 * plane_bytes(walk);
-    BackendShape shape = {
-        .rows = walk->n_windows * walk->window,
-        .width = max_size(max_size(hparams->n_embd, hparams->n_ff), hparams_dim(hparams, DIM_HEADS)),
-        .n_vocab = hparams->n_vocab,
-        .n_heads = hparams->n_heads,
-        .n_kv_heads = hparams->n_kv_heads,
-        .head_size = hparams->head_size,
-    };
+    const BackendShape shape = layer_backend_shape(hparams, walk->n_windows * walk->window);
     int r;
 
     r = accounted_block_init(&walk->rows, accounts, ACCOUNT_ACTIVATIONS, rows_bytes);
@@ -109,8 +91,8 @@ static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
 }
 
 /**
- * layer_walk_new() - room for n_windows texts of `window` tokens
- * @outside: vectors outside the layers, by role: those of rotary divisors are read during the call
+ * layer_walk_new() - reserve memory for n_windows texts of `window` tokens
+ * @outside: vectors outside the layers, by role; rotary divisors are read during the call
  *
  * Memory: rows * (4 * n_embd + 2 * (n_heads + n_kv_heads) * head_size / 2 + 2 * n_ff) * 4 bytes, about 1.6 GB for 15360
  * rows of a model of 1.5 billion weights. Thread: the one that computes, for this and all calls below.
@@ -159,8 +141,8 @@ void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uin
                               walk->slots[SLOT_X]);
 }
 
-/* The rows [first, first + n) of the walk; attention and rotary positions see one window at a time, and
- * the windows use one cache, one after the other. */
+/* Describes rows [first, first + n) of the walk. Attention and rotary positions see one window at a time, and the
+ * windows use one cache, one after the other. */
 static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, size_t n) {
     LayerRows rows = {
         .hparams = walk->hparams,
@@ -193,12 +175,12 @@ int layer_walk_op(LayerWalk *walk, uint32_t layer, const ArchOp *op, BackendLine
 }
 
 /**
- * layer_walk_layer() - all operators of one layer on all rows
- * @linears: by role; those that are missing are made by @fn when their turn comes, and stay the caller's
- * @fn:      called before every OP_LINEAR with the input of its products; may be NULL when all linears are there
+ * layer_walk_layer() - run all operators of one layer on all rows
+ * @linears: by role; @fn makes those that are missing before they are used; they belong to the caller
+ * @fn:      called before every OP_LINEAR with the input of its products; may be NULL if all linears are there
  *
  * The bits of a row are those that engine_forward() computes for it.
- * Return: 0, what @fn returned, or -EIO: weights that are read on demand could not be.
+ * Return: 0, what @fn returned, or -EIO: a read of weights on demand failed.
  */
 int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, float *const *vectors, LayerWalkFn *fn,
                      void *arg, ErrText *err) {

@@ -5,7 +5,8 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "scheduler/op_loop.h"
 
 typedef struct QueueRun {
@@ -25,12 +26,12 @@ void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
     RowGroups *groups = &step->groups;
     Engine *engine = step->engine;
     OpQueuesSetup setup = {
-        .graph = &engine->layer.graph,
+        .graph = &engine->steps->layer.graph,
         .layers = groups->queue_layers,
         .n_groups = groups->n,
         .n_layers = n_layers,
-        .order = engine->op_order,
-        .steal_beyond = engine->steal_beyond,
+        .order = engine->steps->op_order,
+        .steal_beyond = engine->steps->steal_beyond,
     };
     double shares[OP_QUEUES_GROUPS_MAX];
 
@@ -39,9 +40,9 @@ void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
         shares[i] = (double)groups->groups[i].rows / (double)engine->backend->ops->prefill_rows;
     }
     groups->by_queues = true;
-    queue_profile_place(&engine->queue_profile, shares, engine->backend->ops->product_slots, !groups->first_layer,
-                        &setup);
-    groups->queues.times = engine->queue_profile.times;
+    queue_profile_place(&engine->steps->queue_profile, shares, engine->backend->ops->product_slots,
+                        !groups->first_layer, &setup);
+    groups->queues.times = engine->steps->queue_profile.times;
     op_queues_begin(&groups->queues, &setup);
 }
 
@@ -52,8 +53,8 @@ static const WeightsLayer *weights_of(const QueueRun *run, const OpRef *ref) {
 static LayerRows rows_of(const QueueRun *run, const OpRef *ref, RopeRows *rope) {
     EngineStep *step = run->step;
 
-    return row_groups_rows(step, &step->groups.groups[ref->group], step->groups.first_layer + ref->layer,
-                           step->engine->backend, rope);
+    return step_rows_of_group(step, &step->groups.groups[ref->group], step->groups.first_layer + ref->layer,
+                              step->engine->backend, rope);
 }
 
 /* Whether the node's time counts: the profile has times of whole groups, and others take less. */
@@ -68,14 +69,15 @@ static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t t
 
     op_queues_end(&run->step->groups.queues, ref, side, is_whole(run, ref) ? took_ns : 0);
     if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ .name = engine->layer.graph.nodes[ref->node].name,
-                                                .category = op_class_name(engine->layer.graph.nodes[ref->node].class),
-                                                .start_ns = time->start_ns,
-                                                .end_ns = time->end_ns,
-                                                .layer = (int32_t)(run->step->groups.first_layer + ref->layer),
-                                                .row = (uint32_t)group->first,
-                                                .rows = (uint32_t)group->rows,
-                                                .lane = side == OP_QUEUE_NPU ? TRACE_LANE_NPU : TRACE_LANE_ENGINE });
+        trace_add(engine->trace,
+                  &(TraceEvent){ .name = engine->steps->layer.graph.nodes[ref->node].name,
+                                 .category = op_class_name(engine->steps->layer.graph.nodes[ref->node].class),
+                                 .start_ns = time->start_ns,
+                                 .end_ns = time->end_ns,
+                                 .layer = (int32_t)(run->step->groups.first_layer + ref->layer),
+                                 .row = (uint32_t)group->first,
+                                 .rows = (uint32_t)group->rows,
+                                 .lane = side == OP_QUEUE_NPU ? TRACE_LANE_NPU : TRACE_LANE_ENGINE });
     if (engine->heartbeat)
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
 }
@@ -97,10 +99,10 @@ static int end_product(void *arg, size_t slot, const OpRef *ref, ErrText *err) {
     r = engine->backend->ops->linear_end(engine->backend, slot, &time, err);
     if (r)
         return r;
-    engine->queue_counts.npu_ns += time.end_ns - time.start_ns;
-    engine->queue_counts.n_products++;
+    engine->steps->queue_counts.npu_ns += time.end_ns - time.start_ns;
+    engine->steps->queue_counts.n_products++;
     behind_ns = clock_now_ns() - (time.end_ns > start_ns ? time.end_ns : start_ns);
-    engine->queue_counts.cpu_ns += behind_ns;
+    engine->steps->queue_counts.cpu_ns += behind_ns;
     if (is_whole(run, ref))
         op_times_took_beside(&run->step->groups.queues.times, ref->node, run->begin_ns[slot], behind_ns);
     node_ended(run, ref, OP_QUEUE_NPU, time.end_ns - time.start_ns, &time);
@@ -110,7 +112,7 @@ static int end_product(void *arg, size_t slot, const OpRef *ref, ErrText *err) {
 static int run_here(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
     QueueRun *run = arg;
     Engine *engine = run->step->engine;
-    const LayerNode *node = &engine->layer.nodes[ref->node];
+    const LayerNode *node = &engine->steps->layer.nodes[ref->node];
     const WeightsLayer *weights = weights_of(run, ref);
     const bool is_queued = layer_node_is_queued(engine->backend, node, weights->linears);
     BackendTime time = { .start_ns = clock_now_ns() }, product;
@@ -122,10 +124,10 @@ static int run_here(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
     if (r)
         return r;
     time.end_ns = clock_now_ns();
-    engine->queue_counts.cpu_ns += time.end_ns - time.start_ns;
-    *(!is_queued  ? &engine->queue_counts.n_others
-      : is_stolen ? &engine->queue_counts.n_stolen
-                  : &engine->queue_counts.n_placed) += 1;
+    engine->steps->queue_counts.cpu_ns += time.end_ns - time.start_ns;
+    *(!is_queued  ? &engine->steps->queue_counts.n_others
+      : is_stolen ? &engine->steps->queue_counts.n_stolen
+                  : &engine->steps->queue_counts.n_placed) += 1;
     if (!is_queued)
         product = time;
     else if (is_whole(run, ref))
@@ -140,9 +142,10 @@ static bool runs_here(void *arg, const OpRef *ref) {
     const QueueRun *run = arg;
     Engine *engine = run->step->engine;
 
-    return !layer_node_is_queued(engine->backend, &engine->layer.nodes[ref->node], weights_of(run, ref)->linears) ||
+    return !layer_node_is_queued(engine->backend, &engine->steps->layer.nodes[ref->node],
+                                 weights_of(run, ref)->linears) ||
            (is_whole(run, ref) &&
-            queue_profile_tries(&engine->queue_profile, &run->step->groups.queues.times, ref->node));
+            queue_profile_tries(&engine->steps->queue_profile, &run->step->groups.queues.times, ref->node));
 }
 
 static void submit(void *arg, size_t slot, const OpRef *ref) {
@@ -152,9 +155,9 @@ static void submit(void *arg, size_t slot, const OpRef *ref) {
     RopeRows rope;
     LayerRows rows = rows_of(run, ref, &rope);
 
-    layer_submit_node(&rows, &engine->layer.nodes[ref->node], weights_of(run, ref)->linears, slot);
+    layer_submit_node(&rows, &engine->steps->layer.nodes[ref->node], weights_of(run, ref)->linears, slot);
     run->begin_ns[slot] = clock_now_ns() - start_ns;
-    engine->queue_counts.cpu_ns += run->begin_ns[slot];
+    engine->steps->queue_counts.cpu_ns += run->begin_ns[slot];
 }
 
 static const OpLoopOps loop_ops = {
@@ -193,7 +196,7 @@ int queue_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
                 *err = more;
         }
     }
-    engine->queue_profile.times = step->groups.queues.times;
-    engine->queue_counts.wall_ns += clock_now_ns() - start_ns;
+    engine->steps->queue_profile.times = step->groups.queues.times;
+    engine->steps->queue_counts.wall_ns += clock_now_ns() - start_ns;
     return r;
 }

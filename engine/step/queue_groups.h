@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "engine/step/engine_step.h"
 
 /* Number of groups in a step of default size: while one attends, the products of the others run. */
 #define QUEUE_GROUPS_WANTED 4

@@ -3,13 +3,13 @@
 
 #include "backends/numeric/rope_table.h"
 
-/* 1 + 0.1 m ln(factor): what YaRN makes queries and keys longer by. */
+/* Returns 1 + 0.1 m ln(factor), the factor by which YaRN makes queries and keys longer. */
 static double yarn_length(double factor, double m) {
     return factor > 1 ? 0.1 * m * rope_log(factor) + 1 : 1;
 }
 
-/* As llama.cpp has it: YaRN's own magnitude is of what it stretches, so that layers whose positions are not scaled get
- * what else there is. */
+/* Returns the factor of cos and sin, as llama.cpp has it: YaRN's own magnitude applies to stretched positions only, so
+ * that layers whose positions are not scaled get the rest. */
 static double magnitude(const Hparams *hparams, double position_scale) {
     const double factor = 1 / hparams->rope_position_scale, m = hparams->rope_yarn_log_multiplier;
     double yarn = hparams->rope_yarn_magnitude;

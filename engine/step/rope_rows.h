@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rotary tables of a model for the positions of a batch. */
+/* Rotary tables (RoPE) of a model for the positions of a batch. */
 #ifndef COORDGEN_ENGINE_ROPE_ROWS_H
 #define COORDGEN_ENGINE_ROPE_ROWS_H
 
@@ -11,12 +11,12 @@ typedef struct RopeRows {
     double *freqs; /* f64[n_rot / 2] */
     float *cos;    /* f32[rows][n_rot / 2] */
     float *sin;
-    float magnitude; /* of both */
+    float magnitude; /* factor of cos and sin */
 } RopeRows;
 
-/* The frequencies; local: of sliding-window layers. vectors: by role, outside the layers. */
+/* Computes the frequencies; local: those of sliding-window layers. vectors: by role, outside the layers. */
 void rope_rows_prepare(RopeRows *rope, const Hparams *hparams, bool local, float *const *vectors);
-/* Rows [first, first + n_rows) of the tables, for the positions of those rows of the batch. */
+/* Fills rows [first, first + n_rows) of the tables, for the positions of these rows of the batch. */
 void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, size_t first, size_t n_rows);
 
 #endif

@@ -8,13 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "engine/step/queue_groups.h"
 
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
 void row_groups_release(Engine *engine) {
-    RowGroupDevices *devices = &engine->group_devices;
+    RowGroupDevices *devices = &engine->steps->group_devices;
 
     for (size_t i = 0; i < devices->n_threads; i++)
         backend_free(devices->threads[i]);
@@ -24,7 +25,7 @@ void row_groups_release(Engine *engine) {
 }
 
 static int add_thread(Engine *engine, const BackendShape *shape, ErrText *err) {
-    RowGroupDevices *devices = &engine->group_devices;
+    RowGroupDevices *devices = &engine->steps->group_devices;
     Backend *thread;
     int r = engine->backend->ops->thread_new(engine->backend, &thread, devices->single, err);
 
@@ -32,19 +33,19 @@ static int add_thread(Engine *engine, const BackendShape *shape, ErrText *err) {
         return r;
     devices->threads[devices->n_threads++] = thread;
     r = thread->ops->reserve(thread, shape, err);
-    if (!r && engine->n_positions)
-        r = thread->ops->reserve_positions(thread, engine->n_positions, err);
+    if (!r && engine->steps->n_positions)
+        r = thread->ops->reserve_positions(thread, engine->steps->n_positions, err);
     return r;
 }
 
 int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *err) {
-    const RowGroupDevices *devices = &engine->group_devices;
+    const RowGroupDevices *devices = &engine->steps->group_devices;
     int r = engine->backend->ops->reserve_positions(engine->backend, n_positions, err);
 
     for (size_t i = 0; !r && i < devices->n_threads; i++)
         r = devices->threads[i]->ops->reserve_positions(devices->threads[i], n_positions, err);
-    if (!r && n_positions > engine->n_positions)
-        engine->n_positions = n_positions;
+    if (!r && n_positions > engine->steps->n_positions)
+        engine->steps->n_positions = n_positions;
     return r;
 }
 
@@ -58,16 +59,16 @@ int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *er
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) {
     const Backend *backend = engine->backend;
     const size_t n_threads = worker_pool_n_threads(backend->pool);
-    RowGroupDevices *devices = &engine->group_devices;
+    RowGroupDevices *devices = &engine->steps->group_devices;
     BackendShape group_shape = *shape;
     int r;
 
     row_groups_release(engine);
-    if (engine->no_pipeline || !backend->ops->thread_new || n_threads < 2)
+    if (engine->steps->no_pipeline || !backend->ops->thread_new || n_threads < 2)
         return 0;
-    devices->group_rows = group_shape.rows =
-        row_cut_group_rows(shape->rows, engine->group_rows ? engine->group_rows : backend->ops->thread_rows(backend),
-                           backend->ops->kv_block_positions);
+    devices->group_rows = group_shape.rows = row_cut_group_rows(
+        shape->rows, engine->steps->group_rows ? engine->steps->group_rows : backend->ops->thread_rows(backend),
+        backend->ops->kv_block_positions);
     if (shape->rows / group_shape.rows < n_threads)
         return 0;
     devices->threads = calloc(n_threads, sizeof(*devices->threads));
@@ -109,7 +110,7 @@ static void begin_front(RowGroups *groups, const OpGraph *graph, uint32_t n_laye
  * A step without at least one group for each thread goes through the layers as a whole.
  */
 void row_groups_cut(EngineStep *step, uint32_t end) {
-    const RowGroupDevices *devices = &step->engine->group_devices;
+    const RowGroupDevices *devices = &step->engine->steps->group_devices;
     RowGroups *groups = &step->groups;
 
     groups->n = 0;
@@ -123,7 +124,7 @@ void row_groups_cut(EngineStep *step, uint32_t end) {
     }
     if (devices->n_threads && step->batch.n_rows / devices->group_rows >= devices->n_threads &&
         cut(step, devices->group_rows))
-        begin_front(groups, &step->engine->layer.graph, end - step->layer);
+        begin_front(groups, &step->engine->steps->layer.graph, end - step->layer);
 }
 
 typedef struct GroupRun {
@@ -136,27 +137,6 @@ typedef struct GroupRun {
 
 bool row_groups_have_ended(const RowGroups *groups) {
     return groups->by_queues ? op_queues_have_ended(&groups->queues) : wavefront_has_ended(&groups->front);
-}
-
-LayerRows row_groups_rows(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend, RopeRows *rope) {
-    const Hparams *hparams = &step->engine->hparams;
-    const size_t half = hparams->n_rot / 2;
-    LayerRows rows = {
-        .hparams = hparams,
-        .backend = backend,
-        .rows = group->rows,
-        .rope = rope,
-        .batch = &step->batch,
-        .first = group->first,
-    };
-
-    *rope = hparams_layer_turns_locally(hparams, layer) ? step->rope_local : step->rope;
-    rope->cos += group->first * half;
-    rope->sin += group->first * half;
-    for (size_t slot = 0; slot < _SLOT_N; slot++)
-        rows.slots[slot] = step->slots[slot] + group->first * layer_slot_width(hparams, (Slot)slot);
-    layer_rows_at(&rows, layer, step->engine->kv_plane_bytes);
-    return rows;
 }
 
 static void group_run_fail(GroupRun *run, int result, const ErrText *err) {
@@ -188,13 +168,13 @@ static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, 
     const RowGroup *group = &step->groups.groups[index];
     const uint64_t start_ns = engine_trace_begin(engine);
     RopeRows rope;
-    LayerRows rows = row_groups_rows(step, group, layer, engine->group_devices.threads[worker], &rope);
+    LayerRows rows = step_rows_of_group(step, group, layer, engine->steps->group_devices.threads[worker], &rope);
     ErrText err = { "" };
     int r;
 
     rows.stored = stored;
     rows.stored_arg = &(StoredRows){ &step->groups.front, index };
-    r = layer_run_node(&rows, &engine->layer.nodes[node], weights->linears, weights->vectors, &err);
+    r = layer_run_node(&rows, &engine->steps->layer.nodes[node], weights->linears, weights->vectors, &err);
     if (r) {
         group_run_fail(run, r < 0 ? r : ENGINE_E_READ, &err);
         return -EIO;

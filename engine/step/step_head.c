@@ -6,26 +6,14 @@
 #include "backends/numeric/exp_row.h"
 #include "base/clock.h"
 #include "base/system/cpu.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
-/* Rows of the head that are computed at once; its weights are read once for them. So many where a step wants no more,
- * or where there is no memory for a larger block; a larger one has a multiple of it. */
+/* Rows that the head computes at once, reading its weights once. HEAD_ROWS is the smallest block; a larger one has a
+ * multiple of it, if a step wants more rows and there is memory. */
 #define HEAD_ROWS 16
 #define HEAD_ROWS_MAX 64
-#define CAP_VALUES 16384 /* of a thread at least */
-
-void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n) {
-    const Engine *engine = step->engine;
-    const Hparams *hparams = &engine->hparams;
-
-    for (size_t i = 0, run; i < n; i += run) {
-        for (run = 1; i + run < n && rows[i + run] == rows[i] + run;)
-            run++;
-        layer_norm_rows(engine->backend, hparams, weights_outside(engine->weights)->vectors, ROLE_OUTPUT_NORM,
-                        step->slots[SLOT_X] + rows[i] * hparams->n_embd, run, hparams->n_embd,
-                        step->slots[SLOT_NORM] + i * hparams->n_embd);
-    }
-}
+#define CAP_VALUES 16384 /* logits of a thread at least */
 
 typedef struct CapLoop {
     const ExpRow *exp;
@@ -38,7 +26,7 @@ static void cap_values(void *arg, size_t begin, size_t end, unsigned int worker)
     loop->exp->soft_cap(loop->logits + begin, end - begin, loop->cap);
 }
 
-/* Of models that have a soft cap. */
+/* Applies the soft cap, for models that have one. */
 static void cap_logits(const Engine *engine, float *logits, size_t n) {
     CapLoop loop = { exp_row_select(cpu_features()), logits, engine->hparams.logit_cap };
 
@@ -47,7 +35,7 @@ static void cap_logits(const Engine *engine, float *logits, size_t n) {
 }
 
 /**
- * engine_step_logits() - the head of some rows, behind the last layer
+ * engine_step_logits() - run the head at some rows, behind the last layer
  * @rows:   [n] of the step's batch, at most the chunk
  * @logits: out: f32[n][n_vocab]
  *
@@ -69,24 +57,12 @@ int engine_step_logits(EngineStep *step, const uint32_t *rows, size_t n, float *
     return r > 0 ? ENGINE_E_READ : r;
 }
 
-bool engine_has_head_rows(Engine *engine, size_t len_bytes) {
-    AccountedBlock block;
-
-    if (engine->head_rows.len_bytes >= len_bytes)
-        return true;
-    if (accounted_block_init(&block, engine->accounts, ACCOUNT_ACTIVATIONS, len_bytes))
-        return false;
-    accounted_block_deinit(&engine->head_rows);
-    engine->head_rows = block;
-    return true;
-}
-
-/* The shared block has room for so many rows. */
+/* Makes the shared block have room for so many rows; false: there is no memory. */
 static bool has_block(Engine *engine, size_t rows) {
     return engine_has_head_rows(engine, rows * (size_t)engine->hparams.n_vocab * sizeof(float));
 }
 
-/* Rows that go through the block at a time; 0: there is no memory for any. */
+/* Returns how many rows go through the block at a time; 0: there is no memory for any. */
 static size_t block_rows(Engine *engine, size_t n_rows) {
     const size_t wanted = (n_rows + HEAD_ROWS - 1) / HEAD_ROWS * HEAD_ROWS,
                  most = wanted < HEAD_ROWS_MAX ? wanted : HEAD_ROWS_MAX;
@@ -96,7 +72,7 @@ static size_t block_rows(Engine *engine, size_t n_rows) {
 
 /* --- the most probable tokens ------------------------------------------------------------------------------------- */
 
-/* Rows of the step whose logits lie one behind the other. */
+/* Rows of the step whose logits follow each other in memory. */
 typedef struct HeadBlock {
     EngineStep *step;
     const uint32_t *rows;
@@ -128,7 +104,7 @@ static bool wants_tops(const EngineStep *step) {
     return false;
 }
 
-/* n rows of a step (at most HEAD_ROWS_MAX) to whoever wants their logits. */
+/* Hands the logits of n rows (at most HEAD_ROWS_MAX) to their spans. */
 static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const float *logits) {
     const size_t n_vocab = step->engine->hparams.n_vocab;
     HeadBlock block = { .step = step, .rows = rows, .logits = logits };
@@ -150,20 +126,20 @@ static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const flo
 
 /* --- logits ------------------------------------------------------------------------------------------------------- */
 
-/* So many rows at a time, whichever sequences they are of. */
+/* Runs the head at so many rows at a time, of any sequences, through the shared block. */
 static int run_together(EngineStep *step, size_t n_rows, size_t at_once, ErrText *err) {
     for (size_t first = 0; first < n_rows; first += at_once) {
         const size_t n = n_rows - first < at_once ? n_rows - first : at_once;
-        int r = engine_step_logits(step, step->outputs + first, n, step->engine->head_rows.data, err);
+        int r = engine_step_logits(step, step->outputs + first, n, step->engine->steps->head_rows.data, err);
 
         if (r)
             return r;
-        hand_out(step, step->outputs + first, n, step->engine->head_rows.data);
+        hand_out(step, step->outputs + first, n, step->engine->steps->head_rows.data);
     }
     return 0;
 }
 
-/* Where the span's logits have room for the row and those behind it, into that; else one by one. How many that were. */
+/* Returns how many rows, from the first on, the head can write straight into the logits of their span; else 1. */
 static size_t rows_apart(const EngineStep *step, const uint32_t *rows, size_t n) {
     const uint32_t sequence = step->batch.rows[rows[0]].sequence;
     size_t run = 1;
@@ -174,7 +150,7 @@ static size_t rows_apart(const EngineStep *step, const uint32_t *rows, size_t n)
     return run;
 }
 
-/* Each span's rows into its own logits. */
+/* Runs the head without the shared block: the rows of each span go into the span's own logits. */
 static int run_apart(EngineStep *step, size_t n_rows, ErrText *err) {
     for (size_t first = 0, n; first < n_rows; first += n) {
         const uint32_t *rows = step->outputs + first;
@@ -193,24 +169,24 @@ static int run_apart(EngineStep *step, size_t n_rows, ErrText *err) {
     return 0;
 }
 
-/* Whether rows go through the shared block: those of several spans, or several of one that takes them one by one. */
+/* Returns whether rows go through the shared block: rows of several spans, or several of a span with take(). */
 static bool shares_block(const EngineStep *step, size_t n_rows) {
     return n_rows > 1 && (step->n_spans > 1 || step->spans[0].take);
 }
 
-/* Which of the rows of its span whose logits are wanted it is. */
+/* Returns the row's index among those of its span whose logits are wanted. */
 static size_t output_index(const EngineStep *step, uint32_t row) {
     const EngineSpan *span = span_of(step, row);
 
     return step->span_rows[row] - (span->n - span->n_logit_rows);
 }
 
-/* Whether nothing is wanted of the row but its most probable tokens. */
+/* Returns whether only the most probable tokens of the row are wanted. */
 static bool is_tops_only(const EngineStep *step, uint32_t row) {
     return output_index(step, row) < span_of(step, row)->n_tops_only;
 }
 
-/* Where the logits of a row have a place of their own; NULL: nowhere. */
+/* Returns the place for the row's logits in its span; NULL: the span has none. */
 static float *place_of(const EngineStep *step, uint32_t row) {
     const EngineSpan *span = span_of(step, row);
 
@@ -221,12 +197,12 @@ static float *place_of(const EngineStep *step, uint32_t row) {
 
 /* How a row goes through the head. */
 typedef enum HeadWay {
-    HEAD_SHORT,  /* in pieces of the first part of the vocabulary */
-    HEAD_PIECES, /* in pieces, as long as those are in the cache */
+    HEAD_SHORT,  /* most probable tokens of the first part of the vocabulary, piece by piece */
+    HEAD_PIECES, /* most probable tokens of all, while each piece of logits is in the cache */
     HEAD_LOGITS,
 } HeadWay;
 
-/* Whether there are rows of which tokens are wanted among all of the vocabulary. */
+/* Returns whether a span wants the most probable tokens alone, of all the vocabulary. */
 static bool has_tops_only(const EngineStep *step) {
     for (size_t i = 0; i < step->n_spans; i++)
         if (step->spans[i].n_tops_only && !step->spans[i].n_top_outputs)
@@ -234,14 +210,15 @@ static bool has_tops_only(const EngineStep *step) {
     return false;
 }
 
-/* Where there are rows in pieces of all outputs, those with a place go with them, so that the head is read once. */
+/* Chooses how a row goes through the head. If some rows go in pieces of all outputs, rows with a place for their logits
+ * go with them, so that the head is read once. */
 static HeadWay way_of(const EngineStep *step, uint32_t row, bool has_pieces) {
     if (is_tops_only(step, row))
         return span_of(step, row)->n_top_outputs ? HEAD_SHORT : HEAD_PIECES;
     return has_pieces && place_of(step, row) ? HEAD_PIECES : HEAD_LOGITS;
 }
 
-/* Rows that go through the head this way. */
+/* Collects the rows that go through the head this way, into step->outputs. Return: how many. */
 static size_t find_outputs(EngineStep *step, bool has_pieces, HeadWay way) {
     size_t n = 0;
 
@@ -252,8 +229,8 @@ static size_t find_outputs(EngineStep *step, bool has_pieces, HeadWay way) {
     return n;
 }
 
-/* The rows that take() has chosen of those whose spans say one by one: one of each at most. A row that has gone ends
- * the way. */
+/* Collects the rows that take() has put into next_row, one of a span at most. A row that was dropped ends the span's
+ * way. Return: how many. */
 static size_t find_next_outputs(EngineStep *step) {
     size_t n = 0;
 
@@ -272,7 +249,7 @@ static size_t find_next_outputs(EngineStep *step) {
     return n;
 }
 
-/* Outputs of the head that rows of this way ask for. */
+/* Returns the outputs of the head that rows of this way need. */
 static size_t n_outputs_of(const EngineStep *step, HeadWay way) {
     const size_t n_vocab = step->engine->hparams.n_vocab;
     size_t most = 0;
@@ -282,7 +259,7 @@ static size_t n_outputs_of(const EngineStep *step, HeadWay way) {
     return way == HEAD_SHORT && most < n_vocab ? most : n_vocab;
 }
 
-/* Rows of which tokens are wanted, or whose logits have a place, so many at a time. */
+/* Finds the most probable tokens of rows, so many at a time, and the logits of those that have a place for them. */
 static int run_tops(EngineStep *step, size_t n_rows, HeadWay way, size_t at_once, ErrText *err) {
     const size_t n_outputs = n_outputs_of(step, way);
     EngineTops tops[TOPS_ROWS_MAX];
@@ -314,7 +291,7 @@ static int run_logits(EngineStep *step, size_t n_rows, ErrText *err) {
     return at_once ? run_together(step, n_rows, at_once, err) : run_apart(step, n_rows, err);
 }
 
-/* The head at the rows in step->outputs, for whoever wants them. */
+/* Runs the head at the rows in step->outputs, for their spans. */
 static int run_head(EngineStep *step, size_t n_rows, HeadWay way, ErrText *err) {
     Engine *engine = step->engine;
     const uint64_t start_ns = clock_now_ns();
@@ -329,8 +306,8 @@ static int run_head(EngineStep *step, size_t n_rows, HeadWay way, ErrText *err) 
     return r;
 }
 
-/* Most chunks of a prompt have no row whose logits are wanted: no head runs then, and the trace has none. Where spans
- * say one by one which rows those are, rows at one depth of their ways go through the head together. */
+/* Most chunks of a prompt have no row whose logits are wanted: the head does not run then, nor does the trace show it.
+ * Rows of spans on demand go through the head together, one of each span at a time. */
 int engine_step_heads(EngineStep *step, ErrText *err) {
     int r = engine_step_hold(step, 1 + step->engine->hparams.n_layers, -1, NULL, err);
     const bool has_pieces = has_tops_only(step);

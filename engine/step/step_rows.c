@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rows of a step: what spans may ask for, the batch that is made of them, fewer of them from a layer on, and which
- * become positions of their sequences. */
+/* The rows of a step: checks of spans, the batch that is made of them, dropping of rows between layers, and the rows
+ * that become positions of their sequences. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
 /* --- spans -------------------------------------------------------------------------------------------------------- */
 
-/* Of the deepest row of a tree, 1 for row 0; 0: the parents are bad. */
+/* Returns the depth of a tree's deepest row, 1 for row 0; 0: the parents are invalid. */
 static size_t tree_depth(const int16_t *parents, size_t n) {
     uint8_t depths[ENGINE_TREE_ROWS_MAX];
     size_t deepest = 1;
@@ -69,7 +70,7 @@ int step_rows_check(const Engine *engine, const EngineSpan *spans, size_t n_span
     if (!n_spans || n_spans > ENGINE_SPANS_MAX)
         return -EINVAL;
     for (size_t i = 0; i < n_spans; i++) {
-        int r = check_span(engine, &spans[i], engine->chunk_tokens - rows);
+        int r = check_span(engine, &spans[i], engine->steps->chunk_tokens - rows);
 
         if (r)
             return r;
@@ -130,9 +131,31 @@ void step_rows_fill(EngineStep *step) {
     }
 }
 
+LayerRows step_rows_of_group(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend,
+                             RopeRows *rope) {
+    const Hparams *hparams = &step->engine->hparams;
+    const size_t half = hparams->n_rot / 2;
+    LayerRows rows = {
+        .hparams = hparams,
+        .backend = backend,
+        .rows = group->rows,
+        .rope = rope,
+        .batch = &step->batch,
+        .first = group->first,
+    };
+
+    *rope = hparams_layer_turns_locally(hparams, layer) ? step->rope_local : step->rope;
+    rope->cos += group->first * half;
+    rope->sin += group->first * half;
+    for (size_t slot = 0; slot < _SLOT_N; slot++)
+        rows.slots[slot] = step->slots[slot] + group->first * layer_slot_width(hparams, (Slot)slot);
+    layer_rows_at(&rows, layer, step->engine->kv_plane_bytes);
+    return rows;
+}
+
 /* --- fewer rows --------------------------------------------------------------------------------------------------- */
 
-/* What a step has of row `from` goes to row `to`, an earlier one. */
+/* Moves all that a step has of row `from` to an earlier row. */
 static void move_row(EngineStep *step, size_t to, size_t from) {
     const Hparams *hparams = &step->engine->hparams;
     const RopeRows *const ropes[] = { &step->rope, &step->rope_local };
@@ -157,7 +180,7 @@ size_t step_rows_find(const EngineStep *step, size_t at, size_t end, uint32_t ro
     return at;
 }
 
-/* Whether the rows are among those that the step still has of the span, rising, each behind the one that it follows. */
+/* Returns whether the step still has these rows of the span, and they rise, each behind the row that it follows. */
 static bool can_keep(const EngineStep *step, size_t index, const uint16_t *rows, size_t n) {
     const EngineSpan *span = &step->spans[index];
     const BatchSequence *sequence = &step->batch.sequences[index];
@@ -165,7 +188,7 @@ static bool can_keep(const EngineStep *step, size_t index, const uint16_t *rows,
     bool is_kept[ENGINE_TREE_ROWS_MAX] = { false };
     size_t at = sequence->first;
 
-    if (!n || rows[0] || span->grows_tree) /* whose rows have numbers that later steps know them by */
+    if (!n || rows[0] || span->grows_tree) /* later steps refer to rows of an open tree by their numbers */
         return false;
     for (size_t i = 0; i < n; i++, at++) {
         at = step_rows_find(step, at, end, rows[i]);
@@ -178,13 +201,13 @@ static bool can_keep(const EngineStep *step, size_t index, const uint16_t *rows,
 }
 
 /**
- * engine_step_keep() - go on with some rows of a span only
- * @rows: [n] of the span's as the caller gave it, rising, from row 0 on, each with the one that it follows
+ * engine_step_keep() - drop all rows of a span but some
+ * @rows: [n] numbers of the span as the caller gave it, rising, from row 0 on, each with the row that it follows
  *
- * Between layers. What comes out for the rows that stay does not change: none of them attends to one that goes. Where
- * nobody has said yet what the step appends, it is the leading chain, as far as it stays.
+ * Called between layers. Results of the rows that stay do not change, because none of them attends to a dropped one.
+ * By default the step appends the leading chain of the rows that stay.
  *
- * Return: 0; -EINVAL: the rows are not such, or of a tree that stays open, and nothing has changed.
+ * Return: 0; -EINVAL: the rows are invalid, or of a tree that stays open, and nothing has changed.
  */
 int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_t n) {
     Batch *batch = &step->batch;
@@ -205,7 +228,7 @@ int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_
     }
     for (size_t row = end; row < batch->n_rows; row++) {
         move_row(step, row - n_gone, row);
-        if (batch->rows[row - n_gone].parent < batch->n_rows) /* else it stays where it is */
+        if (batch->rows[row - n_gone].parent < batch->n_rows) /* rows of earlier steps stay where they are */
             batch->rows[row - n_gone].parent -= (uint32_t)n_gone;
     }
     batch->n_rows -= n_gone;
@@ -232,33 +255,16 @@ static bool is_path(const EngineSpan *span) {
     return true;
 }
 
-void engine_move_rows(const Engine *engine, const KvMove *moves, size_t n) {
-    for (uint32_t layer = 0; layer < engine->hparams.n_layers; layer++) {
-        LayerRows at;
-
-        layer_rows_at(&at, layer, engine->kv_plane_bytes);
-        engine->backend->ops->kv_move(engine->backend,
-                                      &(KvLayer){ .k_offset_bytes = at.k_offset_bytes,
-                                                  .v_offset_bytes = at.v_offset_bytes,
-                                                  .n_kv_heads = engine->hparams.n_kv_heads,
-                                                  .head_size = engine->hparams.head_size },
-                                      moves, n);
-    }
-}
-
-/* Rows that have a slot go to their positions, which nobody else reads. */
+/* Moves kept rows that have a slot to their positions, which nobody else reads. */
 static void move_kept(const Engine *engine, const EngineSpan *span) {
     const Sequence *sequence = span->sequence;
-    const size_t n_in_place = in_place(span), positions = engine->backend->ops->kv_block_positions;
+    const size_t n_in_place = in_place(span);
     KvMove moves[ENGINE_TREE_ROWS_MAX];
     size_t n = 0;
 
     for (size_t i = 0; span->kept && i < span->n_kept; i++)
         if (span->kept[i] >= n_in_place)
-            moves[n++] = (KvMove){ .from = sequence->side->memory.data,
-                                   .from_position = span->kept[i] - n_in_place,
-                                   .to = sequence->blocks[(sequence->n_tokens + i) / positions],
-                                   .to_position = (sequence->n_tokens + i) % positions };
+            moves[n++] = sequence_move(sequence, span->kept[i] - n_in_place, sequence->n_tokens + i);
     if (n)
         engine_move_rows(engine, moves, n);
 }

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The most probable tokens of rows: of logits, or where nobody wants those, out of the head's product while its pieces
- * are in the cache. A vocabulary's logits of a row are up to a megabyte; written and read again they would cost about
- * as much as the product. */
+/* The most probable tokens of rows: from logits, or from the head's product while its pieces are in the cache, if
+ * nobody wants the logits. The logits of a row are up to a megabyte; writing and reading them would cost about as much
+ * as the product. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/top_row.h"
-#include "engine/engine_private.h"
+#include "base/system/cpu.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
-/* What a worker has found of a row, in its pieces up to now. */
+/* The most probable tokens of a row in the pieces that a worker has seen so far. */
 typedef struct RowTops {
     size_t n;
     uint32_t tokens[ENGINE_TOPS];
     float values[ENGINE_TOPS];
-    float mass; /* of exp(logit - values[0]) */
+    float mass; /* sum of exp(logit - values[0]) */
 } RowTops;
 
 typedef struct TopsLoop {
@@ -34,7 +36,7 @@ static float exp_of(const ExpRow *exp, float x) {
     return y;
 }
 
-/* The greatest value was `before` until now, and the mass is beside that. */
+/* Rescales the mass from the greatest value `before` to the one that the row has now. */
 static void lift(const ExpRow *exp, RowTops *row, float before) {
     if (row->mass > 0 && before < row->values[0])
         row->mass *= exp_of(exp, before - row->values[0]);
@@ -51,7 +53,7 @@ static void shares(const ExpRow *exp, const RowTops *row, EngineTops *tops) {
         tops->tops[i] = (ContextTop){ row->tokens[i], values[i] / row->mass };
 }
 
-/* Logits [first, first + n) of a row. */
+/* Looks through logits [first, first + n) of a row. */
 static void look_at(const TopsLoop *loop, RowTops *row, const float *logits, size_t first, size_t n) {
     const float before = row->n ? row->values[0] : 0;
 
@@ -84,7 +86,7 @@ static void take_piece(void *arg, size_t first, size_t n, float *y, unsigned int
     }
 }
 
-/* Whether value i of one row comes before value j of another. */
+/* Returns whether value i of a comes before value j of b. */
 static bool comes_first(const RowTops *a, size_t i, const RowTops *b, size_t j) {
     if (i == a->n || j == b->n)
         return i < a->n;
@@ -112,6 +114,31 @@ static void join(const ExpRow *exp, RowTops *row, const RowTops *other) {
     row->mass += two.mass;
 }
 
+bool engine_has_head_rows(Engine *engine, size_t len_bytes) {
+    AccountedBlock block;
+
+    if (engine->steps->head_rows.len_bytes >= len_bytes)
+        return true;
+    if (accounted_block_init(&block, engine->accounts, ACCOUNT_ACTIVATIONS, len_bytes))
+        return false;
+    accounted_block_deinit(&engine->steps->head_rows);
+    engine->steps->head_rows = block;
+    return true;
+}
+
+void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n) {
+    const Engine *engine = step->engine;
+    const Hparams *hparams = &engine->hparams;
+
+    for (size_t i = 0, run; i < n; i += run) {
+        for (run = 1; i + run < n && rows[i + run] == rows[i] + run;)
+            run++;
+        layer_norm_rows(engine->backend, hparams, weights_outside(engine->weights)->vectors, ROLE_OUTPUT_NORM,
+                        step->slots[SLOT_X] + rows[i] * hparams->n_embd, run, hparams->n_embd,
+                        step->slots[SLOT_NORM] + i * hparams->n_embd);
+    }
+}
+
 static size_t scratch_floats(size_t n_threads, size_t n) {
     return n_threads * n * LINEAR_PIECE;
 }
@@ -130,11 +157,11 @@ size_t engine_tops_rows(Engine *engine, size_t n) {
 }
 
 /**
- * engine_step_tops() - the most probable tokens of rows, without their logits where nobody wants these
- * @rows:   [n] of the step's batch, at most engine_tops_rows()
- * @n_outputs: of the vocabulary, that are looked at; all where a row has a place
- * @tops:   out: [n]
- * @places: [n]: where a row's logits f32[n_vocab] go, apart from one another; NULL: nowhere
+ * engine_step_tops() - find the most probable tokens of rows, without logits that nobody wants
+ * @rows:      [n] of the step's batch, at most engine_tops_rows()
+ * @n_outputs: first outputs of the vocabulary that are looked at; all of them if a row has a place
+ * @tops:      out: [n]
+ * @places:    [n]: where a row's logits f32[n_vocab] go, without overlaps; NULL: nowhere
  *
  * Return: 0, ENGINE_E_READ or -errno, as engine_step_run().
  */
@@ -142,7 +169,7 @@ int engine_step_tops(EngineStep *step, const uint32_t *rows, size_t n, size_t n_
                      float *const *places, ErrText *err) {
     Engine *engine = step->engine;
     const size_t n_threads = worker_pool_n_threads(engine->backend->pool);
-    float *scratch = engine->head_rows.data;
+    float *scratch = engine->steps->head_rows.data;
     TopsLoop loop = { .top = top_row_select(cpu_features()),
                       .exp = exp_row_select(cpu_features()),
                       .logit_cap = engine->hparams.logit_cap,

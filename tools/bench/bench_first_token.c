@@ -211,7 +211,7 @@ static int make_image(const BenchRun *run, const char *image, ErrText *err) {
     options.accounts = &accounts;
     options.image_path = image;
     r = engine_new(&engine, &options, err);
-    return r ? r : engine_wait_image(engine, err);
+    return r ? r : weights_wait_image(engine_weights(engine), err);
 }
 
 /* In a folder of its own beside the package, gone afterwards. */

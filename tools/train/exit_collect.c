@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine_private.h"
 #include "engine/generation.h"
+#include "engine/step/early_exit.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 
 int exit_collect_init(ExitCollect *collect, Engine *target, Engine *draft, DraftPair *pair, uint32_t window_tokens,
                       ErrText *err) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "quant/rounding/blas.h"
 #include "tools/train/exit_ridge.h"
 

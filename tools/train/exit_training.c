@@ -13,7 +13,7 @@
 #include "base/progress.h"
 #include "base/strings/str_buf.h"
 #include "base/system/thread.h"
-#include "engine/engine_private.h"
+#include "engine/step/early_exit.h"
 #include "importer/calibration_text.h"
 #include "importer/importer.h"
 #include "model/package/package.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/draft/draft_timeline.h"
+#include "engine/step/early_exit.h"
 
 const char *const exit_trees_ways[_EXIT_TREES_WAYS] = {
     [EXIT_TREES_MIXTURE] = "draft and map",

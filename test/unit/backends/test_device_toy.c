@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/step/step_state.h"
 #include "test/device/toy_device.h"
 #include "test/device/toy_graphs.h"
 #include "test/device/toy_npu.h"
@@ -367,7 +367,7 @@ static void test_device_toy_graphs_fail(void **state) {
         }
         sequence_free(sequence);
     }
-    assert_true(loaded.engine->queue_counts.n_products > 0);
+    assert_true(loaded.engine->steps->queue_counts.n_products > 0);
     loaded.engine->backend->ops = real_ops;
     npu_engine_unload(&loaded);
 }

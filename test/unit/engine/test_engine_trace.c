@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a trace says of a run: the head only where it ran, with the rows that it had; a load from its beginning, with
- * the tokenizer's thread and reads on lanes of their own, before what is made of them. */
+/* Traces of a run: the head appears only where it ran, with its rows; a load appears from its beginning, with the
+ * tokenizer's thread and reads on lanes of their own, before the operators that need them. */
 #undef NDEBUG
 #include <limits.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@ enum {
     EVENTS_MAX = 20000,
 };
 
-/* How many events have the name, and the rows of the last of them. */
+/* Returns how many events have the name, and the rows of the last one. */
 static size_t events_named(const Trace *trace, const char *name, uint32_t *rowsp) {
     size_t n = 0;
 
@@ -34,7 +34,7 @@ static size_t events_named(const Trace *trace, const char *name, uint32_t *rowsp
     return n;
 }
 
-/* Of two chunks of a prompt the first wants no logits and the last those of one row. */
+/* Two chunks of a prompt: the first wants no logits, the last those of one row. */
 static void test_engine_trace_of_the_head(void **state) {
     static float logits[4 * LOADED_N_VOCAB];
     _cleanup_(trace_freep) Trace *trace = NULL;
@@ -70,7 +70,7 @@ static void test_engine_trace_of_the_head(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* One step on an engine whose weights arrive meanwhile. */
+/* A step on an engine whose weights arrive meanwhile. */
 static void load_and_step(Loaded *loaded, const char *path, WeightReading reading, Trace *trace) {
     static float logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
     EngineOptions options;
@@ -89,8 +89,8 @@ static void load_and_step(Loaded *loaded, const char *path, WeightReading readin
     loaded_deinit(loaded);
 }
 
-/* Pieces come in the order of the file: the i-th read is over when the i-th piece is laid out, and a lane's next read
- * is asked for after its last one. */
+/* Pieces come in the order of the file: the i-th read ends when the i-th piece is laid out, and a lane asks for its
+ * next read after its last one. */
 static void check_reads(const Trace *trace, size_t *n_readsp, size_t *n_laid_outp) {
     const TraceEvent *reads[EVENTS_MAX], *last[TRACE_LANES_N] = { NULL };
     size_t n_reads = 0, n_laid_out = 0;

@@ -46,7 +46,7 @@ static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *
     answer->n_calls++;
 }
 
-/* Runs to the end; the answer is owned by the caller. */
+/* Runs a generation to its end; the caller owns the answer. */
 static GenerationEnd run(const char *question, const GenerationOptions *options, Answer *answer,
                          GenerationUsage *usage) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
@@ -89,7 +89,7 @@ static void test_generation_max_tokens(void **state) {
     str_buf_deinit(&answer.text);
 }
 
-/* The text before a stop string comes whole, nothing of the stop string comes, wherever tokens cut it. */
+/* The text before a stop string is complete, and no part of the stop string is output, wherever tokens cut it. */
 static void test_generation_stop_strings(void **state) {
     GenerationOptions options = { .max_tokens = 40, .sampler = SAMPLER_OPTIONS_GREEDY };
     Answer whole, stopped;
@@ -115,7 +115,7 @@ static void test_generation_stop_strings(void **state) {
     str_buf_deinit(&whole.text);
 }
 
-/* Ends an answer at a control token, which no output shows. All of the text before it comes, with drafts and
+/* An answer ends at a control token, which no output shows; all text before the token is output, with drafts and
  * without. */
 static void test_generation_stops_at_marks(void **state) {
     static const char short_question[] = "Answer with one word: what colour is the sky on a clear day?";
@@ -140,13 +140,13 @@ static void test_generation_stops_at_marks(void **state) {
         assert_int_equal(stopped.n_tokens, usage.n_output_tokens);
         str_buf_deinit(&stopped.text);
     }
-    options.stops[1] = "<|im_end|"; /* not the whole mark */
+    options.stops[1] = "<|im_end|"; /* a part of the mark */
     assert_int_equal(run(short_question, &options, &stopped, NULL), GENERATION_END_MAX);
     str_buf_deinit(&stopped.text);
     str_buf_deinit(&whole.text);
 }
 
-/* A stop string that only seems to begin at the end of the answer must not swallow text. */
+/* A stop string that only seems to begin at the end of the answer does not swallow text. */
 static void test_generation_gives_out_what_was_held_back(void **state) {
     GenerationOptions options = { .max_tokens = 6, .sampler = SAMPLER_OPTIONS_GREEDY };
     Answer whole, held;
@@ -187,7 +187,7 @@ static void test_generation_context_borders(void **state) {
     }
 }
 
-/* Logits, candidates and tokens of a request, and the pages of as many positions as it may reach. */
+/* Logits, candidates and tokens of a request are charged, and the pages of as many positions as it may reach. */
 static void test_generation_pays_for_its_memory(void **state) {
     GenerationOptions options = { .max_tokens = 700, .sampler = SAMPLER_OPTIONS_GREEDY };
     const uint64_t n_vocab = engine_info(model.engine)->n_vocab,
@@ -260,7 +260,7 @@ static void test_generation_cancel_at_every_stage(void **state) {
     assert_int_equal(model.accounts.used_bytes[ACCOUNT_KV], before);
 }
 
-/* The flag that is set while operators run stops the pass at the next one and leaves the sequence as it was. */
+/* A flag that is set while operators run stops the pass at the next operator and leaves the sequence as it was. */
 static void test_forward_cancelled_changes_nothing(void **state) {
     size_t n_vocab = engine_info(model.engine)->n_vocab;
     _cleanup_(sequence_freep) Sequence *sequence = NULL;

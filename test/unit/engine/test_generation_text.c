@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What comes out of a generation as text: the space that a tokenizer puts before texts. */
+/* Text of a generation: the space that a tokenizer puts before texts. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "test/unit/fixtures/tiny_engine.h"
 
 enum {
-    FIRST_WITH_SPACE = 28, /* of the tiny model's tokens */
+    FIRST_WITH_SPACE = 28, /* one of the tiny model's tokens */
     OUTPUT = 6,
 };
 
@@ -50,7 +50,7 @@ static void run(Engine *engine, uint32_t prompt, bool is_answer, Answer *answer)
     assert_int_equal(answer->tokens.n, OUTPUT);
 }
 
-/* The text that a tokenizer made of these tokens: it has one space less than they. */
+/* Returns the text that a tokenizer made these tokens of: without the space before it. */
 static void test_generation_text_of_an_answer(void **state) {
     size_t n_with_space = 0, n_without = 0;
     TinyEngine tiny = { .puts_spaces = true };

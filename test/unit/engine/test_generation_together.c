@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Generations that share their steps answer as each of them does alone: the same tokens from the same bytes of logits.
- * On a small model, and on the real one unless COORDGEN_SMALL is set: under an emulator that takes many minutes. */
+ * Models: a small one, and the real one unless COORDGEN_SMALL is set, because an emulator would take many minutes. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "engine/generation.h"
+#include "engine/generation_state.h"
 #include "scheduler/row_share.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/model_maker.h"
@@ -31,7 +31,7 @@ enum {
 static RealModel model;
 static TinyEngine tiny;
 
-/* What the tests know of a model is its engine. */
+/* The engine is all that the tests know of a model. */
 static int setup_small(void **state) {
     tiny.preempts = true;
     tiny_engine_open(&tiny, ENGINE_DEVICE_CPU, CHUNK);
@@ -61,7 +61,7 @@ static const char text[] =
     "low, and whoever came late would have to wait for the morning. He wrote the sum into the book, as he had every "
     "night for thirty years, and then he heard steps on the planks.";
 
-/* Shorter and longer than a chunk. */
+/* Prompts are shorter and longer than a chunk. */
 static const size_t prompt_lengths[REQUESTS] = { 70, 1, 33, 8, 32, 80, 5 };
 
 static TokenList prompt_tokens(void) {
@@ -81,10 +81,10 @@ static TokenList prompt_tokens(void) {
     return tokens;
 }
 
-/* What a generation has given so far. */
+/* Output of a generation so far. */
 typedef struct Given {
     const Generation *generation;
-    uint64_t hash; /* of all logits and tokens */
+    uint64_t hash; /* hash of all logits and tokens */
     size_t n_tokens;
 } Given;
 
@@ -93,8 +93,7 @@ static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t 
 
     if (!n_tokens)
         return;
-    given->hash =
-        hash_of(given->hash, generation_logits(given->generation), engine_info(model.engine)->n_vocab * sizeof(float));
+    given->hash = hash_of(given->hash, given->generation->logits, engine_info(model.engine)->n_vocab * sizeof(float));
     given->hash = hash_of(given->hash, tokens, n_tokens * sizeof(*tokens));
     given->n_tokens += n_tokens;
 }
@@ -126,8 +125,8 @@ static void run_alone(const TokenList *tokens, Given *alone) {
     }
 }
 
-/* Request i comes `distance` steps after the one before; `cancelled` leaves in its 9th step (REQUESTS: none does). With
- * classes every third one is interactive and every third one background. */
+/* Request i comes `distance` steps after the one before; request `cancelled` leaves in its 9th step (REQUESTS: none
+ * does). With classes every third request is interactive and every third one background. */
 static void run_together(const TokenList *tokens, const Given *alone, size_t distance, size_t cancelled, bool classes) {
     Generation *generations[REQUESTS] = { 0 };
     Given given[REQUESTS];
@@ -166,7 +165,7 @@ static void run_together(const TokenList *tokens, const Given *alone, size_t dis
             rows += usage->n_prefilled_tokens - before[t];
             n_shared += n > 1 && turns[t].ran;
             if (before[t] == usage->n_prompt_tokens)
-                assert_true(turns[t].ran); /* whoever decodes never waits for prompts */
+                assert_true(turns[t].ran); /* a generation that decodes never waits for prompts */
         }
         assert_true(rows <= CHUNK);
         running = step < (REQUESTS - 1) * distance;
@@ -197,7 +196,7 @@ static void test_together_is_as_alone(void **state) {
     run_together(&tokens, alone, 2, 1, true);
 }
 
-/* Rows of prompts that a step gives: who waits and who reads an interactive answer decides what the others get. */
+/* Rows of prompts in a step depend on who waits for an interactive answer, and who reads one. */
 static void test_together_rows_by_class(void **state) {
     _cleanup_(token_list_deinit) TokenList tokens = prompt_tokens();
     Generation *background = request(&tokens, 5), *normal = request(&tokens, 0), *interactive = request(&tokens, 2);
@@ -208,7 +207,7 @@ static void test_together_rows_by_class(void **state) {
     };
     const GenerationUsage *of_background = generation_usage(background), *of_normal = generation_usage(normal);
 
-    /* Its prompt of 33 tokens takes two steps, in which the others get nothing, but for one that has waited for
+    /* Its prompt of 33 tokens takes two steps. The others get nothing in them, except for one that has waited for
      * long. */
     assert_int_equal(generation_step_together(turns, 3, NULL), 0);
     assert_int_equal(generation_usage(interactive)->n_prefilled_tokens, CHUNK);
@@ -218,13 +217,13 @@ static void test_together_rows_by_class(void **state) {
     assert_int_equal(generation_usage(interactive)->n_output_tokens, 1);
     assert_int_equal(of_background->n_prefilled_tokens, ROW_SHARE_LOWER_ROWS);
     assert_false(turns[1].ran);
-    /* While it answers the others get some rows: the higher class first. */
+    /* While it answers the others get some rows, the higher class first. */
     turns[0].rank = PRIORITY_BACKGROUND;
     assert_int_equal(generation_step_together(turns, 3, NULL), 0);
     assert_int_equal(generation_usage(interactive)->n_output_tokens, 2);
     assert_int_equal(of_normal->n_prefilled_tokens, ROW_SHARE_LOWER_ROWS);
     assert_false(turns[0].ran);
-    /* When it has gone, the normal one gets the chunk; the background one has its part once nobody waits. */
+    /* When it has gone, the normal one gets the chunk; the background one gets its part once nobody waits. */
     assert_int_equal(generation_step_together(turns, 2, NULL), 0);
     assert_int_equal(of_normal->n_prefilled_tokens, ROW_SHARE_LOWER_ROWS + CHUNK);
     assert_false(turns[0].ran);
@@ -236,8 +235,8 @@ static void test_together_rows_by_class(void **state) {
     generation_free(interactive);
 }
 
-/* Background prompts beside an answer of a higher class: some rows in one step of eight, so that it goes nearly as if
- * alone; the whole chunk when it has gone. */
+/* Background prompts beside an answer of a higher class get some rows in one step of eight, so that the answer is
+ * nearly as fast as alone. When it has gone they get the whole chunk. */
 static void test_together_background_takes_what_is_left(void **state) {
     static const Priority classes[] = { PRIORITY_NORMAL, PRIORITY_INTERACTIVE };
     _cleanup_(token_list_deinit) TokenList tokens = prompt_tokens();
@@ -251,7 +250,7 @@ static void test_together_background_takes_what_is_left(void **state) {
         assert_int_equal(generation_new(&answer, model.engine, tokens.ids, 1, &options, NULL), 0);
         turns[0].priority = turns[0].rank = turns[1].priority = turns[1].rank = PRIORITY_BACKGROUND;
         turns[2] = (GenerationTurn){ .generation = answer, .priority = classes[c], .rank = classes[c] };
-        assert_int_equal(generation_step_together(turns, 3, NULL), 0); /* its prompt: nothing is left of that step */
+        assert_int_equal(generation_step_together(turns, 3, NULL), 0); /* the prompt leaves no row of that step */
         assert_true(!turns[0].ran && !turns[1].ran);
         for (size_t i = 1; i <= 2 * ROW_SHARE_BACKGROUND_STEPS; i++) {
             assert_int_equal(generation_step_together(turns, 3, NULL), 0);
@@ -261,7 +260,7 @@ static void test_together_background_takes_what_is_left(void **state) {
                      generation_usage(backgrounds[1])->n_prefilled_tokens;
             assert_int_equal(n_rows - n_before, i % ROW_SHARE_BACKGROUND_STEPS ? 0 : ROW_SHARE_LOWER_ROWS);
         }
-        /* Waiting raises one before others of its class, and no higher beside an answer. */
+        /* Waiting ranks a prompt before others of its class, and no higher beside an answer. */
         turns[1].rank = classes[c];
         for (size_t i = 1; i <= ROW_SHARE_BACKGROUND_STEPS; i++) {
             n_before = generation_usage(backgrounds[1])->n_prefilled_tokens;
@@ -279,7 +278,7 @@ static void test_together_background_takes_what_is_left(void **state) {
     }
 }
 
-/* Those of the given half that still run; how many. */
+/* Collects the requests of a half that still run. Return: how many. */
 static size_t turns_of(GenerationTurn *turns, Generation *const *generations, Given *given, size_t half) {
     size_t n = 0;
 
@@ -318,7 +317,7 @@ static void test_together_with_preemption(void **state) {
         }
         assert_int_equal(r, 0);
     }
-    assert_int_equal(turns_of(others, generations, given, 1), 0); /* they have ended meanwhile */
+    assert_int_equal(turns_of(others, generations, given, 1), 0); /* meanwhile they have ended */
     for (size_t i = 0; i < REQUESTS; i++) {
         assert_int_equal(given[i].n_tokens, OUTPUT);
         if (given[i].hash != alone[i].hash)
@@ -327,7 +326,7 @@ static void test_together_with_preemption(void **state) {
     }
 }
 
-/* Without memory for the shared head the answers are the same. */
+/* Without memory for the shared head the answers do not change. */
 static void test_together_without_memory_for_the_head(void **state) {
     const size_t n_vocab = engine_info(model.engine)->n_vocab,
                  request_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) +
@@ -382,7 +381,7 @@ static void test_spans_are_checked(void **state) {
     free(logits);
 }
 
-/* One of two that share a step is cancelled meanwhile: the other one goes on as if it were alone. */
+/* A generation that shares a step is cancelled meanwhile: the other one goes on as if it were alone. */
 static void test_cancelled_span_stays_as_it_was(void **state) {
     size_t n_vocab = engine_info(model.engine)->n_vocab;
     float *logits = malloc(3 * n_vocab * sizeof(float));
@@ -419,10 +418,10 @@ enum {
     LEAVE_TRIES = 4000,
 };
 
-/* Raises `cancelled` at `at_ns`; again and again, until `is_over`. */
+/* Raises `cancelled` at `at_ns`, again and again, until `is_over`. */
 typedef struct Leaver {
     _Atomic bool cancelled, is_over;
-    _Atomic uint64_t at_ns; /* 0: raised, or not asked for */
+    _Atomic uint64_t at_ns; /* 0: raised, or not wanted */
 } Leaver;
 
 static void *leave(void *arg) {
@@ -441,8 +440,8 @@ static void *leave(void *arg) {
     return NULL;
 }
 
-/* The last of many leaves at any moment of the step: a step that ends as cancelled says so of every span, for then
- * nobody has computed what the others would take for theirs. */
+/* The last of many generations leaves at any moment of the step. A step that ends as cancelled marks every span as
+ * cancelled, because the others' rows are not computed then. */
 static void test_last_one_leaves_at_any_moment(void **state) {
     size_t n_vocab = engine_info(model.engine)->n_vocab, n_cancelled = 0;
     float *logits = malloc(LEAVERS * n_vocab * sizeof(float));
@@ -480,7 +479,7 @@ static void test_last_one_leaves_at_any_moment(void **state) {
     }
     atomic_store(&leaver.is_over, true);
     pthread_join(thread, NULL);
-    assert_in_range(n_cancelled, 1, LEAVE_TRIES - 1); /* some were in time */
+    assert_in_range(n_cancelled, 1, LEAVE_TRIES - 1); /* some flags were raised in time */
     for (size_t i = 0; i < LEAVERS; i++)
         sequence_free(spans[i].sequence);
     free(logits);

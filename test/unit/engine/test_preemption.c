@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A step that makes way: wherever it stops, and whatever runs meanwhile, all logits have the bytes of an undisturbed
+/* Steps that make way: wherever a step stops, and whatever runs meanwhile, all logits have the bytes of an undisturbed
  * run. On small models, at every border between operators, for every kernel of the machine. */
 #undef NDEBUG
 #include <errno.h>
@@ -19,9 +19,9 @@
 enum {
     N_VOCAB = 40,
     CHUNK = 8,
-    ROWS_A = 7, /* of the step that makes way */
-    ROWS_B = 5, /* of the one that it makes way for */
-    BEFORE = 3, /* positions of each before */
+    ROWS_A = 7, /* rows of the step that makes way */
+    ROWS_B = 5, /* rows of the step that it makes way for */
+    BEFORE = 3, /* positions of each sequence before */
 };
 
 typedef struct Loaded {
@@ -66,7 +66,7 @@ static const char *make_package(ImportFixture *fixture, const char *arch, double
     return import_fixture_package(fixture, &maker, bits, static_activations);
 }
 
-/* Tokens of a sequence by their positions. */
+/* Returns tokens of a sequence by their positions. */
 static const uint32_t *tokens_at(Sequence *sequence, uint32_t salt) {
     static uint32_t tokens[2][CHUNK];
     uint32_t *of = tokens[salt % 2];
@@ -76,7 +76,7 @@ static const uint32_t *tokens_at(Sequence *sequence, uint32_t salt) {
     return of;
 }
 
-/* Back to the first positions, which are computed anew: what a step left behind them must not matter. */
+/* Rewinds to the first positions and computes them anew: what a step left behind them must not matter. */
 static void begin_again(Loaded *loaded) {
     float logits[N_VOCAB];
 
@@ -111,7 +111,7 @@ static void compare(const Logits *logits, const Logits *alone, size_t border) {
 static const _Atomic bool wanted = true;
 static const EngineYield at_once = { .wanted = &wanted };
 
-/* Stops after `border` operators (or at its end). Return: how many ran; *stepp: NULL when the step has ended. */
+/* Stops after `border` operators, or at its end. Return: how many ran; *stepp: NULL if the step has ended. */
 static size_t run_to(EngineStep **stepp, size_t border) {
     for (size_t n = 0; n < border; n++) {
         int r = engine_step_run(*stepp, &at_once, NULL);
@@ -125,7 +125,7 @@ static size_t run_to(EngineStep **stepp, size_t border) {
     return border;
 }
 
-/* Return: how many borders the step has. */
+/* Returns how many borders between operators the step has. */
 static size_t every_border(Loaded *loaded) {
     Logits alone, logits;
     EngineSpan span;
@@ -149,7 +149,7 @@ static size_t every_border(Loaded *loaded) {
         assert_int_equal(sequence_n_tokens(loaded->a), BEFORE + ROWS_A);
         compare(&logits, &alone, border);
     }
-    /* And at all of them in the same step. */
+    /* The step stops at every border. */
     begin_again(loaded);
     memset(&logits, 0, sizeof(logits));
     span = span_a(loaded, &logits);
@@ -189,7 +189,7 @@ static void test_preemption_at_every_border(void **state) {
     }
 }
 
-/* Steps of several sequences, stopped and gone on with at random. */
+/* Steps of several sequences stop and resume at random. */
 static void test_preemption_at_random(void **state) {
     const char *package = make_package(*state, "llama", 4.5, false);
     uint64_t random = 20261122;
@@ -219,7 +219,7 @@ static void test_preemption_at_random(void **state) {
                                    .logits = logits.b[0] };
         assert_int_equal(engine_step_begin(&steps[0], loaded.engine, spans_a, 1, NULL), 0);
         assert_int_equal(engine_step_begin(&steps[1], loaded.engine, spans_b, 1, NULL), 0);
-        while (!is_over[0] || !is_over[1]) { /* either may make way for the other */
+        while (!is_over[0] || !is_over[1]) { /* either step may make way for the other */
             const size_t which = test_random(&random) % 2;
             const bool ask = test_random(&random) % 4;
             int r = is_over[which] ? 0 : engine_step_run(steps[which], ask ? &at_once : NULL, NULL);
@@ -232,7 +232,7 @@ static void test_preemption_at_random(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* What must not be done while a step has made way, and what becomes of one that is cancelled or dropped. */
+/* Forbidden calls while a step has made way, and steps that are cancelled or dropped then. */
 static void test_preemption_keeps_steps_apart(void **state) {
     const char *package = make_package(*state, "llama", 8, false);
     const EngineYield over = { .until_ns = 1 };
@@ -253,7 +253,7 @@ static void test_preemption_keeps_steps_apart(void **state) {
     begin_again(&loaded);
     span = again = span_a(&loaded, &logits);
     assert_int_equal(engine_step_begin(&step, loaded.engine, &span, 1, NULL), 0);
-    assert_int_equal(engine_step_run(step, &over, NULL), ENGINE_E_YIELDED); /* its time was over before */
+    assert_int_equal(engine_step_run(step, &over, NULL), ENGINE_E_YIELDED); /* its time ended before it began */
     assert_int_equal(engine_forward_spans(loaded.engine, &again, 1, NULL), -EINVAL);
     assert_int_equal(engine_set_chunk_tokens(loaded.engine, 4, &err), -EBUSY);
     other = (EngineSpan){ .sequence = loaded.b,
@@ -271,7 +271,7 @@ static void test_preemption_keeps_steps_apart(void **state) {
         assert_int_equal(engine_step_begin(&third, loaded.engine, &more, 1, &err), -EBUSY);
         sequence_free(c);
     }
-    /* A cancelled one ends at its next operator. */
+    /* A cancelled step ends at its next operator. */
     sequence_set_cancel(loaded.a, &cancelled);
     atomic_store(&cancelled, true);
     assert_int_equal(engine_step_run(step, &at_once, NULL), ENGINE_E_CANCELLED);
@@ -280,7 +280,7 @@ static void test_preemption_keeps_steps_apart(void **state) {
     assert_null(second);
     assert_int_equal(sequence_n_tokens(loaded.b), BEFORE);
     atomic_store(&cancelled, false);
-    /* Both are as they were. */
+    /* Both sequences are as they were. */
     assert_int_equal(engine_set_chunk_tokens(loaded.engine, CHUNK, &err), 0);
     assert_int_equal(engine_forward_spans(loaded.engine, &again, 1, NULL), 0);
     run_b(&loaded, &logits);
@@ -361,8 +361,8 @@ static Answer answer_of(Engine *engine, uint32_t salt, bool no_reuse) {
     return answer;
 }
 
-/* A generation makes way before every operator, on pages that it has from a kept prompt; there others begin with the
- * same pages, go on in ones of their own, and put into a cache that evicts for them. */
+/* A generation makes way before every operator, on pages of a kept prompt. Meanwhile others begin with the same pages,
+ * go on in their own, and put texts into a cache that evicts for them. */
 static void test_preemption_of_shared_pages(void **state) {
     static const uint64_t limits_of_pages[] = { 1000, 3, 1 };
     const char *package = make_package(*state, "llama", 4.5, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rule on loops beside one that looks at every period anew, and on texts that it leaves alone. */
+/* The rule on loops beside a naive form of it that looks at every period anew, and texts that are no loops. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static size_t random_below(size_t limit) {
     return (size_t)(random_state >> 20) % limit;
 }
 
-/* Where the text becomes a loop: tokens behind which it ends; 0: it does not. */
+/* Returns after how many tokens the text becomes a loop; 0: it does not. */
 static size_t loop_at(const uint32_t *text, size_t n) {
     RepetitionCheck check = { 0 };
 
@@ -47,7 +47,7 @@ static size_t n_different(const uint32_t *text, size_t n) {
     return count;
 }
 
-/* The header's words, to the letter. */
+/* The rule word by word as the header states it. */
 static bool is_loop(const uint32_t *text, size_t n) {
     for (size_t period = 1; period <= REPETITION_PERIOD_MAX && period < n; period++) {
         size_t tokens = period, factor;
@@ -70,7 +70,7 @@ static size_t loop_at_by_force(const uint32_t *text, size_t n) {
     return 0;
 }
 
-/* A beginning, then a period of so many different tokens over and over, with a mistake now and then. */
+/* Fills a text: a beginning, then a period of so many different tokens over and over, with a mistake now and then. */
 static size_t random_text(uint32_t *text) {
     const size_t n_begin = random_below(100), period = 1 + random_below(290), n = 300 + random_below(2000);
     const uint32_t n_vocab = 1 + (uint32_t)random_below(24);
@@ -110,13 +110,13 @@ static void test_repetition_check_limits(void **state) {
     } cases[] = {
         { 20, 20, 256 },                       /* a sentence */
         { 20, 8, 256 },                        /* enough variety */
-        { 20, 7, 512 },                        /* too little: a table may be so */
+        { 20, 7, 512 },                        /* too little variety: a table may repeat so */
         { 1, 1, 512 },                         /* a ruler */
-        { 42, 42, 256 },                       /* repeats below the least of tokens */
+        { 42, 42, 256 },                       /* the repeats have too few tokens */
         { 43, 43, 258 },                       /* six of them */
         { 100, 100, 600 },                     /* a paragraph */
         { 100, 3, 1200 },  { 256, 200, 1536 }, /* the longest period */
-        { 257, 200, 0 },                       /* is not seen */
+        { 257, 200, 0 },                       /* a longer period is not seen */
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -127,7 +127,7 @@ static void test_repetition_check_limits(void **state) {
     }
 }
 
-/* Rows of a matrix: cells and separators, then the end of the row. */
+/* Fills rows of a matrix: cells and separators, then the end of the row. */
 static size_t matrix(uint32_t *text, size_t rows, size_t columns) {
     size_t n = 0;
 
@@ -146,7 +146,7 @@ static void test_repetition_check_leaves_alone(void **state) {
     static uint32_t text[TEXT_MAX];
     size_t n;
 
-    assert_int_equal(loop_at(text, matrix(text, 16, 14)), 0); /* of zeros */
+    assert_int_equal(loop_at(text, matrix(text, 16, 14)), 0); /* a matrix of zeros */
     assert_int_equal(loop_at(text, matrix(text, 20, 11)), 0);
     memset(text, 0, sizeof(text));
     assert_int_equal(loop_at(text, 511), 0); /* a run of one token */

@@ -47,7 +47,7 @@ static void test_sampler_greedy_takes_the_first_largest(void **state) {
     assert_int_equal(sampler_pick(&options, flat, 4, NULL, 0, 0, scratch), 1);
 }
 
-/* Quotients by the smallest temperatures overflow: what is left is the best token, with every way of choosing. */
+/* Quotients by the smallest temperatures overflow: every way of choosing returns the best token. */
 static void test_sampler_almost_no_temperature(void **state) {
     static const float temperatures[] = { 1e-3f, 1e-20f, 1e-37f, 1e-38f, 1e-45f };
     SamplerOptions greedy = SAMPLER_OPTIONS_GREEDY;
@@ -56,7 +56,7 @@ static void test_sampler_almost_no_temperature(void **state) {
         static float shifted[N_VOCAB];
         uint32_t best;
 
-        for (size_t i = 0; i < N_VOCAB; i++) /* once all are negative */
+        for (size_t i = 0; i < N_VOCAB; i++) /* when all logits are negative */
             shifted[i] = logits[i] + (sign < 0 ? -100.0f : 0);
         best = sampler_pick(&greedy, shifted, N_VOCAB, NULL, 0, 0, scratch);
         for (size_t i = 0; i < ARRAY_LEN(temperatures); i++)
@@ -79,7 +79,7 @@ static void test_sampler_penalty_counts_a_token_once(void **state) {
     float values[4] = { 1.0f, 2.0f, 1.9f, -1.0f };
     uint32_t history[] = { 1, 1, 1 };
 
-    options.repetition_penalty = 1.1f; /* 2 / 1.1 = 1.82, below 1.9; it would be 1.5 if counted thrice */
+    options.repetition_penalty = 1.1f; /* 2 / 1.1 = 1.82, below 1.9; 1.5 if counted thrice */
     assert_int_equal(sampler_pick(&options, values, 4, history, 3, 3, scratch), 2);
     values[2] = 1.7f;
     assert_int_equal(sampler_pick(&options, values, 4, history, 3, 3, scratch), 1);
@@ -89,7 +89,7 @@ static void test_sampler_penalty_counts_a_token_once(void **state) {
     assert_int_equal(sampler_pick(&options, values, 4, history, 3, 3, scratch), 1);
 }
 
-/* The penalty by its definition: each token that the window holds, once. */
+/* The penalty by its definition: each token of the window is penalised once. */
 static void penalise_plainly(const SamplerOptions *options, const uint32_t *history, size_t n_history, size_t first,
                              float *values) {
     for (uint32_t id = 0; id < N_VOCAB; id++) {
@@ -104,14 +104,14 @@ static void penalise_plainly(const SamplerOptions *options, const uint32_t *hist
     }
 }
 
-/* Every choice is the one from logits that were changed by the definition, bit for bit. */
+/* Every choice is the one from logits that the definition changed, bit for bit. */
 static void test_sampler_penalty_equals_definition(void **state) {
     static const uint32_t windows[] = { 1, 2, 64, 1000, 4095, 4096 };
     static uint32_t history[N_HISTORY];
     static float values[N_VOCAB];
     uint32_t x = 99;
 
-    for (size_t i = 0; i < N_HISTORY; i++) { /* with ids past the table, as a padded embedding has them */
+    for (size_t i = 0; i < N_HISTORY; i++) { /* ids behind the table, as a padded embedding has them */
         x = x * 1664525u + 1013904223u;
         history[i] = (x >> 8) % (i % 3 ? 700 : N_VOCAB + 100);
     }
@@ -127,7 +127,7 @@ static void test_sampler_penalty_equals_definition(void **state) {
         for (uint64_t position = 0; position < 20; position++)
             assert_int_equal(sampler_pick(&options, logits, N_VOCAB, history, N_HISTORY, position, scratch),
                              sampler_pick(&plain, values, N_VOCAB, history, N_HISTORY, position, scratch));
-        options.temperature = 0; /* leaves all in their places: ids are back, logits are the same */
+        options.temperature = 0; /* The penalty restores all ids and leaves the logits as they were. */
         (void)sampler_pick(&options, logits, N_VOCAB, history, N_HISTORY, 0, scratch);
         for (uint32_t id = 0; id < N_VOCAB; id++) {
             assert_int_equal(scratch[id].id, id);
@@ -136,7 +136,7 @@ static void test_sampler_penalty_equals_definition(void **state) {
     }
 }
 
-/* 0 is all tokens of the sequence, and a number is that number, however large. */
+/* A window of 0 is all tokens of the sequence; any other number is that number of tokens, however large. */
 static void test_sampler_window_has_no_end_of_its_own(void **state) {
     static uint32_t history[20000];
     SamplerOptions options = SAMPLER_OPTIONS_GREEDY;
@@ -144,7 +144,7 @@ static void test_sampler_window_has_no_end_of_its_own(void **state) {
     float values[3] = { 3.0f, 2.0f, 1.0f };
 
     memset(history, 0xff, sizeof(history));
-    history[0] = 0; /* said 20000 tokens ago */
+    history[0] = 0; /* a token of 20000 tokens ago */
     history[n - 5000] = 1;
     options.repetition_penalty = 10;
     assert_int_equal(options.repetition_window, 64);
@@ -153,7 +153,7 @@ static void test_sampler_window_has_no_end_of_its_own(void **state) {
     assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 2);
     options.repetition_window = (uint32_t)n;
     assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 2);
-    options.repetition_window = UINT32_MAX; /* more than there is */
+    options.repetition_window = UINT32_MAX; /* a window longer than the text */
     assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 2);
     options.repetition_window = (uint32_t)n - 1; /* 3, 0.2, 1 */
     assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 0);
@@ -164,7 +164,7 @@ static void test_sampler_window_has_no_end_of_its_own(void **state) {
     assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 1);
 }
 
-/* Plain definition of the steps, in double, on a full sort. */
+/* The steps by their definition, in double, on a full sort. */
 static int by_logit(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -195,7 +195,7 @@ static void test_sampler_draws_only_what_is_kept_and_as_often(void **state) {
     static const SamplerOptions cases[] = {
         { .temperature = 1, .top_p = 1, .top_k = 5, .repetition_penalty = 1, .seed = 9 },
         { .temperature = 0.7f, .top_p = 0.5f, .repetition_penalty = 1, .seed = 10 },
-        { .temperature = 2, .top_p = 0.99f, .repetition_penalty = 1, .seed = 11 }, /* keeps more than 256 */
+        { .temperature = 2, .top_p = 0.99f, .repetition_penalty = 1, .seed = 11 }, /* top-p keeps more than 256 */
         { .temperature = 0.5f, .top_p = 1, .min_p = 0.3f, .repetition_penalty = 1, .seed = 12 },
         { .temperature = 1, .top_p = 0.8f, .top_k = 300, .min_p = 0.01f, .repetition_penalty = 1, .seed = 13 },
     };
@@ -215,7 +215,7 @@ static void test_sampler_draws_only_what_is_kept_and_as_often(void **state) {
         assert_int_equal(outside, 0);
         for (size_t i = 0; i < kept; i++)
             mass += exp((logits[ids[i]] - logits[ids[0]]) / cases[c].temperature);
-        weight = 1 / mass; /* of the likeliest: within 5 standard deviations */
+        weight = 1 / mass; /* share of the likeliest token: within 5 standard deviations */
         assert_true(fabs((double)counts[ids[0]] - (double)n_draws * weight) <=
                     5 * sqrt((double)n_draws * weight * (1 - weight)) + 1);
     }

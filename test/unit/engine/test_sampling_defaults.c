@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a model wants to be sampled: keys of its file, its family, and what becomes of a request beside them. */
+/* Sampling defaults of models: keys of the file, the family, and the options of a request beside them. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -15,11 +15,11 @@
 #include "test/unit/importer/import_fixture.h"
 
 typedef struct Key {
-    const char *name, *text; /* text NULL: the number */
+    const char *name, *text; /* NULL: the value is the number */
     float number;
 } Key;
 
-/* What a file of such keys says. */
+/* Returns the defaults of a file with such keys. */
 static SamplingDefaults defaults_of(const Key *keys, size_t n) {
     _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
     _cleanup_(str_buf_deinit) StrBuf image = STR_BUF_NULL;
@@ -32,7 +32,7 @@ static SamplingDefaults defaults_of(const Key *keys, size_t n) {
         if (keys[i].text)
             gguf_writer_string(writer, keys[i].name, keys[i].text);
         else if (keys[i].number >= 0 && keys[i].number == truncf(keys[i].number))
-            gguf_writer_u32(writer, keys[i].name, (uint32_t)keys[i].number); /* any type of number will do */
+            gguf_writer_u32(writer, keys[i].name, (uint32_t)keys[i].number); /* numbers of any type count */
         else
             gguf_writer_f32(writer, keys[i].name, keys[i].number);
     assert_int_equal(gguf_writer_layout(writer, &err), 0);
@@ -45,7 +45,7 @@ static SamplingDefaults defaults_of(const Key *keys, size_t n) {
 
 static void test_sampling_defaults_of_families(void **state) {
     static const struct {
-        const char *architecture, *name, *family; /* NULL: none */
+        const char *architecture, *name, *family; /* NULL: no family */
         float temperature, top_p, penalty;
         uint32_t top_k;
     } cases[] = {
@@ -89,7 +89,7 @@ static void test_sampling_defaults_of_families(void **state) {
     }
 }
 
-/* A file with any of the keys says all that there is to say. */
+/* A file with any of the keys is not looked up in the table. */
 static void test_sampling_defaults_of_a_file(void **state) {
     static const Key keys[] = {
         { "general.architecture", "qwen2", 0 },         { "general.sampling.temp", NULL, 0.33f },
@@ -112,7 +112,7 @@ static void test_sampling_defaults_of_a_file(void **state) {
     assert_null(choice.family);
 }
 
-/* What llama.cpp takes for "off" is off, and what is out of its range is left out. */
+/* Values that mean "off" in llama.cpp are off; values out of range are left out. */
 static void test_sampling_defaults_of_odd_values(void **state) {
     static const Key off[] = {
         { "general.architecture", "qwen2", 0 },
@@ -145,15 +145,15 @@ static void test_sampling_defaults_beside_a_request(void **state) {
     SamplerOptions request = { .temperature = 0.9f, .top_k = 5, .seed = 3 };
     SamplingChoice choice;
 
-    /* Each field for itself. */
+    /* Each field is chosen on its own. */
     sampling_choose(&choice, &defaults, &request, 1u << SAMPLING_TOP_K);
     assert_true(choice.options.temperature == 0.7f && choice.options.top_k == 5);
     assert_int_equal(choice.origins[SAMPLING_TOP_K], SAMPLING_FROM_REQUEST);
     assert_int_equal(choice.origins[SAMPLING_TOP_P], SAMPLING_FROM_FAMILY);
-    /* A second time, as after a wait for memory: the same. */
+    /* A second choice, as after a wait for memory, is the same. */
     sampling_choose(&choice, &defaults, &choice.options, 1u << SAMPLING_TOP_K);
     assert_true(choice.options.temperature == 0.7f && choice.options.top_k == 5 && choice.options.seed == 3);
-    /* Greedy is greedy: no penalty of the model's, but one of the request's. */
+    /* A greedy request gets no penalty of the model's, only its own. */
     request.temperature = 0;
     sampling_choose(&choice, &defaults, &request, 1u << SAMPLING_TEMPERATURE);
     assert_memory_equal(&choice.options,
@@ -169,7 +169,7 @@ static void test_sampling_defaults_beside_a_request(void **state) {
     assert_true(choice.options.temperature == 0 && choice.options.repetition_penalty == 1);
 }
 
-/* A package says what its source does. */
+/* A package has the defaults of its source. */
 static void test_sampling_defaults_of_a_package(void **state) {
     static const ModelMakerKey key = { "general.sampling.temp", GGUF_F32, 0.25, NULL };
     ImportFixture *fixture = *state;

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 
-/* Heads of the sizes that the families have, key-value heads shared where they share them, all else small. */
+/* Heads have the sizes of the families, and share key-value heads as they do; all else is small. */
 #define GOLDEN_MAKER(architecture, layers, embd, heads, kv_heads, size, ...)                                           \
     {                                                                                                                  \
         .arch = architecture, .n_layers = layers, .n_embd = embd, .n_ff = 192, .n_heads = heads,                       \
@@ -66,11 +66,11 @@ static const float llama_linear_logits[] = {
 #define TEXT(suffix, value)                                                                                            \
     { suffix, GGUF_STRING, 0, value }
 
-/* As Phi-3's converter writes them: no type. */
+/* Phi-3's converter writes no type. */
 #define LONG_ROPE COUNT("rope.scaling.original_context_length", 256), NUMBER("rope.scaling.attn_factor", 1.19)
 
 static const GoldenArch models[] = {
-    /* Llama 3: divisors. Llama 2 is the same without them; with the biases that the architecture may have. */
+    /* Llama 3 has divisors, Llama 2 has none; with the biases that the architecture may have. */
     { .name = "llama",
       .maker = GOLDEN_MAKER("llama", 3, 128, 2, 2, 128, .tied = false),
       .logits = llama_logits,
@@ -139,7 +139,7 @@ static const GoldenArch models[] = {
       .int8 = 0xe35c5cee12c97281,
       .packed = 0xfc4ffd5d56970898,
       .with_static = 0xde2505dd7c01a409 },
-    /* Local layers with a small window first; a small cap, so that it matters. */
+    /* Local layers come first, with a small window; the cap is small enough to matter. */
     { .name = "gemma2",
       .maker = GOLDEN_MAKER("gemma2", 4, 128, 2, 1, 256, .tied = true,
                             KEYS(COUNT("attention.sliding_window", 9), NUMBER("attn_logit_softcapping", 1.5),
@@ -156,7 +156,7 @@ static const GoldenArch models[] = {
       .int8 = 0x73e310966b423e04,
       .packed = 0x1a5a1497e41e72ea,
       .with_static = 0x6a9c21b1218a4d73 },
-    /* The last layer turns nothing. */
+    /* The last layer has no rotary positions. */
     { .name = "smollm3",
       .maker = GOLDEN_MAKER("smollm3", 4, 128, 2, 1, 128, .tied = true),
       .logits = smollm3_logits,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every architecture beside an implementation that is not ours, on a tiny model (test/golden/README.md): the reference
- * device's logits, what int8 costs, and that the cpu device's are the same bits everywhere. */
+/* Every architecture beside another implementation, on a tiny model (test/golden/README.md): the reference device's
+ * logits, the error of int8, and the same bits of the cpu device everywhere. */
 #undef NDEBUG
 #include <inttypes.h>
 #include <math.h>
@@ -30,11 +30,11 @@ typedef struct Run {
     Isa isa;
     unsigned int threads;
     uint32_t chunk_tokens;
-    const char *image_path;   /* layers are not kept in memory, but read from there; or NULL */
-    uint32_t first, n_tokens; /* of the text; 0: all */
+    const char *image_path;   /* layers are read from this image; NULL: they stay in memory */
+    uint32_t first, n_tokens; /* tokens of the text; 0: all */
 } Run;
 
-/* Logits of all positions of the text. */
+/* Computes logits of all positions of the text. */
 static void run_model(const char *path, const Run *run, float *logits) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     _cleanup_(engine_freep) Engine *engine = NULL;
@@ -68,7 +68,7 @@ static void run_model(const char *path, const Run *run, float *logits) {
     }
 }
 
-/* The greatest and the root mean square difference, beside the root mean square of the golden values. */
+/* Computes the greatest and the root mean square difference, beside the root mean square of the golden values. */
 static void compare(const GoldenArch *model, const float *logits, double *greatestp, double *rmsp) {
     double squares = 0, differences = 0, greatest = 0;
 
@@ -108,8 +108,8 @@ static void test_golden_arch_reference(void **state) {
     }
 }
 
-/* llama.cpp passes over the windows of Mistral and Phi-3. Of one layer, what a window leaves of a text is all that
- * there is: rotary positions are relative, so the window alone, from position 0, gives the same logits. */
+/* llama.cpp ignores the windows of Mistral and Phi-3. In a model of one layer a window is all that remains of a text.
+ * Rotary positions are relative, so the window alone, from position 0, gives the same logits. */
 static void test_golden_arch_windows(void **state) {
     enum {
         WINDOW = 9
@@ -124,7 +124,7 @@ static void test_golden_arch_windows(void **state) {
         double differences[2] = { 0 }, squares = 0;
 
         maker.n_layers = 1;
-        maker.keys = &window; /* and no stretched context, whose magnitude is not relative */
+        maker.keys = &window; /* no stretched context, whose magnitude is not relative */
         maker.n_keys = 1;
         import_fixture_source(fixture, &maker);
         run_model(fixture->source, &(Run){ ENGINE_DEVICE_REFERENCE, ISA_BEST, 2, 16, NULL, 0, 0 }, logits);
@@ -137,7 +137,7 @@ static void test_golden_arch_windows(void **state) {
             if (longer) {
                 maker.keys = NULL;
                 maker.n_keys = 0;
-                import_fixture_source(fixture, &maker); /* sees one position more */
+                import_fixture_source(fixture, &maker); /* a longer window sees one position more */
             }
             run_model(fixture->source, &run, alone);
             for (size_t j = 0; j < GOLDEN_ARCH_VOCAB; j++) {
@@ -154,7 +154,7 @@ static void test_golden_arch_windows(void **state) {
 static void expect_bits(const GoldenArch *model, const char *kind, const char *package, uint64_t expected,
                         double error) {
     static float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
-    const uint32_t step = expected == model->int8 ? 13 : 39; /* what is packed has the same operators around it */
+    const uint32_t step = expected == model->int8 ? 13 : 39; /* packed weights have the same operators around them */
     double greatest, rms;
 
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
@@ -181,7 +181,7 @@ static void expect_bits(const GoldenArch *model, const char *kind, const char *p
         fail_msg("%s, %s: the error is %g of the root mean square, above %g", model->name, kind, rms, error);
 }
 
-/* The same where layers come from the disk for every step. */
+/* Layers come from the disk for every step. */
 static void expect_streamed(const GoldenArch *model, const char *folder, const char *package) {
     static float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB], expected[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
     char image_path[300];
@@ -194,7 +194,7 @@ static void expect_streamed(const GoldenArch *model, const char *folder, const c
         fail_msg("%s: other logits with streamed layers", model->name);
 }
 
-/* One integer that is wrong would be seen in the hashes; that these are the right numbers is the error's to say. */
+/* A single wrong integer changes the hashes; the error says whether these are the right numbers. */
 static void test_golden_arch_int8(void **state) {
     ImportFixture *fixture = *state;
 
@@ -211,7 +211,7 @@ static void test_golden_arch_int8(void **state) {
     }
 }
 
-/* p[n] of logits[n]. */
+/* Computes p[n] of logits[n]. */
 static void softmax(const float *logits, size_t n, double *p) {
     double greatest = (double)logits[0], sum = 0;
 
@@ -223,8 +223,8 @@ static void softmax(const float *logits, size_t n, double *p) {
         p[i] /= sum;
 }
 
-/* Perplexity of `logits` on tokens drawn as `writer` expects them, the mean over all that could be drawn. A text of its
- * own choice is the only one that a model of random weights can expect. */
+/* Returns the perplexity of `logits` on tokens drawn as `writer` expects them, the mean over all that could be drawn. A
+ * model of random weights can expect no other text than its own. */
 static double perplexity_of(const float *logits, const float *writer) {
     double nll = 0;
 
@@ -239,7 +239,7 @@ static double perplexity_of(const float *logits, const float *writer) {
     return exp(nll / GOLDEN_ARCH_TOKENS);
 }
 
-/* What 8 bits make of the perplexity; test/golden/README.md has the numbers. */
+/* The perplexity of 8 bits; test/golden/README.md has the numbers. */
 static void test_golden_arch_perplexity(void **state) {
     static float writer[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB], logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
     ImportFixture *fixture = *state;
@@ -260,9 +260,8 @@ static void test_golden_arch_perplexity(void **state) {
     }
 }
 
-/* Every recipe that looks at the model's inputs, of the architectures that differ in what factors are folded into, in
- * what shares an input and in how gradients go back. Widths are 8 bits, so that what a recipe does wrong is not hidden
- * by what it rounds. */
+/* Every recipe that uses the model's inputs, of the architectures that differ in what factors are folded into, in what
+ * shares an input and in how gradients go back. Widths are 8 bits, so that rounding hides no error of a recipe. */
 static void test_golden_arch_recipes(void **state) {
     static const char *const names[] = { "qwen3", "phi3_long", "gemma2", "smollm3", "phi2" };
     static const struct {

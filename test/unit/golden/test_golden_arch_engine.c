@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an engine does beside plain decoding, on a tiny model of every architecture: drafts from the text, from the
- * model's own first layers and from another model, and prompts that are kept. The same bits with and without. */
+/* Features of an engine beside plain decoding, on a tiny model of every architecture: drafts from the text, from the
+ * model's own first layers and from another model, and kept prompts. The bits are the same with and without. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static void run(Engine *engine, const GenerationSpeculation *speculation, Given 
     assert_int_equal(given->n, OUTPUT);
 }
 
-/* What the text itself proposes, as trees. */
+/* Drafts of the text itself, as trees. */
 static void check_own_drafts(Engine *engine, const Given *plain) {
     const GenerationSpeculation speculation = { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP |
                                                            1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION,
@@ -65,7 +65,7 @@ static void check_own_drafts(Engine *engine, const Given *plain) {
     assert_true(given.usage.n_drafted_tokens > 0);
 }
 
-/* n_layers: of the model itself; 0: model is another one. */
+/* Drafts of the model's first n_layers; n_layers 0: of another model. */
 static void check_model_drafts(Engine *engine, uint32_t n_layers, DraftModel model, const Given *plain, Given *given) {
     const GenerationSpeculation speculation = {
         .sources = 1u << SPECULATION_MODEL, .rows_max = 12, .lab = &always, .self_layers = n_layers, .model = model
@@ -87,7 +87,7 @@ static void check_pair(Engine *target, Engine *draft, const Given *plain, Given 
     draft_timeline_free(&model);
 }
 
-/* The same prompt again takes over what was kept of it. */
+/* A prompt again reuses what was kept of it. */
 static void check_kept_prompt(Engine *engine, const Given *plain) {
     for (int again = 0; again < 2; again++) {
         Given given;

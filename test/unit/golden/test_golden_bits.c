@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bits of the number contract, written down: fixed inputs, and a hash of what each operator makes of them. The other
- * tests compare the kernels of one machine with each other; this one compares machines, compilers and architectures.
- * A hash changes only together with the contract itself, and then packages and sessions of before are others, too. */
+/* Recorded bits of the number contract: fixed inputs, and a hash of each operator's output. The other tests compare the
+ * kernels of one machine with each other; this one compares machines, compilers and architectures. A hash changes only
+ * together with the contract itself, and existing packages and sessions change then, too. */
 #include "test/unit/backends/cpu/row_ops_plain.h"
 
 #include "backends/cpu/int8/int8_product.h"
@@ -24,7 +24,7 @@ static void expect_hash(const char *build, const char *what, uint64_t hash, uint
 
 static float x[N_MAX], y[N_MAX], out[N_MAX];
 
-/* The same numbers in every test and for every build. */
+/* Returns the same numbers in every test and for every build. */
 static void inputs(float range) {
     row_ops_seed = 77;
     fill(x, N_MAX, range);
@@ -48,7 +48,7 @@ static void test_golden_bits_sums(void **state) {
     }
 }
 
-/* exp over all magnitudes of both signs, and where results are subnormal. */
+/* The exponential of all magnitudes of both signs, and of values with subnormal results. */
 static void test_golden_bits_exp(void **state) {
     for (size_t b = 0; b < exp_row_n(); b++) {
         const ExpRow *build = exp_row_at(b);
@@ -81,7 +81,7 @@ static void test_golden_bits_gates(void **state) {
     }
 }
 
-/* cos and sin of far positions, and heads rotated by them. */
+/* Cosine and sine of far positions, and heads rotated by them. */
 static void test_golden_bits_rope(void **state) {
     const RopeParams params = { .base = 500000, .position_scale = 1 / 3.0, .n_rot = 128 };
     uint64_t tables = HASH_START;
@@ -209,7 +209,7 @@ static void test_golden_bits_products(void **state) {
     }
 }
 
-/* What the importer makes of channels. */
+/* Channels as the importer makes them. */
 static void test_golden_bits_weights(void **state) {
     uint64_t rotated = HASH_START, rounded = HASH_START;
     uint64_t searched[_GRID_N] = { HASH_START, HASH_START };
@@ -237,7 +237,7 @@ static void test_golden_bits_weights(void **state) {
     expect_hash("every build", "scale_search, normal grid", searched[GRID_NORMAL], 0xa7a976a1f0be4dee);
 }
 
-/* What the edgeflow recipe makes of inputs of which some channels are large: widths, factors, alpha. */
+/* Widths, factors and alpha that the edgeflow recipe chooses for inputs of which some channels are large. */
 static void test_golden_bits_smoothing(void **state) {
     enum {
         N_CHANNELS = 40

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bits of whole models, written down: small models of fixed weights are imported and run, on every instruction set that
- * this machine has, and the logits have the hashes below on every machine. See test_golden_bits.c for the operators. */
+/* Recorded bits of whole models: small models of fixed weights are imported and run on every instruction set of the
+ * machine, and the logits have these hashes on every machine. See test_golden_bits.c for the operators. */
 #undef NDEBUG
 #include <inttypes.h>
 #include <setjmp.h>
@@ -31,7 +31,7 @@ typedef struct GoldenModel {
     bool is_static;
 } GoldenModel;
 
-/* Logits of the positions of a text, in steps of chunk_tokens. */
+/* Computes logits of the positions of a text, in steps of chunk_tokens. */
 static uint64_t hash_of_logits(const char *package, Isa isa, unsigned int threads, uint32_t chunk_tokens) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     _cleanup_(engine_freep) Engine *engine = NULL;
@@ -87,7 +87,7 @@ static void test_golden_model_logits(void **state) {
         quant_recipe_set_bits(&fixture->options.recipe, models[m].bits);
         fixture->options.recipe.search_scales = models[m].bits < 8;
         fixture->options.recipe.embedding_bits = m % 2 ? 6 : 8;
-        /* Without calibration, whose rounding is the machine's. */
+        /* Imports without calibration, whose rounding depends on the machine. */
         method.profile = import_fixture_profile;
         fixture->options.method = &method;
         fixture->options.recipe.static_activations = models[m].is_static;
@@ -121,8 +121,8 @@ static uint64_t hash_of_file(const char *path) {
     return hash_of(HASH_START, file.data, file.len_bytes);
 }
 
-/* Packages themselves: an importer that makes other bytes of the same settings must raise IMPORT_REVISION, and these
- * hashes change with it. Not those of moments, which BLAS sums as suits the machine. */
+/* Hashes of packages: an importer that makes other bytes of the same settings must raise IMPORT_REVISION, and these
+ * hashes change with it. Moments are left out, because BLAS sums them as suits the machine. */
 static void test_golden_model_packages(void **state) {
     static const GoldenPackage packages[] = {
         { "llama", "int8", 8, false, 0xb44c977aa8550349 },    { "qwen2", "int8", 4.5, false, 0xaec6988df688b0d9 },
@@ -141,7 +141,7 @@ static void test_golden_model_packages(void **state) {
 
         maker.arch = packages[p].arch;
         maker.seed = 200 + p;
-        maker.n_vocab = 300; /* that the text has enough tokens */
+        maker.n_vocab = 300; /* checks that the text has enough tokens */
         import_fixture_source(fixture, &maker);
         assert_int_equal(quant_recipe_named(recipe, packages[p].recipe), 0);
         quant_recipe_set_bits(recipe, packages[p].bits);

@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/engine.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/golden/golden_arch.h"
 #include "test/unit/importer/import_fixture.h"
@@ -99,7 +101,7 @@ typedef struct Shuffled {
 
 /* Chooses a node that may run next, in a layer or the one after it. */
 static size_t choose(Shuffled *shuffled, const uint64_t done[3], bool has_next) {
-    const OpGraph *graph = &shuffled->engine->layer.graph;
+    const OpGraph *graph = &shuffled->engine->steps->layer.graph;
     size_t allowed[2 * OP_GRAPH_NODES_MAX], n = 0;
 
     for (size_t layer = 0; layer < (has_next ? 2 : 1); layer++)
@@ -113,7 +115,7 @@ static size_t choose(Shuffled *shuffled, const uint64_t done[3], bool has_next) 
 /* Runs the layers of a step whose rows are there, in a random order that the graph allows. */
 static void run_shuffled(Shuffled *shuffled, EngineStep *step) {
     Engine *engine = shuffled->engine;
-    const OpGraph *graph = &engine->layer.graph;
+    const OpGraph *graph = &engine->steps->layer.graph;
     const uint64_t all = (UINT64_C(1) << graph->n) - 1;
     uint64_t done[3] = { all, 0, 0 }; /* of the layer before, this one, the next one */
     LayerRows rows = { .hparams = &engine->hparams, .backend = engine->backend, .rows = step->batch.n_rows };
@@ -127,7 +129,7 @@ static void run_shuffled(Shuffled *shuffled, EngineStep *step) {
 
         layer_rows_at(&rows, layer, engine->kv_plane_bytes);
         rows.rope = hparams_layer_turns_locally(&engine->hparams, layer) ? &step->rope_local : &step->rope;
-        assert_int_equal(layer_run_node(&rows, &engine->layer.nodes[node],
+        assert_int_equal(layer_run_node(&rows, &engine->steps->layer.nodes[node],
                                         weights_layer(engine->weights, layer)->linears,
                                         weights_layer(engine->weights, layer)->vectors, NULL),
                          0);

@@ -8,6 +8,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/mobile/timeline.h"
+#include "weights/weights_report.h"
 
 /* What is measured of the requests of one row, an array for each. */
 enum {
@@ -91,7 +92,7 @@ static int run_prompt(const MobileBench *bench, Engine *engine, Sequence *sequen
             tokens[i] = bench_token(info, done + i);
         r = run_step(bench, engine, sequence, tokens, n, n_tokens - done - n, err);
         if (!done && why_bytes)
-            engine_graph_explain(engine, why, why_bytes);
+            weights_graph_explain(engine_weights(engine), why, why_bytes);
     }
     return r;
 }
@@ -143,16 +144,16 @@ static int run_request(MobileBench *bench, size_t policy, MobileRow *row, size_t
 
     if (r)
         return r;
-    engine_graph_counts(engine, &before);
+    weights_graph_counts(engine_weights(engine), &before);
     start_ns = clock_now_ns();
     r = run_prompt(bench, engine, sequence, row->prompt_tokens, row->why,
                    policies[policy].policy == GRAPH_SWITCH_PROGRESSIVE ? sizeof(row->why) : 0, err);
     middle_ns = clock_now_ns();
-    engine_graph_counts(engine, &middle);
+    weights_graph_counts(engine_weights(engine), &middle);
     if (!r)
         r = run_output(bench, engine, sequence, err);
     end_ns = clock_now_ns();
-    engine_graph_counts(engine, &after);
+    weights_graph_counts(engine_weights(engine), &after);
     row->peak_bytes = after.peak_bytes;
     row->n_loads = after.n_loads - before.n_loads;
     row->loaded_bytes = after.loaded_bytes - before.loaded_bytes;
@@ -233,7 +234,7 @@ static int begin(MobileBench *bench, ErrText *err) {
         if (r)
             return r;
     }
-    engine_graph_counts(bench->engines[0], &counts);
+    weights_graph_counts(engine_weights(bench->engines[0]), &counts);
     bench->report->n_blocks = counts.n_blocks;
     bench->report->graph_bytes = counts.graph_bytes;
     bench->report->block_bytes = counts.block_bytes;
@@ -273,7 +274,8 @@ int bench_mobile(const BenchRun *run, ErrText *err) {
         r = run_prompts(&bench, &bench.report->rows[i * MOBILE_POLICIES], options->prompt_tokens[i], err);
     if (r)
         return r;
-    snprintf(bench.report->way, sizeof(bench.report->way), "%s", engine_flash_way(bench.engines[MOBILE_POLICIES - 1]));
+    snprintf(bench.report->way, sizeof(bench.report->way), "%s",
+             weights_flash_way(engine_weights(bench.engines[MOBILE_POLICIES - 1])));
     bench.report->n = options->n_prompts * MOBILE_POLICIES;
     for (size_t i = 0; i < ARRAY_LEN(bench.engines); i++)
         bench.engines[i] = engine_free(bench.engines[i]);

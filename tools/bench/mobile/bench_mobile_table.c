@@ -6,6 +6,7 @@
 
 #include "spec/sources/history.h"
 #include "tools/bench/bench.h"
+#include "weights/weights_report.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 #define WARM_TOKENS 8
@@ -85,7 +86,7 @@ static int prepare(TableBench *bench, ErrText *err) {
 static uint64_t waited_ns(const Engine *engine) {
     WeightsGraphsCounts counts;
 
-    return engine_graph_counts(engine, &counts) ? counts.stall_ns : 0;
+    return weights_graph_counts(engine_weights(engine), &counts) ? counts.stall_ns : 0;
 }
 
 /* wait_nsp: what it waited for loads; NULL: nobody asks. */

@@ -14,6 +14,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "weights/image/weights_image.h"
+#include "weights/weights_report.h"
 
 enum {
     COLD_EVENTS = 1 << 17, /* of a turn's trace */
@@ -198,7 +199,7 @@ static int run_way(ColdBench *bench, size_t way, size_t n_prompt, size_t at, Err
     start_ns = clock_now_ns();
     r = open_way(bench, way, &accounts, bench->trace, &engine, err);
     if (!r && !ways[way].is_behind)
-        r = engine_load_graphs(engine, err);
+        r = weights_load_graphs(engine_weights(engine), err);
     if (r)
         return r;
     loaded.engine = engine;
@@ -213,10 +214,10 @@ static int run_way(ColdBench *bench, size_t way, size_t n_prompt, size_t at, Err
         take_times(bench, way, at, start_ns, end_ns);
     if (bench->run->trace && at + 1 == bench->run->options->repeats)
         keep_trace(bench, way, start_ns, end_ns);
-    engine_graph_counts(engine, &counts);
+    weights_graph_counts(engine_weights(engine), &counts);
     bench->rows[way].form = graph_form_name(counts.form);
     if (ways[way].form == GRAPH_FORM_AUTO)
-        snprintf(bench->why, sizeof(((MobileCold *)NULL)->why), "%s", engine_graph_form_why(engine));
+        snprintf(bench->why, sizeof(((MobileCold *)NULL)->why), "%s", weights_graph_form_why(engine_weights(engine)));
     sequence_rewind(sequence, 0);
     start_ns = clock_now_ns();
     r = bench_fill(&loaded, sequence, n_prompt, logits, err);

@@ -13,6 +13,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/speculation/spec_answer.h"
+#include "weights/weights_report.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 
@@ -221,10 +222,10 @@ static int run_cell(FlashBench *bench, size_t cell, ErrText *err) {
     int r = 0;
 
     limit.bytes_per_s = (uint64_t)it->rate * 1000000;
-    engine_set_flash_limit(bench->target, limit);
+    weights_set_flash_limit(engine_weights(bench->target), limit);
     it->n_streamed = info->n_streamed_layers;
     it->sweep_bytes = info->sweep_bytes;
-    snprintf(it->way, sizeof(it->way), "%s", engine_flash_way(bench->target));
+    snprintf(it->way, sizeof(it->way), "%s", weights_flash_way(engine_weights(bench->target)));
     forget_histories(bench);
     for (size_t i = 0; i < data->n_tasks && !r; i++)
         r = history_new(&bench->accounts, HISTORY_BYTES_MAX, &bench->histories[i]);

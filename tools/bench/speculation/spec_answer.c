@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "weights/weights_report.h"
 
 int spec_answer_init(SpecAnswer *answer, size_t max_tokens) {
     *answer = (SpecAnswer){
@@ -81,13 +82,14 @@ static void take_tokens(void *arg, const char *text, size_t len_bytes, const uin
 static void begin_decoding(Run *run) {
     run->answer->prefill_ns = run->answer->total_ns;
     run->answer->prompt_model_ns = run->answer->report.model_ns;
-    run->answer->flash = engine_flash_counts(run->engine);
+    run->answer->flash = weights_flash_counts(engine_weights(run->engine));
 }
 
 static void end_decoding(Run *run) {
-    const EngineFlashCounts now = engine_flash_counts(run->engine), before = run->answer->flash;
+    const WeightsRingCounts now = weights_flash_counts(engine_weights(run->engine)), before = run->answer->flash;
 
-    run->answer->flash = (EngineFlashCounts){ now.read_bytes - before.read_bytes, now.reading_ns - before.reading_ns };
+    run->answer->flash = (WeightsRingCounts){ .read_bytes = now.read_bytes - before.read_bytes,
+                                              .reading_ns = now.reading_ns - before.reading_ns };
 }
 
 /* To its end. Tokens of one step have one time. */

@@ -22,7 +22,7 @@ typedef struct SpecAnswer {
     uint64_t draft_bytes; /* of the account draftdb, at most: its own */
     DraftReport report;
     uint64_t prompt_model_ns; /* of the report's model_ns: reading the prompt */
-    EngineFlashCounts flash;  /* while it decoded */
+    WeightsRingCounts flash;  /* while it decoded */
 } SpecAnswer;
 
 /* 0 or -ENOMEM; deinit either way. */

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/generation.h"
+#include "engine/step/early_exit.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/matrix/matrix_company.h"
 #include "tools/eval/matrix/matrix_npu.h"

@@ -90,7 +90,7 @@ int eval_perplexity(const EvalOptions *options) {
         what.on_window = print_window;
     if (eval_model_open(&model, options, &err) || perplexity_measure(&run, model.engine, &what, &err))
         return eval_fail(options, "%s", err.text);
-    shadow = engine_shadow_counts(model.engine);
+    engine_backend(model.engine)->ops->shadow_counts(engine_backend(model.engine), &shadow);
     if (!isfinite(run.value))
         ok = false;
     if (options->expect) {

@@ -13,12 +13,13 @@
 
 #include <cmocka.h>
 
-#include "engine/generation_private.h"
+#include "engine/generation_state.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/npu_engine.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
 #include "weights/image/weights_image.h"
+#include "weights/weights_report.h"
 
 static const SpecLab always = { .always = true }, chains = { .always = true, .chains = true };
 
@@ -107,10 +108,10 @@ static Decoding run(Given *given, NpuEngine *loaded, const GenerationSpeculation
         decoding.rows_max = report->n_rows - n_rows > decoding.rows_max ? report->n_rows - n_rows : decoding.rows_max;
         n_rows = report->n_rows;
         if (report->n_steps < 2) /* the first step that decodes may have waited for its graphs */
-            engine_graph_counts(loaded->engine, &before);
+            weights_graph_counts(engine_weights(loaded->engine), &before);
     }
     given_end(given, generation);
-    engine_graph_counts(loaded->engine, &after);
+    weights_graph_counts(engine_weights(loaded->engine), &after);
     decoding.n_loads = after.n_loads - before.n_loads;
     decoding.n_of_prompts = after.n_computed[GRAPH_PREFILL] - before.n_computed[GRAPH_PREFILL];
     return decoding;

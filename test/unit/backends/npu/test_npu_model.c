@@ -20,6 +20,7 @@
 #include "test/unit/fixtures/npu_engine.h"
 #include "test/unit/importer/import_fixture.h"
 #include "weights/image/weights_image.h"
+#include "weights/weights_report.h"
 
 enum {
     N_VOCAB = 40,
@@ -107,7 +108,7 @@ static int step_explained(NpuEngine *loaded, char *text, size_t room_bytes) {
         return r;
     draw_tokens(tokens, 0);
     r = step(loaded, sequence, tokens, 100, 0, logits, NULL);
-    engine_graph_explain(loaded->engine, text, room_bytes);
+    weights_graph_explain(engine_weights(loaded->engine), text, room_bytes);
     sequence_free(sequence);
     return r;
 }
@@ -136,7 +137,7 @@ static void check_memory(const NpuEngine *loaded, GraphSwitchPolicy policy) {
     WeightsGraphsCounts counts;
     uint64_t slots;
 
-    assert_true(engine_graph_counts(loaded->engine, &counts));
+    assert_true(weights_graph_counts(engine_weights(loaded->engine), &counts));
     slots = policy == GRAPH_SWITCH_NONE ? 2 * counts.n_blocks : counts.n_blocks + 1;
     assert_true(counts.peak_bytes <= slots * counts.block_bytes && counts.used_bytes <= counts.peak_bytes);
     assert_int_equal(counts.limit_bytes, slots * counts.block_bytes);
@@ -171,7 +172,7 @@ static void check_bits(ImportFixture *fixture, const char *package, GraphForm fo
         options.checking = form == GRAPH_FORM_PACKED && i % 2 ? WEIGHTS_CHECKING_NOTHING : WEIGHTS_CHECKING_NEW;
         assert_int_equal(access(image, F_OK) == 0, form == GRAPH_FORM_MATERIALISED && i); /* made once, or never */
         npu_engine_load(&loaded, &options, 2);
-        assert_true(engine_graph_counts(loaded.engine, &counts));
+        assert_true(weights_graph_counts(engine_weights(loaded.engine), &counts));
         assert_int_equal(counts.form, form);
         npu_engine_unload(&loaded);
         /* The limit is exactly the bytes needed. */
@@ -353,8 +354,8 @@ static GraphForm form_of(const EngineOptions *options, char *why, size_t why_byt
     NpuEngine loaded;
 
     npu_engine_load(&loaded, options, 2);
-    assert_true(engine_graph_counts(loaded.engine, &counts));
-    snprintf(why, why_bytes, "%s", engine_graph_form_why(loaded.engine));
+    assert_true(weights_graph_counts(engine_weights(loaded.engine), &counts));
+    snprintf(why, why_bytes, "%s", weights_graph_form_why(engine_weights(loaded.engine)));
     npu_engine_unload(&loaded);
     return counts.form;
 }
@@ -481,7 +482,7 @@ static void test_npu_model_trace(void **state) {
     npu_engine_load(&loaded, &options, 2);
     for (int turn = 0; turn < 3; turn++)
         answer(&loaded, 0, logits);
-    engine_graph_explain(loaded.engine, text, sizeof(text));
+    weights_graph_explain(engine_weights(loaded.engine), text, sizeof(text));
     assert_non_null(strstr(text, "6 blocks"));
     npu_engine_unload(&loaded);
     for (size_t i = 0; i < trace_n(trace); i++) {

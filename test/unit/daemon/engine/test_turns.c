@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "daemon/engine/turns.h"
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/spec/db/draft_db_fixture.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A draft model beside a generation: what it holds for likely is what its engine says, row by row; what it has computed
- * of the text or of a tree is not computed again; memory, context and cancelling; a pair whose tokens differ. On small
- * models, and on real ones. */
+/* A draft model beside a generation: its likely tokens are its engine's, row by row, and nothing of the text or of a
+ * tree is computed twice. Memory, context and cancelling; a pair whose tokens differ. On small models, and on real
+ * ones. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/draft/draft_timeline.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_state.h"
 #include "importer/importer.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/loaded_engine.h"
@@ -37,8 +37,8 @@ static TinyEngine tiny;
 
 static BackendOps counting_ops;
 static const BackendOps *real_ops;
-static size_t n_computed;   /* rows */
-static size_t cancel_after; /* products; 0: never */
+static size_t n_computed;   /* rows computed */
+static size_t cancel_after; /* product that fails or cancels; 0: never */
 static _Atomic bool cancelled;
 static bool cancelled_in_head; /* the last operator */
 
@@ -58,7 +58,7 @@ static int cancel_linear(Backend *backend, const BackendLinear *const *linears, 
 }
 
 static void count_begin(Engine *engine) {
-    if (engine->backend->ops != &counting_ops) /* a test before has failed */
+    if (engine->backend->ops != &counting_ops) /* an earlier test has failed */
         real_ops = engine->backend->ops;
     counting_ops = *real_ops;
     counting_ops.embed = count_embed;
@@ -83,7 +83,7 @@ static void take(EngineSpan *span, size_t row, const float *logits, const Engine
     *(EngineTops *)span->arg = *tops;
 }
 
-/* Behind the text and a way, token by token, on a sequence that is then as before. */
+/* Computes the tokens behind the text and a way, one by one, on a sequence that is then as before. */
 static EngineTops plain_tops(Engine *engine, Sequence *sequence, const uint32_t *way, size_t n) {
     const size_t before = sequence_n_tokens(sequence);
     float *logits = malloc(engine_info(engine)->n_vocab * sizeof(*logits));
@@ -107,7 +107,7 @@ static EngineTops plain_tops(Engine *engine, Sequence *sequence, const uint32_t 
     return tops;
 }
 
-/* A model with a text, a tree of it, and a plain sequence beside them. */
+/* A model with a text and a tree of it, and a plain sequence beside them. */
 typedef struct Draft {
     Engine *engine;
     DraftPair *pair;
@@ -128,12 +128,12 @@ static void draft_init(Draft *draft, Engine *engine, size_t capacity) {
 static void draft_deinit(Draft *draft) {
     draft_timeline_free(&draft->walk.model);
     assert_null(draft->walk.model.ops);
-    draft_timeline_free(&draft->walk.model); /* there may be none */
+    draft_timeline_free(&draft->walk.model); /* the draft may have none */
     sequence_free(draft->plain);
     draft_pair_free(draft->pair);
 }
 
-/* All rows have what plain decoding of the way to them says. */
+/* Checks that all rows have the likely tokens of plain decoding of the way to them. */
 static void check_tops(Draft *draft) {
     const size_t chunk = engine_chunk_tokens(draft->engine);
 
@@ -161,22 +161,22 @@ static void fill_text(Draft *draft, size_t n, uint64_t seed) {
         draft->walk.text[draft->walk.n_text] = (uint32_t)(test_random(&seed) % engine_info(draft->engine)->n_vocab);
 }
 
-/* A token that no row behind this one has. */
+/* Returns a token that no row behind this one has. */
 static uint32_t token_behind(const Draft *draft, int row) {
     uint32_t token = 0;
 
     for (size_t i = 0; i < draft->walk.n_rows; i++)
         if (draft->walk.rows[i].parent == row && draft->walk.rows[i].token == token) {
             token++;
-            i = 0; /* row 0 is nobody's child */
+            i = 0; /* row 0 has no parent */
         }
     return token;
 }
 
 /* --- one generation ----------------------------------------------------------------------------------------------- */
 
-/* Through a generation: long texts, in chunks; ways of a tree that the text takes, as far as the tree has them; texts
- * that go elsewhere, back, and on from there. */
+/* A generation's calls: long texts, in chunks; ways of a tree that the text takes, as far as the tree has them; texts
+ * that leave the tree, go back, and on from there. */
 static void check_generation(Engine *engine) {
     uint64_t random = 3;
     Draft draft;
@@ -193,7 +193,7 @@ static void check_generation(Engine *engine) {
         size_t n_way = 0, n_before = draft.walk.n_text;
         int row = 0;
 
-        /* down to a row at random, and a token that it has not */
+        /* down to a random row, then a token that it has not */
         for (size_t i = 0; i < draft.walk.n_rows; i++)
             if (draft.walk.rows[i].parent == row && test_random(&random) % 3) {
                 row = (int)i;
@@ -203,21 +203,21 @@ static void check_generation(Engine *engine) {
         draft.walk.text[draft.walk.n_text++] = token_behind(&draft, row);
         n_computed = 0;
         assert_int_equal(walk_follow(&draft.walk), 0);
-        check_computed(0); /* the root and n_way rows are there */
+        check_computed(0); /* the root and n_way rows are computed */
         assert_int_equal(draft.walk.n_text, n_before + n_way + 1);
-        assert_int_equal(walk_follow(&draft.walk), 0); /* the same again */
+        assert_int_equal(walk_follow(&draft.walk), 0); /* the same text again */
         walk_grow(&draft.walk, 1 + round, 3);
         check_computed(draft.walk.n_rows);
         check_tops(&draft);
     }
     n_computed = 0;
-    draft.walk.n_text -= 10; /* back, and the tree is gone */
+    draft.walk.n_text -= 10; /* rewound, and the tree is gone */
     assert_int_equal(walk_follow(&draft.walk), 0);
     check_computed(0);
     walk_grow(&draft.walk, 3, 2);
     check_computed(draft.walk.n_rows);
     check_tops(&draft);
-    draft.walk.text[100] ^= 1; /* another text from there */
+    draft.walk.text[100] ^= 1; /* another text from there on */
     n_computed = 0;
     assert_int_equal(walk_follow(&draft.walk), 0);
     check_computed(draft.walk.n_text - 1 - 100);
@@ -225,7 +225,7 @@ static void check_generation(Engine *engine) {
     n_computed = 0;
     draft.walk.text[draft.walk.n_text] = draft.walk.text[draft.walk.n_text + 1] =
         draft.walk.text[draft.walk.n_text + 2] = 1;
-    draft.walk.n_text += 3; /* past the tree: its root is there, if nothing more */
+    draft.walk.n_text += 3; /* past the tree: at least its root is computed */
     {
         size_t in_tree = 1;
         int at = 0;
@@ -240,7 +240,7 @@ static void check_generation(Engine *engine) {
     }
     walk_grow(&draft.walk, 3, 2);
     check_tops(&draft);
-    draft.walk.n_text = 1; /* nothing but a root */
+    draft.walk.n_text = 1; /* a tree of the root alone */
     assert_int_equal(walk_follow(&draft.walk), 0);
     walk_grow(&draft.walk, 20, 3);
     check_tops(&draft);
@@ -277,7 +277,8 @@ static void test_draft_timeline_small_chunk(void **state) {
     assert_int_equal(engine_set_chunk_tokens(tiny.engine, CHUNK, NULL), 0);
 }
 
-/* While steps that have made way hold all of the engine's, the draft cannot compute; afterwards it goes on. */
+/* While steps that have made way hold all of the engine's memory for steps, the draft cannot compute; afterwards it
+ * goes on. */
 static void test_draft_timeline_busy(void **state) {
     static const uint32_t token = 1;
     Sequence *other;
@@ -308,7 +309,7 @@ static void test_draft_timeline_busy(void **state) {
     draft_deinit(&draft);
 }
 
-/* As many rows as there may be, and one more; rows that are none. */
+/* As many rows as allowed, then one more; invalid rows. */
 static void test_draft_timeline_rows(void **state) {
     for (size_t what = 0; what < 3; what++) {
         Draft draft;
@@ -330,7 +331,7 @@ static void test_draft_timeline_rows(void **state) {
                 draft.walk.rows[CHUNK].parent = CHUNK;
             assert_int_equal(walk_expand(&draft.walk, what == 2 ? 0 : 1), -EINVAL);
         }
-        assert_int_equal(walk_follow(&draft.walk), -EINVAL); /* off from now on */
+        assert_int_equal(walk_follow(&draft.walk), -EINVAL); /* the model is off from now on */
         assert_int_equal(walk_expand(&draft.walk, 1), -EINVAL);
         draft_deinit(&draft);
     }
@@ -384,7 +385,8 @@ static void test_draft_timeline_padding(void **state) {
     assert_true(n_left && n_left_out);
     draft_timeline_free(&model);
     draft_pair_free(pair);
-    assert_int_equal(draft_pair_new(&pair, tiny.engine, engine, &err), 0); /* nor does it need the target's padding */
+    assert_int_equal(draft_pair_new(&pair, tiny.engine, engine, &err),
+                     0); /* the target's padding is not proposed either */
     draft_pair_free(pair);
     engine_free(engine);
     worker_pool_free(pool);
@@ -394,16 +396,16 @@ static void test_draft_timeline_padding(void **state) {
 /* --- a target with tokens of its own ------------------------------------------------------------------------------ */
 
 enum {
-    LONGER = 8, /* tokens more than the draft has */
+    LONGER = 8, /* tokens that the draft has not */
 };
 
-/* As the draft reads it. */
+/* Returns the token as the draft reads it. */
 static uint32_t read_as(uint32_t token) {
     return token < TINY_VOCAB ? token : 0;
 }
 
-/* The draft reads another token in place of one that it does not have: nothing is proposed behind that, and behind what
- * follows it what the draft holds for likely there. */
+/* The draft reads another token in place of one that it does not have: nothing is proposed behind that token. Behind
+ * the next one the draft proposes its likely tokens for the text that it read. */
 static void test_draft_timeline_longer_target(void **state) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     TinyEngine longer = { .maker = &maker };
@@ -438,14 +440,14 @@ static void test_draft_timeline_longer_target(void **state) {
         assert_int_equal(tops[row].tops[0].token, expected.tops[0].token);
         assert_true(tops[row].tops[0].probability == expected.tops[0].probability);
     }
-    /* The text takes a way of the tree: through the other token of the target's own, nothing is computed again. */
+    /* The text takes a way of the tree through the target's other token: nothing is computed again. */
     count_begin(tiny.engine);
     {
         uint32_t further[] = { 5, TINY_VOCAB + 3, 7, 9, TINY_VOCAB, TINY_VOCAB + 1, 11, 12 };
 
         assert_int_equal(model.ops->follow(model.self, further, ARRAY_LEN(further)), 0);
         check_computed(0);
-        further[4] = TINY_VOCAB + 2; /* read alike, but not the same text */
+        further[4] = TINY_VOCAB + 2; /* the draft reads it alike, but it is another text */
         assert_int_equal(model.ops->follow(model.self, further, ARRAY_LEN(further)), 0);
         check_computed(3);
     }
@@ -453,14 +455,14 @@ static void test_draft_timeline_longer_target(void **state) {
     sequence_free(plain);
     draft_timeline_free(&model);
     draft_pair_free(pair);
-    /* The other way round the draft has more: none of those is proposed (test_draft_timeline_padding). */
+    /* The other way round the draft has more tokens, and proposes none of those (test_draft_timeline_padding). */
     assert_int_equal(draft_pair_new(&pair, longer.engine, tiny.engine, &err), 0);
     assert_int_equal(pair->n_tokens, TINY_VOCAB);
     draft_pair_free(pair);
     tiny_engine_close(&longer);
 }
 
-/* Answers of such a target are what they are without drafts, token for token and logit for logit. */
+/* Answers of such a target are those without drafts, token for token and logit for logit. */
 static void test_draft_timeline_longer_answers(void **state) {
     enum {
         N_PROMPT = 60,
@@ -511,7 +513,7 @@ static void test_draft_timeline_memory(void **state) {
     ErrText err = { "" };
     Draft draft;
 
-    for (int id = 0; id < _ACCOUNT_N; id++) { /* whatever it takes is on its account */
+    for (int id = 0; id < _ACCOUNT_N; id++) { /* all of its memory is on its account */
         const bool is_needed = id == ACCOUNT_KV || id == ACCOUNT_ACTIVATIONS;
 
         assert_int_equal(draft_pair_new(&pair, tiny.engine, tiny.engine, &err), 0);
@@ -530,7 +532,7 @@ static void test_draft_timeline_memory(void **state) {
     assert_int_equal(draft_timeline_new(&model, pair, 0, &err), -EINVAL);
     assert_null(model.ops);
     draft_pair_free(pair);
-    /* What a tree needs beside the text: without it the model is off, and gives back what it has. */
+    /* Memory of a tree beside the text: without it the model is off, and gives its memory back. */
     draft_init(&draft, tiny.engine, CAPACITY);
     fill_text(&draft, 20, 1);
     assert_int_equal(walk_follow(&draft.walk), 0);
@@ -540,7 +542,8 @@ static void test_draft_timeline_memory(void **state) {
     accounts->limit_bytes[ACCOUNT_KV] = UINT64_MAX;
     assert_int_equal(walk_follow(&draft.walk), DRAFTER_E_MEMORY);
     assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY);
-    assert_int_equal(accounts->used_bytes[ACCOUNT_KV], engine_kv_bytes(tiny.engine, CAPACITY)); /* the plain one's */
+    assert_int_equal(accounts->used_bytes[ACCOUNT_KV],
+                     engine_kv_bytes(tiny.engine, CAPACITY)); /* pages of the plain sequence */
     draft_deinit(&draft);
 }
 
@@ -552,7 +555,7 @@ static void test_draft_timeline_context(void **state) {
     assert_int_equal(walk_follow(&draft.walk), 0);
     walk_grow(&draft.walk, 2, 1);
     check_tops(&draft);
-    walk_add(&draft.walk, draft.walk.n_rows, (int)draft.walk.n_rows - 1, 1); /* past the capacity */
+    walk_add(&draft.walk, draft.walk.n_rows, (int)draft.walk.n_rows - 1, 1); /* behind the capacity */
     assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY);
     assert_int_equal(walk_follow(&draft.walk), DRAFTER_E_MEMORY);
     draft_deinit(&draft);
@@ -564,13 +567,13 @@ static void test_draft_timeline_context(void **state) {
     draft.walk.text[draft.walk.n_text++] = 1;
     assert_int_equal(walk_follow(&draft.walk), DRAFTER_E_MEMORY);
     draft_deinit(&draft);
-    draft_init(&draft, tiny.engine, 2 * TINY_CONTEXT); /* as many as the model has */
+    draft_init(&draft, tiny.engine, 2 * TINY_CONTEXT); /* as many positions as the model has */
     fill_text(&draft, 300, 1);
     assert_int_equal(walk_follow(&draft.walk), 0);
     draft_deinit(&draft);
 }
 
-/* Before every product of a follow and of a pass: what is there stays, and it can be done again. */
+/* A cancel before every product of a follow and of a pass: computed rows stay, and the call can be repeated. */
 static void test_draft_timeline_cancel(void **state) {
     const size_t step = patience_is_short() ? 4 : 1;
     size_t n_cancelled = 0;
@@ -608,7 +611,7 @@ static void test_draft_timeline_cancel(void **state) {
     assert_true(n_cancelled > 30 / step);
 }
 
-/* Passes are timed, by their rows, and the next generation of the pair knows it; follow() is not. */
+/* Passes are timed by their rows, and the pair's next generation has the times; follow() is not timed. */
 static void test_draft_timeline_cost(void **state) {
     Draft draft;
     DraftModel next;
@@ -625,7 +628,7 @@ static void test_draft_timeline_cost(void **state) {
     }
     assert_int_equal(draft.pair->times.n_seen[0], 1);
     assert_int_equal(draft.pair->times.n_steps, 5);
-    assert_in_range(draft.pair->times.n_seen[4], 2, 3); /* a first pass that had to wait is forgotten */
+    assert_in_range(draft.pair->times.n_seen[4], 2, 3); /* a first pass that waited for weights does not count */
     assert_int_equal(draft_timeline_new(&next, draft.pair, 10, NULL), 0);
     assert_true(next.ops->cost_ms(next.self, 7) == draft.walk.model.ops->cost_ms(draft.walk.model.self, 7));
     draft_timeline_free(&next);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Generations with drafts: the tokens and logits of plain decoding, alone and together, whatever the chunk, the
- * sampling and the limits; some drafts right and some wrong; without memory for drafts as without drafts. */
+/* Generations with drafts have the tokens and logits of plain decoding, alone and together, whatever the chunk, the
+ * sampling and the limits. Some drafts are right and some wrong; without memory for drafts generations go on without
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,8 @@
 
 #include <cmocka.h>
 
-#include "engine/generation_private.h"
+#include "engine/draft/drafting_state.h"
+#include "engine/generation_state.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/tiny_engine.h"
@@ -29,7 +31,7 @@ enum {
 
 #define LEARNED (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION | 1u << SPECULATION_REUSE)
 
-/* The first one is plain decoding, the second one what tests of one way take. */
+/* The first way is plain decoding; tests of one way take the second. */
 static const GenerationSpeculation ways[] = {
     { .sources = 0 },
     { .sources = SPECULATION_AUTO, .lab = &always },
@@ -47,7 +49,7 @@ static const GenerationSpeculation ways[] = {
 enum {
     WAYS = sizeof(ways) / sizeof(*ways),
     NO_DRAFTS = WAYS - 2, /* one row: no draft */
-    CONTROLLED            /* as many as pay, on this machine */
+    CONTROLLED            /* as many drafts as pay, on this machine */
 };
 
 static TinyEngine tiny;
@@ -65,7 +67,7 @@ static int teardown(void **state) {
 }
 
 typedef struct Given {
-    uint64_t tokens, logits; /* hashes */
+    uint64_t tokens, logits; /* hashes of logits */
     size_t n_tokens;
     uint32_t ids[OUTPUT];
     char texts[OUTPUT][32]; /* of each delta */
@@ -186,7 +188,7 @@ static size_t as_many_idle(const Backend *backend, size_t rows) {
     return rows == 1 ? 1 : 0;
 }
 
-/* Idle rows are those of the steps, shared by the rows that a generation has in them. */
+/* Idle rows are those of the steps, divided by the rows that each generation has. */
 static void test_drafts_idle(void **state) {
     const BackendOps *real = tiny.engine->backend->ops;
     BackendOps ops = *real;
@@ -221,7 +223,7 @@ static void test_drafts_limits(void **state) {
         }
 }
 
-/* More of them than the chunk has room for drafts. */
+/* More generations than the chunk has room for drafts. */
 static void test_drafts_together(void **state) {
     enum {
         MOST = 20
@@ -266,8 +268,8 @@ static void test_drafts_together(void **state) {
     }
 }
 
-/* An answer that ends at a stop string inside drafts that were right leaves nothing of what was computed behind it. The
- * string is as long as what the model repeats, or it would stand where nothing is drafted yet. */
+/* An answer that ends at a stop string inside right drafts keeps nothing that was computed behind it. The stop string
+ * is as long as the model's repeats; a shorter one would come before anything is drafted. */
 static void test_drafts_kept(void **state) {
     Given whole;
     GenerationOptions options = options_of(0, 1, OUTPUT, &whole);
@@ -292,7 +294,7 @@ static void test_drafts_kept(void **state) {
             options.user = 100 + 2 * at + (size_t)drafts;
             options.stops[0] = stop;
             options.n_stops = 1;
-            options.on_logits = NULL; /* which also see what stands behind the stop string */
+            options.on_logits = NULL; /* logits behind the stop string included */
             run(&options, &given[drafts]);
             assert_int_equal(given[drafts].end, GENERATION_END_STOP);
             fill_prompt(prompt);
@@ -312,7 +314,7 @@ static void test_drafts_kept(void **state) {
     assert_true(n_inside > 0);
 }
 
-/* What is left behind generations: what is known of their users. */
+/* Generations leave what they learned of their users. */
 static uint64_t users_bytes(void) {
     uint64_t bytes = 0;
 
@@ -343,8 +345,8 @@ static void test_drafts_memory(void **state) {
     assert_int_equal(accounts->used_bytes[ACCOUNT_DRAFTDB], users_bytes());
 }
 
-/* The same request again: its answer is in the history, and few steps are left of it. Answers of others make none
- * wrong. A history that goes while it is read takes its drafts with it. */
+/* A request again: its answer is in the history, and takes few steps. Answers of others make no draft wrong. A history
+ * that is freed while it is read takes its drafts with it. */
 static void test_drafts_history(void **state) {
     static const GenerationSpeculation of_history = { .sources = 1u << SPECULATION_HISTORY, .lab = &always };
     _cleanup_(history_freep) History *history = NULL;
@@ -385,7 +387,7 @@ static void test_drafts_history(void **state) {
     generation_free(generation);
 }
 
-/* Whoever drafts without asking what it costs leaves no times to those that ask. */
+/* A generation that drafts without weighing costs leaves no times to those that do. */
 static void test_drafts_times(void **state) {
     const SpeculationMemory *memory = &tiny.engine->speculation;
     const SpeculationControl before = memory->times;
@@ -403,7 +405,7 @@ static void test_drafts_times(void **state) {
     assert_true(memory->times.row_ms > 0); /* the prompt's rows were timed as well */
 }
 
-/* Keys and values of branches have no memory of their own: a tree becomes a chain, and the answer is the same. */
+/* Branches have no memory for keys and values: a tree becomes a chain, and the answer is the same. */
 static void test_drafts_memory_for_trees(void **state) {
     AccountTable *accounts = engine_accounts(tiny.engine);
     const uint64_t limit = accounts->limit_bytes[ACCOUNT_KV];
@@ -416,7 +418,7 @@ static void test_drafts_memory_for_trees(void **state) {
     run(&options, &given);
     used = accounts->peak_bytes[ACCOUNT_KV];
     accounts->limit_bytes[ACCOUNT_KV] = engine_kv_bytes(tiny.engine, N_PROMPT + OUTPUT);
-    assert_true(used > accounts->limit_bytes[ACCOUNT_KV]); /* with trees it was more */
+    assert_true(used > accounts->limit_bytes[ACCOUNT_KV]); /* trees took more */
     options = options_of(0, 1, OUTPUT, &given);
     run(&options, &given);
     accounts->limit_bytes[ACCOUNT_KV] = limit;
@@ -424,7 +426,7 @@ static void test_drafts_memory_for_trees(void **state) {
     assert_true(given.usage.n_accepted_tokens > 0);
 }
 
-/* What they take is counted before the first one, and where it is beyond what the user may hold nothing takes it. */
+/* Memory of trees is counted before the first tree. If it is beyond the user's share, drafts are chains. */
 static void test_drafts_share_for_trees(void **state) {
     AccountTable *accounts = engine_accounts(tiny.engine);
     const uint64_t cache_bytes = engine_kv_bytes(tiny.engine, N_PROMPT + OUTPUT),
@@ -448,7 +450,7 @@ static void test_drafts_share_for_trees(void **state) {
         check_same(&given, &plain);
         assert_true(given.usage.n_accepted_tokens > 0);
     }
-    options = options_of(0, 0, OUTPUT, &given); /* without drafts there are none */
+    options = options_of(0, 0, OUTPUT, &given); /* a generation without drafts needs none */
     options.kv_max_bytes = cache_bytes;
     run(&options, &given);
     check_same(&given, &plain);
@@ -465,7 +467,7 @@ static int count_linear(Backend *backend, const BackendLinear *const *linears, s
     return real_ops->linear(backend, linears, n, in, rows, out, err);
 }
 
-/* Logits of as many rows as tokens come out, but where a source learns from all rows. */
+/* The head computes as many rows as tokens come out, unless a source learns from all rows. */
 static void test_drafts_head_on_demand(void **state) {
     real_ops = tiny.engine->backend->ops;
     counting_ops = *real_ops;
@@ -490,7 +492,7 @@ static void test_drafts_head_on_demand(void **state) {
     tiny.engine->backend->ops = real_ops;
 }
 
-/* What a source that has gone was told of rows does not stay for those that get no logits from then on. */
+/* Tops of earlier rows, for a source that is off, do not stay at rows without logits. */
 static void test_drafts_head_on_demand_leaves_nothing(void **state) {
     Given given;
     GenerationOptions options = options_of(0, 1, OUTPUT, &given);
@@ -501,10 +503,10 @@ static void test_drafts_head_on_demand_leaves_nothing(void **state) {
     generation = generation_of(&options);
     while (generation_end(generation) == GENERATION_RUNNING) {
         for (size_t row = 0; row < DRAFT_ROWS_MAX; row++)
-            generation->drafting->tops[row].n = ENGINE_TOPS;
+            generation->drafting->step.tops[row].n = ENGINE_TOPS;
         assert_int_equal(generation_step(generation, take, &given, NULL), 0);
         for (size_t row = 0; given.n_tokens > 1 && row < DRAFT_ROWS_MAX; row++)
-            assert_int_equal(generation->drafting->tops[row].n, 0);
+            assert_int_equal(generation->drafting->step.tops[row].n, 0);
     }
     generation_free(generation);
 }

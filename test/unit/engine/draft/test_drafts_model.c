@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Generations whose drafts come from a model, under every policy: the tokens and logits of plain decoding, alone and
- * together; the model reads the prompt as it is computed, and what is not computed again a chunk a step; what it did is
- * counted; one that fails, is too dear or cannot have memory is off; a cancelled generation asks it no more. */
+/* Generations with a draft model, under every policy, have the tokens and logits of plain decoding, alone and together.
+ * The model reads the prompt as it is computed; a kept prompt is read a chunk a step. Its work is counted. A model that
+ * fails, is too slow or has no memory is off, and a cancelled generation asks it no more. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "engine/generation.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/tiny_engine.h"
@@ -25,7 +25,7 @@ enum {
     ROWS_MAX = 200
 };
 
-/* A draft model that has seen an answer, and errs in `wrong` of ten places. */
+/* A draft model that has seen an answer, and is wrong in `wrong` of ten places. */
 typedef struct Parrot {
     DraftModelOps ops;
     const uint32_t *answer;
@@ -35,8 +35,8 @@ typedef struct Parrot {
     size_t n_text;
     uint32_t n_rows, depths[ROWS_MAX];
     uint32_t n_follows, n_passes, n_computed;
-    size_t most_read;    /* of the prompt, at a time */
-    Generation *cancels; /* in its third pass */
+    size_t most_read;    /* most tokens of the prompt at a time */
+    Generation *cancels; /* cancels in its third pass */
 } Parrot;
 
 static TinyEngine tiny;
@@ -187,8 +187,8 @@ static void test_drafts_model_together(void **state) {
     }
 }
 
-/* As if an earlier generation had found that rows take next to nothing: so the first step may have drafts, whatever
- * this machine's times are. */
+/* Pretends that an earlier generation measured rows to take next to nothing: the first step may have drafts then,
+ * whatever the durations on this machine. */
 static void know_times(void) {
     SpeculationControl *times = &tiny.engine->speculation.times;
 
@@ -197,7 +197,7 @@ static void know_times(void) {
         speculation_control_took(times, 1 + i % 16, (StepCompany){ 0, 0 }, 1 + i % 16, 100 + (float)(i % 16) / 10, 0);
 }
 
-/* Under the control: it is asked where it costs next to nothing, and never where a pass takes more than a step may
+/* Under the control the model is asked if it takes next to nothing, and never if a pass takes more than a step may
  * lose. */
 static void test_drafts_model_controlled(void **state) {
     const GenerationSpeculation none = { 0 };
@@ -218,13 +218,13 @@ static void test_drafts_model_controlled(void **state) {
             assert_true(parrot.n_follows >= (N_PROMPT + CHUNK - 1) / CHUNK);
             assert_int_equal(parrot.n_passes > 0, !dear);
         }
-    run(false, &(GenerationSpeculation){ .sources = 1u << SPECULATION_MODEL }, &given); /* there is none */
+    run(false, &(GenerationSpeculation){ .sources = 1u << SPECULATION_MODEL }, &given); /* no draft model */
     given_check_same(&given, &plain);
     assert_int_equal(given.report.sources, 0);
     assert_int_equal(given.report.model.reason, PROMPT_RULE_NO_SOURCE);
 }
 
-/* Rows of the first step that decodes. */
+/* Counts rows of the first step that decodes. */
 static uint64_t first_rows(const GenerationSpeculation *speculation, Given *given) {
     const GenerationOptions options = given_options(given, tiny.engine, OUTPUT, false, speculation);
     Generation *generation = given_begin(tiny.engine, N_PROMPT, &options);
@@ -236,7 +236,7 @@ static uint64_t first_rows(const GenerationSpeculation *speculation, Given *give
     return given->report.n_rows;
 }
 
-/* Without bounds what pays is drafted at once, by times that are guesses; where none is known, nothing. */
+/* Without bounds drafts that pay are tried at once, by guessed durations; without known durations there are none. */
 static void test_drafts_model_no_bounds(void **state) {
     static const int policies[] = { POLICY_LEVER, OURS };
     const GenerationSpeculation none = { 0 };
@@ -293,7 +293,7 @@ static void test_drafts_model_fails(void **state) {
         given_check_same(&given, &plain);
         assert_int_equal(parrot.n_passes, 4);
         assert_false(given.report.sources >> SPECULATION_MODEL & 1);
-        used = accounts->used_bytes[ACCOUNT_DRAFTDB]; /* what is known of users */
+        used = accounts->used_bytes[ACCOUNT_DRAFTDB]; /* forgets what is known of users */
         speculation.model = parrot_model(&parrot, plain.ids, 5);
         accounts->limit_bytes[ACCOUNT_DRAFTDB] = 0;
         run(false, &speculation, &given);
@@ -304,7 +304,7 @@ static void test_drafts_model_fails(void **state) {
     }
 }
 
-/* In the midst of its passes: the next one is not made, and the step is the last. */
+/* A cancel in the midst of the model's passes: the next pass is not made, and the step is the last. */
 static void test_drafts_model_cancel(void **state) {
     const GenerationSpeculation none = { 0 };
     Given plain, given;
@@ -326,7 +326,7 @@ static void test_drafts_model_cancel(void **state) {
     }
 }
 
-/* A prompt that is taken over from an earlier request: the first token does not wait until the model has read it. */
+/* A prompt that was kept from an earlier request: the first token does not wait until the model has read it. */
 static void test_drafts_model_reuse(void **state) {
     GenerationSpeculation speculation = speculation_of(OURS, true);
     const GenerationSpeculation none = { 0 };
@@ -342,7 +342,7 @@ static void test_drafts_model_reuse(void **state) {
     given_run(&plain, given_begin(tiny.engine, N_PROMPT, &options));
     speculation.model = parrot_model(&parrot, plain.ids, 0);
     options = given_options(&given, tiny.engine, OUTPUT, false, &speculation);
-    options.user--; /* the same */
+    options.user--; /* the same prompt */
     options.no_reuse = false;
     generation = given_begin(tiny.engine, N_PROMPT, &options);
     while (!given.n)
@@ -351,13 +351,13 @@ static void test_drafts_model_reuse(void **state) {
     assert_true(parrot.n_text && parrot.n_text < N_PROMPT / 2);
     given_run(&given, generation);
     given_check_same(&given, &plain);
-    assert_int_equal(parrot.most_read, CHUNK + 1); /* with the root of the tree to be */
+    assert_int_equal(parrot.most_read, CHUNK + 1); /* and the root of the next tree */
     assert_true(parrot.n_passes > 0 && given.usage.n_steps < OUTPUT / 2);
     tiny.engine->prefix_cache = NULL;
     prefix_cache_free(cache);
 }
 
-/* What the model brought is remembered of its user, and nothing of it where it was always asked. */
+/* The model's gain is remembered for its user, unless it was always asked. */
 static void test_drafts_model_memory(void **state) {
     SpeculationMemory *memory = &tiny.engine->speculation;
     GenerationSpeculation speculation = speculation_of(OURS, false);
@@ -376,8 +376,7 @@ static void test_drafts_model_memory(void **state) {
     assert_true(memory->model_row_ms > 0);
     assert_true(speculation_memory_user(memory, 77)->model.output > 0);
     assert_true(speculation_memory_user(memory, 77)->model.expected == OUTPUT - 1);
-    speculation_memory_user(memory, 78)->model =
-        (PromptRule){ .output = 1e6F, .expected = OUTPUT }; /* brought nothing */
+    speculation_memory_user(memory, 78)->model = (PromptRule){ .output = 1e6F, .expected = OUTPUT }; /* no gain */
     speculation.model = parrot_model(&parrot, plain.ids, 0);
     options = given_options(&given, tiny.engine, OUTPUT, false, &speculation);
     options.user = 78;

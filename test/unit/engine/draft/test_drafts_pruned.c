@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trees whose rows end at a middle layer: the tokens and logits of plain decoding, on both devices, alone and together,
- * stopped before every operator; what has gone counts as not drafted; shares are those of the head; the control asks,
- * and prunes only where it may; without a predictor nothing is asked. */
+/* Trees whose rows end at a middle layer have the tokens and logits of plain decoding, on both devices, alone and
+ * together, stopped before every operator. Pruned rows count as not drafted; shares are the head's. The control asks,
+ * and prunes only if allowed; without a predictor nothing is asked. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -15,8 +15,10 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "engine/engine_private.h"
 #include "engine/generation.h"
+#include "engine/step/early_exit.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/patience.h"
@@ -100,9 +102,9 @@ static void check_alone(EngineDevice device) {
                 if (!lens)
                     assert_int_equal(given.report.exit_ns, 0);
                 else if (way == 0 || way == 2)
-                    assert_true(given.report.n_exit_rows > (tiny_arch ? 0 : 50)); /* what is likely is the model's */
+                    assert_true(given.report.n_exit_rows > (tiny_arch ? 0 : 50)); /* the model's own likely tokens */
                 else if (way == 3)
-                    assert_true(given.report.n_exit_rows > 0); /* the end of a chain, too, that hardly comes so far */
+                    assert_true(given.report.n_exit_rows > 0); /* the end of a chain, too, which hardly comes so far */
                 else if (way == 4)
                     assert_true(given.report.n_exit_trials > 0);
             }
@@ -130,7 +132,7 @@ static void test_drafts_pruned_others(void **state) {
     tiny_arch = NULL;
 }
 
-/* All that run in one step, which stops before every operator where it is told to, while another one runs. */
+/* Runs all in one step, which stops before every operator if it is told to, while another one runs. */
 static void check_together(bool stops) {
     const GenerationSpeculation none = { 0 };
     Generation *generations[WAYS], *beside = NULL;
@@ -186,8 +188,8 @@ static void test_drafts_pruned_preempted(void **state) {
     check_together(true);
 }
 
-/* Shares beside those of the whole head's product, on the device that computes in floats; with logits that are capped,
- * and with a head and a last norm that have biases. */
+/* Shares beside those of the whole head's product, on the device that computes in floats; with capped logits, and with
+ * biases of the head and the last norm. */
 static void check_shares(const char *arch) {
     enum {
         ROWS = 7,
@@ -234,7 +236,7 @@ static void check_shares(const char *arch) {
                             close * (1 + fabsf(logits[i])));
                 early_exit_logits(tiny.engine, states + row * hparams->n_embd, tokens + i, 1, &again[i]);
             }
-            assert_memory_equal(logits, again, sizeof(logits)); /* whoever else is asked for */
+            assert_memory_equal(logits, again, sizeof(logits)); /* shares of other edges do not matter */
             early_exit_shares(logits, TOKENS, 2, shares);
             for (size_t i = 0; i < TOKENS; i++) {
                 sum += exp((double)shares[i]);
@@ -266,7 +268,7 @@ enum {
 
 static const int16_t tree_parents[TREE] = { -1, 0, 1, 1, 0, 4 };
 static const uint32_t tree_tokens[TREE] = { 3, 8, 1, 30, 17, 22 };
-/* Behind a row that is a leaf, too. */
+/* Edges begin behind a leaf, too. */
 static const uint32_t edge_rows[EDGES] = { 0, 0, 0, 1, 1, 4, 4, 5, 5 };
 static const uint32_t edge_tokens[EDGES] = { 8, 17, 2, 1, 30, 22, 9, 4, 5 };
 
@@ -277,8 +279,8 @@ typedef struct Asked {
     uint32_t n_logits;
 } Asked;
 
-static size_t choose_first(EngineSpan *span, uint16_t *rows) {
-    Asked *asked = span->arg;
+static size_t choose_first(void *arg, uint16_t *rows) {
+    Asked *asked = arg;
 
     assert_memory_equal(asked->log_shares, asked->expected, sizeof(asked->expected));
     asked->n_chosen++;
@@ -293,7 +295,7 @@ static void take_row(EngineSpan *span, size_t row, const float *logits, const En
     assert_int_equal(row, asked->n_logits++ ? 4 : 0);
 }
 
-/* Of each row's own state in a step of several trees, of whose rows only those that were chosen go on. */
+/* Shares are of each row's own state in a step of several trees, and only chosen rows go on. */
 static void test_drafts_pruned_states(void **state) {
     Sequence *sequences[SPANS];
     EngineSpan spans[SPANS];
@@ -308,7 +310,8 @@ static void test_drafts_pruned_states(void **state) {
 
         assert_int_equal(sequence_new(&sequences[i], tiny.engine, 64, NULL), 0);
         assert_int_equal(engine_forward(tiny.engine, sequences[i], before, 3, 0, NULL, NULL), 0);
-        asked[i] = (Asked){ .exit = { edge_rows, edge_tokens, asked[i].log_shares, EDGES, 0, choose_first } };
+        asked[i] =
+            (Asked){ .exit = { edge_rows, edge_tokens, asked[i].log_shares, EDGES, 0, choose_first, &asked[i] } };
         spans[i] = (EngineSpan){ .sequence = sequences[i],
                                  .tokens = tree_tokens,
                                  .parents = tree_parents,

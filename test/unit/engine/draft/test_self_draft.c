@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A model whose first layers draft for it: what they hold for likely is what these layers and the head say row by row;
- * generations have the tokens and logits of plain decoding, with all layers in memory or some, alone, together, making
- * way and begun again; limits and cancelling. */
+/* A model whose first layers draft for it: their likely tokens are those of these layers and the head, row by row.
+ * Generations have the tokens and logits of plain decoding, with all layers in memory or some, alone, together, making
+ * way and repeated; limits and cancelling. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -14,18 +14,21 @@
 
 #include <cmocka.h>
 
+#include "engine/core/engine_state.h"
 #include "engine/draft/self_draft.h"
-#include "engine/engine_private.h"
 #include "engine/generation.h"
+#include "engine/kv/sequence_state.h"
+#include "engine/step/step_parts.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/spec/draft_walk.h"
 #include "weights/image/weights_image.h"
 #include "test/unit/fixtures/policies.h"
+#include "weights/weights_report.h"
 
 enum {
     N_LAYERS = 20,
-    N_PINNED = 10, /* of the streamed one */
+    N_PINNED = 10, /* layers in memory of the streamed model */
     CAPACITY = 200,
     N_PROMPT = 21,
     OUTPUT = 40,
@@ -62,7 +65,7 @@ static int teardown(void **state) {
 
 /* --- tops --------------------------------------------------------------------------------------------------------- */
 
-/* A text that is computed but for its last token, a tree behind it, and a plain sequence beside. */
+/* A text that is computed except for its last token, a tree behind it, and a plain sequence beside. */
 typedef struct Draft {
     Engine *engine;
     uint32_t n_layers;
@@ -87,15 +90,15 @@ static void draft_init(Draft *draft, Engine *engine, uint32_t n_layers, size_t n
 }
 
 static void draft_deinit(Draft *draft) {
-    assert_int_equal(sequence_tree_rows(draft->sequence), 0); /* nobody has seen the tree */
+    assert_int_equal(draft->sequence->tree.n, 0); /* nobody else sees the tree */
     self_draft_free(&draft->walk.model);
     assert_null(draft->walk.model.ops);
-    self_draft_free(&draft->walk.model); /* there may be none */
+    self_draft_free(&draft->walk.model); /* the draft may have none */
     sequence_free(draft->sequence);
     sequence_free(draft->plain);
 }
 
-/* A token through the first layers and the head, alone: as decoding does it that stops there. */
+/* Computes a token by the first layers and the head alone, as decoding would that stops there. */
 static void lens(Draft *draft, uint32_t token, float *logits) {
     EngineSpan span = { .sequence = draft->plain, .tokens = &token, .n = 1 };
     EngineStep *step;
@@ -107,7 +110,7 @@ static void lens(Draft *draft, uint32_t token, float *logits) {
     engine_step_drop(step);
 }
 
-/* The tops are the largest logits, the lower id first of equal ones, and have their shares. */
+/* The tops are the largest logits with their shares, the lower id first of equal ones. */
 static void check_row(const DraftModelTops *tops, const float *logits) {
     bool is_taken[LOADED_N_VOCAB] = { false };
     double mass = 0;
@@ -128,7 +131,7 @@ static void check_row(const DraftModelTops *tops, const float *logits) {
 }
 
 static void check_tops(Draft *draft) {
-    assert_int_equal(sequence_tree_rows(draft->sequence), 0); /* nobody sees the tree */
+    assert_int_equal(draft->sequence->tree.n, 0); /* nobody else sees the tree */
     for (size_t row = 0; row < draft->walk.n_rows; row++) {
         uint32_t way[WALK_ROWS_MAX];
         const size_t n = walk_way(&draft->walk, row, way);
@@ -154,7 +157,7 @@ static void check_text(Engine *engine, uint32_t n_layers) {
     assert_int_equal(walk_follow(&draft.walk), 0);
     walk_grow(&draft.walk, 12, 3); /* more rows than a step has */
     check_tops(&draft);
-    sequence_rewind(draft.sequence, 9); /* and back */
+    sequence_rewind(draft.sequence, 9); /* rewound */
     draft.walk.n_text = 10;
     assert_int_equal(walk_follow(&draft.walk), 0);
     walk_grow(&draft.walk, 2, 2);
@@ -176,7 +179,7 @@ static void test_self_draft_tops(void **state) {
     }
 }
 
-/* Beside other sources from two thirds of the layers on: 13 of 20 are too few, and what a ring holds is in memory
+/* Beside other sources two thirds of the layers draft: 13 of 20 are too few, and layers that a ring holds are in memory
  * too. */
 static void test_self_draft_layers_for(void **state) {
     static const struct {
@@ -215,22 +218,23 @@ static void test_self_draft_layers(void **state) {
     draft_deinit(&draft);
 }
 
-/* No layer that is read from the disk is touched: more than is read ahead behind the text does not come. */
+/* No layer that is read from the disk is touched: no more comes than is read ahead behind the text. */
 static void test_self_draft_reads_nothing(void **state) {
     Engine *engine = models.streamed.engine;
-    EngineFlashCounts before;
+    WeightsRingCounts before;
     Draft draft;
 
     draft_init(&draft, engine, N_PINNED, 20);
     assert_int_equal(walk_follow(&draft.walk), 0);
-    before = engine_flash_counts(engine);
+    before = weights_flash_counts(engine_weights(engine));
     assert_int_equal(walk_follow(&draft.walk), 0);
     walk_grow(&draft.walk, 8, 7);
-    assert_true(engine_flash_counts(engine).read_bytes - before.read_bytes <= engine_info(engine)->ring_bytes);
+    assert_true(weights_flash_counts(engine_weights(engine)).read_bytes - before.read_bytes <=
+                engine_info(engine)->ring_bytes);
     draft_deinit(&draft);
 }
 
-/* As many rows as there may be, and one more; rows and texts that are none. */
+/* As many rows as allowed, then one more; invalid rows and texts. */
 static void test_self_draft_rows(void **state) {
     for (size_t what = 0; what < 6; what++) {
         Draft draft;
@@ -252,17 +256,17 @@ static void test_self_draft_rows(void **state) {
                 draft.walk.rows[8].token = LOADED_N_VOCAB;
             assert_int_equal(walk_expand(&draft.walk, what == 3 ? 0 : 1), -EINVAL);
         } else {
-            draft.walk.n_text += what == 4 ? 1 : (size_t)-1; /* not what the sequence has */
+            draft.walk.n_text += what == 4 ? 1 : (size_t)-1; /* not the sequence's text */
             assert_int_equal(walk_follow(&draft.walk), -EINVAL);
             draft.walk.n_text = 20;
         }
-        assert_int_equal(walk_follow(&draft.walk), -EINVAL); /* off from now on */
+        assert_int_equal(walk_follow(&draft.walk), -EINVAL); /* the model is off from now on */
         assert_int_equal(walk_expand(&draft.walk, 1), -EINVAL);
         draft_deinit(&draft);
     }
 }
 
-/* Where the sequence has no room for the deepest row. */
+/* The sequence has no room for the deepest row. */
 static void test_self_draft_context(void **state) {
     Draft draft;
 
@@ -283,11 +287,11 @@ static void test_self_draft_memory(void **state) {
 
     draft_init(&draft, models.whole.engine, 3, 10);
     assert_int_equal(walk_follow(&draft.walk), 0);
-    accounts->limit_bytes[ACCOUNT_KV] = accounts->used_bytes[ACCOUNT_KV]; /* none for the block beside */
+    accounts->limit_bytes[ACCOUNT_KV] = accounts->used_bytes[ACCOUNT_KV]; /* none for the side block */
     walk_add(&draft.walk, 0, -1, draft.walk.text[9]);
     assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY);
     accounts->limit_bytes[ACCOUNT_KV] = limit;
-    assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY); /* it stays off */
+    assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY); /* the model stays off */
     draft_deinit(&draft);
 }
 
@@ -305,7 +309,7 @@ static int cancel_linear(Backend *backend, const BackendLinear *const *linears, 
     return real_ops->linear(backend, linears, n, in, rows, out, err);
 }
 
-/* In every operator of a pass: then the rows of before are there, and the pass can be made again. */
+/* A cancel in every operator of a pass: earlier rows are there, and the pass can be repeated. */
 static void test_self_draft_cancel(void **state) {
     Engine *engine = models.whole.engine;
     bool was_cancelled = true;
@@ -458,8 +462,8 @@ static void test_self_draft_together(void **state) {
     }
 }
 
-/* A step of one stops before every operator, and now and then the others, with passes of their own, run a whole step
- * there; now and then it is dropped there, and begins again. */
+/* A generation's step stops before every operator; now and then the others run a whole step there, with passes of
+ * their own, or the step is dropped and begins again. */
 static void test_self_draft_making_way(void **state) {
     static const _Atomic bool wanted = true;
     const EngineYield yield = { .wanted = &wanted };
@@ -488,8 +492,8 @@ static void test_self_draft_making_way(void **state) {
                         continue;
                     if (generation_end(generations[other]) == GENERATION_RUNNING)
                         assert_int_equal(generation_step(generations[other], given_take, &given[other], NULL), 0);
-                    /* Not for ever: a step that waits for the disk makes way again and again, and if it is dropped each
-                     * time before the layer is there, it never ends. */
+                    /* Drops are bounded: a step that waits for the disk makes way again and again, and never ends if it
+                     * is dropped each time before the layer is there. */
                     if (++n_dropped % 13 || n_dropped > DROPPED_MAX)
                         continue;
                     generation_step_drop(&step);
@@ -502,7 +506,7 @@ static void test_self_draft_making_way(void **state) {
     }
 }
 
-/* Without memory for rows beside the cache it is off, and the generation goes on. */
+/* Without memory for rows beside the cache the model is off, and the generation goes on. */
 static void test_self_draft_goes_without(void **state) {
     AccountTable *accounts = &models.whole.accounts;
     const uint64_t limit = accounts->limit_bytes[ACCOUNT_KV];
@@ -521,7 +525,7 @@ static void test_self_draft_goes_without(void **state) {
     assert_int_equal(given.usage.n_drafted_tokens, 0);
 }
 
-/* Whether it is tried is for what it has brought the user: it may lose two plain steps. It reads no prompt. */
+/* The model is tried by its gains for the user so far, and may lose two plain steps. No prompt is read. */
 static void test_self_draft_is_tried_seldom(void **state) {
     SpeculationMemory *memory = &models.whole.engine->speculation;
     GenerationSpeculation speculation = self_speculation(OURS, 5, false);
@@ -541,7 +545,7 @@ static void test_self_draft_is_tried_seldom(void **state) {
     assert_int_equal(given.report.model.reason, PROMPT_RULE_PAYS);
     assert_true(given.report.model.cost_ms == 2 * token_ms);
     speculation_memory_user(memory, 52)->model = (PromptRule){ .output = 1e6F, .expected = OUTPUT };
-    run(models.whole.engine, false, &speculation, 52, &given); /* it has brought nothing */
+    run(models.whole.engine, false, &speculation, 52, &given); /* no gain */
     given_check_same(&given, &plain);
     assert_int_equal(given.report.model.reason, PROMPT_RULE_LOSES);
     assert_int_equal(given.report.n_model_passes, 0);
@@ -570,7 +574,7 @@ static void test_self_draft_cost(void **state) {
     assert_int_equal(walk_follow(&draft.walk), 0);
     walk_grow(&draft.walk, 2, 1);
     assert_true(draft.walk.model.ops->cost_ms(draft.walk.model.self, 1) > 0);
-    draft_init(&next, models.whole.engine, 5, 20); /* the next one knows it */
+    draft_init(&next, models.whole.engine, 5, 20); /* the next generation has the durations */
     assert_true(next.walk.model.ops->cost_ms(next.walk.model.self, 2) ==
                 draft.walk.model.ops->cost_ms(draft.walk.model.self, 2));
     draft_deinit(&next);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Token trees on real models, in one step and in several passes: logits of plain decoding for every row, and the same
- * bytes behind the path that is kept. */
+/* Token trees on real models, in one step and in several passes: every row has the logits of plain decoding, and the
+ * kept path leaves the same bytes. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ enum {
     BEHIND = 2,
 };
 
-/* Trees behind so many positions: around blocks of the cache, and past the window of gemma3's local layers (512). */
+/* Positions before the trees: around blocks of the cache, and past the window of gemma3's local layers (512). */
 static const struct {
     size_t before, rows;
     TreeShape shape;
@@ -35,7 +35,8 @@ static const struct {
     { 256, 40, TREE_ORDERED }, { 500, 48, TREE_TWO_WAYS }, { 516, 20, TREE_ORDERED },
 };
 
-/* The package of a fetched model; NULL, said, when it is not the default one and is not there. */
+/* Finds the package of a fetched model. Return: NULL, with a message, if another model than the default is not
+ * there. */
 static const char *package_of(const char *name) {
     static ImportReport report;
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
@@ -52,7 +53,7 @@ static const char *package_of(const char *name) {
     return report.path;
 }
 
-/* Every `each`th case, on a sequence that has the positions of the longest. */
+/* Runs every `each`th case, on a sequence that has the positions of the longest. */
 static void check_cases(Engine *engine, const char *what, size_t from, size_t each, uint64_t *random) {
     Sequence *base;
     TreeCase tree;
@@ -111,7 +112,7 @@ static void check_engine(const char *name, const char *package, Isa isa, unsigne
     loaded_accounts_are_empty(&accounts);
 }
 
-/* Trees with the best kernels; some with the others, where there is time for it. */
+/* Trees with the best kernels; some with the others if there is time. */
 static void check_model(const char *name, bool all_isas) {
     const char *package = package_of(name);
 

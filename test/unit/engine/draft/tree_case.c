@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "engine/kv/sequence_state.h"
 #include "test/unit/fixtures/model_maker.h"
 
 void tree_case_init(TreeCase *tree, Engine *engine) {
@@ -199,11 +200,11 @@ void tree_case_run_passes(TreeCase *tree, Sequence *sequence, uint64_t *random, 
     while (tree->n_taken < tree->n) {
         EngineSpan span = tree_case_pass(tree, sequence, rows_of_pass(tree, random, most, by_depth));
 
-        assert_int_equal(sequence_tree_rows(sequence), tree->n_taken);
+        assert_int_equal(sequence->tree.n, tree->n_taken);
         assert_int_equal(engine_forward_spans(tree->engine, &span, 1, NULL), 0);
     }
     assert_int_equal(sequence_close_tree(sequence, tree->path, tree->n_path), 0);
-    assert_int_equal(sequence_tree_rows(sequence), 0);
+    assert_int_equal(sequence->tree.n, 0);
 }
 
 void tree_case_compare(const TreeCase *tree, const char *what) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The tree of kept beginnings: against a naive model that compares a prompt with every text, its limits, its order of
- * eviction, who sees what, and what it says when there is nothing. Every page carries the tokens it stands for. */
+/* The tree of kept prefixes: beside a naive model that compares a prompt with every text; its limits, the order of
+ * eviction, the separation of users, and its answers when nothing is kept. Every page carries the tokens it stands
+ * for. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +39,7 @@ static int setup(void **state) {
     return 0;
 }
 
-/* Nothing is left: neither pages nor nodes. */
+/* Neither pages nor nodes are left. */
 static int teardown(void **state) {
     assert_int_equal(accounts.total_bytes, 0);
     return 0;
@@ -59,7 +60,7 @@ static size_t pages_of(size_t n) {
     return (n + PAGE - 1) / PAGE;
 }
 
-/* The pages of a sequence that has computed the text: each holds its tokens. */
+/* Makes the pages of a sequence that has computed the text: each holds its tokens. */
 static void take_pages(const Text *text, KvPage **pages) {
     for (size_t i = 0; i < pages_of(text->n); i++) {
         const size_t n = text->n - i * PAGE < PAGE ? text->n - i * PAGE : PAGE;
@@ -82,7 +83,7 @@ static void put(PrefixCache *cache, PrefixOwner whose, const Text *text, bool gr
     leave_pages(text, pages);
 }
 
-/* The pages that come are those of the prompt. */
+/* Checks that matched pages are those of the prompt. */
 static PrefixMatch match(PrefixCache *cache, PrefixOwner whose, const Text *prompt) {
     static KvPage *pages[PAGES_MAX];
     PrefixMatch found = { .pages = pages };
@@ -102,7 +103,7 @@ static size_t n_matched(PrefixCache *cache, const Text *prompt) {
     return match(cache, owner(1, 1), prompt).n_tokens;
 }
 
-/* n tokens, one kind of them. */
+/* Makes n tokens of one kind. */
 static Text plain(uint32_t token, size_t n) {
     Text text = { .n = n };
 
@@ -111,7 +112,7 @@ static Text plain(uint32_t token, size_t n) {
     return text;
 }
 
-/* The first n tokens of one text, then another kind up to `total`. */
+/* Makes the first n tokens of one text, then another kind up to `total`. */
 static Text branch(const Text *from, size_t n, uint32_t token, size_t total) {
     Text text = plain(token, total);
 
@@ -119,7 +120,7 @@ static Text branch(const Text *from, size_t n, uint32_t token, size_t total) {
     return text;
 }
 
-/* A text that has a random beginning in common with an earlier one, of few kinds of tokens. */
+/* Makes a text that shares a random prefix with an earlier one, of few kinds of tokens. */
 static Text random_text(const Text *earlier, size_t n_earlier) {
     Text text = { .n = test_random(&seed) % (TEXT_MAX + 1) };
     const Text *from = n_earlier ? &earlier[test_random(&seed) % n_earlier] : &text;
@@ -138,7 +139,7 @@ static size_t in_common(const Text *a, const Text *b, size_t n_max) {
     return i;
 }
 
-/* What a cache without a limit must find. */
+/* Returns what a cache without a limit must find. */
 static size_t naive_match(const Text *kept, size_t n_kept, const bool *grows, const Text *prompt) {
     size_t best = 0;
 
@@ -174,8 +175,7 @@ static void test_prefix_cache_against_naive(void **state) {
     prefix_cache_free(cache);
 }
 
-/* With a limit a match is still right, never longer than it could be, and the limit holds; what was put last is
- * there. */
+/* With a limit a match is right and never too long, the limit holds, and the text that was put last is there. */
 static void test_prefix_cache_limited(void **state) {
     static Text kept[TEXTS];
     static bool grows[TEXTS];
@@ -205,7 +205,7 @@ static void test_prefix_cache_limited(void **state) {
     }
 }
 
-/* Texts of one page each: what is there is what a list in the order of use would have. */
+/* Texts of one page each: the cache has those that a list in the order of use would have. */
 static void test_prefix_cache_order(void **state) {
     enum {
         LIMIT = 5,
@@ -240,7 +240,7 @@ static void test_prefix_cache_order(void **state) {
     prefix_cache_free(cache);
 }
 
-/* Many texts of one user take what another keeps beyond an equal share, and no page more, with or without sessions. */
+/* Many texts of one user evict what another keeps beyond an equal share, and no page more, with or without sessions. */
 static void test_prefix_cache_shares(void **state) {
     PrefixCache *cache = make(8);
     PrefixPin pins[20] = { 0 };
@@ -249,12 +249,13 @@ static void test_prefix_cache_shares(void **state) {
     put(cache, owner(1, 1), &text, false, NULL);
     for (uint32_t i = 0; i < 20; i++) {
         text = plain(100 + i, PAGE);
-        put(cache, owner(1 + i % 2, 2), &text, false, i < 10 ? NULL : &pins[i]); /* of two models, then of sessions */
+        put(cache, owner(1 + i % 2, 2), &text, false,
+            i < 10 ? NULL : &pins[i]); /* texts of two models, then of sessions */
         assert_true(n_matched(cache, &prompt) >= 4 * PAGE);
     }
     assert_int_equal(n_matched(cache, &prompt), 4 * PAGE);
     assert_int_equal(prefix_cache_kept_bytes(cache), 8 * PAGE_BYTES);
-    /* Of a third one both others make room for its share; what is alone may have all. */
+    /* Both other users make room for a third one's share; a user alone may have all. */
     text = plain(9, 7 * PAGE);
     put(cache, owner(1, 3), &text, false, NULL);
     assert_in_range(n_matched(cache, &prompt), 2 * PAGE, 3 * PAGE);
@@ -271,7 +272,7 @@ static void test_prefix_cache_owners(void **state) {
     const Text text = plain(7, 30), prompt = plain(7, 40);
 
     put(cache, owner(1, 1000), &text, false, NULL);
-    assert_int_equal(match(cache, owner(1, 1000), &prompt).n_tokens, 30 / PAGE * PAGE); /* 6 more are too few */
+    assert_int_equal(match(cache, owner(1, 1000), &prompt).n_tokens, 30 / PAGE * PAGE); /* 6 pages more are too few */
     assert_int_equal(match(cache, owner(1, 1001), &prompt).n_tokens, 0);
     assert_int_equal(match(cache, owner(1, 1001), &prompt).outcome, PREFIX_FIRST_USE);
     assert_int_equal(match(cache, owner(2, 1000), &prompt).outcome, PREFIX_FIRST_USE);
@@ -304,13 +305,13 @@ static void test_prefix_cache_outcomes(void **state) {
     assert_int_equal(match(cache, owner(1, 1), &prompt).n_tokens, 0);
     prompt = plain(9, 50);
     assert_int_equal(match(cache, owner(1, 1), &prompt).outcome, PREFIX_DIFFERENT);
-    /* The third page goes, then the second. */
+    /* The third page goes first, then the second. */
     prompt = plain(9, 2 * PAGE);
     put(cache, owner(1, 1), &prompt, false, NULL);
     prompt = plain(7, 50);
     assert_int_equal(match(cache, owner(1, 1), &prompt).outcome, PREFIX_EVICTED);
     assert_int_equal(match(cache, owner(1, 1), &prompt).n_tokens, 2 * PAGE);
-    prompt = plain(7, 2 * PAGE + 5); /* less than the page that was evicted: it is known as a whole only */
+    prompt = plain(7, 2 * PAGE + 5); /* less than the evicted page, whose hash covers the whole page */
     assert_int_equal(match(cache, owner(1, 1), &prompt).outcome, PREFIX_NEW_TEXT);
     assert_true(prefix_cache_give_back(cache, 4 * PAGE_BYTES));
     prompt = plain(7, 50);
@@ -318,7 +319,7 @@ static void test_prefix_cache_outcomes(void **state) {
     prefix_cache_free(cache);
 }
 
-/* Memory goes back only when there is enough of it, and never from under a sequence. */
+/* Memory is given back only if there is enough of it, and never from under a sequence. */
 static void test_prefix_cache_give_back(void **state) {
     PrefixCache *cache = make(100);
     const Text text = plain(7, 5 * PAGE), prompt = plain(7, 5 * PAGE + 1);
@@ -340,7 +341,7 @@ static void test_prefix_cache_give_back(void **state) {
     assert_int_equal(accounts.used_bytes[ACCOUNT_CACHE], 0);
     assert_memory_equal(found.pages[0]->memory.data, text.tokens, PAGE * sizeof(*text.tokens));
     kv_page_unuse(found.pages[0]);
-    /* An account that is full keeps a sequence from taking what is kept. */
+    /* A full account keeps a sequence from using kept pages. */
     put(cache, owner(1, 1), &text, false, NULL);
     found = match(cache, owner(1, 1), &prompt);
     accounts.limit_bytes[ACCOUNT_KV] = PAGE_BYTES;
@@ -351,7 +352,7 @@ static void test_prefix_cache_give_back(void **state) {
     prefix_cache_free(cache);
 }
 
-/* A text that grows gives whole pages; a longer end takes the place of a shorter one. */
+/* A text that grows gives whole pages; a longer end replaces a shorter one. */
 static void test_prefix_cache_growing(void **state) {
     PrefixCache *cache = make(100);
     Text text = plain(7, PAGE + 9), prompt = plain(7, 6 * PAGE);
@@ -364,7 +365,7 @@ static void test_prefix_cache_growing(void **state) {
     text = plain(7, PAGE + 10);
     put(cache, owner(1, 1), &text, false, NULL);
     assert_int_equal(prefix_cache_kept_bytes(cache), 2 * PAGE_BYTES);
-    text = plain(7, PAGE + 8); /* nothing new */
+    text = plain(7, PAGE + 8); /* no new page */
     put(cache, owner(1, 1), &text, false, NULL);
     assert_int_equal(n_matched(cache, &prompt), PAGE + 10);
     text = plain(7, 3 * PAGE);
@@ -374,7 +375,7 @@ static void test_prefix_cache_growing(void **state) {
     prefix_cache_free(cache);
 }
 
-/* What a session holds goes last; when it lets go, what only sessions used goes with it. */
+/* Texts that a session holds are evicted last; when its pin is released, texts that only sessions used are dropped. */
 static void test_prefix_cache_pins(void **state) {
     PrefixCache *cache = make(4);
     const Text shared = plain(7, PAGE), mine = branch(&shared, PAGE, 8, 2 * PAGE), other = plain(9, PAGE);
@@ -394,7 +395,7 @@ static void test_prefix_cache_pins(void **state) {
     put(cache, owner(1, 1), &mine, false, &fork);
     assert_int_equal(prefix_cache_kept_bytes(cache), 4 * PAGE_BYTES);
     prefix_pin_release(cache, &fork);
-    /* A request without a session has looked at mine. */
+    /* A request without a session has read the text. */
     assert_int_equal(n_matched(cache, &my_prompt), 2 * PAGE);
     prefix_cache_drop_all(cache);
     put(cache, owner(1, 1), &shared, false, NULL);
@@ -405,7 +406,7 @@ static void test_prefix_cache_pins(void **state) {
     prefix_pin_release(cache, &fork);
     assert_int_equal(prefix_cache_kept_bytes(cache), PAGE_BYTES);
     assert_int_equal(n_matched(cache, &shared_prompt), PAGE);
-    /* Pinned texts go too when there is nothing else, and pins live on. */
+    /* Pinned texts are evicted if there are no others; pins may live on. */
     put(cache, owner(1, 1), &mine, false, &pin);
     put(cache, owner(1, 1), &other, false, &gone);
     assert_true(prefix_cache_give_back(cache, 2 * PAGE_BYTES));
@@ -418,7 +419,8 @@ static void test_prefix_cache_pins(void **state) {
     assert_null(gone.node);
 }
 
-/* A fork that was asked for is made only now, behind the first answer in the new session: the pin is in one place. */
+/* A fork that was asked for earlier is made only now, behind the first answer in the new session: the pin stays in one
+ * place. */
 static void test_prefix_cache_pin_late_copy(void **state) {
     PrefixCache *cache = make(4);
     const Text early = plain(7, PAGE), late = branch(&early, PAGE, 8, 2 * PAGE);
@@ -430,7 +432,7 @@ static void test_prefix_cache_pin_late_copy(void **state) {
     prefix_pin_release(cache, &pin);
     assert_int_equal(prefix_cache_kept_bytes(cache), 2 * PAGE_BYTES);
     prefix_pin_release(cache, &fork);
-    memset(&fork, 0xff, sizeof(fork)); /* nothing leads to it any more */
+    memset(&fork, 0xff, sizeof(fork)); /* no pin leads to it any more */
     assert_int_equal(prefix_cache_kept_bytes(cache), 0);
     prefix_cache_free(cache);
 }

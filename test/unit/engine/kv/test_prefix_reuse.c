@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Generations that take up what others left: the same tokens from the same bytes of logits as without, whatever the
- * part in common, whoever had it before and whatever was evicted in between. */
+/* Generations that reuse kept prefixes give the same tokens from the same bytes of logits as without reuse, whatever
+ * the common part, whoever computed it and whatever was evicted in between. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/generation.h"
+#include "engine/generation_state.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/fixtures/tiny_engine.h"
@@ -51,7 +51,7 @@ static int setup_reference(void **state) {
 
 static int teardown(void **state) {
     tiny_engine_close(&tiny);
-    assert_int_equal(prefix_cache_kept_bytes(cache), 0); /* the engine took what was its own with it */
+    assert_int_equal(prefix_cache_kept_bytes(cache), 0); /* the engine has dropped its own texts */
     cache = prefix_cache_free(cache);
     return 0;
 }
@@ -69,7 +69,7 @@ static uint32_t token_of(uint32_t text, size_t i) {
     return (uint32_t)(test_random(&seed) % TINY_VOCAB);
 }
 
-/* n tokens: the first `same` of one text, then another. */
+/* Makes n tokens: the first `same` of one text, then another. */
 static void make_prompt(uint32_t *prompt, uint32_t text, size_t same, uint32_t rest, size_t n) {
     for (size_t i = 0; i < n; i++)
         prompt[i] = token_of(i < same ? text : rest, i);
@@ -77,7 +77,7 @@ static void make_prompt(uint32_t *prompt, uint32_t text, size_t same, uint32_t r
 
 typedef struct Given {
     const Generation *generation;
-    uint64_t hash; /* of all logits and tokens */
+    uint64_t hash; /* hash of all logits and tokens */
     uint32_t tokens[OUTPUT];
     size_t n;
 } Given;
@@ -85,7 +85,7 @@ typedef struct Given {
 static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
     Given *given = arg;
 
-    given->hash = hash_of(given->hash, generation_logits(given->generation), TINY_VOCAB * sizeof(float));
+    given->hash = hash_of(given->hash, given->generation->logits, TINY_VOCAB * sizeof(float));
     for (size_t i = 0; i < n_tokens; i++)
         given->tokens[given->n++] = tokens[i];
 }
@@ -126,7 +126,7 @@ static Given run(const uint32_t *prompt, size_t n, uint64_t user, GenerationUsag
     return finish(begin(prompt, n, &options), usage);
 }
 
-/* Without reuse, and nothing is kept. */
+/* Runs a prompt without reuse, and without keeping it. */
 static Given run_alone(const uint32_t *prompt, size_t n) {
     GenerationOptions options = options_of(USER);
     const uint64_t kept_bytes = prefix_cache_kept_bytes(cache);
@@ -147,7 +147,7 @@ static void same(const Given *a, const Given *b) {
     assert_true(a->hash == b->hash);
 }
 
-/* Of n tokens in common, those that are taken over. */
+/* Returns how many of n common tokens are reused. */
 static size_t taken_over(size_t n) {
     return n % PAGE < PREFIX_TOKENS_MIN ? n / PAGE * PAGE : n;
 }
@@ -159,7 +159,7 @@ static size_t step_of_ends(void) {
 
 static const size_t ends[] = { 1, 2, 8, 9, 47, 63, 64, 65, 66, 100, 127, 128, 129, 192, 193, 250 };
 
-/* The same prompt again, at every kind of length: all but its last token is there. */
+/* A prompt again, of every kind of length: all but its last token is reused. */
 static void test_prefix_reuse_again(void **state) {
     uint32_t prompt[PROMPT_MAX];
 
@@ -183,7 +183,7 @@ static void test_prefix_reuse_again(void **state) {
     }
 }
 
-/* A beginning in common, of every kind of length. */
+/* A common prefix, of every kind of length. */
 static void test_prefix_reuse_branches(void **state) {
     uint32_t prompt[PROMPT_MAX];
 
@@ -206,7 +206,7 @@ static void test_prefix_reuse_branches(void **state) {
     }
 }
 
-/* A conversation: each prompt is the one before, its answer, and something new. */
+/* A conversation: each prompt is the one before, its answer, and new text. */
 static void test_prefix_reuse_turns(void **state) {
     uint32_t prompt[PROMPT_MAX];
     size_t n = 50;
@@ -241,7 +241,7 @@ static void test_prefix_reuse_users(void **state) {
     assert_int_equal(usage.n_cached_tokens, taken_over(199));
 }
 
-/* What a cancelled prompt had computed is not lost. */
+/* Positions that a cancelled prompt had computed are reused. */
 static void test_prefix_reuse_after_cancel(void **state) {
     const GenerationOptions options = options_of(USER);
     uint32_t prompt[PROMPT_MAX];
@@ -263,7 +263,7 @@ static void test_prefix_reuse_after_cancel(void **state) {
     assert_int_equal(usage.n_cached_tokens, 3 * CHUNK);
 }
 
-/* Once its prompt is computed, others may begin with it; both go on undisturbed. */
+/* Once a prompt is computed, others may begin with it; both go on undisturbed. */
 static void test_prefix_reuse_while_running(void **state) {
     const GenerationOptions options = options_of(USER);
     uint32_t prompt[PROMPT_MAX], branch[PROMPT_MAX];
@@ -290,7 +290,7 @@ static void test_prefix_reuse_while_running(void **state) {
     generation_free(first);
 }
 
-/* Eviction between and during requests changes no bit; memory that is only kept never keeps a request out. */
+/* Eviction between and during requests changes no bit; memory that is only kept never refuses a request. */
 static void test_prefix_reuse_evicted(void **state) {
     GenerationOptions options = options_of(USER);
     uint32_t prompt[PROMPT_MAX], other[PROMPT_MAX];
@@ -307,7 +307,7 @@ static void test_prefix_reuse_evicted(void **state) {
     kept_bytes = prefix_cache_kept_bytes(cache);
     assert_int_equal(kept_bytes, 4 * page_bytes);
     assert_int_equal(tiny.accounts.used_bytes[ACCOUNT_KV], 0);
-    /* No room for five pages beside the four, but for the state of a request and some nodes. */
+    /* There is no room for five pages beside the four, only for the state of a request and some nodes. */
     tiny.accounts.total_limit_bytes = tiny.accounts.total_bytes + 4 * page_bytes - 1;
     (void)run(other, 280, USER, &usage);
     assert_true(prefix_cache_kept_bytes(cache) < 4 * page_bytes + kept_bytes);
@@ -315,7 +315,7 @@ static void test_prefix_reuse_evicted(void **state) {
     same(&given, &alone);
     assert_true(usage.n_cached_tokens < 199);
     assert_int_equal(usage.outcome, PREFIX_EVICTED);
-    /* What can never fit evicts nothing. */
+    /* A request that can never fit evicts nothing. */
     kept_bytes = prefix_cache_kept_bytes(cache);
     tiny.accounts.total_limit_bytes = tiny.accounts.total_bytes + 8192;
     make_prompt(other, 4, 280, 0, 280);
@@ -324,7 +324,7 @@ static void test_prefix_reuse_evicted(void **state) {
     assert_int_equal(prefix_cache_kept_bytes(cache), kept_bytes);
     tiny.accounts.total_limit_bytes = UINT64_MAX;
     options.max_tokens = OUTPUT;
-    /* Where a part is the clients', what is kept makes room within the rest. */
+    /* If a part of the memory is the clients', kept texts make room within the rest. */
     tiny.accounts.others_limit_bytes = tiny.accounts.others_bytes + 4 * page_bytes;
     (void)run(other, 280, USER, NULL);
     assert_true(prefix_cache_kept_bytes(cache) < kept_bytes + 4 * page_bytes);
@@ -340,7 +340,8 @@ static void test_prefix_reuse_evicted(void **state) {
     same(&given, &alone);
 }
 
-/* The limit on the KV account counts what runs, shared or not; what is only kept is on another one. */
+/* The limit on the KV account counts pages of running requests, shared or not; pages that are only kept are on another
+ * account. */
 static void test_prefix_reuse_accounts(void **state) {
     const GenerationOptions options = options_of(USER);
     uint32_t prompt[PROMPT_MAX];
@@ -357,13 +358,14 @@ static void test_prefix_reuse_accounts(void **state) {
     tiny.accounts.limit_bytes[ACCOUNT_KV] = 4 * page_bytes;
     generation = begin(prompt, 200, &options);
     assert_int_equal(tiny.accounts.used_bytes[ACCOUNT_KV], 4 * page_bytes);
-    assert_in_range(tiny.accounts.used_bytes[ACCOUNT_CACHE], page_bytes, page_bytes + 4096); /* the one it copied */
+    assert_in_range(tiny.accounts.used_bytes[ACCOUNT_CACHE], page_bytes,
+                    page_bytes + 4096); /* the page that it copied */
     generation_free(generation);
     tiny.accounts.limit_bytes[ACCOUNT_KV] = UINT64_MAX;
     assert_int_equal(tiny.accounts.used_bytes[ACCOUNT_KV], 0);
 }
 
-/* A session's pin follows its text and frees it when nobody else uses it. */
+/* A session's pin follows its text, and frees the text when nobody else uses it. */
 static void test_prefix_reuse_session(void **state) {
     GenerationOptions options = options_of(USER);
     uint32_t prompt[PROMPT_MAX];
@@ -378,7 +380,7 @@ static void test_prefix_reuse_session(void **state) {
     assert_non_null(pin.node);
     assert_true(prefix_cache_kept_bytes(cache) > 0);
     prefix_pin_release(cache, &pin);
-    assert_int_equal(prefix_cache_kept_bytes(cache), 0); /* with the branch that the first answer was */
+    assert_int_equal(prefix_cache_kept_bytes(cache), 0); /* with the branch of the first answer */
 }
 
 #define EACH_FRESH(test) cmocka_unit_test_teardown(test, forget)

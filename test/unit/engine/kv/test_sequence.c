@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sequences that share pages: a fork at any position gives the bits that it would have alone, the one it came from
- * stays what it was, and memory is counted once. */
+/* Sequences that share pages: a fork at any position gives the bits that it would have alone, its source does not
+ * change, and memory is counted once. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Token i of one of many texts. */
+/* Returns token i of one of many texts. */
 static uint32_t token_of(uint32_t text, size_t i) {
     uint64_t seed = 1000003 * (uint64_t)text + i;
 
@@ -50,7 +50,7 @@ static void make(Sequence **sequencep, size_t capacity_tokens) {
         fail_msg("%s", err.text);
 }
 
-/* Tokens of a text up to position `to`; logits f32[to - from][vocabulary]. */
+/* Appends tokens of a text up to position `to`; logits f32[to - from][vocabulary]. */
 static void append(Sequence *sequence, uint32_t text, size_t to, float *logits) {
     ErrText err = { "" };
 
@@ -94,7 +94,7 @@ static void test_sequence_fork(void **state) {
         append(fresh, 2, 180, alone);
         same(branch, alone, 180 - at[i]);
         sequence_free(fresh);
-        /* Its source goes on as if there had been none. */
+        /* Its source goes on as if it had never been forked. */
         append(sequence, 1, N_MAX, alone);
         same(alone, whole + (size_t)150 * TINY_VOCAB, N_MAX - 150);
         sequence_rewind(sequence, 150);
@@ -137,7 +137,7 @@ static void test_sequence_memory(void **state) {
     assert_int_equal(kv_bytes(), 3 * page_bytes);
     append(sequence, 1, 150, logits);
     assert_int_equal(fork_sequence(&fork, sequence, 150, 4 * PAGE, &err), 0);
-    assert_int_equal(kv_bytes(), 5 * page_bytes); /* two are shared, the third is a copy */
+    assert_int_equal(kv_bytes(), 5 * page_bytes); /* two pages are shared, the third is a copy */
     tiny.accounts.limit_bytes[ACCOUNT_KV] = 6 * page_bytes;
     assert_int_equal(fork_sequence(&other, sequence, 128, 4 * PAGE, &err), ENGINE_E_MEMORY);
     assert_non_null(strstr(err.text, "KV cache of 256 tokens"));
@@ -145,7 +145,7 @@ static void test_sequence_memory(void **state) {
     assert_int_equal(fork_sequence(&other, sequence, 128, 3 * PAGE, &err), 0);
     assert_int_equal(kv_bytes(), 6 * page_bytes);
     sequence_free(sequence);
-    assert_int_equal(kv_bytes(), 5 * page_bytes); /* shared ones stay */
+    assert_int_equal(kv_bytes(), 5 * page_bytes); /* shared pages stay */
     sequence_free(fork);
     assert_int_equal(kv_bytes(), 3 * page_bytes);
     sequence_free(other);
@@ -153,7 +153,7 @@ static void test_sequence_memory(void **state) {
     tiny.accounts.limit_bytes[ACCOUNT_KV] = UINT64_MAX;
 }
 
-/* A rewind into pages that a fork reads: the fork keeps them, whoever writes gets his own. */
+/* A rewind into pages that a fork reads: the fork keeps them, and the writer gets copies. */
 static void test_sequence_rewind_shared(void **state) {
     static float whole[N_MAX * TINY_VOCAB], alone[N_MAX * TINY_VOCAB], rewound[N_MAX * TINY_VOCAB];
     Sequence *sequence, *fork, *fresh;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a step must not cost: the output head where nobody asks for logits, and memory once its shape has been seen. The
- * program is linked so that every allocation in our code comes by here (mk/test.mk). */
+/* Costs that a step must not have: the output head if nobody asks for logits, and allocations once its shape has been
+ * seen. The program is linked so that every allocation in our code goes through here (mk/test.mk). */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
 #include "engine/generation.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/tiny_engine.h"
 
@@ -25,7 +25,7 @@ enum {
 
 /* --- allocations -------------------------------------------------------------------------------------------------- */
 
-/* Of all threads. */
+/* Allocations of all threads. */
 static _Atomic size_t n_allocations;
 
 void *__real_malloc(size_t len_bytes);
@@ -71,7 +71,7 @@ void *__wrap_mmap(void *data, size_t len_bytes, int protection, int flags, int f
     return __real_mmap(data, len_bytes, protection, flags, fd, offset_bytes);
 }
 
-/* Allocations of a step of n tokens of the sequence, with logits of the last one or of none. */
+/* Counts the allocations of a step of n tokens of the sequence, with logits of the last row or of none. */
 static size_t allocations_of(Loaded *loaded, size_t n, bool with_logits) {
     static const uint32_t tokens[LOADED_CHUNK] = { 7, 1, 12, 39, 0, 3, 22, 5 };
     float logits[LOADED_N_VOCAB];
@@ -90,7 +90,7 @@ static void test_forward_allocates_nothing(void **state) {
 
         loaded_make_package(*state, kind == 1 ? 4.5 : 8, kind == 2, false, package);
         loaded_init(&loaded, package, 0);
-        assert_true(n_allocations > before + 100); /* they do come by */
+        assert_true(n_allocations > before + 100); /* allocations are counted */
         allocations_of(&loaded, LOADED_CHUNK, false);
         assert_int_equal(allocations_of(&loaded, LOADED_CHUNK, false), 0);
         allocations_of(&loaded, 1, true);
@@ -99,7 +99,7 @@ static void test_forward_allocates_nothing(void **state) {
     }
 }
 
-/* The same where rows go through the layers in groups. */
+/* Steps whose rows go through the layers in groups. */
 static void test_forward_groups_allocate_nothing(void **state) {
     static uint32_t tokens[GROUPED_CHUNK];
     Loaded loaded = { .image_path = NULL };
@@ -120,13 +120,13 @@ static void test_forward_groups_allocate_nothing(void **state) {
         const size_t before = n_allocations;
 
         assert_int_equal(engine_forward_spans(loaded.engine, &span, 1, NULL), 0);
-        assert_int_equal(loaded.engine->steps[0].groups.n, 2);
+        assert_int_equal(loaded.engine->steps->step[0].groups.n, 2);
         assert_true(!i || n_allocations == before);
     }
     loaded_deinit(&loaded);
 }
 
-/* A chunk that nobody asked for: as the device does best with, less where memory is short; and what others wait for. */
+/* The default chunk: the device's choice, less if memory is short; and the chunk of steps that others wait for. */
 static void test_forward_chosen_chunk(void **state) {
     static const uint32_t asked[] = { ENGINE_CHUNK_DEFAULT, 0, 0 },
                           expected[] = { ENGINE_CHUNK_DEFAULT, 1024, ENGINE_CHUNK_DEFAULT };
@@ -142,7 +142,7 @@ static void test_forward_chosen_chunk(void **state) {
         account_table_init(&loaded.accounts);
         if (is_short)
             loaded.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = used_bytes;
-        assert_int_equal(worker_pool_new(&loaded.pool, 8), 0); /* two groups of 64 rows or more for each */
+        assert_int_equal(worker_pool_new(&loaded.pool, 8), 0); /* two groups of 64 rows or more for each thread */
         options = loaded_options(&loaded, package, 0);
         options.chunk_tokens = asked[i];
         assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);
@@ -152,7 +152,7 @@ static void test_forward_chosen_chunk(void **state) {
             used_bytes = atomic_load(&loaded.accounts.used_bytes[ACCOUNT_ACTIVATIONS]);
         assert_int_equal(engine_set_chunk_tokens(loaded.engine, 512, NULL), is_short ? ENGINE_E_MEMORY : 0);
         if (!is_short)
-            assert_int_equal(engine_shared_chunk_tokens(loaded.engine), 512); /* it was asked for */
+            assert_int_equal(engine_shared_chunk_tokens(loaded.engine), 512); /* the chunk was asked for */
         loaded_deinit(&loaded);
     }
 }
@@ -202,7 +202,7 @@ static Generation *generation_of(size_t n_prompt) {
     return generation;
 }
 
-/* Only the last chunk of a prompt has a row for the head, and each token of the answer one. */
+/* The head runs at one row of a prompt's last chunk, and at one row for each token of the answer. */
 static void test_forward_head_of_last_chunk_only(void **state) {
     static const size_t n_prompts[] = { 3 * CHUNK, 2 * CHUNK + 1, CHUNK, 1 };
 
@@ -225,7 +225,7 @@ static void test_forward_head_of_last_chunk_only(void **state) {
     }
 }
 
-/* Beside the row of another's answer, a chunk of a prompt adds none either. */
+/* A chunk of a prompt adds no row of the head beside the row of another's answer. */
 static void test_forward_head_of_shared_steps(void **state) {
     Generation *answers = generation_of(1), *reads = generation_of(2 * CHUNK);
     GenerationTurn turns[] = { { .generation = answers }, { .generation = reads } };
@@ -255,7 +255,8 @@ static size_t allocations_of_step(GenerationTurn *turns, size_t n) {
     return n_allocations - before;
 }
 
-/* The second chunk and the second token of one; then two that share steps, of which the first takes the head's rows. */
+/* The second chunk and the second token of one sequence; then two that share steps, of which the first has the head's
+ * rows. */
 static void test_forward_generations_allocate_nothing(void **state) {
     Generation *a = generation_of(3 * CHUNK), *b = generation_of(1);
     size_t n_tokens[2] = { 0 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Logits of rows along one way: the bytes that they have among those of all rows, in as many passes of the head as the
- * longest way has rows, which the spans of a step share. */
+/* Logits of rows along one way have the bytes that they have among those of all rows, in as many passes of the head as
+ * the longest way has rows; spans of a step share the passes. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
+#include "engine/step/step_parts.h"
 #include "test/unit/fixtures/tree_model.h"
 
 enum {
@@ -47,7 +48,7 @@ typedef struct Trees {
     TreeModel model;
     TreeCase trees[SPANS];
     Sequence *sequences[SPANS], *plain[SPANS];
-    size_t n_taken[SPANS]; /* rows of the path whose logits came */
+    size_t n_taken[SPANS]; /* rows of the path that got logits */
     bool wants_tops[SPANS];
 } Trees;
 
@@ -142,8 +143,8 @@ static void test_head_on_demand_alone(void **state) {
     }
 }
 
-/* Rows at one depth share a pass, with and without memory for a block of them; the first one has all rows of those that
- * want all. */
+/* Rows at one depth share a pass, with and without memory for a block of them; the first pass has all rows of spans
+ * that want all. */
 static void test_head_on_demand_together(void **state) {
     uint64_t random = 4;
 
@@ -190,7 +191,7 @@ static void test_head_on_demand_together(void **state) {
     }
 }
 
-/* Where rows have gone between layers the way ends with the last one that is left. */
+/* If rows were dropped between layers, the way ends with the last row that is left. */
 static void test_head_on_demand_rows_gone(void **state) {
     static const uint16_t left[] = { 0, 1, 2 };
     uint64_t random = 5;
@@ -214,7 +215,7 @@ static void test_head_on_demand_rows_gone(void **state) {
     tree_case_go_on(tree, trees.sequences[1], trees.plain[1], 9, TREE_MODEL_BEHIND);
     span = span_of(&trees, 1);
     span.take = NULL;
-    assert_int_equal(engine_forward_spans(trees.model.engine, &span, 1, NULL), -EINVAL); /* who should say which? */
+    assert_int_equal(engine_forward_spans(trees.model.engine, &span, 1, NULL), -EINVAL); /* nobody could tell which */
     trees_deinit(&trees);
 }
 

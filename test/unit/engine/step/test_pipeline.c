@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Steps whose rows go through the layers in groups, each at its own pace (row_groups): all logits have the bytes
- * of steps that go through them as a whole, wherever the groups' borders are and wherever the step stops. */
+/* Steps whose rows go through the layers in groups, each at its own pace (row_groups): all logits have the bytes of
+ * steps without groups, wherever the groups' borders are and wherever the step stops. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
+#include "engine/engine.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
 
@@ -22,7 +23,7 @@ enum {
     SPANS_MAX = 6,
     EVENTS_MAX = 20000,
     GROUP_ROWS = 64,
-    WINDOW = 100, /* of gemma3: longer than a group, shorter than a chunk */
+    WINDOW = 100, /* window of gemma3: longer than a group, shorter than a chunk */
 };
 
 typedef struct Loaded {
@@ -34,7 +35,7 @@ typedef struct Loaded {
 } Loaded;
 
 static uint64_t activations_limit_bytes = UINT64_MAX;
-static uint32_t group_rows = GROUP_ROWS; /* as small as they may be, whatever the kernel does best with */
+static uint32_t group_rows = GROUP_ROWS; /* the smallest groups, whatever the kernel prefers */
 
 static void loaded_init(Loaded *loaded, const char *package, Isa isa, unsigned int threads, bool no_pipeline) {
     ErrText err = { "" };
@@ -88,14 +89,14 @@ static const Mix mixes[] = {
     { 1, { 0 }, { 256 } },                                    /* groups end where blocks of the cache do */
     { 1, { 37 }, { 256 } },                                   /* five groups, the first and the last short */
     { 1, { 63 }, { 129 } },                                   /* one row, then two whole groups */
-    { 3, { 0, 5, 64 }, { 100, 1, 155 } },                     /* borders of spans and of groups in turns */
+    { 3, { 0, 5, 64 }, { 100, 1, 155 } },                     /* borders of spans and of groups alternate */
     { 6, { 1, 2, 3, 4, 5, 0 }, { 1, 1, 1, 1, 1, 251 } },      /* decode rows beside a prompt */
-    { 6, { 0, 1, 2, 3, 4, 5 }, { 251, 1, 1, 1, 1, 1 } },      /* behind it */
+    { 6, { 0, 1, 2, 3, 4, 5 }, { 251, 1, 1, 1, 1, 1 } },      /* decode rows behind a prompt */
     { 6, { 0, 9, 0, 0, 0, 70 }, { 60, 60, 60, 16, 30, 30 } }, /* no sequence is in two groups */
-    { 2, { 10, 20 }, { 64, 64 } },                            /* as few rows as two threads take */
+    { 2, { 10, 20 }, { 64, 64 } },                            /* the fewest rows that two threads take */
 };
 
-/* Logits of all rows of the step, and of one row behind it, which reads all that the step stored. */
+/* Computes logits of all rows of the step, and of one row behind it, which reads all that the step stored. */
 typedef struct Logits {
     float step[CHUNK][N_VOCAB], next[SPANS_MAX][N_VOCAB];
 } Logits;
@@ -151,7 +152,7 @@ static void run_mix(Loaded *loaded, const Mix *mix, Logits *logits) {
     step_end(loaded, mix, logits);
 }
 
-/* Most rows that one product of the layers had since the step began. */
+/* Most rows of one product of the layers since the step began. */
 static uint32_t most_rows(const Loaded *loaded) {
     uint32_t most = 0;
 
@@ -165,7 +166,7 @@ static uint32_t most_rows(const Loaded *loaded) {
     return most;
 }
 
-/* Within a span groups end where blocks of the cache do: attention reads a block as a whole. */
+/* Within a span groups end at borders of the cache's blocks: attention reads a block as a whole. */
 static void check_borders(const Loaded *loaded, const Mix *mix) {
     for (size_t i = 0; i < trace_n(loaded->trace); i++) {
         size_t row = trace_at(loaded->trace, i)->row, span = 0;
@@ -237,7 +238,7 @@ static void test_pipeline_has_the_same_bits(void **state) {
 static const _Atomic bool wanted = true;
 static const EngineYield at_once = { .wanted = &wanted };
 
-/* At every border between operators, and another step, which has groups too, runs at each. */
+/* The step stops at every border between operators, and another step with groups runs there. */
 static void test_pipeline_makes_way(void **state) {
     static const Mix mix = { 1, { 37 }, { 219 } }, other = { 1, { 0 }, { 140 } };
     static Logits whole, other_whole, logits, other_logits;
@@ -282,7 +283,7 @@ static void test_pipeline_makes_way(void **state) {
     }
 }
 
-/* The time of a step is over while it runs: each of its parts runs one operator at least, and it ends. */
+/* The time of a step ends while it runs: each part runs at least one operator, and the step ends. */
 static void test_pipeline_in_time_slices(void **state) {
     static const EngineYield over = { .until_ns = 1 };
     static Logits whole, logits;
@@ -305,7 +306,7 @@ static void test_pipeline_in_time_slices(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* One sequence of two is cancelled while the step has made way, and then the other. */
+/* Either of two sequences is cancelled while the step has made way, then the other one. */
 static void test_pipeline_cancelled(void **state) {
     static const Mix mix = { 2, { 0, 3 }, { 120, 100 } };
     static Logits whole, logits;
@@ -356,7 +357,7 @@ static void test_pipeline_not_with_shadows(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* A model that fits without the threads' scratch is served without it. */
+/* A model that fits without the threads' scratch is served without groups. */
 static void test_pipeline_without_memory(void **state) {
     static Logits whole, logits;
     const char *package = make_package(*state, "llama", 8, false);
@@ -380,7 +381,8 @@ static void test_pipeline_without_memory(void **state) {
     loaded_deinit(&loaded);
 }
 
-/* Whole blocks of the cache, as asked or as the device does best with: with AMX more than half of this chunk. */
+/* Groups are whole blocks of the cache, of the size asked for or the device's choice: with AMX more than half of this
+ * chunk. */
 static void test_pipeline_rows_of_a_group(void **state) {
     static const struct {
         uint32_t asked, most_rows;
@@ -410,7 +412,8 @@ static void test_pipeline_rows_of_a_group(void **state) {
                 continue;
             loaded_init(&loaded, package, (Isa)isa, 2, false);
             run_mix(&loaded, &mixes[0], &logits);
-            rows = loaded.engine->backend->ops->thread_rows(loaded.engine->backend); /* measured, so any of three */
+            rows =
+                loaded.engine->backend->ops->thread_rows(loaded.engine->backend); /* measured, so any of three sizes */
             assert_true(rows == 128 || rows == 256 || (rows == 64 && !is_packed));
             assert_true(isa != ISA_SCALAR || rows == (is_packed ? 128 : 64)); /* any number keeps it busy */
             assert_int_equal(most_rows(&loaded), rows <= CHUNK / 2 ? rows : CHUNK);
@@ -420,7 +423,7 @@ static void test_pipeline_rows_of_a_group(void **state) {
     group_rows = GROUP_ROWS;
 }
 
-/* Another chunk is another size of the groups, or none. */
+/* Another chunk changes the size of the groups, or leaves none. */
 static void test_pipeline_with_another_chunk(void **state) {
     static const struct {
         uint32_t chunk_tokens, most_rows;

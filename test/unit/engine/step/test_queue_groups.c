@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Steps of several groups on the npu device, whose products run beside everything else: the bits of the cpu device in
- * every order, with stolen products, with several sequences in a step, where they make way and where they are
- * cancelled; what the queues say of themselves. */
+/* Steps of several groups on the npu device, whose products run beside everything else. The bits are the cpu device's
+ * in every order, with stolen products, with several sequences in a step, with steps that make way and that are
+ * cancelled. The queues' counts are right. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/npu_engine.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
@@ -31,7 +31,7 @@ enum {
     TURNS_UNTIL_STOLEN = 60,
 };
 
-/* Of the prompt with this number: rows of all logits, f32[n][N_VOCAB]. */
+/* Computes the rows of all logits of the prompt with this number, f32[n][N_VOCAB]. */
 static EngineSpan span_of(Sequence *sequence, size_t prompt, size_t first, size_t n, float *logits) {
     static uint32_t tokens[2][N_TOKENS];
 
@@ -49,7 +49,7 @@ static void run_spans(NpuEngine *loaded, EngineSpan *spans, size_t n) {
         fail_msg("%s", err.text);
 }
 
-/* One prompt of N_PROMPT, and a second one of N_SECOND beside it when that is wanted, in one step; then tokens. */
+/* Computes a prompt of N_PROMPT, beside it in the step one of N_SECOND if that is wanted, then tokens. */
 static void answer(NpuEngine *loaded, bool has_second, float *logits, float *second) {
     Sequence *sequences[2] = { NULL };
     EngineSpan spans[2];
@@ -74,7 +74,7 @@ typedef struct Expected {
 
 static Expected expected, given;
 
-/* A package of static activations, its options for the npu device, and what the cpu device makes of it. */
+/* A package of static activations, its options for the npu device, and the cpu device's logits. */
 static EngineOptions prepare(ImportFixture *fixture, char *image) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     const char *package;
@@ -117,7 +117,7 @@ static void test_queue_groups_bits(void **state) {
             NpuEngine loaded;
 
             if (patience_is_short() && steal_beyond[i] == 1 && options.op_order != OP_ORDER_POSITION)
-                continue; /* it is of that order alone */
+                continue; /* only that order steals */
             options.steal_beyond = steal_beyond[i];
             options.graphs.policy = (GraphSwitchPolicy)((options.op_order + i) % _GRAPH_SWITCH_N);
             options.op_placement = i ? OP_PLACEMENT_PROFILE : OP_PLACEMENT_NPU;
@@ -127,7 +127,7 @@ static void test_queue_groups_bits(void **state) {
                 check(turn % 2);
             }
             counts = engine_queue_counts(loaded.engine);
-            /* A first time is tried, where the NPU leaves something in its queue. */
+            /* A product's first time on the processors is measured, if the NPU leaves some in its queue. */
             for (int turn = 0; options.op_order == OP_ORDER_POSITION && !i && !counts.n_stolen; turn++) {
                 assert_true(turn < TURNS_UNTIL_STOLEN);
                 answer(&loaded, true, given.first, given.second);
@@ -135,7 +135,7 @@ static void test_queue_groups_bits(void **state) {
                 counts = engine_queue_counts(loaded.engine);
             }
             n_stolen[options.op_order][i] = counts.n_stolen;
-            /* All nodes of the steps with several groups, by whoever ran them. */
+            /* Checks that all nodes of steps with several groups are counted, by whoever ran them. */
             assert_int_equal((counts.n_products + counts.n_placed + counts.n_stolen + counts.n_others) % N_LAYERS, 0);
             /* In the first step each product is measured on the processors. */
             assert_int_equal(options.op_placement == OP_PLACEMENT_NPU, !counts.n_placed);
@@ -149,7 +149,7 @@ static void test_queue_groups_bits(void **state) {
                 assert_int_equal(n_stolen[order][i], 0);
 }
 
-/* Places of products by a profile that somebody has made up: of every kind, and not the same in all groups. */
+/* Places of products by a made-up profile: of every kind, and not the same in all groups. */
 static void test_queue_groups_placed(void **state) {
     const int n_turns = patience_is_short() ? 8 : 24;
     uint64_t random = 20261130, n_placed = 0, n_products = 0, products = 0;
@@ -162,14 +162,14 @@ static void test_queue_groups_placed(void **state) {
     npu_engine_load(&loaded, &options, 2);
     engine_op_explain(loaded.engine, text, sizeof(text));
     assert_non_null(strstr(text, "not everything is measured yet"));
-    profile = &loaded.engine->queue_profile;
-    products = op_queues_products(&loaded.engine->layer.graph);
+    profile = &loaded.engine->steps->queue_profile;
+    products = op_queues_products(&loaded.engine->steps->layer.graph);
     for (int turn = 0; turn < n_turns; turn++) {
         const EngineQueueCounts before = engine_queue_counts(loaded.engine);
         EngineQueueCounts after;
 
         engine_set_op_order(loaded.engine, (OpOrder)(turn % _OP_ORDER_N), OP_STEAL_NEVER, OP_PLACEMENT_PROFILE);
-        for (size_t node = 0; node < loaded.engine->layer.graph.n; node++)
+        for (size_t node = 0; node < loaded.engine->steps->layer.graph.n; node++)
             for (size_t by = 0; by < _OP_QUEUE_N; by++) {
                 profile->times.ns[by][node] = (double)(1 + (test_random(&random) >> 33) % 1000) * 1e6;
                 profile->times.n[by][node] = OP_TIMES_FIRST;
@@ -188,7 +188,7 @@ static void test_queue_groups_placed(void **state) {
     if (!(n_placed > 4 * (uint64_t)n_turns && n_products > 4 * (uint64_t)n_turns && n_of_one > (size_t)n_turns / 8))
         fail_msg("%u products on the processors, %u on the npu, groups with places of their own %zu times",
                  (unsigned int)n_placed, (unsigned int)n_products, n_of_one);
-    /* All on the NPU again, for whoever asks for it. */
+    /* The placement NPU puts all products on the NPU again. */
     engine_set_op_order(loaded.engine, OP_ORDER_OUT_OF_ORDER, OP_STEAL_NEVER, OP_PLACEMENT_NPU);
     n_placed = engine_queue_counts(loaded.engine).n_placed;
     answer(&loaded, false, given.first, given.second);
@@ -197,8 +197,8 @@ static void test_queue_groups_placed(void **state) {
     npu_engine_unload(&loaded);
 }
 
-/* Each product is measured three times on either side, then the places are chosen, and now and then one is measured
- * once more. */
+/* Each product is measured three times on either side, then the places are chosen, and now and then a product is
+ * measured again. */
 static void test_queue_groups_profile(void **state) {
     char image[PATH_MAX];
     EngineOptions options = prepare(*state, image);
@@ -206,27 +206,27 @@ static void test_queue_groups_profile(void **state) {
     NpuEngine loaded;
 
     npu_engine_load(&loaded, &options, 1);
-    products = op_queues_products(&loaded.engine->layer.graph);
+    products = op_queues_products(&loaded.engine->steps->layer.graph);
     answer(&loaded, false, given.first, given.second);
     check(false);
     assert_int_equal(engine_queue_counts(loaded.engine).n_placed,
                      OP_TIMES_FIRST * (uint64_t)__builtin_popcountll(products));
-    assert_true(op_times_know(&loaded.engine->queue_profile.times, OP_QUEUE_CPU, products));
-    assert_true(op_times_know(&loaded.engine->queue_profile.times, OP_QUEUE_NPU, products));
-    assert_true(loaded.engine->queue_profile.placement.n_groups == 0);
+    assert_true(op_times_know(&loaded.engine->steps->queue_profile.times, OP_QUEUE_CPU, products));
+    assert_true(op_times_know(&loaded.engine->steps->queue_profile.times, OP_QUEUE_NPU, products));
+    assert_true(loaded.engine->steps->queue_profile.placement.n_groups == 0);
     for (int turn = 0; turn < (patience_is_short() ? 12 : 40); turn++) {
         answer(&loaded, false, given.first, given.second);
         check(false);
-        assert_true(loaded.engine->queue_profile.placement.placed_ns > 0);
-        assert_true(loaded.engine->queue_profile.placement.placed_ns <=
-                    loaded.engine->queue_profile.placement.all_npu_ns);
+        assert_true(loaded.engine->steps->queue_profile.placement.placed_ns > 0);
+        assert_true(loaded.engine->steps->queue_profile.placement.placed_ns <=
+                    loaded.engine->steps->queue_profile.placement.all_npu_ns);
     }
     assert_true(engine_queue_counts(loaded.engine).n_placed >
                 OP_TIMES_FIRST * (uint64_t)__builtin_popcountll(products));
     npu_engine_unload(&loaded);
 }
 
-/* Where nobody says how long steps are, they have four groups, but for the order that has no use for them. */
+/* By default steps have four groups, except in the order that has no use for them. */
 static void test_queue_groups_chunk(void **state) {
     char image[PATH_MAX];
     EngineOptions options = prepare(*state, image);
@@ -241,7 +241,7 @@ static void test_queue_groups_chunk(void **state) {
     }
 }
 
-/* Before every operator, and each time another sequence has a step of its own. */
+/* The step stops before every operator, and each time another sequence has a step of its own. */
 static void test_queue_groups_make_way(void **state) {
     const EngineYield yield = { .until_ns = 1 };
     char image[PATH_MAX];
@@ -279,7 +279,7 @@ static void test_queue_groups_make_way(void **state) {
     npu_engine_unload(&loaded);
 }
 
-/* After any number of operators: nothing is under way any more, and the next step is as ever. */
+/* The step is cancelled after any number of operators: no product is under way then, and the next step is normal. */
 static void test_queue_groups_cancelled(void **state) {
     char image[PATH_MAX];
     EngineOptions options = prepare(*state, image);
@@ -315,7 +315,7 @@ static void test_queue_groups_cancelled(void **state) {
     npu_engine_unload(&loaded);
 }
 
-/* Both queues have their lines, and no product runs while another one does. */
+/* Both queues have lines in the trace, and no product runs while another one does. */
 static void test_queue_groups_trace(void **state) {
     size_t n_products = 0;
     uint64_t npu_until_ns = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The most probable tokens of rows whose logits nobody wants: those that the logits have, of every kernel, format and
- * number of threads, beside a row and a sequence that want theirs. */
+/* The most probable tokens of rows whose logits nobody wants are those of the logits, for every kernel, format and
+ * number of threads, beside a row and a sequence that want logits. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -12,13 +12,15 @@
 
 #include <cmocka.h>
 
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/fork.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/fixtures/tree_model.h"
 
 enum {
     N_VOCAB = 2 * LINEAR_PIECE + 276, /* the last piece ends within a block of outputs */
-    N_FIRST = LINEAR_PIECE + 203,     /* as all, and not all */
+    N_FIRST = LINEAR_PIECE + 203,     /* cut inside a piece */
     N_ROWS = 100,
     N_OTHER = 5,
 };
@@ -26,7 +28,7 @@ enum {
 typedef struct Taken {
     EngineTops tops[N_ROWS];
     bool has_logits[N_ROWS];
-    float logits[N_ROWS][N_VOCAB]; /* where there are */
+    float logits[N_ROWS][N_VOCAB]; /* threads where there are several */
     float last[N_VOCAB];
     size_t n;
 } Taken;
@@ -44,7 +46,8 @@ static void take(EngineSpan *span, size_t row, const float *logits, const Engine
     taken->n++;
 }
 
-/* N_ROWS rows of one sequence with n_tops_only, in a step with another sequence that wants its last row's logits. */
+/* Computes N_ROWS rows of one sequence with n_tops_only, in a step with another sequence that wants its last row's
+ * logits. */
 static void run_among(TreeModel *model, size_t n_tops_only, size_t n_top_outputs, Taken *taken, float other[N_VOCAB]) {
     Sequence *sequences[2] = { tree_model_fork(model, 3), tree_model_fork(model, 70) };
     static float logits[N_VOCAB];
@@ -95,7 +98,7 @@ static void compare(const Taken *with, const Taken *without, bool expects_pieces
     assert_memory_equal(with->last, without->last, sizeof(with->last));
 }
 
-/* Of the first N_FIRST tokens alone, of rows that want their logits, too: those have all of these. */
+/* Tokens among the first N_FIRST alone, of rows that want their logits, too: the logits are of all tokens. */
 static void check_first_outputs(TreeModel *model, size_t n_tops_only, const Taken *with, const float *other_with) {
     static Taken first;
     static float other[N_VOCAB];
@@ -159,17 +162,17 @@ static void test_step_tops_static(void **state) {
     check_package(*state, "llama", 8, true);
 }
 
-/* Logits that are capped. */
+/* A model with capped logits. */
 static void test_step_tops_capped(void **state) {
     check_package(*state, "gemma2", 8, false);
 }
 
-/* A head with a bias behind a norm with one. */
+/* A head with a bias behind a norm with a bias. */
 static void test_step_tops_biased(void **state) {
     check_package(*state, "phi2", 8, false);
 }
 
-/* A device that gives no pieces: the tokens come out of logits. */
+/* A device without pieces: the tokens are found in logits. */
 static void test_step_tops_whole(void **state) {
     static Taken with, without;
     static float other[N_VOCAB];
@@ -188,7 +191,7 @@ static void test_step_tops_whole(void **state) {
     tree_model_deinit(&model);
 }
 
-/* Memory for a few rows at a time, no multiple of which are all. */
+/* Memory for a few rows at a time; their number is no multiple of that. */
 static void test_step_tops_little_memory(void **state) {
     static Taken with, without;
     static float other[N_VOCAB];
@@ -207,7 +210,7 @@ static void test_step_tops_little_memory(void **state) {
         model.accounts.used_bytes[ACCOUNT_ACTIVATIONS] + 2 * 20 * row_bytes;
     run(&model, N_ROWS - 1, &without, other);
     compare(&with, &without, true, "little memory");
-    assert_true(model.engine->head_rows.len_bytes < 2 * 20 * row_bytes);
+    assert_true(model.engine->steps->head_rows.len_bytes < 2 * 20 * row_bytes);
     tree_model_deinit(&model);
 }
 

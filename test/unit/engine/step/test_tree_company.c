@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Token trees that share steps: with others of their kind and with prompts, in groups of rows, making way before every
- * operator, some of them cancelled, with fewer rows from a layer on. All get the bytes of plain decoding. */
+/* Token trees that share steps with other trees and with prompts, in groups of rows. Steps make way before every
+ * operator, some are cancelled, and rows are dropped from a layer on. All rows get the bytes of plain decoding. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -11,14 +11,15 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/tree_model.h"
 
 enum {
     ROWS_MAX = ENGINE_TREE_ROWS_MAX,
 };
 
-/* Where the trees stand: around the borders of blocks and pages. */
+/* Positions of the trees: around the borders of blocks and pages. */
 static const size_t befores[] = { 0, 1, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 256, 257 };
 
 enum {
@@ -60,7 +61,7 @@ static void company_deinit(Company *company) {
     tree_model_deinit(&company->model);
 }
 
-/* A tree for each, of `rows` rows in all at most. */
+/* Makes a tree for each sequence, of at most `rows` rows together. */
 static void company_fill(Company *company, uint64_t *random, size_t rows) {
     for (size_t i = 0; i < company->n; i++) {
         const size_t most = rows / company->n < ROWS_MAX ? rows / company->n : ROWS_MAX;
@@ -80,8 +81,7 @@ static void company_check(const Company *company, size_t i, const char *what) {
     tree_case_go_on(&company->trees[i], company->sequences[i], company->plain[i], 9, TREE_MODEL_BEHIND);
 }
 
-/* Of the operators on the step's rows: whether rows went through the layers in groups, none of which begins or ends
- * within a tree. */
+/* Notes whether rows went through the layers in groups, and checks that no group begins or ends within a tree. */
 static bool check_groups(const Trace *trace, const Batch *batch) {
     bool is_grouped = false;
 
@@ -100,8 +100,8 @@ static bool check_groups(const Trace *trace, const Batch *batch) {
     return is_grouped;
 }
 
-/* Sixteen trees in one step, and trees beside a prompt, whose rows go through the layers in groups where there are two
- * threads; all of it again with the same sequences. */
+/* Sixteen trees in one step, and trees beside a prompt, whose rows go through the layers in groups on two threads; all
+ * of it twice with the same sequences. */
 static void test_tree_company_together(void **state) {
     static const char *const archs[] = { "llama", "gemma3" };
     uint64_t random = 5;
@@ -142,7 +142,7 @@ static void test_tree_company_together(void **state) {
                                                           n + (n_prompt && rows < TREE_MODEL_CHUNK ? 1 : 0), NULL),
                                      0);
                     engine_set_trace(company.model.engine, NULL);
-                    n_grouped += check_groups(trace, &company.model.engine->steps[0].batch);
+                    n_grouped += check_groups(trace, &company.model.engine->steps->step[0].batch);
                     trace_free(trace);
                     for (size_t i = 0; i < n; i++)
                         company_check(&company, i, archs[a]);
@@ -180,7 +180,7 @@ static void test_tree_company_in_one_group(void **state) {
         engine_set_trace(model.engine, trace);
         assert_int_equal(engine_forward_spans(model.engine, spans, 3, NULL), 0);
         engine_set_trace(model.engine, NULL);
-        assert_true(check_groups(trace, &model.engine->steps[0].batch));
+        assert_true(check_groups(trace, &model.engine->steps->step[0].batch));
         tree_case_compare(&tree, "in one group");
         tree_case_go_on(&tree, sequence, plain, 9, TREE_MODEL_BEHIND);
         for (size_t i = 0; i < 2; i++)
@@ -195,7 +195,8 @@ static void test_tree_company_in_one_group(void **state) {
     tree_model_deinit(&model);
 }
 
-/* At every border between operators, and all of another step runs at each; some are cancelled on the way. */
+/* The steps stop at every border between operators, and all of another step runs there; some are cancelled on the
+ * way. */
 static void test_tree_company_makes_way(void **state) {
     static const char *const archs[] = { "llama", "gemma3" };
     uint64_t random = 6;
@@ -210,7 +211,7 @@ static void test_tree_company_makes_way(void **state) {
             company_init(&company, tree_model_package(*state, archs[a], 8, false), ISA_BEST, threads, 4);
             company_fill(&company, &random, TREE_MODEL_CHUNK);
             company_spans(&company);
-            /* 0 to 2 make way for 3 */
+            /* sequences 0 to 2 make way for 3 */
             assert_int_equal(engine_step_begin(&step, company.model.engine, company.spans, 3, NULL), 0);
             while ((r = engine_step_run(step, &at_once, NULL)) == ENGINE_E_YIELDED) {
                 assert_int_equal(engine_forward_spans(company.model.engine, &company.spans[3], 1, NULL), 0);
@@ -228,7 +229,7 @@ static void test_tree_company_makes_way(void **state) {
             company_check(&company, 0, "made way");
             company_check(&company, 2, "made way");
             tree_case_check_alone(&company.trees[1], company.sequences[1], company.plain[1], "was cancelled");
-            /* Alone in its step, and dropped. */
+            /* The sequence is alone in its step, which is dropped. */
             company_spans(&company);
             assert_int_equal(engine_step_begin(&step, company.model.engine, company.spans, 1, NULL), 0);
             for (size_t i = 0; i < 8; i++)
@@ -247,7 +248,7 @@ static void test_tree_company_makes_way(void **state) {
 
 /* --- parts of a step ---------------------------------------------------------------------------------------------- */
 
-/* Rows of a tree at random, each with those on its way. */
+/* Chooses rows of a tree at random, each with those on its way. */
 static size_t choose_rows(const TreeCase *tree, uint64_t *random, uint16_t rows[ROWS_MAX]) {
     bool is_kept[ROWS_MAX] = { true };
     size_t n = 0;
@@ -276,7 +277,7 @@ static void take_kept(EngineSpan *span, size_t row, const float *logits, const E
     span->n_kept = kept->tree->n_path;
 }
 
-/* Through layers up to `end`, at once or making way before every operator. */
+/* Runs layers up to `end`, at once or making way before every operator. */
 static void run_layers(EngineStep *step, uint32_t end, bool makes_way) {
     size_t n_borders = 0;
     int r;
@@ -287,8 +288,8 @@ static void run_layers(EngineStep *step, uint32_t end, bool makes_way) {
     assert_int_equal(n_borders > 3, makes_way);
 }
 
-/* Of some trees rows go between layers: what is left has the same logits, and what is kept of it is the same. Beside a
- * prompt, so that there are groups before, and behind where no row goes. */
+/* Rows of some trees are dropped between layers: the others have the same logits, and the kept way is the same. A
+ * prompt runs beside, so that there are groups before, and after if no row is dropped. */
 static void test_tree_company_keep(void **state) {
     enum {
         N = 3
@@ -368,7 +369,7 @@ static void test_tree_company_keep_refuses(void **state) {
     assert_int_equal(engine_step_keep(step, 0, good, 0), -EINVAL);
     assert_int_equal(engine_step_keep(step, 0, good, 3), 0);
     assert_int_equal(step->batch.n_rows, 3);
-    assert_int_equal(span.n_kept, 2); /* of the leading chain */
+    assert_int_equal(span.n_kept, 2); /* rows of the leading chain */
     assert_int_equal(engine_step_keep(step, 0, gone, 2), -EINVAL);
     assert_int_equal(engine_step_keep(step, 0, less, 2), 0);
     assert_int_equal(engine_step_run(step, NULL, NULL), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Token trees in steps of their own: whatever their shape and where they stand, every row has the logits of plain
- * decoding of the way to it, to the byte, and the path that is kept leaves a sequence as plain decoding does. On small
- * models, with every instruction set of the machine. */
+/* Token trees in steps of their own: whatever their shape and position, every row has the logits of plain decoding of
+ * the way to it, to the byte. The kept path leaves the sequence as plain decoding does. On small models, with every
+ * instruction set of the machine. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "test/unit/fixtures/fork.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/patience.h"
@@ -24,7 +24,7 @@ enum {
     ROWS_MAX = ENGINE_TREE_ROWS_MAX,
 };
 
-/* Around the borders of tiles, blocks and pages. */
+/* Positions around the borders of tiles, blocks and pages. */
 static const size_t befores[] = { 0, 1, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 256, 257 };
 
 /* Trees of all shapes and sizes at every `each`th position, with one sequence for all trees of a position. */
@@ -40,7 +40,7 @@ static void check_model(TreeModel *model, const char *what, size_t each, uint64_
 
             tree_case_fill(&tree, random, shape,
                            shape == TREE_TWO_WAYS ? ROWS_MAX : 2 + test_random(random) % (ROWS_MAX - 1));
-            if (shape == TREE_TWO_WAYS) /* as deep as it gets, through a page and into the next */
+            if (shape == TREE_TWO_WAYS) /* the deepest tree, through a page and into the next */
                 tree_case_choose(&tree, ROWS_MAX - 1);
             snprintf(which, sizeof(which), "%s, %zu positions before, shape %d", what, befores[b], (int)shape);
             tree_case_check_alone(&tree, sequence, plain, which);
@@ -94,7 +94,7 @@ static void test_tree_step_reference(void **state) {
     }
 }
 
-/* Without take() the logits of the last rows are left in the span, and the leading chain is what stays. */
+/* Without take() the logits of the last rows are left in the span, and the leading chain is kept. */
 static void test_tree_step_without_take(void **state) {
     uint64_t random = 3;
     TreeModel model;
@@ -152,7 +152,7 @@ static void test_tree_step_refuses(void **state) {
     span.parents = parents;
     span.n = ROWS_MAX + 1;
     assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), -EINVAL);
-    span.n = ROWS_MAX; /* a star: wider than what the sequence has room for */
+    span.n = ROWS_MAX; /* a star: wider than the room of the sequence */
     assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
     assert_int_equal(sequence_n_tokens(sequence), 102); /* two rows are a chain */
     sequence_rewind(sequence, 100);
@@ -199,7 +199,7 @@ static void test_tree_step_memory(void **state) {
     tree_model_deinit(&model);
 }
 
-/* While its weights are on their way. */
+/* A step runs while the weights are on their way. */
 static void test_tree_step_arriving(void **state) {
     char path[PATH_MAX];
     uint64_t random = 8;
@@ -227,7 +227,7 @@ static void test_tree_step_arriving(void **state) {
     }
 }
 
-/* What others read stays what it is: a sequence goes back into pages that it shares, and keeps a path there. */
+/* Positions that others read do not change: a sequence is rewound into pages that it shares, and keeps a path there. */
 static void test_tree_step_shared_pages(void **state) {
     static const size_t to[] = { 0, 1, 62, 63, 64, 65, 100, 127, 128, 200 };
     uint64_t random = 10;
@@ -278,7 +278,7 @@ static int count_linear(Backend *backend, const BackendLinear *const *linears, s
 /* As many rows read the head's weights together as there is memory for. */
 static void test_tree_step_head(void **state) {
     static const struct {
-        size_t n, room_rows, n_calls, most; /* tree; rows that there is memory for */
+        size_t n, room_rows, n_calls, most; /* rows of the tree; rows that there is memory for */
     } cases[] = { { 1, 0, 1, 1 },    { 9, 0, 9, 1 },    { 9, 16, 1, 9 },   { 16, 16, 1, 16 },
                   { 17, 16, 2, 16 }, { 64, 16, 4, 16 }, { 64, 64, 1, 64 }, { 33, 48, 1, 33 } };
     uint64_t random = 12;

@@ -316,7 +316,7 @@ static ShadowCounts answer(EngineDevice device, const char *path, float *logits)
         sequence_new(&sequence, engine, N_TOKENS, &err) ||
         engine_forward(engine, sequence, tokens, N_TOKENS, N_TOKENS, logits, &err))
         fail_msg("%s", err.text);
-    counts = engine_shadow_counts(engine);
+    engine_backend(engine)->ops->shadow_counts(engine_backend(engine), &counts);
     sequence_free(sequence);
     engine_free(engine);
     return counts;

@@ -93,7 +93,7 @@ static void test_spec_score_figures(void **state) {
     answer.report.model_ns = 900;
     answer.prompt_model_ns = 200;
     answer.report.step_ns = 4400;
-    answer.flash = (EngineFlashCounts){ 70000, 3000 };
+    answer.flash = (WeightsRingCounts){ .read_bytes = 70000, .reading_ns = 3000 };
     answer.report.drafted[SPECULATION_SAM] = 75;
     answer.report.accepted[SPECULATION_SAM] = 70;
     assert_true(isnan(figure(&score, "accept_length")));

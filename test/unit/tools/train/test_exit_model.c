@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "engine/generation.h"
+#include "engine/step/early_exit.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/real_model.h"
 #include "tools/train/exit_training.h"

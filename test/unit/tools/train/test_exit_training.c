@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/step/early_exit.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/tiny_engine.h"
 #include "tools/train/exit_loss.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 
 bool image_run(Loaded *loaded, const char *package, LoadedFlags flags, Logits logits) {
     ErrText err = { "" };
@@ -25,7 +25,7 @@ bool image_run(Loaded *loaded, const char *package, LoadedFlags flags, Logits lo
     is_used = weights_are_mapped(loaded->engine->weights);
     if (is_used)
         assert_string_equal(weights_way(loaded->engine->weights)->way, "mapped image");
-    assert_int_equal(engine_wait_image(loaded->engine, &err), 0);
+    assert_int_equal(weights_wait_image(engine_weights(loaded->engine), &err), 0);
     loaded_deinit(loaded);
     return is_used;
 }

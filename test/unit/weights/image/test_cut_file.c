@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/memory/map_guard.h"
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "engine/generation.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "weights/image/weights_image.h"
@@ -304,7 +304,7 @@ static void make_image(ImportFixture *fixture, Loaded *loaded, char package[PATH
     loaded->image_path = image;
     loaded_init(loaded, package, 0);
     assert_int_equal(loaded_forward(loaded, expected, &err), 0);
-    assert_int_equal(engine_wait_image(loaded->engine, &err), 0);
+    assert_int_equal(weights_wait_image(engine_weights(loaded->engine), &err), 0);
     loaded_deinit(loaded);
 }
 

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/files/file_io.h"
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "weights/image/image_compare.h"
 
@@ -155,7 +155,7 @@ static int run(Loaded *loaded, const char *package, LoadedFlags flags, Logits lo
     r = loaded_forward(loaded, logits, err);
     *is_mappedp = weights_are_mapped(loaded->engine->weights);
     if (!r)
-        assert_int_equal(engine_wait_image(loaded->engine, err), 0);
+        assert_int_equal(weights_wait_image(engine_weights(loaded->engine), err), 0);
     loaded_deinit(loaded);
     return r;
 }

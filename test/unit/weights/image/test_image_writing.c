@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "test/unit/weights/image/image_loads.h"
 #include "weights/image/weights_image.h"
 
@@ -47,7 +47,7 @@ static void test_image_writing_not_written(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
     loaded_init(&loaded, package, 0);
     assert_int_equal(loaded_forward(&loaded, logits, &err), 0);
-    assert_int_equal(engine_wait_image(loaded.engine, &err), -EFBIG);
+    assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), -EFBIG);
     assert_non_null(strstr(err.text, image));
     assert_int_equal(image_files(image), 0); /* the part that was written takes no room while the model goes on */
     loaded_deinit(&loaded);
@@ -56,7 +56,7 @@ static void test_image_writing_not_written(void **state) {
     /* A folder that cannot be made. */
     assert_int_equal(weights_image_path(image, sizeof(image), package, package), 0);
     loaded_init(&loaded, package, 0);
-    assert_int_equal(engine_wait_image(loaded.engine, &err), -ENOTDIR);
+    assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), -ENOTDIR);
     loaded_deinit(&loaded);
 }
 
@@ -76,13 +76,13 @@ static void test_image_writing_optional(void **state) {
         skip();
     }
     loaded_init(&loaded, package, LOADED_OPTIONAL_IMAGE);
-    assert_int_equal(engine_wait_image(loaded.engine, &err), 0);
-    assert_int_equal(engine_image_report(loaded.engine).state, IMAGE_WRITTEN);
-    assert_int_equal(engine_image_report(loaded.engine).len_bytes, image_file_bytes(image));
+    assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), 0);
+    assert_int_equal(weights_image_report(engine_weights(loaded.engine)).state, IMAGE_WRITTEN);
+    assert_int_equal(weights_image_report(engine_weights(loaded.engine)).len_bytes, image_file_bytes(image));
     loaded_deinit(&loaded);
     loaded_init(&loaded, package, LOADED_OPTIONAL_IMAGE);
-    assert_int_equal(engine_image_report(loaded.engine).state, IMAGE_MAPPED);
-    assert_int_equal(engine_image_report(loaded.engine).len_bytes, image_file_bytes(image));
+    assert_int_equal(weights_image_report(engine_weights(loaded.engine)).state, IMAGE_MAPPED);
+    assert_int_equal(weights_image_report(engine_weights(loaded.engine)).len_bytes, image_file_bytes(image));
     loaded_deinit(&loaded);
 
     if (statfs("/dev/shm", &fs) || fs.f_type != TMPFS_MAGIC || !mkdtemp(folder)) {
@@ -91,10 +91,10 @@ static void test_image_writing_optional(void **state) {
     }
     assert_int_equal(weights_image_path(image, sizeof(image), folder, package), 0);
     loaded_init(&loaded, package, LOADED_OPTIONAL_IMAGE);
-    assert_int_equal(engine_wait_image(loaded.engine, &err), -ENOSPC);
+    assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), -ENOSPC);
     assert_non_null(strstr(err.text, "in memory"));
-    assert_int_equal(engine_image_report(loaded.engine).state, IMAGE_NO_ROOM);
-    assert_true(engine_image_report(loaded.engine).room.is_memory);
+    assert_int_equal(weights_image_report(engine_weights(loaded.engine)).state, IMAGE_NO_ROOM);
+    assert_true(weights_image_report(engine_weights(loaded.engine)).room.is_memory);
     loaded_deinit(&loaded);
     assert_int_equal(image_files(image), 0);
     assert_false(image_run(&loaded, package, 0, logits)); /* an image that was asked for */
@@ -109,9 +109,9 @@ static uint64_t arrive_half(Engine *engine) {
     uint64_t end_bytes = 0;
     ErrText err;
 
-    while (engine_arrived_permille(engine) < 500)
+    while (weights_permille(engine_weights(engine)) < 500)
         assert_int_equal(engine_arrive(engine, &err), 0);
-    end_bytes = engine_image_report(engine).len_bytes / 4;
+    end_bytes = weights_image_report(engine_weights(engine)).len_bytes / 4;
     assert_true(end_bytes > 0);
     return end_bytes;
 }
@@ -128,14 +128,14 @@ static void test_image_writing_behind_matrices(void **state) {
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
     loaded_init(&loaded, package, LOADED_ARRIVING);
     end_bytes = arrive_half(loaded.engine);
-    for (int i = 0; engine_image_report(loaded.engine).written_bytes < end_bytes; i++) {
+    for (int i = 0; weights_image_report(engine_weights(loaded.engine)).written_bytes < end_bytes; i++) {
         assert_true(i < 60000);
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     }
     assert_false(image_file_exists(image));
     while (engine_is_arriving(loaded.engine))
         assert_int_equal(engine_arrive(loaded.engine, &err), 0);
-    assert_int_equal(engine_wait_image(loaded.engine, &err), 0);
+    assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), 0);
     assert_true(image_file_exists(image));
     loaded_deinit(&loaded);
     unlink(image);
@@ -167,12 +167,12 @@ static void test_image_writing_behind_slow_load(void **state) {
     assert_int_equal(engine_new(&loaded.engine, &options, &err), 0);
     end_bytes = arrive_half(loaded.engine);
     nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
-    assert_int_equal(engine_image_report(loaded.engine).state, IMAGE_WRITING);
-    assert_true(engine_image_report(loaded.engine).written_bytes <
+    assert_int_equal(weights_image_report(engine_weights(loaded.engine)).state, IMAGE_WRITING);
+    assert_true(weights_image_report(engine_weights(loaded.engine)).written_bytes <
                 end_bytes); /* written before the load was seen to wait */
     while (engine_is_arriving(loaded.engine))
         assert_int_equal(engine_arrive(loaded.engine, &err), 0);
-    assert_int_equal(engine_wait_image(loaded.engine, &err), 0);
+    assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), 0);
     assert_true(image_file_exists(image));
     engine_free(loaded.engine);
     worker_pool_free(loaded.pool);
@@ -191,12 +191,12 @@ static void test_image_writing_of_another_load(void **state) {
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
     loaded_init(&second, package, LOADED_ARRIVING); /* the weights of the second one have not come */
     loaded_init(&first, package, 0);
-    assert_int_equal(engine_wait_image(first.engine, &err), 0);
+    assert_int_equal(weights_wait_image(engine_weights(first.engine), &err), 0);
     assert_int_equal(stat(image, &before), 0);
     while (engine_is_arriving(second.engine))
         assert_int_equal(engine_arrive(second.engine, &err), 0);
-    assert_int_equal(engine_wait_image(second.engine, &err), 0);
-    assert_int_equal(engine_image_report(second.engine).state, IMAGE_WRITTEN);
+    assert_int_equal(weights_wait_image(engine_weights(second.engine), &err), 0);
+    assert_int_equal(weights_image_report(engine_weights(second.engine)).state, IMAGE_WRITTEN);
     assert_int_equal(stat(image, &after), 0);
     assert_int_equal(after.st_ino, before.st_ino);
     assert_int_equal(image_files(image), 1);
@@ -209,7 +209,7 @@ static void test_image_writing_of_another_load(void **state) {
     options = loaded_options(&first, package, 0);
     options.new_image = true;
     assert_int_equal(engine_new(&first.engine, &options, &err), 0);
-    assert_int_equal(engine_wait_image(first.engine, &err), 0);
+    assert_int_equal(weights_wait_image(engine_weights(first.engine), &err), 0);
     assert_int_equal(stat(image, &after), 0);
     assert_true(after.st_ino != before.st_ino || after.st_mtim.tv_nsec != before.st_mtim.tv_nsec);
     engine_free(first.engine);

@@ -22,7 +22,7 @@
 #include <cmocka.h>
 
 #include "base/files/file_io.h"
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "test/unit/weights/image/image_loads.h"
 #include "weights/image/image_format.h"
 
@@ -385,7 +385,7 @@ static uint32_t chunk_of_load(Loaded *loaded, const char *package, uint64_t *use
     options.chunk_tokens = 0; /* the device's best chunk */
     if (engine_new(&loaded->engine, &options, &err))
         fail_msg("%s", err.text);
-    assert_int_equal(engine_image_report(loaded->engine).state, IMAGE_MAPPED);
+    assert_int_equal(weights_image_report(engine_weights(loaded->engine)).state, IMAGE_MAPPED);
     *used_bytesp = 0;
     for (size_t i = 0; i < _ACCOUNT_N; i++)
         *used_bytesp += atomic_load(&loaded->accounts.used_bytes[i]);

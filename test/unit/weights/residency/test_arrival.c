@@ -347,7 +347,7 @@ static void test_arrival_memory_ahead(void **state) {
             assert_int_equal(n_filled_when_told, 0);
             assert_true(n_filled > 0);
         }
-        assert_int_equal(engine_wait_image(loaded.engine, &err), 0);
+        assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), 0);
         engine_free(loaded.engine);
         worker_pool_free(loaded.pool);
     }

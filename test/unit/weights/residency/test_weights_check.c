@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/patience.h"
 #include "weights/image/weights_image.h"
@@ -72,7 +72,7 @@ static uint64_t run(const EngineOptions *options, Logits logits) {
     if (loaded_forward(&loaded, logits, &err))
         fail_msg("%s", err.text);
     assert_false(engine_is_arriving(loaded.engine));
-    assert_int_equal(engine_wait_image(loaded.engine, &err), 0);
+    assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), 0);
     compared_bytes = engine_info(loaded.engine)->compared_bytes;
     loaded_deinit(&loaded);
     return compared_bytes;

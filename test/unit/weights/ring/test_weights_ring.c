@@ -16,8 +16,9 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "test/unit/fixtures/loaded_engine.h"
+#include "weights/weights_report.h"
 
 typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
 
@@ -95,7 +96,8 @@ static void test_ring_bits(void **state) {
                                                           : percents[j] == 33 ? 14
                                                                               : 20);
                 if (info->n_streamed_layers) {
-                    assert_true(engine_flash_counts(loaded.engine).read_bytes >= 2 * info->sweep_bytes);
+                    assert_true(weights_flash_counts(engine_weights(loaded.engine)).read_bytes >=
+                                2 * info->sweep_bytes);
                     assert_int_equal(access(it.image, F_OK), 0);
                 }
                 loaded_deinit(&loaded);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory/account_refusal.h"
-#include "engine/engine_private.h"
+#include "engine/kv/sequence_state.h"
 
 static size_t page_positions(const Engine *engine) {
     return engine->backend->ops->kv_block_positions;
@@ -22,6 +22,20 @@ uint64_t engine_kv_tree_bytes(const Engine *engine) {
     return kv_page_charge_bytes(engine->kv_page_bytes);
 }
 
+/**
+ * engine_make_room() - evict kept prefixes when a limit on several accounts together is in the way
+ *
+ * Eviction does not help against an account's own limit, because kept prefixes are on another account. Nothing is
+ * evicted if all that could be evicted would not be enough. Best effort: other threads charge meanwhile.
+ */
+void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes) {
+    const uint64_t own = account_own_room_bytes(engine->accounts, id),
+                   shared = account_shared_room_bytes(engine->accounts, id);
+
+    if (engine->prefix_cache && len_bytes <= own && len_bytes > shared)
+        (void)prefix_cache_give_back(engine->prefix_cache, len_bytes - shared);
+}
+
 static int no_memory(const Engine *engine, int r, size_t n_pages, ErrText *err) {
     return account_refused(err, ENGINE_E_MEMORY, r, engine->accounts, ACCOUNT_KV,
                            n_pages * kv_page_charge_bytes(engine->kv_page_bytes), "the KV cache of %zu tokens",
@@ -33,7 +47,7 @@ static void set_page(Sequence *sequence, size_t index, KvPage *page) {
     sequence->blocks[index] = page->memory.data;
 }
 
-/* The pages that are not there yet. */
+/* Allocates the pages that the sequence does not have yet. */
 static int take_pages(Sequence *sequence, ErrText *err) {
     Engine *engine = sequence->engine;
     size_t n_missing = 0;
@@ -63,7 +77,7 @@ static int prepare(Sequence **sequencep, Engine *engine, size_t capacity_tokens,
     if (!capacity_tokens || capacity_tokens > engine->hparams.n_context)
         return err_set(err, ENGINE_E_CONTEXT, "%zu positions asked for; the model has 1 to %u", capacity_tokens,
                        engine->hparams.n_context);
-    r = row_groups_reserve_positions(engine, capacity_tokens, err);
+    r = engine->reserve_positions(engine, capacity_tokens, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MEMORY;
     sequence = calloc(1, sizeof(*sequence));
@@ -94,7 +108,7 @@ static int begin_with(Sequence *sequence, KvPage *const *pages, size_t n_tokens,
         set_page(sequence, i, pages[i]);
     }
     if (rest)
-        kv_page_hold(rest); /* or room for the others might be made of it */
+        kv_page_hold(rest); /* take_pages() may evict kept pages */
     r = take_pages(sequence, err);
     if (rest && !r)
         memcpy(sequence->blocks[n_shared], rest->memory.data, sequence->engine->kv_page_bytes);
@@ -106,11 +120,11 @@ static int begin_with(Sequence *sequence, KvPage *const *pages, size_t n_tokens,
 
 /**
  * sequence_new_after() - a timeline that begins with positions that were computed before
- * @pages:           of the first n_tokens positions; the last one may hold more
+ * @pages:           pages of the first n_tokens positions; the last one may hold more
  * @capacity_tokens: at least n_tokens
  *
- * Whole pages are shared, what is left of the last one is copied: nobody sees what this sequence appends. All pages are
- * taken now: what has begun never ends for want of memory.
+ * Whole pages are shared, the rest of the last one is copied: nobody sees what this sequence appends. All pages are
+ * reserved now, so that a generation that has begun never ends for want of memory.
  *
  * Return: 0, ENGINE_E_CONTEXT (0 or more than the model has), ENGINE_E_MEMORY, -ENOMEM.
  */
@@ -143,9 +157,9 @@ static PrefixOwner owner_of(const Engine *engine, uint64_t user) {
 
 /**
  * sequence_new_for() - a timeline for a prompt, with the longest beginning of it that is kept for the user
- * @user:       uid: nothing of other users is looked at
- * @of_session: the prompt is that of a session
- * @outcomep:   why it does not begin with more
+ * @user:       uid; texts of other users are not looked at
+ * @of_session: the prompt belongs to a session
+ * @outcomep:   out: why no longer prefix was found
  *
  * Return: as sequence_new_after(); sequence_n_tokens() says how much of the prompt is there, never all of it.
  */
@@ -165,15 +179,15 @@ int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *promp
 
 /**
  * sequence_keep() - keep what the sequence has for later requests of the user
- * @tokens: of its positions
- * @grows:  more will be appended: only whole pages are kept, and a tree that is open stays so. Otherwise nothing may be
+ * @tokens: tokens of its positions
+ * @grows:  more will be appended: only whole pages are kept, and an open tree stays open. Otherwise nothing may be
  *          appended any more
  * @pin:    of a session, or NULL
  */
 void sequence_keep(Sequence *sequence, const uint32_t *tokens, uint64_t user, bool grows, PrefixPin *pin) {
     const PrefixOwner owner = owner_of(sequence->engine, user);
 
-    if (!grows) /* the page that the tree's way would go into may be read by others now */
+    if (!grows) /* others may read the page now that the tree's rows would go into */
         sequence->tree.n = 0;
     if (sequence->engine->prefix_cache)
         prefix_cache_put(sequence->engine->prefix_cache, &owner, tokens, sequence->n_tokens, sequence->pages, grows,
@@ -229,6 +243,25 @@ int sequence_make_side(Sequence *sequence, ErrText *err) {
     return r ? no_memory(engine, r, 1, err) : 0;
 }
 
+KvMove sequence_move(const Sequence *sequence, size_t from, size_t to) {
+    const size_t positions = page_positions(sequence->engine);
+
+    return (KvMove){ .from = sequence->side->memory.data,
+                     .from_position = from,
+                     .to = sequence->blocks[to / positions],
+                     .to_position = to % positions };
+}
+
+void engine_move_rows(const Engine *engine, const KvMove *moves, size_t n) {
+    for (uint32_t layer = 0; layer < engine->hparams.n_layers; layer++)
+        engine->backend->ops->kv_move(engine->backend,
+                                      &(KvLayer){ .k_offset_bytes = 2 * (size_t)layer * engine->kv_plane_bytes,
+                                                  .v_offset_bytes = (2 * (size_t)layer + 1) * engine->kv_plane_bytes,
+                                                  .n_kv_heads = engine->hparams.n_kv_heads,
+                                                  .head_size = engine->hparams.head_size },
+                                      moves, n);
+}
+
 size_t sequence_n_tokens(const Sequence *sequence) {
     return sequence->n_tokens;
 }
@@ -237,8 +270,8 @@ size_t sequence_n_tokens(const Sequence *sequence) {
  * sequence_rewind() - forget the positions from n_tokens on
  * @n_tokens: not more than the sequence has
  *
- * What is appended next gets the bits that it would get after the first n_tokens alone: a position's keys and values
- * depend on nothing behind it, and what is stored there is written over.
+ * Appended tokens get the bits that they would get after the first n_tokens alone: a position's keys and values depend
+ * on nothing behind it, and stale ones are overwritten.
  */
 void sequence_rewind(Sequence *sequence, size_t n_tokens) {
     assert(n_tokens <= sequence->n_tokens && !sequence->in_step);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/draft/drafting.h"
+#include "engine/draft/drafting_state.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,20 +7,21 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/engine_private.h"
+#include "engine/core/engine_state.h"
 #include "spec/tree/draft_share.h"
 
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
 
 enum {
-    TOP_OUTPUTS_PART = 8,        /* of the vocabulary */
-    TOP_OUTPUTS_MIN = 16 * 1024, /* of a small one all, or nearly */
+    TOP_OUTPUTS_PART = 8,        /* likely tokens are looked for in the first eighth of the vocabulary */
+    TOP_OUTPUTS_MIN = 16 * 1024, /* but among so many at least */
 };
 
-/* For trees that are not weighed against their time: every row takes the same. */
+/* Durations for trees that are not weighed against their time: every row takes the same. */
 static const float free_rows[DRAFT_ROWS_MAX] = { [0 ... DRAFT_ROWS_MAX - 1] = 1 };
 
-static PromptRuleChoice choose_prompt(const Drafting *drafting, const SpeculationUser *user, const DraftingText *text) {
+static PromptRuleChoice choose_prompt(const Drafting *drafting, const SpeculationUser *user,
+                                      const DraftingOptions *text) {
     static const PromptRule nothing_known;
     const SpeculationMemory *memory = &drafting->engine->speculation;
     const PromptRuleCase it = {
@@ -39,9 +40,7 @@ static PromptRuleChoice choose_prompt(const Drafting *drafting, const Speculatio
     return prompt_rule_choose(user ? &user->prompt : &nothing_known, &it);
 }
 
-/* Whether the model reads the prompt, without which it is not there: by the same rule. A baseline has nothing else. A
- * model that has the text without reading it still costs what trying it may lose. */
-/* A model's own layers guess worse than a draft model. */
+/* Steps that trying the model may lose: a model's own layers guess worse than a draft model. */
 static uint32_t model_loss_steps(const Drafting *drafting) {
     const DraftModel *model = &drafting->options.model;
     const bool is_self = model->ops && model->ops->has_text,
@@ -50,6 +49,8 @@ static uint32_t model_loss_steps(const Drafting *drafting) {
     return is_self && !is_alone ? MODEL_LOSS_STEPS_SELF : MODEL_LOSS_STEPS;
 }
 
+/* Chooses whether the draft model reads the prompt: a draft model that does not cannot draft. A baseline has no other
+ * source. A model that has the text without reading it still costs what trying it may lose. */
 static PromptRuleChoice choose_model(const Drafting *drafting, const SpeculationUser *user, uint32_t output_max) {
     static const PromptRule nothing_known;
     const SpeculationMemory *memory = &drafting->engine->speculation;
@@ -109,18 +110,18 @@ static DraftModel timed_model(Drafting *drafting) {
     return (DraftModel){ &drafting->timed_ops, drafting };
 }
 
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, DraftReport *report,
-                 const DraftingText *text) {
-    const uint32_t rows_max = options->speculation.rows_max;
+int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *options) {
+    const GenerationSpeculation *speculation = &options->speculation;
+    const uint32_t rows_max = speculation->rows_max;
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
     SpeculatorOptions speculator = {
-        .sources = options->speculation.sources,
+        .sources = speculation->sources,
         .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
-        .chains = text->chains,
+        .chains = options->chains,
         .stats = user && user->has_stats ? &user->stats : NULL,
-        .history = options->speculation.history,
-        .lab = options->speculation.lab,
-        .report = report,
+        .history = speculation->history,
+        .lab = speculation->lab,
+        .report = options->report,
     };
     _cleanup_(drafting_freep) Drafting *drafting = calloc(1, sizeof(*drafting));
     int r;
@@ -128,27 +129,28 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     if (!drafting)
         return -ENOMEM;
     drafting->engine = engine;
-    drafting->report = report;
-    drafting->options = options->speculation;
+    drafting->report = options->report;
+    drafting->options = *speculation;
+    drafting->lab = spec_lab_of(speculation->lab);
+    drafting->chains = options->chains;
     drafting->user = options->user;
-    drafting->lab = spec_lab_of(options->speculation.lab);
-    drafting->chains = text->chains;
-    drafting->n_prompt = text->n_prompt;
+    drafting->n_prompt = options->n_prompt;
     speculator.model = timed_model(drafting);
     r = speculator_new(engine_accounts(engine), &speculator, &drafting->speculator);
     if (r)
         return r;
     speculation_control_init(&drafting->control, &engine->speculation.times);
     model_control_init(&drafting->model_control, (float)model_loss_steps(drafting));
-    draft_pruning_init(&drafting->pruning);
-    drafting->report->prompt = choose_prompt(drafting, user, text);
-    drafting->report->model = choose_model(drafting, user, text->output_max);
+    draft_pruning_init(&drafting->pruning, engine, &drafting->options, drafting->speculator, &drafting->step,
+                       drafting->report);
+    drafting->report->prompt = choose_prompt(drafting, user, options);
+    drafting->report->model = choose_model(drafting, user, options->output_max);
     *draftingp = steal(&drafting);
     return 0;
 }
 
-/* Steps of a generation that always drafts are not those that the control would have chosen: it may have had none
- * without drafts to weigh the others against. */
+/* Leaves what was learned to later generations. Durations of a generation that always drafts are left out: its steps
+ * are not those that the control would have chosen, and it may have had none without drafts. */
 static void remember(const Drafting *drafting) {
     SpeculationMemory *memory = &drafting->engine->speculation;
     SpeculationUser *user = speculation_memory_user(memory, drafting->user);
@@ -189,9 +191,9 @@ bool drafting_wants_prompt(const Drafting *drafting) {
     return prompt_rule_learns(drafting->report->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
 }
 
-/* Vocabularies are sorted: what was frequent in the text that they were made of comes first. Nearly all of what a model
- * goes on with is among a sixteenth of 150,000 tokens (docs/lab/speculation.md), and looking at an eighth takes a
- * fourth of the time. Calibration is the paper's, with all tokens. */
+/* Vocabularies are sorted by frequency in the text that they were made of. Nearly all tokens that a model predicts are
+ * in the first sixteenth of 150,000 (docs/lab/speculation.md), and looking at an eighth takes a fourth of the time. The
+ * source calibration looks at all tokens, as its paper does. */
 size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab) {
     const size_t n = n_vocab / TOP_OUTPUTS_PART > TOP_OUTPUTS_MIN ? n_vocab / TOP_OUTPUTS_PART : TOP_OUTPUTS_MIN;
 
@@ -219,7 +221,7 @@ static void append_text(Drafting *drafting, const uint32_t *tokens, size_t n) {
     drafting->n_text = n;
 }
 
-/* Of the prompt, as far as the speculator has it, what the model has still to read. */
+/* Returns how many tokens of the prompt, as far as the speculator has it, the draft model has still to read. */
 static size_t prompt_left(const Drafting *drafting) {
     const size_t n_output = drafting->n_text > drafting->n_prompt ? drafting->n_text - drafting->n_prompt : 0;
     const size_t n_behind = has_model(drafting) ? speculator_n_behind(drafting->speculator) : 0;
@@ -227,7 +229,8 @@ static size_t prompt_left(const Drafting *drafting) {
     return n_behind > n_output ? n_behind - n_output : 0;
 }
 
-/* A chunk: others wait for the step. That reading it pays is decided, so it is no loss of the step's. */
+/* Lets the draft model read a chunk of the prompt, no more because others wait for the step. Reading was decided to
+ * pay, so its duration does not count against the step's drafts. */
 static void read_some(Drafting *drafting, size_t left) {
     const uint64_t before_ns = drafting->report->model_ns;
     const size_t chunk = engine_chunk_tokens(drafting->engine);
@@ -238,9 +241,10 @@ static void read_some(Drafting *drafting, size_t left) {
     drafting->n_model_prompt += left - prompt_left(drafting);
 }
 
-void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n) {
+void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n, uint64_t head_ns) {
     size_t left;
 
+    drafting->report->prompt_head_ns += head_ns;
     if (!has_model(drafting) || drafting->options.model.ops->has_text)
         return;
     append_text(drafting, tokens, n);
@@ -257,7 +261,7 @@ DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
 
 /* --- a step ------------------------------------------------------------------------------------------------------- */
 
-/* What the model may take of a step; 0: it is not asked. */
+/* Returns how long the draft model may take in a step, in ms; 0: it is not asked. */
 static float model_ms(const Drafting *drafting, StepCompany company) {
     if (!has_model(drafting))
         return 0;
@@ -269,9 +273,9 @@ static float model_ms(const Drafting *drafting, StepCompany company) {
                                                          : 0;
 }
 
-/* Of the generation, at most; what nobody has measured yet is not bounded either. Our own trees see to it themselves
- * that the model and they keep within the step's time together; others have what the model leaves if it takes all of
- * its. */
+/* Returns the most rows of the generation's tree; durations that nobody has measured yet do not bound it. Trees of
+ * the product keep themselves and the draft model within the step's time together; other policies get the time that
+ * the draft model leaves if it takes all of its budget. */
 static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, StepCompany company, float model_ms) {
     const ModelShare model = { model_ms > 0, drafting->lab->policy ? model_ms : 0 };
     uint32_t rows;
@@ -301,9 +305,9 @@ static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany com
     };
 
     speculator_draft(drafting->speculator, draft_limits, costs,
-                     budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->tree);
-    if (drafting->chains) /* from now on, where there was no memory for a tree */
-        draft_share_chain(&drafting->tree);
+                     budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->step.tree);
+    if (drafting->chains) /* the speculator's trees may have been chosen before memory was short */
+        draft_share_chain(&drafting->step.tree);
     drafting->model_step_ns = drafting->report->model_ns - model_before_ns;
     drafting->report->draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
 }
@@ -312,84 +316,119 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     size_t left;
 
     append_text(drafting, tokens, n);
-    drafting->company = company;
-    drafting->path[0] = 0;
-    drafting->n_path = 1;
-    drafting->has_ended = false;
-    for (uint32_t row = 0; row < DRAFT_ROWS_MAX; row++) /* where no logits will be wanted */
-        drafting->tops[row].n = 0;
+    drafting->step.company = company;
+    drafting->step.path[0] = 0;
+    drafting->step.n_path = 1;
+    drafting->step.has_ended = false;
+    for (uint32_t row = 0; row < DRAFT_ROWS_MAX; row++) /* rows that get no logits must have no old tops */
+        drafting->step.tops[row].n = 0;
     left = prompt_left(drafting);
     if (left && !(limits.stops && limits.stops(limits.stops_arg)))
         read_some(drafting, left);
     grow_tree(drafting, limits, company);
 }
 
-bool drafting_wants_tops(const Drafting *drafting) {
-    return speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
+DraftTree *drafting_tree(Drafting *drafting) {
+    return &drafting->step.tree;
 }
 
-bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops) {
+void drafting_use_chains(Drafting *drafting) {
+    drafting->chains = true;
+    draft_share_chain(&drafting->step.tree);
+}
+
+void drafting_fill_span(const Drafting *drafting, EngineSpan *span) {
+    const DraftTree *tree = &drafting->step.tree;
+
+    span->tokens = tree->tokens;
+    span->parents = tree->parents;
+    span->n = span->n_logit_rows = tree->n_rows;
+    span->wants_tops = speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
+    span->n_top_outputs = drafting_top_outputs(drafting, engine_info(drafting->engine)->n_vocab);
+    span->on_demand = drafting->options.head_on_demand && !span->wants_tops;
+}
+
+void drafting_begin_step(Drafting *drafting, EngineSpan *span, StepCompany company) {
+    drafting->step.company = company;
+    draft_pruning_begin(&drafting->pruning, span, drafting_costs(drafting, company));
+}
+
+bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops, size_t *depthp) {
+    DraftStep *step = &drafting->step;
+
     if (tops)
-        drafting->tops[row] = *tops;
+        step->tops[row] = *tops;
     else
-        drafting->tops[row].n = 0;
-    return !drafting->has_ended && drafting->path[drafting->n_path - 1] == row;
+        step->tops[row].n = 0;
+    *depthp = step->n_path - 1;
+    return !step->has_ended && step->path[step->n_path - 1] == row;
 }
 
-void drafting_pick(Drafting *drafting, uint32_t token, bool is_end) {
-    const uint32_t row = drafting->path[drafting->n_path - 1];
-    const int child = is_end ? -1 : draft_tree_child(&drafting->tree, row, token);
+bool drafting_pick(Drafting *drafting, uint32_t token, bool is_end, EngineSpan *span) {
+    DraftStep *step = &drafting->step;
+    const int child = is_end ? -1 : draft_tree_child(&step->tree, step->path[step->n_path - 1], token);
 
-    drafting->picked[drafting->n_path - 1] = token;
-    if (child < 0 || draft_pruning_has_gone(&drafting->pruning, (uint32_t)child))
-        drafting->has_ended = true;
-    else
-        drafting->path[drafting->n_path++] = (uint16_t)child;
+    step->picked[step->n_path - 1] = token;
+    if (child < 0 || draft_pruning_has_gone(&drafting->pruning, (uint32_t)child)) {
+        step->has_ended = true;
+        span->kept = step->path;
+        span->n_kept = step->n_path;
+        return false;
+    }
+    step->path[step->n_path++] = (uint16_t)child;
+    if (span->on_demand)
+        span->next_row = (size_t)child;
+    return true;
+}
+
+const uint32_t *drafting_picked(const Drafting *drafting) {
+    return drafting->step.picked;
 }
 
 static void observe_rows(Drafting *drafting, uint32_t before) {
-    const DraftTree *tree = &drafting->tree;
+    const DraftTree *tree = &drafting->step.tree;
 
     for (uint32_t row = 0; row < tree->n_rows; row++)
         speculator_observe(drafting->speculator, row ? tree->tokens[tree->parents[row]] : before, tree->tokens[row],
-                           drafting->tops[row].tops, drafting->tops[row].n, false);
+                           drafting->step.tops[row].tops, drafting->step.tops[row].n, false);
 }
 
-void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
-    const DraftTree *tree = &drafting->tree;
+void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint64_t head_ns) {
+    const DraftTree *tree = &drafting->step.tree;
     DraftReport *report = drafting->report;
     const uint64_t start_ns = clock_now_ns();
     uint32_t accepted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX];
     bool has_tops = true;
 
-    assert(drafting->has_ended && n_tokens <= drafting->n_path);
+    assert(drafting->step.has_ended && n_tokens <= drafting->step.n_path);
+    report->head_ns += head_ns;
     report->n_rows += tree->n_rows;
-    draft_pruning_end(drafting);
+    draft_pruning_end(&drafting->pruning);
     for (uint32_t row = 0; row < tree->n_rows; row++) {
-        has_tops = has_tops && drafting->tops[row].n;
-        tops[row] = has_tops ? drafting->tops[row].tops[0].token : 0;
+        has_tops = has_tops && drafting->step.tops[row].n;
+        tops[row] = has_tops ? drafting->step.tops[row].tops[0].token : 0;
     }
-    for (uint32_t i = 1; i < drafting->n_path; i++)
-        accepted[i - 1] = drafting->path[i];
+    for (uint32_t i = 1; i < drafting->step.n_path; i++)
+        accepted[i - 1] = drafting->step.path[i];
     observe_rows(drafting, before);
     if (tree->n_rows > 1)
-        speculator_verified(drafting->speculator, tree, accepted, drafting->n_path - 1,
-                            drafting->picked[drafting->n_path - 1], has_tops ? tops : NULL);
-    drafting->n_emitted = n_tokens;
+        speculator_verified(drafting->speculator, tree, accepted, drafting->step.n_path - 1,
+                            drafting->step.picked[drafting->step.n_path - 1], has_tops ? tops : NULL);
+    drafting->step.n_emitted = n_tokens;
     report->n_steps++;
     report->draft_ns += clock_now_ns() - start_ns;
 }
 
 uint32_t drafting_n_pruned(const Drafting *drafting) {
-    return drafting->pruning.n_drafted ? drafting->pruning.n_drafted - drafting->pruning.n_kept : 0;
+    return draft_pruning_n_gone(&drafting->pruning);
 }
 
-/* Whether the model pays, by what rows take as far as it is known: one step's own time says little. */
+/* Judges whether the draft model pays, by known durations of rows: a single step's own duration says little. */
 static void judge_model(Drafting *drafting) {
     const SpeculatorModelStep *step = speculator_model_step(drafting->speculator);
-    const DraftCosts costs = drafting_costs(drafting, drafting->company);
-    const uint32_t n_rows = draft_pruning_rows_worth(drafting);
-    const bool is_cut = drafting->n_emitted < drafting->n_path; /* the generation ended within */
+    const DraftCosts costs = drafting_costs(drafting, drafting->step.company);
+    const uint32_t n_rows = draft_pruning_rows_worth(&drafting->pruning);
+    const bool is_cut = drafting->step.n_emitted < drafting->step.n_path; /* the generation ended within the path */
 
     if (step->n_behind)
         model_control_behind(&drafting->model_control, step->n_behind);
@@ -398,8 +437,8 @@ static void judge_model(Drafting *drafting) {
     model_control_took(&drafting->model_control,
                        &(ModelControlStep){
                            .has_drafted = step->has_drafted && !is_cut,
-                           .n_tokens = drafting->n_emitted,
-                           .tokens_without = step->has_drafted ? step->tokens_without : drafting->n_emitted,
+                           .n_tokens = drafting->step.n_emitted,
+                           .tokens_without = step->has_drafted ? step->tokens_without : drafting->step.n_emitted,
                            .ms = costs.ms[n_rows - 1] + costs.more_ms + (float)drafting->model_step_ns / 1e6F,
                            .ms_without = costs.ms[step->rows_without - 1] + costs.more_ms,
                            .plain_ms = costs.ms[0] + costs.more_ms,
@@ -408,12 +447,21 @@ static void judge_model(Drafting *drafting) {
 
 void drafting_took(Drafting *drafting, uint64_t ns) {
     if (ns) {
-        drafting->n_output += drafting->n_emitted;
+        drafting->n_output += drafting->step.n_emitted;
         drafting->took_ns += ns + drafting->model_step_ns;
     }
     if (!drafting->lab->always && has_model(drafting))
         judge_model(drafting);
-    draft_pruning_learn(drafting);
-    speculation_control_took(&drafting->control, draft_pruning_rows_worth(drafting), drafting->company,
-                             drafting->n_emitted, (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
+    draft_pruning_learn(&drafting->pruning,
+                        drafting->n_output ? (float)drafting->took_ns / 1e6F / (float)drafting->n_output : 0);
+    speculation_control_took(&drafting->control, draft_pruning_rows_worth(&drafting->pruning), drafting->step.company,
+                             drafting->step.n_emitted, (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
+}
+
+uint64_t drafting_model_ns(const Drafting *drafting) {
+    return drafting->model_step_ns + drafting->model_read_ns;
+}
+
+void drafting_end_step(Drafting *drafting) {
+    drafting->model_step_ns = drafting->model_read_ns = 0;
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/generation.h"
+#include "engine/generation_state.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-
-#include "engine/generation_private.h"
 
 #include "base/memory/account_refusal.h"
 #include "base/strings/byte_text.h"
@@ -75,7 +73,7 @@ static int copy_stops(Generation *generation) {
     return 0;
 }
 
-/* With what is kept of the prompt. */
+/* Makes the sequence, with what is kept of the prompt. */
 static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText *err) {
     const GenerationOptions *options = &generation->options;
     GenerationUsage *usage = &generation->usage;
@@ -91,8 +89,8 @@ static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText 
     return r;
 }
 
-/* What trees take counts from the start, for nobody knows when one will pay. Where it is beyond the user's share,
- * drafts are chains, and the model's own layers do not draft: their passes need that memory for chains, too. */
+/* Counts the memory of trees from the start, because nobody knows when a tree will pay. If it is beyond the user's
+ * share, drafts are chains, and the model's own layers do not draft: their passes need that memory even for chains. */
 static void reserve_trees(Generation *generation) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     const uint64_t tree_bytes = engine_kv_tree_bytes(generation->engine), max_bytes = generation->options.kv_max_bytes;
@@ -106,7 +104,7 @@ static void reserve_trees(Generation *generation) {
     speculation->self_layers = 0;
 }
 
-/* Drafts, where they are wanted. */
+/* Makes what drafts, if the options want drafts. */
 static int begin_drafts(Generation *generation, ErrText *err) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     int r;
@@ -120,12 +118,15 @@ static int begin_drafts(Generation *generation, ErrText *err) {
             return r;
         speculation->model = generation->self_draft;
     }
-    r = drafting_new(&generation->drafting, generation->engine, &generation->options, generation->report,
-                     &(DraftingText){
+    r = drafting_new(&generation->drafting, generation->engine,
+                     &(DraftingOptions){
+                         .speculation = *speculation,
+                         .chains = !generation->tree_bytes,
+                         .user = generation->options.user,
                          .n_prompt = generation->n_prompt,
                          .prompt_rows = (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
                          .output_max = (uint32_t)(generation->capacity_tokens - generation->n_prompt),
-                         .chains = !generation->tree_bytes,
+                         .report = generation->report,
                      });
     return r ? err_set(err, r, "no drafts: %s", strerror(-r)) : 0;
 }
@@ -216,10 +217,6 @@ GenerationEnd generation_end(const Generation *generation) {
 
 const GenerationUsage *generation_usage(const Generation *generation) {
     return &generation->usage;
-}
-
-const float *generation_logits(const Generation *generation) {
-    return generation->logits;
 }
 
 const DraftReport *generation_report(const Generation *generation) {

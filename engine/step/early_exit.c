@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/draft/early_exit.h"
+#include "engine/step/early_exit.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,15 +11,16 @@
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
 #include "base/system/cpu.h"
-#include "engine/engine_private.h"
+#include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "quant/format/ggml_type.h"
 
 enum {
     TOKENS_AT_ONCE = 64, /* rows of the head that are unpacked at a time */
-    LANES = 16           /* sums of a dot product beside each other: the same in every build */
+    LANES = 16           /* partial sums of a dot product: the same number in every build */
 };
 
-static const PruningMix lens_mix = { 1, 0.25F, 0 }; /* an untrained lens knows far less than a draft model */
+static const PruningMix lens_mix = { 1, 0.25F, 0 }; /* an untrained lens predicts far worse than a draft model */
 static const float lens_tau = 1;
 
 void early_exit_deinit(EarlyExit *exit) {
@@ -35,17 +36,17 @@ void early_exit_deinit(EarlyExit *exit) {
 
 #define SCRATCH_ROWS (3 * EARLY_EXIT_ROWS + TOKENS_AT_ONCE)
 
-/* Hidden states as the map takes them in. */
+/* Returns scratch for hidden states that the map takes in. */
 static float *inputs(const Engine *engine) {
-    return engine->early_exit.rows.data;
+    return engine->steps->early_exit.rows.data;
 }
 
-/* As the map gives them; before that, those of a step. */
+/* Returns scratch for the map's output; before that, for hidden states of a step. */
 static float *mapped(const Engine *engine) {
     return inputs(engine) + (size_t)EARLY_EXIT_ROWS * engine->hparams.n_embd;
 }
 
-/* As the head takes them in. */
+/* Returns scratch for states that the head takes in. */
 static float *states(const Engine *engine) {
     return mapped(engine) + (size_t)EARLY_EXIT_ROWS * engine->hparams.n_embd;
 }
@@ -66,15 +67,15 @@ static int reserve(Engine *engine, EarlyExit *exit, ErrText *err) {
 }
 
 static void take(Engine *engine, EarlyExit *exit) {
-    early_exit_deinit(&engine->early_exit);
-    engine->early_exit = *exit;
+    early_exit_deinit(&engine->steps->early_exit);
+    engine->steps->early_exit = *exit;
     *exit = (EarlyExit){ 0 };
 }
 
 /* --- which predictor ---------------------------------------------------------------------------------------------- */
 
 /**
- * engine_set_lens() - predict from the hidden state behind a layer as it is
+ * engine_set_lens() - predict from the hidden state behind a layer, without a map
  * @layer: 1..n_layers - 1: behind the first so many; 0: no predictor
  *
  * Thread: the one that computes, while no step has begun. Return: 0, -EINVAL, -EBUSY, ENGINE_E_MEMORY, with a text.
@@ -85,11 +86,11 @@ int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err) {
 
     if (layer >= engine->hparams.n_layers)
         return err_set(err, -EINVAL, "there is no layer between %u and the head", layer);
-    for (size_t i = 0; i < engine->n_steps; i++)
-        if (engine->steps[i].is_taken)
+    for (size_t i = 0; i < engine->steps->n; i++)
+        if (engine->steps->step[i].is_taken)
             return err_set(err, -EBUSY, "a step has made way");
     if (!layer) {
-        early_exit_deinit(&engine->early_exit);
+        early_exit_deinit(&engine->steps->early_exit);
         return 0;
     }
     r = reserve(engine, &exit, err);
@@ -98,7 +99,7 @@ int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err) {
     return r;
 }
 
-/* The map as a matrix of a device that takes f16. */
+/* Loads the map as a matrix of a device that takes f16. */
 static int load_linear(Engine *engine, EarlyExit *exit, ErrText *err) {
     const uint32_t n_embd = exit->map.n_embd;
     const BackendShape shape = { .rows = EARLY_EXIT_ROWS, .width = n_embd };
@@ -115,20 +116,20 @@ static int load_linear(Engine *engine, EarlyExit *exit, ErrText *err) {
 }
 
 /**
- * engine_load_exit() - the predictor that lies beside a package
+ * engine_load_exit() - load the trained predictor of a package
  * @path: PACKAGE.exit
  *
- * One that is damaged or belongs to another package is refused, and all is as it was. Thread: as engine_set_lens().
- * Return: 0; ENGINE_E_MODEL: there is none, or it was refused, with a text that names the file; ENGINE_E_MEMORY,
- * -EBUSY, -errno.
+ * A predictor that is damaged or belongs to another package is refused, and nothing changes. Thread: as
+ * engine_set_lens(). Return: 0; ENGINE_E_MODEL: there is no such file, or it was refused, with a text that names it;
+ * ENGINE_E_MEMORY, -EBUSY, -errno.
  */
 int engine_load_exit(Engine *engine, const char *path, ErrText *err) {
     const ExitMapModel model = { engine->info.package_sha256, engine->hparams.n_embd, engine->hparams.n_layers };
     _cleanup_(early_exit_deinit) EarlyExit exit = { 0 };
     int r;
 
-    for (size_t i = 0; i < engine->n_steps; i++)
-        if (engine->steps[i].is_taken)
+    for (size_t i = 0; i < engine->steps->n; i++)
+        if (engine->steps->step[i].is_taken)
             return err_set(err, -EBUSY, "a step has made way");
     r = exit_map_read(&exit.map, engine->accounts, path, &model, err);
     if (r)
@@ -145,11 +146,11 @@ int engine_load_exit(Engine *engine, const char *path, ErrText *err) {
 }
 
 uint32_t engine_exit_layer(const Engine *engine) {
-    return engine->early_exit.layer;
+    return engine->steps->early_exit.layer;
 }
 
 PruningMix engine_exit_mix(const Engine *engine) {
-    return engine->early_exit.mix;
+    return engine->steps->early_exit.mix;
 }
 
 /* --- shares ------------------------------------------------------------------------------------------------------- */
@@ -168,7 +169,7 @@ static float dot(const float *a, const float *b, size_t n) {
     return sum;
 }
 
-/* Rows of mean square 1, so that the map need not know how large a state is. */
+/* Scales rows to mean square 1, so that the map's input does not depend on the size of a state. */
 void early_exit_scale(const float *hidden, size_t n, size_t n_embd, float *scaled) {
     for (size_t row = 0; row < n; row++, hidden += n_embd, scaled += n_embd) {
         const float squares = dot(hidden, hidden, n_embd), factor = 1 / sqrtf(squares / (float)n_embd + 1e-12F);
@@ -179,7 +180,7 @@ void early_exit_scale(const float *hidden, size_t n, size_t n_embd, float *scale
 }
 
 int early_exit_states(Engine *engine, const float *hidden, size_t n, float *normed, ErrText *err) {
-    const EarlyExit *exit = &engine->early_exit;
+    const EarlyExit *exit = &engine->steps->early_exit;
     const Hparams *hparams = &engine->hparams;
     float *y = mapped(engine);
 
@@ -230,7 +231,7 @@ void early_exit_shares(const float *logits, size_t n, float tau, float *log_shar
 
 /* --- a step ------------------------------------------------------------------------------------------------------- */
 
-/* Edges of one row from `first` on. */
+/* Returns how many edges from `first` on begin at its row. */
 static size_t edges_of_row(const EngineExit *asked, size_t first) {
     size_t n = 1;
 
@@ -239,7 +240,8 @@ static size_t edges_of_row(const EngineExit *asked, size_t first) {
     return n;
 }
 
-/* States of rows that edges begin at, as many as there is room for, from edge `first` on; *nextp: the edge behind. */
+/* Computes the states of rows that edges from `first` on begin at, as many as there is room for; *nextp: the first edge
+ * of the next row. */
 static int find_states(EngineStep *step, size_t index, size_t first, size_t *nextp, ErrText *err) {
     Engine *engine = step->engine;
     const EngineExit *asked = step->spans[index].exit;
@@ -253,7 +255,8 @@ static int find_states(EngineStep *step, size_t index, size_t first, size_t *nex
             return err_set(err, -EINVAL, "row %u is not in the step", asked->rows[*nextp]);
         memcpy(mapped(engine) + n++ * n_embd, step->slots[SLOT_X] + at * n_embd, n_embd * sizeof(float));
     }
-    return early_exit_states(engine, mapped(engine), n, states(engine), err); /* which reads them before it maps them */
+    /* The input may be in the map's scratch: it is scaled into other scratch before the map writes. */
+    return early_exit_states(engine, mapped(engine), n, states(engine), err);
 }
 
 static int score_span(EngineStep *step, size_t index, ErrText *err) {
@@ -269,7 +272,7 @@ static int score_span(EngineStep *step, size_t index, ErrText *err) {
         for (size_t n; first < next; first += n, state += engine->hparams.n_embd) {
             n = edges_of_row(asked, first);
             early_exit_logits(engine, state, asked->tokens + first, n, asked->log_shares + first);
-            early_exit_shares(asked->log_shares + first, n, engine->early_exit.tau, asked->log_shares + first);
+            early_exit_shares(asked->log_shares + first, n, engine->steps->early_exit.tau, asked->log_shares + first);
         }
     }
     return 0;
@@ -285,11 +288,11 @@ static int run_span(EngineStep *step, size_t index, ErrText *err) {
     if (r)
         return r;
     span->exit->ns = clock_now_ns() - start_ns;
-    n = span->exit->choose(span, rows);
+    n = span->exit->choose(span->exit->arg, rows);
     return n && n < span->n ? engine_step_keep(step, index, rows, n) : 0;
 }
 
-/* A head whose weights are still on their way is not waited for: all rows go on then. */
+/* Runs only if the head's weights are there: otherwise all rows go on. */
 int early_exit_run(EngineStep *step, ErrText *err) {
     Engine *engine = step->engine;
     const uint64_t start_ns = engine_trace_begin(engine);
@@ -302,6 +305,7 @@ int early_exit_run(EngineStep *step, ErrText *err) {
         if (step->spans[i].exit && step->spans[i].exit->n && !step->spans[i].is_cancelled)
             r = run_span(step, i, err);
     engine_step_let_go(step, 1 + engine->hparams.n_layers);
-    engine_trace_part(engine, "early exit", "element-wise", start_ns, (int32_t)engine->early_exit.layer - 1, n_rows);
+    engine_trace_part(engine, "early exit", "element-wise", start_ns, (int32_t)engine->steps->early_exit.layer - 1,
+                      n_rows);
     return r;
 }

@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of a generation share: generation.c has its life, generation_step.c its rows in a step,
- * generation_text.c the text that comes out. */
-#ifndef COORDGEN_ENGINE_GENERATION_PRIVATE_H
-#define COORDGEN_ENGINE_GENERATION_PRIVATE_H
+/* The fields of a generation. generation_state.c has its life, generation_step.c its rows in a step, generation_text.c
+ * the text that comes out. */
+#ifndef COORDGEN_ENGINE_GENERATION_STATE_H
+#define COORDGEN_ENGINE_GENERATION_STATE_H
 
 #include "engine/draft/drafting.h"
 #include "engine/draft/self_draft.h"
-#include "engine/engine_private.h"
+#include "engine/generation.h"
+#include "engine/kv/sequence_state.h"
 #include "engine/repetition_check.h"
 
 struct Generation {
     Engine *engine;
     Sequence *sequence;
     GenerationOptions options;
-    char *stop_texts;      /* the options' stop strings, copied */
-    size_t stop_bytes_max; /* of the longest */
+    char *stop_texts;      /* copies of the options' stop strings */
+    size_t stop_bytes_max; /* length of the longest */
     TokenList tokens;      /* prompt, then output */
     size_t n_prompt;
     size_t capacity_tokens; /* prompt and output together */
-    uint64_t tree_bytes;    /* what its trees may take of the kv account beside that */
+    uint64_t tree_bytes;    /* bytes of the kv account that its trees may take more */
     float *logits;          /* f32[n_vocab] */
     SamplerCandidate *candidates;
-    DraftModel self_draft; /* of the sequence; without ops: none */
+    DraftModel self_draft; /* first layers of the model that draft; without ops: none */
     Drafting *drafting;    /* NULL: no drafts */
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;
-    DraftReport *report; /* the options', or own_report */
+    DraftReport *report; /* the options' report, or own_report */
     DraftReport own_report;
-    uint32_t n_undivided;       /* its last steps without rows of background prompts; counted for other classes */
-    double idle_rows;           /* of its decoding steps, its share of what the device computed beside their rows */
-    RepetitionCheck repetition; /* of the output, where the options want that */
+    uint32_t n_undivided;       /* decoding steps since one had rows of background prompts */
+    double idle_rows;           /* its share of rows that the device computed in vain in its decoding steps */
+    RepetitionCheck repetition; /* of the output, if the options want that */
     GenerationEnd end;
     Bill bill;
     _Atomic bool cancelled;
 };
 
-/* What was computed is kept for later prompts; grows: more will be. */
+/* Keeps what was computed for later prompts; grows: more will be computed. */
 void generation_keep(Generation *generation, bool grows);
-/* Ends it; `token`: the one that the last text came with, or NULL. 0, -ENOMEM. */
+/* Ends the generation; `token`: the one that the last text came with, or NULL. 0, -ENOMEM. */
 int generation_finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn,
                       void *arg);
 /* Takes one sampled token: text, stop strings, limits. 0, -ENOMEM. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trees that several passes compute before anything is kept: whatever the passes are, and whoever shares them, every
- * row has the logits of plain decoding of the way to it, to the byte, and the way that is kept at the end leaves a
- * sequence as plain decoding does. On small models, with every instruction set of the machine. */
+/* Trees that several passes compute before a row is kept. Every row has the logits of plain decoding of the way to it,
+ * to the byte, whatever the passes are and whoever shares them. The kept way leaves the sequence as plain decoding
+ * does. On small models, with every instruction set of the machine. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
+#include "engine/kv/sequence_state.h"
+#include "engine/step/step_parts.h"
 #include "test/unit/fixtures/fork.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/patience.h"
@@ -25,7 +26,7 @@ enum {
     SEQUENCES = 8,
 };
 
-/* Around the borders of tiles, blocks and pages. */
+/* Positions around the borders of tiles, blocks and pages. */
 static const size_t befores[] = { 0, 1, 15, 16, 31, 33, 62, 63, 64, 65, 127, 129, 255, 256, 257 };
 
 static const _Atomic bool wanted = true;
@@ -33,8 +34,8 @@ static const EngineYield at_once = { .wanted = &wanted };
 
 /* --- alone -------------------------------------------------------------------------------------------------------- */
 
-/* Trees of all shapes at every `each`th position: in passes of random rows, then a pass a depth; every third one leaves
- * nothing behind. One sequence for all trees of a position, so that slots have keys and values of others. */
+/* Trees of all shapes at every `each`th position: in passes of random rows, then a pass for each depth; every third
+ * tree leaves nothing behind. A position's trees share one sequence, so that slots have stale keys and values. */
 static void check_model(TreeModel *model, const char *what, size_t each, uint64_t *random) {
     TreeCase tree;
 
@@ -48,7 +49,7 @@ static void check_model(TreeModel *model, const char *what, size_t each, uint64_
 
             tree_case_fill(&tree, random, shape,
                            shape == TREE_TWO_WAYS ? ROWS_MAX : 2 + test_random(random) % (ROWS_MAX - 1));
-            if (shape == TREE_TWO_WAYS) /* as deep as it gets, through a page and into the next */
+            if (shape == TREE_TWO_WAYS) /* the deepest tree, through a page and into the next */
                 tree_case_choose(&tree, ROWS_MAX - 1);
             if (i % 2)
                 tree_case_sort(&tree);
@@ -147,7 +148,7 @@ static void company_fill(Company *company, uint64_t *random) {
     }
 }
 
-/* Spans of those whose trees are not whole yet, some of them at random; how many. */
+/* Collects spans of incomplete trees, some of them at random. Return: how many. */
 static size_t company_passes(Company *company, uint64_t *random, size_t room) {
     size_t n = 0;
 
@@ -182,7 +183,7 @@ static void company_close(Company *company, const char *what) {
     }
 }
 
-/* Passes of several trees, of some each time, beside a prompt whose rows go through the layers in groups. */
+/* Passes of several trees, some of them each time, beside a prompt whose rows go through the layers in groups. */
 static void test_open_tree_together(void **state) {
     static const char *const archs[] = { "llama", "gemma3" };
     static uint32_t prompt[TREE_MODEL_CHUNK];
@@ -216,7 +217,7 @@ static void test_open_tree_together(void **state) {
         }
 }
 
-/* At every border between operators all of another step runs; some are cancelled on the way, and do it again. */
+/* At every border between operators all of another step runs; some steps are cancelled on the way, and repeated. */
 static void test_open_tree_makes_way(void **state) {
     static const char *const archs[] = { "llama", "gemma3" };
     uint64_t random = 6;
@@ -264,8 +265,7 @@ static void test_open_tree_makes_way(void **state) {
                     const bool is_gone = is_doomed && i == doomed;
 
                     assert_int_equal(company.spans[i].is_cancelled, is_gone);
-                    assert_int_equal(sequence_tree_rows(company.spans[i].sequence),
-                                     rows[i] + (is_gone ? 0 : company.spans[i].n));
+                    assert_int_equal(company.spans[i].sequence->tree.n, rows[i] + (is_gone ? 0 : company.spans[i].n));
                     if (!is_gone)
                         continue;
                     company.trees[company.of_span[i]].n_taken = rows[i];
@@ -290,7 +290,8 @@ static void test_open_tree_makes_way(void **state) {
         }
 }
 
-/* A step that is dropped leaves the tree as it was; beside it, rows of another tree go between layers. */
+/* A step that is dropped leaves the tree as it was; in a step beside it, rows of another tree are dropped between
+ * layers. */
 static void test_open_tree_dropped_and_beside_fewer_rows(void **state) {
     static const uint16_t kept[] = { 0, 1 };
     uint64_t random = 8;
@@ -314,7 +315,7 @@ static void test_open_tree_dropped_and_beside_fewer_rows(void **state) {
             for (size_t i = 0; i < 1 + n_before % 7; i++)
                 assert_int_equal(engine_step_run(step, &at_once, NULL), ENGINE_E_YIELDED);
             assert_null(engine_step_drop(step));
-            assert_int_equal(sequence_tree_rows(company.sequences[1]), n_before);
+            assert_int_equal(company.sequences[1]->tree.n, n_before);
             company.spans[0] = (EngineSpan){ .sequence = company.sequences[0],
                                              .tokens = company.trees[0].tokens,
                                              .parents = company.trees[0].parents,
@@ -364,18 +365,18 @@ static void test_open_tree_refuses(void **state) {
     assert_int_equal(grow(sequence, later, 1), -EINVAL);
     assert_int_equal(engine_forward(model.engine, sequence, &token, 1, 0, NULL, NULL), -EINVAL);
     assert_int_equal(grow(sequence, two, 2), 0);
-    assert_int_equal(sequence_tree_rows(sequence), 3);
+    assert_int_equal(sequence->tree.n, 3);
     assert_int_equal(sequence_n_tokens(sequence), 100);
     assert_int_equal(grow(sequence, three, 1), ENGINE_E_CONTEXT);
     assert_int_equal(grow(sequence, star, ROWS_MAX - 2), -EINVAL);
     assert_int_equal(grow(sequence, star, ROWS_MAX - 3), 0);
-    assert_int_equal(sequence_tree_rows(sequence), ROWS_MAX);
+    assert_int_equal(sequence->tree.n, ROWS_MAX);
     assert_int_equal(grow(sequence, star, 1), -EINVAL);
     assert_int_equal(sequence_close_tree(sequence, no_root, 2), -EINVAL);
     assert_int_equal(sequence_close_tree(sequence, gap, 2), -EINVAL);
     assert_int_equal(sequence_close_tree(sequence, past, 4), -EINVAL);
     assert_int_equal(sequence_close_tree(sequence, (const uint16_t[]){ ROWS_MAX }, 1), -EINVAL);
-    assert_int_equal(sequence_tree_rows(sequence), ROWS_MAX);
+    assert_int_equal(sequence->tree.n, ROWS_MAX);
     assert_int_equal(sequence_close_tree(sequence, way, 3), 0);
     assert_int_equal(sequence_n_tokens(sequence), 103);
     assert_int_equal(grow(sequence, root, 1), ENGINE_E_CONTEXT);
@@ -383,7 +384,7 @@ static void test_open_tree_refuses(void **state) {
     tree_model_deinit(&model);
 }
 
-/* Its memory is there from the first pass on; a close needs none. */
+/* A tree's memory is reserved by the first pass; closing the tree needs none. */
 static void test_open_tree_memory(void **state) {
     uint64_t random = 4;
     TreeModel model;
@@ -401,7 +402,7 @@ static void test_open_tree_memory(void **state) {
     model.accounts.limit_bytes[ACCOUNT_KV] = model.accounts.used_bytes[ACCOUNT_KV];
     span = tree_case_pass(&tree, sequence, 1);
     assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), ENGINE_E_MEMORY);
-    assert_int_equal(sequence_tree_rows(sequence), 0);
+    assert_int_equal(sequence->tree.n, 0);
     model.accounts.limit_bytes[ACCOUNT_KV] = UINT64_MAX;
     assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
     model.accounts.limit_bytes[ACCOUNT_KV] = model.accounts.used_bytes[ACCOUNT_KV];
@@ -418,8 +419,8 @@ static void test_open_tree_memory(void **state) {
     tree_model_deinit(&model);
 }
 
-/* What others read stays what it is, while a tree is open and when its way becomes positions in pages that were
- * shared. */
+/* Positions that others read do not change, neither while a tree is open nor when its way becomes positions in pages
+ * that were shared. */
 static void test_open_tree_shared_pages(void **state) {
     static const size_t to[] = { 0, 1, 62, 63, 64, 100, 127, 128, 200 };
     uint64_t random = 10;
@@ -453,7 +454,7 @@ static void test_open_tree_shared_pages(void **state) {
     tree_model_deinit(&model);
 }
 
-/* While it is open the sequence may be forked, from before the tree; it may go back, and may be freed. Each goes on as
+/* While a tree is open the sequence may be forked from before the tree, rewound, or freed. Each timeline goes on as
  * plain decoding does. */
 static void test_open_tree_fork_and_rewind(void **state) {
     uint64_t random = 11;
@@ -472,8 +473,8 @@ static void test_open_tree_fork_and_rewind(void **state) {
         span = tree_case_pass(&tree, sequence, 12);
         assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
         assert_int_equal(fork_sequence(&fork, sequence, befores[b], TREE_MODEL_CAPACITY, NULL), 0);
-        assert_int_equal(sequence_tree_rows(fork), 0);
-        { /* the fork has another tree, of which nothing is left */
+        assert_int_equal(fork->tree.n, 0);
+        { /* the fork has another tree, and keeps none of it */
             TreeCase same = tree;
 
             tree_case_run_passes(&same, fork, &random, 9, false);
@@ -485,14 +486,14 @@ static void test_open_tree_fork_and_rewind(void **state) {
         assert_int_equal(sequence_close_tree(sequence, tree.path, tree.n_path), 0);
         tree_case_compare(&tree, "beside a fork");
         tree_case_go_on(&tree, sequence, plain, 7, TREE_MODEL_BEHIND);
-        for (size_t back = 0; back <= befores[b] && back < 70; back += 23) { /* with a tree of which nothing is kept */
+        for (size_t back = 0; back <= befores[b] && back < 70; back += 23) { /* with a tree of which no row is kept */
             Sequence *before = tree_model_fork(&model, befores[b] - back);
 
             tree.n_taken = 0;
             span = tree_case_pass(&tree, sequence, 12);
             assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
             sequence_rewind(sequence, befores[b] - back);
-            assert_int_equal(sequence_tree_rows(sequence), 0);
+            assert_int_equal(sequence->tree.n, 0);
             tree.n_path = 0;
             tree_case_go_on(&tree, sequence, before, 5, TREE_MODEL_BEHIND);
             sequence_free(before);
@@ -501,7 +502,7 @@ static void test_open_tree_fork_and_rewind(void **state) {
         tree.n_taken = 0;
         span = tree_case_pass(&tree, sequence, 12);
         assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
-        sequence_free(sequence); /* with it */
+        sequence_free(sequence); /* with an open tree */
         sequence_free(fork);
         sequence_free(plain);
     }
@@ -509,7 +510,8 @@ static void test_open_tree_fork_and_rewind(void **state) {
     tree_model_deinit(&model);
 }
 
-/* Kept for later prompts while a tree is open: whole pages, and it goes on; or all of it, and the tree is over. */
+/* A sequence is kept for later prompts while a tree is open: if it grows, whole pages are kept and the tree stays open;
+ * otherwise all is kept and the tree ends. */
 static void test_open_tree_kept(void **state) {
     static uint32_t text[TREE_MODEL_BASE];
     uint64_t random = 12;
@@ -545,7 +547,7 @@ static void test_open_tree_kept(void **state) {
         span = tree_case_pass(&tree, sequence, 12);
         assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
         sequence_keep(sequence, text, 1 + b, false, NULL);
-        assert_int_equal(sequence_tree_rows(sequence), 0);
+        assert_int_equal(sequence->tree.n, 0);
         sequence_free(sequence);
         assert_int_equal(sequence_new_for(&later, model.engine, text, TREE_MODEL_BASE, 1 + b, false,
                                           TREE_MODEL_CAPACITY, &outcome, NULL),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trees that several steps compute behind a sequence's positions, pass by pass, before one way down is kept or none. */
+/* Open trees: several steps compute a tree behind a sequence's positions, then one way down is kept, or none. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#include "engine/engine_private.h"
+#include "engine/kv/sequence_state.h"
 
 size_t open_tree_with(const OpenTree *tree, const int16_t *more, size_t n, int16_t parents[ENGINE_TREE_ROWS_MAX]) {
     if (n > ENGINE_TREE_ROWS_MAX - tree->n)
@@ -20,10 +20,6 @@ void open_tree_grow(OpenTree *tree, const int16_t *more, size_t n) {
     tree->n += n;
 }
 
-size_t sequence_tree_rows(const Sequence *sequence) {
-    return sequence->tree.n;
-}
-
 static bool is_way(const OpenTree *tree, const uint16_t *rows, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (rows[i] >= tree->n || tree->parents[rows[i]] != (i ? (int)rows[i - 1] : -1))
@@ -33,24 +29,20 @@ static bool is_way(const OpenTree *tree, const uint16_t *rows, size_t n) {
 
 /**
  * sequence_close_tree() - keep a way down from row 0 of the open tree as positions, or nothing
- * @rows: [n] of the whole tree, each behind the one that it follows, from row 0 on; n is 0: nothing
+ * @rows: [n] of the whole tree, each behind the row that it follows, from row 0 on; n is 0: no row is kept
  *
- * What is appended next gets the bits that it would get after plain decoding of that way. It needs no memory: the pages
- * of all positions that a row may get became the sequence's own when the row was computed. Thread: the one that
- * computes; no step of the sequence has begun. Return: 0, also where no tree is open and n is 0; -EINVAL.
+ * Appended tokens get the bits that they would get after plain decoding of that way. No memory is needed: the pages of
+ * all positions that a row may get became the sequence's own when the row was computed. Thread: the one that computes;
+ * no step of the sequence has begun. Return: 0, also if no tree is open and n is 0; -EINVAL.
  */
 int sequence_close_tree(Sequence *sequence, const uint16_t *rows, size_t n) {
-    const size_t positions = sequence->engine->backend->ops->kv_block_positions;
     KvMove moves[ENGINE_TREE_ROWS_MAX];
 
     assert(!sequence->in_step);
     if (!is_way(&sequence->tree, rows, n))
         return -EINVAL;
-    for (size_t i = 1; i < n; i++) /* row 0 is where it belongs */
-        moves[i - 1] = (KvMove){ .from = sequence->side->memory.data,
-                                 .from_position = rows[i] - (size_t)1,
-                                 .to = sequence->blocks[(sequence->n_tokens + i) / positions],
-                                 .to_position = (sequence->n_tokens + i) % positions };
+    for (size_t i = 1; i < n; i++) /* row 0 is at its position already */
+        moves[i - 1] = sequence_move(sequence, rows[i] - (size_t)1, sequence->n_tokens + i);
     if (n > 1)
         engine_move_rows(sequence->engine, moves, n - 1);
     sequence->n_tokens += n;

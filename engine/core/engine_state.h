@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The fields of an engine, and access to its weights by stages. Private to engine/. */
+#ifndef COORDGEN_ENGINE_STATE_H
+#define COORDGEN_ENGINE_STATE_H
+
+#include <stdatomic.h>
+
+#include "engine/core/engine_core.h"
+#include "model/hparams/hparams.h"
+#include "model/package/package.h"
+#include "spec/speculation_memory.h"
+#include "weights/residency/weights_check.h"
+
+struct Engine {
+    Hparams hparams;
+    EngineInfo info;
+    char *name;
+    Backend *backend;
+    Weights *weights;
+    Tokenizer *tokenizer;
+    Bill tokenizer_bill; /* memory of the tokenizer's and the template's tables */
+    ChatTemplate chat;
+    struct SamplingDefaults *sampling; /* engine/sampling_defaults.h */
+    AccountTable *accounts;
+    GgufFile *file;                       /* reference device: weights are read from its map */
+    Package *package;                     /* cpu device: open until all weights have arrived */
+    WeightsCheck *check;                  /* checksums of the package, until then; may be NULL */
+    size_t n_sequences;                   /* sequences that are not freed */
+    size_t kv_plane_bytes, kv_page_bytes; /* keys or values of one layer in a page; a whole page */
+    struct EngineSteps *steps;            /* step/step_state.h */
+    /* Makes all devices of the steps attend to so many positions: row_groups_reserve_positions(). */
+    int (*reserve_positions)(Engine *engine, size_t n_positions, ErrText *err);
+    SpeculationMemory speculation;    /* what generations leave to later ones */
+    _Atomic uint64_t *heartbeat;      /* may be NULL */
+    Trace *trace;                     /* may be NULL */
+    struct PrefixCache *prefix_cache; /* kv/prefix_cache.h; may be NULL */
+};
+
+/* Counts one operator as a sign of life for the watchdog. Any thread. */
+static inline void engine_beat(const Engine *engine) {
+    if (engine->heartbeat)
+        atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
+}
+
+/* Translates an answer of weights/ into one of the engine. */
+int engine_weights_error(int r);
+/* Takes in all weights that have not arrived. Return: as engine_arrive(). */
+int engine_take_in_all(Engine *engine, ErrText *err);
+/* Acquires the weights of a stage, as weights_acquire(). Return: 0, ENGINE_E_WAITING, else as engine_arrive(). */
+int engine_acquire(Engine *engine, uint32_t stage, uint64_t wait_ns, ErrText *err);
+/* Copies the byte counts of the weights into engine->info. */
+void engine_count_weights(Engine *engine);
+/* Ends a load: counts and logs the weights, closes the package. All weights have arrived. */
+void engine_has_arrived(Engine *engine);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The fields of a generation's drafts. Private to engine/draft/drafting_state.c and its tests. */
+#ifndef COORDGEN_ENGINE_DRAFTING_STATE_H
+#define COORDGEN_ENGINE_DRAFTING_STATE_H
+
+#include "engine/draft/draft_pruning.h"
+#include "engine/draft/drafting.h"
+#include "spec/control/model_control.h"
+#include "spec/control/speculation_control.h"
+
+struct Drafting {
+    Engine *engine;
+    GenerationSpeculation options;
+    const SpecLab *lab;
+    bool chains; /* there is no memory for trees, or the laboratory wants none */
+    Speculator *speculator;
+    SpeculationControl control;
+    ModelControl model_control;
+    DraftModelOps timed_ops; /* of options.model, with a clock */
+    uint64_t model_step_ns;  /* duration of the draft model's passes for the tree of the step */
+    uint64_t model_read_ns;  /* duration of its reading of the prompt in the step */
+    uint64_t model_prompt_ns;
+    size_t n_model_prompt; /* rows of the prompt that the draft model read in model_prompt_ns */
+    size_t n_prompt;
+    uint64_t user;
+    size_t n_text; /* tokens of the text that the speculator has */
+    DraftStep step;
+    uint64_t took_ns; /* duration of the steps that gave n_output tokens */
+    uint32_t n_output;
+    DraftPruning pruning;
+    DraftReport *report; /* of the generation */
+};
+
+#endif

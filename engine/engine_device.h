@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The devices that a model can be loaded onto. */
+#ifndef COORDGEN_ENGINE_DEVICE_H
+#define COORDGEN_ENGINE_DEVICE_H
+
+#include "backends/backend.h"
+
+/* ENGINE_DEVICE_REFERENCE: float32 loops on a GGUF source; ENGINE_DEVICE_CPU: int8 products on a .cgm package;
+ * ENGINE_DEVICE_NPU: int8 products on static graphs, of packages with static activations. */
+typedef enum EngineDevice {
+#define DEVICE(enumerator, name, reads_packages, has_graphs, make) ENGINE_DEVICE_##enumerator,
+#include "engine/engine_device.inc"
+#undef DEVICE
+} EngineDevice;
+
+const BackendDevice *engine_device(EngineDevice device);
+/* Returns the default number of threads for the device's pool, at least 1: one for every processor that this process
+ * may use, less one that a device of static graphs needs for its queue. */
+unsigned int engine_device_threads(EngineDevice device);
+/* Finds a device by its name; NULL: no device has it. */
+const BackendDevice *engine_device_named(const char *name, EngineDevice *devicep);
+
+#endif

@@ -2,9 +2,11 @@
 /* An early-exit predictor of a package, in a file beside it. Its map turns the hidden state behind a middle layer into
  * one like the last layer's, from which the model's own head computes shares of candidates.
  *
- * The file is PACKAGE.exit, little-endian: a head of EXIT_MAP_HEAD_BYTES (magic, version, sizes, use of the predictor,
- * its measured worth, the package it belongs to), f32[n_embd] bias, f16[n_embd][n_embd] map, output by output, and the
- * SHA-256 of all bytes before it as 64 hex digits. */
+ * The file is PACKAGE.exit, little-endian:
+ *   head[EXIT_MAP_HEAD_BYTES]  magic, version, sizes, use of the predictor, its measured worth, its package
+ *   bias   f32[n_embd]
+ *   map    f16[n_embd][n_embd], output by output
+ *   SHA-256 of all bytes before it, 64 hex digits */
 #ifndef COORDGEN_MODEL_EXIT_MAP_H
 #define COORDGEN_MODEL_EXIT_MAP_H
 

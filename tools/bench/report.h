@@ -4,16 +4,11 @@
 #define COORDGEN_BENCH_REPORT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "tools/bench/mobile/mobile_cold.h"
-#include "tools/bench/mobile/mobile_memory.h"
-#include "tools/bench/mobile/mobile_report.h"
-#include "tools/bench/mobile/mobile_table.h"
-#include "tools/bench/speculation/flash_report.h"
-#include "tools/bench/speculation/spec_report.h"
 
 typedef enum BenchUnit {
     BENCH_TOKENS, /* tokens/s */
@@ -40,20 +35,27 @@ void bench_result_take(BenchResult *result, double *values, size_t n);
 /* Which part of the machine's speed was reached: 0 when unknown. */
 double bench_result_of_floor(const BenchResult *result);
 
+/* How a verb writes findings that are no BenchResult; @findings is its own struct, which begins as zero. */
+typedef struct BenchFindings {
+    size_t len_bytes; /* of the struct */
+    void (*table)(const void *findings, FILE *file);
+    void (*csv)(const void *findings, const char *machine, FILE *file);
+    bool (*json)(const void *findings, json_t *report); /* adds "results" to the report; false: no memory */
+    void (*deinit)(void *findings);                     /* NULL: the struct owns nothing */
+} BenchFindings;
+
 typedef struct BenchReport {
     BenchResult *results;
     size_t n;
-    SpecReport spec;     /* of `spec`, which has no results of the other kind */
-    FlashReport flash;   /* likewise */
-    MobileReport mobile; /* likewise */
-    MobileTable table;   /* likewise */
-    MobileMemory memory; /* likewise */
-    MobileCold cold;     /* likewise, of `mobile --cold` */
-    json_t *machine;     /* what the JSON says of machine and model; its "name" stands in the CSV */
+    const BenchFindings *kind; /* of the findings; NULL: the report has results */
+    void *findings;
+    json_t *machine; /* what the JSON says of machine and model; its "name" stands in the CSV */
 } BenchReport;
 
 /* 0 or -ENOMEM. */
 int bench_report_add(BenchReport *report, const BenchResult *result);
+/* Makes this a report of such findings, all zero, which it owns. Called once. NULL when there is no memory. */
+void *bench_report_begin(BenchReport *report, const BenchFindings *kind);
 void bench_report_deinit(BenchReport *report);
 
 void bench_report_table(const BenchReport *report, FILE *file);

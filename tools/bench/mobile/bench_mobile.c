@@ -8,6 +8,8 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/mobile/timeline.h"
+#include "tools/bench/mobile/mobile_cold.h"
+#include "tools/bench/mobile/mobile_report.h"
 
 /* What is measured of the requests of one row, an array for each. */
 enum {
@@ -256,15 +258,18 @@ static int begin(MobileBench *bench, ErrText *err) {
  */
 int bench_mobile(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run, .report = &run->report->mobile };
+    _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run };
     int r;
 
     if (options->cold)
-        return mobile_cold_run(run, &run->report->cold, err);
+        return mobile_cold_run(run, err);
     if (options->memory_bytes)
         return bench_mobile_memory(run, err);
     if (options->n_data)
         return bench_mobile_table(run, err);
+    bench.report = bench_report_begin(run->report, &mobile_report_findings);
+    if (!bench.report)
+        return err_set(err, -ENOMEM, "out of memory");
     account_table_init(&bench.accounts);
     r = options->timeline && timeline_new(&bench.timeline) ? err_set(err, -ENOMEM, "out of memory") : 0;
     if (!r)

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "engine/generation.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/mobile/mobile_memory.h"
 
 typedef struct MemoryBench {
     const BenchRun *run;
@@ -131,10 +132,12 @@ static int refuse(MemoryBench *bench, ErrText *err) {
  * peak is compared with the budget.
  */
 int bench_mobile_memory(const BenchRun *run, ErrText *err) {
-    MemoryBench bench = { .run = run, .memory = &run->report->memory };
+    MemoryBench bench = { .run = run, .memory = bench_report_begin(run->report, &mobile_memory_findings) };
     MobileMemory *memory = bench.memory;
     int r;
 
+    if (!memory)
+        return err_set(err, -ENOMEM, "out of memory");
     memory->budget_bytes = run->options->memory_bytes;
     memory->base_bytes = status_bytes("VmRSS:");
     memory->accounts_bytes = memory->budget_bytes > memory->base_bytes + MOBILE_MEMORY_REST

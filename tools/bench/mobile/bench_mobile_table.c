@@ -6,6 +6,7 @@
 
 #include "spec/sources/history.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/mobile/mobile_table.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 #define WARM_TOKENS 8
@@ -154,10 +155,15 @@ int bench_mobile_table(const BenchRun *run, ErrText *err) {
                                      .n_files = options->n_data,
                                      .per_task = options->per_task,
                                      .max_tokens = options->output_tokens };
-    _cleanup_(table_bench_deinit) TableBench bench = { .run = run, .table = &run->report->table };
-    SpecData *data = &bench.table->data;
-    int r = open_engines(&bench, err);
+    _cleanup_(table_bench_deinit) TableBench bench = { .run = run };
+    SpecData *data;
+    int r;
 
+    bench.table = bench_report_begin(run->report, &mobile_table_findings);
+    if (!bench.table)
+        return err_set(err, -ENOMEM, "out of memory");
+    data = &bench.table->data;
+    r = open_engines(&bench, err);
     if (!r)
         r = spec_data_read(data, bench.engines[MOBILE_TABLE_CPU], &wanted, err);
     if (!r && data->n_too_long)

@@ -15,6 +15,29 @@
 #include "tools/bench/machine.h"
 #include "weights/image/weights_image.h"
 
+#define MOBILE_COLD_WAYS 5
+
+/* One way with one prompt; medians over the turns, in milliseconds. */
+typedef struct MobileColdRow {
+    const char *way;
+    const char *form; /* of the graphs, in the last turn */
+    size_t prompt_tokens, n_turns;
+    double first_token_ms;
+    /* Of that time, in which each of these was at work: they overlap. */
+    double read_ms, expand_ms, fill_ms, compute_ms;
+    double wait_ms;    /* that nothing was computed */
+    double prefill_ms; /* the same prompt again, all being there */
+    uint64_t read_bytes;
+} MobileColdRow;
+
+typedef struct MobileCold {
+    MobileColdRow rows[BENCH_LIST_MAX * MOBILE_COLD_WAYS]; /* by prompt, then way; the first is the baseline */
+    size_t n;
+    char why[300];        /* of auto */
+    double disk_mb_per_s; /* that was allowed; 0: the disk's own, which is: */
+    double own_mb_per_s;
+} MobileCold;
+
 enum {
     COLD_EVENTS = 1 << 17, /* of a turn's trace */
 };
@@ -225,6 +248,84 @@ static int run_way(ColdBench *bench, size_t way, size_t n_prompt, size_t at, Err
     return r;
 }
 
+/* --- the report --------------------------------------------------------------------------------------------------- */
+
+/* How many times sooner than the first way. */
+static double over_baseline(const MobileCold *cold, size_t index) {
+    const MobileColdRow *row = &cold->rows[index], *first = &cold->rows[index / MOBILE_COLD_WAYS * MOBILE_COLD_WAYS];
+
+    return row->first_token_ms > 0 ? first->first_token_ms / row->first_token_ms : 0;
+}
+
+static double percent(const MobileColdRow *row, double ms) {
+    return row->first_token_ms > 0 ? 100 * ms / row->first_token_ms : 0;
+}
+
+static void put_table(const void *findings, FILE *file) {
+    const MobileCold *cold = findings;
+
+    fprintf(file, "From a cold page cache to the first token on the npu device; disk ");
+    if (cold->disk_mb_per_s > 0)
+        fprintf(file, "at most %.0f MB/s (by itself %.0f). ", cold->disk_mb_per_s, cold->own_mb_per_s);
+    else
+        fprintf(file, "%.0f MB/s. ", cold->own_mb_per_s);
+    fprintf(file, "Parts of the time in which each was at work overlap; waiting: nothing was computed.\n\n"
+                  "| prompt | way | graphs | first token ms | times sooner | MB read | reading | expanding | filling "
+                  "| computing | waiting | prefill alone ms |\n"
+                  "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < cold->n; i++) {
+        const MobileColdRow *row = &cold->rows[i];
+
+        fprintf(file,
+                "| %zu | %s | %s | %.1f | %.2f | %.1f | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.1f |\n",
+                row->prompt_tokens, row->way, row->form, row->first_token_ms, over_baseline(cold, i),
+                (double)row->read_bytes / 1e6, percent(row, row->read_ms), percent(row, row->expand_ms),
+                percent(row, row->fill_ms), percent(row, row->compute_ms), percent(row, row->wait_ms), row->prefill_ms);
+    }
+    if (*cold->why)
+        fprintf(file, "\nauto: %s.\n", cold->why);
+}
+
+static void put_csv(const void *findings, const char *machine, FILE *file) {
+    const MobileCold *cold = findings;
+
+    fprintf(file, "prompt_tokens,way,form,turns,first_token_ms,times_sooner,read_bytes,read_ms,expand_ms,fill_ms,"
+                  "compute_ms,wait_ms,prefill_ms\n");
+    for (size_t i = 0; i < cold->n; i++) {
+        const MobileColdRow *row = &cold->rows[i];
+
+        fprintf(file, "%zu,\"%s\",%s,%zu,%.6g,%.4g,%llu,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g\n", row->prompt_tokens, row->way,
+                row->form, row->n_turns, row->first_token_ms, over_baseline(cold, i),
+                (unsigned long long)row->read_bytes, row->read_ms, row->expand_ms, row->fill_ms, row->compute_ms,
+                row->wait_ms, row->prefill_ms);
+    }
+}
+
+static json_t *row_json(const MobileCold *cold, size_t index) {
+    const MobileColdRow *row = &cold->rows[index];
+
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "test",
+                     "mobile-cold", "way", row->way, "form", row->form, "prompt_tokens", (json_int_t)row->prompt_tokens,
+                     "turns", (json_int_t)row->n_turns, "first_token_ms", row->first_token_ms, "times_sooner",
+                     over_baseline(cold, index), "read_bytes", (json_int_t)row->read_bytes, "read_ms", row->read_ms,
+                     "expand_ms", row->expand_ms, "fill_ms", row->fill_ms, "compute_ms", row->compute_ms, "wait_ms",
+                     row->wait_ms, "prefill_ms", row->prefill_ms, "disk_mb_per_s",
+                     cold->disk_mb_per_s > 0 ? cold->disk_mb_per_s : cold->own_mb_per_s, "why", cold->why);
+}
+
+static bool add_json(const void *findings, json_t *report) {
+    const MobileCold *cold = findings;
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < cold->n && rows; i++)
+        json_array_append_new(rows, row_json(cold, i));
+    return !json_object_set_new(report, "results", rows);
+}
+
+static const BenchFindings findings_kind = {
+    .len_bytes = sizeof(MobileCold), .table = put_table, .csv = put_csv, .json = add_json
+};
+
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
 static void take_medians(const ColdBench *bench, size_t way, size_t n) {
@@ -291,13 +392,16 @@ static int take_memory(ColdBench *bench, ErrText *err) {
     return is_there && bench->spans ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-int mobile_cold_run(const BenchRun *run, MobileCold *cold, ErrText *err) {
-    _cleanup_(cold_bench_deinit) ColdBench bench = { .run = run, .package_fd = -1, .image_fd = -1, .why = cold->why };
+int mobile_cold_run(const BenchRun *run, ErrText *err) {
+    _cleanup_(cold_bench_deinit) ColdBench bench = { .run = run, .package_fd = -1, .image_fd = -1 };
+    MobileCold *cold = bench_report_begin(run->report, &findings_kind);
     double bytes_per_s = 0;
-    int r = take_memory(&bench, err);
+    int r = cold ? take_memory(&bench, err) : err_set(err, -ENOMEM, "out of memory");
 
-    if (!r)
-        r = make_image(&bench, err);
+    if (r)
+        return r;
+    bench.why = cold->why;
+    r = make_image(&bench, err);
     if (!r)
         r = page_cache_disk_speed(bench.image, 0, &bytes_per_s, err);
     cold->own_mb_per_s = bytes_per_s / 1e6;
@@ -308,73 +412,4 @@ int mobile_cold_run(const BenchRun *run, MobileCold *cold, ErrText *err) {
         cold->n += r ? 0 : MOBILE_COLD_WAYS;
     }
     return r;
-}
-
-/* --- the report --------------------------------------------------------------------------------------------------- */
-
-/* How many times sooner than the first way. */
-static double over_baseline(const MobileCold *cold, size_t index) {
-    const MobileColdRow *row = &cold->rows[index], *first = &cold->rows[index / MOBILE_COLD_WAYS * MOBILE_COLD_WAYS];
-
-    return row->first_token_ms > 0 ? first->first_token_ms / row->first_token_ms : 0;
-}
-
-static double percent(const MobileColdRow *row, double ms) {
-    return row->first_token_ms > 0 ? 100 * ms / row->first_token_ms : 0;
-}
-
-void mobile_cold_table(const MobileCold *cold, FILE *file) {
-    fprintf(file, "From a cold page cache to the first token on the npu device; disk ");
-    if (cold->disk_mb_per_s > 0)
-        fprintf(file, "at most %.0f MB/s (by itself %.0f). ", cold->disk_mb_per_s, cold->own_mb_per_s);
-    else
-        fprintf(file, "%.0f MB/s. ", cold->own_mb_per_s);
-    fprintf(file, "Parts of the time in which each was at work overlap; waiting: nothing was computed.\n\n"
-                  "| prompt | way | graphs | first token ms | times sooner | MB read | reading | expanding | filling "
-                  "| computing | waiting | prefill alone ms |\n"
-                  "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
-    for (size_t i = 0; i < cold->n; i++) {
-        const MobileColdRow *row = &cold->rows[i];
-
-        fprintf(file,
-                "| %zu | %s | %s | %.1f | %.2f | %.1f | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.1f |\n",
-                row->prompt_tokens, row->way, row->form, row->first_token_ms, over_baseline(cold, i),
-                (double)row->read_bytes / 1e6, percent(row, row->read_ms), percent(row, row->expand_ms),
-                percent(row, row->fill_ms), percent(row, row->compute_ms), percent(row, row->wait_ms), row->prefill_ms);
-    }
-    if (*cold->why)
-        fprintf(file, "\nauto: %s.\n", cold->why);
-}
-
-void mobile_cold_csv(const MobileCold *cold, FILE *file) {
-    fprintf(file, "prompt_tokens,way,form,turns,first_token_ms,times_sooner,read_bytes,read_ms,expand_ms,fill_ms,"
-                  "compute_ms,wait_ms,prefill_ms\n");
-    for (size_t i = 0; i < cold->n; i++) {
-        const MobileColdRow *row = &cold->rows[i];
-
-        fprintf(file, "%zu,\"%s\",%s,%zu,%.6g,%.4g,%llu,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g\n", row->prompt_tokens, row->way,
-                row->form, row->n_turns, row->first_token_ms, over_baseline(cold, i),
-                (unsigned long long)row->read_bytes, row->read_ms, row->expand_ms, row->fill_ms, row->compute_ms,
-                row->wait_ms, row->prefill_ms);
-    }
-}
-
-static json_t *row_json(const MobileCold *cold, size_t index) {
-    const MobileColdRow *row = &cold->rows[index];
-
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "test",
-                     "mobile-cold", "way", row->way, "form", row->form, "prompt_tokens", (json_int_t)row->prompt_tokens,
-                     "turns", (json_int_t)row->n_turns, "first_token_ms", row->first_token_ms, "times_sooner",
-                     over_baseline(cold, index), "read_bytes", (json_int_t)row->read_bytes, "read_ms", row->read_ms,
-                     "expand_ms", row->expand_ms, "fill_ms", row->fill_ms, "compute_ms", row->compute_ms, "wait_ms",
-                     row->wait_ms, "prefill_ms", row->prefill_ms, "disk_mb_per_s",
-                     cold->disk_mb_per_s > 0 ? cold->disk_mb_per_s : cold->own_mb_per_s, "why", cold->why);
-}
-
-json_t *mobile_cold_json(const MobileCold *cold) {
-    json_t *rows = json_array();
-
-    for (size_t i = 0; i < cold->n && rows; i++)
-        json_array_append_new(rows, row_json(cold, i));
-    return rows;
 }

@@ -3,17 +3,15 @@
 #ifndef COORDGEN_BENCH_MOBILE_MEMORY_H
 #define COORDGEN_BENCH_MOBILE_MEMORY_H
 
-#include <jansson.h>
-#include <stdio.h>
-
 #include "base/memory/account.h"
+#include "tools/bench/report.h"
 
 /* Memory that no account has, beside what the process began with: small allocations of its own and of libraries,
  * stacks, pages of mapped files. */
 #define MOBILE_MEMORY_REST ((uint64_t)24 << 20)
 
 typedef struct MobileMemory {
-    uint64_t budget_bytes;               /* 0: the report is of something else */
+    uint64_t budget_bytes;
     uint64_t base_bytes;                 /* the process before the model */
     uint64_t accounts_bytes;             /* what is left for the accounts together */
     uint64_t peak_bytes[_ACCOUNT_N];     /* of each, at different times */
@@ -26,9 +24,6 @@ typedef struct MobileMemory {
 /* What a budget must be for these peaks, at different times or not. */
 uint64_t mobile_memory_needed(uint64_t base_bytes, const AccountTable *accounts);
 
-void mobile_memory_table(const MobileMemory *memory, FILE *file);
-void mobile_memory_csv(const MobileMemory *memory, FILE *file);
-/* A new array of one object; NULL when there is no memory. */
-json_t *mobile_memory_json(const MobileMemory *memory);
+extern const BenchFindings mobile_memory_findings; /* whose struct a MobileMemory is */
 
 #endif

@@ -3,13 +3,12 @@
 #ifndef COORDGEN_BENCH_MOBILE_REPORT_H
 #define COORDGEN_BENCH_MOBILE_REPORT_H
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "scheduler/graph_switch.h"
 #include "tools/bench/mobile/mobile_orders.h"
+#include "tools/bench/report.h"
 
 #define MOBILE_PROMPTS_MAX 16
 #define MOBILE_POLICIES 5
@@ -29,7 +28,7 @@ typedef struct MobileRow {
 
 typedef struct MobileReport {
     MobileRow rows[MOBILE_PROMPTS_MAX * MOBILE_POLICIES]; /* by prompt, then policy; `none` first */
-    size_t n;                                             /* 0: the report is of another verb */
+    size_t n;
     size_t n_blocks;
     uint64_t graph_bytes, block_bytes;
     const char *form; /* of what is loaded */
@@ -37,9 +36,6 @@ typedef struct MobileReport {
     MobileOrders orders;
 } MobileReport;
 
-void mobile_report_table(const MobileReport *report, FILE *file);
-void mobile_report_csv(const MobileReport *report, FILE *file);
-/* A new array of objects; NULL when there is no memory. */
-json_t *mobile_report_json(const MobileReport *report);
+extern const BenchFindings mobile_report_findings; /* whose struct a MobileReport is */
 
 #endif

@@ -4,9 +4,7 @@
 #ifndef COORDGEN_BENCH_MOBILE_TABLE_H
 #define COORDGEN_BENCH_MOBILE_TABLE_H
 
-#include <jansson.h>
-#include <stdio.h>
-
+#include "tools/bench/report.h"
 #include "tools/bench/speculation/spec_answer.h"
 #include "tools/bench/speculation/spec_data.h"
 
@@ -44,10 +42,9 @@ typedef struct MobileTableSum {
 typedef struct MobileTable {
     SpecData data;        /* the tasks' names */
     MobileTableSum *sums; /* [data.n_tasks][MOBILE_TABLE_ROWS] */
-    size_t n_tasks;       /* 0: the report is of something else */
+    size_t n_tasks;
 } MobileTable;
 
-void mobile_table_deinit(MobileTable *table);
 /* wait_ns: that it waited for graphs or weights. */
 void mobile_table_add(MobileTableSum *sum, const SpecAnswer *answer, uint64_t wait_ns);
 
@@ -57,9 +54,6 @@ double mobile_table_prefill_ms(const MobileTableSum *sum);
 double mobile_table_decode_ms(const MobileTableSum *sum);
 double mobile_table_all_ms(const MobileTableSum *sum);
 
-void mobile_table_print(const MobileTable *table, FILE *file);
-void mobile_table_csv(const MobileTable *table, const char *machine, FILE *file);
-/* A new array of objects; NULL when there is no memory. */
-json_t *mobile_table_json(const MobileTable *table);
+extern const BenchFindings mobile_table_findings; /* whose struct a MobileTable is */
 
 #endif

@@ -13,6 +13,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/speculation/spec_answer.h"
+#include "tools/bench/speculation/flash_report.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 
@@ -315,12 +316,14 @@ static int draw(const FlashBench *bench, ErrText *err) {
  */
 int bench_flash(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    FlashReport *report = &run->report->flash;
+    FlashReport *report = bench_report_begin(run->report, &flash_report_findings);
     _cleanup_(flash_bench_deinit)
         FlashBench bench = { .run = run, .report = report, .shows_progress = isatty(STDERR_FILENO) };
     size_t cell = 0;
     int r;
 
+    if (!report)
+        return err_set(err, -ENOMEM, "out of memory");
     account_table_init(&bench.accounts);
     r = begin(&bench, err);
     for (size_t i = 0; i < options->n_budgets && !r; i++) {

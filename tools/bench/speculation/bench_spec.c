@@ -9,6 +9,7 @@
 #include "tools/bench/machine.h"
 #include "tools/bench/speculation/spec_answer.h"
 #include "tools/bench/speculation/spec_data.h"
+#include "tools/bench/speculation/spec_report.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 
@@ -29,9 +30,8 @@ static void spec_bench_deinit(SpecBench *bench) {
         history_free(bench->histories[i]);
 }
 
-static int spec_bench_init(SpecBench *bench, const BenchRun *run, ErrText *err) {
-    const SpecData *data = &run->report->spec.data;
-    SpecReport *report = &run->report->spec;
+static int spec_bench_init(SpecBench *bench, const BenchRun *run, SpecReport *report, ErrText *err) {
+    const SpecData *data = &report->data;
     bool is_whole = true;
 
     *bench = (SpecBench){ .run = run, .report = report };
@@ -134,8 +134,9 @@ int bench_spec(const BenchRun *run, ErrText *err) {
                                      .per_task = options->per_task,
                                      .max_tokens = options->output_tokens };
     _cleanup_(spec_bench_deinit) SpecBench bench = { 0 };
-    SpecData *data = &run->report->spec.data;
-    int r = spec_data_read(data, run->engine, &wanted, err);
+    SpecReport *report = bench_report_begin(run->report, &spec_report_findings);
+    SpecData *data = &report->data;
+    int r = report ? spec_data_read(data, run->engine, &wanted, err) : err_set(err, -ENOMEM, "out of memory");
 
     if (r)
         return r;
@@ -143,7 +144,7 @@ int bench_spec(const BenchRun *run, ErrText *err) {
         fprintf(stderr,
                 "coordgen-bench: %zu rows are left out: with an answer they are longer than the context of %u\n",
                 data->n_too_long, engine_info(run->engine)->n_context);
-    r = spec_bench_init(&bench, run, err);
+    r = spec_bench_init(&bench, run, report, err);
     if (!r)
         r = answer_in_mode(&bench, &data->requests[0], SPEC_PLAIN, options->output_tokens < 8 ? 1 : 8, false, err);
     for (size_t i = 0; i < data->n && !r; i++)

@@ -9,15 +9,17 @@
 
 #include "model/json_text.h"
 #include "tools/bench/report_text.h"
+#include "tools/bench/speculation/spec_figures.h"
 #include "tools/eval/tables/svg_plot.h"
 
-void flash_report_deinit(FlashReport *report) {
+static void deinit(void *findings) {
+    FlashReport *report = findings;
+
     free(report->cells);
     free(report->scores);
     free(report->target);
     free(report->draft);
     spec_data_deinit(&report->data);
-    *report = (FlashReport){ 0 };
 }
 
 int flash_report_init(FlashReport *report, size_t n_cells, const char *const *policies, size_t n_policies) {
@@ -106,19 +108,6 @@ FlashMeans flash_report_means(const FlashReport *report, size_t cell, size_t pol
 
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
-static void put_number(double value, int digits, FILE *file) {
-    if (isfinite(value))
-        fprintf(file, " %.*f |", digits, value);
-    else
-        fprintf(file, " |");
-}
-
-/* A task's name comes from a file. */
-static void put_name(const char *text, FILE *file) {
-    for (; *text; text++)
-        putc(*text == '|' || (unsigned char)*text < 0x20 ? '?' : *text, file);
-}
-
 static void put_rate(const FlashCell *cell, FILE *file) {
     if (!cell->n_streamed)
         fprintf(file, "in memory");
@@ -128,18 +117,11 @@ static void put_rate(const FlashCell *cell, FILE *file) {
         fprintf(file, "the disk's");
 }
 
-static void put_rule(size_t n, FILE *file) {
-    for (size_t i = 0; i < n; i++)
-        fprintf(file, "%s --- |", i ? "" : "|");
-    putc('\n', file);
-}
-
 static void put_rows(const FlashReport *report, FILE *file) {
     fprintf(file, "| memory %% | MB/s | task | policy | tokens |");
-    for (size_t i = 0; i < N_FIGURES; i++)
-        fprintf(file, " %s |", figures[i].title);
+    spec_figures_titles(figures, N_FIGURES, file);
     putc('\n', file);
-    put_rule(5 + N_FIGURES, file);
+    report_put_rule(5 + N_FIGURES, file);
     for (size_t i = 0; i < report->n_cells * report->data.n_tasks * report->n_policies; i++) {
         const SpecScore *score = &report->scores[i];
         const FlashCell *cell = &report->cells[i / (report->data.n_tasks * report->n_policies)];
@@ -147,10 +129,9 @@ static void put_rows(const FlashReport *report, FILE *file) {
         fprintf(file, "| %" PRIu32 " | ", cell->budget);
         put_rate(cell, file);
         fprintf(file, " | ");
-        put_name(score->task, file);
+        report_put_cell(score->task, file);
         fprintf(file, " | %s | %" PRIu64 " |", score->mode, score->n_output);
-        for (size_t j = 0; j < N_FIGURES; j++)
-            put_number(figures[j].value(score), figures[j].digits, file);
+        spec_figures_cells(figures, N_FIGURES, score, file);
         putc('\n', file);
     }
 }
@@ -158,7 +139,7 @@ static void put_rows(const FlashReport *report, FILE *file) {
 static void put_means(const FlashReport *report, FILE *file) {
     fprintf(file, "\nGeometric means over the tasks, and the spread of the tasks:\n\n"
                   "| memory %% | MB/s | policy | tokens/s | of flash-ar | least | most | tokens a step |\n");
-    put_rule(8, file);
+    report_put_rule(8, file);
     for (size_t i = 0; i < report->n_cells * report->n_policies; i++) {
         const FlashCell *cell = &report->cells[i / report->n_policies];
         const FlashMeans means = flash_report_means(report, i / report->n_policies, i % report->n_policies);
@@ -166,11 +147,11 @@ static void put_means(const FlashReport *report, FILE *file) {
         fprintf(file, "| %" PRIu32 " | ", cell->budget);
         put_rate(cell, file);
         fprintf(file, " | %s |", report->scores[i % report->n_policies].mode);
-        put_number(means.tokens_per_s, 3, file);
-        put_number(means.ratio, 2, file);
-        put_number(means.least_ratio, 2, file);
-        put_number(means.most_ratio, 2, file);
-        put_number(means.accept_length, 2, file);
+        report_put_number(means.tokens_per_s, 3, file);
+        report_put_number(means.ratio, 2, file);
+        report_put_number(means.least_ratio, 2, file);
+        report_put_number(means.most_ratio, 2, file);
+        report_put_number(means.accept_length, 2, file);
         putc('\n', file);
     }
 }
@@ -205,10 +186,10 @@ static void put_budgets(const FlashReport *report, size_t rate, FILE *file) {
             n_columns++;
         }
     putc('\n', file);
-    put_rule(n_columns, file);
+    report_put_rule(n_columns, file);
     for (size_t i = 0; i < report->data.n_tasks * report->n_policies; i++) {
         fprintf(file, "| %s / ", report->scores[i].mode);
-        put_name(report->scores[i].task, file);
+        report_put_cell(report->scores[i].task, file);
         fprintf(file, " |");
         for (size_t j = 0; j < report->n_cells; j++) {
             const FlashCell *cell = find_cell(report, report->cells[j].budget, rate);
@@ -216,17 +197,20 @@ static void put_budgets(const FlashReport *report, size_t rate, FILE *file) {
             if (!is_first_of(report, j, false))
                 continue;
             if (!cell)
-                put_number(NAN, 0, file);
+                report_put_number(NAN, 0, file);
             else
-                put_number(spec_tokens_per_s(&flash_report_scores(report, (size_t)(cell - report->cells),
-                                                                  i / report->n_policies)[i % report->n_policies]),
-                           3, file);
+                report_put_number(
+                    spec_tokens_per_s(&flash_report_scores(report, (size_t)(cell - report->cells),
+                                                           i / report->n_policies)[i % report->n_policies]),
+                    3, file);
         }
         putc('\n', file);
     }
 }
 
-void flash_report_table(const FlashReport *report, FILE *file) {
+static void put_table(const void *findings, FILE *file) {
+    const FlashReport *report = findings;
+
     fprintf(file, "target %s, %.1f MB of weights; draft %s, %.1f MB", report->target,
             (double)report->target_bytes / 1e6, report->draft, (double)report->draft_bytes / 1e6);
     if (*report->cells[0].way)
@@ -242,10 +226,11 @@ void flash_report_table(const FlashReport *report, FILE *file) {
 
 /* --- other forms -------------------------------------------------------------------------------------------------- */
 
-void flash_report_csv(const FlashReport *report, const char *machine, FILE *file) {
+static void put_csv(const void *findings, const char *machine, FILE *file) {
+    const FlashReport *report = findings;
+
     fprintf(file, "test,policy,task,budget,rate,requests,tokens");
-    for (size_t i = 0; i < N_FIGURES; i++)
-        fprintf(file, ",%s", figures[i].key);
+    spec_figures_keys(figures, N_FIGURES, file);
     fprintf(file, ",machine\n");
     for (size_t i = 0; i < report->n_cells * report->data.n_tasks * report->n_policies; i++) {
         const SpecScore *score = &report->scores[i];
@@ -254,13 +239,7 @@ void flash_report_csv(const FlashReport *report, const char *machine, FILE *file
         fprintf(file, "flash,%s,", score->mode);
         report_put_field(score->task, file);
         fprintf(file, ",%" PRIu32 ",%zu,%zu,%" PRIu64, cell->budget, cell->rate, score->n_requests, score->n_output);
-        for (size_t j = 0; j < N_FIGURES; j++) {
-            const double value = figures[j].value(score);
-
-            putc(',', file);
-            if (isfinite(value))
-                fprintf(file, "%.6g", value);
-        }
+        spec_figures_fields(figures, N_FIGURES, score, file);
         putc(',', file);
         report_put_field(machine, file);
         putc('\n', file);
@@ -275,12 +254,7 @@ static json_t *score_json(const SpecScore *score, const FlashCell *cell) {
                   "identical", 1, "requests", (json_int_t)score->n_requests, "tokens", (json_int_t)score->n_output,
                   "steps", (json_int_t)score->n_steps, "streamed_layers", (json_int_t)cell->n_streamed);
 
-    for (size_t i = 0; i < N_FIGURES && object; i++) {
-        const double value = figures[i].value(score);
-
-        if (isfinite(value))
-            json_object_set_new(object, figures[i].key, json_real(value));
-    }
+    spec_figures_json(figures, N_FIGURES, score, object);
     return object;
 }
 
@@ -315,10 +289,17 @@ static json_t *models_json(const FlashReport *report) {
     return json_pack("{s:o, s:o}", "target", json_text(report->target), "draft", json_text(report->draft));
 }
 
-json_t *flash_report_json(const FlashReport *report, json_t *machine) {
-    return json_pack("{s:O, s:o, s:o, s:o}", "machine", machine, "models", models_json(report), "results",
-                     results_json(report), "means", means_json(report));
+static bool add_json(const void *findings, json_t *report) {
+    const FlashReport *flash = findings;
+
+    return !json_object_set_new(report, "models", models_json(flash)) &&
+           !json_object_set_new(report, "results", results_json(flash)) &&
+           !json_object_set_new(report, "means", means_json(flash));
 }
+
+const BenchFindings flash_report_findings = {
+    .len_bytes = sizeof(FlashReport), .table = put_table, .csv = put_csv, .json = add_json, .deinit = deinit
+};
 
 /* Where the disk is as fast as it is, what flash-ar has read a second says how fast, to a whole number as rates are. */
 static double x_of(const FlashReport *report, size_t cell) {

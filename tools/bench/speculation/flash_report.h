@@ -4,9 +4,7 @@
 #ifndef COORDGEN_BENCH_FLASH_REPORT_H
 #define COORDGEN_BENCH_FLASH_REPORT_H
 
-#include <jansson.h>
-#include <stdio.h>
-
+#include "tools/bench/report.h"
 #include "tools/bench/speculation/spec_data.h"
 #include "tools/bench/speculation/spec_score.h"
 
@@ -28,9 +26,8 @@ typedef struct FlashReport {
     uint64_t target_bytes, draft_bytes; /* of weights; the target's when all are in memory */
 } FlashReport;
 
-/* Room for the scores of n_cells, with the names that all of them have. 0, -ENOMEM; deinit either way. */
+/* Room for the scores of n_cells, with the names that all of them have. 0 or -ENOMEM. */
 int flash_report_init(FlashReport *report, size_t n_cells, const char *const *policies, size_t n_policies);
-void flash_report_deinit(FlashReport *report);
 SpecScore *flash_report_scores(const FlashReport *report, size_t cell, size_t task); /* [n_policies] */
 
 /* What a policy reaches over the tasks: geometric means, NaN where a task has none, and the ratio's spread. */
@@ -40,11 +37,8 @@ typedef struct FlashMeans {
 } FlashMeans;
 FlashMeans flash_report_means(const FlashReport *report, size_t cell, size_t policy);
 
-void flash_report_table(const FlashReport *report, FILE *file);
-void flash_report_csv(const FlashReport *report, const char *machine, FILE *file);
-/* {"machine": ..., "models": {"target": ..., "draft": ...}, "results": [...], "means": [...]}; a new object, NULL when
- * there is no memory. */
-json_t *flash_report_json(const FlashReport *report, json_t *machine);
+/* The report has "models": {"target": ..., "draft": ...} and "means": [...] beside "results". */
+extern const BenchFindings flash_report_findings; /* whose struct a FlashReport is */
 /* Means of the first budget that leaves layers on the flash, or of the first one: tokens a second by its speed, or
  * at one rate by all budgets, a line a policy, as SVG. 0, -ENOMEM, -errno with a text. */
 int flash_report_plot(const FlashReport *report, const char *title, const char *path, ErrText *err);

@@ -5,48 +5,42 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "model/json_text.h"
 #include "tools/bench/report_text.h"
+#include "tools/bench/speculation/spec_figures.h"
 #include "tools/eval/tables/svg_plot.h"
 
-void spec_report_deinit(SpecReport *report) {
+static void deinit(void *findings) {
+    SpecReport *report = findings;
+
     free(report->scores);
     spec_data_deinit(&report->data);
-    *report = (SpecReport){ 0 };
 }
 
-void spec_report_table(const SpecReport *report, FILE *file) {
+static void put_table(const void *findings, FILE *file) {
+    const SpecReport *report = findings;
+
     fprintf(file, "| task | mode | requests | tokens |");
-    for (size_t i = 0; i < SPEC_FIGURES; i++)
-        fprintf(file, " %s |", spec_figures[i].title);
-    fprintf(file, "\n| --- | --- | --- | --- |");
-    for (size_t i = 0; i < SPEC_FIGURES; i++)
-        fprintf(file, " --- |");
+    spec_figures_titles(spec_figures, SPEC_FIGURES, file);
     putc('\n', file);
+    report_put_rule(4 + SPEC_FIGURES, file);
     for (size_t i = 0; i < report->n; i++) {
         const SpecScore *score = &report->scores[i];
 
         fprintf(file, "| ");
         report_put_cell(score->task, file);
         fprintf(file, " | %s | %zu | %" PRIu64 " |", score->mode, score->n_requests, score->n_output);
-        for (size_t j = 0; j < SPEC_FIGURES; j++) {
-            const double value = spec_figures[j].value(score);
-
-            if (isfinite(value))
-                fprintf(file, " %.*f |", spec_figures[j].digits, value);
-            else
-                fprintf(file, " |");
-        }
+        spec_figures_cells(spec_figures, SPEC_FIGURES, score, file);
         putc('\n', file);
     }
 }
 
-void spec_report_csv(const SpecReport *report, const char *machine, FILE *file) {
+static void put_csv(const void *findings, const char *machine, FILE *file) {
+    const SpecReport *report = findings;
+
     fprintf(file, "test,task,mode,requests,tokens");
-    for (size_t i = 0; i < SPEC_FIGURES; i++)
-        fprintf(file, ",%s", spec_figures[i].key);
+    spec_figures_keys(spec_figures, SPEC_FIGURES, file);
     fprintf(file, ",machine\n");
     for (size_t i = 0; i < report->n; i++) {
         const SpecScore *score = &report->scores[i];
@@ -54,14 +48,7 @@ void spec_report_csv(const SpecReport *report, const char *machine, FILE *file) 
         fprintf(file, "spec,");
         report_put_field(score->task, file);
         fprintf(file, ",%s,%zu,%" PRIu64, score->mode, score->n_requests, score->n_output);
-        for (size_t j = 0; j < SPEC_FIGURES; j++) {
-            const double value = spec_figures[j].value(score);
-
-            if (isfinite(value))
-                fprintf(file, ",%.6g", value);
-            else
-                putc(',', file);
-        }
+        spec_figures_fields(spec_figures, SPEC_FIGURES, score, file);
         putc(',', file);
         report_put_field(machine, file);
         putc('\n', file);
@@ -88,22 +75,22 @@ static json_t *score_json(const SpecScore *score) {
                                (json_int_t)score->n_prompt, "steps", (json_int_t)score->n_steps, "draft_bytes",
                                (json_int_t)score->draft_bytes, "sources", sources_json(score));
 
-    for (size_t i = 0; i < SPEC_FIGURES && object; i++) {
-        const double value = spec_figures[i].value(score);
-
-        if (isfinite(value))
-            json_object_set_new(object, spec_figures[i].key, json_real(value));
-    }
+    spec_figures_json(spec_figures, SPEC_FIGURES, score, object);
     return object;
 }
 
-json_t *spec_report_json(const SpecReport *report) {
+static bool add_json(const void *findings, json_t *report) {
+    const SpecReport *spec = findings;
     json_t *results = json_array();
 
-    for (size_t i = 0; i < report->n && results; i++)
-        json_array_append_new(results, score_json(&report->scores[i]));
-    return results;
+    for (size_t i = 0; i < spec->n && results; i++)
+        json_array_append_new(results, score_json(&spec->scores[i]));
+    return !json_object_set_new(report, "results", results);
 }
+
+const BenchFindings spec_report_findings = {
+    .len_bytes = sizeof(SpecReport), .table = put_table, .csv = put_csv, .json = add_json, .deinit = deinit
+};
 
 /* Draws a group of bars for each task, one bar a mode beside plain decoding, whose speed is a line. */
 int spec_report_plot(const SpecReport *report, const char *title, const char *path, ErrText *err) {

@@ -71,9 +71,9 @@ static char *written(const FlashReport *report, bool csv) {
 
     assert_non_null(file);
     if (csv)
-        flash_report_csv(report, "this \"one\"", file);
+        flash_report_findings.csv(report, "this \"one\"", file);
     else
-        flash_report_table(report, file);
+        flash_report_findings.table(report, file);
     assert_int_equal(fclose(file), 0);
     return text;
 }
@@ -101,7 +101,7 @@ static void test_flash_report_table(void **state) {
                  "| flash-ar / a??\"b\" | 2.000 | 6.000 | 8.000 |\n| ours / a??\"b\" | 4.000 | 12.000 | 16.000 |\n"
                  "| flash-ar / code | 8.000 | 24.000 | 32.000 |\n");
     free(text);
-    flash_report_deinit(&report);
+    flash_report_findings.deinit(&report);
 }
 
 /* A budget that was not measured at a rate has no figure there: its column stays. */
@@ -114,7 +114,7 @@ static void test_flash_report_gaps(void **state) {
     expect(text, "the disk's own speed:\n\n| workload | 0% | 50% | 100% |\n| --- | --- | --- | --- |\n"
                  "| flash-ar / a??\"b\" | 4.000 | | 8.000 |\n");
     free(text);
-    flash_report_deinit(&report);
+    flash_report_findings.deinit(&report);
 }
 
 static void test_flash_report_spread(void **state) {
@@ -129,11 +129,11 @@ static void test_flash_report_spread(void **state) {
     assert_float_equal(means.ratio, 4, 1e-6);
     assert_float_equal(means.least_ratio, 2, 1e-6);
     assert_float_equal(means.most_ratio, 8, 1e-6);
-    flash_report_deinit(&report);
+    flash_report_findings.deinit(&report);
 }
 
 static void test_flash_report_forms(void **state) {
-    json_t *machine = json_object(), *json, *result, *means;
+    json_t *json = json_object(), *result, *means;
     FlashReport report;
     char *text;
 
@@ -142,7 +142,7 @@ static void test_flash_report_forms(void **state) {
     expect(text, "test,policy,task,budget,rate,requests,tokens,tokens_per_s,ratio_to_flash_ar,");
     expect(text, "\nflash,ours,\"a|\n\"\"b\"\"\",0,250,1,21,4,2,,4,10,250,62.5,0.1,0.85,\"this \"\"one\"\"\"\n");
     free(text);
-    json = flash_report_json(&report, machine);
+    assert_true(flash_report_findings.json(&report, json));
     result = json_array_get(json_object_get(json, "results"), 9); /* of the third cell, the first task */
     assert_int_equal(json_array_size(json_object_get(json, "results")), N_CELLS * 2 * N_POLICIES);
     assert_string_equal(json_string_value(json_object_get(result, "policy")), "ours");
@@ -157,8 +157,7 @@ static void test_flash_report_forms(void **state) {
     assert_true(fabs(json_real_value(json_object_get(means, "tokens_per_s")) - 8) < 1e-9);
     assert_string_equal(json_string_value(json_object_get(json_object_get(json, "models"), "draft")), "small");
     json_decref(json);
-    json_decref(machine);
-    flash_report_deinit(&report);
+    flash_report_findings.deinit(&report);
 }
 
 static void plot(const FlashReport *report, char *text, size_t room) {
@@ -219,7 +218,7 @@ static void test_flash_report_plot(void **state) {
     plot(&report, text, sizeof(text));
     expect(text, ">4000<");
     check_lines(text);
-    flash_report_deinit(&report);
+    flash_report_findings.deinit(&report);
 }
 
 int main(void) {

@@ -143,9 +143,9 @@ static char *written(const SpecReport *report, bool csv) {
 
     assert_non_null(file);
     if (csv)
-        spec_report_csv(report, "this \"one\"", file);
+        spec_report_findings.csv(report, "this \"one\"", file);
     else
-        spec_report_table(report, file);
+        spec_report_findings.table(report, file);
     assert_int_equal(fclose(file), 0);
     return text;
 }
@@ -156,7 +156,7 @@ static void test_spec_score_forms(void **state) {
     SpecAnswer plain, answer;
     SpecScore scores[] = { { .mode = "plain", .task = "a|\n\"b\"" }, { .mode = "sam", .task = "a|\n\"b\"" } };
     const SpecReport report = { .scores = scores, .n = 2 };
-    json_t *results, *sam;
+    json_t *json = json_object(), *sam;
     char *text;
 
     make_answer(&plain, plain_ns, 21, 1, 100);
@@ -171,8 +171,8 @@ static void test_spec_score_forms(void **state) {
     assert_non_null(strstr(text, "\nspec,\"a|\n\"\"b\"\"\",sam,1,21,4,2e+07,2,,1.5,"));
     assert_non_null(strstr(text, ",\"this \"\"one\"\"\"\n"));
     free(text);
-    results = spec_report_json(&report);
-    sam = json_array_get(results, 1);
+    assert_true(spec_report_findings.json(&report, json));
+    sam = json_array_get(json_object_get(json, "results"), 1);
     assert_string_equal(json_string_value(json_object_get(sam, "task")), "a|\n\"b\"");
     assert_string_equal(json_string_value(json_object_get(sam, "mode")), "sam");
     assert_true(json_is_true(json_object_get(sam, "identical")));
@@ -180,7 +180,7 @@ static void test_spec_score_forms(void **state) {
     assert_null(json_object_get(sam, "lowest_window_ratio"));
     assert_int_equal(
         json_integer_value(json_object_get(json_object_get(json_object_get(sam, "sources"), "sam"), "drafted")), 15);
-    json_decref(results);
+    json_decref(json);
 }
 
 int main(void) {

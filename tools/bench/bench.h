@@ -25,36 +25,43 @@ enum {
     BENCH_USAGE = 2,
 };
 
+/* Requests from files, and how they are answered: spec, flash, mobile */
+typedef struct BenchDataOptions {
+    const char *files[BENCH_LIST_MAX];
+    size_t n_files;
+    size_t per_task; /* requests; 0: all */
+    SamplerOptions sampler;
+    const char *plot; /* SVG; NULL: none */
+} BenchDataOptions;
+
+typedef struct BenchFlashOptions {
+    const char *draft;   /* a file, or BENCH_DRAFT_SELF */
+    NumberList budgets;  /* per cent */
+    NumberList rates;    /* MB/s; 0: the disk's */
+    size_t plain_tokens; /* of an answer that flash-ar gives; 0: all */
+    uint32_t policies;   /* bits 1 << index; flash-ar is always one */
+} BenchFlashOptions;
+
+typedef struct BenchMobileOptions {
+    uint64_t memory_bytes; /* the budget of the process; 0: none */
+    bool cold;             /* from a cold page cache to the first token, in place of all else */
+    const char *timeline;  /* SVG, or JSON by its name; NULL: none */
+} BenchMobileOptions;
+
 typedef struct BenchOptions {
-    const char *model;                    /* as it was named */
-    size_t prompt_tokens[BENCH_LIST_MAX]; /* what pp, tg and ttft repeat with */
-    size_t n_prompts;
-    size_t requests[BENCH_LIST_MAX]; /* mixed: at once, each up to GENERATION_TURNS_MAX */
-    size_t n_requests;
+    const char *model;        /* as it was named */
+    NumberList prompts;       /* tokens of each prompt, what pp, tg and ttft repeat with */
+    NumberList requests;      /* mixed: at once, each up to GENERATION_TURNS_MAX */
     size_t output_tokens;     /* tg, mixed, latency */
     size_t background_tokens; /* latency */
     size_t repeats;
-    uint64_t memory_bytes; /* mobile: the budget of the process; 0: none */
-    bool cold;             /* mobile: from a cold page cache to the first token, in place of all else */
-    const char *timeline;  /* mobile: SVG, or JSON by its name; NULL: none */
-    const char *trace;     /* file for what the last turns did; NULL: none */
-    bool image;            /* ttft: with an image of the weights, too */
-    bool operators;        /* the time of every operator in the last turn */
-    /* spec, flash */
-    const char *data[BENCH_LIST_MAX];
-    size_t n_data;
-    size_t per_task; /* requests; 0: all */
+    const char *trace; /* file for what the last turns did; NULL: none */
+    bool image;        /* ttft: with an image of the weights, too */
+    bool operators;    /* the time of every operator in the last turn */
+    BenchDataOptions data;
     SpecSettings spec;
-    SamplerOptions sampler;
-    const char *plot; /* SVG; NULL: none */
-    /* flash */
-    const char *draft;              /* a file, or BENCH_DRAFT_SELF */
-    size_t budgets[BENCH_LIST_MAX]; /* per cent */
-    size_t n_budgets;
-    size_t rates[BENCH_LIST_MAX]; /* MB/s; 0: the disk's */
-    size_t n_rates;
-    size_t plain_tokens; /* of an answer that flash-ar gives; 0: all */
-    uint32_t policies;   /* bits 1 << index; flash-ar is always one */
+    BenchFlashOptions flash;
+    BenchMobileOptions mobile;
 } BenchOptions;
 
 /* The model as a verb works with it. */
@@ -62,7 +69,7 @@ typedef struct BenchRun {
     const BenchOptions *options;
     Engine *engine;                      /* NULL for verbs that open it themselves */
     const EngineOptions *engine_options; /* for these: the package, and how it is opened */
-    const EvalOptions *model;            /* as the command line has it */
+    const EvalModelOptions *model;       /* as the command line has it */
     WorkerPool *pool;
     Floors *floors;
     Trace *trace; /* of the last turns, or NULL */

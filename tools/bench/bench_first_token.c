@@ -194,9 +194,9 @@ static int run_states(FirstToken *first, ErrText *err) {
     first->fd = fd;
     first->package_fd = package_fd;
     first->len_bytes = (uint64_t)st.st_size;
-    for (size_t i = 0; i < options->n_prompts && !r; i++)
+    for (size_t i = 0; i < options->prompts.n && !r; i++)
         for (int is_cold = 1; is_cold >= 0 && !r; is_cold--)
-            r = run_state(first, is_cold, options->prompt_tokens[i], err);
+            r = run_state(first, is_cold, options->prompts.at[i], err);
     return r;
 }
 
@@ -245,7 +245,7 @@ static int run_with_image(FirstToken *first, ErrText *err) {
  * it, nor is making an image.
  */
 int bench_first_token(const BenchRun *run, ErrText *err) {
-    const size_t repeats = run->options->repeats, n_cold = repeats * run->options->n_prompts * 2;
+    const size_t repeats = run->options->repeats, n_cold = repeats * run->options->prompts.n * 2;
     _cleanup_(freep) double *values = calloc(3 * repeats + n_cold, sizeof(*values));
     FirstToken first = {
         .run = run,

@@ -404,7 +404,7 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
 int bench_latency(const BenchRun *run, ErrText *err) {
     int r = 0;
 
-    for (size_t i = 0; i < run->options->n_prompts && !r; i++)
-        r = run_prompt(run, run->options->prompt_tokens[i], err);
+    for (size_t i = 0; i < run->options->prompts.n && !r; i++)
+        r = run_prompt(run, run->options->prompts.at[i], err);
     return r;
 }

@@ -157,9 +157,9 @@ static int run_width(const BenchRun *run, size_t n, size_t n_prompt, ErrText *er
 int bench_mixed(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
 
-    for (size_t i = 0; i < options->n_prompts; i++)
-        for (size_t j = 0; j < options->n_requests; j++) {
-            int r = run_width(run, options->requests[j], options->prompt_tokens[i], err);
+    for (size_t i = 0; i < options->prompts.n; i++)
+        for (size_t j = 0; j < options->requests.n; j++) {
+            int r = run_width(run, options->requests.at[j], options->prompts.at[i], err);
 
             if (r)
                 return r;

@@ -128,10 +128,10 @@ static int time_turns(const BenchRun *run, TurnFn *fn, FloorFn *floor_fn, BenchR
  * the other operators.
  */
 int bench_prefill(const BenchRun *run, ErrText *err) {
-    for (size_t i = 0; i < run->options->n_prompts; i++) {
+    for (size_t i = 0; i < run->options->prompts.n; i++) {
         BenchResult result = {
             .test = "pp",
-            .rows = run->options->prompt_tokens[i],
+            .rows = run->options->prompts.at[i],
             .threads = worker_pool_n_threads(run->pool),
             .unit = BENCH_TOKENS,
         };
@@ -151,11 +151,11 @@ int bench_prefill(const BenchRun *run, ErrText *err) {
  * Floor: the bytes of all weights and of the keys and values that a step sees at the speed of reading memory.
  */
 int bench_decode(const BenchRun *run, ErrText *err) {
-    for (size_t i = 0; i < run->options->n_prompts; i++) {
+    for (size_t i = 0; i < run->options->prompts.n; i++) {
         BenchResult result = {
             .test = "tg",
             .rows = run->options->output_tokens,
-            .depth = run->options->prompt_tokens[i],
+            .depth = run->options->prompts.at[i],
             .threads = worker_pool_n_threads(run->pool),
             .unit = BENCH_TOKENS,
         };

@@ -19,51 +19,69 @@ enum {
     EVAL_USAGE = 2,
 };
 
-typedef struct EvalOptions {
-    const char *model; /* .gguf or .cgm */
-    const char *file;  /* of the verb */
-    EngineDevice device;
-    Isa isa;
-    unsigned int threads;
-    uint32_t chunk_tokens;
-    bool preemption;              /* memory for a second step */
-    bool no_pipeline;             /* as EngineOptions has it */
-    uint32_t group_rows;          /* likewise */
-    bool arriving;                /* the first steps run while weights are on their way */
-    bool new_image;               /* of streamed weights: one that is there is made anew, and so all weights arrive */
-    PrefixCache *prefix_cache;    /* outlives the model; NULL: none */
-    WeightsMemory weights_memory; /* as EngineOptions has it; the image is in `images` beside the package */
-    ReadLimit flash_limit;        /* likewise */
-    GraphsOptions graphs;         /* of a device that has them; likewise */
-    OpOrder op_order;             /* of one whose products have a queue; likewise */
-    size_t steal_beyond;
-    OpPlacementKind op_placement;
-    QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */
+/* The model, and how it is opened. */
+typedef struct EvalModelOptions {
+    const char *path;          /* .gguf or .cgm */
+    unsigned int threads;      /* 0: as many as the device does best with */
+    EngineOptions engine;      /* but for path, image_path, pool and accounts, which are set when it is opened */
+    QuantRecipe recipe;        /* of the import that a device of packages does for a .gguf */
     const char *recipe_option; /* that said something of it; NULL: nobody did */
     const char *calibration;   /* of recipes that need one: a text; NULL: the project's own */
-    size_t json_flags;         /* of jansson */
-    bool json;
-    double tolerance;     /* logits: share of the rms; below 0: the device's default */
+} EvalModelOptions;
+
+typedef struct EvalJson {
+    bool is_wanted;
+    size_t flags; /* of jansson */
+} EvalJson;
+
+/* logits, perplexity */
+typedef struct EvalLimits {
+    double tolerance;     /* logits: share of the rms; perplexity: relative; below 0: the device's default */
     double greedy_margin; /* below 0: the device's default */
-    size_t window;
+} EvalLimits;
+
+/* perplexity, divergence, quant-table */
+typedef struct EvalTextOptions {
+    size_t window;       /* tokens */
     size_t windows;      /* 0: all that fit */
     const char *against; /* divergence: the other model */
     const char *expect;  /* perplexity: file of golden values */
     const char *name;    /* perplexity: entry of that file */
-    size_t limit;        /* mcq, cloze, quant-table: rows of questions; 0: all */
+} EvalTextOptions;
+
+/* mcq, cloze, quant-table */
+typedef struct EvalQuestionOptions {
+    size_t limit; /* rows; 0: all */
     McqNormalise normalise;
-    bool full;                     /* matrix: every combination */
-    const char *cells;             /* matrix: "few", or a company; NULL, "all": all */
-    size_t n_tokens;               /* matrix: output tokens */
-    const char *rows;              /* quant-table: recipe specs with commas between; NULL: the default */
-    const char *mcq[EVAL_MCQ_MAX]; /* quant-table: files of questions */
+} EvalQuestionOptions;
+
+typedef struct EvalMatrixOptions {
+    size_t n_tokens;   /* of output */
+    bool full;         /* every combination */
+    const char *cells; /* "few", or a company; NULL, "all": all */
+    const char *dump;  /* one run into this file, and no other; NULL: all */
+    bool brief;        /* that run with the shorter prompt */
+} EvalMatrixOptions;
+
+typedef struct EvalTableOptions {
+    const char *rows;              /* recipe specs with commas between; NULL: the default */
+    const char *mcq[EVAL_MCQ_MAX]; /* files of questions */
     size_t n_mcq;
-    const char *work_dir; /* quant-table: packages */
-    const char *save;     /* quant-table: results; NULL: in work_dir */
-    const char *plot;     /* quant-table: SVG; NULL: none */
-    bool drop_packages;   /* quant-table: remove each when its row is done */
-    const char *dump;     /* matrix: one run into this file, and no other; NULL: all */
-    bool brief;           /* that run with the shorter prompt */
+    const char *work_dir; /* packages */
+    const char *save;     /* results; NULL: in work_dir */
+    const char *plot;     /* SVG; NULL: none */
+    bool drop_packages;   /* remove each when its row is done */
+} EvalTableOptions;
+
+typedef struct EvalOptions {
+    EvalModelOptions model;
+    const char *file; /* of the verb */
+    EvalJson json;
+    EvalLimits limits;
+    EvalTextOptions text;
+    EvalQuestionOptions questions;
+    EvalMatrixOptions matrix;
+    EvalTableOptions table;
 } EvalOptions;
 
 /* A worker pool, accounts and an engine on the options' device; a .gguf for the cpu device is imported on first use. */
@@ -74,15 +92,15 @@ typedef struct EvalModel {
 } EvalModel;
 
 /* The engine alone, with somebody's workers and accounts, which outlive it. */
-int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *pool, AccountTable *accounts,
+int eval_engine_open(Engine **enginep, const EvalModelOptions *options, WorkerPool *pool, AccountTable *accounts,
                      ErrText *err);
-int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err);
+int eval_model_open(EvalModel *model, const EvalModelOptions *options, ErrText *err);
 void eval_model_close(EvalModel *model);
-/* options->model with a recipe as a package in cache_dir (NULL: the user's cache); progress on a terminal. */
-int eval_import(const EvalOptions *options, const QuantRecipe *recipe, const char *cache_dir, ImportReport *report,
+/* options->path with a recipe as a package in cache_dir (NULL: the user's cache); progress on a terminal. */
+int eval_import(const EvalModelOptions *options, const QuantRecipe *recipe, const char *cache_dir, ImportReport *report,
                 ErrText *err);
-/* The file the cpu device loads for options->model, importing it when needed; owned by the caller. */
-int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err);
+/* The file the cpu device loads for options->path, importing it when needed; owned by the caller. */
+int eval_package_path(const EvalModelOptions *options, char **pathp, ErrText *err);
 
 /* Each prints its report and returns an exit code. */
 int eval_tokens(const EvalOptions *options);

@@ -17,7 +17,7 @@ int eval_fail(const EvalOptions *options, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (options->json)
+    if (options->json.is_wanted)
         (void)eval_print_json(options, json_pack("{s:b, s:o}", "ok", 0, "error", json_text(text)), EVAL_OUTSIDE);
     fprintf(stderr, "coordgen-eval: %s\n", text);
     return EVAL_OUTSIDE;
@@ -28,7 +28,7 @@ int eval_print_json(const EvalOptions *options, json_t *report, int status) {
         fprintf(stderr, "coordgen-eval: out of memory for the report\n");
         return EVAL_OUTSIDE;
     }
-    (void)json_dumpf(report, stdout, options->json_flags); /* standard_output_end() tells what went wrong */
+    (void)json_dumpf(report, stdout, options->json.flags); /* standard_output_end() tells what went wrong */
     putchar('\n');
     json_decref(report);
     return status;
@@ -51,8 +51,8 @@ json_t *eval_json_real(double value) {
 json_t *eval_report_new(const EvalOptions *options, const EvalModel *model, const char *verb) {
     const EngineInfo *info = engine_info(model->engine);
 
-    return json_pack("{s:s, s:o, s:s, s:s, s:s, s:i}", "verb", verb, "model", json_text(options->model), "device",
-                     info->device, "kernel", info->kernel, "isa", isa_name(options->isa), "threads",
+    return json_pack("{s:s, s:o, s:s, s:s, s:s, s:i}", "verb", verb, "model", json_text(options->model.path), "device",
+                     info->device, "kernel", info->kernel, "isa", isa_name(options->model.engine.isa), "threads",
                      (int)worker_pool_n_threads(model->pool));
 }
 

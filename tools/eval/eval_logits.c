@@ -182,25 +182,25 @@ static int check_case(void *arg, json_t *object, size_t line, ErrText *err) {
 }
 
 int eval_logits(const EvalOptions *options) {
-    bool reference = options->device == ENGINE_DEVICE_REFERENCE;
+    bool reference = options->model.engine.device == ENGINE_DEVICE_REFERENCE;
     _cleanup_(eval_model_close) EvalModel model = { 0 };
     LogitsRun run = {
         .model = &model,
-        .tolerance = options->tolerance >= 0 ? options->tolerance
-                     : reference             ? TOLERANCE_REFERENCE
-                                             : TOLERANCE_CPU,
-        .margin = options->greedy_margin >= 0 ? options->greedy_margin
-                  : reference                 ? MARGIN_REFERENCE
-                                              : MARGIN_CPU,
+        .tolerance = options->limits.tolerance >= 0 ? options->limits.tolerance
+                     : reference                    ? TOLERANCE_REFERENCE
+                                                    : TOLERANCE_CPU,
+        .margin = options->limits.greedy_margin >= 0 ? options->limits.greedy_margin
+                  : reference                        ? MARGIN_REFERENCE
+                                                     : MARGIN_CPU,
     };
     ErrText err = { 0 };
     json_t *report;
     bool ok;
 
-    if (eval_model_open(&model, options, &err) || eval_each_line(options->file, check_case, &run, &err))
+    if (eval_model_open(&model, &options->model, &err) || eval_each_line(options->file, check_case, &run, &err))
         return eval_fail(options, "%s", err.text);
     ok = !run.n_outside && !run.n_greedy_wrong && run.n_values + run.n_greedy;
-    if (options->json) {
+    if (options->json.is_wanted) {
         report = eval_report_add(eval_report_new(options, &model, "logits"),
                                  json_pack("{s:b, s:i, s:i, s:i, s:f, s:{s:o, s:o}, s:{s:i, s:i, s:i, s:o, s:f}}", "ok",
                                            ok, "cases", (int)run.n_cases, "values", (int)run.n_values, "outside",

@@ -146,7 +146,7 @@ int eval_tokens(const EvalOptions *options) {
     ErrText err = { 0 };
     bool ok;
 
-    if (gguf_open(&file, options->model, &err) || tokenizer_new(&run.tokenizer, file, &err))
+    if (gguf_open(&file, options->model.path, &err) || tokenizer_new(&run.tokenizer, file, &err))
         return eval_fail(options, "%s", err.text);
     if (chat_template_init(&run.chat, file, NULL, 0))
         return eval_fail(options, "out of memory");
@@ -154,12 +154,13 @@ int eval_tokens(const EvalOptions *options) {
     if (eval_each_line(options->file, check_line, &run, &err))
         return eval_fail(options, "%s", err.text);
     ok = !run.n_wrong && run.n_vectors;
-    if (options->json)
+    if (options->json.is_wanted)
         return eval_print_json(options,
                                json_pack("{s:s, s:o, s:s, s:o, s:b, s:i, s:i, s:o}", "verb", "tokens", "model",
-                                         json_text(options->model), "tokenizer", tokenizer_model_name(run.tokenizer),
-                                         "chat", json_text(chat_kind), "ok", ok, "vectors", (int)run.n_vectors, "wrong",
-                                         (int)run.n_wrong, "first_wrong", json_text(run.first_wrong)),
+                                         json_text(options->model.path), "tokenizer",
+                                         tokenizer_model_name(run.tokenizer), "chat", json_text(chat_kind), "ok", ok,
+                                         "vectors", (int)run.n_vectors, "wrong", (int)run.n_wrong, "first_wrong",
+                                         json_text(run.first_wrong)),
                                ok ? EVAL_OK : EVAL_OUTSIDE);
     printf("%zu vectors (%s), %zu wrong%s%s\n%s\n", run.n_vectors, tokenizer_model_name(run.tokenizer), run.n_wrong,
            run.n_wrong ? "\n  first at " : "", run.first_wrong, ok ? "ok" : "WRONG");

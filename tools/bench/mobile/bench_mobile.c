@@ -53,14 +53,14 @@ static const struct {
                                 { "progressive, free", GRAPH_SWITCH_PROGRESSIVE, false } };
 
 static int open_policy(MobileBench *bench, size_t index, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
 
-    options.model = bench->run->engine_options->path;
+    options.path = bench->run->engine_options->path;
     options.recipe_option = NULL; /* that package is what came of it */
-    options.device = ENGINE_DEVICE_NPU;
-    options.graphs.policy = policies[index].policy;
-    options.graphs.must_go_back = policies[index].must_go_back;
-    options.op_order = OP_ORDER_IN_ORDER; /* a chunk a step: switching is chunk by chunk */
+    options.engine.device = ENGINE_DEVICE_NPU;
+    options.engine.graphs.policy = policies[index].policy;
+    options.engine.graphs.must_go_back = policies[index].must_go_back;
+    options.engine.op_order = OP_ORDER_IN_ORDER; /* a chunk a step: switching is chunk by chunk */
     return eval_engine_open(&bench->engines[index], &options, bench->run->pool, &bench->accounts, err);
 }
 
@@ -130,7 +130,7 @@ static int write_timeline(const MobileBench *bench, ErrText *err) {
         return 0;
     machine_name(machine, sizeof(machine));
     snprintf(title, sizeof(title), "The npu device on %s; the dashed line: the prompt is computed", machine);
-    return timeline_write(bench->timeline, title, bench->run->options->timeline, err);
+    return timeline_write(bench->timeline, title, bench->run->options->mobile.timeline, err);
 }
 
 /* turn: of its measured ones, from 1 on; 0 warms up: then times are known that switching is planned by. */
@@ -261,25 +261,25 @@ int bench_mobile(const BenchRun *run, ErrText *err) {
     _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run };
     int r;
 
-    if (options->cold)
+    if (options->mobile.cold)
         return mobile_cold_run(run, err);
-    if (options->memory_bytes)
+    if (options->mobile.memory_bytes)
         return bench_mobile_memory(run, err);
-    if (options->n_data)
+    if (options->data.n_files)
         return bench_mobile_table(run, err);
     bench.report = bench_report_begin(run->report, &mobile_report_findings);
     if (!bench.report)
         return err_set(err, -ENOMEM, "out of memory");
     account_table_init(&bench.accounts);
-    r = options->timeline && timeline_new(&bench.timeline) ? err_set(err, -ENOMEM, "out of memory") : 0;
+    r = options->mobile.timeline && timeline_new(&bench.timeline) ? err_set(err, -ENOMEM, "out of memory") : 0;
     if (!r)
         r = begin(&bench, err);
-    for (size_t i = 0; i < options->n_prompts && !r; i++)
-        r = run_prompts(&bench, &bench.report->rows[i * MOBILE_POLICIES], options->prompt_tokens[i], err);
+    for (size_t i = 0; i < options->prompts.n && !r; i++)
+        r = run_prompts(&bench, &bench.report->rows[i * MOBILE_POLICIES], options->prompts.at[i], err);
     if (r)
         return r;
     snprintf(bench.report->way, sizeof(bench.report->way), "%s", engine_flash_way(bench.engines[MOBILE_POLICIES - 1]));
-    bench.report->n = options->n_prompts * MOBILE_POLICIES;
+    bench.report->n = options->prompts.n * MOBILE_POLICIES;
     for (size_t i = 0; i < ARRAY_LEN(bench.engines); i++)
         bench.engines[i] = engine_free(bench.engines[i]);
     r = mobile_orders_run(run, &bench.report->orders, bench.timeline, err);

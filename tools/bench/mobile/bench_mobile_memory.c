@@ -41,12 +41,12 @@ static uint64_t status_bytes(const char *key) {
 }
 
 static int open_engine(MemoryBench *bench, uint64_t limit_bytes, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
     int r;
 
-    options.model = bench->run->engine_options->path;
+    options.path = bench->run->engine_options->path;
     options.recipe_option = NULL; /* that package is what came of it */
-    options.device = ENGINE_DEVICE_NPU;
+    options.engine.device = ENGINE_DEVICE_NPU;
     account_table_init(&bench->accounts);
     bench->accounts.total_limit_bytes = limit_bytes;
     r = eval_engine_open(&bench->engine, &options, bench->run->pool, &bench->accounts, err);
@@ -82,21 +82,21 @@ static int run_requests(MemoryBench *bench, ErrText *err) {
     MobileMemory *memory = bench->memory;
     int r = 0;
 
-    for (size_t i = 0; i < options->n_prompts; i++)
+    for (size_t i = 0; i < options->prompts.n; i++)
         memory->prompt_tokens =
-            options->prompt_tokens[i] > memory->prompt_tokens ? options->prompt_tokens[i] : memory->prompt_tokens;
+            options->prompts.at[i] > memory->prompt_tokens ? options->prompts.at[i] : memory->prompt_tokens;
     memory->output_tokens = options->output_tokens;
     memory->n_requests = 0;
     bench->tokens = malloc(memory->prompt_tokens * sizeof(*bench->tokens));
     if (!bench->tokens)
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t turn = 0; turn < options->repeats && !r; turn++)
-        for (size_t i = 0; i < options->n_prompts && !r; i++) {
+        for (size_t i = 0; i < options->prompts.n && !r; i++) {
             uint64_t prefill_ns = 0, decode_ns = 0;
 
-            r = run_request(bench, options->prompt_tokens[i], &prefill_ns, &decode_ns, err);
+            r = run_request(bench, options->prompts.at[i], &prefill_ns, &decode_ns, err);
             memory->n_requests++;
-            if (r || options->prompt_tokens[i] != memory->prompt_tokens)
+            if (r || options->prompts.at[i] != memory->prompt_tokens)
                 continue;
             memory->prefill_ms = (double)prefill_ns / 1e6;
             memory->decode_ms = (double)decode_ns / 1e6;
@@ -125,7 +125,7 @@ static int refuse(MemoryBench *bench, ErrText *err) {
 }
 
 /**
- * bench_mobile_memory() - requests within options->memory_bytes
+ * bench_mobile_memory() - requests within options->mobile.memory_bytes
  *
  * What the process has already is taken away from it, and a fixed part for what no account has; the rest is the limit
  * of all accounts together, so that what does not fit is refused before it is allocated. Behind the run the process's
@@ -138,7 +138,7 @@ int bench_mobile_memory(const BenchRun *run, ErrText *err) {
 
     if (!memory)
         return err_set(err, -ENOMEM, "out of memory");
-    memory->budget_bytes = run->options->memory_bytes;
+    memory->budget_bytes = run->options->mobile.memory_bytes;
     memory->base_bytes = status_bytes("VmRSS:");
     memory->accounts_bytes = memory->budget_bytes > memory->base_bytes + MOBILE_MEMORY_REST
                                  ? memory->budget_bytes - memory->base_bytes - MOBILE_MEMORY_REST

@@ -34,14 +34,14 @@ static void table_bench_deinit(TableBench *bench) {
 }
 
 static int open_engine(TableBench *bench, MobileTableEngine which, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
     const bool is_cpu = which == MOBILE_TABLE_CPU;
 
-    options.model = bench->run->engine_options->path;
+    options.path = bench->run->engine_options->path;
     options.recipe_option = NULL; /* that package is what came of it */
-    options.device = is_cpu ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_NPU;
-    options.graphs.policy = which == MOBILE_TABLE_NPU ? GRAPH_SWITCH_SYNC : GRAPH_SWITCH_PROGRESSIVE;
-    options.op_order = which == MOBILE_TABLE_NPU ? OP_ORDER_IN_ORDER : OP_ORDER_OUT_OF_ORDER;
+    options.engine.device = is_cpu ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_NPU;
+    options.engine.graphs.policy = which == MOBILE_TABLE_NPU ? GRAPH_SWITCH_SYNC : GRAPH_SWITCH_PROGRESSIVE;
+    options.engine.op_order = which == MOBILE_TABLE_NPU ? OP_ORDER_IN_ORDER : OP_ORDER_OUT_OF_ORDER;
     account_table_init(&bench->accounts[which]);
     return eval_engine_open(&bench->engines[which], &options, is_cpu ? bench->cpu_pool : bench->run->pool,
                             &bench->accounts[which], err);
@@ -100,7 +100,7 @@ static int answer_in_row(TableBench *bench, const SpecRequest *request, size_t r
         .max_tokens = (uint32_t)max_tokens,
         .user = 1 + request->task * MOBILE_TABLE_ROWS + row, /* what a row learns in a task is its own */
         .no_reuse = true,
-        .sampler = options->sampler,
+        .sampler = options->data.sampler,
         .speculation = spec_mode_speculation(mode, &options->spec),
     };
     int r;
@@ -151,9 +151,9 @@ static int answer_request(TableBench *bench, size_t index, ErrText *err) {
  */
 int bench_mobile_table(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    const SpecDataOptions wanted = { .files = options->data,
-                                     .n_files = options->n_data,
-                                     .per_task = options->per_task,
+    const SpecDataOptions wanted = { .files = options->data.files,
+                                     .n_files = options->data.n_files,
+                                     .per_task = options->data.per_task,
                                      .max_tokens = options->output_tokens };
     _cleanup_(table_bench_deinit) TableBench bench = { .run = run };
     SpecData *data;

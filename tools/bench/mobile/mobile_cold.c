@@ -95,20 +95,15 @@ static void cold_bench_deinit(ColdBench *bench) {
 
 static int open_way(const ColdBench *bench, size_t way, AccountTable *accounts, Trace *trace, Engine **enginep,
                     ErrText *err) {
-    const EvalOptions *model = bench->run->model;
     EngineOptions options = *bench->run->engine_options;
 
     account_table_init(accounts);
     options.accounts = accounts;
     options.device = ENGINE_DEVICE_NPU;
     options.image_path = bench->image;
-    options.graphs = model->graphs;
     options.graphs.form = ways[way].form;
-    options.flash_limit = model->flash_limit;
     options.limits_all = true;
     options.arriving = ways[way].is_behind;
-    options.op_order = model->op_order;
-    options.steal_beyond = model->steal_beyond;
     options.trace = trace;
     return engine_new(enginep, &options, err);
 }
@@ -405,10 +400,10 @@ int mobile_cold_run(const BenchRun *run, ErrText *err) {
     if (!r)
         r = page_cache_disk_speed(bench.image, 0, &bytes_per_s, err);
     cold->own_mb_per_s = bytes_per_s / 1e6;
-    cold->disk_mb_per_s = (double)run->model->flash_limit.bytes_per_s / 1e6;
-    for (size_t i = 0; i < run->options->n_prompts && !r; i++) {
+    cold->disk_mb_per_s = (double)run->model->engine.flash_limit.bytes_per_s / 1e6;
+    for (size_t i = 0; i < run->options->prompts.n && !r; i++) {
         bench.rows = &cold->rows[i * MOBILE_COLD_WAYS];
-        r = run_prompt(&bench, run->options->prompt_tokens[i], err);
+        r = run_prompt(&bench, run->options->prompts.at[i], err);
         cold->n += r ? 0 : MOBILE_COLD_WAYS;
     }
     return r;

@@ -60,14 +60,14 @@ static void orders_bench_deinit(OrdersBench *bench) {
 
 /* All graphs in memory: switching is not what this is about. */
 static int open_engine(OrdersBench *bench, const BenchRun *run, unsigned int n_threads, ErrText *err) {
-    EvalOptions options = *run->model;
+    EvalModelOptions options = *run->model;
     int r;
 
-    options.model = run->engine_options->path;
+    options.path = run->engine_options->path;
     options.recipe_option = NULL; /* that package is what came of it */
-    options.device = ENGINE_DEVICE_NPU;
-    options.graphs.policy = GRAPH_SWITCH_NONE;
-    options.chunk_tokens = 0;
+    options.engine.device = ENGINE_DEVICE_NPU;
+    options.engine.graphs.policy = GRAPH_SWITCH_NONE;
+    options.engine.chunk_tokens = 0;
     r = worker_pool_new(&bench->pool, n_threads);
     if (r)
         return err_set(err, r, "out of memory");
@@ -176,16 +176,16 @@ int mobile_orders_run(const BenchRun *run, MobileOrders *orders, Timeline *timel
     if (r)
         return r;
     orders->groups = engine_chunk_tokens(bench.engine) / 256;
-    for (size_t p = 0; p < options->n_prompts && !r; p++) {
+    for (size_t p = 0; p < options->prompts.n && !r; p++) {
         bench.first_place = SIZE_MAX / 2 + orders->n;
-        r = run_turns(&bench, run, options->prompt_tokens[p], orders->why[p], err);
+        r = run_turns(&bench, run, options->prompts.at[p], orders->why[p], err);
         for (size_t i = 0; i < MOBILE_ORDERS_N && !r; i++) {
             const EngineQueueCounts *counts = &bench.counts[i];
             const uint64_t longer_ns = counts->npu_ns > counts->cpu_ns ? counts->npu_ns : counts->cpu_ns;
 
             orders->rows[orders->n++] = (MobileOrder){ .name = orders_of[i].name,
                                                        .placement = op_placement_name(orders_of[i].placement),
-                                                       .prompt_tokens = options->prompt_tokens[p],
+                                                       .prompt_tokens = options->prompts.at[p],
                                                        .prefill_ms = machine_median(bench.ms[i], options->repeats),
                                                        .npu_bubble = 1 - share(counts->npu_ns, counts->wall_ns),
                                                        .cpu_bubble = 1 - share(counts->cpu_ns, counts->wall_ns),

@@ -56,14 +56,14 @@ static void flash_bench_deinit(FlashBench *bench) {
 /* --- the models --------------------------------------------------------------------------------------------------- */
 
 static int open_draft(FlashBench *bench, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
     int r;
 
-    if (!strcmp(bench->run->options->draft, BENCH_DRAFT_SELF)) {
+    if (!strcmp(bench->run->options->flash.draft, BENCH_DRAFT_SELF)) {
         bench->report->draft = strdup("its own layers in memory");
         return bench->report->draft ? 0 : err_set(err, -ENOMEM, "out of memory");
     }
-    options.model = bench->run->options->draft;
+    options.path = bench->run->options->flash.draft;
     options.recipe_option = NULL;
     (void)quant_recipe_named(&options.recipe, NULL);
     r = eval_engine_open(&bench->draft, &options, bench->run->pool, &bench->accounts, err);
@@ -76,12 +76,12 @@ static int open_draft(FlashBench *bench, ErrText *err) {
 
 /* Anew, for how much of it is in memory is decided when it is opened. */
 static int open_target(FlashBench *bench, uint32_t budget, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
 
     bench->target = engine_free(bench->target);
-    options.model = bench->run->engine_options->path;
+    options.path = bench->run->engine_options->path;
     options.recipe_option = NULL; /* that package is what came of it */
-    options.weights_memory = (WeightsMemory){ .is_set = true, .is_percent = true, .percent = budget };
+    options.engine.weights_memory = (WeightsMemory){ .is_set = true, .is_percent = true, .percent = budget };
     return eval_engine_open(&bench->target, &options, bench->run->pool, &bench->accounts, err);
 }
 
@@ -100,7 +100,7 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
         .max_tokens = (uint32_t)max_tokens,
         .user = user,
         .no_reuse = true,
-        .sampler = bench->run->options->sampler,
+        .sampler = bench->run->options->data.sampler,
         .speculation = flash_policy_speculation(policy),
     };
     DraftModel *model = &generation.speculation.model;
@@ -168,7 +168,7 @@ static int compare_plain(FlashBench *bench, size_t cell, size_t index, ErrText *
     SpecAnswer *plain = &bench->plain[index];
     const SpecAnswer *answer = &bench->answers[FLASH_AR];
 
-    if (bench->run->options->plain_tokens)
+    if (bench->run->options->flash.plain_tokens)
         return spec_answer_compare_start(answer, plain, err);
     if (cell)
         return spec_answer_compare(answer, plain, err);
@@ -180,7 +180,7 @@ static int compare_plain(FlashBench *bench, size_t cell, size_t index, ErrText *
 }
 
 static size_t tokens_of(const FlashBench *bench, const FlashPolicy *policy) {
-    const size_t all = bench->run->options->output_tokens, plain = bench->run->options->plain_tokens;
+    const size_t all = bench->run->options->output_tokens, plain = bench->run->options->flash.plain_tokens;
 
     return policy == &flash_policies[FLASH_AR] && plain && plain < all ? plain : all;
 }
@@ -219,7 +219,7 @@ static int run_cell(FlashBench *bench, size_t cell, ErrText *err) {
     const SpecData *data = &bench->report->data;
     FlashCell *it = &bench->report->cells[cell];
     const EngineInfo *info = engine_info(bench->target);
-    ReadLimit limit = bench->run->model->flash_limit; /* its latency */
+    ReadLimit limit = bench->run->model->engine.flash_limit; /* its latency */
     int r = 0;
 
     limit.bytes_per_s = (uint64_t)it->rate * 1000000;
@@ -247,7 +247,7 @@ static int prepare(FlashBench *bench, ErrText *err) {
     bool is_whole = true;
 
     for (size_t i = 0; i < FLASH_POLICIES_MAX; i++) {
-        if (!(options->policies >> i & 1))
+        if (!(options->flash.policies >> i & 1))
             continue;
         names[bench->n_policies] = flash_policies[i].name;
         bench->policies[bench->n_policies++] = &flash_policies[i];
@@ -260,7 +260,7 @@ static int prepare(FlashBench *bench, ErrText *err) {
     bench->report->target = strdup(info->name);
     bench->report->target_bytes = info->weights_bytes - info->ring_bytes + info->sweep_bytes;
     if (!is_whole || !bench->plain || !bench->report->target ||
-        flash_report_init(bench->report, options->n_budgets * options->n_rates, names, bench->n_policies))
+        flash_report_init(bench->report, options->flash.budgets.n * options->flash.rates.n, names, bench->n_policies))
         return err_set(err, -ENOMEM, "out of memory");
     return 0;
 }
@@ -268,9 +268,9 @@ static int prepare(FlashBench *bench, ErrText *err) {
 /* Requests are tokens of the target. */
 static int read_data(FlashBench *bench, ErrText *err) {
     const BenchOptions *options = bench->run->options;
-    const SpecDataOptions wanted = { .files = options->data,
-                                     .n_files = options->n_data,
-                                     .per_task = options->per_task ? options->per_task : PER_TASK,
+    const SpecDataOptions wanted = { .files = options->data.files,
+                                     .n_files = options->data.n_files,
+                                     .per_task = options->data.per_task ? options->data.per_task : PER_TASK,
                                      .max_tokens = options->output_tokens };
     SpecData *data = &bench->report->data;
     int r = spec_data_read(data, bench->target, &wanted, err);
@@ -287,14 +287,14 @@ static int begin(FlashBench *bench, ErrText *err) {
     int r = open_draft(bench, err);
 
     if (!r)
-        r = open_target(bench, options->plain_tokens ? 100 : (uint32_t)options->budgets[0], err);
+        r = open_target(bench, options->flash.plain_tokens ? 100 : (uint32_t)options->flash.budgets.at[0], err);
     if (!r && bench->draft)
         r = draft_pair_new(&bench->pair, bench->draft, bench->target, err);
     if (!r)
         r = read_data(bench, err);
     if (!r)
         r = prepare(bench, err);
-    return r || !options->plain_tokens ? r : answer_in_memory(bench, err);
+    return r || !options->flash.plain_tokens ? r : answer_in_memory(bench, err);
 }
 
 static int draw(const FlashBench *bench, ErrText *err) {
@@ -303,7 +303,7 @@ static int draw(const FlashBench *bench, ErrText *err) {
     machine_name(machine, sizeof(machine));
     snprintf(title, sizeof(title), "%s with %s on %s, %u threads", bench->report->target, bench->report->draft, machine,
              worker_pool_n_threads(bench->run->pool));
-    return flash_report_plot(bench->report, title, bench->run->options->plot, err);
+    return flash_report_plot(bench->report, title, bench->run->options->data.plot, err);
 }
 
 /**
@@ -326,20 +326,20 @@ int bench_flash(const BenchRun *run, ErrText *err) {
         return err_set(err, -ENOMEM, "out of memory");
     account_table_init(&bench.accounts);
     r = begin(&bench, err);
-    for (size_t i = 0; i < options->n_budgets && !r; i++) {
-        if (i || options->plain_tokens)
-            r = open_target(&bench, (uint32_t)options->budgets[i], err);
-        for (size_t j = 0; j < options->n_rates && !r; j++) {
+    for (size_t i = 0; i < options->flash.budgets.n && !r; i++) {
+        if (i || options->flash.plain_tokens)
+            r = open_target(&bench, (uint32_t)options->flash.budgets.at[i], err);
+        for (size_t j = 0; j < options->flash.rates.n && !r; j++) {
             const bool is_streamed = engine_info(bench.target)->n_streamed_layers;
 
             if (j && !is_streamed)
                 continue;
-            report->cells[cell].budget = (uint32_t)options->budgets[i];
-            report->cells[cell].rate = is_streamed ? options->rates[j] : 0;
+            report->cells[cell].budget = (uint32_t)options->flash.budgets.at[i];
+            report->cells[cell].rate = is_streamed ? options->flash.rates.at[j] : 0;
             r = run_cell(&bench, cell++, err);
         }
     }
     show_nothing(&bench);
     report->n_cells = cell;
-    return r || !options->plot ? r : draw(&bench, err);
+    return r || !options->data.plot ? r : draw(&bench, err);
 }

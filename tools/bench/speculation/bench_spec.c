@@ -67,7 +67,7 @@ static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t m
         .max_tokens = (uint32_t)max_tokens,
         .user = user_of(request, mode),
         .no_reuse = true,
-        .sampler = options->sampler,
+        .sampler = options->data.sampler,
         .speculation = spec_mode_speculation(bench->modes[mode], &options->spec),
     };
     int r;
@@ -118,7 +118,7 @@ static int draw(const SpecBench *bench, ErrText *err) {
     machine_name(machine, sizeof(machine));
     snprintf(title, sizeof(title), "%s on %s, %u threads", engine_info(bench->run->engine)->name, machine,
              worker_pool_n_threads(bench->run->pool));
-    return spec_report_plot(bench->report, title, bench->run->options->plot, err);
+    return spec_report_plot(bench->report, title, bench->run->options->data.plot, err);
 }
 
 /**
@@ -129,9 +129,9 @@ static int draw(const SpecBench *bench, ErrText *err) {
  */
 int bench_spec(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    const SpecDataOptions wanted = { .files = options->data,
-                                     .n_files = options->n_data,
-                                     .per_task = options->per_task,
+    const SpecDataOptions wanted = { .files = options->data.files,
+                                     .n_files = options->data.n_files,
+                                     .per_task = options->data.per_task,
                                      .max_tokens = options->output_tokens };
     _cleanup_(spec_bench_deinit) SpecBench bench = { 0 };
     SpecReport *report = bench_report_begin(run->report, &spec_report_findings);
@@ -149,5 +149,5 @@ int bench_spec(const BenchRun *run, ErrText *err) {
         r = answer_in_mode(&bench, &data->requests[0], SPEC_PLAIN, options->output_tokens < 8 ? 1 : 8, false, err);
     for (size_t i = 0; i < data->n && !r; i++)
         r = answer_request(&bench, i, err);
-    return r || !options->plot ? r : draw(&bench, err);
+    return r || !options->data.plot ? r : draw(&bench, err);
 }

@@ -85,7 +85,7 @@ static void matrix_deinit(Matrix *matrix) {
 
 static GenerationOptions run_options(const Matrix *matrix, size_t run) {
     GenerationOptions options = {
-        .max_tokens = (uint32_t)matrix->options->n_tokens,
+        .max_tokens = (uint32_t)matrix->options->matrix.n_tokens,
         .ignore_end = true,
         .no_reuse = true,
         .sampler = SAMPLER_OPTIONS_GREEDY,
@@ -158,7 +158,7 @@ static int step_beside(Generation *parent, Generation *generation, MatrixOutput 
 }
 
 static int open_draft(Matrix *matrix, ErrText *err) {
-    EvalOptions options = *matrix->options;
+    EvalModelOptions options = matrix->options->model;
     int r;
 
     if (matrix->pair)
@@ -241,25 +241,25 @@ static uint32_t memory_percent(const Cell *cell) {
 
 /* Opens the model for a cell, unless the one that is open fits. */
 static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
-    EvalOptions options = *matrix->options;
+    EvalModelOptions options = matrix->options->model;
     int r;
 
     if (matrix->is_open) {
         eval_model_close(&matrix->model);
         matrix->is_open = false;
     }
-    options.isa = cell->isa;
+    options.engine.isa = cell->isa;
     options.threads = cell->threads;
-    options.chunk_tokens = cell->chunk_tokens;
-    options.preemption = true;
-    options.no_pipeline = !is_pipelined(cell);
-    options.group_rows = 1; /* as small as they may be, whatever is fastest here */
-    options.arriving = options.new_image = is_arriving(cell);
-    options.prefix_cache = matrix->prefix_cache;
+    options.engine.chunk_tokens = cell->chunk_tokens;
+    options.engine.preemption = true;
+    options.engine.no_pipeline = !is_pipelined(cell);
+    options.engine.group_rows = 1; /* as small as they may be, whatever is fastest here */
+    options.engine.arriving = options.engine.new_image = is_arriving(cell);
+    options.engine.prefix_cache = matrix->prefix_cache;
     if (cell->npu)
         matrix_npu_set(cell->npu, &options);
     if (cell->with_percent)
-        options.weights_memory =
+        options.engine.weights_memory =
             (WeightsMemory){ .is_set = true, .is_percent = true, .percent = cell->with_percent - 1 };
     r = eval_model_open(&matrix->model, &options, err);
     if (r)
@@ -286,7 +286,7 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
     const char *const argv[] = { "coordgen-eval",
                                  "matrix",
                                  "--model",
-                                 matrix->options->model,
+                                 matrix->options->model.path,
                                  "--isa",
                                  isa_name(cell->isa),
                                  "--threads",
@@ -306,7 +306,7 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
     snprintf(threads, sizeof(threads), "%u", cell->threads);
     snprintf(chunk, sizeof(chunk), "%" PRIu32, cell->chunk_tokens);
-    snprintf(n_tokens, sizeof(n_tokens), "%zu", matrix->options->n_tokens);
+    snprintf(n_tokens, sizeof(n_tokens), "%zu", matrix->options->matrix.n_tokens);
     r = -posix_spawn(&pid, "/proc/self/exe", NULL, NULL, (char *const *)argv, environ);
     if (!r && waitpid(pid, &status, 0) < 0)
         r = -errno;
@@ -338,7 +338,7 @@ static bool is_of_few(const Cell *cell) {
 
 /* The first cell is there always: all others are compared with it. */
 static bool is_chosen(const Matrix *matrix, const Cell *cell) {
-    const char *cells = matrix->options->cells;
+    const char *cells = matrix->options->matrix.cells;
 
     if (!cells || !strcmp(cells, "all") || !matrix->n_cells)
         return true;
@@ -370,7 +370,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     n_vocab = engine_info(matrix->model.engine)->n_vocab;
     start_ns = clock_now_ns();
     for (size_t run = 0; run < N_RUNS && !r; run++)
-        r = matrix_output_init(&outputs[run], matrix->options->n_tokens, n_vocab);
+        r = matrix_output_init(&outputs[run], matrix->options->matrix.n_tokens, n_vocab);
     if (!r && !strcmp(cell->company, "after a restart"))
         r = run_restarted(matrix, cell, outputs, err);
     else
@@ -400,7 +400,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
         return r;
     matrix->n_cells++;
     matrix->n_different += different;
-    if (matrix->options->json)
+    if (matrix->options->json.is_wanted)
         json_array_append_new(
             matrix->rows,
             json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s, s:i, s:s}", "isa", isa_name(cell->isa), "threads",
@@ -435,7 +435,7 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
     int r = 0;
 
     for (size_t i = 0; i < ARRAY_LEN(cells) && !r; i++)
-        if (matrix->options->full || !cells[i].is_long)
+        if (matrix->options->matrix.full || !cells[i].is_long)
             r = run_cell(matrix,
                          &(Cell){ isa, 2, ENGINE_CHUNK_DEFAULT, cells[i].company, PROMPT_WHOLE, cells[i].way,
                                   cells[i].percent + 1, NULL },
@@ -445,10 +445,10 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
 
 static int run_npu(Matrix *matrix, Isa isa, ErrText *err) {
     bool has_cells = false;
-    int r = matrix_npu_has_cells(matrix->options->model, &has_cells, err);
+    int r = matrix_npu_has_cells(matrix->options->model.path, &has_cells, err);
 
     for (size_t i = 0; has_cells && i < MATRIX_NPUS_N && !r; i++)
-        if (matrix->options->full || !matrix_npus[i].is_long)
+        if (matrix->options->matrix.full || !matrix_npus[i].is_long)
             r = run_cell(matrix,
                          &(Cell){ isa, 2, MATRIX_NPU_CHUNK, matrix_npus[i].company, PROMPT_WHOLE, matrix_npus[i].way, 0,
                                   &matrix_npus[i] },
@@ -463,7 +463,7 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     static const char *const companies[] = { "between others", "sharing steps",  "making way",      "prefix reuse",
                                              "fork",           "while arriving", "after cancelled", "after a restart" };
     static const char *const drafting[] = { "alone", "between others", "sharing steps", "making way", "fork" };
-    const bool full = matrix->options->full;
+    const bool full = matrix->options->matrix.full;
     Isa best = ISA_SCALAR;
     int r;
 
@@ -530,22 +530,23 @@ static int run_cells(Matrix *matrix, ErrText *err) {
 /* The other side of "after a restart", or of a matrix on another machine. */
 static int run_dump(Matrix *matrix, ErrText *err) {
     const EvalOptions *options = matrix->options;
-    Cell cell = { options->isa,
-                  options->threads,
-                  options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
+    Cell cell = { options->model.engine.isa,
+                  options->model.threads,
+                  options->model.engine.chunk_tokens ? options->model.engine.chunk_tokens : ENGINE_CHUNK_DEFAULT,
                   "alone",
-                  options->brief ? PROMPT_BRIEF : PROMPT_WHOLE,
+                  options->matrix.brief ? PROMPT_BRIEF : PROMPT_WHOLE,
                   WAY_PLAIN,
                   0,
                   NULL };
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
-        r = matrix_output_init(&matrix->golden[run], options->n_tokens, engine_info(matrix->model.engine)->n_vocab);
+        r = matrix_output_init(&matrix->golden[run], options->matrix.n_tokens,
+                               engine_info(matrix->model.engine)->n_vocab);
         if (!r)
             r = run_one(matrix, &cell, run, &matrix->golden[run], err);
     }
-    return r ? r : matrix_outputs_dump(options->dump, matrix->golden, N_RUNS, err);
+    return r ? r : matrix_outputs_dump(options->matrix.dump, matrix->golden, N_RUNS, err);
 }
 
 int eval_matrix(const EvalOptions *options) {
@@ -555,48 +556,51 @@ int eval_matrix(const EvalOptions *options) {
     char absent[64] = "";
     ErrText err = { 0 };
 
-    if (options->device != ENGINE_DEVICE_CPU && !(options->device == ENGINE_DEVICE_NPU && options->dump))
+    if (options->model.engine.device != ENGINE_DEVICE_CPU &&
+        !(options->model.engine.device == ENGINE_DEVICE_NPU && options->matrix.dump))
         return eval_fail(options,
                          "the matrix is about the cpu device: leave --device out, or ask for one run of another "
                          "with --dump and compare the files");
-    if (options->n_tokens < 1 || options->n_tokens > 4096)
-        return eval_fail(options, "--tokens %zu is outside 1..4096", options->n_tokens);
-    if (options->brief && !options->dump)
+    if (options->matrix.n_tokens < 1 || options->matrix.n_tokens > 4096)
+        return eval_fail(options, "--tokens %zu is outside 1..4096", options->matrix.n_tokens);
+    if (options->matrix.brief && !options->matrix.dump)
         return eval_fail(options, "--brief is for --dump: the matrix has both prompts");
-    if (options->full && options->dump)
+    if (options->matrix.full && options->matrix.dump)
         return eval_fail(options, "--dump is one run, and --full all of them: choose one");
-    if (options->cells && options->dump)
+    if (options->matrix.cells && options->matrix.dump)
         return eval_fail(options, "--dump is one run, and --cells some of the matrix: choose one");
     /* One package for all cells, and the other process loads that too, whatever the recipe. */
-    if (eval_package_path(options, &package, &err))
+    if (eval_package_path(&options->model, &package, &err))
         return eval_fail(options, "%s", err.text);
-    packaged.model = package;
-    packaged.recipe_option = NULL;
-    if (options->dump)
+    packaged.model.path = package;
+    packaged.model.recipe_option = NULL;
+    if (options->matrix.dump)
         return run_dump(&matrix, &err) ? eval_fail(options, "%s", err.text) : EVAL_OK;
     if (prefix_cache_new(&matrix.prefix_cache, UINT64_MAX))
         return eval_fail(options, "out of memory");
     matrix.rows = json_array();
-    if (!options->json)
+    if (!options->json.is_wanted)
         printf("%-11s %7s %6s %6s %6s  %-16s %-10s  %zu greedy and %zu seeded tokens, with their logits\n", "isa",
-               "threads", "chunk", "prompt", "memory", "company", "tokens", options->n_tokens, options->n_tokens);
+               "threads", "chunk", "prompt", "memory", "company", "tokens", options->matrix.n_tokens,
+               options->matrix.n_tokens);
     if (run_cells(&matrix, &err))
         return eval_fail(options, "%s", err.text);
-    if (options->cells && matrix.n_cells == 1)
+    if (options->matrix.cells && matrix.n_cells == 1)
         return eval_fail(
             options,
             "--cells is all, few, npu (with a package of static activations), or a company of the matrix, as "
             "'sharing steps', not '%s'",
-            options->cells);
+            options->matrix.cells);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (!isa_present(isa))
             snprintf(absent + strlen(absent), sizeof(absent) - strlen(absent), "%s%s", *absent ? ", " : "",
                      isa_name(isa));
-    if (options->json) {
-        json_t *report = eval_report_add(eval_report_new(options, &matrix.model, "matrix"),
-                                         json_pack("{s:b, s:i, s:i, s:i, s:s, s:O}", "ok", !matrix.n_different, "cells",
-                                                   (int)matrix.n_cells, "different", (int)matrix.n_different, "tokens",
-                                                   (int)options->n_tokens, "isas_absent", absent, "rows", matrix.rows));
+    if (options->json.is_wanted) {
+        json_t *report =
+            eval_report_add(eval_report_new(options, &matrix.model, "matrix"),
+                            json_pack("{s:b, s:i, s:i, s:i, s:s, s:O}", "ok", !matrix.n_different, "cells",
+                                      (int)matrix.n_cells, "different", (int)matrix.n_different, "tokens",
+                                      (int)options->matrix.n_tokens, "isas_absent", absent, "rows", matrix.rows));
         return eval_print_json(options, report, matrix.n_different ? EVAL_OUTSIDE : EVAL_OK);
     }
     printf("%zu cells, %zu different%s%s\n%s\n", matrix.n_cells, matrix.n_different,

@@ -28,12 +28,12 @@ const MatrixNpu matrix_npus[] = {
       "after cancelled", WAY_PRUNED, true },
 };
 
-void matrix_npu_set(const MatrixNpu *npu, EvalOptions *options) {
-    options->device = ENGINE_DEVICE_NPU;
-    options->graphs.policy = npu->policy;
-    options->op_order = npu->order;
-    options->op_placement = npu->placement;
-    options->steal_beyond = OP_STEAL_MEASURED;
+void matrix_npu_set(const MatrixNpu *npu, EvalModelOptions *options) {
+    options->engine.device = ENGINE_DEVICE_NPU;
+    options->engine.graphs.policy = npu->policy;
+    options->engine.op_order = npu->order;
+    options->engine.op_placement = npu->placement;
+    options->engine.steal_beyond = OP_STEAL_MEASURED;
 }
 
 int matrix_npu_has_cells(const char *path, bool *hasp, ErrText *err) {

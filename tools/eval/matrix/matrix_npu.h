@@ -21,7 +21,7 @@ typedef struct MatrixNpu {
 
 extern const MatrixNpu matrix_npus[MATRIX_NPUS_N];
 
-void matrix_npu_set(const MatrixNpu *npu, EvalOptions *options);
+void matrix_npu_set(const MatrixNpu *npu, EvalModelOptions *options);
 /* Whether there are any for a package. 0, or as package_open(). */
 int matrix_npu_has_cells(const char *path, bool *hasp, ErrText *err);
 /* The cell was what it is there for. 0, -EPROTO. */

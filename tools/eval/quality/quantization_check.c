@@ -29,12 +29,12 @@ const char *quantization_harm_name(QuantizationHarm harm) {
  * and of the source, which is mapped, what the page cache has. Nearly all of the time is the reference device's.
  */
 int quantization_check(Divergence *result, const QuantizationCheckOptions *options, ErrText *err) {
-    const EvalOptions served = {
-        .model = options->package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .threads = options->n_threads
-    };
-    const EvalOptions exact = {
-        .model = options->source, .device = ENGINE_DEVICE_REFERENCE, .isa = ISA_BEST, .threads = options->n_threads
-    };
+    const EvalModelOptions served = { .path = options->package,
+                                      .threads = options->n_threads,
+                                      .engine = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST } };
+    const EvalModelOptions exact = { .path = options->source,
+                                     .threads = options->n_threads,
+                                     .engine = { .device = ENGINE_DEVICE_REFERENCE, .isa = ISA_BEST } };
     _cleanup_(eval_model_close) EvalModel package = { 0 }, source = { 0 };
     _cleanup_(text_windows_deinit) TextWindows windows = { 0 };
     int r = eval_model_open(&package, &served, err);

@@ -141,7 +141,7 @@ int eval_plot(const EvalOptions *options) {
     char *line, *rest;
     ErrText err = { "out of memory" };
 
-    if (!options->plot)
+    if (!options->table.plot)
         return eval_fail(options, "--plot is missing: the .svg to write");
     if (!csv || file_slurp(options->file, CSV_BYTES_MAX, &text, &len_bytes, &err))
         return eval_fail(options, "%s", err.text);
@@ -158,5 +158,5 @@ int eval_plot(const EvalOptions *options) {
     if (csv->plot.n_groups && has_points(csv))
         return eval_fail(options, "%s: bars and points are of two plots: choose one", options->file);
     svg_plot(&drawn, &csv->plot);
-    return svg_write(&drawn, options->plot, &err) ? eval_fail(options, "%s", err.text) : EVAL_OK;
+    return svg_write(&drawn, options->table.plot, &err) ? eval_fail(options, "%s", err.text) : EVAL_OK;
 }

@@ -105,7 +105,7 @@ static int print_report(const QuantTable *table) {
         json_array_append_new(rows, report_row(table, &table->rows[i]));
     return eval_print_json(table->options,
                            json_pack("{s:s, s:b, s:o, s:O, s:o, s:o}", "verb", "quant-table", "ok", 1, "model",
-                                     json_text(table->options->model), "source",
+                                     json_text(table->options->model.path), "source",
                                      json_object_get(table->store.root, "source"), "saved",
                                      json_text(table->store.path), "rows", rows),
                            EVAL_OK);
@@ -191,19 +191,21 @@ int eval_quant_table(const EvalOptions *options) {
     _cleanup_(quant_table_close) QuantTable table = { 0 };
     ErrText err = { 0 };
 
-    if (!options->work_dir)
+    if (!options->table.work_dir)
         return eval_fail(options, "--work-dir is missing: the folder where the packages of the rows are kept");
-    if (quant_table_open(&table, options, &err) || (options->plot && write_plot(&table, options->plot, &err)))
+    if (quant_table_open(&table, options, &err) ||
+        (options->table.plot && write_plot(&table, options->table.plot, &err)))
         return eval_fail(options, "%s", err.text);
-    if (!options->json)
+    if (!options->json.is_wanted)
         print_header(&table);
     for (size_t i = 0; i < table.n_rows; i++) {
         if (quant_table_run_row(&table, &table.rows[i], &err))
             return eval_fail(options, "%s", err.text);
-        if (!options->json)
+        if (!options->json.is_wanted)
             print_row(&table, &table.rows[i]);
-        if (options->plot && write_plot(&table, options->plot, &err)) /* after every row: there is one to look at */
+        if (options->table.plot &&
+            write_plot(&table, options->table.plot, &err)) /* after every row: there is one to look at */
             return eval_fail(options, "%s", err.text);
     }
-    return options->json ? print_report(&table) : EVAL_OK;
+    return options->json.is_wanted ? print_report(&table) : EVAL_OK;
 }

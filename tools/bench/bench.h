@@ -31,7 +31,7 @@ typedef struct BenchDataOptions {
     size_t n_files;
     size_t per_task; /* requests; 0: all */
     SamplerOptions sampler;
-    const char *plot; /* SVG; NULL: none */
+    const char *plot; /* CSV for tools/plot; NULL: none */
 } BenchDataOptions;
 
 typedef struct BenchFlashOptions {

@@ -22,7 +22,6 @@ static const char help_head[] =
     "  cloze FILE.jsonl       whether the last word of a text comes by itself, and its perplexity\n"
     "  quant-table            packages of several recipes: bytes, perplexity, accuracy, import time\n"
     "  matrix                 bit-exactness over chunk sizes, instruction sets, threads and company\n"
-    "  plot FILE.csv          draw what was measured: no model is needed\n"
     "\n"
     "Options\n";
 
@@ -132,7 +131,8 @@ static const CommandOption option_table[] = {
         "quant-table: where results are kept, so that the same command goes on after what is\n"
         "done (default: DIR/NAME.quant-table.json)" },
       TEXT(table.save) },
-    { { "plot", 0, "FILE.svg", "quant-table: perplexity against bytes; plot: the picture" }, TEXT(table.plot) },
+    { { "plot", 0, "FILE.csv", "quant-table: numbers of a plot, perplexity against bytes, which tools/plot draws" },
+      TEXT(table.plot) },
     { { "drop-packages", 0, NULL, "quant-table: remove a package when its row is done" }, FLAG(table.drop_packages) },
     { { "tokens", 0, "N", "matrix: output tokens of each run (default 200)" }, NUMBER(size, matrix.n_tokens, 1, 4096) },
     { { "full", 0, NULL, "matrix: every instruction set with every chunk size and thread count" }, FLAG(matrix.full) },
@@ -154,17 +154,16 @@ static const CommandOption option_table[] = {
 static const struct {
     const char *name;
     int (*fn)(const EvalOptions *options);
-    bool needs_file, without_model;
+    bool needs_file;
 } verbs[] = {
-    { "tokens", eval_tokens, true, false },
-    { "logits", eval_logits, true, false },
-    { "perplexity", eval_perplexity, true, false },
-    { "divergence", eval_divergence, true, false },
-    { "mcq", eval_mcq, true, false },
-    { "cloze", eval_cloze, true, false },
-    { "quant-table", eval_quant_table, false, false },
-    { "matrix", eval_matrix, false, false },
-    { "plot", eval_plot, true, true },
+    { "tokens", eval_tokens, true },
+    { "logits", eval_logits, true },
+    { "perplexity", eval_perplexity, true },
+    { "divergence", eval_divergence, true },
+    { "mcq", eval_mcq, true },
+    { "cloze", eval_cloze, true },
+    { "quant-table", eval_quant_table, false },
+    { "matrix", eval_matrix, false },
 };
 
 int main(int argc, char **argv) {
@@ -206,7 +205,7 @@ int main(int argc, char **argv) {
         options.file = *rest++;
     if (*rest)
         return command_line_refuse(&line, "unexpected argument '%s'", *rest);
-    if (!options.model.path && !verbs[verb].without_model)
+    if (!options.model.path)
         return command_line_refuse(&line, "--model is missing");
     if (verbs[verb].needs_file && !options.file)
         return command_line_refuse(&line, "%s needs a file", verbs[verb].name);

@@ -69,7 +69,7 @@ typedef struct EvalTableOptions {
     size_t n_mcq;
     const char *work_dir; /* packages */
     const char *save;     /* results; NULL: in work_dir */
-    const char *plot;     /* SVG; NULL: none */
+    const char *plot;     /* CSV for tools/plot; NULL: none */
     bool drop_packages;   /* remove each when its row is done */
 } EvalTableOptions;
 
@@ -111,7 +111,6 @@ int eval_matrix(const EvalOptions *options);
 int eval_mcq(const EvalOptions *options);
 int eval_cloze(const EvalOptions *options);
 int eval_quant_table(const EvalOptions *options);
-int eval_plot(const EvalOptions *options);
 
 /* Reports an error in the form asked for and returns EVAL_OUTSIDE. */
 int eval_fail(const EvalOptions *options, const char *format, ...) __attribute__((format(printf, 2, 3)));

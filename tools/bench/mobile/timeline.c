@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/eval/tables/svg_plot.h"
+#include "tools/eval/text_file.h"
 
 #define WIDTH 1000.0
 #define LEFT 90.0    /* of the bands: lines' names stand before them */
@@ -332,5 +332,5 @@ int timeline_write(const Timeline *timeline, const char *title, const char *path
         timeline_svg(&text, timeline, title);
     if (!text.len_bytes)
         return err_set(err, -ENOMEM, "out of memory");
-    return svg_write(&text, path, err);
+    return text_file_write(&text, path, err);
 }

@@ -10,7 +10,8 @@
 #include "model/json_text.h"
 #include "tools/bench/report_text.h"
 #include "tools/bench/speculation/spec_figures.h"
-#include "tools/eval/tables/svg_plot.h"
+#include "tools/eval/tables/plot_numbers.h"
+#include "tools/eval/text_file.h"
 
 static void deinit(void *findings) {
     FlashReport *report = findings;
@@ -309,31 +310,11 @@ static double x_of(const FlashReport *report, size_t cell) {
     return rate > 0 ? rate : isfinite(measured) && measured > 1 ? round(measured) : 1;
 }
 
-/* Lines go from left to right, in whatever order the rates were given; the disk's own may lie among them. */
-static void add_point(SvgSeries *line, SvgPoint *points, SvgPoint point) {
-    size_t at = line->n++;
-
-    for (; at && points[at - 1].x > point.x; at--)
-        points[at] = points[at - 1];
-    points[at] = point;
-}
-
 int flash_report_plot(const FlashReport *report, const char *title, const char *path, ErrText *err) {
-    const size_t n = report->n_cells * report->n_policies;
-    _cleanup_(freep) SvgPoint *points = calloc(n, sizeof(*points));
-    _cleanup_(freep) SvgSeries *series = calloc(report->n_policies, sizeof(*series));
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-    SvgPlot plot = { .title = title,
-                     .x_title = "MB/s of the flash",
-                     .y_title = "tokens/s, geometric mean over the tasks",
-                     .series = series,
-                     .n_series = report->n_policies,
-                     .x_logarithmic = true };
     size_t first = 0, n_rates = 0;
     bool by_budget;
 
-    if (!points || !series)
-        return err_set(err, -ENOMEM, "out of memory");
     while (first + 1 < report->n_cells && !report->cells[first].n_streamed)
         first++;
     if (!report->cells[first].n_streamed)
@@ -341,22 +322,15 @@ int flash_report_plot(const FlashReport *report, const char *title, const char *
     for (size_t cell = first; cell < report->n_cells; cell++)
         n_rates += report->cells[cell].budget == report->cells[first].budget;
     by_budget = n_rates == 1 && report->n_cells > 1;
-    if (by_budget) {
-        plot.x_title = "% of the layers in memory";
-        plot.x_logarithmic = false;
-    }
-    for (size_t policy = 0; policy < report->n_policies; policy++) {
-        SvgSeries *line = &series[policy];
-
-        *line = (SvgSeries){ .name = report->scores[policy].mode, .points = points + policy * report->n_cells };
+    plot_numbers_begin(&text, title, by_budget ? "% of the layers in memory" : "MB/s of the flash", !by_budget,
+                       "tokens/s, geometric mean over the tasks");
+    for (size_t policy = 0; policy < report->n_policies; policy++)
         for (size_t cell = by_budget ? 0 : first; cell < report->n_cells; cell++) {
             const double y = flash_report_means(report, cell, policy).tokens_per_s,
                          x = by_budget ? report->cells[cell].budget : x_of(report, cell);
 
             if ((by_budget || report->cells[cell].budget == report->cells[first].budget) && isfinite(y) && y > 0)
-                add_point(line, points + policy * report->n_cells, (SvgPoint){ x, y, NULL });
+                plot_numbers_point(&text, report->scores[policy].mode, x, y, NULL);
         }
-    }
-    svg_plot(&text, &plot);
-    return svg_write(&text, path, err);
+    return text_file_write(&text, path, err);
 }

@@ -40,7 +40,7 @@ FlashMeans flash_report_means(const FlashReport *report, size_t cell, size_t pol
 /* The report has "models": {"target": ..., "draft": ...} and "means": [...] beside "results". */
 extern const BenchFindings flash_report_findings; /* whose struct a FlashReport is */
 /* Means of the first budget that leaves layers on the flash, or of the first one: tokens a second by its speed, or
- * at one rate by all budgets, a line a policy, as SVG. 0, -ENOMEM, -errno with a text. */
+ * at one rate by all budgets, a line a policy, for tools/plot. 0, -ENOMEM, -errno with a text. */
 int flash_report_plot(const FlashReport *report, const char *title, const char *path, ErrText *err);
 
 #endif

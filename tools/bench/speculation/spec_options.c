@@ -65,7 +65,9 @@ const CommandOption spec_options[] = {
       NUMBER(u64, data.sampler.seed, 0, UINT64_MAX),
       .accepts = "a whole number",
       .verbs = OF_ALL },
-    { { "plot", 0, "FILE", "spec: speeds by task and mode as SVG; flash: tokens a second by the flash's speed" },
+    { { "plot", 0, "FILE.csv",
+        "spec, flash: numbers of a plot, which tools/plot draws: speeds by task and mode; tokens a second by\n"
+        "the flash's speed" },
       TEXT(data.plot),
       .least = 1,
       .accepts = "the name of a file",

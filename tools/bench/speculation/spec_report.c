@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/speculation/spec_report.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +8,8 @@
 #include "model/json_text.h"
 #include "tools/bench/report_text.h"
 #include "tools/bench/speculation/spec_figures.h"
-#include "tools/eval/tables/svg_plot.h"
+#include "tools/eval/tables/plot_numbers.h"
+#include "tools/eval/text_file.h"
 
 static void deinit(void *findings) {
     SpecReport *report = findings;
@@ -92,37 +92,19 @@ const BenchFindings spec_report_findings = {
     .len_bytes = sizeof(SpecReport), .table = put_table, .csv = put_csv, .json = add_json, .deinit = deinit
 };
 
-/* Draws a group of bars for each task, one bar a mode beside plain decoding, whose speed is a line. */
+/* A group of bars for each task, one bar a mode beside plain decoding, whose speed is a line. */
 int spec_report_plot(const SpecReport *report, const char *title, const char *path, ErrText *err) {
-    const size_t n_tasks = report->data.n_tasks, n_modes = n_tasks ? report->n / n_tasks : 0;
-    _cleanup_(freep) SvgPoint *points = calloc(report->n + 1, sizeof(*points));
-    _cleanup_(freep) SvgSeries *series = calloc(n_modes + 1, sizeof(*series));
-    _cleanup_(freep) const char **groups = calloc(n_tasks + 1, sizeof(*groups));
+    const size_t n_modes = report->data.n_tasks ? report->n / report->data.n_tasks : 0;
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-    SvgPlot plot = { .title = title,
-                     .x_title = "",
-                     .y_title = "speed of decoding over plain",
-                     .series = series,
-                     .groups = groups,
-                     .n_groups = n_tasks,
-                     .level = 1,
-                     .level_name = "plain" };
 
-    if (!points || !series || !groups)
-        return err_set(err, -ENOMEM, "out of memory");
-    for (size_t task = 0; task < n_tasks; task++)
-        groups[task] = report->scores[task * n_modes].task;
-    for (size_t mode = 1; mode < n_modes; mode++) { /* the first is plain decoding */
-        SvgSeries *bars = &series[plot.n_series++];
-
-        *bars = (SvgSeries){ .name = report->scores[mode].mode, .points = points + mode * n_tasks };
-        for (size_t task = 0; task < n_tasks; task++) {
-            const double ratio = spec_ratio_to_plain(&report->scores[task * n_modes + mode]);
+    plot_numbers_begin(&text, title, NULL, false, "speed of decoding over plain");
+    plot_numbers_level(&text, "plain", 1);
+    for (size_t mode = 1; mode < n_modes; mode++) /* the first is plain decoding */
+        for (size_t i = mode; i < report->n; i += n_modes) {
+            const double ratio = spec_ratio_to_plain(&report->scores[i]);
 
             if (isfinite(ratio)) /* else all answers have one token */
-                points[mode * n_tasks + bars->n++] = (SvgPoint){ .x = (double)task, .y = ratio };
+                plot_numbers_bar(&text, report->scores[i].mode, report->scores[i].task, ratio);
         }
-    }
-    svg_plot(&text, &plot);
-    return svg_write(&text, path, err);
+    return text_file_write(&text, path, err);
 }

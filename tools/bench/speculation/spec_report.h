@@ -14,7 +14,7 @@ typedef struct SpecReport {
 } SpecReport;
 
 extern const BenchFindings spec_report_findings; /* whose struct a SpecReport is */
-/* Draws ratios of the decoding speed by task and mode as SVG. 0, -ENOMEM, -errno with a text. */
+/* Writes ratios of the decoding speed by task and mode for tools/plot. 0, -ENOMEM, -errno with a text. */
 int spec_report_plot(const SpecReport *report, const char *title, const char *path, ErrText *err);
 
 #endif

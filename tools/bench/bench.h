@@ -12,6 +12,7 @@
 #include "tools/bench/number_list.h"
 #include "tools/bench/report.h"
 #include "tools/bench/speculation/flash_policy.h"
+#include "tools/bench/speculation/spec_data.h"
 #include "tools/bench/speculation/spec_mode.h"
 #include "tools/eval/eval.h"
 
@@ -24,15 +25,6 @@ enum {
     BENCH_FAILED = 1,
     BENCH_USAGE = 2,
 };
-
-/* Requests from files, and how they are answered: spec, flash, mobile */
-typedef struct BenchDataOptions {
-    const char *files[BENCH_LIST_MAX];
-    size_t n_files;
-    size_t per_task; /* requests; 0: all */
-    SamplerOptions sampler;
-    const char *plot; /* CSV for tools/plot; NULL: none */
-} BenchDataOptions;
 
 typedef struct BenchFlashOptions {
     const char *draft;   /* a file, or BENCH_DRAFT_SELF */
@@ -55,10 +47,12 @@ typedef struct BenchOptions {
     size_t output_tokens;     /* tg, mixed, latency */
     size_t background_tokens; /* latency */
     size_t repeats;
-    const char *trace; /* file for what the last turns did; NULL: none */
-    bool image;        /* ttft: with an image of the weights, too */
-    bool operators;    /* the time of every operator in the last turn */
-    BenchDataOptions data;
+    const char *trace;      /* file for what the last turns did; NULL: none */
+    bool image;             /* ttft: with an image of the weights, too */
+    bool operators;         /* the time of every operator in the last turn */
+    SpecDataOptions data;   /* spec, flash, mobile: requests from files */
+    SamplerOptions sampler; /* of their answers */
+    const char *plot;       /* spec, flash: CSV for tools/plot; NULL: none */
     SpecSettings spec;
     BenchFlashOptions flash;
     BenchMobileOptions mobile;

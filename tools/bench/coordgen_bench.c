@@ -57,7 +57,8 @@ static const char help_foot[] = "\n"
 enum {
     HELP_COLUMN = 24,
     SPEC_OUTPUT = 128, /* two windows of the control's bound */
-    FLASH_OUTPUT = 32  /* a token may take seconds */
+    FLASH_OUTPUT = 32, /* a token may take seconds */
+    FLASH_PER_TASK = 1 /* requests */
 };
 
 typedef int BenchFn(const BenchRun *run, ErrText *err);
@@ -367,8 +368,11 @@ static int take_numbers(Command *command, const CommandLine *line) {
                                         GENERATION_TURNS_MAX, &command->bench.requests))
         return command_line_refuse(line, "--requests is up to 16 numbers from 1 to 64 with commas between, not '%s'",
                                    command->requests);
+    if (has_data && !command->requests && command->verb->fn == bench_flash)
+        command->bench.data.per_task = FLASH_PER_TASK;
     if (has_data && !command_line_has(line, "output"))
         command->bench.output_tokens = command->verb->fn == bench_flash ? FLASH_OUTPUT : SPEC_OUTPUT;
+    command->bench.data.max_tokens = command->bench.output_tokens;
     return BENCH_OK;
 }
 

@@ -54,7 +54,8 @@ static void read_tries(const uint8_t *bytes, WorkerPool *pool, double values[REA
     (void)machine_median(values, READ_TRIES);
 }
 
-int floor_read_memory(WorkerPool *pool, double *gbytes_per_sp) {
+/* GB/s that the pool reads memory at. 0 or -ENOMEM. */
+static int read_memory(WorkerPool *pool, double *gbytes_per_sp) {
     _cleanup_(freep) uint8_t *bytes = new_bytes();
     double values[READ_TRIES];
 
@@ -120,7 +121,7 @@ static int report_with(BenchReport *report, unsigned int n_threads) {
         r = bench_report_add(report, &result);
     }
     if (!r)
-        r = floor_read_memory(pool, &value);
+        r = read_memory(pool, &value);
     if (!r) {
         BenchResult result = { .test = "floor", .name = "memory, reading", .threads = n_threads, .unit = BENCH_GBYTES };
 

@@ -29,8 +29,6 @@ int floors_measure(Floors *floors, const char *kernel, WorkerPool *pool);
 /* The same, and what it is now. */
 int floors_measure_now(Floors *floors, const char *kernel, WorkerPool *pool, FloorMoment *moment);
 void floors_deinit(Floors *floors);
-/* GB/s that the pool reads memory at: 0 or -ENOMEM. */
-int floor_read_memory(WorkerPool *pool, double *gbytes_per_sp);
 /* Peaks of all instruction sets and memory, by one thread and by n_threads, into the report: 0 or -errno. */
 int floors_report(BenchReport *report, unsigned int n_threads);
 /* Reading the file, its first 512 MiB, with O_DIRECT: 0, -errno or EXTENT_E_REFUSED, with a text. */

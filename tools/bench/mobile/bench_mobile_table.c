@@ -100,7 +100,7 @@ static int answer_in_row(TableBench *bench, const SpecRequest *request, size_t r
         .max_tokens = (uint32_t)max_tokens,
         .user = 1 + request->task * MOBILE_TABLE_ROWS + row, /* what a row learns in a task is its own */
         .no_reuse = true,
-        .sampler = options->data.sampler,
+        .sampler = options->sampler,
         .speculation = spec_mode_speculation(mode, &options->spec),
     };
     int r;
@@ -151,10 +151,6 @@ static int answer_request(TableBench *bench, size_t index, ErrText *err) {
  */
 int bench_mobile_table(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    const SpecDataOptions wanted = { .files = options->data.files,
-                                     .n_files = options->data.n_files,
-                                     .per_task = options->data.per_task,
-                                     .max_tokens = options->output_tokens };
     _cleanup_(table_bench_deinit) TableBench bench = { .run = run };
     SpecData *data;
     int r;
@@ -165,11 +161,7 @@ int bench_mobile_table(const BenchRun *run, ErrText *err) {
     data = &bench.table->data;
     r = open_engines(&bench, err);
     if (!r)
-        r = spec_data_read(data, bench.engines[MOBILE_TABLE_CPU], &wanted, err);
-    if (!r && data->n_too_long)
-        fprintf(stderr,
-                "coordgen-bench: %zu rows are left out: with an answer they are longer than the context of %u\n",
-                data->n_too_long, engine_info(bench.engines[MOBILE_TABLE_CPU])->n_context);
+        r = spec_data_read(data, bench.engines[MOBILE_TABLE_CPU], &options->data, err);
     if (!r)
         r = prepare(&bench, err);
     for (size_t row = 0; row < MOBILE_TABLE_ROWS && !r; row++)

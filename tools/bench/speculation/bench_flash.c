@@ -18,8 +18,7 @@
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 
 enum {
-    WARM_TOKENS = 8, /* of an answer that does not count */
-    PER_TASK = 1     /* requests, and tokens of an answer, where nobody says how many: a sweep may take seconds */
+    WARM_TOKENS = 8 /* of an answer that does not count */
 };
 
 typedef struct FlashBench {
@@ -100,7 +99,7 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
         .max_tokens = (uint32_t)max_tokens,
         .user = user,
         .no_reuse = true,
-        .sampler = bench->run->options->data.sampler,
+        .sampler = bench->run->options->sampler,
         .speculation = flash_policy_speculation(policy),
     };
     DraftModel *model = &generation.speculation.model;
@@ -265,23 +264,6 @@ static int prepare(FlashBench *bench, ErrText *err) {
     return 0;
 }
 
-/* Requests are tokens of the target. */
-static int read_data(FlashBench *bench, ErrText *err) {
-    const BenchOptions *options = bench->run->options;
-    const SpecDataOptions wanted = { .files = options->data.files,
-                                     .n_files = options->data.n_files,
-                                     .per_task = options->data.per_task ? options->data.per_task : PER_TASK,
-                                     .max_tokens = options->output_tokens };
-    SpecData *data = &bench->report->data;
-    int r = spec_data_read(data, bench->target, &wanted, err);
-
-    if (!r && data->n_too_long)
-        fprintf(stderr,
-                "coordgen-bench: %zu rows are left out: with an answer they are longer than the context of %u\n",
-                data->n_too_long, engine_info(bench->target)->n_context);
-    return r;
-}
-
 static int begin(FlashBench *bench, ErrText *err) {
     const BenchOptions *options = bench->run->options;
     int r = open_draft(bench, err);
@@ -291,7 +273,7 @@ static int begin(FlashBench *bench, ErrText *err) {
     if (!r && bench->draft)
         r = draft_pair_new(&bench->pair, bench->draft, bench->target, err);
     if (!r)
-        r = read_data(bench, err);
+        r = spec_data_read(&bench->report->data, bench->target, &options->data, err); /* tokens are the target's */
     if (!r)
         r = prepare(bench, err);
     return r || !options->flash.plain_tokens ? r : answer_in_memory(bench, err);
@@ -303,7 +285,7 @@ static int draw(const FlashBench *bench, ErrText *err) {
     machine_name(machine, sizeof(machine));
     snprintf(title, sizeof(title), "%s with %s on %s, %u threads", bench->report->target, bench->report->draft, machine,
              worker_pool_n_threads(bench->run->pool));
-    return flash_report_plot(bench->report, title, bench->run->options->data.plot, err);
+    return flash_report_plot(bench->report, title, bench->run->options->plot, err);
 }
 
 /**
@@ -341,5 +323,5 @@ int bench_flash(const BenchRun *run, ErrText *err) {
     }
     show_nothing(&bench);
     report->n_cells = cell;
-    return r || !options->data.plot ? r : draw(&bench, err);
+    return r || !options->plot ? r : draw(&bench, err);
 }

@@ -67,7 +67,7 @@ static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t m
         .max_tokens = (uint32_t)max_tokens,
         .user = user_of(request, mode),
         .no_reuse = true,
-        .sampler = options->data.sampler,
+        .sampler = options->sampler,
         .speculation = spec_mode_speculation(bench->modes[mode], &options->spec),
     };
     int r;
@@ -118,7 +118,7 @@ static int draw(const SpecBench *bench, ErrText *err) {
     machine_name(machine, sizeof(machine));
     snprintf(title, sizeof(title), "%s on %s, %u threads", engine_info(bench->run->engine)->name, machine,
              worker_pool_n_threads(bench->run->pool));
-    return spec_report_plot(bench->report, title, bench->run->options->data.plot, err);
+    return spec_report_plot(bench->report, title, bench->run->options->plot, err);
 }
 
 /**
@@ -129,25 +129,17 @@ static int draw(const SpecBench *bench, ErrText *err) {
  */
 int bench_spec(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    const SpecDataOptions wanted = { .files = options->data.files,
-                                     .n_files = options->data.n_files,
-                                     .per_task = options->data.per_task,
-                                     .max_tokens = options->output_tokens };
     _cleanup_(spec_bench_deinit) SpecBench bench = { 0 };
     SpecReport *report = bench_report_begin(run->report, &spec_report_findings);
     SpecData *data = &report->data;
-    int r = report ? spec_data_read(data, run->engine, &wanted, err) : err_set(err, -ENOMEM, "out of memory");
+    int r = report ? spec_data_read(data, run->engine, &options->data, err) : err_set(err, -ENOMEM, "out of memory");
 
     if (r)
         return r;
-    if (data->n_too_long)
-        fprintf(stderr,
-                "coordgen-bench: %zu rows are left out: with an answer they are longer than the context of %u\n",
-                data->n_too_long, engine_info(run->engine)->n_context);
     r = spec_bench_init(&bench, run, report, err);
     if (!r)
         r = answer_in_mode(&bench, &data->requests[0], SPEC_PLAIN, options->output_tokens < 8 ? 1 : 8, false, err);
     for (size_t i = 0; i < data->n && !r; i++)
         r = answer_request(&bench, i, err);
-    return r || !options->data.plot ? r : draw(&bench, err);
+    return r || !options->plot ? r : draw(&bench, err);
 }

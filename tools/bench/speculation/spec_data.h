@@ -6,7 +6,8 @@
 #include "engine/engine.h"
 
 enum {
-    SPEC_TASKS_MAX = 64
+    SPEC_TASKS_MAX = 64,
+    SPEC_FILES_MAX = 16
 };
 
 typedef struct SpecRequest {
@@ -21,17 +22,17 @@ typedef struct SpecData {
     size_t n_tasks;
     SpecRequest *requests;
     size_t n, room;
-    size_t n_too_long; /* rows left out: no room for an answer in the context */
 } SpecData;
 
 typedef struct SpecDataOptions {
-    const char *const *files;
+    const char *files[SPEC_FILES_MAX]; /* [n_files] */
     size_t n_files;
     size_t per_task;   /* of each task the first ones; 0: all */
     size_t max_tokens; /* of an answer */
 } SpecDataOptions;
 
-/* 0; -ENOMEM, -errno, -EINVAL with a text that names file and line. */
+/* Says on standard error how many rows are left out, for want of room for an answer in the context. 0; -ENOMEM, -errno,
+ * -EINVAL with a text that names file and line. */
 int spec_data_read(SpecData *data, const Engine *engine, const SpecDataOptions *options, ErrText *err);
 void spec_data_deinit(SpecData *data);
 

@@ -12,9 +12,9 @@
 #define NUMBER(type, field, least_, most_) .set = command_set_##type, AT(field), .least = (least_), .most = (most_)
 
 static int add_data(const CommandOption *option, const char *value, void *field, ErrText *err) {
-    BenchDataOptions *data = field;
+    SpecDataOptions *data = field;
 
-    if (data->n_files == BENCH_LIST_MAX)
+    if (data->n_files == SPEC_FILES_MAX)
         return err_set(err, OPTIONS_E_USAGE, "--data: more than 16 files, from '%s' on", value);
     data->files[data->n_files++] = value;
     return 0;
@@ -58,17 +58,17 @@ const CommandOption spec_options[] = {
       .verbs = "spec" },
     { { "temperature", 0, "T", "spec, flash, mobile: 0 (default) is greedy" },
       .set = set_temperature,
-      AT(data.sampler),
+      AT(sampler),
       .accepts = "0, or above 0 and at most 100",
       .verbs = OF_ALL },
     { { "seed", 0, "N", "spec, flash, mobile: of sampling (default 0)" },
-      NUMBER(u64, data.sampler.seed, 0, UINT64_MAX),
+      NUMBER(u64, sampler.seed, 0, UINT64_MAX),
       .accepts = "a whole number",
       .verbs = OF_ALL },
     { { "plot", 0, "FILE.csv",
         "spec, flash: numbers of a plot, which tools/plot draws: speeds by task and mode; tokens a second by\n"
         "the flash's speed" },
-      TEXT(data.plot),
+      TEXT(plot),
       .least = 1,
       .accepts = "the name of a file",
       .verbs = OF_BOTH },
@@ -109,7 +109,7 @@ const size_t n_spec_options = ARRAY_LEN(spec_options);
 
 void spec_options_init(BenchOptions *bench) {
     bench->spec.modes = (1u << SPEC_MODES_MAX) - 1;
-    bench->data.sampler = (SamplerOptions)SAMPLER_OPTIONS_GREEDY;
+    bench->sampler = (SamplerOptions)SAMPLER_OPTIONS_GREEDY;
     bench->flash.policies = (1u << FLASH_POLICIES_MAX) - 1;
     (void)number_list_parse("0,25,50,75,100", 0, 100, &bench->flash.budgets);
     (void)number_list_parse("250,500,1000,0", 0, 1000000, &bench->flash.rates);

@@ -27,7 +27,7 @@ enum {
     ROUNDS_MAX = 101,
     RESULTS_MAX = 256,
     WINDOW_BYTES = 4 << 20,
-    UNIFORM_CHANNELS = 16, /* enough to count: the instructions of 16 channels are those of the next 16 */
+    UNIFORM_CHANNELS = 16, /* enough to count, for every 16 channels take the same instructions */
 };
 
 typedef struct Options {
@@ -58,7 +58,7 @@ static void count_expand(const void *argument) {
     layout_expand(call->layout, &call->kernels, 0, call->n_channels);
 }
 
-/* Fills the counted fields; says once why they cannot be. */
+/* Fills in the counted fields; prints once why they cannot be counted. */
 static int count(LayoutResult *result, const Layout *layout) {
     const CountCall call = { layout, result->kernels, layout_is_uniform(layout) ? UNIFORM_CHANNELS : LAYOUT_N };
     const double n_weights = (double)call.n_channels * LAYOUT_K;
@@ -80,7 +80,7 @@ static int count(LayoutResult *result, const Layout *layout) {
 
 /* --- times -------------------------------------------------------------------------------------------------------- */
 
-/* A place in an arena that goes round. */
+/* A position in an arena that wraps round. */
 typedef struct Window {
     Layout *layout;
     size_t next, n_matrices;
@@ -104,7 +104,7 @@ static void expand_call(const Layout *layout, const LayoutKernels *kernels, size
     layout_expand(layout, kernels, matrix, LAYOUT_N);
 }
 
-/* Nanoseconds a weight over the next matrices of the window. */
+/* Returns the ns a weight over the next matrices of the window. */
 static double window_ns(Window *window, const LayoutKernels *kernels, WindowCall *call) {
     uint64_t start;
 
@@ -122,7 +122,7 @@ typedef struct Samples {
     double expand_ns[ROUNDS_MAX], product_ns[ROUNDS_MAX], gb_s[ROUNDS_MAX], of_read[ROUNDS_MAX], of_tiles[ROUNDS_MAX];
 } Samples;
 
-/* results[n_results]: of one layout, their kernels set. read_gb_s[rounds]: out. */
+/* Measures results[n_results] of one layout, whose kernels are set; read_gb_s[rounds] gets the speeds of reading. */
 static void measure(const Options *options, Layout *layout, LayoutResult *results, size_t n_results, Layout *tiles,
                     const uint8_t *tiles_arena, double *read_gb_s) {
     const LayoutKernels tiles_kernels = layout_kernels(tiles, cpu_features());
@@ -166,7 +166,8 @@ static void measure(const Options *options, Layout *layout, LayoutResult *result
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
-/* By the suffix of the kernel's name; portable C is compiled for the architecture's basic vectors. */
+/* Returns the register bits by the suffix of the kernel's name; portable C is compiled for the architecture's basic
+ * vectors. */
 static unsigned int register_bits_of(const char *kernel) {
     return !kernel                                                 ? 0
            : strstr(kernel, "__avx512") || strstr(kernel, "__amx") ? 512
@@ -174,8 +175,8 @@ static unsigned int register_bits_of(const char *kernel) {
                                                                    : 128;
 }
 
-/* One result for each set of kernels that the machine's instruction sets select, best first; portable C, the reference,
- * only where there is nothing else or it is asked for. */
+/* Lists a result for each set of kernels that the machine's instruction sets select, best first. Portable C, the
+ * reference, is listed only alone or if it is asked for. */
 static size_t list_kernels(const Options *options, const Layout *layout, const LayoutSpec *spec,
                            LayoutResult *results) {
     size_t n = 0;
@@ -189,7 +190,7 @@ static size_t list_kernels(const Options *options, const Layout *layout, const L
         if (isa == ISA_SCALAR && n && options->isa == ISA_BEST)
             continue;
         kernels = layout_kernels(layout, isa_features(isa));
-        /* A level that adds nothing to the one below it is named by that one. */
+        /* A level that adds no kernels to the one below has that one's name. */
         if (n && kernels.product == results[n - 1].kernels.product && kernels.expand == results[n - 1].kernels.expand)
             n--;
         results[n++] = (LayoutResult){

@@ -25,7 +25,7 @@ typedef struct Int4Int8Matrix {
 typedef struct Int4Int8Input {
     const int8_t *x;           /* [k_padded], aligned to 64, -127..127; zero past k */
     const uint8_t *x_unsigned; /* x + 128, computed once a row; aligned to 64 */
-    int32_t sum;               /* of x */
+    int32_t sum;               /* sum of x */
     float scale;
 } Int4Int8Input;
 
@@ -34,7 +34,7 @@ typedef struct Int4Int8Ops {
     uint32_t need; /* CPU_* bits */
     /* y[o] = float(sum x q) * (x scale * channel scale) for channels [begin, end): every build gives the same bits. */
     void (*product)(const Int4Int8Matrix *matrix, const Int4Int8Input *input, size_t begin, size_t end, float *y);
-    /* Levels of one channel: q[k_padded]; what is past k means nothing. */
+    /* Writes the levels of a channel to q[k_padded]; values past k are undefined. */
     void (*expand)(const Int4Int8Matrix *matrix, size_t channel, int8_t *q);
 } Int4Int8Ops;
 
@@ -46,14 +46,14 @@ static inline bool int4_int8_is_nibbles(int bits) {
     return bits <= 4;
 }
 
-/* The end of a product, one for all builds; sum of x times the levels. */
+/* Returns an output, for all builds alike, from the sum of x times the levels. */
 static inline float int4_int8_output(int32_t sum, float x_scale, float scale) {
     return (float)sum * (x_scale * scale);
 }
 
 /* Fills offsets[n + 1]; the last one is the size of the whole. */
 void int4_int8_layout(const int8_t *bits, size_t n, size_t k, uint64_t *offsets);
-/* q[n][k], levels of their channels' widths, into rows and sums. */
+/* Packs q[n][k], levels of their channels' widths, into rows and sums. */
 void int4_int8_pack(const int8_t *q, const int8_t *bits, size_t n, size_t k, const uint64_t *offsets, uint8_t *rows,
                     int32_t *sums);
 

@@ -6,8 +6,8 @@
 #include "quant/format/grid.h"
 #include "test/bench/int4_int8.h"
 
-/* 16 bytes of nibble pairs as 32 codes in order. Each byte becomes 16 bits, and what is shifted up by 4 brings its high
- * nibble to the upper byte. */
+/* Unpacks 16 bytes of nibble pairs to 32 codes in order. Each byte becomes 16 bits; a shift by 4 moves its high nibble
+ * to the upper byte. */
 static inline __attribute__((always_inline)) __m256i codes_of(const uint8_t *pairs) {
     const __m256i wide = _mm256_cvtepu8_epi16(_mm_load_si128((const __m128i *)pairs));
 

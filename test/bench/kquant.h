@@ -61,14 +61,14 @@ static inline size_t kquant_block_bytes(int bits) {
     return bits == 4 ? sizeof(KquantBlock4) : sizeof(KquantBlock5);
 }
 
-/* Where sub-block s stands in KquantInputs.x. */
+/* Returns the offset of sub-block s in KquantInputs.x. */
 static inline size_t kquant_input_offset(size_t sub) {
     return (sub % 2 * (KQUANT_SUBS / 2) + sub / 2) * KQUANT_SUB;
 }
 
-/* w f32[k] -> blocks [k / 256]; each sub-block from its own least and largest weight. */
+/* Packs w f32[k] into blocks [k / 256]; a sub-block's factors come from its least and largest weight. */
 void kquant_pack_row(const float *w, size_t k, int bits, void *blocks);
-/* x f32[k] -> inputs [k / 256]. */
+/* Quantizes x f32[k] to inputs [k / 256]. */
 void kquant_quantize(const float *x, size_t k, KquantInputs *inputs);
 
 #endif

@@ -38,7 +38,7 @@ struct Layout {
     float x_scale;
     KquantInputs *kquant_inputs; /* [K_BLOCKS] of the same row */
 
-    int8_t *scratch; /* what layout_expand() writes: a block of 16 channels */
+    int8_t *scratch; /* output of layout_expand(): a block of 16 channels */
     uint8_t factors[K_BLOCKS * 16];
     int32_t sums[LAYOUT_N];
     PackPlan plan;

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 
-/* The paper's number and what it can mean. */
+/* The paper's number and its possible meanings. */
 static const double edgeflow_printed = 0.48;
 static const char edgeflow_note[] =
     "EdgeFlow (4.2) prints 0.48 SIMD instructions a weight \"on average\", on Arm CPUs, naming neither width nor "
@@ -29,7 +29,7 @@ double layout_edgeflow_steps(int bits, unsigned int register_bits) {
     return (bits + 8.0 * (3 * n_components(bits) + 1)) / register_bits;
 }
 
-/* What follows the two underlines of the kernel's name. */
+/* Returns the kernel's suffix behind the two underlines. */
 static const char *build_of(const LayoutResult *result) {
     const char *suffix = strstr(result->kernels.product_name, "__");
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* coordgen-bench: options and verbs. */
+/* Options and verbs of coordgen-bench. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -56,8 +56,8 @@ static const char help_foot[] = "\n"
 
 enum {
     HELP_COLUMN = 24,
-    SPEC_OUTPUT = 128, /* two windows of the control's bound */
-    FLASH_OUTPUT = 32, /* a token may take seconds */
+    SPEC_OUTPUT = 128, /* two windows of the speculation control's bound */
+    FLASH_OUTPUT = 32, /* tokens; each may take seconds */
     FLASH_PER_TASK = 1 /* requests */
 };
 
@@ -85,7 +85,7 @@ typedef struct Command {
     BenchOptions bench; /* the first, for rows of spec_options are of BenchOptions */
     EvalModelOptions model;
     const struct Verb *verb;
-    const char *prompts, *requests; /* lists that mean something else to each verb */
+    const char *prompts, *requests; /* lists whose meaning depends on the verb */
     EvalJson json;
     bool csv, markdown;
 } Command;
@@ -96,8 +96,8 @@ _Static_assert(offsetof(Command, bench) == 0, "offsets of spec_options count fro
 #define OF_MODELS OF_MADE_UP ", spec, flash, mobile"
 #define OF_OPENED "pp, tg, mixed, latency, spec"
 
-/* A row's value goes into a field of Command. An option is refused by verbs that have no use for it: no figure that was
- * not measured as asked. */
+/* The field of Command that takes a row's value. A verb refuses options that it has no use for, so that no figure was
+ * measured otherwise than asked. */
 #define AT(field) .offset = offsetof(Command, field)
 #define TEXT(field) .set = command_set_text, AT(field)
 #define FLAG(field) .set = command_set_flag, AT(field)
@@ -204,7 +204,7 @@ static const CommandOption option_table[] = {
     { .option = { "version", 0, NULL, "the version" } },
 };
 
-/* Some minutes of decode; 48 bytes each. */
+/* Events of the trace, 48 bytes each: some minutes of decode. */
 #define TRACE_EVENTS 1000000
 
 static bool answers_requests(const Command *command) {
@@ -214,7 +214,7 @@ static bool answers_requests(const Command *command) {
            (verb->fn == bench_mobile && command->bench.data.n_files);
 }
 
-/* `mobile` has made-up prompts, or the requests of --data. */
+/* Checks the options of `mobile`, which uses either made-up prompts or the requests of --data. */
 static int check_mobile(const Command *command, const CommandLine *line) {
     static const char *const of_made_up[] = { "prompt", "repeat" }, *const of_data[] = { "temperature", "seed" };
     const bool has_data = command->bench.data.n_files;
@@ -234,7 +234,7 @@ static int check_mobile(const Command *command, const CommandLine *line) {
                                           : BENCH_OK;
 }
 
-/* Whether all that the verb needs was given, and nothing else. */
+/* Checks that the verb has all options it needs, and no others. */
 static int check_options(const Command *command, const CommandLine *line) {
     if (command_line_check_verb(line, command->verb->name))
         return BENCH_USAGE;
@@ -251,7 +251,7 @@ static int check_options(const Command *command, const CommandLine *line) {
                : BENCH_OK;
 }
 
-/* The engine of most verbs, and the machine's floors. */
+/* Opens the engine and measures the machine's floors, as most verbs need. */
 static int open_engine(BenchRun *run, EvalModel *model, const Command *command, ErrText *err) {
     int r = eval_model_open(model, &command->model, err);
 
@@ -262,14 +262,14 @@ static int open_engine(BenchRun *run, EvalModel *model, const Command *command, 
     return floors_measure(run->floors, engine_info(model->engine)->kernel, model->pool);
 }
 
-/* Of `mobile` the npu device's, whose own thread wants a processor too. */
+/* Returns the number of threads. The npu device of `mobile` leaves a processor to the NPU's own thread. */
 static unsigned int threads_of(const Command *command) {
     const EngineDevice device = command->verb->fn == bench_mobile ? ENGINE_DEVICE_NPU : command->model.engine.device;
 
     return command->model.threads ? command->model.threads : engine_device_threads(device);
 }
 
-/* For a verb that loads the package itself: only the workers. */
+/* Prepares a verb that loads the package itself: starts only the workers. */
 static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, const Command *command, char **packagep,
                      ErrText *err) {
     unsigned int n_threads = threads_of(command);
@@ -288,7 +288,7 @@ static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, con
 }
 
 static int finish_trace(const Command *command, const Trace *trace, ErrText *err) {
-    if (command->bench.operators && command->verb->fn != bench_first_token) /* which has told its parts */
+    if (command->bench.operators && command->verb->fn != bench_first_token) /* which prints its own parts */
         bench_trace_print(trace);
     if (trace_n_lost(trace))
         fprintf(stderr, "coordgen-bench: the trace had no room for the last %" PRIu64 " operators\n",
@@ -333,7 +333,7 @@ static int run_verb(Command *command) {
     else
         r = open_engine(&run, &model, command, &err);
     if (!r && run.pool)
-        (void)worker_pool_pin(run.pool); /* where the system allows it, as in the service */
+        (void)worker_pool_pin(run.pool); /* pinning may fail, as in the service */
     if (!r && (command->bench.trace || command->bench.operators || command->bench.mobile.timeline)) {
         r = trace_new(&trace, TRACE_EVENTS);
         run.trace = trace;
@@ -350,7 +350,7 @@ static int run_verb(Command *command) {
     return r ? BENCH_FAILED : BENCH_OK;
 }
 
-/* Numbers whose default and bounds are the verb's. */
+/* Parses the numbers whose defaults and bounds depend on the verb. */
 static int take_numbers(Command *command, const CommandLine *line) {
     const bool has_data = answers_requests(command);
     const CommandOption per_task = { .least = 1, .most = 1u << 20 };

@@ -3,7 +3,7 @@
 
 #include "base/strings/decimal.h"
 
-/* Where the number ends; NULL: it is none in the range. */
+/* Reads a number and returns its end; NULL: no number in the range. */
 static const char *take(const char *text, size_t least, size_t most, size_t *valuep) {
     uint64_t value;
     const char *end = decimal_read_u64(text, &value);

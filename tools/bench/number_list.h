@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole numbers on the command line, with commas between. */
+/* Lists of whole numbers on the command line, with commas between. */
 #ifndef COORDGEN_BENCH_NUMBER_LIST_H
 #define COORDGEN_BENCH_NUMBER_LIST_H
 
@@ -12,7 +12,7 @@ typedef struct NumberList {
     size_t n;
 } NumberList;
 
-/* N,N,...: 1 to NUMBER_LIST_MAX numbers in [least, most]. */
+/* Parses 1 to NUMBER_LIST_MAX numbers in [least, most]; false: the text is no such list. */
 bool number_list_parse(const char *text, size_t least, size_t most, NumberList *list);
 CommandSet number_list_set; /* NumberList */
 

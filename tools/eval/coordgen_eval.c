@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* coordgen-eval: options and verbs. */
+/* Options and verbs of coordgen-eval. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ enum {
     HELP_COLUMN = 24
 };
 
-/* A row's value goes into a field of EvalOptions. */
+/* The field of EvalOptions that takes a row's value. */
 #define AT(field) .offset = offsetof(EvalOptions, field)
 #define TEXT(field) .set = command_set_text, AT(field)
 #define FLAG(field) .set = command_set_flag, AT(field)

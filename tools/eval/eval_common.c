@@ -28,7 +28,7 @@ int eval_print_json(const EvalOptions *options, json_t *report, int status) {
         fprintf(stderr, "coordgen-eval: out of memory for the report\n");
         return EVAL_OUTSIDE;
     }
-    (void)json_dumpf(report, stdout, options->json.flags); /* standard_output_end() tells what went wrong */
+    (void)json_dumpf(report, stdout, options->json.flags); /* standard_output_end() reports errors */
     putchar('\n');
     json_decref(report);
     return status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `logits`: next-token losses, log-sum-exps, single logits and greedy continuations against golden values. */
+/* `logits` compares next-token losses, log-sum-exps, single logits and greedy continuations with golden values. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -8,13 +8,13 @@
 #include "tools/eval/eval.h"
 #include "tools/eval/quality/scorer.h"
 
-/* The int8 path is judged by perplexity; the worst single logit of its thousands wanders by a share of the rms that
- * these bounds allow for. */
+/* Perplexity judges the int8 path; these bounds allow for the worst single logit of thousands, which varies by a share
+ * of the rms. */
 #define TOLERANCE_REFERENCE 2e-4
 #define TOLERANCE_CPU 0.5
 #define MARGIN_REFERENCE 0.005
 #define MARGIN_CPU 0.5
-#define ROUNDING 1e-6 /* of the golden values in the file */
+#define ROUNDING 1e-6 /* rounding of the golden values in the file */
 
 typedef struct Worst {
     double deviation; /* share of the rms */
@@ -52,7 +52,7 @@ static double rms_of(const float *logits, size_t n) {
     return sqrt(sum / (double)n);
 }
 
-/* Pairs [id, logit] of one position. */
+/* Compares the pairs [id, logit] of one position. */
 static int check_pairs(LogitsRun *run, const json_t *pairs, const char *kind, const float *logits, size_t n_vocab,
                        double rms, const char *id, size_t pos, ErrText *err) {
     char what[32];
@@ -106,7 +106,8 @@ static size_t argmax(const float *logits, size_t n) {
     return best;
 }
 
-/* Each step goes on from the golden tokens, so that one close call does not hide what follows it. */
+/* Compares greedy tokens. Each step continues the golden tokens, so that one close call does not hide later
+ * differences. */
 static int check_greedy(LogitsRun *run, Sequence *sequence, float *logits, const uint32_t *greedy, size_t n_greedy,
                         const json_t *margins, const char *id, ErrText *err) {
     size_t n_vocab = engine_info(run->model->engine)->n_vocab;

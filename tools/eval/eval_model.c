@@ -12,7 +12,7 @@
 #include "tools/eval/eval.h"
 #include "weights/image/weights_image.h"
 
-/* Whether the file is a package already. */
+/* Tells whether the file is a package already. */
 static int is_package(const char *path, bool *yesp, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     int r = gguf_open(&file, path, err);
@@ -39,7 +39,7 @@ int eval_import(const EvalModelOptions *options, const QuantRecipe *recipe, cons
     int r;
 
     progress_init(&progress, STDERR_FILENO);
-    if (progress.terminal) { /* elsewhere the results are read by programs */
+    if (progress.terminal) { /* without a terminal, programs read the output */
         import.progress = show_import;
         import.progress_arg = &progress;
     }
@@ -69,7 +69,7 @@ int eval_package_path(const EvalModelOptions *options, char **pathp, ErrText *er
     return 0;
 }
 
-/* Where coordgend would have it, if the package is one that an import has made. */
+/* Names the image where coordgend would have it for a package that an import has made. */
 static int place_image(const char *package, char image[PATH_MAX], ErrText *err) {
     _cleanup_(freep) char *path = realpath(package, NULL), *folder = path ? strdup(path) : NULL;
     char *slash = folder ? strrchr(folder, '/') : NULL;

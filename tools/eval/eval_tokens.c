@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `tokens`: token vectors (text, ids, ids_special) and chat renderings (messages, prompt, ids) against the tokenizer.
- * Reads only the model's metadata: no weights are loaded. */
+/* `tokens` compares token vectors (text, ids, ids_special) and chat renderings (messages, prompt, ids) with the
+ * tokenizer. It reads only the model's metadata, no weights. */
 #include <errno.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static void wrong(TokensRun *run, size_t line, const char *what, size_t at, cons
         snprintf(run->first_wrong, sizeof(run->first_wrong), "line %zu, %s, at %zu: %s", line, what, at, detail);
 }
 
-/* First place where the ids differ; SIZE_MAX when they are the same. */
+/* Returns the first index at which the ids differ; SIZE_MAX: they are equal. */
 static size_t first_difference(const TokenList *list, const uint32_t *ids, size_t n) {
     for (size_t i = 0; i < list->n && i < n; i++)
         if (list->ids[i] != ids[i])
@@ -65,7 +65,7 @@ static int check_text(TokensRun *run, const json_t *object, const json_t *text, 
         const json_t *expected = golden[i];
 
         if (!expected)
-            expected = golden[0]; /* adding and parsing special tokens gives the same */
+            expected = golden[0]; /* the same ids with and without special tokens */
         r = tokenizer_encode(run->tokenizer, json_string_value(text), json_string_length(text), flags[i], &list, err);
         if (!r)
             r = check_ids(run, &list, expected, line, names[i], err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* coordgen-train-exit: trains the early-exit predictor of a model for its draft model. */
+/* coordgen-train-exit trains the early-exit predictor of a model for its draft model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #define HELP_COLUMN 22
 
-/* A row's value goes into a field of ExitTrainingOptions. */
+/* The field of ExitTrainingOptions that takes a row's value. */
 #define AT(field) .offset = offsetof(ExitTrainingOptions, field)
 #define TEXT(field) .set = command_set_text, AT(field)
 #define NUMBER(field, least_, most_) .set = command_set_u32, AT(field), .least = (least_), .most = (most_)
@@ -24,7 +24,7 @@ static int add_text(const CommandOption *option, const char *value, void *field,
     return 0;
 }
 
-/* Half of the answers tune, so that one alone is none. */
+/* Sets the number of answers; 1 is refused, because half of the answers tune. */
 static int set_answers(const CommandOption *option, const char *value, void *field, ErrText *err) {
     int r = command_set_u32(option, value, field, err);
 
@@ -93,7 +93,7 @@ static void print_figures(const char *name, const ExitFigures *figures) {
            (double)figures->mix.offset, (double)figures->worth);
 }
 
-/* Which part of the trees goes on, at 95 % of the drafts that were right. */
+/* Prints which part of the trees goes on when 95 % of the right drafts stay. */
 static void print_kept(const ExitTrainingReport *report) {
     printf("%-10s %-13s  %6s  %8s  %8s  %8s  %6s\n", "trees", "by", "rows %", "tiles %", "drafts %", "tokens %", "at");
     for (uint32_t i = 0; i < report->n_trees; i++)
@@ -106,7 +106,7 @@ static void print_kept(const ExitTrainingReport *report) {
         }
 }
 
-/* Of one policy, with the predictor beside without. */
+/* Prints the figures of one policy, with the predictor beside without. */
 static void print_trees(const ExitTrainingReport *report, uint32_t i) {
     const ExitTreesRun *without = &report->trees[i].without, *with = &report->trees[i].with;
     const double before = (double)without->verify_ns / 1e6 / (double)without->n_steps,
@@ -182,7 +182,7 @@ int main(int argc, char **argv) {
         options.say = options.window / 4;
     if (options.say > options.window / 2)
         return command_line_refuse(&line, "--say is at most half of --window");
-    options.progress_fd = isatty(STDERR_FILENO) ? STDERR_FILENO : -1; /* elsewhere the results are read by programs */
+    options.progress_fd = isatty(STDERR_FILENO) ? STDERR_FILENO : -1; /* without a terminal, programs read the output */
     if (exit_training_run(&options, &report, &err)) {
         fprintf(stderr, "coordgen-train-exit: %s\n", err.text);
         return COMMAND_FAILED;

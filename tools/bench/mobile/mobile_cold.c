@@ -17,29 +17,29 @@
 
 #define MOBILE_COLD_WAYS 5
 
-/* One way with one prompt; medians over the turns, in milliseconds. */
+/* A way with a prompt; times are medians over the turns, in ms. */
 typedef struct MobileColdRow {
     const char *way;
-    const char *form; /* of the graphs, in the last turn */
+    const char *form; /* form of the graphs in the last turn */
     size_t prompt_tokens, n_turns;
     double first_token_ms;
-    /* Of that time, in which each of these was at work: they overlap. */
+    /* Parts of that time in which each kind of work ran; the parts overlap. */
     double read_ms, expand_ms, fill_ms, compute_ms;
-    double wait_ms;    /* that nothing was computed */
-    double prefill_ms; /* the same prompt again, all being there */
+    double wait_ms;    /* time in which nothing was computed */
+    double prefill_ms; /* the same prompt again, with everything in memory */
     uint64_t read_bytes;
 } MobileColdRow;
 
 typedef struct MobileCold {
-    MobileColdRow rows[BENCH_LIST_MAX * MOBILE_COLD_WAYS]; /* by prompt, then way; the first is the baseline */
+    MobileColdRow rows[BENCH_LIST_MAX * MOBILE_COLD_WAYS]; /* by prompt, then way; the first way is the baseline */
     size_t n;
-    char why[300];        /* of auto */
-    double disk_mb_per_s; /* that was allowed; 0: the disk's own, which is: */
+    char why[300];        /* reason of auto's choice */
+    double disk_mb_per_s; /* limit of the disk's speed; 0: none */
     double own_mb_per_s;
 } MobileCold;
 
 enum {
-    COLD_EVENTS = 1 << 17, /* of a turn's trace */
+    COLD_EVENTS = 1 << 17, /* events of a turn's trace */
 };
 
 static const struct {
@@ -52,7 +52,7 @@ static const struct {
                              { "behind the load; packed", GRAPH_FORM_PACKED, true },
                              { "behind the load; auto", GRAPH_FORM_AUTO, true } };
 
-/* What is measured in a turn, an array for each. */
+/* Measurements of a turn, an array for each. */
 enum {
     COLD_FIRST_TOKEN,
     COLD_READ,
@@ -75,7 +75,7 @@ typedef struct ColdBench {
     Trace *trace;
     ColdSpan *spans; /* [COLD_EVENTS] */
     double *values[MOBILE_COLD_WAYS][_COLD_N];
-    MobileColdRow *rows; /* of the prompt: [MOBILE_COLD_WAYS] */
+    MobileColdRow *rows; /* [MOBILE_COLD_WAYS] of the prompt */
     char *why;
 } ColdBench;
 
@@ -114,7 +114,7 @@ static int by_start(const void *a, const void *b) {
     return (left->start_ns > right->start_ns) - (left->start_ns < right->start_ns);
 }
 
-/* Spans of the trace from which it is picked, each moment once, before end_ns. */
+/* Returns the time in ms, before end_ns, that the picked events of the trace cover together. */
 static double union_ms(const ColdBench *bench, bool (*is_picked)(const TraceEvent *event), uint64_t end_ns) {
     uint64_t sum_ns = 0, until_ns = 0;
     size_t n = 0;
@@ -141,7 +141,7 @@ static bool is_load(const TraceEvent *event) {
     return !strcmp(event->category, "load");
 }
 
-/* A graph that is expanded is read all the while. */
+/* A graph is read for as long as it is expanded. */
 static bool is_read(const TraceEvent *event) {
     return is_load(event) && (!strncmp(event->name, "graph of", 8) || !strcmp(event->name, "read"));
 }
@@ -169,7 +169,7 @@ static uint64_t bytes_read(const ColdBench *bench, uint64_t end_ns) {
     return sum_bytes;
 }
 
-/* What ran in the last turn of each way goes into the run's trace, one behind the other. */
+/* Appends the last turn of a way to the run's trace. */
 static void keep_trace(const ColdBench *bench, size_t way, uint64_t start_ns, uint64_t end_ns) {
     for (size_t i = 0; i < trace_n(bench->trace); i++)
         trace_add(bench->run->trace, trace_at(bench->trace, i));
@@ -199,7 +199,8 @@ static int drop_caches(const ColdBench *bench, ErrText *err) {
     return r ? r : page_cache_drop(bench->image_fd, bench->image, err);
 }
 
-/* From nothing to the first token; then the prompt once more. at: of the turns that count; SIZE_MAX: it does not. */
+/* Loads the model, computes the prompt to the first token, and computes the prompt once more. @at is the index among
+ * the turns that count; SIZE_MAX: the turn does not count. */
 static int run_way(ColdBench *bench, size_t way, size_t n_prompt, size_t at, ErrText *err) {
     _cleanup_(engine_freep) Engine *engine = NULL;
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
@@ -245,7 +246,7 @@ static int run_way(ColdBench *bench, size_t way, size_t n_prompt, size_t at, Err
 
 /* --- the report --------------------------------------------------------------------------------------------------- */
 
-/* How many times sooner than the first way. */
+/* Returns how many times sooner the first token came than with the first way. */
 static double over_baseline(const MobileCold *cold, size_t index) {
     const MobileColdRow *row = &cold->rows[index], *first = &cold->rows[index / MOBILE_COLD_WAYS * MOBILE_COLD_WAYS];
 
@@ -336,8 +337,8 @@ static void take_medians(const ColdBench *bench, size_t way, size_t n) {
         *results[v] = machine_median(bench->values[way][v], n);
 }
 
-/* A turn that does not count, in which times are noted that switching is planned by; each turn begins with another
- * way. */
+/* Runs all ways in turns, each turn beginning with another way. The first turn does not count: it notes the times that
+ * switching is planned by. */
 static int run_prompt(ColdBench *bench, size_t n_prompt, ErrText *err) {
     const size_t repeats = bench->run->options->repeats;
     int r = 0;
@@ -353,7 +354,7 @@ static int run_prompt(ColdBench *bench, size_t n_prompt, ErrText *err) {
     return r;
 }
 
-/* The image, where the service would have it if the package is one that an import has made; it is made here. */
+/* Makes the image where the service would have it for a package that an import has made. */
 static int make_image(ColdBench *bench, ErrText *err) {
     const char *package = bench->run->engine_options->path;
     _cleanup_(freep) char *path = realpath(package, NULL), *folder = path ? strdup(path) : NULL;

@@ -8,17 +8,18 @@ static double stall_ms(const MobileRow *row) {
     return row->prefill_stall_ms + row->decode_stall_ms;
 }
 
-/* Of the request from its begin to its end, what was waited for loads. */
+/* Returns the share of the whole request spent waiting for loads. */
 static double stall_share(const MobileRow *row) {
     return row->total_ms > 0 ? stall_ms(row) / row->total_ms : 0;
 }
 
-/* Of the time that loads took, what nobody waited for. */
+/* Returns the share of the loads' time that nobody waited for. */
 static double hidden_share(const MobileRow *row) {
     return row->load_ms > stall_ms(row) ? 1 - stall_ms(row) / row->load_ms : 0;
 }
 
-/* How much longer than with both kinds in memory, as a part of that; the first row of a prompt has them. */
+/* Returns how much longer the request takes than with graphs of both kinds in memory, as a share. The first row of a
+ * prompt has both. */
 static double over_none(const MobileReport *report, size_t index) {
     const MobileRow *row = &report->rows[index], *none = &report->rows[index / MOBILE_POLICIES * MOBILE_POLICIES];
 

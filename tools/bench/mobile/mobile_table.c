@@ -92,7 +92,7 @@ static const struct Figure {
     { "wait_ms", "waiting for loads, ms a request", 1, wait_ms, false },
 };
 
-/* How many times as fast as NPU vanilla. */
+/* Returns how many times as fast as NPU vanilla the row is. */
 static double over_base(const MobileTable *table, size_t index, const struct Figure *figure) {
     const MobileTableSum *base = &table->sums[index / MOBILE_TABLE_ROWS * MOBILE_TABLE_ROWS + MOBILE_TABLE_BASE];
 
@@ -157,7 +157,7 @@ static void put_csv(const void *findings, const char *machine, FILE *file) {
     }
 }
 
-/* A run in which two answers differ has no report: what is in one is identical. */
+/* A run with two different answers has no report, so every reported answer is identical. */
 static json_t *row_json(const MobileTable *table, size_t index) {
     const MobileTableRow *row = &mobile_table_rows[index % MOBILE_TABLE_ROWS];
     const MobileTableSum *sum = &table->sums[index];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Real requests answered in several modes of speculation beside plain decoding, in turns. */
+/* Answers real requests in several modes of speculation beside plain decoding, in turns. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,9 @@ typedef struct SpecBench {
     SpecReport *report;
     const SpecMode *modes[SPEC_MODES_MAX]; /* plain first */
     size_t n_modes;
-    SpecAnswer answers[SPEC_MODES_MAX]; /* to the request at hand, by mode */
-    AccountTable accounts;              /* of histories, beside the engine's: other modes do not pay for them */
-    History *histories[SPEC_TASKS_MAX]; /* by task: answers to the requests before */
+    SpecAnswer answers[SPEC_MODES_MAX]; /* answers to the current request, by mode */
+    AccountTable accounts; /* account of the histories, apart from the engine's, so that other modes are not charged */
+    History *histories[SPEC_TASKS_MAX]; /* earlier answers, by task */
 } SpecBench;
 
 static void spec_bench_deinit(SpecBench *bench) {
@@ -54,7 +54,8 @@ static int spec_bench_init(SpecBench *bench, const BenchRun *run, SpecReport *re
     return 0;
 }
 
-/* What generations leave to later ones of their user, a mode finds in a task by itself: each pair is a user's. */
+/* Returns a user of its own for each pair of task and mode, so that a generation learns only from earlier ones of the
+ * same pair. */
 static uint64_t user_of(const SpecRequest *request, size_t mode) {
     return 1 + request->task * SPEC_MODES_MAX + mode;
 }
@@ -81,7 +82,7 @@ static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t m
     return r;
 }
 
-/* What the service keeps of a finished generation: the answer. All modes have given the same. */
+/* Adds the answer to the task's history, as the service does. All modes have given the same answer. */
 static int remember(SpecBench *bench, const SpecRequest *request, ErrText *err) {
     int r =
         history_add(bench->histories[request->task], bench->answers[SPEC_PLAIN].tokens, bench->answers[SPEC_PLAIN].n);
@@ -89,8 +90,8 @@ static int remember(SpecBench *bench, const SpecRequest *request, ErrText *err) 
     return r < 0 ? err_set(err, r, "no memory for the history") : 0;
 }
 
-/* In all modes, beginning with another one for each request: what the machine does meanwhile, and what it has in its
- * caches, favours none. */
+/* Answers a request in all modes. Each request begins with another mode, so that changes of the machine and its caches
+ * favour none. */
 static int answer_request(SpecBench *bench, size_t index, ErrText *err) {
     const SpecRequest *request = &bench->report->data.requests[index];
     SpecScore *scores = bench->report->scores + request->task * bench->n_modes;
@@ -122,10 +123,10 @@ static int draw(const SpecBench *bench, ErrText *err) {
 }
 
 /**
- * bench_spec() - tokens a step and speeds of modes of speculation, on requests from files
+ * bench_spec() - measure tokens a step and speeds of modes of speculation, on requests from files
  *
- * A first answer of some tokens warms up and does not count. No prompt is taken from an earlier one. An answer that is
- * not plain decoding's to the bit ends the run with an error that names task, request and mode.
+ * A first answer of some tokens warms up and does not count. No prompt reuses an earlier one. An answer that differs
+ * from plain decoding in any bit ends the run with an error that names task, request and mode.
  */
 int bench_spec(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;

@@ -157,7 +157,7 @@ static void put_means(const FlashReport *report, FILE *file) {
     }
 }
 
-/* Whether no earlier cell has the same budget, or the same rate. */
+/* Tells whether the cell is the first with its rate (@of_rate) or its budget. */
 static bool is_first_of(const FlashReport *report, size_t cell, bool of_rate) {
     for (size_t i = 0; i < cell; i++)
         if (of_rate ? report->cells[i].rate == report->cells[cell].rate && report->cells[i].n_streamed
@@ -166,7 +166,7 @@ static bool is_first_of(const FlashReport *report, size_t cell, bool of_rate) {
     return !of_rate || report->cells[cell].n_streamed;
 }
 
-/* Where nothing is read the rate does not matter. */
+/* Finds the cell; one whose layers are all in memory fits any rate. */
 static const FlashCell *find_cell(const FlashReport *report, uint32_t budget, size_t rate) {
     for (size_t i = 0; i < report->n_cells; i++)
         if (report->cells[i].budget == budget && (report->cells[i].rate == rate || !report->cells[i].n_streamed))
@@ -174,7 +174,7 @@ static const FlashCell *find_cell(const FlashReport *report, uint32_t budget, si
     return NULL;
 }
 
-/* As the paper has them: a line for each policy and task, a column for each budget. */
+/* Writes the paper's table: a line for each policy and task, a column for each budget. */
 static void put_budgets(const FlashReport *report, size_t rate, FILE *file) {
     size_t n_columns = 1;
 
@@ -247,7 +247,7 @@ static void put_csv(const void *findings, const char *machine, FILE *file) {
     }
 }
 
-/* A run in which an answer was not plain decoding's has no report: what is in one is identical. */
+/* A run with an answer that differs from plain decoding has no report, so every reported answer is identical. */
 static json_t *score_json(const SpecScore *score, const FlashCell *cell) {
     json_t *object =
         json_pack("{s:s, s:s, s:o, s:I, s:I, s:b, s:I, s:I, s:I, s:I}", "test", "flash", "policy", score->mode, "task",
@@ -302,7 +302,7 @@ const BenchFindings flash_report_findings = {
     .len_bytes = sizeof(FlashReport), .table = put_table, .csv = put_csv, .json = add_json, .deinit = deinit
 };
 
-/* Where the disk is as fast as it is, what flash-ar has read a second says how fast, to a whole number as rates are. */
+/* Returns the flash's speed. Without a limit it is what flash-ar has read a second, rounded as rates are. */
 static double x_of(const FlashReport *report, size_t cell) {
     const double rate = (double)report->cells[cell].rate,
                  measured = mean_of(report, cell, 0, read_rate); /* of flash-ar */

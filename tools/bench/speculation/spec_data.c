@@ -44,7 +44,7 @@ static int find_task(SpecData *data, const char *name, size_t *taskp, ErrText *e
     return 0;
 }
 
-/* One user's message in the model's template, as the service has it. */
+/* Encodes the prompt as a user's message in the model's template, as the service does. */
 static int encode(const Engine *engine, const json_t *prompt, TokenList *list, ErrText *err) {
     const ChatMessage message = {
         .role = CHAT_ROLE_USER,
@@ -118,10 +118,10 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
 }
 
 /**
- * spec_data_read() - all requests of the files, in their order, as tokens of the model
- * @data: zero; spec_data_deinit() either way
+ * spec_data_read() - read all requests of the files, in their order, as tokens of the model
+ * @data: zero; the caller calls spec_data_deinit() either way
  *
- * Of each task, whichever files its rows are in, the first per_task rows that leave room for max_tokens in the context.
+ * A task may have rows in several files. Its first per_task rows count that leave room for max_tokens in the context.
  */
 int spec_data_read(SpecData *data, const Engine *engine, const SpecDataOptions *options, ErrText *err) {
     const uint32_t n_context = engine_info(engine)->n_context;

@@ -55,7 +55,7 @@ static void put_csv(const void *findings, const char *machine, FILE *file) {
     }
 }
 
-/* Drafts of each source that were verified, and those that became output. */
+/* Counts each source's verified and accepted drafts. */
 static json_t *sources_json(const SpecScore *score) {
     json_t *object = json_object();
 
@@ -67,7 +67,7 @@ static json_t *sources_json(const SpecScore *score) {
     return object;
 }
 
-/* A run in which an answer was not plain decoding's has no report: what is in one is identical. */
+/* A run with an answer that differs from plain decoding has no report, so every reported answer is identical. */
 static json_t *score_json(const SpecScore *score) {
     json_t *object = json_pack("{s:s, s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "test", "spec", "mode",
                                score->mode, "task", json_text(score->task), "identical", 1, "requests",
@@ -92,7 +92,7 @@ const BenchFindings spec_report_findings = {
     .len_bytes = sizeof(SpecReport), .table = put_table, .csv = put_csv, .json = add_json, .deinit = deinit
 };
 
-/* A group of bars for each task, one bar a mode beside plain decoding, whose speed is a line. */
+/* The plot has a group of bars for each task with a bar for each mode; plain decoding is a line. */
 int spec_report_plot(const SpecReport *report, const char *title, const char *path, ErrText *err) {
     const size_t n_modes = report->data.n_tasks ? report->n / report->data.n_tasks : 0;
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
@@ -103,7 +103,7 @@ int spec_report_plot(const SpecReport *report, const char *title, const char *pa
         for (size_t i = mode; i < report->n; i += n_modes) {
             const double ratio = spec_ratio_to_plain(&report->scores[i]);
 
-            if (isfinite(ratio)) /* else all answers have one token */
+            if (isfinite(ratio)) /* no ratio if all answers have one token */
                 plot_numbers_bar(&text, report->scores[i].mode, report->scores[i].task, ratio);
         }
     return text_file_write(&text, path, err);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * `matrix`: the same tokens and the same logits bytes whatever the schedule. Each cell runs one greedy and one seeded
- * generation on the prompt and compares all tokens and all logits that they were sampled from with the first cell's.
- */
+/* `matrix` checks that tokens and logits are the same bytes under every schedule. Each cell runs one greedy and one
+ * seeded generation and compares all tokens and their logits with the first cell's. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,14 +21,14 @@
 extern char **environ;
 
 #define N_RUNS 2 /* greedy, seeded */
-/* Answers of so many tokens have drafts: the prompt repeats itself. */
+/* Least tokens of an answer that must have had drafts, since the prompt repeats itself. */
 #define DRAFTED_TOKENS_MIN 16
-/* Tokens of the prompt. Both end 18 rows behind a page of the cache, and so behind chunks of 32, too; the brief one is
- * for what takes minutes otherwise. */
+/* Tokens of the prompts. Both end 18 rows behind a page of the cache and a chunk of 32. The brief one is for runs that
+ * would take minutes. */
 #define PROMPT_WHOLE 530
 #define PROMPT_BRIEF 82
 
-/* Own words; long enough that the largest chunk of the matrix cuts it. */
+/* The project's own words, long enough that the largest chunk of the matrix cuts them. */
 static const char passage[] =
     "The harbour office kept two clocks. One hung over the counter, where the captains could see it, and was wound "
     "every morning by the clerk who came first; the other stood in the back room beside the tide tables and was never "
@@ -50,9 +48,9 @@ typedef struct Cell {
     uint32_t chunk_tokens;
     const char *company; /* "alone", "between others", "sharing steps", "making way", "prefix reuse", "fork", ... */
     size_t n_prompt;
-    size_t way;            /* of drafting */
-    uint32_t with_percent; /* of the layers in memory, and 1; 0: all */
-    const MatrixNpu *npu;  /* on that device; NULL: on the cpu device */
+    size_t way;            /* way of drafting (matrix_way.h) */
+    uint32_t with_percent; /* per cent of the layers in memory plus 1; 0: all layers */
+    const MatrixNpu *npu;  /* setup on the npu device; NULL: the cpu device */
 } Cell;
 
 typedef struct Matrix {
@@ -61,7 +59,7 @@ typedef struct Matrix {
     bool is_open;
     bool is_other; /* than the next cell wants it */
     PrefixCache *prefix_cache;
-    EvalModel draft; /* and the model once more, from the first cell on that drafts with it */
+    EvalModel draft; /* the model once more as a draft model, from the first cell that needs it */
     DraftPair *pair;
     TokenList prompt;
     MatrixOutput golden[N_RUNS], brief_golden[N_RUNS]; /* by the cell's prompt */
@@ -102,7 +100,7 @@ static GenerationOptions run_options(const Matrix *matrix, size_t run) {
     return options;
 }
 
-/* Requests that end at every stage: before the first step, in prefill, in decode. */
+/* Cancels requests at every stage: before the first step, in prefill, in decode. */
 static int cancel_some(Matrix *matrix, Engine *engine, ErrText *err) {
     static const size_t steps_before[] = { 0, 1, 40 };
 
@@ -125,10 +123,10 @@ static int cancel_some(Matrix *matrix, Engine *engine, ErrText *err) {
     return 0;
 }
 
-/* Tokens that the run under test finds computed: in the middle of a page and of all chunks but those of one row. */
+/* Tokens that the run under test reuses: they end in the middle of a page and of every chunk of more than one row. */
 #define N_SHARED(n_prompt) ((n_prompt)*2 / 3 + 1)
 
-/* A request that begins as the one under test and goes on with other tokens. `parentp` NULL: it runs to its end, else
+/* Runs a request that begins as the tested one and goes on with other tokens, to its end if @parentp is NULL, else
  * until its prompt is computed. */
 static int run_before(Matrix *matrix, const Cell *cell, Generation **parentp, ErrText *err) {
     GenerationOptions options = { .max_tokens = 12, .ignore_end = true, .sampler = SAMPLER_OPTIONS_GREEDY };
@@ -150,7 +148,7 @@ static int run_before(Matrix *matrix, const Cell *cell, Generation **parentp, Er
     return r;
 }
 
-/* The one that it came from goes on meanwhile, and must not disturb. */
+/* Runs a step of the forked generation's parent, which must not disturb the fork, then of the fork. */
 static int step_beside(Generation *parent, Generation *generation, MatrixOutput *output, ErrText *err) {
     int r = generation_end(parent) == GENERATION_RUNNING ? generation_step(parent, NULL, NULL, err) : 0;
 
@@ -168,7 +166,7 @@ static int open_draft(Matrix *matrix, ErrText *err) {
     return r ? r : draft_pair_new(&matrix->pair, matrix->draft.engine, matrix->model.engine, err);
 }
 
-/* A cell about pruned rows is about none where there were none. */
+/* Fails a cell about pruned rows in which no row was pruned. */
 static int check_pruned(const Generation *generation, const GenerationOptions *options, size_t run, ErrText *err) {
     GenerationReport report;
 
@@ -225,12 +223,12 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
     return r ? r : check_pruned(generation, &options, run, err);
 }
 
-/* A model that is loaded anew for each run, whose first steps take the weights in. */
+/* Tells whether the cell loads the model anew for each run, with weights that arrive during the first steps. */
 static bool is_arriving(const Cell *cell) {
     return !strcmp(cell->company, "while arriving");
 }
 
-/* Every operator split over all threads. */
+/* Tells whether the cell's steps run as a pipeline; else every operator is split over all threads. */
 static bool is_pipelined(const Cell *cell) {
     return strcmp(cell->company, "not pipelined");
 }
@@ -253,7 +251,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.engine.chunk_tokens = cell->chunk_tokens;
     options.engine.preemption = true;
     options.engine.no_pipeline = !is_pipelined(cell);
-    options.engine.group_rows = 1; /* as small as they may be, whatever is fastest here */
+    options.engine.group_rows = 1; /* the smallest groups, whatever is fastest on this machine */
     options.engine.arriving = options.engine.new_image = is_arriving(cell);
     options.engine.prefix_cache = matrix->prefix_cache;
     if (cell->npu)
@@ -269,7 +267,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
         return err_set(err, -EPROTO, "all layers are in memory");
     if (matrix->prompt.n)
         return 0;
-    /* The passage, over and over, until the largest chunk is passed. */
+    /* The prompt repeats the passage until it exceeds the largest chunk. */
     while (!r && matrix->prompt.n < PROMPT_WHOLE) {
         r = tokenizer_encode(engine_tokenizer(matrix->model.engine), passage, sizeof(passage) - 1, 0, &matrix->prompt,
                              err);
@@ -320,8 +318,8 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
 
 /* --- cells -------------------------------------------------------------------------------------------------------- */
 
-/* A format of weights shows in products, in the embedding, in how weights arrive and where they are. Drafts and company
- * only make rows for them, of which a tree, a shared step and one that makes way have all kinds. */
+/* Tells whether the cell is one of the few for a format of weights. A format affects products, the embedding, how
+ * weights arrive and where they are; a tree, a shared step and a step that makes way have rows of all kinds. */
 static bool is_of_few(const Cell *cell) {
     bool sharing = !strcmp(cell->company, "sharing steps"), making_way = !strcmp(cell->company, "making way");
 
@@ -336,7 +334,7 @@ static bool is_of_few(const Cell *cell) {
     return (cell->way == WAY_TREE && !making_way) || cell->way == WAY_SMALL_TREE;
 }
 
-/* The first cell is there always: all others are compared with it. */
+/* Tells whether the cell is to run. The first one always runs, for the others are compared with it. */
 static bool is_chosen(const Matrix *matrix, const Cell *cell) {
     const char *cells = matrix->options->matrix.cells;
 
@@ -417,13 +415,13 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     return 0;
 }
 
-/* Layers that are read in every step, none or some in memory. */
+/* Runs cells with streamed layers, none or some of them in memory. */
 static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
     static const struct StreamedCell {
         uint32_t percent;
         const char *company;
         size_t way;
-        bool is_long; /* what others have apart */
+        bool is_long; /* with --full only */
     } cells[] = {
         { 0, "alone", WAY_PLAIN, false },          { 0, "sharing steps", WAY_TREE, false },
         { 0, "while arriving", WAY_PLAIN, false }, { 40, "alone", WAY_TREE, false },
@@ -456,8 +454,8 @@ static int run_npu(Matrix *matrix, Isa isa, ErrText *err) {
     return r;
 }
 
-/* The first cell is the best ISA at the default chunk, alone: the one that users run. Then each axis on its own, and
- * with --full every ISA x chunk x threads. */
+/* Runs all cells. The first one is what users run: the best ISA at the default chunk, alone. Then each axis varies by
+ * itself, and with --full every ISA x chunk x threads. */
 static int run_cells(Matrix *matrix, ErrText *err) {
     static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
     static const char *const companies[] = { "between others", "sharing steps",  "making way",      "prefix reuse",
@@ -497,7 +495,7 @@ static int run_cells(Matrix *matrix, ErrText *err) {
             matrix,
             &(Cell){ best, 2, chunks[i], "alone", chunks[i] > 1 ? PROMPT_WHOLE : PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
             false, err);
-    /* As many groups in the pipeline as threads; more; none. */
+    /* Pipelines with as many groups as threads, with more, and without groups. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
         r = run_cell(matrix,
                      &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined",
@@ -512,8 +510,8 @@ static int run_cells(Matrix *matrix, ErrText *err) {
             continue;
         for (unsigned int threads = 2; threads >= 1 && !r; threads--) {
             if (!full && isa == ISA_SCALAR && threads == 1)
-                continue; /* what threads do is not the instructions' affair, and these take long */
-            if (!full)    /* one chunk size that cuts the prompt unevenly */
+                continue; /* threads do not depend on the instructions, and these kernels take long */
+            if (!full)    /* a chunk size that cuts the prompt unevenly */
                 r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
                              isa != (int)best || threads != 2, err);
             if (!r && threads == 2 && (full || isa != ISA_SCALAR)) /* test_tree_step has trees of all */
@@ -527,7 +525,7 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     return r;
 }
 
-/* The other side of "after a restart", or of a matrix on another machine. */
+/* Runs one cell into a file: the other process of "after a restart", or a matrix on another machine. */
 static int run_dump(Matrix *matrix, ErrText *err) {
     const EvalOptions *options = matrix->options;
     Cell cell = { options->model.engine.isa,
@@ -569,7 +567,7 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "--dump is one run, and --full all of them: choose one");
     if (options->matrix.cells && options->matrix.dump)
         return eval_fail(options, "--dump is one run, and --cells some of the matrix: choose one");
-    /* One package for all cells, and the other process loads that too, whatever the recipe. */
+    /* All cells, and the other process, load one package, whatever the recipe. */
     if (eval_package_path(&options->model, &package, &err))
         return eval_fail(options, "%s", err.text);
     packaged.model.path = package;

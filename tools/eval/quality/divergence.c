@@ -7,7 +7,7 @@
 
 #include "tools/eval/quality/scorer.h"
 
-/* Logit rows of each model at a time: their memory is rows x vocabulary. */
+/* Logit rows of each model computed at a time; their memory is rows x vocabulary. */
 #define ROWS 64
 
 /* Sum and sum of squares of the windows' means. */

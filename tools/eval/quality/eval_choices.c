@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `mcq` and `cloze`: the verbs around mcq.h and cloze.h. */
+/* The verbs `mcq` and `cloze`, over mcq.h and cloze.h. */
 #include <math.h>
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include "tools/eval/quality/cloze.h"
 #include "tools/eval/quality/mcq.h"
 
-#define ROWS_A_LINE 100 /* of the text report */
+#define ROWS_A_LINE 100 /* rows between two lines of the text report */
 
 static void print_row(void *arg, size_t n_done, size_t n_rows, size_t n_right) {
     if (n_done % ROWS_A_LINE && n_done != n_rows)

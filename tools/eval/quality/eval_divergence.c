@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `divergence`: the verb around divergence.h. */
+/* The verb `divergence`, over divergence.h. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "tools/eval/eval.h"
 #include "tools/eval/quality/divergence.h"
 
-/* A .gguf is computed in float32 by the reference device, a package as it is. */
+/* Opens the other model: a .gguf in float32 on the reference device, a package on the cpu device. */
 static int open_against(EvalModel *model, const EvalOptions *options, ErrText *err) {
     EvalModelOptions against = options->model;
     size_t len = strlen(options->text.against);

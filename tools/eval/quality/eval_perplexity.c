@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `perplexity`: the verb around perplexity.h, and the comparison with golden values. */
+/* The verb `perplexity`, over perplexity.h, and the comparison with golden values. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -9,19 +9,19 @@
 #include "tools/eval/eval.h"
 #include "tools/eval/quality/perplexity.h"
 
-/* Relative, of the perplexity: every window of the float reference; all windows together of int8. */
+/* Relative tolerances of perplexity: of every window on the reference device, of all windows together with int8. */
 #define TOLERANCE 1e-4
 #define TOLERANCE_CPU 0.005
 
-/* How far the run is from golden values, as relative differences of perplexity. */
+/* Relative differences of perplexity from golden values. */
 typedef struct Deviation {
-    double overall; /* over all windows that both have */
-    double worst;   /* of a single window */
+    double overall; /* difference over all windows that both have */
+    double worst;   /* greatest difference of a single window */
     char where[160];
 } Deviation;
 
-/* Golden entry: "window_mean_nll" of each window from the start of the text. A loss is rounded to five decimals
- * there. */
+/* Compares with the golden "window_mean_nll" of each window from the start of the text, losses rounded to five
+ * decimals. */
 static int perplexity_compare(const Perplexity *run, const EvalOptions *options, Deviation *deviation, ErrText *err) {
     json_error_t error;
     json_t *root = json_load_file(options->text.expect, 0, &error), *entry, *means, *mean;
@@ -100,7 +100,7 @@ int eval_perplexity(const EvalOptions *options) {
     if (options->text.expect) {
         if (perplexity_compare(&run, options, &deviation, &err))
             return eval_fail(options, "%s", err.text);
-        /* A better perplexity than the float one's is no fault of int8, but it is one of the reference. */
+        /* A perplexity better than float's is an error of the reference device only, not of int8. */
         ok = ok && (reference ? fabs(deviation.overall) : deviation.overall) <= tolerance;
         ok = ok && (!reference || fabs(deviation.worst) <= tolerance);
     }

@@ -35,7 +35,7 @@ typedef struct McqRow {
     size_t line, answer, n_choices;
     bool by_bytes;
     ScorePair pairs[CHOICES_MAX];
-    size_t bytes[CHOICES_MAX]; /* of the continuations */
+    size_t bytes[CHOICES_MAX]; /* bytes of each continuation */
 } McqRow;
 
 typedef struct McqRun {
@@ -151,7 +151,7 @@ int mcq_check(const Tokenizer *tokenizer, uint32_t n_context, const McqOptions *
 
 /* --- scores ------------------------------------------------------------------------------------------------------- */
 
-/* The first of the best. */
+/* Returns the first of the best choices. */
 static size_t choose(const McqRow *row, const Score *scores) {
     size_t best = 0;
     double best_value = 0;

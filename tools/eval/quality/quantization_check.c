@@ -23,10 +23,10 @@ const char *quantization_harm_name(QuantizationHarm harm) {
 }
 
 /**
- * quantization_check() - the divergence of a package from its source
+ * quantization_check() - measure the divergence of a package from its source
  *
- * That the package was made of this source is the caller's to see. Both are in memory at a time: the package's weights,
- * and of the source, which is mapped, what the page cache has. Nearly all of the time is the reference device's.
+ * The caller makes sure that the package was made of this source. Memory holds the package's weights and the page
+ * cache's part of the mapped source. Nearly all of the time is spent on the reference device.
  */
 int quantization_check(Divergence *result, const QuantizationCheckOptions *options, ErrText *err) {
     const EvalModelOptions served = { .path = options->package,

@@ -36,14 +36,13 @@ void scorer_deinit(Scorer *scorer) {
 
 /* --- tokens ------------------------------------------------------------------------------------------------------- */
 
-/* What Python's str.isspace() says of ASCII. */
+/* Agrees with Python's str.isspace() on ASCII. */
 static bool is_space(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f);
 }
 
-/* What stands before a text: the BOS where the model wants one. A model without it cannot say how probable the first
- * token of a text is; when that one is to be scored (@needed) the text has the model's BOS or its end token before it
- * all the same, as in the Evaluation Harness. TOKEN_NONE: nothing. */
+/* Finds the token before a text: the BOS if the model wants one. If the first token is to be scored (@needed), a model
+ * without it gets its BOS or end token, as in the Evaluation Harness. TOKEN_NONE: no token. */
 static int text_prefix(const Tokenizer *tokenizer, bool needed, uint32_t *idp, ErrText *err) {
     *idp = tokenizer_adds_bos(tokenizer) || needed ? tokenizer_bos(tokenizer) : TOKEN_NONE;
     if (needed && *idp == TOKEN_NONE)
@@ -53,7 +52,7 @@ static int text_prefix(const Tokenizer *tokenizer, bool needed, uint32_t *idp, E
                : err_set(err, -EINVAL, "the context is empty, and the model has no token that begins a text");
 }
 
-/* Without BOS or EOS: those are text_prefix()'s. */
+/* Encodes without BOS or EOS, which text_prefix() decides. */
 static int encode(TokenList *list, const Tokenizer *tokenizer, const char *text, size_t len_bytes, ErrText *err) {
     int r = tokenizer_encode(tokenizer, text, len_bytes, 0, list, err);
 
@@ -61,16 +60,16 @@ static int encode(TokenList *list, const Tokenizer *tokenizer, const char *text,
 }
 
 /**
- * score_pair_init_with() - tokens of a context and its continuation
+ * score_pair_init_with() - make tokens of a context and its continuation
  * @n_context:              positions that the model was made for
  * @context, @continuation: UTF-8, any bytes; the context may be empty, the continuation not
  *
- * The border is found as the Language Model Evaluation Harness does it (lm_eval/api/model.py, _encode_pair()): white
- * space at the end of the context goes to the continuation, the whole is tokenized in one piece, and the tokens that
- * the context has when it is tokenized alone are the context. So a continuation that begins with a space begins with a
- * token of its own. Where the texts merge at the border ("shi" + "ning": `clean` is false then), the harness goes by
- * the number of tokens, and passes over those that hold the beginning of the continuation; here all tokens are scored
- * from the first one that differs. A BOS comes first where the model wants one.
+ * The border is found as in the Language Model Evaluation Harness (lm_eval/api/model.py, _encode_pair()). White space
+ * at the end of the context goes to the continuation, the whole is tokenized in one piece, and the context is the
+ * tokens that the context has alone. A continuation that begins with a space therefore begins with a token of its own.
+ * Where the texts merge at the border ("shi" + "ning"), `clean` is false; the harness then goes by the number of tokens
+ * and passes over those that hold the beginning of the continuation. Here all tokens are scored from the first one that
+ * differs. A BOS comes first if the model wants one.
  *
  * Return: 0, -EINVAL (no token is left for the continuation), ENGINE_E_CONTEXT (more tokens than the model has
  * positions) or -ENOMEM.
@@ -141,12 +140,11 @@ int scorer_forward_failed(int r, ErrText *err) {
 
 /**
  * scorer_append() - compute rows of a sequence and score the tokens that follow them
- * @ids:          the tokens of the whole; ids[from..to) are appended, and ids[to] must be there when row to - 1 is
- * scored
- * @first_scored: rows from here on are scored; `to` and more: none is
- * @score:        what comes on top of it
+ * @ids:          tokens of the whole; ids[from..to) are appended, ids[to] must be there if row to - 1 is scored
+ * @first_scored: rows from here on are scored; `to` and more: none
+ * @score:        the scores are added to it
  *
- * Return: 0, or what engine_forward() gives; the text is set.
+ * Return: 0, or a code of engine_forward(), with a text.
  */
 int scorer_append(Scorer *scorer, Sequence *sequence, const uint32_t *ids, size_t from, size_t to, size_t first_scored,
                   Score *score, ErrText *err) {
@@ -170,7 +168,8 @@ int scorer_append(Scorer *scorer, Sequence *sequence, const uint32_t *ids, size_
     return 0;
 }
 
-/* Tokens that all have in common, less one: the row before a continuation is computed with it, for its logits. */
+/* Returns the number of common tokens less one: the row before a continuation is computed with the continuation, for
+ * its logits. */
 static size_t common_tokens(const ScorePair *pairs, size_t n) {
     size_t common = pairs[0].n_context - 1;
 
@@ -185,14 +184,14 @@ static size_t common_tokens(const ScorePair *pairs, size_t n) {
 }
 
 /**
- * scorer_pairs() - score some continuations, as a rule of one context
- * @pairs:  [n], n is 1 or more
+ * scorer_pairs() - score some continuations, usually of one context
+ * @pairs:  [n], n >= 1
  * @scores: out, [n]
  *
- * What the contexts have in common is computed once and kept: a row's bits do not depend on how many rows are computed
+ * The common part of the contexts is computed once and kept. A row's bits do not depend on how many rows are computed
  * with it, so the scores are those of each pair alone.
  *
- * Return: 0, ENGINE_E_MEMORY, -errno; -ERANGE when a score is not a finite number.
+ * Return: 0, ENGINE_E_MEMORY, -errno, or -ERANGE if a score is not finite.
  */
 int scorer_pairs(Scorer *scorer, const ScorePair *pairs, size_t n, Score *scores, ErrText *err) {
     _cleanup_(sequence_freep) Sequence *sequence = NULL;

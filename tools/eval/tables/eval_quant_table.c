@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `quant-table`: prints the table as Markdown, row by row as they are done, as JSON, and as a plot. */
+/* The verb `quant-table` prints the table row by row in Markdown, or as JSON, and writes the numbers of a plot. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static double megabytes(const json_t *package, const char *key) {
 
 /* --- Markdown ----------------------------------------------------------------------------------------------------- */
 
-/* "mcq_hellaswag.jsonl" is the column "mcq_hellaswag". */
+/* Returns the length of a column's name: "mcq_hellaswag" for "mcq_hellaswag.jsonl". */
 static int stem_bytes(const char *name) {
     const char *dot = strrchr(name, '.');
 
@@ -76,7 +76,7 @@ static void print_row(const QuantTable *table, const QuantTableRow *row) {
     for (size_t i = 0; i < table->n_columns; i++)
         if (table->columns[i].is_mcq)
             print_accuracy(quant_table_cell(table, row, i));
-    if (json_is_number(seconds)) /* of an import that went on after a kill: the last part of it */
+    if (json_is_number(seconds)) /* for an import that was resumed: its last part */
         printf(" %.1f%s", json_number_value(seconds),
                json_integer_value(json_object_get(package, "resumed_layers")) ? "+" : "");
     printf(" |\n");
@@ -156,7 +156,7 @@ static int write_plot(const QuantTable *table, const char *path, ErrText *err) {
         name_series(row, series);
         snprintf(bits, sizeof(bits), "%g", row->recipe.bits);
         is_line = has_others(table, row, series);
-        /* Of a single row the legend has the bits: on the plot there may be many such beside each other. */
+        /* A series of one row has its bits in the legend, for there may be many such points beside each other. */
         plot_numbers_point(&text, is_line ? series : row->spec,
                            megabytes(json_object_get(row->stored, "package"), "bytes"),
                            quant_table_perplexity(table, row), is_line ? bits : NULL);
@@ -181,7 +181,7 @@ int eval_quant_table(const EvalOptions *options) {
         if (!options->json.is_wanted)
             print_row(&table, &table.rows[i]);
         if (options->table.plot &&
-            write_plot(&table, options->table.plot, &err)) /* after every row: there is one to look at */
+            write_plot(&table, options->table.plot, &err)) /* after every row, so that there is a plot to look at */
             return eval_fail(options, "%s", err.text);
     }
     return options->json.is_wanted ? print_report(&table) : EVAL_OK;

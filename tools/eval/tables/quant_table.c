@@ -69,7 +69,8 @@ static int file_sha256(const char *path, char sha256[SHA256_HEX_BYTES], ErrText 
     return r;
 }
 
-/* The result depends on the file's bytes and on these settings, and not on threads, chunks or instruction sets. */
+/* Adds a column. Its settings name all that a result depends on: the file's bytes, no threads, chunks or instruction
+ * sets. */
 static int add_column(QuantTable *table, const char *path, bool is_mcq, ErrText *err) {
     const EvalOptions *options = table->options;
     QuantTableColumn *column = &table->columns[table->n_columns];
@@ -98,7 +99,7 @@ static McqOptions mcq_options(const QuantTable *table, const QuantTableColumn *c
     };
 }
 
-/* A bad row shows before the work: its column's turn comes after imports and measurements of hours. */
+/* Checks all questions before the work, for a column's turn comes after hours of imports and measurements. */
 static int check_questions(const QuantTable *table, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
@@ -149,7 +150,7 @@ void quant_table_close(QuantTable *table) {
     table->n_columns = 0;
 }
 
-/* What the row's results depend on beside its recipe: texts and programs change between two runs with one store. */
+/* Finds the row's stored results, which depend on the recipe, the calibration text and the importer's revision. */
 static int find_stored(QuantTable *table, QuantTableRow *row, const CalibrationText *text, ErrText *err) {
     const bool calibrated = !row->is_float && quant_recipe_needs_calibration(&row->recipe);
 
@@ -177,7 +178,7 @@ int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err
     for (size_t i = 0; !r && i < table->n_rows; i++)
         r = find_stored(table, &table->rows[i], &text, err);
     if (!r)
-        r = table_store_save(&table->store, err); /* whether that can be done shows before the work */
+        r = table_store_save(&table->store, err); /* a file that cannot be written shows before the work */
     if (r)
         quant_table_close(table);
     return r;
@@ -186,7 +187,7 @@ int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err
 /* --- a row's package ---------------------------------------------------------------------------------------------- */
 
 typedef struct PackageBytes {
-    uint64_t layers, outside; /* of linears: weights, scales and widths */
+    uint64_t layers, outside; /* bytes of linears: weights, scales and widths */
 } PackageBytes;
 
 static int count_bytes(const char *path, PackageBytes *bytes, ErrText *err) {
@@ -207,7 +208,7 @@ static int count_bytes(const char *path, PackageBytes *bytes, ErrText *err) {
     return 0;
 }
 
-/* An import that found its package says nothing about the time; an earlier run may have seen it made. */
+/* Returns the import's time. An import that found its package has none; an earlier run may have stored it. */
 static json_t *import_seconds(const json_t *stored, const ImportReport *report, const char *sha256) {
     const json_t *before = json_object_get(stored, "package");
     const char *before_sha256 = json_string_value(json_object_get(before, "sha256"));
@@ -310,8 +311,8 @@ static bool is_complete(const QuantTable *table, const QuantTableRow *row) {
 /**
  * quant_table_run_row() - complete a row
  *
- * A row that is complete is not looked at again: its package may be gone. Otherwise the package is made, or found in
- * the work folder; when it is another one than the stored results are of, those are measured anew.
+ * A complete row is left alone, for its package may be gone. Otherwise the package is made, or found in the work
+ * folder. Stored results of another package are measured anew.
  *
  * Return: 0, or an error of the import, the engine, the texts or the store, with a text.
  */

@@ -39,7 +39,7 @@ static bool rows_are_sound(const json_t *rows) {
     return json_is_array(rows);
 }
 
-/* 0: it goes on; -ENOENT: there is no such file. */
+/* Reads a store of results. Return: 0, -ENOENT (no such file), or another -errno with a text. */
 static int read_store(json_t **rootp, const char *path, const json_t *source, ErrText *err) {
     _cleanup_(freep) char *text = NULL;
     const char *sha256, *name;

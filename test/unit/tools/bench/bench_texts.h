@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a report of the bench says. For test programs, behind cmocka.h. */
+/* Text of a bench report, for test programs; include it behind cmocka.h. */
 #ifndef COORDGEN_TEST_UNIT_BENCH_TEXTS_H
 #define COORDGEN_TEST_UNIT_BENCH_TEXTS_H
 
@@ -8,7 +8,7 @@
 
 #include "tools/bench/report.h"
 
-/* The caller frees it. */
+/* Returns what fn() writes; the caller frees it. */
 static inline char *bench_written(const BenchReport *report, void (*fn)(const BenchReport *report, FILE *file)) {
     char *text = NULL;
     size_t len_bytes;

@@ -26,7 +26,7 @@ static const FlashCell cells[N_CELLS] = {
     { .budget = 100 },
 };
 
-/* 20 tokens in 10 s where all is read at that rate, in half of it by the second policy, of which a tenth is
+/* A first policy gives 20 tokens in 10 s if all is read at that rate, the second one in half of it, with a tenth of
  * drafting. */
 static void make_report(FlashReport *report) {
     static const char *const policies[N_POLICIES] = { "flash-ar", "ours" };
@@ -104,7 +104,7 @@ static void test_flash_report_table(void **state) {
     flash_report_findings.deinit(&report);
 }
 
-/* A budget that was not measured at a rate has no figure there: its column stays. */
+/* A budget without a measurement at a rate keeps its column, with an empty cell. */
 static void test_flash_report_gaps(void **state) {
     FlashReport report;
     char *text;
@@ -174,7 +174,8 @@ static void plot(const FlashReport *report, char *text, size_t room) {
     unlink(path);
 }
 
-/* Of the first budget that leaves something to read; the disk's own speed is where flash-ar has read at it. */
+/* The plot is of the first budget with streamed layers. Without a limit, the flash's speed is what flash-ar has read
+ * at. */
 static void test_flash_report_plot(void **state) {
     char text[1 << 16];
     FlashReport report;

@@ -66,7 +66,7 @@ static void test_mobile_memory_needed(void **state) {
     assert_int_equal(account_charge(&accounts, ACCOUNT_WEIGHTS, &weights, 1000), 0);
     bill_settle(&weights);
     assert_int_equal(account_charge(&accounts, ACCOUNT_KV, &kv, 500), 0);
-    assert_int_equal(mobile_memory_needed(5, &accounts), 1505 + MOBILE_MEMORY_REST); /* whenever each was at its most */
+    assert_int_equal(mobile_memory_needed(5, &accounts), 1505 + MOBILE_MEMORY_REST); /* peaks may coincide */
     bill_settle(&kv);
 }
 

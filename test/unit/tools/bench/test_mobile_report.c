@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The report of switching in all three forms: shares of waiting and of what is hidden, beside the policy that never
+/* Reports of switching in all three forms: shares of waiting and of hidden loads, beside the policy that never
  * loads. */
 #undef NDEBUG
 #include <setjmp.h>
@@ -95,7 +95,7 @@ static void test_mobile_report_json(void **state) {
     bench_report_deinit(&report);
 }
 
-/* Two prompts in every order: each is beside the first and the second order of its own prompt. */
+/* Two prompts in every order; each is compared with the first and second order of its own prompt. */
 static BenchReport made_orders(void) {
     BenchReport report = made();
     MobileOrders *orders = &((MobileReport *)report.findings)->orders;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The papers' table in all three forms: sums of answers, times a token, set beside NPU vanilla of the same task; rows
- * that name a mode there is. */
+/* The papers' table in all three forms: sums of answers, times a token beside NPU vanilla's of the same task, and rows
+ * with existing modes. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>

@@ -17,7 +17,7 @@ enum {
     N = 200
 };
 
-/* So many tokens a step, each step of so long; the first token comes with the prompt, at 1000 ns. */
+/* Makes an answer of equal steps; the first token comes with the prompt, at 1000 ns. */
 static void make_answer(SpecAnswer *answer, uint64_t *ends_ns, size_t n, size_t per_step, uint64_t step_ns) {
     const size_t n_steps = (n - 1 + per_step - 1) / per_step;
 
@@ -120,7 +120,7 @@ static void test_spec_score_figures(void **state) {
     expect_near(figure(&score, "draft_mb"), 3);
 }
 
-/* Plain decoding of the first tokens alone: speeds are beside each other, windows where it has tokens. */
+/* If plain decoding has only the first tokens, speeds are compared, and windows end with its tokens. */
 static void test_spec_score_shorter_plain(void **state) {
     uint64_t plain_ns[N], ends_ns[N];
     SpecAnswer plain, answer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Windows of a text: which tokens they hold, with and without a BOS, and what is no window. */
+/* Windows of a text: their tokens, with and without a BOS, and refused sizes. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 #include "test/unit/fixtures/tiny_engine.h"
 #include "tools/eval/quality/text_windows.h"
 
-/* A token a letter, but for those that a merge makes: "ab" is 26, "cd" 27. */
+/* Each letter is a token, except the merges: "ab" is 26, "cd" 27. */
 static const char text[] = "eabfgcdhijkemn";
 static const uint32_t tokens[] = { 4, 26, 5, 6, 27, 7, 8, 9, 10, 4, 12, 13 };
 #define BOS 2
@@ -41,7 +41,7 @@ static void test_text_windows_of_all(void **state) {
     tiny_engine_close(&tiny);
 }
 
-/* The first ones, and no more than were asked for; what does not fill a window is left over. */
+/* Windows are the first ones, no more than asked for; a rest that fills no window is left out. */
 static void test_text_windows_of_some(void **state) {
     TinyEngine tiny = { 0 };
     TextWindows windows = { 0 };
@@ -59,7 +59,7 @@ static void test_text_windows_of_some(void **state) {
     tiny_engine_close(&tiny);
 }
 
-/* Before the text, and over the first token of the windows behind the first. */
+/* The BOS stands before the text, and replaces the first token of later windows. */
 static void test_text_windows_with_bos(void **state) {
     TinyEngine tiny = { .adds_bos = true };
     TextWindows windows = { 0 };

@@ -20,6 +20,17 @@ static inline char *bench_written(const BenchReport *report, void (*fn)(const Be
     return text;
 }
 
+/* Returns the findings as a table, or as CSV of the machine 'this "one"'; the caller frees it. */
+static inline char *findings_written(const BenchFindings *kind, const void *findings, bool csv) {
+    const BenchReport report = { .kind = kind,
+                                 .findings = (void *)findings,
+                                 .machine = json_pack("{s:s}", "name", "this \"one\"") };
+    char *text = bench_written(&report, csv ? bench_report_csv : bench_report_table);
+
+    json_decref(report.machine);
+    return text;
+}
+
 static inline void text_has(const char *text, const char *part) {
     if (!strstr(text, part))
         fail_msg("'%s' is not in:\n%s", part, text);

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "test/unit/tools/bench/bench_texts.h"
 #include "tools/bench/speculation/flash_report.h"
 
 enum {
@@ -64,42 +65,24 @@ static void make_report(FlashReport *report) {
             }
 }
 
-static char *written(const FlashReport *report, bool csv) {
-    char *text = NULL;
-    size_t len_bytes;
-    FILE *file = open_memstream(&text, &len_bytes);
-
-    assert_non_null(file);
-    if (csv)
-        flash_report_findings.csv(report, "this \"one\"", file);
-    else
-        flash_report_findings.table(report, file);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
-static void expect(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("no '%s' in\n%s", part, text);
-}
-
 static void test_flash_report_table(void **state) {
     FlashReport report;
     char *text;
 
     make_report(&report);
-    text = written(&report, false);
-    expect(text, "target large, 1700.0 MB of weights; draft small, 500.0 MB; a sweep reads 1500.0 MB at 0 %, by "
-                 "io_uring, direct\n");
-    expect(text,
-           "\n| 0 | 250 | a??\"b\" | flash-ar | 21 | 2.000 | 1.00 | | 1.00 | 1.0 | 250 | 250.0 | 0.000 | 0.950 |\n");
-    expect(text, "\n| 0 | 250 | a??\"b\" | ours | 21 | 4.000 | 2.00 | | 4.00 | 10.0 | 250 | 62.5 | 0.100 | 0.850 |\n");
-    expect(text, "\n| 0 | the disk's | code | ours | 21 | 32.000 | 2.00 |");
-    expect(text, "\n| 100 | in memory | code | flash-ar | 21 | 32.000 | 1.00 | | 1.00 | 1.0 | | | 0.000 | 0.950 |\n");
-    expect(text, "\n| 0 | 250 | ours | 8.000 | 2.00 | 2.00 | 2.00 | 4.00 |\n"); /* sqrt(4 x 16) */
-    expect(text, "flash of 250 MB/s:\n\n| workload | 0% | 50% | 100% |\n| --- | --- | --- | --- |\n"
-                 "| flash-ar / a??\"b\" | 2.000 | 6.000 | 8.000 |\n| ours / a??\"b\" | 4.000 | 12.000 | 16.000 |\n"
-                 "| flash-ar / code | 8.000 | 24.000 | 32.000 |\n");
+    text = findings_written(&flash_report_findings, &report, false);
+    text_has(text, "target large, 1700.0 MB of weights; draft small, 500.0 MB; a sweep reads 1500.0 MB at 0 %, by "
+                   "io_uring, direct\n");
+    text_has(text,
+             "\n| 0 | 250 | a??\"b\" | flash-ar | 21 | 2.000 | 1.00 | | 1.00 | 1.0 | 250 | 250.0 | 0.000 | 0.950 |\n");
+    text_has(text,
+             "\n| 0 | 250 | a??\"b\" | ours | 21 | 4.000 | 2.00 | | 4.00 | 10.0 | 250 | 62.5 | 0.100 | 0.850 |\n");
+    text_has(text, "\n| 0 | the disk's | code | ours | 21 | 32.000 | 2.00 |");
+    text_has(text, "\n| 100 | in memory | code | flash-ar | 21 | 32.000 | 1.00 | | 1.00 | 1.0 | | | 0.000 | 0.950 |\n");
+    text_has(text, "\n| 0 | 250 | ours | 8.000 | 2.00 | 2.00 | 2.00 | 4.00 |\n"); /* sqrt(4 x 16) */
+    text_has(text, "flash of 250 MB/s:\n\n| workload | 0% | 50% | 100% |\n| --- | --- | --- | --- |\n"
+                   "| flash-ar / a??\"b\" | 2.000 | 6.000 | 8.000 |\n| ours / a??\"b\" | 4.000 | 12.000 | 16.000 |\n"
+                   "| flash-ar / code | 8.000 | 24.000 | 32.000 |\n");
     free(text);
     flash_report_findings.deinit(&report);
 }
@@ -110,9 +93,9 @@ static void test_flash_report_gaps(void **state) {
     char *text;
 
     make_report(&report);
-    text = written(&report, false);
-    expect(text, "the disk's own speed:\n\n| workload | 0% | 50% | 100% |\n| --- | --- | --- | --- |\n"
-                 "| flash-ar / a??\"b\" | 4.000 | | 8.000 |\n");
+    text = findings_written(&flash_report_findings, &report, false);
+    text_has(text, "the disk's own speed:\n\n| workload | 0% | 50% | 100% |\n| --- | --- | --- | --- |\n"
+                   "| flash-ar / a??\"b\" | 4.000 | | 8.000 |\n");
     free(text);
     flash_report_findings.deinit(&report);
 }
@@ -138,9 +121,9 @@ static void test_flash_report_forms(void **state) {
     char *text;
 
     make_report(&report);
-    text = written(&report, true);
-    expect(text, "test,policy,task,budget,rate,requests,tokens,tokens_per_s,ratio_to_flash_ar,");
-    expect(text, "\nflash,ours,\"a|\n\"\"b\"\"\",0,250,1,21,4,2,,4,10,250,62.5,0.1,0.85,\"this \"\"one\"\"\"\n");
+    text = findings_written(&flash_report_findings, &report, true);
+    text_has(text, "test,policy,task,budget,rate,requests,tokens,tokens_per_s,ratio_to_flash_ar,");
+    text_has(text, "\nflash,ours,\"a|\n\"\"b\"\"\",0,250,1,21,4,2,,4,10,250,62.5,0.1,0.85,\"this \"\"one\"\"\"\n");
     free(text);
     assert_true(flash_report_findings.json(&report, json));
     result = json_array_get(json_object_get(json, "results"), 9); /* of the third cell, the first task */
@@ -187,9 +170,9 @@ static void test_flash_report_plot(void **state) {
         flash_report_scores(&report, 1, task)[0].flash_ns /= 10;
     }
     plot(&report, text, sizeof(text));
-    expect(text, "title,large with small\nx,MB/s of the flash,log\n");
-    expect(text, "\npoint,ours,250,");
-    expect(text, "\npoint,ours,2500,");
+    text_has(text, "title,large with small\nx,MB/s of the flash,log\n");
+    text_has(text, "\npoint,ours,250,");
+    text_has(text, "\npoint,ours,2500,");
     assert_null(strstr(text, ",125,"));
     flash_report_findings.deinit(&report);
 }

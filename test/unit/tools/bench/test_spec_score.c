@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "test/unit/tools/bench/bench_texts.h"
 #include "tools/bench/speculation/spec_report.h"
 
 enum {
@@ -136,20 +137,6 @@ static void test_spec_score_shorter_plain(void **state) {
     assert_true(spec_lowest_window(&answer, &plain) == 2);
 }
 
-static char *written(const SpecReport *report, bool csv) {
-    char *text = NULL;
-    size_t len_bytes;
-    FILE *file = open_memstream(&text, &len_bytes);
-
-    assert_non_null(file);
-    if (csv)
-        spec_report_findings.csv(report, "this \"one\"", file);
-    else
-        spec_report_findings.table(report, file);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
 /* The name of a task comes from a file and may be anything. */
 static void test_spec_score_forms(void **state) {
     uint64_t plain_ns[N], ends_ns[N];
@@ -164,10 +151,10 @@ static void test_spec_score_forms(void **state) {
     answer.report.counts.drafted[SPECULATION_SAM] = 15;
     spec_score_add(&scores[0], &plain, &plain);
     spec_score_add(&scores[1], &answer, &plain);
-    text = written(&report, false);
+    text = findings_written(&spec_report_findings, &report, false);
     assert_non_null(strstr(text, "\n| a??\"b\" | sam | 1 | 21 | 4.00 | 20000000.0 | 2.00 | | 1.50 |"));
     free(text);
-    text = written(&report, true);
+    text = findings_written(&spec_report_findings, &report, true);
     assert_non_null(strstr(text, "\nspec,\"a|\n\"\"b\"\"\",sam,1,21,4,2e+07,2,,1.5,"));
     assert_non_null(strstr(text, ",\"this \"\"one\"\"\"\n"));
     free(text);

@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "base/system/cpu.h"
-#include "tools/bench/peak.h"
 
 #define EIGHT(text) text("0") text("1") text("2") text("3") text("4") text("5") text("6") text("7")
 #define TWENTY_FOUR(text)                                                                                              \

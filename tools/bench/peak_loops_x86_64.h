@@ -5,7 +5,6 @@
 
 #include "base/cleanup.h"
 #include "base/system/cpu.h"
-#include "tools/bench/peak.h"
 
 #define SIX(text) text("0") text("1") text("2") text("3") text("4") text("5")
 #define TWELVE(text) SIX(text) text("6") text("7") text("8") text("9") text("10") text("11")

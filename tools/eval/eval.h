@@ -126,10 +126,4 @@ json_t *eval_json_real(double value);
 /* Returns the members that every report begins with: "verb", model, device, kernel. */
 json_t *eval_report_new(const EvalOptions *options, const EvalModel *model, const char *verb);
 
-/* Calls fn with the JSON object of each line; stops at a non-zero value. Errors name file and line. */
-typedef int EvalLineFn(void *arg, json_t *object, size_t line, ErrText *err);
-int eval_each_line(const char *path, EvalLineFn *fn, void *arg, ErrText *err);
-/* Converts a JSON array of token ids below n_vocab to a new array. Return: 0, or -EINVAL with a text. */
-int eval_ids(const json_t *array, uint32_t n_vocab, uint32_t **idsp, size_t *np, ErrText *err);
-
 #endif

@@ -6,6 +6,7 @@
 
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
+#include "tools/eval/json_lines.h"
 #include "tools/eval/quality/scorer.h"
 
 /* Perplexity judges the int8 path; these bounds allow for the worst single logit of thousands, which varies by a share
@@ -147,9 +148,9 @@ static int check_case(void *arg, json_t *object, size_t line, ErrText *err) {
 
     snprintf(number, sizeof(number), "line %zu", line);
     id = id ? id : number;
-    r = eval_ids(json_object_get(object, "ids"), (uint32_t)n_vocab, &ids, &n, err);
+    r = json_lines_ids(json_object_get(object, "ids"), (uint32_t)n_vocab, &ids, &n, err);
     if (!r && greedy_ids)
-        r = eval_ids(greedy_ids, (uint32_t)n_vocab, &greedy, &n_greedy, err);
+        r = json_lines_ids(greedy_ids, (uint32_t)n_vocab, &greedy, &n_greedy, err);
     if (r)
         return r;
     if (!n || n > 8192)
@@ -198,7 +199,7 @@ int eval_logits(const EvalOptions *options) {
     json_t *report;
     bool ok;
 
-    if (eval_model_open(&model, &options->model, &err) || eval_each_line(options->file, check_case, &run, &err))
+    if (eval_model_open(&model, &options->model, &err) || json_lines_each(options->file, check_case, &run, &err))
         return eval_fail(options, "%s", err.text);
     ok = !run.n_outside && !run.n_greedy_wrong && run.n_values + run.n_greedy;
     if (options->json.is_wanted) {

@@ -6,6 +6,7 @@
 
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
+#include "tools/eval/json_lines.h"
 
 #define MESSAGES_MAX 256
 
@@ -41,7 +42,7 @@ static int check_ids(TokensRun *run, const TokenList *list, const json_t *golden
     size_t n, at;
     int r;
 
-    r = eval_ids(golden, tokenizer_n_tokens(run->tokenizer), &ids, &n, err);
+    r = json_lines_ids(golden, tokenizer_n_tokens(run->tokenizer), &ids, &n, err);
     if (r)
         return r;
     run->n_vectors++;
@@ -151,7 +152,7 @@ int eval_tokens(const EvalOptions *options) {
     if (chat_template_init(&run.chat, file, NULL, 0))
         return eval_fail(options, "out of memory");
     chat_template_describe(&run.chat, chat_kind, sizeof(chat_kind));
-    if (eval_each_line(options->file, check_line, &run, &err))
+    if (json_lines_each(options->file, check_line, &run, &err))
         return eval_fail(options, "%s", err.text);
     ok = !run.n_wrong && run.n_vectors;
     if (options->json.is_wanted)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/eval/eval.h"
+#include "tools/eval/json_lines.h"
 
 typedef struct Reader {
     SpecData *data;
@@ -131,7 +131,7 @@ int spec_data_read(SpecData *data, const Engine *engine, const SpecDataOptions *
         int r;
 
         reader.file = options->files[i];
-        r = eval_each_line(reader.file, read_row, &reader, err);
+        r = json_lines_each(reader.file, read_row, &reader, err);
         if (r)
             return r;
     }

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/eval/eval.h"
+#include "tools/eval/json_lines.h"
 #include "tools/eval/quality/scorer.h"
 
 typedef struct ClozeRow {
@@ -71,7 +71,7 @@ int cloze_measure(Cloze *result, Engine *engine, const ClozeOptions *options, Er
     double sum = 0;
     int r;
 
-    r = eval_each_line(options->file, cloze_read_row, &run, err);
+    r = json_lines_each(options->file, cloze_read_row, &run, err);
     if (!r && !run.n)
         r = err_set(err, -EINVAL, "%s: no row", options->file);
     if (!r)

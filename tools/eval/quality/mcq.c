@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tools/eval/eval.h"
+#include "tools/eval/json_lines.h"
 #include "tools/eval/quality/scorer.h"
 
 #define CHOICES_MAX 64
@@ -138,7 +138,7 @@ static int mcq_read_row(void *arg, json_t *object, size_t line, ErrText *err) {
 }
 
 static int read_rows(McqRun *run, ErrText *err) {
-    int r = eval_each_line(run->options->file, mcq_read_row, run, err);
+    int r = json_lines_each(run->options->file, mcq_read_row, run, err);
 
     return r || run->n ? r : err_set(err, -EINVAL, "%s: no row", run->options->file);
 }

@@ -12,7 +12,7 @@
 
 #define _cleanup_(fn) __attribute__((cleanup(fn)))
 
-/* The value of *(pointer to an owning local); the local gives its ownership up. */
+/* Returns *ptrp and clears it: the local gives its ownership up. */
 #define steal(ptrp)                                                                                                    \
     ({                                                                                                                 \
         __typeof__(*(ptrp)) stolen_ = *(ptrp);                                                                         \

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Monotonic time in nanoseconds; only differences mean something. */
+/* Returns monotonic time in ns; only differences have a meaning. */
 static inline uint64_t clock_now_ns(void) {
     struct timespec now;
 

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Error contract: 0 ok; negative -errno, fatal for the operation, forwarded; positive a condition of the module. */
+/* The error contract. 0: ok. Negative: -errno, fatal for the operation, forwarded. Positive: a condition that the
+ * module's header lists, handled or translated by the caller. */
 #ifndef COORDGEN_BASE_ERR_H
 #define COORDGEN_BASE_ERR_H
 
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Text of an error that the caller can show to a user: what, where, which value, what to do. Whole UTF-8 without
- * control characters, whatever the values are: it goes into replies (base/strings/printable.h). */
+/* The text of an error for a user: what failed, where, at which value, and the remedy. The text goes into replies, so
+ * it is valid UTF-8 without control characters, whatever the values are (base/strings/printable.h). */
 typedef struct ErrText {
     char text[768];
 } ErrText;
 
 /* Sets the text (err may be NULL) and returns code: `return err_set(err, GGUF_E_CORRUPT, "...", ...)`. */
 int err_set(ErrText *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Puts "prefix: " before the text that is there. */
+/* Puts "prefix: " before the text of err. */
 void err_prefix(ErrText *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* err_raise: a fatal error starts here; err_trace: it passes through; err_fold: a condition nobody expects. */
+/* err_raise() marks where a fatal error starts, err_trace() where one passes through. err_fold() makes a fatal error
+ * of a condition that the caller does not expect. */
 #define err_raise(r) err_raise_at((r), __FILE__, __LINE__, __func__)
 #define err_trace(r) err_trace_at((r), __FILE__, __LINE__, __func__)
 #define err_fold(r) err_fold_at((r), __FILE__, __LINE__, __func__)

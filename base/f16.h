@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* IEEE binary16 <-> binary32 in integer arithmetic: the same bits on every machine (F16C gives them too). */
+/* Converts IEEE binary16 to binary32 and back in integer arithmetic: every machine gives the same bits, as F16C does.
+ * */
 #ifndef COORDGEN_BASE_F16_H
 #define COORDGEN_BASE_F16_H
 
@@ -29,7 +30,7 @@ static inline float f16_to_f32(uint16_t half) {
     return f32_from_bits(sign | f32_to_bits(f32_from_bits(rest << 13) * 0x1p112f));
 }
 
-/* Round to nearest even; past the largest finite half: infinity. */
+/* Rounds to nearest even; values past the largest finite half become infinity. */
 static inline uint16_t f32_to_f16(float value) {
     uint32_t bits = f32_to_bits(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
 

@@ -22,12 +22,12 @@ int hash_key_init(HashKey *key) {
 }
 
 /**
- * hash_key_text() - hash of any bytes
+ * hash_key_text() - hash any bytes
  *
- * Multiply and fold, eight bytes at a time: some three multiplications for the few bytes of a token, for look-ups are a
- * large part of tokenizing. Nobody has analysed it as SipHash was; tables that use it refuse what collides thousands of
- * times, so a weakness would make them refuse a file, not slow. The numbers differ from key to key and with the
- * machine's byte order: no result may depend on them.
+ * The hash multiplies and folds eight bytes at a time, some three multiplications for a token: look-ups are a large
+ * part of tokenizing. Nobody has analysed this hash as SipHash was. Tables that use it refuse keys that collide
+ * thousands of times, so a weakness would make them refuse a file, not slow. Hashes differ from secret to secret and
+ * with the machine's byte order: no result may depend on them.
  */
 uint64_t hash_key_text(const HashKey *key, const void *text, size_t len_bytes) {
     uint64_t hash = key->seed ^ len_bytes, word;

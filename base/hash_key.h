@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hashes with a secret: whoever chooses what goes into a table cannot choose where it goes. */
+/* Hashes with a secret: a client that chooses a table's keys cannot choose their slots. */
 #ifndef COORDGEN_BASE_HASH_KEY_H
 #define COORDGEN_BASE_HASH_KEY_H
 
@@ -11,7 +11,7 @@ typedef struct HashKey {
     uint64_t factor; /* odd */
 } HashKey;
 
-/* Draws a key from the kernel; every table has one of its own. 0 or -errno. */
+/* Draws a secret from the kernel, one for each table. 0 or -errno. */
 int hash_key_init(HashKey *key);
 uint64_t hash_key_text(const HashKey *key, const void *text, size_t len_bytes);
 
@@ -22,7 +22,7 @@ static inline uint64_t hash_key_fold(const HashKey *key, uint64_t value) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Twice: after once, numbers in a row would lie in the table in a row too, at steps of some bits of the factor. */
+/* Folds twice: after one fold, consecutive numbers would land at regular steps in the table. */
 static inline uint64_t hash_key_u64(const HashKey *key, uint64_t value) {
     return hash_key_fold(key, hash_key_fold(key, value ^ key->seed));
 }

@@ -2,64 +2,12 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log_rate.h"
 #include "base/strings/printable.h"
-
-static const char *const topic_names[_TOPIC_N] = {
-    [TOPIC_BASE] = "base",     [TOPIC_MODEL] = "model",   [TOPIC_BACKEND] = "backend", [TOPIC_SCHED] = "sched",
-    [TOPIC_ENGINE] = "engine", [TOPIC_DAEMON] = "daemon", [TOPIC_CLIENT] = "client",
-};
-
-static const struct {
-    const char *name;
-    LogLevel level;
-} level_names[] = {
-    { "error", LOG_LEVEL_ERROR }, { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
-    { "info", LOG_LEVEL_INFO },   { "debug", LOG_LEVEL_DEBUG },
-};
-
-static void sink_stderr(LogLevel level, const char *topic, const char *line) {
-    fprintf(stderr, "%s %s: %s\n", log_level_name(level), topic, line);
-}
-
-static _Atomic int current_level = LOG_LEVEL_NOTICE;
-static LogSink *current_sink = sink_stderr; /* guarded by sink_lock */
-static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
-
-void log_set_level(LogLevel level) {
-    atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
-}
-
-LogLevel log_level(void) {
-    return (LogLevel)atomic_load_explicit(&current_level, memory_order_relaxed);
-}
-
-const char *log_level_name(LogLevel level) {
-    for (size_t i = 0; i < ARRAY_LEN(level_names); i++)
-        if (level_names[i].level == level)
-            return level_names[i].name;
-    return "?";
-}
-
-void log_set_sink(LogSink *sink) {
-    pthread_mutex_lock(&sink_lock);
-    current_sink = sink ? sink : sink_stderr;
-    pthread_mutex_unlock(&sink_lock);
-}
-
-void log_emit(LogLevel level, LogTopic topic, const char *line) {
-    pthread_mutex_lock(&sink_lock);
-    current_sink(level, topic_names[topic], line);
-    pthread_mutex_unlock(&sink_lock);
-}
 
 void log_write(LogLevel level, LogTopic topic, uint32_t uid, const char *kind, const char *format, ...) {
     const LogKind counted = { kind ? kind : format, uid, level, topic,
@@ -71,7 +19,7 @@ void log_write(LogLevel level, LogTopic topic, uint32_t uid, const char *kind, c
     if (level > log_level())
         return;
     va_start(args, format);
-    /* A value that came from a file or a peer may hold control bytes; a log line is one line. */
+    /* Values from files and peers may hold control bytes; the log keeps to one line. */
     printable_format(line, sizeof(line), format, args);
     va_end(args);
     if (level == LOG_LEVEL_DEBUG || log_rate_admits(&counted, line, clock_now_ns()))

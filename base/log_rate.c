@@ -11,7 +11,7 @@
 
 enum {
     ROWS = 256,
-    ROWS_OF_USERS = 192, /* many users at once leave the service's own lines their rows */
+    ROWS_OF_USERS = 192, /* the rest is left for lines of the service itself, however many users there are */
     SAMPLE_BYTES = 200,
 };
 
@@ -22,17 +22,17 @@ typedef struct Row {
     LogKind kind;
     uint64_t since_ns;
     uint64_t n;         /* lines in this interval */
-    uint64_t n_counted; /* of them, those that were not told */
+    uint64_t n_counted; /* lines in this interval that were not told */
     char sample[SAMPLE_BYTES];
 } Row;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool is_on; /* by lock, as all below */
+static bool is_on; /* guarded by lock, as all variables below are */
 static void (*call_on_count)(void *arg);
 static void *on_count_arg;
-static Row rows[ROWS];    /* users' from the front, the service's from the end */
-static Row others;        /* lines that found no row */
-static size_t n_counting; /* rows with n_counted */
+static Row rows[ROWS];    /* rows of users from the front, of the service from the end */
+static Row others;        /* counts the lines that found no row */
+static size_t n_counting; /* rows whose n_counted is not 0 */
 
 void log_rate_start(void (*on_count)(void *arg), void *arg) {
     pthread_mutex_lock(&lock);
@@ -53,7 +53,7 @@ void log_rate_stop(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Tells what a row has counted, and frees it. */
+/* Tells the count of a row, and frees the row. */
 static void end_interval(Row *row, uint64_t now_ns) {
     const uint64_t seconds = (now_ns - row->since_ns) / 1000000000;
     char line[SAMPLE_BYTES + 160];
@@ -79,7 +79,7 @@ static bool is_over(const Row *row, uint64_t now_ns) {
     return row->n && now_ns - row->since_ns >= INTERVAL_NS;
 }
 
-/* The row of a kind, or a free one; without any, the one for all others. Rows whose interval is over become free. */
+/* Returns the row of a kind, else a free row, else the row for all others. Frees rows whose interval is over. */
 static Row *find_row(const LogKind *kind, uint64_t now_ns) {
     const bool is_users = kind->uid != LOG_NO_USER;
     Row *free_row = NULL;
@@ -102,8 +102,8 @@ static Row *find_row(const LogKind *kind, uint64_t now_ns) {
 /**
  * log_rate_admits() - decide whether a line is told or counted
  *
- * Who causes lines chooses neither how many rows there are nor how long a search takes. Users that are too many for the
- * rows share one, in which no line is told in full. The number of kinds is that of the calls in the program.
+ * A client that causes lines chooses neither the number of rows nor the time of a search. Users beyond the number of
+ * rows share one row, in which no line is told in full. There are as many kinds as calls in the program.
  */
 bool log_rate_admits(const LogKind *kind, const char *line, uint64_t now_ns) {
     bool is_told = true;

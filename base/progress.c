@@ -12,7 +12,7 @@
 
 #define REDRAW_NS 100000000u     /* ten times a second */
 #define PLAIN_NS 10000000000u    /* not on a terminal */
-#define RATE_AFTER_NS 300000000u /* earlier a rate means nothing */
+#define RATE_AFTER_NS 300000000u /* earlier rates are noise */
 #define BAR_MAX 30
 #define LINE_BYTES 320
 #define COLUMNS_DEFAULT 80
@@ -25,7 +25,7 @@ void progress_init(Progress *progress, int fd) {
     progress->colour = progress->terminal && !(no_color && *no_color);
 }
 
-/* "12.3", in units of the total: the two numbers of a pair have the same unit. */
+/* Returns the unit of both numbers of a pair: the unit of the total. */
 static const char *unit_of(uint64_t bytes, double *factorp) {
     *factorp = bytes >= 1000000000 ? 1e-9 : bytes >= 1000000 ? 1e-6 : bytes >= 1000 ? 1e-3 : 1;
     return bytes >= 1000000000 ? "GB" : bytes >= 1000000 ? "MB" : bytes >= 1000 ? "kB" : "B";
@@ -59,7 +59,7 @@ void progress_line(char *line, size_t room_bytes, unsigned int columns, bool col
                     (double)(total_bytes - (done_bytes < total_bytes ? done_bytes : total_bytes)) / rate + 0.5);
         snprintf(numbers + at, sizeof(numbers) - at, "  %.1f %s/s  %s left", rate * rate_factor, rate_unit, left);
     }
-    /* What is left of the line, without its last column, where some terminals wrap. */
+    /* The bar gets the rest of the line but its last column, where some terminals wrap. */
     width = (int)columns - 1 - (int)strlen(stage) - (int)strlen(numbers) - 5;
     if (width > BAR_MAX)
         width = BAR_MAX;
@@ -109,7 +109,7 @@ void progress_update(Progress *progress, const char *stage, uint64_t done_bytes,
     } else {
         snprintf(out, sizeof(out), "%s\n", line);
     }
-    (void)file_write_all(progress->fd, out, strlen(out)); /* nobody is worse off for a line that was not shown */
+    (void)file_write_all(progress->fd, out, strlen(out)); /* a line that cannot be shown harms nobody */
 }
 
 void progress_end(Progress *progress) {

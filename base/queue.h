@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists within their elements, queue(3), where the C library has no <sys/queue.h> (musl): what is used here of it. */
+/* Intrusive lists of queue(3). If the C library has no <sys/queue.h> (musl), this header defines the part that coordgen
+ * uses. */
 #ifndef COORDGEN_BASE_QUEUE_H
 #define COORDGEN_BASE_QUEUE_H
 
-#if __has_include(<sys/queue.h>) && !defined(COORDGEN_OWN_QUEUE) /* which a test asks for */
+#if __has_include(<sys/queue.h>) && !defined(COORDGEN_OWN_QUEUE) /* a test sets COORDGEN_OWN_QUEUE */
 #include <sys/queue.h>
 #else
 

@@ -16,7 +16,7 @@
 #include "proto/proto_check.h"
 #include "proto/wire_check.h"
 
-/* Writes the path that counts where the program names none. A set-user-id program does not believe the environment. */
+/* Writes the default path of the socket. A set-user-id program ignores the environment. */
 static void socket_path_default(char *path, size_t room_bytes) {
     const char *given = c_library_secure_getenv("COORDGEN_SOCKET");
 
@@ -44,8 +44,8 @@ static int connect_failed(CoordgenClient *client, int error) {
     }
 }
 
-/* The standard numbers, which a program may have closed, are no place for a connection: what it prints would go
- * there. */
+/* Moves a descriptor above the standard numbers. A program may have closed those, and its printed text would go into
+ * the connection. */
 static int above_standard(int fd) {
     int other;
 
@@ -100,7 +100,7 @@ int client_connection_adopt(CoordgenClient *client, int fd) {
 
 /**
  * client_connection_open() - connect to the socket, without blocking past the deadline
- * @deadline_ns: only a full queue of the listener makes it wait; 0: not at all
+ * @deadline_ns: bounds the wait for room in the listener's queue; 0: no wait
  *
  * Return: 0 or a CoordgenError. A client may try again after a failure.
  */
@@ -131,11 +131,11 @@ int client_connection_open(CoordgenClient *client, const char *socket_path, uint
     return connection_begin(client, &fd);
 }
 
-/* The requests that are left are the caller's to end. */
+/* Closes the socket; the caller ends the requests that are left. */
 void client_connection_close(CoordgenClient *client) {
     pthread_mutex_lock(&client->lock);
     if (client->socket_fd >= 0) {
-        /* By hand: the copy that a forked process has would keep a closed socket in the set. */
+        /* Removed explicitly: a copy in a forked process would keep the closed socket in the set. */
         (void)epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, client->socket_fd, NULL);
         close(client->socket_fd);
     }
@@ -154,8 +154,8 @@ static void want_out_set(CoordgenClient *client, bool want_out) {
     (void)epoll_ctl(client->epoll_fd, EPOLL_CTL_MOD, client->socket_fd, &interest);
 }
 
-/* One send. An open file goes with the first bytes of its frame, and with bytes of no other one: by these the service
- * knows what it belongs to. */
+/* Sends once. An open file goes with the first bytes of its own frame and of no other, so that the service knows which
+ * request the file belongs to. */
 static ssize_t send_some(CoordgenClient *client) {
     union {
         struct cmsghdr align;
@@ -194,7 +194,7 @@ void client_flush_locked(CoordgenClient *client) {
             want_out_set(client, true);
             return;
         }
-        /* A service that hangs up may have said why: the reader finds that, and then the end. */
+        /* A service that hangs up may have sent the reason, which the reader finds before the end. */
         if (n < 0)
             client->out_broken = true;
         else
@@ -208,8 +208,8 @@ void client_flush_locked(CoordgenClient *client) {
     want_out_set(client, false);
 }
 
-/* Sent bytes go when they are more than half of the buffer: so it has at most twice what waits to be sent, and a byte
- * is moved about once. */
+/* Drops sent bytes when they fill more than half of the buffer: the buffer holds at most twice the waiting bytes, and
+ * each byte is moved about once. */
 static void drop_sent(CoordgenClient *client) {
     StrBuf *out = &client->out;
     size_t left_bytes = out->len_bytes - client->out_at_bytes;
@@ -243,7 +243,7 @@ int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, i
     r = frame_encode(&message->base, &frame, &len_bytes, &err);
     if (r)
         return failure_set(failure, r == FRAME_E_TOO_LARGE ? COORDGEN_E_TOO_LARGE : COORDGEN_E_NO_MEMORY, "", err.text);
-    /* The service would refuse the same: here the caller learns it at once. */
+    /* The service would refuse the frame too; the check here tells the caller at once. */
     if (wire_check(frame + FRAME_HEADER_BYTES, len_bytes - FRAME_HEADER_BYTES, &coordgen__v1__request__descriptor, true,
                    &fault))
         return failure_set(failure, COORDGEN_E_INVALID_ARGUMENT, fault.field, fault.err.text);

@@ -9,51 +9,12 @@
 
 #include "base/clock.h"
 #include "base/strings/utf8.h"
-#include "client/client_internal.h"
+#include "client/client_reply.h"
 
 enum {
     READ_BYTES = 64 << 10,
-    READS_MAX = 64, /* of one dispatch: other sources of the caller's loop get their turn */
+    READS_MAX = 64, /* per dispatch, so that other sources of the caller's loop get their turn */
 };
-
-ClientRequest *client_request_free(ClientRequest *request) {
-    if (request) {
-        str_buf_deinit(&request->text);
-        free(request);
-    }
-    return NULL;
-}
-
-static ClientRequest *request_find(CoordgenClient *client, uint64_t id) {
-    ClientRequest *request;
-
-    pthread_mutex_lock(&client->lock);
-    for (request = client->requests; request && request->id != id;)
-        request = request->next;
-    pthread_mutex_unlock(&client->lock);
-    return request;
-}
-
-/* Numbers are given in order, by any thread that cancels too. */
-static bool request_was_sent(CoordgenClient *client, uint64_t id) {
-    bool sent;
-
-    pthread_mutex_lock(&client->lock);
-    sent = id && id < client->next_id;
-    pthread_mutex_unlock(&client->lock);
-    return sent;
-}
-
-/* Takes the request out of the table: from here on no other thread sees it. */
-static void request_unlink(CoordgenClient *client, ClientRequest *request) {
-    pthread_mutex_lock(&client->lock);
-    for (ClientRequest **linkp = &client->requests; *linkp; linkp = &(*linkp)->next)
-        if (*linkp == request) {
-            *linkp = request->next;
-            break;
-        }
-    pthread_mutex_unlock(&client->lock);
-}
 
 static void event_send(CoordgenClient *client, ClientRequest *request, CoordgenEvent *event) {
     event->request_id = request->id;
@@ -61,24 +22,24 @@ static void event_send(CoordgenClient *client, ClientRequest *request, CoordgenE
         (void)coordgen_cancel(client, request->id);
 }
 
-/* Ends a request: unlinks it, tells the user, frees it. failure NULL: by the response, which is taken over. */
+/* Ends a request: unlinks it, tells the user, frees it. failure: NULL if *responsep ends the request, which takes the
+ * response over. */
 static int request_end(CoordgenClient *client, ClientRequest *request, const ClientFailure *failure,
                        Coordgen__V1__Response **responsep) {
     CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_END };
     _cleanup_(coordgen_reply_unrefp) CoordgenReply *reply = NULL;
 
-    request_unlink(client, request);
+    client_table_unlink(client, request);
     if (request->kind >= REQUEST_GENERATE) {
         reply = client_reply_new(request->kind, failure, responsep, &request->text);
         event.reply = reply;
-        /* Without memory for a reply the user still learns of the end: a NULL reply reads as COORDGEN_E_NO_MEMORY. */
+        /* Without memory for a reply, the user still learns of the end: a NULL reply means COORDGEN_E_NO_MEMORY. */
         event_send(client, request, &event);
     }
     client_request_free(request);
     return 0;
 }
 
-/* Ends the connection and every request on it; the code. */
 int client_connection_fail(CoordgenClient *client, const ClientFailure *failure) {
     ClientFailure copy = *failure;
 
@@ -110,7 +71,7 @@ static int connection_failf(CoordgenClient *client, int code, const char *format
     return client_connection_fail(client, &failure);
 }
 
-/* ---- what the service sent --------------------------------------------------------------------------------------- */
+/* ---- messages of the service ------------------------------------------------------------------------------------- */
 
 static int delta_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__GenerateDelta *delta) {
     CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_DELTA };
@@ -152,7 +113,7 @@ static void progress_take(CoordgenClient *client, ClientRequest *request, const 
     event_send(client, request, &event);
 }
 
-/* The response that ends a request of this kind when all goes well. */
+/* The response that ends a request of each kind successfully. */
 static const Coordgen__V1__Response__OpCase end_ops[_REQUEST_KIND_N] = {
     [REQUEST_HELLO] = COORDGEN__V1__RESPONSE__OP_HELLO,
     [REQUEST_CANCEL] = COORDGEN__V1__RESPONSE__OP_CANCEL,
@@ -199,10 +160,10 @@ static int done_take(CoordgenClient *client, ClientRequest *request, Coordgen__V
     return request_end(client, request, NULL, responsep);
 }
 
-/* One message of the service. Return: 0, or the code with which the connection ended. */
+/* Handles a message of the service. Returns 0, or the code with which the connection ended. */
 static int response_take(CoordgenClient *client, Coordgen__V1__Response **responsep) {
     const Coordgen__V1__Response *response = *responsep;
-    ClientRequest *request = request_find(client, response->request_id);
+    ClientRequest *request = client_table_find(client, response->request_id);
     ClientFailure failure;
 
     if (response->op_case == COORDGEN__V1__RESPONSE__OP_ERROR) {
@@ -212,8 +173,8 @@ static int response_take(CoordgenClient *client, Coordgen__V1__Response **respon
         return request ? request_end(client, request, &failure, responsep) : 0;
     }
     if (!request) {
-        /* After a timeout the rest of an answer may still come. */
-        if (request_was_sent(client, response->request_id))
+        /* The rest of an answer may come after a timeout. */
+        if (client_table_was_sent(client, response->request_id))
             return 0;
         return connection_failf(client, COORDGEN_E_BAD_REPLY, "an answer to request %" PRIu64 ", which was never sent",
                                 response->request_id);
@@ -286,7 +247,7 @@ static int socket_read(CoordgenClient *client) {
     return 0;
 }
 
-/* Requests whose time is over end here; the service is told, and what it still sends for them is dropped. */
+/* Ends requests that are past their deadline, and tells the service; later messages for them are dropped. */
 static void deadlines_take(CoordgenClient *client) {
     uint64_t now_ns = clock_now_ns();
 

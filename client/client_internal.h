@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside of libcoordgen-client: the connection, the requests in flight on it, and what they end with. */
+/* The inside of libcoordgen-client: the connection and the requests in flight. */
 #ifndef COORDGEN_CLIENT_CLIENT_INTERNAL_H
 #define COORDGEN_CLIENT_CLIENT_INTERNAL_H
 
@@ -12,9 +12,9 @@
 #include "client/coordgen-client.h"
 #include "proto/frame.h"
 
-#define CLIENT_OUT_BYTES_MAX (16u << 20) /* requests that wait to be sent */
+#define CLIENT_OUT_BYTES_MAX (16u << 20) /* of requests that wait to be sent */
 
-/* Why something failed. */
+/* Why a call or a request failed. */
 typedef struct ClientFailure {
     int code;
     uint32_t retry_after_ms;
@@ -25,7 +25,7 @@ typedef struct ClientFailure {
 typedef enum RequestKind {
     REQUEST_HELLO,
     REQUEST_CANCEL,
-    REQUEST_GENERATE, /* from here on: the user's */
+    REQUEST_GENERATE, /* this and later kinds are the user's; the library sends the earlier ones */
     REQUEST_TOKENIZE,
     REQUEST_DETOKENIZE,
     REQUEST_STATUS,
@@ -54,15 +54,15 @@ typedef enum RequestKind {
 } RequestKind;
 
 typedef struct ClientRequest {
-    struct ClientRequest *next; /* under the lock */
+    struct ClientRequest *next; /* guarded by the lock */
     uint64_t id;                /* const */
     RequestKind kind;           /* const */
     CoordgenEventFn *fn;        /* const; may be NULL */
     void *arg;                  /* const */
     uint64_t deadline_ns;       /* const; UINT64_MAX: none */
-    bool cancel_sent;           /* under the lock */
-    StrBuf text;                /* owner thread: of a generation, so far */
-    uint64_t n_deltas;          /* owner thread */
+    bool cancel_sent;           /* guarded by the lock */
+    StrBuf text;                /* owner thread; the text of a generation so far */
+    uint64_t n_deltas;          /* Used by the owner thread alone: */
 } ClientRequest;
 
 typedef enum ClientState {
@@ -73,20 +73,20 @@ typedef enum ClientState {
 
 struct CoordgenClient {
     pthread_mutex_t lock;
-    /* under the lock: what coordgen_cancel() of another thread touches */
+    /* Guarded by the lock, because coordgen_cancel() of another thread uses it: */
     ClientState state;
     int socket_fd;
     int epoll_fd; /* holds the socket: its interest in writing changes while another thread waits for it */
     bool want_out;
-    bool out_broken; /* the peer takes nothing any more; what it sent before is still read */
+    bool out_broken; /* the peer accepts nothing more; its earlier answers are still read */
     StrBuf out;
     size_t out_at_bytes;
-    int out_fd; /* goes with the frame at these places of out; -1: none waits */
+    int out_fd; /* sent with the frame between these places of out; -1: none */
     size_t out_fd_begin_bytes, out_fd_end_bytes;
     ClientRequest *requests;
     uint64_t next_id;
 
-    /* owner thread */
+    /* Used by the owner thread alone: */
     pid_t pid;
     bool in_dispatch;
     bool greeted;
@@ -97,88 +97,42 @@ struct CoordgenClient {
     char service_version[64];
 };
 
-typedef struct ClientExplanation {
-    CoordgenExplanation explanation;
-    CoordgenDraftSource *sources;
-    const CoordgenDraftSource **source_list;
-} ClientExplanation;
-
-struct CoordgenReply {
-    _Atomic unsigned n_refs;
-    ClientFailure failure;
-    RequestKind kind;
-    Coordgen__V1__Response *response; /* NULL: the request ended without one */
-    StrBuf text;
-    CoordgenGenerateResult generate;
-    CoordgenSamplingOrigins sampling_origins; /* of it */
-    CoordgenStatus status;
-    CoordgenModel *models;
-    size_t n_models;
-    CoordgenModelPair *model_pairs; /* what the reply is about, or behind each other those of the models */
-    size_t n_model_pairs;           /* that it is about */
-    CoordgenMemory *memory;
-    size_t n_memory;
-    CoordgenRequestInfo *requests;
-    size_t n_requests;
-    ClientExplanation *explanations; /* of the requests, or of the generation */
-    size_t n_explanations;
-    CoordgenFile *files;
-    size_t n_files;
-    CoordgenFileSystem *file_systems;
-    size_t n_file_systems;
-    CoordgenDraftDb draft_db;
-    CoordgenDraftDbUser *draft_db_users;
-    size_t n_draft_db_users;
-};
-
-DEFINE_CLEANUP(CoordgenReply, coordgen_reply_unref)
-
-/* client.c */
+/* client_failure.c */
+/* Remembers the failure of a call of the owner thread, and returns its code. */
 int client_fail(CoordgenClient *client, int code, const char *field, uint32_t retry_after_ms, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* Refuses a call after fork(), and a call that waits (`waits`) inside a callback. */
 int client_check_usable(CoordgenClient *client, bool waits);
+void client_failure_from_wire(ClientFailure *failure, const Coordgen__V1__Error *error);
 
-/* client_connection.c: the lock is held for *_locked. */
+/* client_options.c */
+int client_options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes);
+
+/* client_table.c; the functions take the lock. */
+ClientRequest *client_request_free(ClientRequest *request);
+ClientRequest *client_table_find(CoordgenClient *client, uint64_t id);
+/* Whether a request of this id was ever sent; ids are given in order, by any thread that cancels too. */
+bool client_table_was_sent(CoordgenClient *client, uint64_t id);
+/* Removes the request from the table: no other thread sees it from here on. */
+void client_table_unlink(CoordgenClient *client, ClientRequest *request);
+
+/* client_connection.c; the caller of a *_locked function holds the lock. */
 int client_connection_open(CoordgenClient *client, const char *socket_path, uint64_t deadline_ns);
 int client_connection_adopt(CoordgenClient *client, int fd);
 void client_connection_close(CoordgenClient *client);
 void client_flush_locked(CoordgenClient *client);
-/* Packs, checks and queues a request, and sends what the socket takes. fd: goes with it, and stays the caller's; -1:
- * none. 0 or a CoordgenError with failure filled in. */
+/* Packs, checks and queues a request, and sends as much as the socket takes. fd: sent with the request, stays the
+ * caller's; -1: none. 0, or a CoordgenError with failure filled in. */
 int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, int fd, ClientFailure *failure);
 
-/* client_dispatch.c */
-ClientRequest *client_request_free(ClientRequest *request);
-int client_connection_fail(CoordgenClient *client, const ClientFailure *failure);
-
-/* client_request.c */
+/* client_start.c */
 int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int timeout_ms,
                  CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 int client_start_file(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int fd, int timeout_ms,
                       CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 
-/* client_request.c: copies what the caller's version of a structure of options has; first_bytes: of the first version.
- * 0 or a CoordgenError. */
-int client_options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes);
-
-/* client_pair.c: what it holds of a pair; from NULL: nothing. false: no memory. */
-void client_pair_fill(CoordgenModelPair *to, const Coordgen__V1__ModelPair *from);
-bool client_pairs_fill(CoordgenReply *reply, Coordgen__V1__ModelPair *const *pairs, size_t n);
-
-/* client_files.c: what a reply that tells of files holds; false: no memory. */
-bool client_files_fill(CoordgenReply *reply, const Coordgen__V1__FilesReply *files);
-
-/* client_draftdb.c: what a reply of the draft database holds; false: no memory. */
-bool client_draft_db_fill(CoordgenReply *reply);
-
-/* client_reply.c: takes text and response over; the reply has one reference. NULL: no memory. */
-CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,
-                                StrBuf *text);
-/* client_reply_requests.c: false: no memory; what is there is given back with the reply. */
-bool client_requests_fill(CoordgenReply *reply, Coordgen__V1__RequestInfo *const *requests, size_t n);
-bool client_explanation_fill(CoordgenReply *reply, const Coordgen__V1__Explanation *explanation); /* the only one */
-void client_requests_deinit(CoordgenReply *reply);
-bool client_reply_holds(const CoordgenReply *reply, Coordgen__V1__Response__OpCase op);
-void client_failure_from_wire(ClientFailure *failure, const Coordgen__V1__Error *error);
+/* client_dispatch.c */
+/* Ends the connection and every request on it. Returns the failure's code. */
+int client_connection_fail(CoordgenClient *client, const ClientFailure *failure);
 
 #endif

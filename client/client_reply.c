@@ -2,29 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client_internal.h"
-
-void client_failure_from_wire(ClientFailure *failure, const Coordgen__V1__Error *error) {
-    int code = error->has_code ? (int)error->code : COORDGEN_E_INTERNAL;
-
-    /* 0 is no failure and 100 and above are ours: neither may come from outside. */
-    *failure = (ClientFailure){
-        .code = code <= 0 || code >= COORDGEN_E_UNREACHABLE ? COORDGEN_E_INTERNAL : code,
-        .retry_after_ms = error->retry_after_ms,
-    };
-    snprintf(failure->field, sizeof(failure->field), "%s", error->field ? error->field : "");
-    snprintf(failure->err.text, sizeof(failure->err.text), "%s",
-             error->message && *error->message ? error->message : coordgen_error_name(failure->code));
-}
-
-static const char *or_empty(const char *text) {
-    return text ? text : "";
-}
+#include "client/client_reply.h"
+#include "client/client_reply_internal.h"
 
 static void origins_fill(CoordgenSamplingOrigins *origins, const Coordgen__V1__GenerateDone *done) {
     const Coordgen__V1__SamplingOrigins *from = done->sampling_origins;
 
-    *origins = (CoordgenSamplingOrigins){ .struct_bytes = sizeof(*origins), .family = or_empty(done->sampling_family) };
+    *origins =
+        (CoordgenSamplingOrigins){ .struct_bytes = sizeof(*origins), .family = client_or_empty(done->sampling_family) };
     if (!from)
         return;
     origins->temperature = (CoordgenSamplingOrigin)from->temperature;
@@ -35,14 +20,14 @@ static void origins_fill(CoordgenSamplingOrigins *origins, const Coordgen__V1__G
     origins->repetition_window = (CoordgenSamplingOrigin)from->repetition_window;
 }
 
-/* origins: room for those of the result */
+/* origins: the room for result->sampling_origins */
 static void generate_fill(CoordgenGenerateResult *result, CoordgenSamplingOrigins *origins,
                           const Coordgen__V1__GenerateDone *done) {
     origins_fill(origins, done);
     result->sampling_origins = origins;
     result->ends_repetition = done->end_repetition;
     result->end_reason = (CoordgenEndReason)done->end_reason;
-    result->model = or_empty(done->model);
+    result->model = client_or_empty(done->model);
     result->seed = done->seed;
     result->max_tokens = done->max_tokens;
     result->priority = (CoordgenPriority)done->priority;
@@ -74,22 +59,22 @@ static void generate_fill(CoordgenGenerateResult *result, CoordgenSamplingOrigin
     }
 }
 
-/* pair: room for the one that it is the target of */
+/* pair: the room for to->draft */
 static void model_fill(CoordgenModel *to, CoordgenModelPair *pair, const Coordgen__V1__Model *from) {
     if (from->draft)
         client_pair_fill(pair, from->draft);
     *to = (CoordgenModel){
         .struct_bytes = sizeof(*to),
-        .name = or_empty(from->name),
-        .path = or_empty(from->path),
+        .name = client_or_empty(from->name),
+        .path = client_or_empty(from->path),
         .state = (CoordgenModelState)from->state,
-        .detail = or_empty(from->detail),
+        .detail = client_or_empty(from->detail),
         .is_default = from->is_default,
-        .architecture = or_empty(from->architecture),
-        .kv_type = or_empty(from->kv_type),
-        .kernel = or_empty(from->kernel),
-        .source_sha256 = or_empty(from->source_sha256),
-        .chat_format = or_empty(from->chat_format),
+        .architecture = client_or_empty(from->architecture),
+        .kv_type = client_or_empty(from->kv_type),
+        .kernel = client_or_empty(from->kernel),
+        .source_sha256 = client_or_empty(from->source_sha256),
+        .chat_format = client_or_empty(from->chat_format),
         .context_tokens = from->context_tokens,
         .vocabulary = from->vocabulary,
         .parameters = from->parameters,
@@ -104,7 +89,7 @@ static void model_fill(CoordgenModel *to, CoordgenModelPair *pair, const Coordge
         .pinned_bytes = from->pinned_bytes,
         .sweep_bytes = from->sweep_bytes,
         .read_bytes_per_s = from->read_bytes_per_s,
-        .image = or_empty(from->image),
+        .image = client_or_empty(from->image),
         .n_chat_takes = from->n_chat_takes,
         .chat_takes = (const char *const *)from->chat_takes,
         .default_by = (CoordgenModelDefaultBy)from->default_by,
@@ -127,8 +112,8 @@ static bool models_fill(CoordgenReply *reply, Coordgen__V1__Model *const *models
 static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *status) {
     reply->status = (CoordgenStatus){
         .struct_bytes = sizeof(reply->status),
-        .service_version = or_empty(status->service_version),
-        .isa = or_empty(status->isa),
+        .service_version = client_or_empty(status->service_version),
+        .isa = client_or_empty(status->isa),
         .uptime_us = status->uptime_us,
         .pid = status->pid,
         .threads = status->threads,
@@ -150,7 +135,7 @@ static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *s
         .sessions = status->sessions,
         .memory_used_bytes = status->memory_used_bytes,
         .memory_limit_bytes = status->memory_limit_bytes,
-        .memory_limit_source = or_empty(status->memory_limit_source),
+        .memory_limit_source = client_or_empty(status->memory_limit_source),
     };
     reply->memory = calloc(status->n_memory ? status->n_memory : 1, sizeof(*reply->memory));
     if (!reply->memory)
@@ -158,7 +143,7 @@ static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *s
     for (size_t i = 0; i < status->n_memory; i++)
         reply->memory[i] = (CoordgenMemory){
             .struct_bytes = sizeof(reply->memory[i]),
-            .name = or_empty(status->memory[i]->name),
+            .name = client_or_empty(status->memory[i]->name),
             .used_bytes = status->memory[i]->used_bytes,
             .peak_bytes = status->memory[i]->peak_bytes,
             .limit_bytes = status->memory[i]->limit_bytes,
@@ -167,7 +152,7 @@ static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *s
     return models_fill(reply, status->models, status->n_models);
 }
 
-/* A singular model that the service left out reads as one without a name. */
+/* Fills in a single model; a model that the service left out has an empty name. */
 static bool model_fill_one(CoordgenReply *reply, Coordgen__V1__Model *model) {
     Coordgen__V1__Model none = COORDGEN__V1__MODEL__INIT;
     Coordgen__V1__Model *list[] = { model ? model : &none };
@@ -263,7 +248,7 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
     return NULL;
 }
 
-/* No reply at all means that there was no memory for one. */
+/* A NULL reply means that there was no memory for one. */
 int coordgen_reply_error(const CoordgenReply *reply) {
     return reply ? reply->failure.code : COORDGEN_E_NO_MEMORY;
 }
@@ -280,13 +265,9 @@ uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply) {
     return reply ? reply->failure.retry_after_ms : 0;
 }
 
-/* Also for a generation that failed: the text that came before. */
+/* A generation that failed has the text that came before the failure. */
 const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply) {
     return reply && reply->kind == REQUEST_GENERATE ? &reply->generate : NULL;
-}
-
-bool client_reply_holds(const CoordgenReply *reply, Coordgen__V1__Response__OpCase op) {
-    return reply && reply->response && reply->response->op_case == op;
 }
 
 uint64_t coordgen_reply_session(const CoordgenReply *reply) {

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Replies that tell of requests: their list, and what drafts have brought them. */
+/* What replies about requests hold: the list of requests, and what drafts brought each. */
 #include <stdlib.h>
 
-#include "client/client_internal.h"
+#include "client/client_reply_internal.h"
 
-static const char *or_empty(const char *text) {
-    return text ? text : "";
-}
-
-/* What the service left out reads as zero. The lengths stay the response's. */
+/* Fields that the service left out are zero. accept_lengths stays within the response. */
 static bool fill(ClientExplanation *to, const Coordgen__V1__Explanation *given) {
     static const Coordgen__V1__Explanation none = COORDGEN__V1__EXPLANATION__INIT;
     const Coordgen__V1__Explanation *from = given ? given : &none;
@@ -20,7 +16,7 @@ static bool fill(ClientExplanation *to, const Coordgen__V1__Explanation *given) 
     for (size_t i = 0; i < from->n_sources; i++) {
         to->sources[i] = (CoordgenDraftSource){
             .struct_bytes = sizeof(to->sources[i]),
-            .name = or_empty(from->sources[i]->name),
+            .name = client_or_empty(from->sources[i]->name),
             .is_on = from->sources[i]->is_on,
             .drafted_tokens = from->sources[i]->drafted_tokens,
             .accepted_tokens = from->sources[i]->accepted_tokens,
@@ -77,10 +73,10 @@ bool client_requests_fill(CoordgenReply *reply, Coordgen__V1__RequestInfo *const
             .struct_bytes = sizeof(reply->requests[i]),
             .number = requests[i]->number,
             .uid = requests[i]->uid,
-            .model = or_empty(requests[i]->model),
+            .model = client_or_empty(requests[i]->model),
             .priority = (CoordgenPriority)requests[i]->priority,
             .state = (CoordgenRequestState)requests[i]->state,
-            .outcome = or_empty(requests[i]->outcome),
+            .outcome = client_or_empty(requests[i]->outcome),
             .queue_position = requests[i]->queue_position,
             .prompt_tokens = requests[i]->prompt_tokens,
             .read_tokens = requests[i]->read_tokens,
@@ -104,7 +100,7 @@ void client_requests_deinit(CoordgenReply *reply) {
     free(reply->requests);
 }
 
-/* Of a list nobody asks for the first one's. */
+/* A list of requests has an explanation in each request, so this function returns none for it. */
 const CoordgenExplanation *coordgen_reply_explanation(const CoordgenReply *reply) {
     const bool here = client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_GENERATE_DONE) ||
                       client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_EXPLAIN);

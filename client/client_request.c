@@ -1,191 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Requests: one function an operation. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
 #include "base/strings/printable.h"
 #include "base/system/c_library.h"
 #include "client/client_internal.h"
-
-void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size_t struct_bytes) {
-    CoordgenGenerateOptions defaults = {
-        .struct_bytes = struct_bytes,
-        .timeout_ms = -1,
-        .temperature = COORDGEN_UNSET,
-        .top_k = COORDGEN_UNSET_COUNT,
-        .top_p = COORDGEN_UNSET,
-        .min_p = COORDGEN_UNSET,
-        .repetition_penalty = COORDGEN_UNSET,
-        .repetition_window = COORDGEN_UNSET_COUNT,
-    };
-
-    if (!options)
-        return;
-    memset(options, 0, struct_bytes);
-    memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
-}
-
-void coordgen_session_options_init_sized(CoordgenSessionOptions *options, size_t struct_bytes) {
-    CoordgenSessionOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
-
-    if (!options)
-        return;
-    memset(options, 0, struct_bytes);
-    memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
-}
-
-void coordgen_tokenize_options_init_sized(CoordgenTokenizeOptions *options, size_t struct_bytes) {
-    CoordgenTokenizeOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
-
-    if (!options)
-        return;
-    memset(options, 0, struct_bytes);
-    memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
-}
-
-void coordgen_detokenize_options_init_sized(CoordgenDetokenizeOptions *options, size_t struct_bytes) {
-    CoordgenDetokenizeOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
-
-    if (!options)
-        return;
-    memset(options, 0, struct_bytes);
-    memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
-}
-
-/* Of any version: more is a structure that nobody has filled. */
-#define OPTIONS_BYTES_MAX 4096
-
-/* Copies what the caller's version of the structure has. What only a newer version has must be zero: an option that
- * this library does not know is refused, never ignored. first_bytes: of the first version. */
-int client_options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes) {
-    size_t from_bytes;
-
-    if (!from)
-        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "options", 0, "the options are NULL");
-    memcpy(&from_bytes, from, sizeof(from_bytes)); /* struct_bytes comes first in each of them */
-    if (from_bytes < first_bytes || from_bytes > OPTIONS_BYTES_MAX)
-        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "struct_bytes", 0,
-                           "%zu: fill the options with their _init() function first", from_bytes);
-    for (size_t i = to_bytes; i < from_bytes; i++)
-        if (((const char *)from)[i])
-            return client_fail(client, COORDGEN_E_UNKNOWN_OPTION, "struct_bytes", 0,
-                               "the options hold one that libcoordgen-client %s does not know: update the library",
-                               COORDGEN_VERSION);
-    memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
-    return 0;
-}
-
-int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int timeout_ms,
-                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
-    return client_start_file(client, kind, message, -1, timeout_ms, fn, arg, request_idp);
-}
-
-/**
- * client_start_file() - number a request, put it into the table, send it
- * @message: with its operation set; nothing of it is kept
- * @fd:      goes with it, and stays the caller's; -1: none
- *
- * Return: 0 or a CoordgenError that coordgen_client_message() explains; then nothing was sent.
- */
-int client_start_file(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int fd, int timeout_ms,
-                      CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
-    ClientRequest *request;
-    int r;
-
-    r = client_check_usable(client, false);
-    if (r)
-        return r;
-    request = calloc(1, sizeof(*request));
-    if (!request)
-        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "out of memory for a request");
-    *request = (ClientRequest){
-        .kind = kind,
-        .fn = fn,
-        .arg = arg,
-        .deadline_ns = timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * 1000000u,
-    };
-    pthread_mutex_lock(&client->lock);
-    if (client->state != CLIENT_CONNECTED) {
-        bool dead = client->state == CLIENT_DEAD;
-
-        pthread_mutex_unlock(&client->lock);
-        client_request_free(request);
-        return dead ? client_fail(client, COORDGEN_E_DISCONNECTED, "", 0, "the connection to %s is over",
-                                  client->socket_path)
-                    : client_fail(client, COORDGEN_E_WRONG_STATE, "", 0, "the client is not connected");
-    }
-    request->id = client->next_id;
-    message->has_request_id = true;
-    message->request_id = request->id;
-    r = client_send_locked(client, message, fd, &client->failure);
-    if (!r) {
-        client->next_id++;
-        request->next = client->requests;
-        client->requests = request;
-        if (request_idp)
-            *request_idp = request->id;
-        request = NULL;
-    }
-    pthread_mutex_unlock(&client->lock);
-    client_request_free(request);
-    return r;
-}
-
-/* Queues a CancelRequest with a number of its own, whose reply is taken by the library. The lock is held. */
-static int cancel_send_locked(CoordgenClient *client, ClientRequest *target) {
-    Coordgen__V1__CancelRequest cancel = COORDGEN__V1__CANCEL_REQUEST__INIT;
-    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
-    ClientRequest *request;
-    ClientFailure failure;
-    int r;
-
-    if (target->cancel_sent)
-        return 0;
-    request = calloc(1, sizeof(*request));
-    if (!request)
-        return COORDGEN_E_NO_MEMORY;
-    *request = (ClientRequest){ .kind = REQUEST_CANCEL, .id = client->next_id, .deadline_ns = UINT64_MAX };
-    cancel.has_target_request_id = message.has_request_id = true;
-    cancel.target_request_id = target->id;
-    message.request_id = request->id;
-    message.op_case = COORDGEN__V1__REQUEST__OP_CANCEL;
-    message.cancel = &cancel;
-    r = client_send_locked(client, &message, -1, &failure);
-    if (r) {
-        client_request_free(request);
-        return r;
-    }
-    client->next_id++;
-    target->cancel_sent = true;
-    request->next = client->requests;
-    client->requests = request;
-    return 0;
-}
-
-/**
- * coordgen_cancel() - see the header
- *
- * The frame goes out under the lock, in the calling thread. When the socket is full, the descriptor that the owner
- * waits for becomes ready as soon as there is room, because interest in writing is set in the epoll set behind it.
- * Thread: any.
- */
-int coordgen_cancel(CoordgenClient *client, uint64_t request_id) {
-    int r = 0;
-
-    if (!client)
-        return COORDGEN_E_INVALID_ARGUMENT;
-    pthread_mutex_lock(&client->lock);
-    if (client->state == CLIENT_CONNECTED)
-        for (ClientRequest *request = client->requests; request && !r; request = request->next)
-            if (request->kind >= REQUEST_GENERATE && (!request_id || request->id == request_id))
-                r = cancel_send_locked(client, request);
-    pthread_mutex_unlock(&client->lock);
-    return r;
-}
-
-/* ---- one function an operation ----------------------------------------------------------------------------------- */
 
 typedef struct MessageRoom {
     Coordgen__V1__Messages list;
@@ -198,7 +20,7 @@ static void message_room_deinit(MessageRoom *room) {
     free(room->pointers);
 }
 
-/* protobuf-c takes texts as char *, and only reads them. */
+/* Drops const for protobuf-c, which takes texts as char * and only reads them. */
 static char *unconst(const char *text) {
     return (char *)(uintptr_t)text;
 }
@@ -529,7 +351,7 @@ int coordgen_model_default_start(CoordgenClient *client, const char *model, int 
     return client_start(client, REQUEST_MODEL_DEFAULT, &message, timeout_ms, fn, arg, request_idp);
 }
 
-/* Opened with the rights of this process, whatever the service may see of the file system. */
+/* Opens a model file with the rights of this process; the service may see less of the file system. */
 static int open_model(CoordgenClient *client, const char *path, int *fdp) {
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat file;
@@ -560,7 +382,7 @@ int coordgen_model_load_file_start(CoordgenClient *client, const char *path, int
     r = open_model(client, path, &fd);
     if (r)
         return r;
-    /* Of a link the name that people know it by, not that of what it leads to. */
+    /* The name is that of a symbolic link, which the user knows, not that of its target. */
     if (*path != '/' && (!(cwd = c_library_current_folder()) || asprintf(&absolute, "%s/%s", cwd, path) < 0)) {
         absolute = NULL;
         return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "%.*s: cannot find the current folder",

@@ -14,7 +14,7 @@
 #include "base/files/paths.h"
 #include "base/files/user_dirs.h"
 
-/* Tells whether somebody listens at @path. A socket file outlives a service that was killed. */
+/* Whether a service listens at @path: the socket file of a killed service stays. */
 static bool is_served(const char *path) {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     _cleanup_(closep) int fd = -1;
@@ -29,11 +29,11 @@ static bool is_served(const char *path) {
 }
 
 /**
- * service_socket_path() - write the path of a service's socket where nobody has named one
+ * service_socket_path() - write the default path of a service's socket
  * @name: "api.sock" or "admin.sock"
  *
- * A service of the user's own comes first, since whoever starts one wants to use it. Its socket counts while somebody
- * listens there, or where the system has none, so that an error names the place that is meant.
+ * The user's own service comes first, because a user who starts one wants to use it. Its socket counts if a service
+ * listens there, or if the system has no socket, so that errors name the right path.
  */
 void service_socket_path(const char *name, char *path, size_t room_bytes) {
     char rest[32], own[sizeof(((struct sockaddr_un *)NULL)->sun_path)];

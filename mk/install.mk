@@ -41,7 +41,8 @@ INSTALL_ITEMS = \
     $(call items,644,$(call packaged,catalog/*.catalog),$(PREFIX)/lib/systemd/catalog) \
     $(call items,644,$(wildcard packaging/completions/bash/*),$(DATADIR)/bash-completion/completions) \
     $(call items,644,$(wildcard packaging/completions/zsh/*),$(DATADIR)/zsh/vendor-completions) \
-    $(call items,644,$(wildcard packaging/conf/*) packaging/copyright $(wildcard docs/*) LICENSE,$(DOCDIR)) \
+    $(call items,644,$(wildcard packaging/conf/*) packaging/copyright $(wildcard docs/*.md) LICENSE,$(DOCDIR)) \
+    $(call items,644,$(wildcard docs/lab/*),$(DOCDIR)/lab) \
     $(call items,644,proto/coordgen.proto,$(DATADIR)/coordgen) \
     $(call items,644,$(wildcard packaging/examples/* client/example/*.c),$(DOCDIR)/examples) \
     $(call items,755,tools/fetch-model,$(PREFIX)/lib/coordgen) \

@@ -123,7 +123,7 @@ bench: all bench-programs
 	$(if $(COORDGEN_DATA),@tools/bench-spec --build $(BUILD) --data '$(COORDGEN_DATA)' $(if $(MODELS),--models '$(MODELS)') \
 		$(if $(PLOTS),--plot-dir '$(PLOTS)'))
 
-# The ablation table of docs/quantization.md, hours for the larger models; goes on after what is done. COORDGEN_DATA=DIR MODELS=a,b.
+# The ablation table of docs/lab/quantization.md, hours for the larger models; goes on after what is done. COORDGEN_DATA=DIR MODELS=a,b.
 .PHONY: quant-table
 quant-table: all
 	@tools/quant-table --build $(BUILD) $(if $(MODELS),--models '$(MODELS)') $(if $(ROWS),--rows '$(ROWS)') $(if $(LIMIT),--limit $(LIMIT))

@@ -7,13 +7,13 @@
 #include "proto/proto_allocator.h"
 #include "proto/wire_check.h"
 
-/* A request holds few objects and long texts, or PROTO_MESSAGES_MAX messages of a byte or two, which take 32 times
- * as much memory as bytes: that is granted as far as so many need it. A reply may be a list of short pieces, each an
- * allocation of its own. */
+/* The memory that decoding may take. A request has few objects and long texts, or up to PROTO_MESSAGES_MAX messages of
+ * a byte or two, which take 32 times their bytes. A reply may be a list of short pieces, each with an allocation of
+ * its own. */
 enum {
     BUDGET_BASE_BYTES = 64 << 10,
     REQUEST_BYTES_PER_BYTE = 8,
-    REQUEST_PARTS_BYTES_PER_BYTE = 24, /* on top */
+    REQUEST_PARTS_BYTES_PER_BYTE = 24, /* in addition, for messages */
     REQUEST_PARTS_BYTES_MAX = 512 << 10,
     REQUEST_ALLOCATIONS_MAX = 1 << 16,
     RESPONSE_BYTES_PER_BYTE = 40,
@@ -59,7 +59,7 @@ int frame_encode(const ProtobufCMessage *message, uint8_t **framep, size_t *len_
     return 0;
 }
 
-/* A refusal is answered under the request's id; every encoder writes field 1 first, so that this much can be read. */
+/* Reads the request's id, under which a refusal is answered; every encoder writes field 1 first. */
 static uint64_t request_id_peek(const uint8_t *body, size_t len_bytes) {
     uint64_t value = 0;
 
@@ -73,7 +73,7 @@ static uint64_t request_id_peek(const uint8_t *body, size_t len_bytes) {
     return 0;
 }
 
-/* Decodes what wire_check() has passed: only memory can be short now. */
+/* Decodes bytes that wire_check() has passed, so that only memory can be short. */
 static int unpack(const uint8_t *body, size_t len_bytes, const ProtobufCMessageDescriptor *descriptor,
                   ProtoAllocator *allocator, ProtobufCMessage **messagep, FrameFault *fault) {
     ProtobufCMessage *message = protobuf_c_message_unpack(descriptor, &allocator->base, len_bytes, body);
@@ -174,7 +174,7 @@ Coordgen__V1__ErrorCode frame_error_code(int frame_e) {
     }
 }
 
-/* After these, what the peer means by its bytes is in doubt: the connection ends. */
+/* After a fatal fault the meaning of further bytes is in doubt, so the connection ends. */
 int frame_e_is_fatal(int frame_e) {
     return frame_error_code(frame_e) == COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL;
 }

@@ -16,7 +16,7 @@ static void *budget_alloc(void *data, size_t len_bytes) {
     return malloc(len_bytes ? len_bytes : 1);
 }
 
-/* Nothing is given back to the budget: it bounds the work of a decode as well as its peak. */
+/* Gives nothing back to the budget, which bounds the work of a decode as well as its peak. */
 static void budget_free(void *data, void *memory) {
     free(memory);
 }

@@ -23,13 +23,13 @@ static int refuse_at(FrameFault *fault, const char *path, int code, const char *
     return code;
 }
 
-/* "generate.messages": the operation, then the field in it. */
+/* Writes the path of a field: the operation, then the field in it, as "generate.messages". */
 static const char *path_join(char *room, size_t room_bytes, const char *op, const char *field) {
     snprintf(room, room_bytes, "%s.%s", op, field);
     return room;
 }
 
-/* A NaN passes no comparison, so every range is written as what is allowed. */
+/* Every comparison states the allowed range, because a NaN passes no comparison. */
 int proto_check_sampling(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault) {
     if (sampling->has_temperature && !(sampling->temperature >= 0 && sampling->temperature <= 100))
         return refuse(fault, "generate.sampling.temperature", "%g is not in 0..100 (0: greedy)",
@@ -109,7 +109,7 @@ static int session_open_check(const Coordgen__V1__SessionOpenRequest *open, Fram
     return model_name_check("session_open", open->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
 }
 
-/* Refuses what only a chat template takes, where there are no messages. */
+/* Refuses fields that only a chat template takes, in a request without messages. */
 static int chat_only_check(const char *op, const char *tools, const char *documents, bool has_generation_prompt,
                            FrameFault *fault) {
     char path[64];
@@ -205,7 +205,7 @@ static int detokenize_check(const Coordgen__V1__DetokenizeRequest *detokenize, F
     return model_name_check("detokenize", detokenize->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
 }
 
-/* draft may be "": none. */
+/* draft may be "", for none. */
 static int model_pair_check(const Coordgen__V1__ModelPairRequest *pair, FrameFault *fault) {
     if (!pair->target || !*pair->target)
         return refuse(fault, "model_pair.target", "a model must be named");
@@ -221,11 +221,11 @@ static int model_pair_check(const Coordgen__V1__ModelPairRequest *pair, FrameFau
 }
 
 /**
- * proto_check_request() - check what the types of the wire cannot say: ranges, lengths, counts, presence
+ * proto_check_request() - check ranges, lengths, counts and presence, which the types of the wire cannot tell
  * @request: decoded by frame_decode_request(), or built by a client before it is sent
- * @fault:   text and field path; its request_id is left alone
+ * @fault:   gets text and field path; its request_id is left alone
  *
- * What depends on the state (which models there are, what fits into the context) is the service's own.
+ * The service itself checks what depends on its state: which models exist, what fits into the context.
  * Return: 0, PROTO_CHECK_E_VALUE, PROTO_CHECK_E_ENVELOPE.
  */
 int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault) {

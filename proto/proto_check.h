@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ranges of the values in a request: the same rules for the library that builds it and the service that obeys it. */
+/* Checks the values of a request, by the same rules in the library that builds it and in the service. */
 #ifndef COORDGEN_PROTO_PROTO_CHECK_H
 #define COORDGEN_PROTO_PROTO_CHECK_H
 
@@ -18,15 +18,15 @@
 #define PROTO_TOKENS_MAX (1u << 20)
 
 enum {
-    PROTO_CHECK_E_VALUE = 1, /* a value out of its range or missing: ERROR_CODE_INVALID_ARGUMENT */
-    PROTO_CHECK_E_ENVELOPE,  /* request_id missing or 0: ERROR_CODE_PROTOCOL */
+    PROTO_CHECK_E_VALUE = 1, /* a value is out of range or missing: ERROR_CODE_INVALID_ARGUMENT */
+    PROTO_CHECK_E_ENVELOPE,  /* request_id is missing or 0: ERROR_CODE_PROTOCOL */
 };
 
-/* 0 or a PROTO_CHECK_E_*; fault has the text and the path of the field. */
+/* Checks a whole request. 0, or a PROTO_CHECK_E_* with text and field path in fault. */
 int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault);
 int proto_check_sampling(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault);
 
-/* 0 and the highest version that both ends speak, or PROTO_CHECK_E_VALUE (no overlap: ERROR_CODE_VERSION). */
+/* Chooses the highest version that both ends speak. 0, or PROTO_CHECK_E_VALUE if there is none (ERROR_CODE_VERSION). */
 int proto_version_choose(const Coordgen__V1__HelloRequest *hello, uint32_t *versionp, ErrText *err);
 
 #endif

@@ -6,16 +6,16 @@
 
 #include "base/strings/utf8.h"
 
-/* Bytes that are left of a message, and the way down to it. */
+/* The path down to the message that is being checked. */
 typedef struct Walk {
     const ProtobufCFieldDescriptor *path[WIRE_DEPTH_MAX];
-    uint32_t index[WIRE_DEPTH_MAX]; /* of a repeated field */
+    uint32_t index[WIRE_DEPTH_MAX]; /* the element of a repeated field */
     unsigned depth;
     bool strict;
     FrameFault *fault;
 } Walk;
 
-/* "messages.message[3].text" */
+/* Writes the path, as "messages.message[3].text". */
 static void path_print(const Walk *walk, char *out, size_t room_bytes) {
     size_t len_bytes = 0;
 
@@ -36,7 +36,7 @@ static int refuse(Walk *walk, int code, const char *what) {
     return err_set(&walk->fault->err, code, "%s: %s", walk->depth ? walk->fault->field : "message", what);
 }
 
-/* Base 128, low groups first, at most 10 bytes and 64 bits. */
+/* Reads a varint: base 128, low groups first, at most 10 bytes and 64 bits. */
 static bool varint_read(const uint8_t **atp, const uint8_t *end, uint64_t *valuep) {
     const uint8_t *at = *atp;
     uint64_t value = 0;
@@ -78,7 +78,7 @@ static ProtobufCWireType wire_type_of(ProtobufCType type) {
     }
 }
 
-/* protobuf-c cuts a varint to the width of its field without a word: what does not fit is refused here. */
+/* Refuses a varint that does not fit its field; protobuf-c would cut it silently. */
 static int varint_check(Walk *walk, const ProtobufCFieldDescriptor *field, uint64_t value) {
     switch (field->type) {
     case PROTOBUF_C_TYPE_UINT32:
@@ -103,7 +103,7 @@ static int varint_check(Walk *walk, const ProtobufCFieldDescriptor *field, uint6
     }
 }
 
-/* One value that is not length-prefixed. */
+/* Checks a value without a length prefix. */
 static int scalar_check(Walk *walk, const ProtobufCFieldDescriptor *field, ProtobufCWireType wire_type,
                         const uint8_t **atp, const uint8_t *end) {
     size_t width_bytes = wire_type == PROTOBUF_C_WIRE_TYPE_64BIT ? 8 : 4;
@@ -120,7 +120,7 @@ static int scalar_check(Walk *walk, const ProtobufCFieldDescriptor *field, Proto
     return 0;
 }
 
-/* One length-prefixed value: text, bytes, a message, or numbers in packed form. */
+/* Checks a length-prefixed value: text, bytes, a message, or packed numbers. */
 static int prefixed_check(Walk *walk, const ProtobufCFieldDescriptor *field, const uint8_t **atp, const uint8_t *end) {
     const uint8_t *at = *atp;
     uint64_t len_bytes;
@@ -137,7 +137,7 @@ static int prefixed_check(Walk *walk, const ProtobufCFieldDescriptor *field, con
     case PROTOBUF_C_TYPE_BYTES:
         return 0;
     case PROTOBUF_C_TYPE_STRING:
-        /* protobuf-c makes a C string of it: a NUL would cut the text off without a word. */
+        /* protobuf-c makes a C string of the text, which a NUL would cut silently. */
         if (len_bytes && memchr(at, 0, len_bytes))
             return refuse(walk, FRAME_E_TEXT, "the text holds a NUL byte: remove it");
         if (!utf8_is_valid(at, len_bytes))
@@ -165,7 +165,8 @@ static int field_check(Walk *walk, const ProtobufCFieldDescriptor *field, Protob
                                                              : scalar_check(walk, field, wire_type, atp, end);
 }
 
-/* Set of fields (by their place in the descriptor) that were seen in one message. */
+/* Refuses a singular field, or a oneof, that the message has already had. place: the field's index in the descriptor.
+ * */
 static int seen_check(Walk *walk, const ProtobufCMessageDescriptor *descriptor, unsigned place, uint64_t *seen) {
     const ProtobufCFieldDescriptor *field = &descriptor->fields[place];
 
@@ -203,7 +204,7 @@ static int unknown_check(Walk *walk, const ProtobufCMessageDescriptor *descripto
     }
 }
 
-/* The descriptors are not recursive, so that the depth is bounded by them; the cap is for the next version of them. */
+/* The descriptors are not recursive and so bound the depth; the cap guards later versions of them. */
 static int message_check(Walk *walk, const uint8_t *at, const uint8_t *end,
                          const ProtobufCMessageDescriptor *descriptor) {
     uint32_t repeats[64] = { 0 };
@@ -244,11 +245,11 @@ static int message_check(Walk *walk, const uint8_t *at, const uint8_t *end,
 
 /**
  * wire_check() - refuse everything in packed bytes that protobuf-c would drop, cut, merge or guess at
- * @strict: refuse field numbers and enum values the descriptor lacks (a service never ignores an option); when
- *          false they pass (a service that is newer than this library may tell more than it knows)
+ * @strict: true: refuse field numbers and enum values that the descriptor lacks, because a service never ignores an
+ *          option; false: pass them, because a newer service may tell more than this library knows
  *
- * Reads the bytes once, allocates nothing. A field outside a repeated one may be given once only: the merging rules
- * of protobuf are not wanted here.
+ * Reads the bytes once, allocates nothing. A field that is not repeated may be given once only, unlike in protobuf's
+ * merging rules.
  * Return: 0 or FRAME_E_MALFORMED, _TWICE, _UNKNOWN_FIELD, _UNKNOWN_ENUM, _RANGE, _TEXT; @fault has text and path.
  */
 int wire_check(const uint8_t *body, size_t len_bytes, const ProtobufCMessageDescriptor *descriptor, bool strict,

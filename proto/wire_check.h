@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Strict check of packed protobuf bytes against a descriptor, before anything is allocated for them. */
+/* Checks packed protobuf bytes strictly against a descriptor, before anything is allocated for them. */
 #ifndef COORDGEN_PROTO_WIRE_CHECK_H
 #define COORDGEN_PROTO_WIRE_CHECK_H
 
+#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
-#include "proto/frame.h"
+#include "proto/frame_fault.h"
 
 #define WIRE_DEPTH_MAX 8
 
-/* strict: unknown fields and enum values are refused; else they pass. Fills in fault; returns 0 or a FRAME_E_*. */
+/* strict: refuse unknown fields and enum values. Fills in fault. Returns 0 or a FRAME_E_*. */
 int wire_check(const uint8_t *body, size_t len_bytes, const ProtobufCMessageDescriptor *descriptor, bool strict,
                FrameFault *fault);
 

@@ -11,14 +11,14 @@
 #include "base/err.h"
 #include "quant/relative_error.h"
 
-/* A raise of one group that waits for its turn. */
+/* A raise of one group that waits in the heap. */
 typedef struct Raise {
-    double gain;    /* less error for each bit of storage */
+    double gain;    /* decrease of the error for each bit of storage */
     uint32_t index; /* of the group */
-    int8_t bits;    /* its width after it */
+    int8_t bits;    /* the group's width after the raise */
 } Raise;
 
-/* Binary heap, largest gain first; of equal gains the lower index. */
+/* A binary heap, largest gain first; the lower index comes first among equal gains. */
 typedef struct RaiseHeap {
     Raise *raises;
     size_t n;
@@ -51,7 +51,7 @@ static void heap_build(RaiseHeap *heap) {
         heap_sink(heap, i);
 }
 
-/* The first one gives its place to the next raise of its group, or goes. */
+/* Replaces the first raise by the next one of its group, or removes it. */
 static void heap_replace(RaiseHeap *heap, const Raise *next) {
     if (next)
         heap->raises[0] = *next;
@@ -60,20 +60,20 @@ static void heap_replace(RaiseHeap *heap, const Raise *next) {
     heap_sink(heap, 0);
 }
 
-/* Bits of storage in a budget; 1e-6 keeps an average like 4.7 over 10 channels at 47. */
+/* Returns the bits of storage of a budget; 1e-6 keeps an average like 4.7 over 10 channels at 47. */
 static double budget_of(double n_weights, double average_bits) {
     return floor(n_weights * average_bits + 1e-6);
 }
 
 /**
- * bit_allocation_tensor() - EdgeFlow 4.1, Algorithm 1: greedy bit-width allocation over the channels of one tensor
+ * bit_allocation_tensor() - allocate bit widths greedily over the channels of one tensor (EdgeFlow 4.1, Algorithm 1)
  * @peaks:        f64[n], max^2 / mean of squares of every channel (relative_error_peak())
  * @average_bits: 1..8; the channels get floor(n * average_bits) bits together
  * @bits:         out: int8[n], 1..8
  *
- * Every channel starts with 1 bit; the bit that lowers the sum of RE most is spent next, until none is left. The gain
- * of a bit, RE(W, B) - RE(W, B + 1) = 3/4 RE(W, B), falls with B, so the greedy answer is the optimum; gains are exact
- * multiples of the peaks by powers of two, and of equal ones the lower channel comes first. O(n log n). Thread: any.
+ * Every channel starts with 1 bit. The bit that lowers the sum of RE most is spent next, until none is left. The gain
+ * of a bit, RE(W, B) - RE(W, B + 1) = 3/4 RE(W, B), falls with B, so the greedy answer is the optimum. Gains are exact
+ * multiples of the peaks by powers of two; among equal gains the lower channel comes first. O(n log n). Thread: any.
  */
 int bit_allocation_tensor(const double *peaks, size_t n, double average_bits, int8_t *bits) {
     _cleanup_(freep) Raise *raises = NULL;
@@ -110,8 +110,8 @@ int bit_allocation_tensor(const double *peaks, size_t n, double average_bits, in
     return 0;
 }
 
-/* The raise of a group from `bits` that gains most for each bit of storage, among those that fit into `left` bits; of
- * equal ones the smallest. False when none lowers the error. */
+/* Finds the raise of a group from `bits` with the largest gain that fits into `left` bits, the smallest among equal
+ * gains. False if no raise lowers the error. */
 static bool best_raise(const BitGroup *group, int bits, int max_bits, double left, Raise *raise) {
     raise->gain = 0;
     for (int to = bits + 1; to <= max_bits; to++) {
@@ -140,22 +140,22 @@ static bool groups_are_good(const BitGroup *groups, size_t n) {
 }
 
 /**
- * bit_allocation_model() - one budget for groups of different sizes, by their measured errors
+ * bit_allocation_model() - spend one budget on groups of different sizes, by their measured errors
  * @groups:       [n]
  * @average_bits: average width over all weights; the budget is floor(average_bits * sum of n_weights) bits
- * @min_bits, @max_bits: what a group may have
+ * @min_bits, @max_bits: limits of a group's width
  * @bits:         out: int8[n]
  *
- * Every group starts with min_bits. Again and again the raise, by one or more bits, that lowers the error most for each
- * bit of storage is made; of equal ones that of the lower index. A raise by several bits at once is what errors that
- * are not convex need: the steps of a group are the corners of the lower convex hull of its errors. A raise that no
- * longer fits is replaced by the best one of its group that does, so that what is left is used up by smaller steps and
- * smaller groups. A group whose error no wider width lowers stays as it is; bits may then be left.
+ * Every group starts with min_bits. Each step makes the raise, by one or more bits, that lowers the error most for
+ * each bit of storage; among equal raises, that of the lower index. Raises by several bits serve errors that are not
+ * convex: the steps of a group are the corners of the lower convex hull of its errors. A raise that no longer fits is
+ * replaced by the best one of its group that does, so that smaller steps and smaller groups use up the rest. A group
+ * stays as it is if no wider width lowers its error; bits may then be left.
  *
- * Guarantee: let R be the first raise, in order of gain, that does not fit. What is reached before it is the optimum
- * for the bits used until then. The sum of errors at the end is not more than the optimum for the budget plus what R
- * would have gained (the optimum with fractions of R allowed is a lower bound); when all raises fit, it is the
- * optimum. With thousands of groups one raise is nothing. Exact for groups of one size whose errors are convex.
+ * Guarantee: let R be the first raise, in order of gain, that does not fit. The state before R is the optimum for the
+ * bits used until then. The final sum of errors is at most the optimum for the budget plus the gain of R, because the
+ * optimum with fractions of R allowed is a lower bound. If all raises fit, the result is the optimum. With thousands
+ * of groups, one raise is negligible. Groups of one size with convex errors have the exact optimum.
  *
  * O(n log n) with at most 7 steps a group, and at most 7 more near the end. Thread: any.
  */

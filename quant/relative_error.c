@@ -12,14 +12,14 @@ enum {
 };
 
 /**
- * relative_error_peak() - max^2 / mean of squares, all that RE depends on
+ * relative_error_peak() - compute max^2 / mean of squares, on which alone RE depends
  * @w:     f32[n], n above 0
- * @peakp: out: 1 (all magnitudes equal) .. n (one weight); 0 for a channel of zeros (scale_search.h says what that is)
+ * @peakp: out: 1 (all magnitudes equal) .. n (one weight); 0 for a channel of zeros (SCALE_SEARCH_WEIGHT_MIN)
  *
- * Squares of weights over the largest, summed in float64 in 16 lanes by index mod 16: no overflow, and the same bits
- * everywhere. Thread: any.
+ * Weights are divided by the largest, and their squares summed in float64 in 16 lanes by index mod 16: no overflow,
+ * and the same bits on every machine. Thread: any.
  *
- * Return: false, and nothing written, when a weight is not finite.
+ * Return: false, with nothing written, if a weight is not finite.
  */
 bool relative_error_peak(const float *w, size_t n, double *peakp) {
     double lanes[N_LANES] = { 0 }, sum = 0;

@@ -21,10 +21,10 @@ bool rotate_block_fits(uint32_t block, uint64_t k) {
 }
 
 float rotate_factor(uint32_t n) {
-    return (float)(1.0 / sqrt((double)n)); /* sqrt and division are correctly rounded: the same bits everywhere */
+    return (float)(1.0 / sqrt((double)n)); /* correctly rounded: the same bits on every machine */
 }
 
-/* (a, b) -> (a + b, a - b) on n pairs. */
+/* Maps (a, b) to (a + b, a - b) on n pairs. */
 static void butterflies(float *restrict low, float *restrict high, size_t n) {
     for (size_t j = 0; j < n; j++) {
         float a = low[j], b = high[j];
@@ -37,8 +37,8 @@ static void butterflies(float *restrict low, float *restrict high, size_t n) {
 /**
  * rotate_row() - rotate one row by blocks
  *
- * Butterflies (a, b) -> (a + b, a - b) on pairs (i, i + h) for h = 1, 2, 4, ..., block / 2, then one product with
- * rotate_factor(). This order is part of the number contract: packages and results depend on its bits. H is its own
+ * Butterflies (a, b) -> (a + b, a - b) run on pairs (i, i + h) for h = 1, 2, 4, ..., block / 2, then one product with
+ * rotate_factor(). The order is part of the number contract: packages and results depend on its bits. H is its own
  * inverse up to rounding. Thread: any.
  */
 void rotate_row(float *x, size_t n, uint32_t block) {

@@ -43,8 +43,8 @@ void smoothing_share_heads(float *maxima, size_t n_heads, size_t n_kv_heads, siz
 
 #define LN_2 0.6931471805599453
 
-/* Logarithm and power of our own: the C library's may differ between machines in the last bit, and a package's bytes
- * must not. Both to about 1e-16. */
+/* log2_of() and its inverse are accurate to about 1e-16. The C library's functions may differ between machines in the
+ * last bit, and a package's bytes must not. */
 static double log2_of(double x) {
     int exponent;
     double m = frexp(x, &exponent), z, z2, term, sum = 0;
@@ -71,13 +71,13 @@ static double exp2_of(double x) {
 }
 
 /**
- * smoothing_factors() - (S / geometric mean of S)^alpha
- * @maxima:  f32[k] S: largest magnitude of every channel
- * @alpha:   0..1; 0 gives 1 everywhere
+ * smoothing_factors() - compute (S / geometric mean of S)^alpha
+ * @maxima:  f32[k] S: the largest magnitude of every channel
+ * @alpha:   0..1; 0 makes all factors 1
  * @factors: out: f32[k], within 1024^-alpha .. 1024^alpha
  *
- * The mean is over channels that were seen at all; one that never was (S of 0) keeps its 1. [R: the paper does not
- * normalise S; without it a norm's weights would drift from layer to layer to no use.]
+ * The mean is over channels with S above 0; a channel that was always 0 keeps the factor 1. The paper does not
+ * normalise S; without that, a norm's weights would drift from layer to layer for no gain.
  */
 void smoothing_factors(const float *maxima, size_t k, double alpha, float *factors) {
     const double most = log2_of(SMOOTHING_RATIO_MAX);
@@ -98,9 +98,9 @@ void smoothing_factors(const float *maxima, size_t k, double alpha, float *facto
     }
 }
 
-/* --- what a choice of factors costs ------------------------------------------------------------------------------- */
+/* --- the error of a choice of factors ----------------------------------------------------------------------------- */
 
-/* One linear channel that is taken. */
+/* One sampled channel of a linear. */
 typedef struct TrialChannel {
     const float *w; /* f32[k] */
     int8_t bits;
@@ -111,16 +111,16 @@ typedef struct Trial {
     const SmoothingGroup *group;
     const float *factors;
     WorkerPool *pool;
-    size_t n_rows, n_channels; /* taken; channels of all linears, one linear after the other */
+    size_t n_rows, n_channels; /* sampled rows; sampled channels of all linears, one linear after the other */
     size_t starts[8];          /* [n_linears + 1]: the first channel of a linear */
     TrialChannel *channels;    /* [n_channels] */
-    double *outputs;           /* f64[n_channels][n_rows]: without quantization */
+    double *outputs;           /* f64[n_channels][n_rows], without quantization */
     double *errors;            /* f64[n_channels][n_rows]: squares */
     int8_t *q;                 /* int8[n_rows][k] */
     float *row_scales;         /* [n_rows] */
     float *w_scratch;          /* f32[threads][k] */
     int8_t *q_scratch;         /* int8[threads][k] */
-    int8_t *bad;               /* [threads]: met something that is not finite */
+    int8_t *bad;               /* [threads]: the thread met a value that is not finite */
 } Trial;
 
 enum {
@@ -267,7 +267,7 @@ static int allocate(Trial *trial, size_t l) {
     return 0;
 }
 
-/* The product as the cpu device computes it: exact in int32, then one multiplication by row scale x channel scale. */
+/* Computes products as the cpu device does: exact in int32, then one multiplication by row scale x channel scale. */
 static void compute_errors(void *arg, size_t begin, size_t end, unsigned int worker) {
     Trial *trial = arg;
     const size_t k = trial->group->k;
@@ -290,7 +290,7 @@ static void compute_errors(void *arg, size_t begin, size_t end, unsigned int wor
     }
 }
 
-/* Mean over linears and rows of |error|^2 / |output|^2, both over the channels that were taken. */
+/* Returns the mean over linears and rows of |error|^2 / |output|^2, both over the sampled channels. */
 static double mean_error(const Trial *trial) {
     double sum = 0;
     size_t n = 0;
@@ -338,16 +338,16 @@ static int trial_run(Trial *trial, const float *factors, double *errorp) {
 }
 
 /**
- * smoothing_error() - relative squared error of the outputs of a group of linears, quantized with some factors
- * @group:   rows and k above 0, k at most SMOOTHING_INPUTS_MAX, 1..7 linears; average_bits 1..8 when a linear brings no
- *           widths
+ * smoothing_error() - measure the relative squared error of a group of linears, quantized with some factors
+ * @group:   rows and k above 0, k at most SMOOTHING_INPUTS_MAX, 1..7 linears; average_bits 1..8 if a linear has no
+ *         widths
  * @factors: f32[group->k], positive
  * @errorp:  out: mean over linears and rows of |y - y'|^2 / |y|^2
  *
- * y' has weights at their widths and int8 activations with one scale a row, as the cpu device computes it. A row counts
- * by its relative error, because the next norm takes its magnitude away; else the few rows that hold huge activations
- * would decide alone. To bound the cost it looks at SMOOTHING_ROWS rows and SMOOTHING_CHANNELS channels of a linear.
- * The same bits for any number of threads and instruction set: threads share channels and rows, never a sum.
+ * y' has weights at their widths and int8 activations with one scale per row, as the cpu device computes it. A row
+ * counts by its relative error, because the next norm removes its magnitude; otherwise the few rows with huge
+ * activations would decide alone. SMOOTHING_ROWS rows and SMOOTHING_CHANNELS channels of a linear bound the cost. The
+ * bits are the same for any number of threads and any instruction set: threads share channels and rows, never a sum.
  *
  * Return: 0, SMOOTHING_E_NOT_FINITE, -EINVAL, -ENOMEM.
  */
@@ -359,14 +359,14 @@ int smoothing_error(const SmoothingGroup *group, const float *factors, WorkerPoo
 }
 
 /**
- * smoothing_search() - alpha of a group of linears, by its error
- * @group:   as smoothing_error() takes it, with the maxima of its input over all calibration rows
- * @alphap:  out: 0, 1/20, ..., 1; of equal ones the smallest
- * @factors: out: f32[group->k], smoothing_factors() of it
+ * smoothing_search() - find the alpha of a group of linears with the least error
+ * @group:   as for smoothing_error(), with the maxima of its input over all calibration rows
+ * @alphap:  out: 0, 1/20, ..., 1; the smallest among equal errors
+ * @factors: out: f32[group->k], smoothing_factors() of that alpha
  *
- * alpha 0 is no smoothing, so on the rows it looks at the answer is never worse than none.
+ * alpha 0 means no smoothing, so on the sampled rows the answer is never worse than none.
  *
- * Return: as smoothing_error(); nothing written but in case of 0.
+ * Return: as smoothing_error(); nothing is written unless 0 is returned.
  */
 int smoothing_search(const SmoothingGroup *group, WorkerPool *pool, double *alphap, float *factors) {
     _cleanup_(trial_deinit) Trial trial = { 0 };

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* EdgeFlow's smoothing (4.1): every channel of a product's input is divided by S^alpha, S its largest magnitude on
- * calibration rows, and the weights' columns are multiplied by it, so that one scale a row serves the channels better.
- * The division costs nothing at run time, because it is folded into what makes the input:
- *
- *   product             its input is made by           folded into
- *   attn_q, _k, _v      attn_norm                      the norm's weights
- *   attn_output         attention over the values      channels of attn_v and of its bias; the query heads of a kv head
- *                                                      share factors (the largest of their magnitudes)
- *   ffn_gate, ffn_up    ffn_norm                       the norm's weights
- *   ffn_down            activation(gate) * up          channels of ffn_up
- *
- * gemma3's norms after attention and feed-forward stand behind attn_output and ffn_down: nothing changes there.
- *
- * The paper's beta, the same for outputs (W' = W diag(S_O^-beta), output times S_O^beta), is 1 where outputs are stored
- * as int8. Here products leave as float32: a factor on an output channel goes into that channel's scale, no integer and
- * no float sum changes, and RE is the same whatever it is. So there is no beta. For the same reason what is folded into
- * channels of attn_v and ffn_up may be folded into their scales when they are integers already. */
+/* EdgeFlow's smoothing (4.1) divides every channel of a product's input by S^alpha, where S is its largest magnitude
+ * on calibration rows, and multiplies the weights' columns by it. One scale per row then serves all channels better.
+ * The division costs nothing at run time, because it is folded into the operator that makes the input:  product
+ * its input is made by           folded into attn_q, _k, _v      attn_norm                      the norm's weights
+ * attn_output         attention over the values      channels of attn_v and of its bias; the query heads of a kv head
+ * share factors (the largest of their magnitudes) ffn_gate, ffn_up    ffn_norm                       the norm's
+ * weights ffn_down            activation(gate) * up          channels of ffn_up  gemma3's norms after attention and
+ * feed-forward come after attn_output and ffn_down, and stay as they are.  The paper's beta scales outputs likewise
+ * (W' = W diag(S_O^-beta), output times S_O^beta), and is 1 for outputs stored as int8. Products here leave as
+ * float32: a factor of an output channel goes into that channel's scale, changes no integer and no float sum, and
+ * leaves RE as it is. Beta is therefore left out. Factors folded into channels of attn_v and ffn_up may, for the same
+ * reason, go into their scales if they are integers already. */
 #ifndef COORDGEN_QUANT_SMOOTHING_H
 #define COORDGEN_QUANT_SMOOTHING_H
 
@@ -31,15 +26,15 @@ enum {
 };
 
 #define SMOOTHING_ALPHA_STEPS 20    /* alpha is 0, 1/20, ..., 1 */
-#define SMOOTHING_ROWS 64           /* of the calibration rows, evenly taken: what alpha is judged on */
-#define SMOOTHING_CHANNELS 128      /* of every linear's channels, evenly taken */
+#define SMOOTHING_ROWS 64           /* sampled evenly from the calibration rows, to judge alpha */
+#define SMOOTHING_CHANNELS 128      /* sampled evenly from every linear's channels */
 #define SMOOTHING_RATIO_MAX 1024.0  /* S over its geometric mean is kept within this and its inverse */
-#define SMOOTHING_INPUTS_MAX 131072 /* so that int32 holds every sum of products */
+#define SMOOTHING_INPUTS_MAX 131072 /* int32 holds every sum of so many products */
 
 typedef struct SmoothingLinear {
     const float *w; /* f32[n][k] */
     size_t n;
-    const int8_t *bits; /* [n]; NULL: Algorithm 1 at average_bits, over the channels that are taken */
+    const int8_t *bits; /* [n]; NULL: Algorithm 1 at average_bits, over the sampled channels */
 } SmoothingLinear;
 
 /* Linears that share an input. */
@@ -54,19 +49,19 @@ typedef struct SmoothingGroup {
     bool search_scales;
 } SmoothingGroup;
 
-/* maxima[k] become the largest of themselves and |x[rows][k]|. */
+/* Raises maxima[k] to the largest of themselves and |x[rows][k]|. */
 void smoothing_maxima(const float *x, size_t rows, size_t k, float *maxima);
-/* For attn_output: maxima[n_heads * head_size] become equal over the query heads of a kv head. */
+/* Makes maxima[n_heads * head_size] of attn_output equal over the query heads of a kv head. */
 void smoothing_share_heads(float *maxima, size_t n_heads, size_t n_kv_heads, size_t head_size);
-/* factors[k] = (S / geometric mean)^alpha. */
+/* Computes factors[k] = (S / geometric mean)^alpha. */
 void smoothing_factors(const float *maxima, size_t k, double alpha, float *factors);
 
-/* The alpha with the least error; factors f32[k]. */
+/* Finds the alpha with the least error, and its factors f32[k]. */
 int smoothing_search(const SmoothingGroup *group, WorkerPool *pool, double *alphap, float *factors);
-/* What it compares. */
+/* Measures the error that smoothing_search() compares. */
 int smoothing_error(const SmoothingGroup *group, const float *factors, WorkerPool *pool, double *errorp);
 
-/* w[n][k] columns times factors[k]: the linears that read the input. */
+/* Multiplies the columns of w[n][k] by factors[k], in the linears that read the input. */
 void smoothing_multiply_columns(float *w, size_t n, size_t k, const float *factors);
 /* x[rows][k] columns over factors[k]: rows that were computed before the factors were folded in. */
 void smoothing_divide_columns(float *x, size_t rows, size_t k, const float *factors);

@@ -180,7 +180,7 @@ search print '(?<!format\()\b((printf|puts|putchar|perror)\s*\(|fprintf\s*\(\s*s
 # Whoever can repeat a line of the log is counted by user: what knows its client says whose line it is.
 mapfile -t clients < <(pick '^daemon/(net|users|requests|handlers)/.*\.c$|^daemon/engine/job\.c$' | grep -v '/listener\.c$')
 search log-user '\blog_(error|warn|notice|info)\s*\(' 'a client can repeat it: log_info_of(uid, ...) and friends' "${clients[@]}"
-mapfile -t unlimited < <(printf '%s\n' "${library[@]}" | grep -vE '^(base/log(_rate)?|daemon/journal(_sink)?)\.[ch]$')
+mapfile -t unlimited < <(printf '%s\n' "${library[@]}" | grep -vE '^(base/log(_rate|_sink)?|daemon/journal(_sink)?)\.[ch]$')
 search log-rate '\b(log_emit|sd_journal_\w+|v?syslog)\s*\(' 'past the count of lines that are the same (base/log_rate.h)' "${unlimited[@]}"
 
 # What C libraries have in different ways has one place; else a build for musl or bionic breaks unseen.
@@ -217,6 +217,29 @@ fi
 while IFS=: read -r file line; do
     report columns "$file" "$line" "longer than 120 columns"
 done < <(perl -CSD -ne 'chomp; print "$ARGV:$.\n" if length > 120; close ARGV if eof' "${sources[@]}")
+
+# --- prose ----------------------------------------------------------------------------------------------------------
+# A comment names its subject, first (CONTRIBUTING.md): it is read alone, in a search or beside its declaration.
+while IFS=: read -r file line; do
+    report riddle "$file" "$line" "the comment begins without its subject: it must be understood alone"
+done < <(perl -ne '
+    print "$ARGV:$.\n" if m{(?:/\*\*?|//|^\s*\*(?: \@\w+:| \w+\(\):)?)\s*
+        (?:Of|And|So|It|They|Them|Likewise|The\ same|That|Those|One|Else|Whose|What\ is\ left|But)\b}x;
+    close ARGV if eof' "${sources[@]}" proto/coordgen.proto)
+if command -v python3 >/dev/null; then
+    test/prose-check --strict >"$STRIPPED/prose" || {
+        grep -v '^ok' "$STRIPPED/prose" | tail -20
+        report prose docs 1 "a page or a sentence is too long (test/prose-check)"
+    }
+fi
+
+# --- circles --------------------------------------------------------------------------------------------------------
+# Modules that need one another can be read and tested only together (test/circles --why says what ties them).
+if command -v python3 >/dev/null; then
+    while read -r first others; do
+        report circle "$first" 1 "needs, and is needed by: $others"
+    done < <(test/circles)
+fi
 
 # --- tests ----------------------------------------------------------------------------------------------------------
 # Every test function asserts, itself or through what it calls in test/unit and test/device.
@@ -258,6 +281,7 @@ while read -r rule file _; do
 done <test/lint.allow
 
 # --- told, not enforced ---------------------------------------------------------------------------------------------
+[ ! -f "$STRIPPED/prose" ] || sed -n '/^the longest/,/^[0-9]/p' "$STRIPPED/prose" | head -6 | cut -c1-120 | sed 's/^/note: /'
 wc -l "${sources[@]}" | awk '$1 > 700 && $2 != "total" { print "note: " $2 " has " $1 " lines: is it two modules?" }'
 
 if [ "$broken" -gt 0 ]; then

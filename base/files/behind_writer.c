@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two buffers go between the caller and the thread: one is filled while the other is written, with O_DIRECT. A file
- * system that knows no such writes refuses the flag or the first write; then they go through the page cache, each on
- * its way to the disk before the next ones are made, so that little is left for an fsync() at the end and nobody else's
- * writes stand behind gigabytes, and what has reached the disk leaves the page cache again.
+ * Caller and thread exchange two buffers: the caller fills one while the thread writes the other with O_DIRECT. A file
+ * system without direct writes refuses the flag or the first write. Writes then go through the page cache, and the
+ * thread sends each to the disk before it makes the next: the final fsync() is short, and no other program's write
+ * waits behind gigabytes. Written bytes are dropped from the page cache.
  */
 #define _GNU_SOURCE
 #include "base/files/behind_writer.h"
@@ -23,35 +23,37 @@
 enum {
     N_BUFFERS = 2,
     BUFFER_BYTES = 2 << 20,
-    BUFFERS_UNDER_WAY = 16, /* through the page cache */
+    BUFFERS_UNDER_WAY = 16, /* on their way from the page cache to the disk */
 };
 
 typedef struct Buffer {
     uint8_t *data; /* [BUFFER_BYTES] */
     size_t len_bytes;
-    bool is_full; /* mutex: the thread's to write */
+    bool is_full; /* guarded by mutex; a full buffer belongs to the thread */
 } Buffer;
 
 struct BehindWriter {
     int fd;
-    int flags; /* of the file, as they were */
+    int flags; /* the file's flags before the writer changed them */
     Buffer buffers[N_BUFFERS];
     pthread_t thread;
     bool has_thread;
-    size_t filling; /* buffer; the caller's */
-    /* The thread's. */
+    size_t filling; /* the buffer that the caller fills */
+    /* Used by the thread alone: */
     uint64_t at_bytes;
     bool is_direct;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool is_ending;   /* mutex: what is full by now is the last */
-    bool is_given_up; /* mutex */
-    int result;       /* mutex; -errno */
+    /* Guarded by mutex: */
+    bool is_ending; /* the full buffers are the last ones */
+    bool is_given_up;
+    int result; /* 0 or -errno */
 };
 
-/* --- the thread --------------------------------------------------------------------------------------------------- */
+/* --- thread ------------------------------------------------------------------------------------------------------- */
 
-/* Begins the way of the bytes that were written last to the disk, and waits for those of some buffers before. */
+/* Sends the last len_bytes from the page cache to the disk, and waits for the bytes of BUFFERS_UNDER_WAY buffers
+ * before. */
 static void pace(const BehindWriter *writer, size_t len_bytes) {
     const uint64_t behind_bytes = (uint64_t)BUFFERS_UNDER_WAY * BUFFER_BYTES;
     const off_t before = (off_t)(writer->at_bytes - behind_bytes);
@@ -103,7 +105,7 @@ static void *write_main(void *arg) {
     return NULL;
 }
 
-/* --- the caller --------------------------------------------------------------------------------------------------- */
+/* --- caller ------------------------------------------------------------------------------------------------------- */
 
 static void join(BehindWriter *writer) {
     if (writer->has_thread)
@@ -157,7 +159,7 @@ int behind_writer_new(BehindWriter **writerp, int fd, uint64_t at_bytes) {
     return 0;
 }
 
-/* The buffer that is being filled goes to the thread; the next one is empty then. */
+/* Gives the filled buffer to the thread, and waits until the next one is empty. */
 static int hand_over(BehindWriter *writer) {
     Buffer *next;
     int r;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file's bytes, in order, written by a thread behind whoever makes them and past the page cache. Gigabytes that are
- * written once and read by another process later, if ever, neither push out what is in use nor cost the finding of
- * new pages for them; and the bytes after them are made while the disk is at work. */
+/* Writes the bytes of a file in order, by a thread and past the page cache, while the caller makes the next bytes. A
+ * file of gigabytes that is written once thus pushes nothing out of the page cache, and costs no time to find pages
+ * for it. */
 #ifndef COORDGEN_BASE_BEHIND_WRITER_H
 #define COORDGEN_BASE_BEHIND_WRITER_H
 
@@ -11,21 +11,21 @@
 #include "base/cleanup.h"
 
 enum {
-    BEHIND_WRITER_ALIGNMENT = 4096, /* of where it begins */
+    BEHIND_WRITER_ALIGNMENT = 4096, /* of the first byte's place in the file */
 };
 
 typedef struct BehindWriter BehindWriter;
 
-/* From a byte of the file on. fd: open for writing; the caller's, who does nothing with it before the end. The thread
- * has the priorities of the one that calls. 0 or -errno. */
+/* Makes a writer that begins at at_bytes. fd is open for writing, and the caller leaves it alone until the end. The
+ * thread inherits the caller's priorities. 0 or -errno. */
 int behind_writer_new(BehindWriter **writerp, int fd, uint64_t at_bytes);
-/* The next bytes; they are copied. Waits while the disk is two buffers behind. 0, or -errno of a write, of these bytes
- * or of some before them: then no more of the file is written. */
+/* Copies the next bytes; waits while the disk is two buffers behind. 0, or the -errno of this or an earlier write,
+ * after which nothing more is written. */
 int behind_writer_put(BehindWriter *writer, const void *data, size_t len_bytes);
-/* Waits until all is written, if not synced, and gives the file back. Zeros may follow the last byte up to the
+/* Waits until all bytes are written (not synced), and gives the file back. Zeros may follow the last byte up to the
  * alignment: the caller sets the file's length. 0 or -errno. */
 int behind_writer_end(BehindWriter *writer);
-/* Without an end what is not written stays unwritten. */
+/* Frees the writer; bytes that behind_writer_end() did not wait for may stay unwritten. */
 BehindWriter *behind_writer_free(BehindWriter *writer);
 DEFINE_CLEANUP(BehindWriter, behind_writer_free)
 

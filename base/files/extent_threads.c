@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading with pread() in up to 4 threads, for where io_uring is refused. The reader's queue is under a lock. */
+/* Reads with pread() in up to 4 threads, on systems that refuse io_uring. A lock guards the reader's queue. */
 #define _GNU_SOURCE
-#include "base/files/extent_reader_private.h"
+#include "base/files/extent_threads.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/system/thread.h"
 
@@ -18,7 +20,7 @@ typedef struct Threads {
     ExtentReader *reader;
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    bool is_stopping;   /* under lock, as the queue and the state of extents */
+    bool is_stopping;   /* guarded by lock, as the queue and the state of extents are */
     size_t n_under_way; /* pieces */
     unsigned int n_threads;
     pthread_t threads[THREADS_MAX];
@@ -89,7 +91,7 @@ static int threads_init(ExtentReader *reader, ErrText *err) {
         r = thread_start(&threads->threads[threads->n_threads], "file-reader", thread_main, threads);
         threads->n_threads += !r;
     }
-    if (threads->n_threads) /* fewer will do */
+    if (threads->n_threads) /* one thread suffices */
         return 0;
     threads_deinit(reader);
     return err_set(err, r, "%s: cannot start a thread that reads: %s", reader->path, strerror(-r));

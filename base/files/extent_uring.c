@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reading with io_uring. The ring belongs to the caller's thread: reads are begun and their ends looked for in calls of
- * the reader only, in between the kernel works alone.
+ * Reads with io_uring. The ring belongs to the caller's thread: only calls of the reader begin reads and look for their
+ * ends; between those calls the kernel works alone.
  *
- * A sandbox may refuse the ring when it is made (EPERM, ENOSYS), or later, when nobody expects it. Reads that the
- * kernel did not take are then done with pread(); those that it took end by themselves and are looked for without the
- * call.
+ * A sandbox may refuse the ring when it is made (EPERM, ENOSYS), or at any later call. Reads that the kernel did not
+ * take are then done with pread(). Reads that the kernel took end by themselves; polling finds them without a call.
  */
 #define _GNU_SOURCE
-#include "base/files/extent_reader_private.h"
+#include "base/files/extent_uring.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <liburing.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "base/cleanup.h"
 
 typedef struct UringRead {
     ExtentPiece piece;
@@ -24,10 +26,10 @@ typedef struct UringRead {
 typedef struct Uring {
     struct io_uring ring;
     UringRead *free;
-    UringRead *prepared[EXTENT_DEPTH_MAX]; /* in the ring's queue, not yet taken by the kernel; in order */
+    UringRead *prepared[EXTENT_DEPTH_MAX]; /* reads in the ring's queue that the kernel did not take yet, in order */
     size_t n_prepared;
-    size_t n_under_way; /* taken by the kernel */
-    bool is_refused;    /* since it was made */
+    size_t n_under_way; /* reads that the kernel has taken */
+    bool is_refused;    /* the kernel has refused the ring since it was made */
     UringRead reads[];
 } Uring;
 
@@ -66,7 +68,7 @@ static void uring_finish(ExtentReader *reader, UringRead *read, ssize_t n_read) 
     uring->free = read;
 }
 
-/* What was prepared goes to the kernel; what that refuses is read here and now. */
+/* Hands prepared reads to the kernel, and does those that it refuses here and now. */
 static void submit_prepared(ExtentReader *reader) {
     Uring *uring = reader->way;
 
@@ -76,7 +78,7 @@ static void submit_prepared(ExtentReader *reader) {
         if (n == -EINTR)
             continue;
         if ((n == -EAGAIN || n == -EBUSY) && uring->n_under_way)
-            return; /* when one of those has ended there will be room */
+            return; /* the end of a read under way makes room */
         if (n <= 0) {
             uring->is_refused = true;
             break;
@@ -94,7 +96,7 @@ static void submit_prepared(ExtentReader *reader) {
     }
 }
 
-/* As many reads as there is room for. */
+/* Begins as many reads as the ring has room for. */
 static void begin_reads(ExtentReader *reader) {
     Uring *uring = reader->way;
 
@@ -122,14 +124,15 @@ static void uring_submit(ExtentReader *reader, Extent *extent) {
     begin_reads(reader);
 }
 
-/* Ends of reads, at least one if any is under way. */
+/* Takes in reads that have ended; waits for at least one if any is under way. */
 static void reap(ExtentReader *reader) {
     Uring *uring = reader->way;
     struct io_uring_cqe *entry;
 
     while (uring->n_under_way && io_uring_peek_cqe(&uring->ring, &entry) &&
            (uring->is_refused || io_uring_wait_cqe(&uring->ring, &entry)))
-        nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL); /* a signal, or the call is refused by now */
+        nanosleep(&(struct timespec){ .tv_nsec = 200000 },
+                  NULL); /* a signal came, or the kernel refuses the call by now */
     while (uring->n_under_way && !io_uring_peek_cqe(&uring->ring, &entry)) {
         UringRead *read = io_uring_cqe_get_data(entry);
         int n_read = entry->res;
@@ -150,7 +153,7 @@ static void uring_wait(ExtentReader *reader, const Extent *extent) {
         if (uring->n_under_way) {
             reap(reader);
             begin_reads(reader);
-        } else if (extent_take_piece(reader, &piece)) { /* refused: in order, with ordinary reads */
+        } else if (extent_take_piece(reader, &piece)) { /* the ring is refused: ordinary reads, in order */
             extent_piece_done(&piece, extent_finish_piece(reader, &piece, 0));
         }
     }

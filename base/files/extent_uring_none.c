@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A build without liburing (WITH_URING=no): io_uring is refused as in a sandbox, and reads go to threads. */
-#include "base/files/extent_reader_private.h"
+/* A build without liburing (WITH_URING=no) refuses io_uring as a sandbox does, so that threads read. */
+#include "base/files/extent_uring.h"
 
 static int uring_init(ExtentReader *reader, ErrText *err) {
     return err_set(err, EXTENT_E_REFUSED,

@@ -63,7 +63,7 @@ int mapped_file_check(const MappedFile *file, const char *name, ErrText *err) {
 }
 
 /**
- * file_read_exact() - read len_bytes at offset, whatever the number of short reads
+ * file_read_exact() - read len_bytes at offset, in as many reads as it takes
  * Return: 0, FILE_E_SHORT at the end of the file, or -errno.
  */
 int file_read_exact(int fd, void *data, size_t len_bytes, uint64_t offset) {
@@ -158,7 +158,7 @@ size_t file_byte_order_mark(const char *text, size_t len_bytes) {
     return len_bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
-/* Makes the folder and the missing ones above it (mode 0777 less the umask). */
+/* Makes the folder and the missing folders above it (mode 0777 less the umask). */
 int file_make_dirs(const char *path, ErrText *err) {
     _cleanup_(freep) char *copy = NULL;
 
@@ -202,8 +202,8 @@ AtomicFile *atomic_file_free(AtomicFile *file) {
     return NULL;
 }
 
-/* A file of a new name beside path, with the permissions that the umask leaves. Not mkostemp(): to give its file those,
- * the process would have to change its umask for a moment, in which other threads make files as well. */
+/* Opens a file of a new name beside path, with the permissions that the umask leaves. mkostemp() does not serve: its
+ * file would get these permissions only by a change of the umask, which other threads would see. */
 static int open_temporary(AtomicFile *file) {
     uint32_t suffix;
 
@@ -270,7 +270,7 @@ int atomic_file_commit(AtomicFile *file, ErrText *err) {
         slash[slash == folder] = 0;
     folder_fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder_fd >= 0)
-        (void)fsync(folder_fd); /* the name is there either way; this only hardens it against power loss */
+        (void)fsync(folder_fd); /* keeps the name through a power cut */
     return 0;
 }
 

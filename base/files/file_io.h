@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files: map one read-only, write one atomically, move whole buffers. */
+/* Maps files read-only, writes files atomically, reads and writes whole buffers. */
 #ifndef COORDGEN_BASE_FILE_IO_H
 #define COORDGEN_BASE_FILE_IO_H
 
@@ -21,32 +21,33 @@ typedef struct MappedFile {
     MapGuard *guard;
 } MappedFile;
 
-/* Regular files only. The map is private and read-only; deinit of a zero struct does nothing. */
+/* Maps a regular file, private and read-only. mapped_file_deinit() accepts a zero struct. */
 int mapped_file_open(MappedFile *file, const char *path, ErrText *err);
 int mapped_file_from_fd(MappedFile *file, int fd, const char *name, ErrText *err);
 void mapped_file_deinit(MappedFile *file);
-/* Whether all that was read of the map was the file's: 0, FILE_E_LOST. Only with map_guard_install(); without it the
- * process has ended by then. Any thread. */
+/* Checks that all bytes read of the map so far came from the file. 0 or FILE_E_LOST. Needs map_guard_install(), without
+ * which a missing page ends the process. Any thread. */
 int mapped_file_check(const MappedFile *file, const char *name, ErrText *err);
 
 int file_read_exact(int fd, void *data, size_t len_bytes, uint64_t offset);
 int file_write_all(int fd, const void *data, size_t len_bytes);
 int file_write_at(int fd, const void *data, size_t len_bytes, uint64_t offset);
-/* Whole file (or stream) as a NUL-terminated buffer, at most max_bytes; owned by the caller. */
+/* Reads a whole file or stream of at most max_bytes into a NUL-terminated buffer, which the caller owns. */
 int file_slurp(const char *path, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);
 int file_slurp_fd(int fd, const char *name, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);
-/* Bytes of the byte-order mark that some editors put before a text in UTF-8: 3 or 0. */
+/* Returns the length of the byte-order mark that some editors put before a UTF-8 text: 3 or 0. */
 size_t file_byte_order_mark(const char *text, size_t len_bytes);
 int file_make_dirs(const char *path, ErrText *err);
 
-/* A file that appears under its name whole or not at all; until then it is PATH, this and eight hex digits. */
+/* The name of a file that is being written: PATH, this infix and eight hex digits. The file gets PATH when it is
+ * whole. */
 #define ATOMIC_FILE_INFIX ".tmp-"
 typedef struct AtomicFile AtomicFile;
 int atomic_file_new(AtomicFile **filep, const char *path, ErrText *err);
 int atomic_file_fd(const AtomicFile *file);
-/* fsync, rename into place, fsync of the folder. The object is spent and must still be freed. */
+/* Syncs the file, renames it to its path and syncs the folder. The caller still frees the object, which is spent. */
 int atomic_file_commit(AtomicFile *file, ErrText *err);
-/* The same without a wait for the disk: after a power cut the file may be there without its bytes. */
+/* Renames the file without waiting for the disk: after a power cut the file may exist without its bytes. */
 int atomic_file_commit_unsynced(AtomicFile *file, ErrText *err);
 AtomicFile *atomic_file_free(AtomicFile *file); /* removes the temporary file when not committed */
 DEFINE_CLEANUP(AtomicFile, atomic_file_free)

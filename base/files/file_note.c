@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A file is known by device and inode, with size, mtime and ctime to the nanosecond: a write changes the ctime, which
- * no program can set back. A write within the clock's granularity of an earlier one could go unseen, so there is no
- * note of a file that changed less than a few seconds ago.
+ * Device and inode identify a file; size, mtime and ctime to the nanosecond identify its state. A write changes the
+ * ctime, which no program can set back. A write within the clock's granularity of an earlier one could go unseen, so
+ * no note is taken of a file that changed less than a few seconds ago.
  */
 #include "base/files/file_note.h"
 
@@ -27,7 +27,7 @@ static int note_path(char path[PATH_MAX], const char *folder, const struct stat 
     return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-/* "1 SIZE MTIME CTIME ": what must be the same; the text follows. */
+/* Writes "1 SIZE MTIME CTIME ", which must match; the note's text follows it. */
 static void state_text(char *text, size_t room_bytes, const struct stat *st) {
     snprintf(text, room_bytes, "1 %" PRIu64 " %" PRId64 ".%09ld %" PRId64 ".%09ld ", (uint64_t)st->st_size,
              (int64_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
@@ -42,7 +42,7 @@ bool file_note_recall(const char *folder, const struct stat *st, char *text, siz
         return false;
     state_text(state, sizeof(state), st);
     state_bytes = strlen(state);
-    /* A newline at the very end alone: else it is not whole. */
+    /* A whole note has one newline, at its very end. */
     if (len_bytes <= state_bytes || len_bytes - state_bytes > room_bytes || memcmp(note, state, state_bytes) ||
         memchr(note, '\n', len_bytes) != note + len_bytes - 1)
         return false;
@@ -64,5 +64,5 @@ void file_note_remember(const char *folder, const struct stat *st, const char *t
     n = strlen(note);
     snprintf(note + n, sizeof(note) - n, "%s\n", text);
     if (!atomic_file_new(&file, path, NULL) && !file_write_all(atomic_file_fd(file), note, strlen(note)))
-        (void)atomic_file_commit_unsynced(file, NULL); /* an empty note is none */
+        (void)atomic_file_commit_unsynced(file, NULL); /* an empty file counts as no note */
 }

@@ -18,8 +18,8 @@
 
 enum {
     PROBES = 4,
-    WINDOW_BYTES = 64 << 20, /* that is mapped at a time to be counted */
-    SPEED_BYTES = 4 << 20,   /* of an extent while the disk is measured */
+    WINDOW_BYTES = 64 << 20, /* mapped at a time to count pages */
+    SPEED_BYTES = 4 << 20,   /* of an extent that measures the disk */
     SPEED_EXTENTS = 8,
 };
 
@@ -45,8 +45,8 @@ static int count_window(int fd, uint64_t first_bytes, size_t len_bytes, unsigned
     return r;
 }
 
-/* A byte here and there is read so that it fails when the disk would be asked. unknown: what it is where the file
- * system does not do this. */
+/* Whether reads of single bytes succeed without the disk (RWF_NOWAIT). unknown: the answer on a file system without
+ * such reads. */
 static bool can_be_read(int fd, uint64_t offset_bytes, size_t len_bytes, bool unknown) {
     for (size_t i = 0; i < PROBES; i++) {
         const uint64_t at = offset_bytes + (len_bytes - 1) * i / (PROBES - 1);
@@ -62,12 +62,12 @@ static bool can_be_read(int fd, uint64_t offset_bytes, size_t len_bytes, bool un
 }
 
 /**
- * page_cache_holds() - whether reading would find all pages in memory
+ * page_cache_holds() - tell whether a read would find all pages in memory
  * @len_bytes: 64 MiB at most
  *
- * mincore() knows each page, but says yes to those who do not own the file, and sandboxes refuse it; so reading has the
- * last word. It comes last because Linux reads ahead when RWF_NOWAIT finds nothing: one page if the file was opened for
- * random access (POSIX_FADV_RANDOM), else many. A wrong answer costs time, not bytes.
+ * mincore() knows each page, but always says yes to processes that don't own the file, and sandboxes refuse it. A read
+ * with RWF_NOWAIT therefore decides. The read comes last because Linux reads ahead when it finds nothing: one page if
+ * the file was opened for random access (POSIX_FADV_RANDOM), else many. A wrong answer costs time, not correctness.
  */
 bool page_cache_holds(int fd, uint64_t offset_bytes, size_t len_bytes) {
     const uint64_t first_bytes = page_round_down(offset_bytes);
@@ -114,9 +114,9 @@ int page_cache_count(int fd, const char *path, uint64_t *residentp, uint64_t *pa
 }
 
 /**
- * page_cache_drop() - the next read of the file comes from the disk
+ * page_cache_drop() - make the next read of the file come from the disk
  *
- * Return: 0; PAGE_CACHE_E_KEPT: pages stayed (somebody has mapped the file, or it lives in memory); -errno.
+ * Return: 0; PAGE_CACHE_E_KEPT: pages stayed (a process has mapped the file, or the file lives in memory); -errno.
  */
 int page_cache_drop(int fd, const char *path, ErrText *err) {
     uint64_t resident, pages;
@@ -175,13 +175,13 @@ int page_cache_disk_speed(const char *path, uint64_t max_bytes, double *bytes_pe
     r = accounted_block_init(&memory, &accounts, ACCOUNT_ACTIVATIONS, SPEED_EXTENTS * SPEED_BYTES);
     if (r)
         return err_set(err, -ENOMEM, "out of memory");
-    memset(memory.data, 0, memory.len_bytes); /* before the clock runs */
+    memset(memory.data, 0, memory.len_bytes); /* touched before the clock runs */
     r = extent_reader_new(&reader, fd, path, &options, err);
     if (r)
         return r;
     start_ns = clock_now_ns();
     r = read_through(reader, memory.data, len_bytes, err);
-    if (!r && !extent_reader_is_direct(reader)) /* refused for the reads, and not when it was opened */
+    if (!r && !extent_reader_is_direct(reader)) /* the open succeeded, and the reads were refused */
         return err_set(err, EXTENT_E_REFUSED, "%s: its file system takes no direct reads", path);
     if (!r)
         *bytes_per_sp = (double)len_bytes * 1e9 / (double)(clock_now_ns() - start_ns + 1);

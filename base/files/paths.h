@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where files of the system's service are. The folders come from the Makefile alone (SYSCONFDIR=, STATEDIR=, ...); a
- * service that systemd or a user starts has others by its environment. */
+/* The paths of the system's service. The folders come from the Makefile (SYSCONFDIR=, STATEDIR=, ...); a service that
+ * systemd or a user starts gets others from its environment. */
 #ifndef COORDGEN_BASE_PATHS_H
 #define COORDGEN_BASE_PATHS_H
 
-/* Settings: a later folder wins, and the one in the middle is gone after a reboot. */
+/* Folders of settings: a later one wins; the middle one is empty after a reboot. */
 #define PATH_CONFIG_VENDOR COORDGEN_VENDORDIR
 #define PATH_CONFIG_RUNTIME COORDGEN_RUNTIMEDIR
 #define PATH_CONFIG_SYSTEM COORDGEN_SYSCONFDIR

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A disk has a latency, which reads under way have at the same time, and a line that their bytes pass one behind the
- * other. So a read enters the line `latency` after it was asked for, or when those before it have passed, and is done
- * when its own bytes have.
+ * The model of a disk is a latency, which reads under way share in time, and a line that passes their bytes one after
+ * the other. A read enters the line `latency` after its submission, or when the reads before it have passed. The read
+ * is done when its own bytes have passed.
  *
- * This is a token bucket that holds nothing: time in which nothing was asked for is lost, as it is on a disk. What is
- * done in any time is at most the rate times that time and one read. Since a read's time follows from the one before
- * and not from when somebody has looked, being late does not add up as long as reads are asked for ahead.
+ * The limiter is a token bucket without tokens: idle time is lost, as on a disk. The bytes done in any time are at
+ * most the rate times that time, plus one read. The time of a read follows from the read before, not from the moment
+ * of a look, so delays don't add up as long as reads are submitted ahead.
  */
 #include "base/files/read_limiter.h"
 
@@ -29,8 +29,8 @@ uint64_t read_limiter_now(const ReadLimiter *limiter) {
     return limiter->now ? limiter->now(limiter->arg) : clock_now_ns();
 }
 
-/* Whole seconds apart, and rates above 16 GB/s in thousands, so that nothing overflows; rounded up, so that it is never
- * faster. */
+/* Returns the time of len_bytes on the line, rounded up. Whole seconds are computed apart, and rates above 16 GB/s in
+ * thousands, so that nothing overflows. */
 static uint64_t passing_ns(uint64_t len_bytes, uint64_t bytes_per_s) {
     const uint64_t seconds = len_bytes / bytes_per_s;
     const uint64_t scale = bytes_per_s >> 34 ? 1000 : 1;
@@ -40,10 +40,10 @@ static uint64_t passing_ns(uint64_t len_bytes, uint64_t bytes_per_s) {
 }
 
 /**
- * read_limiter_ask() - when a read that is asked for now is done
+ * read_limiter_ask() - tell when a read that is submitted now will be done
  *
  * Thread: one at a time. Time O(1), allocates nothing.
- * Return: nanoseconds of the limiter's clock; without a limit 0, which has always passed.
+ * Return: ns of the limiter's clock; 0 without a limit, a time that has always passed.
  */
 uint64_t read_limiter_ask(ReadLimiter *limiter, size_t len_bytes) {
     const ReadLimit *limit = &limiter->limit;

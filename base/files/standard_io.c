@@ -13,11 +13,11 @@
 #include "base/cleanup.h"
 
 /**
- * standard_io_secure() - take the numbers 0, 1 and 2, where the caller has left them closed
+ * standard_io_secure() - open descriptors 0, 1 and 2 if the caller has left them closed
  *
- * A file or socket that is opened later would get such a number, and what is printed would go into it. Input and
- * output are opened the wrong way round: reading or writing is an error (EBADF) as it is with a closed descriptor, not
- * an empty input or an output that nobody has. Messages are just lost.
+ * A file or socket that is opened later would get such a number, and printed text would go into it. Input and output
+ * are opened the wrong way round, so that a read or write fails with EBADF as on a closed descriptor. Messages to
+ * standard error are discarded.
  */
 int standard_io_secure(void) {
     static const int modes[] = { O_WRONLY, O_RDONLY, O_WRONLY };
@@ -26,8 +26,7 @@ int standard_io_secure(void) {
     for (int fd = 0; fd < (int)ARRAY_LEN(modes); fd++) {
         if (fcntl(fd, F_GETFD) >= 0)
             continue;
-        if (errno != EBADF ||
-            open("/dev/null", modes[fd]) != fd) /* the lowest free number, since those below are taken */
+        if (errno != EBADF || open("/dev/null", modes[fd]) != fd) /* open() gives the lowest free number */
             return -(errno ? errno : EIO);
     }
     return 0;
@@ -36,14 +35,13 @@ int standard_io_secure(void) {
 int standard_output_flush(ErrText *err) {
     int r = fflush(stdout) ? -errno : ferror(stdout) ? -EIO : 0;
 
-    /* A flush that failed leaves the error behind, but not which: the next flush of nothing succeeds. */
+    /* After a failed flush the stream knows that it failed, but not why; the next flush succeeds. */
     return r ? err_set(err, r, "cannot write to standard output%s%s", r == -EIO ? "" : ": ",
                        r == -EIO ? "" : strerror(-r))
              : 0;
 }
 
-/* Says whether whoever read the output has gone: head(1) that has seen enough, a pager that was left. The error of the
- * write itself may be long past. */
+/* Whether the reader of the output has gone, as head(1) or a pager does. The failed write itself may be long past. */
 static bool is_reader_gone(void) {
     struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
 

@@ -28,7 +28,7 @@ static int check_owner(const char *path) {
 }
 
 /**
- * user_dir() - write the path of a folder of this user's, which need not be there
+ * user_dir() - write the path of a folder of this user, which need not exist
  * @rest:  what follows "/coordgen" in the path, "" or a path that begins with a slash
  * @path:  char[room_bytes]; undefined on failure
  *

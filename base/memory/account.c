@@ -62,7 +62,7 @@ void account_restart_peak(AccountTable *table, AccountId id) {
     atomic_store(&table->peak_bytes[id], atomic_load(&table->used_bytes[id]));
 }
 
-/* On the counters that the account shares with others. 0, or ACCOUNT_E_LIMIT with nothing changed. */
+/* Adds bytes to the counters that several accounts share. 0, or ACCOUNT_E_LIMIT with nothing changed. */
 static int shared_add(AccountTable *table, AccountId id, uint64_t bytes) {
     int r = counter_add(&table->total_bytes, bytes, table->total_limit_bytes);
 
@@ -143,7 +143,7 @@ int bill_move(Bill *bill, AccountId id) {
  * accounted_block_init() - charge, then allocate zeroed memory
  * @block: overwritten; accounted_block_deinit() gives memory and charge back
  *
- * The memory is mapped, so that a large block goes back to the system at once when it is freed.
+ * The memory is mapped, so that a freed block returns to the system at once.
  * Return: 0, ACCOUNT_E_LIMIT, or -ENOMEM; on failure block is empty and nothing stays charged.
  */
 int accounted_block_init(AccountedBlock *block, AccountTable *table, AccountId id, size_t len_bytes) {
@@ -168,7 +168,7 @@ int accounted_block_init(AccountedBlock *block, AccountTable *table, AccountId i
     }
     if (map_bytes >= huge_bytes)
         (void)madvise(data, map_bytes, MADV_HUGEPAGE);
-    /* What it will hold was computed from somebody's prompt, from which that can be guessed. */
+    /* Blocks of other accounts hold values computed from a prompt, which would reveal it in a core dump. */
     if (id != ACCOUNT_WEIGHTS)
         (void)madvise(data, map_bytes, MADV_DONTDUMP);
     block->data = data;

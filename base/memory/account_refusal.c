@@ -13,7 +13,7 @@
 #include "base/system/machine_limits.h"
 
 enum {
-    HOLDERS_MAX = 4, /* then a text is a list that nobody reads */
+    HOLDERS_MAX = 4, /* a longer list would not be read */
 };
 
 /* The setting that limits an account by itself. */
@@ -24,7 +24,7 @@ static const char *const own_limits[_ACCOUNT_N] = {
     [ACCOUNT_SESSIONS] = "session-memory-limit",
 };
 
-/* What the process may not have more of, by its resource limits; else the machine, or its cgroup. */
+/* Names the resource limit of the process, else the cgroup's limit, else the machine's memory. */
 static void describe_system(char *text, size_t room_bytes) {
     static const struct {
         int resource;
@@ -52,7 +52,7 @@ static void describe_system(char *text, size_t room_bytes) {
                  *limits.memory_file ? limits.memory_file : "vm.overcommit_memory may forbid it");
 }
 
-/* The narrower of the limits that a charge can meet. */
+/* Names the narrowest limit that the charge meets. */
 static void describe_limit(const AccountTable *table, AccountId id, uint64_t len_bytes, char *text, size_t room_bytes) {
     const uint64_t own_bytes = account_own_room_bytes(table, id), shared_bytes = account_shared_room_bytes(table, id);
     const bool is_own = own_bytes < len_bytes && own_bytes <= shared_bytes && table->limit_bytes[id] != UINT64_MAX;
@@ -68,10 +68,10 @@ static void describe_limit(const AccountTable *table, AccountId id, uint64_t len
 }
 
 /**
- * account_refused() - the error of memory that was not there
+ * account_refused() - set the text of a charge or an allocation that failed
  *
- * What it was for comes from the caller, as "the KV cache of 4096 tokens". Nothing is told of what others hold: an app
- * may read the text. Return: r if negative, else code.
+ * The caller names the purpose, as "the KV cache of 4096 tokens". An app may read the text, so it tells nothing of what
+ * others hold. Return: r if negative, else code.
  */
 int account_refused(ErrText *err, int code, int r, const AccountTable *table, AccountId id, uint64_t len_bytes,
                     const char *format, ...) {

@@ -15,29 +15,29 @@
 
 enum {
     ALIGNMENT = 64,
-    TRIES = 2,                 /* one may have been interrupted */
-    ASK_AGAIN_NS = 1000000000, /* what a load takes is asked for in far less */
+    TRIES = 2,                 /* measurements; an interrupt may disturb one */
+    ASK_AGAIN_NS = 1000000000, /* a load takes its memory in far less time */
 };
 
 static const size_t huge_bytes = (size_t)2 << 20, region_bytes = (size_t)64 << 20;
 
-/* Address space; only what blocks touch becomes memory. Blocks are cut from the front and their place is not used
- * again, so that a new one is always zero; the region goes when its last block is given back. */
+/* A range of addresses, which becomes memory as blocks touch it. Blocks are cut from the front, and no place is used
+ * twice: a new block is always zero. The region is unmapped when its last block is given back. */
 struct ArenaRegion {
     Arena *arena;
     ArenaRegion *next;
     uint8_t *data;
     size_t len_bytes, used_bytes;
-    size_t n_blocks; /* not given back yet */
-    bool is_huge;    /* huge pages were asked for */
+    size_t n_blocks; /* blocks that are not given back yet */
+    bool is_huge;    /* asks for huge pages */
 };
 
 struct Arena {
     AccountTable *accounts;
     AccountId id;
-    ArenaRegion *regions; /* the newest first: blocks are cut from it */
+    ArenaRegion *regions; /* newest first; blocks are cut from the first one */
     ArenaPages pages;
-    bool are_dear; /* huge pages, when that was looked at last */
+    bool are_dear; /* huge pages were slow at the last measurement */
     uint64_t asked_ns;
     PagePopulator *populator; /* NULL: none */
 };
@@ -83,12 +83,12 @@ void arena_set_pages(Arena *arena, ArenaPages pages) {
 }
 
 /**
- * huge_pages_are_dear() - whether a huge page takes longer to come than the small ones in its place would
- * @data: of huge pages that nobody has touched; the first ones come
+ * huge_pages_are_dear() - measure whether a huge page takes longer than the small pages in its place
+ * @data: untouched memory of huge pages; the first pages are touched
  *
- * A host that takes free memory back from a virtual machine does so in pieces of a huge page, and finds every page in
- * them again when it is touched, one by one: 2.4 to 2.8 s a GB were seen. Small pages come from what is left of pieces
- * that are in use, which was not taken back, as long as there is some; behind that they take no longer than huge ones.
+ * The host of a virtual machine takes free memory back in pieces of a huge page. When such a piece is touched, the
+ * host finds its pages one by one again, at seconds a GB. Small pages come from pieces that are partly in use, which
+ * the host left alone, as long as there are some; then small pages take as long as huge ones.
  */
 static bool huge_pages_are_dear(uint8_t *data, size_t len_bytes) {
     bool are_dear = len_bytes >= TRIES * huge_bytes;
@@ -102,7 +102,7 @@ static bool huge_pages_are_dear(uint8_t *data, size_t len_bytes) {
     return are_dear;
 }
 
-/* Which pages a new region is of; true: huge ones. */
+/* Chooses the pages of a new region; true: huge ones. */
 static bool choose_pages(Arena *arena, uint8_t *data, size_t len_bytes) {
     const uint64_t now_ns = clock_now_ns();
     bool are_small = arena->pages == ARENA_PAGES_SMALL;
@@ -120,7 +120,7 @@ static bool choose_pages(Arena *arena, uint8_t *data, size_t len_bytes) {
     return !are_small;
 }
 
-/* Mapped a huge page longer than asked for and cut to its borders: older kernels give addresses in between. */
+/* Maps a huge page more than asked for and cuts the map to huge borders, because older kernels give any address. */
 static uint8_t *map_huge(Arena *arena, size_t len_bytes, bool *is_hugep) {
     uint8_t *mapped =
         mmap(NULL, len_bytes + huge_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -214,8 +214,8 @@ void arena_give(ArenaBlock *block) {
         region->arena->populator = page_populator_free(region->arena->populator);
     if (region && !--region->n_blocks) {
         region_drop(region);
-    } else if (region) { /* whole pages go back now: others may keep the region for long */
-        /* The kernel rounds an end up to its own pages: a smaller page than those would take a neighbour's bytes. */
+    } else if (region) { /* whole pages go back now: other blocks may keep the region for long */
+        /* The kernel rounds the end up to its pages, so bytes of a neighbour must not share the last one. */
         uintptr_t begin = page_round_up((uintptr_t)block->data),
                   end = page_round_down((uintptr_t)block->data + block->len_bytes);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whoever may write to a file may cut it short while this process has it mapped, and a client that hands a file over is
- * not to end the service by that. The handler covers the map from the faulting page to its end with zeros: all of that
- * lies behind the new end of the file, or behind a page that the disk no longer gives. The instruction is done again
- * then, and whoever reads the map asks for the mark before anything that was read counts.
+ * A client that hands a file over may cut it short while the service has it mapped; the resulting SIGBUS must not end
+ * the service. The handler maps zeros from the faulting page to the end of the map: that range lies behind the new end
+ * of the file, or behind a page that the disk no longer gives. The faulting instruction then runs again. Readers of
+ * the map check its mark before they use what they have read.
  *
- * The table is read in a signal handler, while other threads add and remove: a place is valid while its begin is not 0,
- * which is set last and cleared first. The place of the map that has faulted cannot change meanwhile, for the thread
- * that reads it is in here.
+ * The signal handler reads the table while other threads add and remove entries. An entry is valid while its begin is
+ * not 0; begin is set last and cleared first. The entry of the faulting map cannot change, because its reader is the
+ * thread that runs the handler.
  */
 #define _GNU_SOURCE
 #include "base/memory/map_guard.h"
@@ -32,21 +32,21 @@ struct MapGuard {
 static MapGuard guards[MAP_GUARD_MAPS_MAX];
 static struct sigaction before; /* written before the handler can run */
 
-/* --- the signal --------------------------------------------------------------------------------------------------- */
+/* --- signal ------------------------------------------------------------------------------------------------------- */
 
 static MapGuard *find(uintptr_t address) {
     for (size_t i = 0; i < ARRAY_LEN(guards); i++) {
         const uintptr_t begin = atomic_load(&guards[i].begin), end = atomic_load(&guards[i].end);
 
-        /* Looked at twice: the place may have been given to another map between the two loads. */
+        /* The second load sees an entry that was given to another map between the loads. */
         if (begin && address >= begin && address < end && atomic_load(&guards[i].begin) == begin)
             return &guards[i];
     }
     return NULL;
 }
 
-/* The mark first: another thread may read the zeros as soon as they are there. The system call itself: for a sanitizer
- * mmap() is a write to all of it, which races with the other readers. */
+/* Sets the mark before it maps zeros, because another thread may read those at once. Calls the kernel directly: to a
+ * sanitizer, mmap() writes the whole range, which would race with readers. */
 static bool cover(MapGuard *guard, uintptr_t address) {
     const uintptr_t page = (uintptr_t)page_round_down(address);
 
@@ -55,7 +55,8 @@ static bool cover(MapGuard *guard, uintptr_t address) {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != -1;
 }
 
-/* A fault that is not ours comes again, to whoever had the signal before. One that was sent does not. */
+/* Restores the former handler for a fault outside of all maps: the fault repeats and reaches it. A signal that a
+ * process sent does not repeat. */
 static void on_bus_error(int number, siginfo_t *info, void *context) {
     const int saved = errno;
     const uintptr_t address = (uintptr_t)info->si_addr;
@@ -70,9 +71,9 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
 }
 
 /**
- * map_guard_install() - from now on a page that is gone from a registered map is no end of the process
+ * map_guard_install() - keep the process alive when a page of a registered map is gone
  *
- * A second call changes nothing. Faults anywhere else go where they went before. Thread: the first one, before others.
+ * A second call changes nothing. Other faults reach the former handler. Thread: the first one, before others start.
  */
 void map_guard_install(void) {
     const struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
@@ -85,10 +86,10 @@ void map_guard_install(void) {
     }
     sigemptyset(&own);
     sigaddset(&own, SIGBUS);
-    (void)pthread_sigmask(SIG_UNBLOCK, &own, NULL); /* a fault that is blocked ends the process */
+    (void)pthread_sigmask(SIG_UNBLOCK, &own, NULL); /* a blocked fault would end the process */
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- table -------------------------------------------------------------------------------------------------------- */
 
 int map_guard_add(MapGuard **guardp, const void *data, size_t len_bytes) {
     const uintptr_t begin = (uintptr_t)data;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A load lays matrices out into memory that nobody has touched. Touching it is what such a load is made of where a host
- * takes free memory back from a virtual machine: it finds each page again, at some 10 us. So a thread does it ahead,
- * which nobody waits for.
+ * A load writes matrices into untouched memory. On a virtual machine whose host takes free memory back, touching that
+ * memory is most of the load's time, some 10 us a page. A thread therefore touches the memory ahead of the load.
  *
- * It goes through memory in the order of use, a huge page at a time. As long as these come soon it goes on as any other
- * thread: it is far ahead then in no time, and what it does the others need not do. When they become dear the rest is
- * made of small pages, which come from what is left of pieces that are in use and that a host leaves alone, and the
- * thread takes the lowest priority: finding memory is work then, and it is only to be done where a processor is idle.
- * The pages at the begin say little: what was freed a moment before comes first, and soon.
+ * The thread goes through memory in the order of use, a huge page at a time. While huge pages come soon, it runs at
+ * normal priority and gets far ahead. When they become slow, it continues with small pages, which come from pieces
+ * that are partly in use and that the host left alone. The thread then takes the lowest priority, so that only an idle
+ * processor searches for memory. The first pages say little: memory that was freed a moment before comes first, and
+ * soon.
  */
 #define _GNU_SOURCE
 #include "base/memory/page_populator.h"
@@ -26,8 +25,8 @@
 #include "base/system/thread.h"
 
 enum {
-    DEAR_NS = 1500000, /* a huge page: 0.75 s a GB. Zeroing alone takes a tenth of that */
-    DEAR_LIMIT = 2,    /* of them, one behind the other: one may have been interrupted */
+    DEAR_NS = 1500000, /* for a huge page, or 0.75 s a GB; zeroing takes a tenth of that */
+    DEAR_LIMIT = 2,    /* slow pages in a row; an interrupt may slow a single one */
 };
 
 struct PagePopulator {
@@ -36,9 +35,9 @@ struct PagePopulator {
     pthread_t thread;
     bool has_joined;
     _Atomic bool is_stopping;
-    /* The thread's until it has ended. */
+    /* Used by the thread alone until it has ended: */
     size_t done_bytes;
-    unsigned int n_dear; /* huge pages, one behind the other */
+    unsigned int n_dear; /* slow huge pages in a row */
     bool gave_huge_up;
 };
 
@@ -47,9 +46,9 @@ bool page_populator_is_dear(uint64_t huge_page_ns) {
 }
 
 static const size_t huge_bytes = (size_t)2 << 20;
-static const size_t small_bytes = (size_t)64 << 10; /* at a time, of small pages */
+static const size_t small_bytes = (size_t)64 << 10; /* one step over small pages */
 
-/* From here on, in this range. */
+/* Asks for small pages in the rest of this range. */
 static void give_huge_up(PagePopulator *populator, const PageRange *range, size_t at_bytes) {
     const struct sched_param idle = { .sched_priority = 0 };
 
@@ -60,8 +59,8 @@ static void give_huge_up(PagePopulator *populator, const PageRange *range, size_
     populator->gave_huge_up = true;
 }
 
-/* Up to where huge pages begin, then one of them at a time. Of small pages far less: the system keeps the process from
- * mapping and unmapping meanwhile, and at the lowest priority that may take a while. */
+/* Returns the bytes of the next step: up to the first huge page, then one huge page. Steps over small pages are far
+ * shorter, because the kernel blocks maps of the process during a step, and a thread of the lowest priority is slow. */
 static size_t step_of(const PagePopulator *populator, const PageRange *range, size_t at_bytes) {
     const size_t unit_bytes = populator->gave_huge_up ? small_bytes : huge_bytes,
                  step_bytes = unit_bytes - (uintptr_t)(range->data + at_bytes) % unit_bytes;
@@ -69,7 +68,7 @@ static size_t step_of(const PagePopulator *populator, const PageRange *range, si
     return range->len_bytes - at_bytes < step_bytes ? range->len_bytes - at_bytes : step_bytes;
 }
 
-/* 0, or -errno: the system has no more, or cannot. */
+/* Touches a range. 0, or -errno if the system has no memory left or no such call. */
 static int populate_range(PagePopulator *populator, const PageRange *range) {
     size_t step_bytes;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* New memory that will be used soon, brought ahead of its use by a thread: zeroed by the system, and by the host of a
- * virtual machine found again, while others read or compute. On huge pages as long as these come soon. */
+/* A thread that touches new memory ahead of its use: the kernel zeroes it, and the host of a virtual machine finds it,
+ * while other threads read or compute. The thread uses huge pages as long as these come soon. */
 #ifndef COORDGEN_BASE_PAGE_POPULATOR_H
 #define COORDGEN_BASE_PAGE_POPULATOR_H
 

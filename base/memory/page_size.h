@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The machine's pages: 4 KiB, 16 KiB (Android 15, some AArch64) or 64 KiB. Maps of files begin on one, and what is said
- * of memory (madvise(), mincore()) counts in them. What a file format calls a page is a number of its own. */
+/* The pages of the machine: 4 KiB, 16 KiB (Android 15, some AArch64) or 64 KiB. Maps of files, madvise() and mincore()
+ * work in these pages. A page of a file format is another number. */
 #ifndef COORDGEN_BASE_PAGE_SIZE_H
 #define COORDGEN_BASE_PAGE_SIZE_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-/* A power of two. */
+/* Returns the bytes of a page, a power of two. */
 static inline size_t page_size(void) {
     return (size_t)sysconf(_SC_PAGESIZE); /* no system call in any C library */
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers of bytes as people read them. */
+/* Writes numbers of bytes for people. */
 #ifndef COORDGEN_BASE_BYTE_TEXT_H
 #define COORDGEN_BASE_BYTE_TEXT_H
 
@@ -9,7 +9,7 @@ typedef struct ByteText {
     char text[16];
 } ByteText;
 
-/* "224.3 MiB"; whole bytes below a KiB. Returns text->text. */
+/* Writes "224.3 MiB", or whole bytes below a KiB. Returns text->text. */
 const char *byte_text(ByteText *text, uint64_t len_bytes);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What consists of these characters is either a decimal number to strtod() or none. */
+/* Whether the text has only characters of a decimal number, so that strtod() takes it as one or refuses it. */
 static bool is_plain(const char *text) {
     return *text && !text[strspn(text, "+-.0123456789eE")];
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers as people write them: strtod() takes hexadecimal, infinity and NaN too, strtoull() signs, and both blanks. */
+/* Parses decimal numbers strictly: strtod() also takes hexadecimal, infinity and NaN, strtoull() takes signs, and both
+ * take blanks. */
 #ifndef COORDGEN_BASE_DECIMAL_H
 #define COORDGEN_BASE_DECIMAL_H
 
@@ -7,16 +8,17 @@
 #include <stdint.h>
 
 /*
- * A text that is a decimal number and nothing else, with a sign, a fraction or an exponent if it likes; as strtod() and
- * strtof() take it in the C locale, rounded once to what is asked for. False, and *@valuep as it was, for any other
- * text and for a number too large to be finite; one too small becomes 0.
+ * Parse a text that is one decimal number, perhaps with sign, fraction and exponent. The value is that of strtod() or
+ * strtof() in the C locale, rounded once. A number too small becomes 0. False, with *@valuep unchanged, for any other
+ * text and for a number too large to be finite.
  */
 bool decimal_parse(const char *text, double *valuep);
 bool decimal_parse_float(const char *text, float *valuep);
 
-/* A text of digits alone. False, and *@valuep as it was, for any other and for a number beyond UINT64_MAX. */
+/* Parses a text of digits alone. False, with *@valuep unchanged, for any other text and past UINT64_MAX. */
 bool decimal_parse_u64(const char *text, uint64_t *valuep);
-/* The same for the digits that a text begins with. Return: where they end; NULL where there are none or too many. */
+/* Parses the digits at the beginning of a text. Returns their end; NULL if there are none or the number is too large.
+ * */
 const char *decimal_read_u64(const char *text, uint64_t *valuep);
 
 #endif

@@ -4,13 +4,13 @@
 #include <string.h>
 
 enum {
-    LEN_MAX = 63 /* longer words are far */
+    LEN_MAX = 63 /* longer words count as far */
 };
 
-/* What turns one word into the other: insertions, deletions, changes and swaps of neighbours. */
+/* The number of insertions, deletions, changes and swaps of neighbours that turn one word into another. */
 typedef struct Distance {
     unsigned whole;
-    unsigned beginning; /* of the first into any beginning of the second */
+    unsigned beginning; /* from the first word to any beginning of the second */
 } Distance;
 
 static Distance edit_distance(const char *a, const char *b) {
@@ -46,10 +46,10 @@ static Distance edit_distance(const char *a, const char *b) {
 }
 
 /**
- * nearest_word() - find the name that somebody may have meant
+ * nearest_word() - find the name that a user may have meant
  *
- * The name differs from the word by fewer letters than would make it another word, or begins with the word. A longer
- * word may be one letter off such a beginning. Time: n times the product of two lengths, of at most LEN_MAX each.
+ * A near name differs from the word by a few letters, or begins with the word; a longer word may be one letter off
+ * such a beginning. Time: n times the product of two lengths, of at most LEN_MAX each.
  */
 const char *nearest_word(const char *word, const char *const *names, size_t n) {
     return nearest_word_in(word, names, sizeof(*names), n);
@@ -57,7 +57,7 @@ const char *nearest_word(const char *word, const char *const *names, size_t n) {
 
 const char *nearest_word_in(const char *word, const char *const *names, size_t stride_bytes, size_t n) {
     size_t len_bytes = strlen(word);
-    unsigned best = len_bytes < 4 ? 2 : len_bytes < 8 ? 3 : 4; /* nearer than this */
+    unsigned best = len_bytes < 4 ? 2 : len_bytes < 8 ? 3 : 4; /* a near name has fewer differences */
     const char *nearest = NULL;
 
     for (size_t i = 0; i < n; i++) {

@@ -9,7 +9,7 @@
 #include "base/strings/nearest_word.h"
 #include "base/strings/printable.h"
 
-#define LONG_FIRST 256 /* what getopt_long() returns for options[i] is LONG_FIRST + i; a letter is below */
+#define LONG_FIRST 256 /* getopt_long() returns LONG_FIRST + i for options[i]; letters are below */
 
 static bool is_long(const Option *option) {
     return option->name && *option->name;
@@ -20,10 +20,9 @@ static int has_arg(const Option *option) {
 }
 
 void option_reader_init(OptionReader *reader, int argc, char *const argv[]) {
-    /* '-': arguments in their places, as the options around them; ':': a value that is missing is told from a name that
-     * is not known. */
+    /* '-' keeps arguments in their places among options; ':' tells a missing value from an unknown name. */
     *reader = (OptionReader){ .argc = argc, .argv = argv, .letters = "-:" };
-    optind = 0; /* GNU: start over */
+    optind = 0; /* GNU getopt starts over */
     opterr = 0;
 }
 
@@ -38,13 +37,13 @@ void option_reader_add(OptionReader *reader, const Option *options, size_t n) {
                 (struct option){ options[i].name, arg, NULL, LONG_FIRST + (int)reader->n_options };
         if (options[i].letter) {
             *end++ = options[i].letter;
-            memcpy(end, "::", (size_t)arg); /* the NUL behind is there already */
+            memcpy(end, "::", (size_t)arg); /* the buffer is zero, so a NUL follows */
         }
         reader->options[reader->n_options++] = &options[i];
     }
 }
 
-/* What getopt_long() has returned, or left in optopt; NULL: no option. */
+/* Returns the option of a code from getopt_long() or optopt; NULL: no option. */
 static const Option *option_of(const OptionReader *reader, int code) {
     if (code >= LONG_FIRST)
         return reader->options[code - LONG_FIRST];
@@ -54,7 +53,7 @@ static const Option *option_of(const OptionReader *reader, int code) {
     return NULL;
 }
 
-/* "--name=VALUE", "--name[=VALUE]" or, of one that has no name, "-x". */
+/* Writes "--name=VALUE", "--name[=VALUE]", or "-x" for an option without a name. */
 static void write_out(char *text, size_t room_bytes, const Option *option) {
     const char *value = option->value ? option->value : "";
     const bool is_optional = *value == '[';
@@ -69,7 +68,7 @@ static void write_out(char *text, size_t room_bytes, const Option *option) {
         snprintf(text, room_bytes, "-%c%s", option->letter, value);
 }
 
-/* A name that is none, or the beginning of several. */
+/* Refuses a name that no option has, or that begins several. */
 static int refuse_name(const OptionReader *reader, const char *word, ErrText *err) {
     const size_t len_bytes = strcspn(word + 2, "=");
     const char *names[OPTIONS_MAX], *near = NULL;
@@ -93,7 +92,7 @@ static int refuse_name(const OptionReader *reader, const char *word, ErrText *er
 
 static int refuse(const OptionReader *reader, bool is_value_missing, ErrText *err) {
     const Option *option = optopt ? option_of(reader, optopt) : NULL;
-    /* musl counts a value that is missing behind a letter, too. */
+    /* musl also counts a missing value of a letter. */
     const char *word = reader->argv[(optind <= reader->argc ? optind : reader->argc) - 1];
     char text[96];
 
@@ -110,11 +109,11 @@ static int refuse(const OptionReader *reader, bool is_value_missing, ErrText *er
 }
 
 /**
- * option_reader_next() - the next word of the command line
- * @word: out, when 0 is returned
+ * option_reader_next() - read the next word of the command line
+ * @word: out, if 0 is returned
  *
- * Options may stand anywhere; a name may be cut where that leaves one option, letters may stand together, a value
- * stands behind "=" (or its letter) or is the next word, and after "--" everything is an argument.
+ * Options may stand anywhere. A name may be abbreviated if one option begins so; letters may be joined. A value
+ * follows "=" or its letter, or is the next word. After "--" every word is an argument.
  */
 int option_reader_next(OptionReader *reader, OptionWord *word, ErrText *err) {
     int code = -1;

@@ -10,7 +10,7 @@
 size_t printable_put(char *out, size_t room_bytes, const void *data, size_t len_bytes) {
     static const char hex[] = "0123456789abcdef";
     const uint8_t *s = data;
-    size_t at = 0, fits = 0; /* fits: where the last character ends that leaves room for "..." */
+    size_t at = 0, fits = 0; /* fits: the end of the last character that leaves room for "..." */
 
     for (size_t i = 0, n; i < len_bytes; i += n) {
         size_t sequence = utf8_sequence(s + i, len_bytes - i), n_out;
@@ -41,7 +41,7 @@ size_t printable_format(char *out, size_t room_bytes, const char *format, va_lis
 
     if (n < 0)
         n = 0;
-    /* The formatting itself may have cut a character, and that is no broken text. */
+    /* vsnprintf() may have cut a character, which is no broken text. */
     return printable_put(out, room_bytes, text,
                          (size_t)n < sizeof(text) ? (size_t)n : utf8_prefix(text, sizeof(text) - 1));
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for len_bytes more and a NUL. */
+/* Makes room for len_bytes more and a NUL. */
 static bool reserve(StrBuf *buf, size_t len_bytes) {
     size_t room_bytes = buf->room_bytes ? buf->room_bytes : 64;
     char *data;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A growing byte string. After a failed allocation it stays failed and str_buf_failed() tells; one check at the end. */
+/* A growing byte string. After a failed allocation the buffer stays failed, so one check by str_buf_failed() at the end
+ * suffices. */
 #ifndef COORDGEN_BASE_STR_BUF_H
 #define COORDGEN_BASE_STR_BUF_H
 
@@ -7,7 +8,7 @@
 #include <stddef.h>
 
 typedef struct StrBuf {
-    char *data; /* NUL-terminated when not NULL; the NUL is not counted */
+    char *data; /* NULL or NUL-terminated; the NUL is not counted */
     size_t len_bytes;
     size_t room_bytes;
     bool failed;
@@ -21,7 +22,7 @@ void str_buf_addf(StrBuf *buf, const char *format, ...) __attribute__((format(pr
 /* As text within XML: escaped, and without control characters, for which XML has no place. */
 void str_buf_add_xml(StrBuf *buf, const char *text);
 void str_buf_truncate(StrBuf *buf, size_t len_bytes);
-/* The text, owned by the caller (free()); the buffer is empty again. NULL when it failed; never NULL otherwise. */
+/* Returns the text, which the caller frees by free(), and empties the buffer. NULL only if the buffer has failed. */
 char *str_buf_steal(StrBuf *buf);
 void str_buf_deinit(StrBuf *buf);
 

@@ -16,7 +16,7 @@ size_t utf8_step(const void *data, size_t len_bytes, Utf8Kind *kindp) {
     if (lead < 0xc2 || lead > 0xf4)
         return 1;
     n = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    switch (lead) { /* the second byte is narrower after these */
+    switch (lead) { /* these lead bytes narrow the range of the second byte */
     case 0xe0:
         low = 0xa0;
         break;
@@ -60,7 +60,7 @@ bool utf8_is_valid(const void *data, size_t len_bytes) {
     const uint8_t *at = data, *end = at + len_bytes;
 
     while (at < end) {
-        size_t n = *at < 0x80 ? 1 : utf8_sequence(at, (size_t)(end - at)); /* most of most texts is ASCII */
+        size_t n = *at < 0x80 ? 1 : utf8_sequence(at, (size_t)(end - at)); /* ASCII is the common case */
 
         if (!n)
             return false;
@@ -69,7 +69,7 @@ bool utf8_is_valid(const void *data, size_t len_bytes) {
     return true;
 }
 
-/* A character that is cut off at the end, not broken: the beginning of a sequence, which more bytes could complete. */
+/* Whether the end cuts a character: the bytes begin a sequence that more bytes could complete. */
 static bool is_cut(const char *at, size_t len_bytes) {
     Utf8Kind kind;
 

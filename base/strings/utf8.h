@@ -12,13 +12,13 @@ typedef enum Utf8Kind {
     UTF8_CUT,    /* the text ends inside a sequence that is well-formed so far */
 } Utf8Kind;
 
-/* Looks at the start of data (len_bytes >= 1); bytes that belong to what was found, 1..4. */
+/* Classifies the start of data (len_bytes >= 1). Returns the bytes that belong to it, 1..4. */
 size_t utf8_step(const void *data, size_t len_bytes, Utf8Kind *kindp);
-/* Length of the well-formed sequence at the start of data, 1..4; 0: there is none. */
+/* Returns the length of the well-formed sequence at the start of data, 1..4; 0: there is none. */
 size_t utf8_sequence(const void *data, size_t len_bytes);
-/* Well-formed sequences and nothing else. A NUL is one. */
+/* Whether data consists of well-formed sequences; a NUL is one. */
 bool utf8_is_valid(const void *data, size_t len_bytes);
-/* How much of a text there is in max_bytes when no character may be cut. */
+/* Returns the length of the text's longest beginning of at most max_bytes that cuts no character. */
 size_t utf8_prefix(const char *text, size_t max_bytes);
 /* For "%.*s" instead of "%.64s". */
 #define UTF8_PREFIX(text, max_bytes) (int)utf8_prefix((text), (max_bytes)), (text)

@@ -19,7 +19,7 @@ char *c_library_current_folder(void) {
     return get_current_dir_name();
 }
 
-/* Waits by the clock of the join that the thread sanitizer knows. */
+/* Waits with the call that the thread sanitizer knows, which takes the real-time clock. */
 int c_library_join_within(pthread_t thread, uint64_t timeout_ms) {
     struct timespec until;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* For bionic, API level 30 and later; compiled with PLATFORM=android in the place of c_library.c. */
+/* Implements c_library.h for bionic, API level 30 and later. PLATFORM=android compiles this file instead of
+ * c_library.c. */
 #define _GNU_SOURCE
 #include "base/system/c_library.h"
 
@@ -13,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_NS 1000000 /* between two looks for the end of a thread */
+#define LOOK_NS 1000000 /* between two checks for the end of a thread */
 
 const char *c_library_program_name(void) {
     return getprogname();
@@ -23,7 +24,7 @@ char *c_library_secure_getenv(const char *name) {
     return getauxval(AT_SECURE) ? NULL : getenv(name);
 }
 
-/* $PWD where it is the current folder: it has the links by which people came there. */
+/* Returns $PWD if it names the current folder, because it keeps the symbolic links of the user's path. */
 char *c_library_current_folder(void) {
     const char *pwd = getenv("PWD");
     struct stat named, here;
@@ -34,7 +35,7 @@ char *c_library_current_folder(void) {
     return getcwd(NULL, 0);
 }
 
-/* A thread that has ended has a number no more until it is joined. */
+/* Polls, because bionic has no timed join: a thread that has ended has no thread id any more. */
 int c_library_join_within(pthread_t thread, uint64_t timeout_ms) {
     for (uint64_t waited_ns = 0;; waited_ns += LOOK_NS) {
         const pid_t tid = pthread_gettid_np(thread);

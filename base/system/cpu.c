@@ -29,7 +29,7 @@ static pthread_once_t features_once = PTHREAD_ONCE_INIT;
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* AMX tile data is off until a process asks for it (Linux 5.16, arch_prctl ARCH_REQ_XCOMP_PERM, XTILEDATA). */
+/* Asks for AMX tile data, which is off until a process asks (Linux 5.16, arch_prctl ARCH_REQ_XCOMP_PERM, XTILEDATA). */
 static bool amx_permitted(void) {
     static const long arch_req_xcomp_perm = 0x1023, xfeature_xtiledata = 18;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel's own headers have the types: <sys/stat.h> must stay out, which has some of them too. */
+/* The types come from the kernel's headers, which clash with <sys/stat.h>. */
 #define _GNU_SOURCE
 #include "base/system/kernel_call.h"
 
@@ -35,7 +35,7 @@ int kernel_birth_ns(const char *path, uint64_t *nsp) {
 
 ssize_t kernel_read_cached(int fd, void *data, size_t len_bytes, uint64_t offset_bytes) {
     struct iovec target = { .iov_base = data, .iov_len = len_bytes };
-    /* The kernel takes an offset in two halves, and on 64 bits the first one whole. */
+    /* The kernel takes the offset in two halves; on 64 bits the first one is the whole offset. */
     long n = syscall(SYS_preadv2, fd, &target, 1UL, (unsigned long)offset_bytes, (unsigned long)(offset_bytes >> 32),
                      RWF_NOWAIT);
 

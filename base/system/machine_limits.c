@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A process is in one cgroup of each hierarchy: the unified one (v2) and, where they are mounted, those of single
- * controllers (v1). A limit of any ancestor holds too, so every folder from the cgroup up to the mount point is asked.
+ * A process is in one cgroup of each hierarchy: the unified one (v2), and one for each mounted controller (v1). Limits
+ * of all ancestors hold too, so every folder from the cgroup up to the mount point is read.
  * SPEC: cgroups(7), Documentation/admin-guide/cgroup-v2.rst of the kernel; proc_pid_mountinfo(5).
  */
 #define _GNU_SOURCE
@@ -14,11 +14,11 @@
 #include "base/cleanup.h"
 #include "base/strings/decimal.h"
 
-#define NO_LIMIT_BYTES (UINT64_C(1) << 62) /* v1 has no word for it: it shows the largest number of whole pages */
+#define NO_LIMIT_BYTES (UINT64_C(1) << 62) /* v1 shows "no limit" as the largest number of whole pages */
 
 typedef struct CgroupMount {
     char root[PATH_MAX];  /* the cgroup that the mount shows as its top */
-    char point[PATH_MAX]; /* where */
+    char point[PATH_MAX]; /* the mount point */
 } CgroupMount;
 
 typedef void NarrowFn(MachineLimits *limits, const char *folder);
@@ -35,7 +35,7 @@ void machine_limits_of_machine(MachineLimits *limits) {
 
 /* --- files of limits ---------------------------------------------------------------------------------------------- */
 
-/* The file's only line, without its end. False: there is none, or it is no short line. */
+/* Reads the only line of a file, without its newline. False: there is no file, or the line is too long. */
 static bool read_line_of(const char *folder, const char *name, char *path, char *line, int room_bytes) {
     _cleanup_(fclosep) FILE *file = NULL;
     const int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
@@ -52,7 +52,7 @@ static bool read_line_of(const char *folder, const char *name, char *path, char 
     return end || feof(file);
 }
 
-/* Words ("max"), signs (v1's -1) and whatever else is no number are no limit. */
+/* Applies the limit of a file; "max", v1's -1 and anything else that is no number mean no limit. */
 static void narrow_memory(MachineLimits *limits, const char *folder, const char *name) {
     char path[PATH_MAX], line[64];
     uint64_t bytes;
@@ -64,7 +64,7 @@ static void narrow_memory(MachineLimits *limits, const char *folder, const char 
     memcpy(limits->memory_file, path, sizeof(path));
 }
 
-/* A part of a processor counts as one: with a thread less it would be idle. */
+/* Applies a quota of processors, rounded up: with a thread fewer, a part of a processor would be idle. */
 static void narrow_processors(MachineLimits *limits, const char *path, uint64_t quota_us, uint64_t period_us) {
     uint64_t n;
 
@@ -84,7 +84,7 @@ static void narrow_unified(MachineLimits *limits, const char *folder) {
     const char *end;
 
     narrow_memory(limits, folder, "memory.max");
-    narrow_memory(limits, folder, "memory.high"); /* beyond it everything is slowed down until nothing moves */
+    narrow_memory(limits, folder, "memory.high"); /* past it, the kernel throttles the process to a standstill */
     if (!read_line_of(folder, "cpu.max", path, line, sizeof(line)))
         return;
     end = decimal_read_u64(line, &quota_us);
@@ -105,7 +105,7 @@ static void narrow_v1_processors(MachineLimits *limits, const char *folder) {
         narrow_processors(limits, path, quota_us, period_us);
 }
 
-/* --- where the cgroups are ---------------------------------------------------------------------------------------- */
+/* --- mounts of cgroups -------------------------------------------------------------------------------------------- */
 
 static bool has_word(const char *list, const char *word) {
     const size_t len_bytes = strlen(word);
@@ -118,7 +118,7 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-/* Blanks and backslashes in mountinfo are \ and three octal digits. */
+/* Decodes blanks and backslashes, which mountinfo writes as \ and three octal digits. */
 static void unescape(char *text) {
     char *to = text;
 
@@ -134,7 +134,7 @@ static void unescape(char *text) {
     *to = 0;
 }
 
-/* What of a cgroup's path is below another one: "" or "/..."; NULL: nothing. */
+/* Returns the part of a cgroup's path below top: "" or "/..."; NULL if path is not below top. */
 static const char *path_below(const char *path, const char *top) {
     const size_t len_bytes = strcmp(top, "/") ? strlen(top) : 0;
 
@@ -144,8 +144,7 @@ static const char *path_below(const char *path, const char *top) {
     return !strcmp(path, "/") ? "" : !*path || *path == '/' ? path : NULL;
 }
 
-/* One line of mountinfo, which it takes apart; whether it is a mount of the controller (NULL: the unified
- * hierarchy). */
+/* Parses a line of mountinfo in place. Returns whether the line mounts the controller (NULL: the unified hierarchy). */
 static bool take_mount(char *line, const char *controller, CgroupMount *mount) {
     char *fields[5] = { NULL }, *type;
 
@@ -156,7 +155,7 @@ static bool take_mount(char *line, const char *controller, CgroupMount *mount) {
         return false;
     line += 3;
     type = strsep(&line, " ");
-    (void)strsep(&line, " "); /* the source, which can be anything */
+    (void)strsep(&line, " "); /* skips the source of the mount */
     if (!line || strcmp(type, controller ? "cgroup" : "cgroup2") || (controller && !has_word(line, controller)))
         return false;
     unescape(fields[3]);
@@ -165,8 +164,7 @@ static bool take_mount(char *line, const char *controller, CgroupMount *mount) {
            snprintf(mount->point, sizeof(mount->point), "%s", fields[4]) < (int)sizeof(mount->point);
 }
 
-/* A mount that shows the cgroup is best; where none does, the first one is still the top of what the process can
- * see. */
+/* Finds the mount that shows the cgroup; if none does, the first mount is the top of what the process can see. */
 static bool find_mount(const char *root, const char *controller, const char *path, CgroupMount *mount) {
     _cleanup_(fclosep) FILE *file = NULL;
     _cleanup_(freep) char *line = NULL;
@@ -193,8 +191,8 @@ static bool find_mount(const char *root, const char *controller, const char *pat
     return found;
 }
 
-/* Asks each folder from the cgroup up to the mount point. One that does not exist has no files, and so no limits: where
- * a namespace hides the path, what is left is the mount point, and there that is the process's own cgroup. */
+/* Applies the limits of each folder from the cgroup up to the mount point. A folder that does not exist has no limits.
+ * If a namespace hides the path, the mount point is the process's own cgroup. */
 static void narrow_upwards(MachineLimits *limits, const char *root, const char *controller, const char *path,
                            NarrowFn *narrow) {
     char folder[PATH_MAX];
@@ -208,7 +206,7 @@ static void narrow_upwards(MachineLimits *limits, const char *root, const char *
     below = path_below(path, mount.root);
     if (!below)
         below = path;
-    if (!strcmp(below, "/..") || !strncmp(below, "/../", 4)) /* outside of the namespace: not below the mount point */
+    if (!strcmp(below, "/..") || !strncmp(below, "/../", 4)) /* a cgroup outside of the namespace */
         below = "";
     n_top = snprintf(folder, sizeof(folder), "%s%s", root, mount.point);
     n = snprintf(folder, sizeof(folder), "%s%s%s", root, mount.point, below);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One parallel loop at a time. The calling thread opens a gate, takes ranges itself, and closes the gate when none is
- * left; a worker that comes late finds it closed and goes on waiting. So the caller waits only for workers that took a
- * range, never for one that the system has not scheduled: on a loaded machine the loop degrades to the caller's speed.
+ * The pool runs one parallel loop at a time. The calling thread opens a gate, takes ranges itself, and closes the gate
+ * when no range is left; a worker that comes late finds the gate closed and waits on. The caller waits only for
+ * workers that took a range, never for one that the system has not scheduled: on a loaded machine the loop degrades to
+ * the caller's speed.
  *
- * A worker that was preempted in the middle of a range still holds everybody up, and a worker that spins takes time
- * from the caller when both share a processor. So when the caller is preempted or waits again and again (the processors
- * are busy with something else) it works alone for a while, longer each time a new try fails.
+ * A worker that is preempted in the middle of a range delays all threads, and a worker that spins takes time from a
+ * caller on the same processor. If the caller is preempted or waits repeatedly, other programs keep the processors
+ * busy. The caller then computes alone for a while, longer each time a new try fails.
  *
- * The gate is one word: bit 16 says open, the low 16 bits count the workers inside. Workers spin for a short while
+ * The gate is one word: bit 16 means open, the low 16 bits count the workers inside. Workers spin for a short while
  * after a loop, because the next operator usually follows at once, and then park.
  */
 #define _GNU_SOURCE
@@ -33,14 +34,14 @@
 #define GATE_OPEN 0x10000u
 #define GATE_COUNT 0x0ffffu
 #define SPIN_NS 60000
-#define WINDOW_NS 3000000     /* of loops, after which it is judged whether the workers help */
-#define PAUSE_NS 200000       /* between loops: longer than what a step does between two operators */
-#define BAD_LIMIT 8           /* a bad window adds 3, a good one takes 1 away */
-#define ALONE_NS_MIN 10000000 /* the first time alone; doubles while new tries fail */
+#define WINDOW_NS 3000000     /* the time of loops after which the pool judges whether workers help */
+#define PAUSE_NS 200000       /* a pause between loops that is longer than any within a step */
+#define BAD_LIMIT 8           /* a bad window adds 3, a good one subtracts 1 */
+#define ALONE_NS_MIN 10000000 /* the caller's first time alone, which doubles while new tries fail */
 #define ALONE_NS_MAX 640000000
-#define ALONE_PIECES 16        /* of a loop that begins alone: after each the workers may be wanted again */
-#define PREEMPTION_NS 12000000 /* a caller that keeps its processor for longer than this is not on a loaded machine */
-#define RANGES_PER_THREAD 4    /* of those that are left: what a late or slow worker can hold the others up for */
+#define ALONE_PIECES 16        /* pieces of a loop that begins alone; after each, the workers may join again */
+#define PREEMPTION_NS 12000000 /* a caller that keeps its processor for longer is not on a loaded machine */
+#define RANGES_PER_THREAD 4    /* of the rest of a loop: bounds the time that a slow worker delays the others */
 
 typedef struct Worker {
     WorkerPool *pool;
@@ -53,28 +54,28 @@ struct WorkerPool {
     unsigned int n_started;
     Worker *workers; /* [n_threads - 1] */
 
-    /* The loop that runs: written by the caller while the gate is closed and nobody is inside. */
+    /* The running loop; the caller writes it while the gate is closed and no worker is inside. */
     WorkerFn *fn;
     void *arg;
     size_t n, grain;
     _Atomic size_t next;
 
-    /* The caller's: */
-    uint64_t own_ns, wait_ns; /* in this window: computing, waiting for workers */
-    uint64_t last_end_ns;     /* of a loop with the workers */
-    long n_preempted;         /* of the calling thread when the window began, or behind the last pause */
-    unsigned int n_reading;   /* who read files */
+    /* Used by the caller alone: */
+    uint64_t own_ns, wait_ns; /* the caller's time of computing and of waiting for workers, in this window */
+    uint64_t last_end_ns;     /* the end of the last loop with workers */
+    long n_preempted;         /* preemptions of the caller at the begin of the window, or after the last pause */
+    unsigned int n_reading;   /* readers of files at work */
     unsigned int bad;
     uint64_t alone_until_ns, alone_ns;
 
     _Atomic uint32_t gate;
-    _Atomic unsigned int n_parked; /* changed under lock */
+    _Atomic unsigned int n_parked; /* written under lock */
     _Atomic bool stopping;
     pthread_mutex_t lock;
     pthread_cond_t wake;
 };
 
-/* The next range: a share of what is left, so that ranges get shorter and all threads end together. */
+/* Takes the next range, a share of the rest: ranges get shorter, so that all threads end together. */
 static bool take_range(WorkerPool *pool, size_t *beginp, size_t *endp) {
     size_t begin = atomic_load_explicit(&pool->next, memory_order_relaxed), end;
 
@@ -99,7 +100,7 @@ static void take_ranges(WorkerPool *pool, unsigned int worker) {
         pool->fn(pool->arg, begin, end, worker);
 }
 
-/* Goes through the gate if it is open. */
+/* Enters the gate if it is open. */
 static bool gate_enter(WorkerPool *pool) {
     uint32_t gate = atomic_load_explicit(&pool->gate, memory_order_relaxed);
 
@@ -113,14 +114,14 @@ static bool gate_enter(WorkerPool *pool) {
 static void park(WorkerPool *pool) {
     pthread_mutex_lock(&pool->lock);
     atomic_fetch_add(&pool->n_parked, 1);
-    /* The caller opens the gate and then looks for parked workers; we say that we park and then look at the gate. */
+    /* The caller opens the gate and then reads n_parked; a worker raises n_parked and then reads the gate. */
     while (!(atomic_load(&pool->gate) & GATE_OPEN) && !atomic_load(&pool->stopping))
         pthread_cond_wait(&pool->wake, &pool->lock);
     atomic_fetch_sub(&pool->n_parked, 1);
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* A short wait that ends when the gate opens: a pause takes up to 140 cycles, and operators of one row a few
+/* Waits for a short time, or until the gate opens. A pause takes up to 140 cycles, an operator of one row a few
  * thousand. */
 static void wait_at_gate(const WorkerPool *pool) {
     for (int i = 0; i < 64 && !(atomic_load_explicit(&pool->gate, memory_order_relaxed) & GATE_OPEN); i++)
@@ -169,7 +170,7 @@ WorkerPool *worker_pool_free(WorkerPool *pool) {
  * worker_pool_new() - start n_threads - 1 workers
  * @n_threads: 1..1024, the calling thread counted
  *
- * Return: 0, -EINVAL, -ENOMEM or what pthread_create() says.
+ * Return: 0, -EINVAL, -ENOMEM or the error of pthread_create().
  */
 int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
@@ -199,14 +200,14 @@ int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
 }
 
 /**
- * worker_pool_pin() - keep each worker on a processor of its own, where there is a thread for every processor
+ * worker_pool_pin() - keep each worker on a processor of its own, if there is a thread for every processor
  *
- * Of the processors that the calling thread may use, in the order of their numbers, the first one is left alone and the
- * workers get the next ones. The calling thread itself stays free to move: what it starts (readers of files) would
- * inherit its place. Workers that another program keeps off their processor are late, and loops do without them. With
- * fewer threads the system's choice is as good, for which two processors are halves of one core is its business.
+ * Workers get the processors that the calling thread may use, in the order of their numbers, except the first. The
+ * calling thread stays free to move, because threads that it starts (readers of files) would inherit its place. If
+ * another program keeps a worker off its processor, loops do without that worker. With fewer threads than processors
+ * the system places threads well, because it knows which processors share a core.
  *
- * Thread: the one that makes the pool. Return: 0, -errno: nothing has changed.
+ * Thread: the one that makes the pool. Return: 0, or -errno with nothing changed.
  */
 int worker_pool_pin(WorkerPool *pool) {
     cpu_set_t all, one;
@@ -247,9 +248,9 @@ unsigned int worker_pool_n_threads(const WorkerPool *pool) {
     return pool->n_threads;
 }
 
-/* A window is bad when waiting ate what the workers brought (alone, the caller would need n_threads times its own
- * share), or when the system took the processor from the caller; while files are read it does so for moments, over and
- * over. One loop may be a window of seconds, in which that happens to anybody: then it is how often that counts. */
+/* Judges the window that ends. A window is bad if waiting cost more than the workers brought (alone, the caller would
+ * need n_threads times its own share), or if the system preempted the caller. Preemptions don't count while files are
+ * read, because the kernel's readers preempt for moments. In a window of seconds, the rate of preemptions counts. */
 static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
     struct rusage usage;
     uint64_t window_ns;
@@ -279,11 +280,11 @@ static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
         pool->alone_until_ns = clock_now_ns() + pool->alone_ns;
         if (pool->alone_ns < ALONE_NS_MAX)
             pool->alone_ns *= 2;
-        pool->bad = BAD_LIMIT - 3; /* the next bad window is enough */
+        pool->bad = BAD_LIMIT - 3; /* one more bad window ends the try */
     }
 }
 
-/* What the system did to the caller in a pause between loops says nothing about the workers. */
+/* Forgets preemptions in a pause between loops, which tell nothing about the workers. */
 static void pass_over_pause(WorkerPool *pool, uint64_t start_ns) {
     struct rusage usage;
 
@@ -291,7 +292,7 @@ static void pass_over_pause(WorkerPool *pool, uint64_t start_ns) {
         pool->n_preempted = usage.ru_nivcsw;
 }
 
-/* Runs one loop with the workers; notes how long the caller had to wait for them. */
+/* Runs a loop with the workers, and measures how long the caller waits for them. */
 static void run_together(WorkerPool *pool, uint64_t start_ns) {
     uint64_t own_end_ns;
 
@@ -307,14 +308,14 @@ static void run_together(WorkerPool *pool, uint64_t start_ns) {
     own_end_ns = clock_now_ns();
     for (unsigned int spins = 0; atomic_load_explicit(&pool->gate, memory_order_acquire) & GATE_COUNT; spins++) {
         cpu_relax();
-        if (spins > 2000) /* the worker that we wait for may need our core */
+        if (spins > 2000) /* the late worker may need this processor */
             sched_yield();
     }
     pool->last_end_ns = clock_now_ns();
     judge_workers(pool, own_end_ns - start_ns, pool->last_end_ns - own_end_ns);
 }
 
-/* From the start of the loop, until it or the time alone is over. Returns how far it came. */
+/* Runs a loop alone, until the loop or the time alone is over. Returns the end of the part that is done. */
 static size_t run_alone(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain) {
     const size_t piece = ((n + grain - 1) / grain + ALONE_PIECES - 1) / ALONE_PIECES * grain;
     size_t begin = 0, end;

@@ -38,8 +38,8 @@ static const CtlVerb *const verbs[] = {
     &ctl_verb_draftdb_thaw,
 };
 
-/* For editing lines; numbers stay in the C locale. All text is UTF-8, whatever the locale says of characters: one of
- * another encoding, such as C, would make letters of several bytes none. */
+/* Takes the locale of characters for editing lines; numbers stay in the C locale. All text is UTF-8: a locale of
+ * another encoding, such as C, would reject letters of several bytes. */
 static void take_locale(void) {
     setlocale(LC_CTYPE, "");
     if (strcmp(nl_langinfo(CODESET), "UTF-8"))

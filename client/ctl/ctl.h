@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* coordgenctl: what its verbs share. One file holds one group of verbs; the options are tables. */
+/* The parts that coordgenctl's verbs share. A file of commands/ holds one group of verbs; options are tables. */
 #ifndef COORDGEN_CLIENT_CTL_CTL_H
 #define COORDGEN_CLIENT_CTL_CTL_H
 
@@ -13,7 +13,7 @@
 #include "base/strings/options.h"
 #include "client/coordgen-client.h"
 
-/* Exit statuses; sysexits(3) where it has one. */
+/* Exit statuses, from sysexits(3) if it has one. */
 enum {
     CTL_EXIT_OK = 0,
     CTL_EXIT_FAILED = 1,
@@ -36,14 +36,14 @@ typedef struct Ctl Ctl;
 typedef struct CtlVerb {
     const char *group; /* "model", or NULL */
     const char *name;
-    const char *alias; /* of the whole verb: "ls"; NULL: none */
+    const char *alias; /* a word for the whole verb: "ls"; NULL: none */
     const char *arguments;
     const char *summary;
-    const char *more; /* of --help: what it does, examples */
+    const char *more; /* further text of --help: details, examples */
     const Option *options;
     size_t n_options;
     int n_args_min, n_args_max; /* max < 0: any number */
-    int (*run)(Ctl *ctl);       /* an exit status */
+    int (*run)(Ctl *ctl);       /* returns an exit status */
 } CtlVerb;
 
 typedef struct CtlValue {
@@ -60,10 +60,10 @@ struct Ctl {
     CtlJson json;
     bool quiet;
     bool out_tty, err_tty;
-    bool loading_told; /* that a model is waited for */
+    bool loading_told; /* the user knows that a model is being loaded */
     bool progress_drawn;
     CoordgenClient *client;
-    int signal_fd; /* SIGINT arrives here once ctl_interrupts_open() was called; -1 */
+    int signal_fd; /* receives SIGINT after ctl_interrupts_open(); -1 before */
 };
 
 extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_verb_status, ctl_verb_top,
@@ -79,8 +79,9 @@ extern const size_t ctl_n_common_options;
 int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp,
               bool *versionp);
 bool ctl_has(const Ctl *ctl, const char *option);
-const char *ctl_text(const Ctl *ctl, const char *option, const char *fallback); /* the last one given */
-/* Out of range or no number: says so and returns false. Untouched when not given. */
+const char *ctl_text(const Ctl *ctl, const char *option, const char *fallback); /* the last value given */
+/* Take the value of an option; *valuep stays as it is if the option is not given. Return false, after a message, for a
+ * value that is no number or out of range. */
 bool ctl_number(const Ctl *ctl, const char *option, uint64_t max, uint64_t *valuep);
 bool ctl_real(const Ctl *ctl, const char *option, double *valuep);
 bool ctl_float(const Ctl *ctl, const char *option, float *valuep);
@@ -92,67 +93,70 @@ void ctl_help_verb(FILE *out, const CtlVerb *verb);
 void ctl_help_all(FILE *out, const CtlVerb *const *verbs, size_t n_verbs);
 
 /* ctl_text.c */
-/* Text from elsewhere on a terminal: without control characters (C0 but newline and tab, DEL, C1), which could move the
- * cursor, rename the window or worse. Elsewhere: as it is. */
+/* Prints text from outside. On a terminal it leaves out control characters (C0 except newline and tab, DEL, C1), which
+ * could move the cursor or rename the window. */
 void ctl_put(FILE *out, const char *text, size_t len_bytes, bool tty);
 void ctl_put_text(FILE *out, const char *text, bool tty);
 void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes);    /* on one line; unprintable as \n, \xHH */
 char *ctl_bytes_text(char *room, size_t room_bytes, uint64_t len_bytes); /* "1.2 GiB" */
 char *ctl_count_text(char *room, size_t room_bytes, uint64_t count);     /* "134.5 M" */
 char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us);
-unsigned ctl_columns(int fd); /* of a terminal: what COLUMNS says, else what the terminal does, else 80 */
-/* Lines, each cut to so many columns, so that a terminal does not wrap them. */
+unsigned ctl_columns(int fd); /* COLUMNS, else the width of the terminal, else 80 */
+/* Prints lines, each cut to `columns`, so that a terminal does not wrap them. */
 void ctl_put_lines(FILE *out, const char *text, unsigned columns);
-/* Progress on standard error, on one line of a terminal; nothing elsewhere. */
-void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds); /* eta < 0: not known */
+/* Show progress in one line of a terminal on standard error; show nothing on other outputs. eta_seconds < 0: unknown.
+ * */
+void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds);
 void ctl_progress_line(Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ctl_progress_queued(Ctl *ctl, uint32_t position); /* 1: the next */
-void ctl_progress_clear(Ctl *ctl);                     /* when one is drawn */
+void ctl_progress_clear(Ctl *ctl);                     /* removes the line, if there is one */
 
 /* ctl_exit.c */
 int ctl_exit_status(int code, uint32_t retry_after_ms);
 
 /* ctl_service.c */
-const char *ctl_socket(const Ctl *ctl); /* path of the socket that the options name; NULL: the library chooses */
-int ctl_connect(Ctl *ctl);              /* 0 or an exit status; says why. With Ctrl-C as after ctl_interrupts_open() */
+/* Every function that returns an exit status has printed the reason. */
+const char *ctl_socket(const Ctl *ctl); /* the socket that the options name; NULL: the library chooses */
+int ctl_connect(Ctl *ctl);              /* calls ctl_interrupts_open() too; 0 or an exit status */
 int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms);
-int ctl_failed_call(Ctl *ctl);     /* the last call on the client */
+int ctl_failed_call(Ctl *ctl);     /* reports the failure of the last call on the client */
 int ctl_interrupts_open(Ctl *ctl); /* 0 or an exit status */
 bool ctl_interrupted(Ctl *ctl);    /* takes one pending Ctl-C */
 
-/* A request that a verb waits for; Ctl-C cancels it, a second one stops the waiting. */
+/* A request that a verb waits for. Ctrl-C cancels the request, a second Ctrl-C ends the wait. */
 typedef struct CtlWait {
     CoordgenEventFn *fn; /* progress and deltas; may be NULL */
     void *arg;
-    CoordgenReply *reply; /* unref */
+    CoordgenReply *reply; /* freed by ctl_wait_deinit() */
     bool ended;
     bool interrupted;
 } CtlWait;
 
-int ctl_wait_event(void *arg, const CoordgenEvent *event); /* give it to _start(), with the CtlWait */
-/* 0, or an exit status when there is no reply to look at (it has been said why). */
+int ctl_wait_event(void *arg, const CoordgenEvent *event); /* passed to _start(), with the CtlWait as arg */
+/* Waits for the end of the request. 0, or an exit status if there is no reply. */
 int ctl_wait(Ctl *ctl, CtlWait *wait, int started);
-int ctl_failed_reply(Ctl *ctl, const CtlWait *wait); /* its reply is an error: says so; an exit status */
+int ctl_failed_reply(Ctl *ctl, const CtlWait *wait); /* reports a reply that is an error */
 void ctl_wait_deinit(CtlWait *wait);
 
-/* ctl_hint.c: what to do next, unless --quiet */
-void ctl_hint_connect(const Ctl *ctl, int code); /* the service cannot be reached for this CoordgenError */
-void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir); /* model_dir NULL: elsewhere */
+/* ctl_hint.c: print the next command for the user, unless --quiet */
+void ctl_hint_connect(const Ctl *ctl, int code); /* code: the CoordgenError of the connection */
+void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir); /* NULL: not into model-dir */
 void ctl_hint_loaded(const Ctl *ctl, const char *name);
 
 /* ctl_loading.c */
-/* Shows how far the model is that a request waits for; false: the event is not about that. name: where the event has
- * none. Where standard error is no terminal it is said once that there is something to wait for. */
+/* Shows how far the load of the model is that a request waits for. name: the model, if the event names none. If
+ * standard error is no terminal, one line says that a model is being loaded. Returns false if the event is about
+ * something else. */
 bool ctl_loading(Ctl *ctl, const CoordgenEvent *event, const char *name);
-/* Loads the model (NULL: the default) if it is not, and says on standard error how far that is, and, if asked, what it
- * is. 0 or an exit status; it has been said why. */
+/* Loads the model (NULL: the default) unless it is loaded, and shows progress on standard error; with says_what it
+ * describes the model too. 0 or an exit status. */
 int ctl_load_for_use(Ctl *ctl, const char *name, bool says_what);
 
 /* ctl_prompt.c */
-/* Arguments, --file and standard input as one text; NULL: it has been said why. Owned by the caller. */
+/* Returns arguments, --file and standard input as one text, which the caller frees; NULL after a message. */
 char *ctl_prompt(Ctl *ctl);
-/* The text of the file that an option names, the caller's; NULL in *textp: the option is not given. False: it cannot be
- * read, which is told. */
+/* Reads the file that an option names. The caller frees *textp, which is NULL if the option is not given. Returns
+ * false, after a message, if the file cannot be read. */
 bool ctl_option_file(Ctl *ctl, const char *name, char **textp);
 
 /* ctl_sampling.c */
@@ -186,13 +190,13 @@ void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, cons
     }
 
 /* ctl_explain.c */
-double ctl_accept_length(const CoordgenExplanation *explanation); /* tokens a decoding step; 0: there was none */
+double ctl_accept_length(const CoordgenExplanation *explanation); /* tokens per decoding step; 0: there was no step */
 void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation);
 
-/* ctl_import.c: the file that the first argument names, with the verb's options. An exit status. */
+/* ctl_import.c: imports the file that the first argument names, with the verb's options. Returns an exit status. */
 int ctl_import_file(Ctl *ctl);
 
-/* ctl_gguf.c: the files themselves, without the service */
+/* ctl_gguf.c: shows a model file without the service. Returns an exit status. */
 int ctl_show_file(Ctl *ctl, const char *path);
 
 #endif

@@ -12,15 +12,14 @@
 #include <wchar.h>
 
 #include "base/strings/str_buf.h"
-#include "client/ctl/ctl_line.h"
 
 struct CtlEdit {
     Ctl *ctl;
     EditLine *libedit;
-    History *history; /* of this session only: prompts are private */
+    History *history; /* of this run only, because prompts are private */
     const char *prompt;
     bool interrupted;
-    mbstate_t shift; /* of a character that came in parts */
+    mbstate_t shift; /* state of a character that arrives in parts */
 };
 
 static char *prompt_of(EditLine *libedit) {
@@ -30,8 +29,8 @@ static char *prompt_of(EditLine *libedit) {
     return (char *)(uintptr_t)edit->prompt;
 }
 
-/* Reads a character for libedit. SIGINT comes through a descriptor, so that it cannot slip in between a check and a
- * read; libedit's own reading would go on after it. */
+/* Reads a character for libedit. SIGINT arrives at a descriptor, so that none is lost between a check and a read;
+ * libedit's own read would continue after a signal. */
 static int getc_interruptible(EditLine *libedit, wchar_t *charp) {
     CtlEdit *edit = NULL;
 
@@ -60,7 +59,7 @@ static int getc_interruptible(EditLine *libedit, wchar_t *charp) {
         len = mbrtowc(charp, &byte, 1, &edit->shift);
         if (len == 0 || len == 1)
             return 1;
-        if (len == (size_t)-1) { /* to be seen, and not to be missed silently */
+        if (len == (size_t)-1) { /* a broken character is shown, not dropped silently */
             edit->shift = (mbstate_t){ 0 };
             *charp = 0xfffd;
             return 1;
@@ -68,22 +67,22 @@ static int getc_interruptible(EditLine *libedit, wchar_t *charp) {
     }
 }
 
-/* --- the terminal ------------------------------------------------------------------------------------------------- */
+/* --- terminal ----------------------------------------------------------------------------------------------------- */
 
 #define PASTES_ON "\033[?2004h"
 #define PASTES_OFF "\033[?2004l"
 
 static const int ends[] = { SIGHUP, SIGQUIT, SIGTERM };
-static struct termios found_modes; /* of the terminal, before this program changed it */
-static bool has_pastes;            /* it is one that knows sequences at all */
+static struct termios found_modes; /* the terminal's modes before this program changed them */
+static bool has_pastes;            /* the terminal knows escape sequences */
 
-/* Leaves the terminal as it was found, then ends as the signal would have. Only calls that a handler may make. */
+/* Restores the terminal's modes and ends the process by the signal. Uses only calls that a handler may make. */
 static void end_by_signal(int number) {
     const ssize_t n = has_pastes ? write(STDOUT_FILENO, PASTES_OFF, sizeof(PASTES_OFF) - 1) : 0;
 
     (void)n;
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &found_modes);
-    (void)raise(number); /* the handler is gone: SA_RESETHAND */
+    (void)raise(number); /* SA_RESETHAND has removed the handler */
 }
 
 static void terminal_begin(void) {
@@ -95,7 +94,7 @@ static void terminal_begin(void) {
         return;
     has_pastes = kind && *kind && strcmp(kind, "dumb");
     for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-        if (!sigaction(ends[i], NULL, &old) && old.sa_handler == SIG_DFL) /* nohup(1) */
+        if (!sigaction(ends[i], NULL, &old) && old.sa_handler == SIG_DFL) /* nohup(1) ignores SIGHUP */
             (void)sigaction(ends[i], &action, NULL);
     fputs(has_pastes ? PASTES_ON : "", stdout);
     fflush(stdout);
@@ -110,9 +109,9 @@ static void terminal_end(void) {
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
-#define PASTE_CHARACTERS_MAX (1u << 20) /* as many bytes as a service takes of one prompt by default */
+#define PASTE_CHARACTERS_MAX (1u << 20) /* the default limit of a prompt in a service, in bytes */
 
-/* Reads up to the end of a paste. False: the input ends before, or Ctrl-C came. */
+/* Reads up to the end of a paste. Returns false if the input ends before, or after Ctrl-C. */
 static bool read_paste(EditLine *libedit, StrBuf *paste, bool *is_too_longp) {
     static const wchar_t end[] = L"\033[201~";
     const size_t n_end = ARRAY_LEN(end) - 1;
@@ -133,7 +132,7 @@ static bool read_paste(EditLine *libedit, StrBuf *paste, bool *is_too_longp) {
     return true;
 }
 
-/* Makes line ends newlines, as terminals send carriage returns, and leaves NULs out. Return: characters. */
+/* Turns carriage returns, which terminals send, into newlines, and removes NULs. Returns the characters left. */
 static size_t clean_paste(wchar_t *text, size_t n) {
     wchar_t before = 0;
     size_t n_kept = 0;
@@ -148,7 +147,7 @@ static size_t clean_paste(wchar_t *text, size_t n) {
     return n_kept;
 }
 
-/* Puts a paste into the line that is edited: its line ends do not end the line. */
+/* Inserts a paste into the edited line, which line ends of the paste do not end. */
 static unsigned char take_paste(EditLine *libedit, int key) {
     _cleanup_(str_buf_deinit) StrBuf paste = STR_BUF_NULL;
     bool is_too_long = false;
@@ -175,12 +174,12 @@ static unsigned char take_newline(EditLine *libedit, int key) {
     return el_winsertstr(libedit, L"\n") ? CC_ERROR : CC_REFRESH;
 }
 
-/* Adds keys to the user's own bindings. In vi's keys the escape ends the insert mode, and the rest is a command. */
+/* Adds keys to the user's own bindings. With vi's keys, the escape ends the insert mode and the rest is a command. */
 static void bind_keys(EditLine *libedit) {
     const char *editor = NULL;
 
-    el_set(libedit, EL_SETTY, "-d", "-inlcr", "-icrnl", NULL); /* or CR LF in a paste were two line ends */
-    /* Not el_set(), which makes copies of such names that nothing frees. */
+    el_set(libedit, EL_SETTY, "-d", "-inlcr", "-icrnl", NULL); /* else CR LF in a paste would be two line ends */
+    /* el_wset(), because el_set() copies such names and never frees the copies. */
     el_wset(libedit, EL_ADDFN, L"coordgen-paste", L"Insert what is pasted", take_paste);
     el_wset(libedit, EL_ADDFN, L"coordgen-newline", L"Insert a line break", take_newline);
     if (!el_get(libedit, EL_EDITOR, &editor) && editor && !strcmp(editor, "vi")) {
@@ -239,7 +238,8 @@ int ctl_edit_read(CtlEdit *edit, const char *prompt, char **textp) {
 
     edit->prompt = prompt;
     edit->interrupted = false;
-    /* libedit prints the prompt before it takes the terminal over: a Ctrl-D typed in between would be the kernel's. */
+    /* libedit prints the prompt before it sets the terminal's modes: the kernel would take a Ctrl-D typed in between.
+     * */
     el_set(edit->libedit, EL_PREP_TERM, 1);
     typed = el_gets(edit->libedit, &n);
     if (edit->interrupted) {
@@ -251,7 +251,7 @@ int ctl_edit_read(CtlEdit *edit, const char *prompt, char **textp) {
         fputc('\n', stdout);
         return CTL_LINE_END;
     }
-    while (n > 0 && (typed[n - 1] == '\n' || typed[n - 1] == '\r')) /* a paste may end so, too */
+    while (n > 0 && (typed[n - 1] == '\n' || typed[n - 1] == '\r')) /* a paste may end in line ends too */
         n--;
     text = strndup(typed, (size_t)n);
     if (!text)

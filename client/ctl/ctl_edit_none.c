@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/ctl_edit.h"
 
-#include "client/ctl/ctl_line.h"
-
 int ctl_edit_new(CtlEdit **editp, Ctl *ctl) {
     *editp = NULL;
     return 0;

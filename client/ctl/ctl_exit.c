@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/ctl.h"
 
-/* The exit status of each error, as coordgenctl(1) has it. CTL_EXIT_BUSY promises that trying again can help without
- * anybody's doing. later: the status where the service says when to try again; 0: the same. What is not here has
- * failed. */
+/* The exit status of each error, as coordgenctl(1) lists them; others are CTL_EXIT_FAILED. CTL_EXIT_BUSY promises that
+ * a later try can succeed by itself. later: the status if the service says when to try again; 0: the same status. */
 static const struct {
     int code, status, later;
 } exits[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What to do next, as a command: on standard error, for people. */
+/* Prints the next command for the user, on standard error. */
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,12 +36,12 @@ void ctl_hint_connect(const Ctl *ctl, int code) {
 void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir) {
     const char *name = strrchr(path, '/');
 
-    if (ctl->quiet || !model_dir) /* who names the place knows what it is for */
+    if (ctl->quiet || !model_dir) /* a user who names another folder needs no hint */
         return;
     name = name ? name + 1 : path;
     fprintf(stderr, "Imported as %.*s: coordgenctl chat %.*s\n", (int)(strlen(name) - strlen(".cgm")), name,
             (int)(strlen(name) - strlen(".cgm")), name);
-    /* The system's service looks elsewhere, and its user may not read what is in a home. */
+    /* The system's service reads another folder, and its user may not read a home. */
     if (geteuid() && strcmp(model_dir, PATH_MODEL_DIR) && !access(PATH_API_SOCKET, F_OK))
         fputs("That is for a service of your own: coordgend --user. For the system's: sudo coordgenctl model import "
               "FILE.gguf\n",

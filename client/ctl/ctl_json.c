@@ -21,7 +21,7 @@ static int print(json_t *object, size_t flags) {
     r = json_dumpf(object, stdout, flags | JSON_ENSURE_ASCII);
     json_decref(object);
     fputc('\n', stdout);
-    return r || fflush(stdout) ? CTL_EXIT_FAILED : CTL_EXIT_OK; /* main() says what is wrong with the output */
+    return r || fflush(stdout) ? CTL_EXIT_FAILED : CTL_EXIT_OK; /* main() reports the failed output */
 }
 
 int ctl_json_print(const Ctl *ctl, json_t *object) {
@@ -42,9 +42,21 @@ static json_t *text_of(const char *text) {
     return ctl_json_text(text, strlen(text));
 }
 
-/* Makes JSON of a number that is known of loaded models alone: null for the others. */
+/* Makes JSON of a number that only loaded models have; null for other models. */
 static json_t *known(uint64_t number) {
     return number ? json_integer((json_int_t)number) : json_null();
+}
+
+json_t *ctl_json_pair(const CoordgenModelPair *pair) {
+    json_t *object = json_object();
+
+    ctl_json_set(object, "target", ctl_json_text(pair->target, strlen(pair->target)));
+    ctl_json_set(object, "draft", *pair->draft ? ctl_json_text(pair->draft, strlen(pair->draft)) : json_null());
+    ctl_json_set(object, "by", json_string(pair->is_stored ? "command" : "setting"));
+    ctl_json_set(object, "state",
+                 json_string(*pair->draft ? coordgen_model_pair_state_name((int)pair->state) : "none"));
+    ctl_json_set(object, "detail", ctl_json_text(pair->detail, strlen(pair->detail)));
+    return object;
 }
 
 json_t *ctl_json_model(const CoordgenModel *model) {
@@ -125,7 +137,7 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     ctl_json_set(sampling, "min_p", json_real((double)result->min_p));
     ctl_json_set(sampling, "repetition_penalty", json_real((double)result->repetition_penalty));
     ctl_json_set(sampling, "repetition_window", json_integer(result->repetition_window));
-    /* As text: 64 bits do not survive a reader that keeps numbers as doubles. */
+    /* A string, because readers that keep numbers as doubles would lose bits of it. */
     snprintf(seed, sizeof(seed), "%" PRIu64, result->seed);
     ctl_json_set(sampling, "seed", json_string(seed));
     if (result->sampling_origins) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* JSON output of coordgenctl. Every object on the top level has "format": the version of these names. */
+/* Makes the JSON output of coordgenctl. Every top-level object has "format", the version of the names in it. */
 #ifndef COORDGEN_CLIENT_CTL_CTL_JSON_H
 #define COORDGEN_CLIENT_CTL_CTL_JSON_H
 
@@ -9,14 +9,14 @@
 
 #define CTL_JSON_FORMAT 1
 
-/* Adds "format", prints in the chosen way and releases. An exit status. */
+/* Adds "format", prints the object in the chosen layout and releases it. Returns an exit status. */
 int ctl_json_print(const Ctl *ctl, json_t *object);
-/* One compact line at once, whatever the mode (streams). */
+/* Prints one compact line at once, in every layout, for streams. */
 int ctl_json_print_line(const Ctl *ctl, json_t *object);
-/* Never NULL and never invalid: what is not UTF-8 becomes U+FFFD. */
+/* Makes a JSON string, never NULL; bytes that are not UTF-8 become U+FFFD. */
 json_t *ctl_json_text(const char *text, size_t len_bytes);
 json_t *ctl_json_model(const CoordgenModel *model);
-json_t *ctl_json_pair(const CoordgenModelPair *pair); /* ctl_pair.c */
+json_t *ctl_json_pair(const CoordgenModelPair *pair);
 json_t *ctl_json_result(const CoordgenGenerateResult *result);
 json_t *ctl_json_error(int code, const char *message, const char *field, uint32_t retry_after_ms);
 void ctl_json_set(json_t *object, const char *key, json_t *value); /* takes value over */

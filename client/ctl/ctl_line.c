@@ -9,14 +9,13 @@
 
 #include "base/files/file_io.h"
 #include "base/strings/str_buf.h"
-#include "client/ctl/ctl_edit.h"
 
 struct CtlLine {
     Ctl *ctl;
     CtlEdit *edit;     /* NULL: no terminal, or a build without libedit */
     bool shows_prompt; /* a terminal without an editor */
-    StrBuf typed;      /* without an editor: what was read past the last line that was given out */
-    size_t n_lines;    /* that were given out */
+    StrBuf typed;      /* bytes read past the last returned line, without an editor */
+    size_t n_lines;    /* lines returned so far */
 };
 
 int ctl_line_new(CtlLine **linep, Ctl *ctl) {
@@ -46,14 +45,14 @@ CtlLine *ctl_line_free(CtlLine *line) {
     return NULL;
 }
 
-/* As the kernel drops what is in a terminal's line. Elsewhere there is nobody to type another one. */
+/* Drops the typed text of a terminal, as the kernel does. Other inputs end, because nobody would type another line. */
 static int interrupted(CtlLine *line) {
     str_buf_truncate(&line->typed, 0);
     return isatty(STDIN_FILENO) ? CTL_LINE_CLEARED : CTL_LINE_INTERRUPTED;
 }
 
-/* Gives out the first bytes that were read, without what ends the line ("\r\n" of other systems too), and the first
- * line without a byte-order mark. */
+/* Returns the first len_bytes of the typed bytes without their line end ("\r\n" included), and without the byte-order
+ * mark of a first line. */
 static int take_typed(CtlLine *line, size_t len_bytes, char **textp) {
     StrBuf *typed = &line->typed;
     size_t from = line->n_lines ? 0 : file_byte_order_mark(typed->data, len_bytes), to = len_bytes;
@@ -80,8 +79,8 @@ static int take_typed(CtlLine *line, size_t len_bytes, char **textp) {
     return 0;
 }
 
-/* Not by stdio: SIGINT comes through a descriptor, which getline() would not look at while it waits. It is looked at
- * before lines that are there already, and before what came after it. */
+/* Reads without stdio, because getline() would ignore the descriptor of SIGINT while it waits. SIGINT is checked before
+ * lines that are already read, and before later bytes. */
 static int read_plain(CtlLine *line, char **textp) {
     StrBuf *typed = &line->typed;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A model that is not loaded yet: that it is being loaded, how far, and what it is then. */
+/* Tells the user about a model that is being loaded: how far the load is, and what the model is. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum {
     SHOW_TIMEOUT_MS = 10000
 };
 
-/* Copies a name without control characters, which would move the cursor. */
+/* Copies a name without control characters, which could move the cursor. */
 static void name_text(char *room, size_t room_bytes, const char *name) {
     snprintf(room, room_bytes, "%s", name);
     for (char *at = room; *at; at++)
@@ -48,7 +48,7 @@ static int on_progress(void *arg, const CoordgenEvent *event) {
     return 0;
 }
 
-/* Says what is there, on one line. */
+/* Describes the model in one line. */
 static void print_model(const Ctl *ctl, const CoordgenModel *model) {
     char number[32];
 

@@ -62,7 +62,7 @@ static int verb_unknown(const Ctl *ctl, const CtlVerb *const *verbs, size_t n_ve
                            group ? group : "", group ? " " : "", word, near ? near : "");
 }
 
-/* The verb that the words name, or NULL; *n_wordsp: how many of them. */
+/* Returns the verb that the words name, or NULL. *n_wordsp: the number of words that name it. */
 static const CtlVerb *verb_find(const CtlVerb *const *verbs, size_t n_verbs, const char *group, const char *name) {
     for (size_t i = 0; i < n_verbs; i++)
         if (verb_is(verbs[i], group, name))
@@ -98,9 +98,9 @@ static int json_mode(Ctl *ctl) {
 }
 
 /**
- * ctl_parse() - the command line into verb, options and arguments
+ * ctl_parse() - parse the command line into verb, options and arguments
  *
- * The options of a verb are known behind it. A verb is needed unless help or the version is asked for.
+ * The options of a verb are known after the verb. A verb is required, except with --help and --version.
  * Return: 0, or CTL_EXIT_USAGE with the reason printed.
  */
 int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp,
@@ -180,7 +180,7 @@ bool ctl_number(const Ctl *ctl, const char *option, uint64_t max, uint64_t *valu
     return true;
 }
 
-/* A number of bytes: digits, then K, M, G or T (factors of 1024) or nothing. */
+/* Takes a number of bytes: digits, then K, M, G or T (factors of 1024) or nothing. */
 bool ctl_byte_count(const Ctl *ctl, const char *option, uint64_t *bytesp) {
     static const char units[] = "KMGT";
     const char *text = ctl_text(ctl, option, NULL), *end, *unit;
@@ -208,14 +208,14 @@ static bool not_a_number(const Ctl *ctl, const char *option, const char *text) {
     return false;
 }
 
-/* The range is the business of what takes the number. */
+/* Takes any real number; the user of the number checks its range. */
 bool ctl_real(const Ctl *ctl, const char *option, double *valuep) {
     const char *text = ctl_text(ctl, option, NULL);
 
     return !text || decimal_parse(text, valuep) || not_a_number(ctl, option, text);
 }
 
-/* For what is a float to the service: rounded once. Its range too is checked there, and by the library. */
+/* Takes a number that the service keeps as a float, rounded once. Library and service check its range. */
 bool ctl_float(const Ctl *ctl, const char *option, float *valuep) {
     const char *text = ctl_text(ctl, option, NULL);
 

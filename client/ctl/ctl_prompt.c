@@ -6,7 +6,7 @@
 #include "base/strings/str_buf.h"
 #include "client/ctl/ctl.h"
 
-/* A little less than a frame, for what surrounds it. */
+/* A little less than a frame, which needs room for other fields. */
 enum {
     PROMPT_BYTES_MAX = (4 << 20) - 4096
 };
@@ -32,7 +32,7 @@ static char *slurp(Ctl *ctl, const char *path) {
         free(text);
         return NULL;
     }
-    mark_bytes = file_byte_order_mark(text, len_bytes); /* a sign of the encoding, not a part of the text */
+    mark_bytes = file_byte_order_mark(text, len_bytes); /* marks the encoding, and is no part of the text */
     memmove(text, text + mark_bytes, len_bytes - mark_bytes + 1);
     return text;
 }
@@ -45,9 +45,9 @@ bool ctl_option_file(Ctl *ctl, const char *name, char **textp) {
 }
 
 /**
- * ctl_prompt() - the arguments, joined by blanks, then an empty line, then the file
+ * ctl_prompt() - join the arguments by blanks, then an empty line, then the file
  *
- * "-" is standard input, which is also read when nothing else is given.
+ * "-" means standard input, which is also read if nothing else is given.
  */
 char *ctl_prompt(Ctl *ctl) {
     _cleanup_(str_buf_deinit) StrBuf prompt = STR_BUF_NULL;

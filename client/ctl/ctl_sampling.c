@@ -18,7 +18,7 @@ static bool take_priority(const Ctl *ctl, CoordgenPriority *priorityp) {
     return false;
 }
 
-/* Takes a number of 0 or more; the service knows the range of each. COORDGEN_UNSET is below that. */
+/* Takes a number of 0 or more, because COORDGEN_UNSET is negative; the service checks the range of each option. */
 static bool take_float(const Ctl *ctl, const char *option, float *valuep) {
     if (!ctl_float(ctl, option, valuep))
         return false;
@@ -28,8 +28,8 @@ static bool take_float(const Ctl *ctl, const char *option, float *valuep) {
     return false;
 }
 
-/* Options of generate and chat into the library's. priority: where none is given; stops: room for the texts' addresses,
- * which are argv's. */
+/* Sets the library's options from those of generate and chat. priority: the default. stops: room for pointers to the
+ * texts, which stay in argv. */
 bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
                   size_t n_stops_max) {
     uint64_t max_tokens = 0, top_k = COORDGEN_UNSET_COUNT, window = COORDGEN_UNSET_COUNT, seed = 0;
@@ -71,7 +71,7 @@ static double per_second(uint64_t n, uint64_t us) {
     return us ? (double)n * 1e6 / (double)us : 0;
 }
 
-/* Writes "name value (who said so)", unless the value is the one that turns the option off. */
+/* Writes "name value (origin)", unless the value turns the option off. */
 static void print_option(const char *name, float value, float off, CoordgenSamplingOrigin origin, const char *family) {
     const bool is_family = origin == COORDGEN_SAMPLING_FAMILY && *family;
 
@@ -96,7 +96,7 @@ static void print_sampling(const CoordgenGenerateResult *result) {
             result->ends_repetition ? "ends it" : "is allowed");
 }
 
-/* Says why an answer that is not whole ends. begin, end: around the sentence. */
+/* Prints why an incomplete answer ends, between begin and end. */
 void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, const char *end) {
     if (result->end_reason == COORDGEN_END_MAX_TOKENS)
         fprintf(stderr, "%sthe answer is cut here: --max-tokens is %u, 0 lets it go on%s", begin, result->max_tokens,
@@ -105,7 +105,7 @@ void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, cons
         fprintf(stderr, "%sthe answer repeats itself and ends here: --allow-repetition lets it go on%s", begin, end);
 }
 
-/* The first output token comes with the prompt's last step: decode time is that of the others. */
+/* Prints timings. The prompt's last step gives the first output token, so decode time counts the other tokens. */
 void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result) {
     char queue[32], prefill[32], decode[32], load[32], accepted[40] = "";
     uint32_t n_computed = result->prompt_tokens - result->cached_tokens;

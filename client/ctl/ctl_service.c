@@ -16,7 +16,8 @@ enum {
     CONNECT_TIMEOUT_MS = 10000
 };
 
-/* On standard error for people; with --json also as an object, so that a program reads one stream only. */
+/* Reports a failure on standard error; with --json also as an object on standard output, so that a program reads one
+ * stream only. */
 int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms) {
     char wait[32];
 
@@ -37,7 +38,7 @@ int ctl_failed_call(Ctl *ctl) {
                       coordgen_client_field(ctl->client), coordgen_client_retry_after_ms(ctl->client));
 }
 
-/* Writes the path of admin.sock in the folder of the socket that would be used. Return: whether there is room. */
+/* Writes the path of admin.sock in the folder of the api socket. Returns whether the path fits. */
 static bool admin_path(const char *api_path, char *path, size_t room_bytes) {
     const char *given = api_path ? api_path : getenv("COORDGEN_SOCKET"), *slash;
 
@@ -70,7 +71,7 @@ int ctl_connect(Ctl *ctl) {
         fputs("coordgenctl: out of memory\n", stderr);
         return CTL_EXIT_FAILED;
     }
-    /* Before any request: the service may have begun one before its start returns here. */
+    /* Interrupts open before any request, because the service may begin one before its start returns. */
     if (!coordgen_client_connect(ctl->client, path, CONNECT_TIMEOUT_MS))
         return ctl_interrupts_open(ctl);
     r = ctl_failed_call(ctl);
@@ -110,10 +111,10 @@ int ctl_wait_event(void *arg, const CoordgenEvent *event) {
 
 /**
  * ctl_wait() - run the connection until the request has ended
- * @started: what _start() returned
+ * @started: the result of _start()
  *
- * The first Ctl-C asks the service to end the request and goes on reading, so that what comes in the meantime is not
- * lost; the second does not wait for the service.
+ * The first Ctrl-C asks the service to end the request; reading goes on, so that no text is lost. The second Ctrl-C
+ * ends the wait at once.
  */
 int ctl_wait(Ctl *ctl, CtlWait *wait, int started) {
     if (started)
@@ -131,12 +132,12 @@ int ctl_wait(Ctl *ctl, CtlWait *wait, int started) {
             wait->interrupted = true;
             (void)coordgen_cancel(ctl->client, 0);
         }
-        (void)coordgen_client_dispatch(ctl->client); /* when it fails, the request has ended with the reason */
+        (void)coordgen_client_dispatch(ctl->client); /* a failure has ended the request with its reason */
     }
     return 0;
 }
 
-/* What Ctrl-C has cancelled ends with its exit status, whatever error the service makes of it. */
+/* Reports a failed reply. A request that Ctrl-C cancelled has the exit status of Ctrl-C, whatever the error. */
 int ctl_failed_reply(Ctl *ctl, const CtlWait *wait) {
     CoordgenReply *reply = wait->reply;
     int r;

@@ -12,9 +12,9 @@
 #include "base/strings/utf8.h"
 #include "client/ctl/ctl.h"
 
-/* Of a sequence that a terminal must not see, how many bytes go: C0 but newline and tab, DEL, C1 (U+0080 to U+009F, two
- * bytes in UTF-8), and whatever is no UTF-8 at all (a terminal may read a lone 0x9b as the start of a command). 0: it
- * may see *safe_bytesp bytes. */
+/* Returns the length of an unsafe sequence at the start of the text: C0 except newline and tab, DEL, C1 (U+0080 to
+ * U+009F, two bytes in UTF-8), and bytes that are no UTF-8, because a terminal may read a lone 0x9b as the start of a
+ * command. 0: the first *safe_bytesp bytes are safe. */
 static size_t unsafe_len(const unsigned char *text, size_t left_bytes, size_t *safe_bytesp) {
     size_t n = utf8_sequence(text, left_bytes);
     bool is_unsafe = n == 1 ? (text[0] < 0x20 && text[0] != '\n' && text[0] != '\t') || text[0] == 0x7f
@@ -108,7 +108,7 @@ unsigned ctl_columns(int fd) {
     return !ioctl(fd, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
 }
 
-/* Tells how many bytes of a line fit into so many columns, by the widths of its characters. */
+/* Returns the bytes of a line that fit into `columns`, by the widths of its characters. */
 static size_t fitting_bytes(const char *line, size_t len_bytes, unsigned columns) {
     mbstate_t shift = { 0 };
     size_t at = 0;
@@ -142,7 +142,7 @@ static bool progress_wanted(const Ctl *ctl) {
     return ctl->err_tty && !ctl->quiet;
 }
 
-/* "\r" and "erase to the end of the line" of ECMA-48, which every terminal since the VT100 has. */
+/* Prints "\r" and "erase to the end of the line" of ECMA-48, which every terminal since the VT100 knows. */
 void ctl_progress_clear(Ctl *ctl) {
     if (ctl->progress_drawn)
         fputs("\r\033[K", stderr);

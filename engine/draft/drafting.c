@@ -194,8 +194,8 @@ bool drafting_wants_prompt(const Drafting *drafting) {
 }
 
 /* Vocabularies are sorted: what was frequent in the text that they were made of comes first. Nearly all of what a model
- * goes on with is among a sixteenth of 150,000 tokens (docs/speculation.md), and looking at an eighth takes a fourth
- * of the time. Calibration is the paper's, with all tokens. */
+ * goes on with is among a sixteenth of 150,000 tokens (docs/lab/speculation.md), and looking at an eighth takes a
+ * fourth of the time. Calibration is the paper's, with all tokens. */
 size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab) {
     const size_t n = n_vocab / TOP_OUTPUTS_PART > TOP_OUTPUTS_MIN ? n_vocab / TOP_OUTPUTS_PART : TOP_OUTPUTS_MIN;
 

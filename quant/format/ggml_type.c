@@ -12,8 +12,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "GGUF data is read in 
 #define BLOCK 32
 #define SUPER_BLOCK 256
 
-/* Names and layouts by type number (gguf-py constants.py, GGML_QUANT_SIZES); an empty row is a number that the format
- * never used or gave up. A type with a layout can be listed; ggml_type_dequantizable() is a smaller set. */
+/* Names and layouts by type number (gguf-py constants.py, GGML_QUANT_SIZES). An empty row is a number that the format
+ * never used or gave up. A type with a layout can be listed; ggml_type_dequantizable() accepts fewer types. */
 static const struct {
     const char *name;
     uint32_t block_values;
@@ -107,16 +107,16 @@ static void dequantize_bf16(const uint8_t *restrict src, float *restrict dst, si
 
 /* --- blocks of 32: element j is the low nibble of qs[j], element j + 16 the high one ------------------------------ */
 
-/* Bit i of bits as byte i: 16 where it is set. The additions carry into the byte's own bit 7 only. */
+/* Spreads bit i of bits to byte i: 16 if it is set. The additions carry into the byte's own bit 7 only. */
 static inline uint64_t spread_fifth(uint8_t bits) {
     uint64_t one_a_byte = bits * UINT64_C(0x0101010101010101) & UINT64_C(0x8040201008040201);
 
     return ((one_a_byte + UINT64_C(0x7f7f7f7f7f7f7f7f)) & UINT64_C(0x8080808080808080)) >> 3;
 }
 
-/* A block is d, the min when it has one, the fifth bits qh when it has them (bit e is element e's), and qs. The flags
- * are constants in every caller, so each type gets a loop of its own, without a branch or a shift by a variable: those
- * would keep the compiler from vectorising it. */
+/* Dequantizes blocks of d, a min (if has_min), fifth bits qh (if any; bit e belongs to element e), and qs. The flags
+ * are constants in every caller, so each type gets its own loop without branches and variable shifts, which the
+ * compiler can vectorise. */
 static inline __attribute__((always_inline)) void dequantize_32(const uint8_t *restrict src, float *restrict dst,
                                                                 size_t n, bool has_min, bool has_fifth) {
     const uint64_t nibbles = UINT64_C(0x0f0f0f0f0f0f0f0f);
@@ -124,7 +124,7 @@ static inline __attribute__((always_inline)) void dequantize_32(const uint8_t *r
     for (size_t b = 0; b < n / BLOCK; b++, dst += BLOCK) {
         float d = f16_to_f32(load_u16(src)), m = has_min ? f16_to_f32(load_u16(src + 2)) : 0;
         const uint8_t *qh = src + 2 + 2 * has_min, *qs = has_fifth ? qh + 4 : qh;
-        uint64_t eights[4]; /* codes, eight a word */
+        uint64_t eights[4]; /* codes, eight per word */
         const uint8_t *codes = (const uint8_t *)eights;
 
         for (size_t i = 0; i < 2; i++) {
@@ -166,7 +166,8 @@ static void dequantize_q8_0(const uint8_t *restrict src, float *restrict dst, si
 
 /* --- super-blocks of 256 ------------------------------------------------------------------------------------------ */
 
-/* 6-bit scale and min of sub-block s: s < 4 in the low bits of q[s], q[s + 4]; the others in nibbles and high bits. */
+/* Reads the 6-bit scale and min of sub-block s: low bits of q[s] and q[s + 4] for s < 4, nibbles and high bits for
+ * others. */
 static void k_scale_min(const uint8_t *q, size_t s, uint8_t *scalep, uint8_t *minp) {
     if (s < 4) {
         *scalep = q[s] & 63;
@@ -177,8 +178,8 @@ static void k_scale_min(const uint8_t *q, size_t s, uint8_t *scalep, uint8_t *mi
     }
 }
 
-/* Sub-blocks 2c and 2c + 1 share 32 bytes of qs: low nibbles and high nibbles. With fifth bits (Q5_K), bit s of qh[l]
- * is that of element l of sub-block s. */
+/* Dequantizes Q4_K and Q5_K. Sub-blocks 2c and 2c + 1 share 32 bytes of qs: low nibbles and high nibbles. Bit s of
+ * qh[l] is the fifth bit (Q5_K) of element l of sub-block s. */
 static inline __attribute__((always_inline)) void dequantize_q45_k(const uint8_t *restrict src, float *restrict dst,
                                                                    size_t n, bool has_fifth) {
     for (size_t b = 0; b < n / SUPER_BLOCK; b++, dst += SUPER_BLOCK) {
@@ -218,7 +219,8 @@ static void dequantize_q5_k(const uint8_t *restrict src, float *restrict dst, si
     dequantize_q45_k(src, dst, n, true);
 }
 
-/* Two halves of 128; value l + 32 t of a half has its low nibble in ql and its two high bits in qh[l] >> 2t. */
+/* Dequantizes Q6_K: two halves of 128; value l + 32 t of a half has its low nibble in ql and its two high bits in
+ * qh[l] >> 2t. */
 static void dequantize_q6_k(const uint8_t *restrict src, float *restrict dst, size_t n) {
     for (size_t b = 0; b < n / SUPER_BLOCK; b++, src += 210, dst += SUPER_BLOCK) {
         float d = f16_to_f32(load_u16(src + 208));
@@ -257,14 +259,14 @@ bool ggml_type_dequantizable(uint32_t type) {
 }
 
 /**
- * ggml_dequantize() - n values of a quantized tensor as float32
- * @type: ggml_type_dequantizable()
+ * ggml_dequantize() - convert n values of a quantized tensor to float32
+ * @type: a type that ggml_type_dequantizable() accepts
  * @src:  n / block_values blocks, any alignment
  * @dst:  f32[n], not inside src
  * @n:    a multiple of the type's block_values
  *
- * Float32 arithmetic in the order of ggml's reference: the products d * scale and dmin * min first, then times the
- * integer, then minus the min. No fused operation, so every machine gives the same bits. Thread: any.
+ * The float32 arithmetic has the order of ggml's reference: the products d * scale and dmin * min first, then times
+ * the integer, then minus the min. No operation is fused, so every machine gives the same bits. Thread: any.
  */
 void ggml_dequantize(uint32_t type, const void *src, float *dst, size_t n) {
     assert(ggml_type_dequantizable(type));

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The numbers are the file format's. */
+/* Type numbers of the file format. */
 typedef enum GgmlType {
     GGML_F32 = 0,
     GGML_F16 = 1,
@@ -30,13 +30,13 @@ typedef enum GgmlType {
     GGML_BF16 = 30,
 } GgmlType;
 
-/* "Q4_K", or NULL for a number that the format does not define. */
+/* Returns a name as "Q4_K", or NULL for a number that the format does not define. */
 const char *ggml_type_name(uint32_t type);
-/* Values and bytes of one block; false for a type whose layout is not known here. */
+/* Gets the values and bytes of one block; false for a type of unknown layout. */
 bool ggml_type_block(uint32_t type, uint32_t *block_valuesp, uint32_t *block_bytesp);
-/* Whether ggml_dequantize() takes it: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K. */
+/* Whether ggml_dequantize() takes the type: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K. */
 bool ggml_type_dequantizable(uint32_t type);
-/* n values (a multiple of the block's) from src into f32 dst[n]. The type must be dequantizable. */
+/* Converts n values (a multiple of the block's) from src into f32 dst[n]. The type must be dequantizable. */
 void ggml_dequantize(uint32_t type, const void *src, float *dst, size_t n);
 
 #endif

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* For each width the integers from -127 to 127, as many on either side of 0, whose mean squared error for a normal
- * distribution is least at the standard deviation that suits them best: by dynamic programming over the positive ones,
- * for standard deviations of 1000 / 59 to 1000 / 18 levels (test_grid does it again). */
+/* The levels of each width: integers from -127 to 127, symmetric around 0, with the least mean squared error for a
+ * normal distribution at their best standard deviation. Dynamic programming over the positive levels found them, for
+ * standard deviations of 1000 / 59 to 1000 / 18 levels; test_grid repeats it. */
 _Alignas(64) const int8_t grid_normal_levels[GRID_TABLE_BITS_MAX + 1][GRID_TABLE_CODES] = {
     [2] = {
         -63, -19, 19, 63,

@@ -44,12 +44,12 @@ static uint32_t last_channel(const PackPlan *plan, size_t block) {
 }
 
 /**
- * pack_plan_init() - order, widths and places of the blocks of one matrix
- * @plan:   out: filled; untouched on error; pack_plan_deinit() frees what it holds
+ * pack_plan_init() - compute order, widths and places of the blocks of one matrix
+ * @plan:   out; untouched on error; freed by pack_plan_deinit()
  * @grid:   of the levels
  * @bits:   i8[n]: width of every channel, 1..8
  *
- * The same widths give the same plan everywhere: a file keeps the widths only. Within a width channels keep their
+ * Equal widths give equal plans on every machine, so a file keeps the widths only. Channels of one width keep their
  * order.
  *
  * Return: 0; -EINVAL: a width outside 1..8, n or k of 0, a matrix whose bytes do not fit 63 bits or whose channels do
@@ -98,10 +98,10 @@ void pack_plan_deinit(PackPlan *plan) {
 }
 
 /**
- * pack_widen() - the widths that a matrix has in storage anyway, for its channels
+ * pack_widen() - raise every channel to the width of its block in storage
  * @bits: i8[n], each 1..8
  *
- * The bytes of the packed matrix stay as many as they were.
+ * The packed matrix keeps its number of bytes.
  */
 int pack_widen(int8_t *bits, size_t n) {
     _cleanup_(freep) uint32_t *channels = malloc(n * sizeof(*channels));
@@ -142,7 +142,7 @@ static Components components_of(int bits) {
     return components;
 }
 
-/* Where the weightlet of register r sits: in which stripe of its component, and how far up in the byte. */
+/* Return the place of register r's weightlet: the stripe of its component, and the shift within the byte. */
 static size_t stripe_of(size_t r, int width) {
     return r * (size_t)width / 8;
 }
@@ -151,8 +151,8 @@ static int place_of(size_t r, int width) {
     return 8 - width - (int)(r * (size_t)width % 8);
 }
 
-/* For each of 64 bytes: to |= (from >> down, `bits` bits of it) << up. 8 bytes at a time: what a shift brings from the
- * byte beside is masked away, so that the order of bytes in a word does not matter. */
+/* Computes to |= (`bits` bits of from >> down) << up for each of 64 bytes, 8 bytes at a time. A mask removes bits that
+ * a shift brings from a neighbouring byte, so the order of bytes in a word does not matter. */
 static void merge_register(const uint8_t *from, int down, uint8_t *to, int up, int bits) {
     const uint64_t mask = (((uint64_t)1 << bits) - 1) * 0x0101010101010101u;
 
@@ -167,7 +167,7 @@ static void merge_register(const uint8_t *from, int down, uint8_t *to, int up, i
 }
 
 /**
- * pack_tile() - codes of 16 channels x 64 inputs into 128 * bits bytes
+ * pack_tile() - pack codes of 16 channels x 64 inputs into 128 * bits bytes
  * @codes:   u8[16 registers][64], in the order of the int8 tile: [input / 4][channel][input % 4]; each below 2^bits
  * @packed:  out: components with the most significant bits first; EdgeFlow 4.2, quant/format/pack.h
  */
@@ -185,7 +185,7 @@ void pack_tile(const uint8_t codes[PACK_TILE_WEIGHTS], int bits, uint8_t *packed
     }
 }
 
-/* The reference of every unpack kernel. */
+/* Unpacks a tile, as the reference of every unpack kernel. */
 void unpack_tile(const uint8_t *packed, int bits, uint8_t codes[PACK_TILE_WEIGHTS]) {
     const Components components = components_of(bits);
 
@@ -213,10 +213,10 @@ static size_t inputs_of_tile(const PackPlan *plan, size_t tile) {
 }
 
 /**
- * pack_block() - the channels of one block into their bytes
- * @q:       i8[n][k], the whole matrix; a channel holds levels of its width (grid.h), which on the uniform grid
- *           are levels of every greater width too, so that a narrower channel in the block is stored as it is
- * @packed:  out: base of the whole, offsets[n_blocks] bytes; only the block's are written
+ * pack_block() - pack the channels of one block into their bytes
+ * @q:       i8[n][k], the whole matrix; a channel holds levels of its width (grid.h), which on the uniform grid are
+ *           levels of every greater width too, so that a narrower channel in the block is stored as it is
+ * @packed:  out: base of the whole, offsets[n_blocks] bytes; only the bytes of the block are written
  *
  * Blocks may be packed in any order and by several threads. Inputs past k and channels past n become code 0.
  */
@@ -243,7 +243,7 @@ void pack_block(const PackPlan *plan, size_t block, const int8_t *q, uint8_t *pa
     }
 }
 
-/* The other channels of q are left alone. */
+/* Unpacks one block; other channels of q stay as they are. */
 void unpack_block(const PackPlan *plan, size_t block, const uint8_t *packed, int8_t *q) {
     const int bits = plan->bits[block];
     const uint32_t *channels = plan->channels + block * PACK_BLOCK_CHANNELS;

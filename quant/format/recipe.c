@@ -7,13 +7,13 @@
 
 #include "base/cleanup.h"
 
-/* Fewer than these have their gain corrected by recipe `compensated`. */
+/* Recipe `compensated` corrects the gain of widths below this. */
 #define GAIN_BITS 5
 
-/* The first one is the default. */
+/* The first recipe is the default. */
 static const QuantRecipe recipes[] = {
-    /* Round to nearest, at once and without a text to calibrate on. After rotation the channels of a tensor are so much
-     * alike that Algorithm 1 at a whole width moves next to nothing: every channel gets the same. */
+    /* Rounds to nearest without a calibration text. After rotation the channels of a tensor are so similar that
+     * Algorithm 1 at a whole width would change next to nothing: every channel gets the same width. */
     {
         .name = "int8",
         .bits = 8,
@@ -22,8 +22,8 @@ static const QuantRecipe recipes[] = {
         .search_scales = true,
         .allocation = QUANT_ALLOCATION_UNIFORM,
     },
-    /* EdgeFlow 4.1 and nothing else: uniform quantization with the scale of the largest weight, Algorithm 1 in every
-     * tensor, smoothing. Its 5 bits are the paper's. */
+    /* EdgeFlow 4.1 alone: uniform quantization with the scale of the largest weight, Algorithm 1 in every tensor,
+     * smoothing. The default of 5 bits is the paper's. */
     {
         .name = "edgeflow",
         .bits = 5,
@@ -31,8 +31,8 @@ static const QuantRecipe recipes[] = {
         .smooth = true,
         .allocation = QUANT_ALLOCATION_TENSOR,
     },
-    /* Rotation, levels for what it makes of weights, OPTQ, coordinate descent, and one budget for the whole model; with
-     * few bits outputs of their size, too. */
+    /* Rotation, levels for rotated weights, OPTQ, coordinate descent, one budget for the whole model; gain correction
+     * at few bits. */
     {
         .name = "compensated",
         .bits = 5,
@@ -82,11 +82,11 @@ static bool is_whole(double bits) {
 
 /**
  * quant_recipe_set_bits() - choose the average width
- * @bits: any number; quant_recipe_check() judges it
+ * @bits: any number; quant_recipe_check() checks it
  *
- * A user who asks for 4.5 bits and says nothing more wants some channels at 4 and some at 5. At 5 bits outputs lose
- * less than 0.1 % of their size, of which nothing is to be seen in answers: gain correction is for fewer. Who wants an
- * allocation or a step by name sets it afterwards.
+ * A user who only asks for 4.5 bits wants some channels at 4 and some at 5. At 5 bits outputs lose less than 0.1 % of
+ * their size, which does not show in answers: gain correction is for fewer bits. An allocation or a step by name is
+ * set afterwards.
  */
 void quant_recipe_set_bits(QuantRecipe *recipe, double bits) {
     recipe->bits = bits;
@@ -95,21 +95,21 @@ void quant_recipe_set_bits(QuantRecipe *recipe, double bits) {
     recipe->correct_gain = recipe->compensate && bits < GAIN_BITS;
 }
 
-/* From all bits down, whatever the recipe would have without a budget, and in fractions: whole ones would leave up to a
- * tenth of the bytes unused. */
+/* Starts from 8 bits, whatever the recipe has without a budget, and lowers them in fractions: whole bits would leave
+ * up to a tenth of the bytes unused. */
 void quant_recipe_fill_budget(QuantRecipe *recipe) {
     recipe->bits = GRID_BITS_MAX;
-    recipe->correct_gain = recipe->compensate; /* they may turn out to be few */
+    recipe->correct_gain = recipe->compensate; /* the budget may leave few bits */
     if (recipe->allocation == QUANT_ALLOCATION_UNIFORM)
         recipe->allocation = QUANT_ALLOCATION_TENSOR;
 }
 
 /**
- * quant_recipe_check() - ranges, and switches that contradict each other
+ * quant_recipe_check() - check ranges, and switches that contradict each other
  * @err: names the value and the remedy; may be NULL
  *
- * Rotation and smoothing are two answers to the same question, and each spoils the other: smoothing is chosen by the
- * channels of the input as they are, rotation mixes them.
+ * Rotation and smoothing solve the same problem, and each spoils the other: smoothing is chosen for the channels of
+ * the input, which rotation mixes.
  *
  * Return: 0 or -EINVAL.
  */

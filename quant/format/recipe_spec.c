@@ -42,7 +42,7 @@ static bool *recipe_step(QuantRecipe *recipe, size_t step) {
 typedef struct Reader {
     const char *text;
     QuantRecipe recipe;
-    const char *percent; /* the last setting of static activations that was named; NULL: none */
+    const char *percent; /* the last named setting of static activations; NULL: none */
 } Reader;
 
 static int read_setting(Reader *reader, char *word, ErrText *err) {
@@ -115,7 +115,7 @@ static int read_switches(Reader *reader, const char *switches, ErrText *err) {
     return r;
 }
 
-/* Name and bits; *switchesp: what is behind them, NULL: nothing. */
+/* Reads name and bits. *switchesp: the rest of the spec; NULL: nothing. */
 static int read_front(Reader *reader, const RecipeSpec *spec, bool *has_bitsp, const char **switchesp, ErrText *err) {
     char copy[RECIPE_SPEC_MAX], *rest = copy, *word;
     double bits = 0;
@@ -145,7 +145,7 @@ static int read_front(Reader *reader, const RecipeSpec *spec, bool *has_bitsp, c
     return 0;
 }
 
-/* The switches, and before them what a budget without bits asks for, so that each of them can say otherwise. */
+/* Applies a budget without bits first, and then the switches, so that a switch can override it. */
 static int read_rest(Reader *reader, const RecipeSpec *spec, bool has_bits, const char *switches, ErrText *err) {
     Reader first = *reader;
     int r = read_switches(&first, switches, err);
@@ -167,10 +167,10 @@ static int read_rest(Reader *reader, const RecipeSpec *spec, bool has_bits, cons
 }
 
 /**
- * recipe_spec_take() - NAME[:BITS][:SWITCH...], and what options beside it say
+ * recipe_spec_take() - read NAME[:BITS][:SWITCH...] and the options beside it
  * @spec: NAME is a recipe's; BITS an average width; a SWITCH is +STEP, -STEP or KEY=VALUE (+KEY=VALUE is the same)
  *
- * A budget of bytes without bits takes as many as fit. Return: 0 or -EINVAL; @recipe is set only when 0 is returned.
+ * A budget of bytes without bits gives as many bits as fit. Return: 0 or -EINVAL; @recipe is set only if 0 is returned.
  */
 int recipe_spec_take(QuantRecipe *recipe, const RecipeSpec *spec, ErrText *err) {
     Reader reader = { .text = spec->text };
@@ -211,7 +211,7 @@ void recipe_spec_format(char text[RECIPE_SPEC_MAX], const QuantRecipe *recipe) {
     if (quant_recipe_named(&usual, recipe->name))
         (void)quant_recipe_named(&usual, NULL);
     quant_recipe_set_bits(&usual, recipe->bits);
-    if (!quant_recipe_needs_moments(&own)) /* it has nothing to say */
+    if (!quant_recipe_needs_moments(&own)) /* gain correction would have no effect */
         own.correct_gain = usual.correct_gain;
     n = snprintf(text, RECIPE_SPEC_MAX, "%s:%g", recipe->name, recipe->bits);
     for (size_t i = 0; i < ARRAY_LEN(steps); i++)

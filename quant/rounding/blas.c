@@ -12,9 +12,9 @@
 
 #define LIBRARY "libopenblas.so.0"
 
-/* The library is loaded when it is first needed and not linked: linked, its constructor would start threads before
- * main(), in every verb, and a SIGINT that main() has blocked for its signalfd would kill the process through one of
- * them. */
+/* The library is loaded at first use, not linked. A linked library's constructor would start threads before main(), in
+ * every program, and a SIGINT that main() has blocked for its signalfd would kill the process through one of these
+ * threads. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded, one_at_a_time;
@@ -28,13 +28,13 @@ static void load(void) {
     __typeof__(openblas_set_num_threads) *set_num_threads;
     void *library;
 
-    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1); /* it reads this when it is loaded, and starts no threads */
+    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1); /* OpenBLAS reads this at its load, and starts no threads */
     library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         snprintf(why_not, sizeof(why_not), "%s", dlerror());
         return;
     }
-    /* POSIX gives functions as void *. */
+    /* dlsym() returns functions as void *. */
     *(void **)&sgemm = dlsym(library, "cblas_sgemm");
     *(void **)&strsm = dlsym(library, "cblas_strsm");
     *(void **)&spotrf = dlsym(library, "spotrf_");
@@ -44,8 +44,8 @@ static void load(void) {
         snprintf(why_not, sizeof(why_not), LIBRARY " lacks a routine");
         return;
     }
-    /* A process may get any of Debian's three builds of OpenBLAS. The serial one hands out its work buffers without a
-     * lock: two calls at once would compute in the same memory. */
+    /* Debian has three builds of OpenBLAS. The serial build hands out its work buffers without a lock: two calls at
+     * once would compute in the same memory. */
     one_at_a_time = get_parallel() == OPENBLAS_SEQUENTIAL;
     set_num_threads(1);
     loaded = true;
@@ -60,7 +60,7 @@ int blas_load(ErrText *err) {
 
 static void blas_begin(void) {
     pthread_once(&once, load);
-    assert(loaded); /* blas_load() comes first */
+    assert(loaded); /* the caller has called blas_load() */
     if (one_at_a_time)
         pthread_mutex_lock(&lock);
 }
@@ -94,7 +94,7 @@ void blas_solve_lower_back(const float *l, size_t l_stride, float *b, size_t m, 
 }
 
 bool blas_cholesky(float *a, size_t n, size_t stride) {
-    char upper[] = "U"; /* LAPACK counts columns first: its upper triangle is our lower one */
+    char upper[] = "U"; /* LAPACK is column-major: its upper triangle is the lower one of a row-major matrix */
     blasint side = (blasint)n, leading = (blasint)stride, info = 0;
 
     blas_begin();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The few routines of BLAS and LAPACK that are used, callable from several threads at once, each call on its own
- * thread: the pieces of work are ours to choose, so that results do not depend on the number of threads. */
+/* Wraps the few routines of BLAS and LAPACK that coordgen uses. Several threads may call them at once; each call
+ * computes on its own thread. The callers choose the pieces of work, so that results do not depend on the number of
+ * threads. */
 #ifndef COORDGEN_QUANT_BLAS_H
 #define COORDGEN_QUANT_BLAS_H
 
@@ -9,10 +10,11 @@
 
 #include "base/err.h"
 
-/* Before the first call of the others: 0, or -ENOENT with a text that names the package. */
+/* Loads the library, before any other call. 0, or -ENOENT with a text that names the package. */
 int blas_load(ErrText *err);
 
-/* Row-major; strides in elements. c[m][n] = alpha * op(a) op(b) + beta * c, op(a) m x k, op(b) k x n. */
+/* A row-major product c[m][n] = alpha * op(a) op(b) + beta * c, with op(a) m x k and op(b) k x n; strides in elements.
+ * */
 typedef struct BlasProduct {
     size_t m, n, k;
     bool transpose_a, transpose_b;
@@ -24,11 +26,11 @@ typedef struct BlasProduct {
 } BlasProduct;
 
 void blas_product(const BlasProduct *product);
-/* b[m][n] = b l^-T with the lower triangle l[n][n]. */
+/* Computes b[m][n] = b l^-T with the lower triangle l[n][n]. */
 void blas_solve_lower(const float *l, size_t l_stride, float *b, size_t m, size_t n, size_t b_stride);
-/* b[m][n] = b l^-1, likewise. */
+/* Computes b[m][n] = b l^-1 with the lower triangle l[n][n]. */
 void blas_solve_lower_back(const float *l, size_t l_stride, float *b, size_t m, size_t n, size_t b_stride);
-/* The lower triangle of a[n][n] becomes its Cholesky factor; false when it is not positive definite. */
+/* Replaces the lower triangle of a[n][n] by its Cholesky factor; false if a is not positive definite. */
 bool blas_cholesky(float *a, size_t n, size_t stride);
 
 #endif

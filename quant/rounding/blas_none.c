@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A build without OpenBLAS (WITH_OPENBLAS=no) has the same routines as plain loops, several times slower. They add in
- * another order than OpenBLAS, as its own kernels do on another processor, so a package that was made with calibration
- * has other bits. Inner loops are of a fixed length or go along a row, so that the compiler makes vectors of them.
+ * A build without OpenBLAS (WITH_OPENBLAS=no) has the same routines as plain loops, several times slower. The loops
+ * add in another order than OpenBLAS, as OpenBLAS itself does on another processor, so a calibrated package has other
+ * bits. Inner loops have a fixed length or go along a row, so that the compiler vectorises them.
  */
 #include "quant/rounding/blas.h"
 
 #include <math.h>
 
-/* A block of b, and what a row of c gets from it, stay in the first cache; 32 KiB fit the stack of any thread. */
+/* A block of b and its sums for a row of c stay in the first-level cache; 32 KiB fit the stack of any thread. */
 #define BLOCK_K 64
 #define BLOCK_N 128
 #define LANES 16
@@ -21,7 +21,7 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Adds LANES sums side by side, then those in pairs. */
+/* Adds LANES sums side by side, then adds these in pairs. */
 static float dot(const float *x, const float *y, size_t n) {
     float sums[LANES] = { 0 };
     size_t at = 0;
@@ -37,7 +37,7 @@ static float dot(const float *x, const float *y, size_t n) {
     return sums[0];
 }
 
-/* y += factor x */
+/* Computes y += factor * x. */
 static void add_row(float *restrict y, const float *restrict x, float factor, size_t n) {
     for (size_t i = 0; i < n; i++)
         y[i] += factor * x[i];
@@ -47,11 +47,11 @@ static void add_row(float *restrict y, const float *restrict x, float factor, si
 
 typedef struct Block {
     size_t k, k_end; /* rows of op(b) */
-    size_t n, n_end; /* its columns, which are those of c */
+    size_t n, n_end; /* columns of op(b) and of c */
     float b[BLOCK_K][BLOCK_N];
 } Block;
 
-/* c = beta c, where 0 means that c holds anything. */
+/* Computes c = beta c; with beta 0, c may hold anything before. */
 static void scale_out(const BlasProduct *p) {
     for (size_t row = 0; row < p->m; row++) {
         float *c = p->c + row * p->c_stride;
@@ -68,7 +68,7 @@ static void copy_block(const BlasProduct *p, Block *block) {
                 p->transpose_b ? p->b[i * p->b_stride + k] : p->b[k * p->b_stride + i];
 }
 
-/* Sums of a block are added up apart: what is added to a long sum one by one would lose more of its last bits. */
+/* Adds the sums of a block apart, because small terms added to a long sum one by one would lose more bits. */
 static void add_block(const BlasProduct *p, const Block *block) {
     const size_t len = block->n_end - block->n;
 
@@ -98,7 +98,7 @@ void blas_product(const BlasProduct *product) {
 
 /* --- triangles ---------------------------------------------------------------------------------------------------- */
 
-/* Solves from the first output to the last: an output is what its row of l leaves of it. */
+/* Solves from the first output to the last, subtracting the part of the solved outputs from each. */
 void blas_solve_lower(const float *l, size_t l_stride, float *b, size_t m, size_t n, size_t b_stride) {
     for (size_t row = 0; row < m; row++) {
         float *x = b + row * b_stride;
@@ -108,7 +108,7 @@ void blas_solve_lower(const float *l, size_t l_stride, float *b, size_t m, size_
     }
 }
 
-/* Solves from the last output to the first: an output goes into all before it. */
+/* Solves from the last output to the first, subtracting each solved output from all before it. */
 void blas_solve_lower_back(const float *l, size_t l_stride, float *b, size_t m, size_t n, size_t b_stride) {
     for (size_t row = 0; row < m; row++) {
         float *x = b + row * b_stride;
@@ -127,7 +127,7 @@ bool blas_cholesky(float *a, size_t n, size_t stride) {
         for (size_t j = 0; j < i; j++)
             row[j] = (row[j] - dot(row, a + j * stride, j)) / a[j * stride + j];
         left = row[i] - dot(row, row, i);
-        if (!(left > 0)) /* NaN neither */
+        if (!(left > 0)) /* NaN is refused too */
             return false;
         row[i] = sqrtf(left);
     }

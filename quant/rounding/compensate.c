@@ -12,7 +12,8 @@
 #include "quant/format/grid.h"
 #include "quant/rounding/blas.h"
 
-/* Channels of one piece of work, whatever the number of threads, and columns between two products with the factor. */
+/* The channels of one piece of work, for any number of threads, and the columns between two products with the factor.
+ * */
 #define CHANNELS 64
 #define COLUMNS 64
 
@@ -21,7 +22,7 @@ typedef struct CompensateLoop {
     float *buffers; /* f32[n_threads][2][CHANNELS][k] */
 } CompensateLoop;
 
-/* Columns [from, to), from the last to the first, of all channels of the piece. t: target, e: error. */
+/* Rounds columns [from, to), last to first, of all channels of the piece. */
 static void round_columns(const CompensateCall *call, size_t first, size_t n, size_t from, size_t to, float *t,
                           float *e, double *errors) {
     const HessianFactor *factor = call->factor;
@@ -39,7 +40,7 @@ static void round_columns(const CompensateCall *call, size_t first, size_t n, si
         for (size_t c = to; c-- > from;) {
             const float *m = factor->m + c * k;
             uint32_t input = factor->order[c];
-            /* Without a scale too: 0 is no level below 8 bits. */
+            /* A channel without a scale is rounded too, because 0 is no level below 8 bits. */
             float level = grid_round(nearest, scale > 0 ? target[c] * inverse : 0, bits);
             float rest = target[c] - scale * level, miss;
 

@@ -11,9 +11,9 @@
 #include "quant/format/grid.h"
 #include "quant/rounding/hessian_product.h"
 
-/* Channels of one piece of work, whatever the number of threads. */
+/* The channels of one piece of work, for any number of threads. */
 #define CHANNELS 64
-/* Columns between two products with the moments. */
+/* The columns between two products with the moments. */
 #define COLUMNS HESSIAN_COLUMNS
 
 typedef struct DescentLoop {
@@ -22,13 +22,13 @@ typedef struct DescentLoop {
     float *buffers; /* f32[n_threads][2][CHANNELS][k] */
 } DescentLoop;
 
-/* One piece: channels [first, first + n), by position of the factor's order. With e = w - scale q, the gradient of
+/* One piece of work: channels [first, first + n), inputs in the factor's order. With e = w - scale q, the gradient of
  * e H e^T is 2 e H. */
 typedef struct Piece {
     const CompensateCall *call;
     size_t first, n;
     float *gradient; /* f32[n][k]: e H */
-    float *change;   /* f32[n][k]: of e, that is not in the gradient yet */
+    float *change;   /* f32[n][k]: the change of e that the gradient lacks */
 } Piece;
 
 static void begin_piece(const Piece *piece) {
@@ -48,15 +48,15 @@ static void begin_piece(const Piece *piece) {
     hessian_product(call->factor, piece->change, piece->n, piece->gradient);
 }
 
-/* From a level to the best one, in levels. 0 where float32 cannot tell: weights and inputs so small that their product
- * vanishes, or so large that their sums do not fit. */
+/* Returns the step from a level to the best one, in levels. 0 if float32 cannot tell, because products of weights and
+ * inputs vanish or overflow. */
 static float descent_step(float gradient, float scale, float moment) {
     float divisor = scale * moment, step = divisor >= FLT_MIN ? gradient / divisor : 0;
 
     return isfinite(step) ? step : 0;
 }
 
-/* Columns [from, to), from the last to the first, of one channel; false: none changed. */
+/* Descends on columns [from, to), last to first, of one channel; false: none changed. */
 static bool descend_columns(const Piece *piece, size_t r, size_t from, size_t to, float square[COLUMNS][COLUMNS]) {
     const CompensateCall *call = piece->call;
     size_t k = call->factor->k, n = to - from;
@@ -85,7 +85,7 @@ static bool descend_columns(const Piece *piece, size_t r, size_t from, size_t to
     return changed;
 }
 
-/* false: nothing changed. */
+/* Makes one pass over a piece; false: nothing changed. */
 static bool descend(const Piece *piece) {
     size_t k = piece->call->factor->k;
     float square[COLUMNS][COLUMNS];
@@ -140,12 +140,12 @@ static void refine_pieces(void *arg, size_t begin, size_t end, unsigned int work
 }
 
 /**
- * descent_refine() - better integers for the same scales
+ * descent_refine() - find better integers for the same scales
  *
- * Goes through the inputs in the order in which compensated rounding does, those with the most energy first. For an
- * input c as all others stand, e H e^T is least at the level nearest to q_c + (e H)_c / (scale H_cc). A change of e_c
- * moves e H by a row of H: at once for the COLUMNS inputs that are being decided, in one product for the others. Blocks
- * in which no channel changes cost nothing, so later passes are cheaper.
+ * The inputs are visited in the order of compensated rounding, those with the most energy first. For an input c with
+ * all others fixed, e H e^T is least at the level nearest to q_c + (e H)_c / (scale H_cc). A change of e_c moves e H
+ * by a row of H: at once for the COLUMNS inputs that are being decided, in one product for the others. Blocks without
+ * a changed channel cost nothing, so later passes are cheaper.
  *
  * Return: 0 or -ENOMEM.
  */

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "quant/rounding/hessian_product.h"
 
-/* Channels of one piece of work, whatever the number of threads. */
+/* The channels of one piece of work, for any number of threads. */
 #define CHANNELS 64
 
 typedef struct GainLoop {
@@ -15,7 +15,8 @@ typedef struct GainLoop {
     float *buffers; /* f32[n_threads][2][CHANNELS][k] */
 } GainLoop;
 
-/* w: the channel by position; moments: w H. The scale as it was where there is nothing to go by. */
+/* Returns the corrected scale of a channel, or its old scale if nothing can be computed. w: the channel in the
+ * factor's order; moments: w H. */
 static float corrected(const CompensateCall *call, size_t channel, const float *w, const float *moments) {
     const HessianFactor *factor = call->factor;
     const int8_t *q = call->q + channel * factor->k;
@@ -51,15 +52,15 @@ static void correct_pieces(void *arg, size_t begin, size_t end, unsigned int wor
 }
 
 /**
- * gain_correct() - s becomes s (w H w) / (s q H w)
- * @call: q and scales are there, and scales change; errors is not looked at
+ * gain_correct() - replace each scale s by s (w H w) / (s q H w)
+ * @call: has q and scales; scales change; errors is not read
  *
- * Integers and scales of least squares leave an error at right angles to the rounded channel, not to the channel: by as
- * much as it is of the channel's energy, outputs are smaller. Of one product that is 0.1 to 1 % at 4 bits, and best for
- * it; but of many layers errors add up in squares, and what they take from the size adds up as it is. With this the
- * regression of rounded outputs on the true ones has the slope 1, and the error is larger by about that part of itself.
- * A channel without scale, energy or likeness (a gain beyond GAIN_MAX) keeps its scale. Per channel, by its own
- * integers alone; sums in float64 in one order.
+ * Least squares leave an error orthogonal to the rounded channel, not to the channel itself: outputs shrink by the
+ * error's part of the channel's energy, 0.1 to 1 % at 4 bits. For one product this is best. Over many layers, however,
+ * errors add up in squares and losses of size add up linearly. With gain correction, the regression of rounded outputs
+ * on true ones has slope 1, and the error grows by about that part of itself. A channel without scale or energy, or
+ * with a gain beyond GAIN_MAX, keeps its scale. Each channel depends on its own integers only; sums are in float64 in
+ * one order.
  */
 int gain_correct(const CompensateCall *call, WorkerPool *pool) {
     _cleanup_(freep) float *buffers =

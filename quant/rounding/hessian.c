@@ -12,7 +12,7 @@
 #include "quant/rotate.h"
 #include "quant/rounding/blas.h"
 
-/* Side of a tile of H: large enough for the product kernels, small enough that 2 cores share the work evenly. */
+/* The side of a tile of H: large enough for product kernels, small enough that 2 cores share the work evenly. */
 #define TILE 256
 
 static size_t n_tiles(size_t k) {
@@ -23,7 +23,7 @@ static size_t tile_len(size_t k, size_t tile) {
     return k - tile * TILE < TILE ? k - tile * TILE : TILE;
 }
 
-/* The index-th pair (i, j) with first <= j <= i. */
+/* Computes the index-th pair (i, j) with first <= j <= i. */
 static void tile_pair(size_t index, size_t first, size_t *ip, size_t *jp) {
     size_t i = 0;
 
@@ -70,7 +70,7 @@ void hessian_add(float *h, const float *x, size_t rows, size_t k, WorkerPool *po
 
 typedef struct ShrinkLoop {
     float *h;
-    const float *prior; /* f32[k]: of a block, by the exclusive or of two indices */
+    const float *prior; /* f32[k]: moments within a block, by the exclusive or of two indices */
     size_t k, block;
     float part;
 } ShrinkLoop;
@@ -92,10 +92,10 @@ static void shrink_rows(void *arg, size_t begin, size_t end, unsigned int worker
 /**
  * hessian_shrink() - draw the moments towards those of independent inputs
  *
- * A few thousand rows show the energy of an input well and its correlation with another badly: without this the
- * rounding makes up for errors along directions that only the calibration text has (Ledoit and Wolf 2004 shrink a
- * covariance to a diagonal for the same reason). Of inputs rotated by a Hadamard matrix H, H D H has at (i, j) the (i
- * xor j)-th value of the transform of D's diagonal.
+ * A few thousand rows measure the energy of an input well and its correlations badly. Without shrinking, rounding
+ * would compensate errors along directions that only the calibration text has; Ledoit and Wolf 2004 shrink a
+ * covariance to a diagonal for the same reason. For inputs rotated by a Hadamard matrix H, entry (i, j) of H D H is
+ * the (i xor j)-th value of the transform of D's diagonal.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -184,7 +184,7 @@ typedef struct CholeskyLoop {
     size_t k, panel;
 } CholeskyLoop;
 
-/* A_ip = A_ip L_pp^-T for the tiles below the panel's diagonal. */
+/* Computes A_ip = A_ip L_pp^-T for the tiles below the panel's diagonal. */
 static void solve_tiles(void *arg, size_t begin, size_t end, unsigned int worker) {
     const CholeskyLoop *loop = arg;
     size_t k = loop->k, p = loop->panel;
@@ -194,7 +194,7 @@ static void solve_tiles(void *arg, size_t begin, size_t end, unsigned int worker
                          tile_len(k, p), k);
 }
 
-/* A_ij -= A_ip A_jp^T for the tiles right of the panel. */
+/* Computes A_ij -= A_ip A_jp^T for the tiles right of the panel. */
 static void update_tiles(void *arg, size_t begin, size_t end, unsigned int worker) {
     const CholeskyLoop *loop = arg;
     size_t k = loop->k, p = loop->panel, i, j;
@@ -218,7 +218,7 @@ static void update_tiles(void *arg, size_t begin, size_t end, unsigned int worke
     }
 }
 
-/* Lower factor in place. */
+/* Replaces a by its lower Cholesky factor. */
 static int cholesky(float *a, size_t k, WorkerPool *pool) {
     CholeskyLoop loop = { .a = a, .k = k };
     size_t n = n_tiles(k);
@@ -307,15 +307,15 @@ static int make_factor(HessianFactor *made, const float *h, double damping, Work
 }
 
 /**
- * hessian_factor() - damp, put the inputs in order, factor
+ * hessian_factor() - damp the moments, order the inputs, factor
  * @h:       f32[k][k] from malloc(), lower triangle; taken over
  * @damping: 0.01 in OPTQ
  *
- * Rounding goes from the last position to the first, so rising order means that the inputs with the most energy are
- * rounded first, while most of the others are still free to make up for their error. With P H P^T = M D M^T the error
- * of a row e = w - q under H is sum over positions c of d[c] * (e_c + sum over j > c of e_j m[j][c])^2, which is what
- * compensated rounding makes small term by term. One Cholesky factorization, k^3 / 3 multiplications; OPTQ's form
- * (arXiv:2210.17323) with the factor of the inverse costs three times that and gives the same rounding.
+ * Rounding goes from the last position to the first. In rising order of energy, the inputs with the most energy are
+ * therefore rounded first, while most others can still compensate their errors. With P H P^T = M D M^T the error of a
+ * row e = w - q under H is the sum over positions c of d[c] * (e_c + sum over j > c of e_j m[j][c])^2, which
+ * compensated rounding minimizes term by term. One Cholesky factorization takes k^3 / 3 multiplications; OPTQ's form
+ * (arXiv:2210.17323), with the factor of the inverse, takes three times as many and gives the same rounding.
  *
  * Return: 0, HESSIAN_E_SINGULAR, -ENOMEM; factor is zero after an error.
  */

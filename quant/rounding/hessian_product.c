@@ -6,7 +6,7 @@
 
 #include "quant/rounding/blas.h"
 
-/* From above and on the diagonal of the factor's matrix. */
+/* Reads the moments from the factor's matrix, on and above its diagonal. */
 void hessian_square(const HessianFactor *factor, size_t from, size_t to,
                     float square[HESSIAN_COLUMNS][HESSIAN_COLUMNS]) {
     for (size_t i = from; i < to; i++) {

@@ -7,26 +7,26 @@
 
 #include "base/f16.h"
 
-/* Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, for |v| < 2^22. Unlike rintf() it
+/* Adding and subtracting 1.5 * 2^23 rounds to the nearest integer, ties to even, for |v| < 2^22. Unlike rintf(), this
  * needs no SSE4.1 to stay in vector registers. */
 #define ROUND_MAGIC 0x1.8p23f
 
 /**
  * round_channel() - round to nearest on the grid of a width
  * @w:     f32[n], finite
- * @grid:  its levels at that width
+ * @grid:  the grid of the levels
  * @bits:  1..8
- * @scale: of scale_search.h; positive and normal, or 0
+ * @scale: from scale_search.h; positive and normal, or 0
  * @q:     out: int8[n], levels of that width; w ~ scale * q
  *
- * Within the range of the grid |w - scale * q| <= half the distance of two levels, but for rounding of the last bit: on
- * the uniform one scale at 1..7 bits, scale / 2 at 8. Thread: any.
+ * Within the range of the grid, |w - scale * q| is at most half the distance of two levels, except for rounding of the
+ * last bit: scale at 1..7 bits of the uniform grid, scale / 2 at 8. Thread: any.
  */
 void round_channel(const float *w, size_t n, Grid grid, int bits, float scale, int8_t *q) {
     const float inverse = scale > 0 ? 1.0f / scale : 0, *nearest = grid_nearest(grid, bits);
 
     assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
-    /* Three loops, so that the compiler sees the kind of grid and width outside of them. */
+    /* Three loops, so that grid and width are constant in each. */
     if (nearest)
         for (size_t i = 0; i < n; i++)
             q[i] = (int8_t)round_level(nearest, w[i], inverse, bits);
@@ -44,10 +44,10 @@ void round_channel(const float *w, size_t n, Grid grid, int bits, float scale, i
  * @q:      out: int8[n]
  * @scalep: out: 0 for a channel of zeros, or so small that its scale would not be a normal number; q is then 0
  *
- * |x - q * scale| <= scale / 2 but for rounding of the last bit. Thread: any.
+ * |x - q * scale| is at most scale / 2, except for rounding of the last bit. Thread: any.
  */
 bool round_channel_int8(const float *x, size_t n, int8_t *q, float *scalep) {
-    int32_t magnitude = 0; /* for positive floats the order of the bits is the order of the values */
+    int32_t magnitude = 0; /* bits of positive floats have the order of their values */
     float amax, inverse;
 
     for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rounding of one output channel to the levels of its width (grid.h). */
+/* Rounds an output channel to the levels of its width (grid.h). */
 #ifndef COORDGEN_QUANT_ROUND_H
 #define COORDGEN_QUANT_ROUND_H
 
@@ -10,9 +10,10 @@
 
 #include "quant/format/grid.h"
 
-/* Nearest level of w, inverse = 1 / scale; nearest: grid_nearest() of these bits. The one definition: round_channel(),
- * rounding_error and error-compensated rounding agree on it to the bit. Ties go away from zero; beyond the largest
- * level it is that one; where the grid has no zero (1..7 bits), zero becomes the least positive level. */
+/* Returns the level nearest to w. inverse: 1 / scale; nearest: grid_nearest() of these bits. round_channel(),
+ * rounding_error and error-compensated rounding agree with this definition to the bit. Ties go away from zero, weights
+ * beyond the largest level get that level, and zero becomes the least positive level of a grid without zero (1..7
+ * bits). */
 static inline int round_level(const float *nearest, float w, float inverse, int bits) {
     float t = fabsf(w) * inverse, top;
     int level;
@@ -33,10 +34,11 @@ static inline int round_level(const float *nearest, float w, float inverse, int 
     return w < 0 ? -level : level;
 }
 
-/* q[n] = round_level() of w[n]; a scale of 0 (a channel of zeros) gives the smallest levels. */
+/* Sets q[n] to round_level() of w[n]; a scale of 0 (a channel of zeros) gives the smallest levels. */
 void round_channel(const float *w, size_t n, Grid grid, int bits, float scale, int8_t *q);
 
-/* q[n] in -127..127 and *scalep = amax / 127, x ~ q * scale; false (and nothing written) when a value is not finite. */
+/* Sets q[n] in -127..127 and *scalep = amax / 127, so that x ~ q * scale; false, with nothing written, if a value is
+ * not finite. */
 bool round_channel_int8(const float *x, size_t n, int8_t *q, float *scalep);
 
 #endif

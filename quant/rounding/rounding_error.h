@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Error of rounding a channel at a given scale: the inner loop of the scale search. One source for every instruction
- * set (rounding_error_impl.h), the same bits from each. */
+/* Measures the error of rounding a channel at a given scale: the inner loop of the scale search. One source serves
+ * every instruction set (rounding_error_impl.h), with the same bits. */
 #ifndef COORDGEN_QUANT_ROUNDING_ERROR_H
 #define COORDGEN_QUANT_ROUNDING_ERROR_H
 
@@ -10,13 +10,13 @@
 
 #include "quant/format/grid.h"
 
-/* Sums over a channel, in units of the distance of two levels (where a grid's levels have different ones, of scale):
- * t = |w| / distance, r = that of the nearest level. */
+/* Sums over a channel of t = |w| / distance and r, the nearest level in the same unit. The unit is the distance of two
+ * levels, or the scale for grids with several distances. */
 typedef struct RoundingSums {
     double error;  /* (t - r)^2 */
-    double tr;     /* t r; 0 unless asked for */
-    double rr;     /* r^2; 0 unless asked for */
-    double beyond; /* (t - r)^2 past the largest level; 0 unless the levels are in a table (grid_nearest()) */
+    double tr;     /* t r; 0 without products */
+    double rr;     /* r^2; 0 without products */
+    double beyond; /* (t - r)^2 past the largest level; 0 for levels without a table (grid_nearest()) */
 } RoundingSums;
 
 typedef struct RoundingChannel {
@@ -26,7 +26,7 @@ typedef struct RoundingChannel {
     int bits; /* 1..8 */
 } RoundingChannel;
 
-/* inverse: 1 / scale. products: fill tr and rr too. */
+/* Computes the sums. inverse: 1 / scale. products: compute tr and rr too. */
 typedef void RoundingError(const RoundingChannel *channel, float inverse, bool products, RoundingSums *sums);
 
 typedef struct RoundingErrorKernel {
@@ -35,7 +35,7 @@ typedef struct RoundingErrorKernel {
     RoundingError *fn;
 } RoundingErrorKernel;
 
-/* Best build for these CPU_* bits. */
+/* Returns the best build for these CPU_* bits. */
 RoundingError *rounding_error_select(uint32_t cpu);
 size_t rounding_error_n(void);
 const RoundingErrorKernel *rounding_error_at(size_t index);

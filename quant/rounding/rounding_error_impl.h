@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rounding error, compiled once for each instruction set: the including file gives ROUNDING_ERROR_NAME and is
- * compiled with the flags of its suffix. All builds give the same bits: every operation is one lane's, sums run in 16
- * lanes by index mod 16, in float32 over 1024 weights and in float64 beyond, and nothing is contracted. */
+/* The rounding error, compiled once for each instruction set: the including file defines ROUNDING_ERROR_NAME and has
+ * the flags of its suffix. All builds give the same bits: every operation stays in one lane, sums run in 16 lanes by
+ * index mod 16, in float32 over 1024 weights and in float64 beyond, and nothing is contracted. */
 #ifndef COORDGEN_QUANT_ROUNDING_ERROR_IMPL_H
 #define COORDGEN_QUANT_ROUNDING_ERROR_IMPL_H
 
@@ -50,7 +50,7 @@ typedef int32_t PartInt __attribute__((vector_size(N_PART * 4)));
 typedef Part PartLoose __attribute__((aligned(4), may_alias));
 
 #define KERNEL_INLINE static inline __attribute__((always_inline))
-/* Arrays of accumulators become registers in both compilers. */
+/* Both compilers keep arrays of accumulators in registers with these. */
 #if defined(__clang__)
 #define EACH_PART(p) _Pragma("clang loop unroll(full)") for (int p = 0; p < N_PARTS; p++)
 #else
@@ -59,8 +59,8 @@ typedef Part PartLoose __attribute__((aligned(4), may_alias));
 
 typedef struct Channel {
     float to_distance;    /* 1 / distance of two levels */
-    float top;            /* largest r, without its half */
-    const float *nearest; /* of grid_nearest() */
+    float top;            /* the largest r, without its half */
+    const float *nearest; /* from grid_nearest() */
     bool is_int8, has_table, products;
 } Channel;
 
@@ -72,7 +72,7 @@ KERNEL_INLINE Part part_of(float value) {
     return value - (Part){ 0 };
 }
 
-/* 16 weights, as round_level() takes them, without their signs. */
+/* Adds 16 weights, rounded like round_level(), without their signs. */
 KERNEL_INLINE void add_lanes(LaneSums *sums, const float *w, const Channel channel) {
     EACH_PART (p) {
         const Part x = *(const PartLoose *)(w + p * N_PART);
@@ -98,7 +98,7 @@ KERNEL_INLINE void add_lanes(LaneSums *sums, const float *w, const Channel chann
     }
 }
 
-/* What is left of a channel, n < 16: the lanes past it keep their sums. */
+/* Adds the last n < 16 weights of a channel; other lanes keep their sums. */
 KERNEL_INLINE void add_lanes_n(LaneSums *sums, const float *w, size_t n, const Channel channel) {
     float rest[N_LANES] = { 0 };
     LaneSums added = *sums;
@@ -155,7 +155,7 @@ void ROUNDING_ERROR_NAME(const RoundingChannel *channel, float inverse, bool pro
     const float to_distance = has_table || is_int8 ? inverse : inverse * 0.5f;
 
     assert(channel->bits >= GRID_BITS_MIN && channel->bits <= GRID_BITS_MAX);
-/* Every case is a loop of its own with its constants folded in. */
+/* Each case is its own loop with constants folded in. */
 #define CASE(has_table_, int8_, products_)                                                                             \
     if (has_table == has_table_ && is_int8 == int8_ && products == products_)                                          \
         add_channel(channel->w, channel->n, (Channel){ to_distance, top, nearest, int8_, has_table_, products_ }, sums);

@@ -24,7 +24,7 @@ N = 100 if SANITIZED else 400
 
 
 def loop_at(tokens):
-    """The rule of docs/protocol.md, to the letter: how many tokens an answer keeps; None: it has no loop."""
+    """The rule of docs/protocol-messages.md, to the letter: how many tokens an answer keeps; None: it has no loop."""
     runs = [0] * 257
     for n, token in enumerate(tokens, 1):
         for period in range(1, min(256, n - 1) + 1):

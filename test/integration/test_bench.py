@@ -540,7 +540,7 @@ class BenchModels(unittest.TestCase):
     @unittest.skipUnless(HAS_MATPLOTLIB, "plots need python3-matplotlib: tools/install-deps --plot")
     def test_plots_of_the_documents(self):
         """They are what their numbers give, so that neither is changed without the other. Coordinates are the library's."""
-        found = sorted((TOP / "docs").glob("*.csv"))
+        found = sorted((TOP / "docs").rglob("*.csv"))
         self.assertTrue(found)
         for csv in found:
             drawn = self.folder / "again.svg"

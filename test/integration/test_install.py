@@ -68,7 +68,8 @@ class Install(DaemonCase):
 
     def test_documents_that_are_named_are_there(self):
         """Each document that an installed page, header or configuration names, and each that a document shows."""
-        documents = {path.name for path in (self.root / "usr/share/doc/coordgen").iterdir()}
+        folder = self.root / "usr/share/doc/coordgen"
+        documents = {str(path.relative_to(folder)) for path in folder.rglob("*")}
         named = set()
         for name in self.files():
             path = self.root / name
@@ -77,8 +78,11 @@ class Install(DaemonCase):
                 self.assertNotRegex(text, r"\bdocs/\w", f"{name}: the documents are in share/doc/coordgen")
                 named |= set(re.findall(r"[\w.-]+\.md\b", text))
             elif path.parent.name == "coordgen" and path.suffix == ".md":
-                named |= set(re.findall(r"\]\(([\w.-]+\.(?:md|svg|csv))[#)]", path.read_text()))
-        self.assertLessEqual({"privacy.md", "speculation.md", "protocol.md", "performance.md", "prefill.svg"}, named)
+                named |= set(re.findall(r"\]\(((?:lab/)?[\w.-]+\.(?:md|svg|csv))[#)]", path.read_text()))
+            elif path.parent.name == "lab" and path.suffix == ".md":
+                names = re.findall(r"\]\(((?:\.\./)?[\w.-]+\.(?:md|svg|csv))[#)]", path.read_text())
+                named |= {name[3:] if name.startswith("../") else f"lab/{name}" for name in names}
+        self.assertLessEqual({"privacy.md", "speculation.md", "protocol.md", "performance.md", "lab/prefill.svg"}, named)
         self.assertEqual(named - documents, set())
 
     def test_wire_contract_is_where_pkg_config_says(self):
@@ -208,9 +212,9 @@ class Install(DaemonCase):
         self.assertFalse(SANITIZER.search(run.stderr), run.stderr)
         self.assertGreater(len(run.stdout.strip()), 20, run.stdout)
 
-    def test_the_readmes_example(self):
+    def test_the_documents_example(self):
         """Built as it stands; it fails with a word where there is no service, and answers where there is one."""
-        [code] = re.findall(r"(?s)```c\n(.*?)```", (TOP / "README.md").read_text())
+        [code] = re.findall(r"(?s)```c\n(.*?)```", (TOP / "docs/client.md").read_text())
         source, program = self.root / "app.c", self.root / "app"
         source.write_text(code)
         subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", str(source), *self.pkg_config("--cflags", "--libs"),

@@ -12,7 +12,7 @@
 
 #include "backends/cpu/int8/int8_product.h"
 #include "backends/cpu/rows/row_ops.h"
-#include "backends/cpu/rows/row_ops_attention.h"
+#include "backends/cpu/rows/row_ops_attention_impl.h"
 #include "backends/numeric/lanes.h"
 #include "backends/numeric/lanes_gate.h"
 #include "base/system/cpu.h"

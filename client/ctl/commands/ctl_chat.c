@@ -10,20 +10,20 @@
 #include "client/ctl/ctl_line.h"
 
 #define SESSION_TIMEOUT_MS 10000
-#define ANSWER_TOKENS_MAX 1024 /* of one answer, where --max-tokens does not say */
+#define ANSWER_TOKENS_MAX 1024 /* of one answer, without --max-tokens */
 
-/* A conversation, in a session of the service: only the new question is sent. When it was changed here, or the service
- * has no place for a session, everything in it is sent. */
+/* A conversation in a session of the service, which receives only each new question. The whole conversation is sent if
+ * it was edited here, or if the service has no room for a session. */
 typedef struct Chat {
     Ctl *ctl;
     CoordgenGenerateOptions options;
     const char *model;         /* NULL: the default */
     char *system_text;         /* NULL: none */
-    char *tools, *documents;   /* likewise */
-    CoordgenMessage *messages; /* [room]; texts are owned, but of the system message, which is put in when sending */
+    char *tools, *documents;   /* NULL: none */
+    CoordgenMessage *messages; /* [room]; owns all texts but that of the system message, set at each send */
     size_t n_messages, room;
-    uint64_t session; /* 0: none, or it does not hold these messages */
-    char last;        /* byte that was printed of the answer */
+    uint64_t session; /* 0: no session holds these messages */
+    char last;        /* the last printed byte of the answer */
     bool begun;
     int failed; /* exit status of the first question that failed; 0: none */
 } Chat;
@@ -34,14 +34,15 @@ static void chat_reset(Chat *chat) {
     chat->n_messages = 1; /* the place of the system message */
 }
 
-/* What was said is no longer what the session holds. */
+/* Leaves the session, which no longer holds these messages. */
 static void chat_leave_session(Chat *chat) {
     if (chat->session)
         (void)coordgen_session_close(chat->ctl->client, chat->session, SESSION_TIMEOUT_MS);
     chat->session = 0;
 }
 
-/* One that holds everything but the last question. Without one the conversation goes on all the same. */
+/* Opens a session that holds everything but the last question. A failure is ignored: the conversation goes on without.
+ * */
 static void chat_enter_session(Chat *chat, size_t skip) {
     CoordgenSessionOptions options;
 
@@ -63,7 +64,7 @@ static void chat_deinit(Chat *chat) {
     free(chat->documents);
 }
 
-/* Takes text over. */
+/* Adds a message, and takes text over. */
 static int chat_add(Chat *chat, CoordgenRole role, char *text) {
     if (chat->n_messages == chat->room) {
         size_t room = chat->room ? 2 * chat->room : 32;
@@ -105,7 +106,7 @@ static int chat_event(void *arg, const CoordgenEvent *event) {
     return fflush(stdout) ? 1 : 0;
 }
 
-/* A request that failed leaves the conversation as it was before the question. 0 to go on, or an exit status. */
+/* Restores the conversation to its state before a question that failed. 0 to continue, or an exit status. */
 static int answer_failed(Chat *chat, const CtlWait *wait) {
     int code = coordgen_reply_error(wait->reply), r;
 
@@ -140,13 +141,13 @@ static int answer(Chat *chat) {
     chat->last = 0;
     chat->begun = false;
     while (ctl_interrupted(chat->ctl))
-        ; /* typed before the question was asked */
+        ; /* drops a Ctrl-C that came before the question */
     r = coordgen_generate_start(chat->ctl->client, &chat->options, ctl_wait_event, &wait, NULL);
     if (r && coordgen_client_error(chat->ctl->client) != COORDGEN_E_DISCONNECTED) {
         chat_drop_last(chat);
         r = ctl_failed_call(chat->ctl);
         chat->failed = chat->failed ? chat->failed : r;
-        return 0; /* the question was refused: the next may be fine */
+        return 0; /* the service refused this question; the next one may succeed */
     }
     r = ctl_wait(chat->ctl, &wait, r);
     if (r)
@@ -155,7 +156,7 @@ static int answer(Chat *chat) {
     if (chat->last && chat->last != '\n')
         fputc('\n', stdout);
     if (fflush(stdout) || ferror(stdout))
-        return CTL_EXIT_FAILED; /* main() says why */
+        return CTL_EXIT_FAILED; /* main() reports the reason */
     if (coordgen_reply_error(wait.reply))
         return answer_failed(chat, &wait);
     result = coordgen_reply_generate(wait.reply);
@@ -210,7 +211,7 @@ static void command_system(Chat *chat, const char *text) {
 
 static const char *const commands[] = { "/reset", "/exit", "/quit", "/system", "/drop", "/help" };
 
-/* Says whether a text is a command. Of several lines, such as a paste, only one that is known is. */
+/* Whether a text is a command; a text of several lines, such as a paste, only if it is a known command. */
 static bool is_command(const char *text) {
     const size_t len_bytes = strcspn(text, " \t\n");
 
@@ -222,7 +223,7 @@ static bool is_command(const char *text) {
     return false;
 }
 
-/* Does what a command says. Return: whether the chat goes on. */
+/* Runs a command. Returns whether the chat goes on. */
 static bool command(Chat *chat, const char *line) {
     size_t len_bytes = strcspn(line, " \t\n");
     const char *near;
@@ -261,13 +262,13 @@ static bool command(Chat *chat, const char *line) {
 
 #define BLOCK "\"\"\"" /* opens and closes a text of several lines */
 
-/* A text that is made of lines. */
+/* A question of one or several lines. */
 typedef struct Question {
     StrBuf text;
-    bool is_block; /* it was opened by BLOCK */
+    bool is_block; /* BLOCK has opened the question */
 } Question;
 
-/* Takes one more line. Return: whether another one belongs to the question. */
+/* Adds a line. Returns whether another line belongs to the question. */
 static bool take_line(Question *question, char *line) {
     const size_t mark_bytes = strlen(BLOCK);
     size_t len_bytes = strlen(line);
@@ -310,7 +311,7 @@ static int question_read(CtlLine *line, char **textp, bool *is_blockp) {
         _cleanup_(freep) char *part = NULL;
 
         r = ctl_line_read(line, goes_on ? ". " : "> ", &part);
-        if (r == CTL_LINE_END && goes_on) { /* nothing follows: the question ends before the last line break */
+        if (r == CTL_LINE_END && goes_on) { /* the input ends: the question ends before its last line break */
             if (question.text.len_bytes)
                 str_buf_truncate(&question.text, question.text.len_bytes - 1);
             r = 0;
@@ -396,7 +397,7 @@ static int chat_run(Ctl *ctl) {
     if (isatty(STDIN_FILENO) && !ctl->quiet)
         fputs("/help lists the commands, Ctrl-D ends.\n", stderr);
     r = chat_loop(&chat, line);
-    /* Who sits at the terminal has seen what failed, and has gone on; a script learns it from the status. */
+    /* A user at the terminal has seen the failure; a script learns it from the exit status. */
     return r || isatty(STDIN_FILENO) ? r : chat.failed;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which model requests mean that name none. */
+/* model default: shows or sets the model of requests that name none. */
 #include <string.h>
 
 #include "client/ctl/ctl.h"
@@ -14,7 +14,7 @@ static int default_print(Ctl *ctl, const CoordgenModel *model) {
 
     if (ctl->json) {
         object = ctl_json_model(model);
-        ctl_json_set(object, "default", json_true()); /* also where there is no such model at the moment */
+        ctl_json_set(object, "default", json_true()); /* even if the model is missing at the moment */
         return ctl_json_print(ctl, object);
     }
     if (ctl->n_args && ctl->quiet)

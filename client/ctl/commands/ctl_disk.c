@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the service has on disks, by model. */
+/* disk: shows the files of the service on disks, by model. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ enum {
     DISK_TIMEOUT_MS = 10000
 };
 
-/* What a model takes, or, with the name "", what belongs to none. */
+/* The bytes of a model's files; the name "" stands for files of no model. */
 typedef struct ModelDisk {
     const char *name;
     uint64_t own_bytes; /* source, package, predictor */
@@ -30,7 +30,7 @@ static ModelDisk *model_of(Disk *disk, const char *name) {
     return &disk->models[disk->n_models++];
 }
 
-/* The sum that a file of a model counts in. */
+/* Returns the sum that counts files of this kind. */
 static uint64_t *sum_of(ModelDisk *model, CoordgenFileKind kind) {
     switch (kind) {
     case COORDGEN_FILE_IMPORTED:
@@ -64,7 +64,7 @@ static int compare_models(const void *a, const void *b) {
     return strcmp(((const ModelDisk *)a)->name, ((const ModelDisk *)b)->name);
 }
 
-/* False: out of memory. */
+/* Sums the files by model. Returns false without memory. */
 static bool disk_count(Disk *disk, const CoordgenReply *reply) {
     *disk = (Disk){ .models = calloc(coordgen_reply_n_files(reply) + 1, sizeof(*disk->models)) };
     if (!disk->models)

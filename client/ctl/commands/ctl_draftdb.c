@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* draftdb: what the service keeps of finished answers, for drafts of later ones. */
+/* draftdb: manages the stored answers, from which the service drafts later answers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,13 +15,13 @@
 #include "client/ctl/ctl_json.h"
 
 enum {
-    PART_BYTES = 64 << 10, /* of an import, in one message */
+    PART_BYTES = 64 << 10, /* of an import, per message */
     PASSWD_BYTES = 16 << 10,
 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-/* A number, or a user's name. 0 or an exit status; says why. */
+/* Takes a uid or a user's name. 0, or an exit status after a message. */
 static int take_user(Ctl *ctl, CoordgenDraftDbOptions *options) {
     const char *text = ctl_text(ctl, "user", NULL);
     struct passwd entry, *found = NULL;
@@ -41,7 +41,7 @@ static int take_user(Ctl *ctl, CoordgenDraftDbOptions *options) {
     return 0;
 }
 
-/* An age, and the moment that was so long ago. */
+/* Takes an age, and computes the moment so long ago. 0, or an exit status after a message. */
 static int take_before(Ctl *ctl, CoordgenDraftDbOptions *options) {
     static const struct {
         const char *suffix;
@@ -158,7 +158,7 @@ static int stats_run(Ctl *ctl) {
 
 /* ---- forget ------------------------------------------------------------------------------------------------------ */
 
-/* 0: yes. Before there is a connection: Ctrl-C ends the program. */
+/* Asks the user for a yes, before the connection, so that Ctrl-C ends the program. 0: yes. */
 static int ask(Ctl *ctl) {
     char line[16] = "";
 
@@ -243,7 +243,7 @@ static int failed_file(Ctl *ctl, const ErrText *err) {
     return ctl_failed(ctl, COORDGEN_E_INTERNAL, err->text, "", 0);
 }
 
-/* All parts into the open file. */
+/* Writes all parts into the open file. */
 static int read_export(Ctl *ctl, const CoordgenDraftDbOptions *options, int fd, const char *name,
                        CoordgenDraftDb *got) {
     uint64_t offset = 0;
@@ -349,7 +349,7 @@ static int import_report(Ctl *ctl, const CoordgenDraftDb *got) {
     return ctl_json_print(ctl, object);
 }
 
-/* Up to PART_BYTES, fewer at the end alone. */
+/* Reads PART_BYTES, or fewer at the end of the file. */
 static ssize_t read_part(int fd, char *part) {
     size_t n = 0;
 

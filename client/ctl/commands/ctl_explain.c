@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What drafts have brought a generation, for people and as JSON. */
+/* explain: shows what drafts brought a generation, as text or JSON. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ static void print_reads(FILE *out, const CoordgenExplanation *explanation) {
                 ctl_duration_text(time, sizeof(time), explanation->read_wait_us));
 }
 
-/* Nothing more where nothing was decoded yet. */
+/* Prints the sources only, if no token was decoded yet. */
 void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation) {
     const uint64_t n_rows = explanation->valid_rows + explanation->wasted_rows,
                    n_computed = n_rows + explanation->idle_rows;

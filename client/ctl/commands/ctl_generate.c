@@ -9,7 +9,7 @@
 typedef struct Stream {
     Ctl *ctl;
     uint64_t n_deltas;
-    char last; /* byte that was printed */
+    char last; /* the last printed byte */
 } Stream;
 
 static int stream_event(void *arg, const CoordgenEvent *event) {
@@ -63,14 +63,14 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
         fputc('\n', stdout);
     }
     if (fflush(stdout) || ferror(stdout))
-        return CTL_EXIT_FAILED; /* main() says why */
+        return CTL_EXIT_FAILED; /* main() reports the reason */
     if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
         fprintf(stderr,
                 "coordgenctl: the context is full: the text ends here, at %" PRIu32
                 " tokens with the prompt; coordgenctl "
                 "model show tells what raises that\n",
                 result->prompt_tokens + result->output_tokens);
-    if (result->end_reason == COORDGEN_END_REPETITION) /* a limit that was asked for is no news */
+    if (result->end_reason == COORDGEN_END_REPETITION) /* a limit that the user set needs no message */
         ctl_print_cut(result, "coordgenctl: ", "\n");
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)

@@ -21,11 +21,11 @@ static int error_code(int r) {
     }
 }
 
-/* --- what becomes of it here -------------------------------------------------------------------------------------- */
+/* --- review ------------------------------------------------------------------------------------------------------- */
 
 typedef struct Shown {
-    StrBuf *text;  /* of what is ignored and refused; what is used is counted */
-    json_t *array; /* of all; NULL: text is wanted */
+    StrBuf *text;  /* gets the ignored and refused entries; used entries are counted */
+    json_t *array; /* gets all entries; NULL: text is wanted */
     size_t n_keys, n_tensors;
 } Shown;
 
@@ -50,13 +50,13 @@ static void show_fate(void *arg, SourceFate fate, const char *kind, const char *
     }
 }
 
-/* Behind the file's own content. */
+/* Shows what an import would use, ignore and refuse, after the file's content. */
 static void show_review(const GgufFile *file, StrBuf *text) {
     _cleanup_(str_buf_deinit) StrBuf entries = STR_BUF_NULL;
     Shown shown = { .text = &entries };
     const bool is_good = source_review(file, show_fate, &shown);
 
-    if (!entries.len_bytes) /* a package */
+    if (!entries.len_bytes) /* a package has no review */
         return;
     str_buf_addf(text, "\nHere: %s\n", is_good ? "the model can be used" : "the model is refused");
     str_buf_addf(text, "  used     %zu keys, %zu tensors\n", shown.n_keys, shown.n_tensors);
@@ -77,7 +77,7 @@ static void print_review(const GgufFile *file) {
     json_decref(shown.array);
 }
 
-/* Prints what a model file holds, without the service. An exit status. */
+/* Prints the content of a model file, without the service. Returns an exit status. */
 int ctl_show_file(Ctl *ctl, const char *path) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
@@ -102,7 +102,7 @@ int ctl_show_file(Ctl *ctl, const char *path) {
         ctl_put(stdout, text.data, text.len_bytes, ctl->out_tty);
         return CTL_EXIT_OK;
     }
-    /* An object that is never empty: "format" goes in as its first member. */
+    /* The object is never empty, so "format" can be its first member. */
     printf("{\"format\":%d,", CTL_JSON_FORMAT);
     print_review(file);
     fwrite(text.data + 1, 1, text.len_bytes - 1, stdout);

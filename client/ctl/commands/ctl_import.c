@@ -22,7 +22,7 @@ typedef struct ImportWatch {
     _Atomic bool cancelled;
     ImportStage stage;
     uint64_t stage_start_ns;
-    uint64_t stage_start_bytes; /* a resumed import begins in the middle */
+    uint64_t stage_start_bytes; /* of a stage; a resumed import begins in the middle */
     uint64_t drawn_ns;
     bool told_to_wait;
 } ImportWatch;
@@ -47,7 +47,7 @@ static void show_progress(ImportWatch *watch, const ImportProgress *progress, ui
                  progress->total_bytes ? (double)progress->done_bytes / (double)progress->total_bytes : 0, eta);
 }
 
-/* A terminal or not: who reads a log wants to know why nothing happens. */
+/* Tells that another import must end first, on a terminal and in a log. */
 static void tell_to_wait(ImportWatch *watch, int pid) {
     if (watch->told_to_wait || watch->ctl->quiet)
         return;
@@ -106,8 +106,8 @@ static int print_json(Ctl *ctl, const ImportReport *report) {
     return ctl_json_print(ctl, object);
 }
 
-/* Whatever root's umask is, the service's user reads what root imports for it. A folder that is not root's may hold
- * links that its owner has made: nothing is followed, and only what root has made is touched. */
+/* Makes a package that root imports readable for the service's user, whatever root's umask is. The owner of a folder
+ * may have made links in it: no link is followed, and only files of root are changed. */
 static void share_with_service(const char *path, const char *model_dir) {
     char parent[PATH_MAX];
     const char *const paths[] = { path, model_dir, parent };
@@ -152,7 +152,7 @@ static int print_report(Ctl *ctl, const ImportReport *report, const char *model_
     return CTL_EXIT_OK;
 }
 
-/* The recipe of the command line; false: it has been said what is wrong with it. */
+/* Takes the recipe of the command line. Returns false after a message. */
 static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
     RecipeSpec spec = { .text = ctl_text(ctl, "recipe", NULL), .profile = ctl_text(ctl, "profile", NULL) };
     double bits = 0;
@@ -173,7 +173,7 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
     return true;
 }
 
-/* What a reply of the service would have, and the option that is to blame. */
+/* Returns the code that a reply of the service would have, and the option at fault. */
 static int error_code(const Ctl *ctl, int r, const char **fieldp) {
     switch (r) {
     case IMPORT_E_UNSUPPORTED:
@@ -195,7 +195,7 @@ static int error_code(const Ctl *ctl, int r, const char **fieldp) {
         return COORDGEN_E_INVALID_ARGUMENT;
     case -EINVAL:
         return COORDGEN_E_INVALID_ARGUMENT;
-    case -ENOENT: /* or a folder or text that an option names */
+    case -ENOENT: /* the source, or a folder or text that an option names */
         return access(ctl->args[0], F_OK) ? COORDGEN_E_MODEL_NOT_FOUND : COORDGEN_E_INVALID_ARGUMENT;
     case -EACCES:
     case -EPERM:
@@ -266,7 +266,7 @@ int ctl_import_file(Ctl *ctl) {
         options.model_dir = model_dir;
     if (ctl_has(ctl, "discard"))
         return discard(ctl, &options);
-    map_guard_install(); /* import_run() looks at the marks */
+    map_guard_install(); /* import_run() checks the marks of maps */
     r = import_run(ctl->args[0], ctl_text(ctl, "output", NULL), &options, &report, &err);
     ctl_progress_clear(ctl);
     if (r)

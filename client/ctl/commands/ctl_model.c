@@ -10,7 +10,7 @@ enum {
     MODEL_TIMEOUT_MS = 10000
 };
 
-/* Behind a line of the list. */
+/* Prints the draft model, at the end of a line of the list. */
 static void put_draft(const Ctl *ctl, const CoordgenModel *model) {
     if (model->draft) {
         fputs("  drafted for by ", stdout);
@@ -21,7 +21,7 @@ static void put_draft(const Ctl *ctl, const CoordgenModel *model) {
         printf("  %" PRIu32 " of %" PRIu32 " layers from the disk", model->streamed_layers, model->layers);
 }
 
-/* Writes a number; a dash stands for one that is known of loaded models alone. */
+/* Writes a number, or a dash for a number that only loaded models have. */
 static const char *number_or_dash(char *room, size_t room_bytes, uint32_t number) {
     snprintf(room, room_bytes, "%" PRIu32, number);
     return number ? room : "-";
@@ -116,7 +116,7 @@ static void show_streaming(Ctl *ctl, const CoordgenModel *model) {
     row(ctl, "Read at", text);
 }
 
-/* Shows what a request may use, what the model could, and what stands between them. */
+/* Shows the context that a request may use, the trained one, and the setting that limits it. */
 static void show_context(Ctl *ctl, const CoordgenModel *model) {
     char text[160];
 
@@ -177,7 +177,7 @@ static int show_print(Ctl *ctl, CoordgenReply *reply) {
     return CTL_EXIT_OK;
 }
 
-/* What looks like a path is one; a bare word is a file only when there is one of a model's suffix. */
+/* Whether a name means a file: it looks like a path, or a file of that name has the suffix of a model. */
 static bool is_file(const char *name) {
     size_t len_bytes = strlen(name);
     bool suffix = len_bytes > 4 &&

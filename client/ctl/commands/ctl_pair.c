@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which model drafts for which. */
+/* model pair: shows or sets which model drafts for which. */
 #include <string.h>
 
 #include "client/ctl/ctl.h"
@@ -10,18 +10,6 @@ enum {
 };
 
 static const char no_draft[] = "none";
-
-json_t *ctl_json_pair(const CoordgenModelPair *pair) {
-    json_t *object = json_object();
-
-    ctl_json_set(object, "target", ctl_json_text(pair->target, strlen(pair->target)));
-    ctl_json_set(object, "draft", *pair->draft ? ctl_json_text(pair->draft, strlen(pair->draft)) : json_null());
-    ctl_json_set(object, "by", json_string(pair->is_stored ? "command" : "setting"));
-    ctl_json_set(object, "state",
-                 json_string(*pair->draft ? coordgen_model_pair_state_name((int)pair->state) : "none"));
-    ctl_json_set(object, "detail", ctl_json_text(pair->detail, strlen(pair->detail)));
-    return object;
-}
 
 static void put_cell(const Ctl *ctl, const char *text, size_t columns) {
     const size_t len_bytes = strlen(text);

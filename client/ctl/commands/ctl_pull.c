@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fetches a model that is known by name, and imports it. The program that fetches is a script of its own, which lies
- * where this one was installed, or in the folder of sources that this one was built in. */
+/* model pull: fetches a known model by name, and imports it. A script fetches; it is installed beside this program, or
+ * lies in the source tree of the build. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ enum {
     WORDS_MAX = 12
 };
 
-/* The script's path, beside this program's. Whether it is there. */
+/* Writes the path of the script, beside this program. Returns whether the script exists. */
 static bool find_script(char path[PATH_MAX]) {
     static const char *const places[] = { "../lib/coordgen", "../../tools", "../../../tools" };
     char own[PATH_MAX];
@@ -42,7 +42,7 @@ static bool find_script(char path[PATH_MAX]) {
     return false;
 }
 
-/* Starts the script; its standard output goes to out_fd, where that is not -1. 0 or -errno. */
+/* Starts the script; out_fd gets its standard output, unless it is -1. 0 or -errno. */
 static int start(char *const argv[], int out_fd, pid_t *pidp) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -54,7 +54,7 @@ static int start(char *const argv[], int out_fd, pid_t *pidp) {
     posix_spawnattr_init(&attr);
     r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
     if (!r)
-        r = posix_spawnattr_setsigmask(&attr, &none); /* Ctrl-C ends it, which keeps what it has */
+        r = posix_spawnattr_setsigmask(&attr, &none); /* Ctrl-C ends the script, which keeps fetched bytes */
     if (!r && out_fd >= 0)
         r = posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
     if (!r)
@@ -64,7 +64,7 @@ static int start(char *const argv[], int out_fd, pid_t *pidp) {
     return -r;
 }
 
-/* The exit status of a child; 128 and the signal that has ended it. */
+/* Returns the exit status of a child, or 128 plus the signal that ended it. */
 static int wait_for(pid_t pid) {
     int status = 0;
 
@@ -73,8 +73,8 @@ static int wait_for(pid_t pid) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Runs the script, and gives what it prints in *textp (NULL: it goes to standard output). Its exit status, or one of
- * this program's. */
+/* Runs the script. *textp gets its output, which goes to standard output if textp is NULL. Returns the exit status of
+ * the script or of this program. */
 static int run_script(Ctl *ctl, char *const argv[], char **textp) {
     _cleanup_(closep) int read_fd = -1, write_fd = -1;
     size_t len_bytes;
@@ -102,7 +102,7 @@ static int run_script(Ctl *ctl, char *const argv[], char **textp) {
     return ctl_interrupted(ctl) ? CTL_EXIT_INTERRUPTED : r;
 }
 
-/* The script's command line; its options are this verb's. */
+/* Makes the script's command line; the script has the options of this verb. */
 static void make_words(const Ctl *ctl, char *script, bool list, char *words[WORDS_MAX]) {
     static const char *const passed[] = { "dest", "table" };
     static char flags[ARRAY_LEN(passed)][16];

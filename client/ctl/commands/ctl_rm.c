@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Removes a model and what was made of it, or what nothing needs any more. */
+/* model rm and prune: remove a model with the files made of it, or files that nothing needs any more. */
 #include <poll.h>
 #include <string.h>
 
 #include "client/ctl/ctl_files.h"
 
 enum {
-    RM_TIMEOUT_MS = 60000 /* large files take a disk a while */
+    RM_TIMEOUT_MS = 60000 /* a disk needs time to remove large files */
 };
 
-/* A yes of whoever sits there. Ctrl-C is a no. 0 or an exit status. */
+/* Asks the user for a yes; Ctrl-C means no. 0 or an exit status. */
 static int ask(Ctl *ctl) {
     struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = ctl->signal_fd, .events = POLLIN } };
     char line[16] = "";
@@ -57,7 +57,7 @@ static int remove_model(Ctl *ctl, bool dry_run, CtlWait *wait) {
     return !r && coordgen_reply_error(wait->reply) ? ctl_failed_reply(ctl, wait) : r;
 }
 
-/* Frees the memory of a model that may be loaded. */
+/* Unloads the model if it is loaded. 0 or an exit status. */
 static int unload(Ctl *ctl) {
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     const int r =
@@ -67,7 +67,7 @@ static int unload(Ctl *ctl) {
     return error && error != COORDGEN_E_MODEL_NOT_READY ? ctl_failed_reply(ctl, &wait) : r;
 }
 
-/* Whether a model is neither loaded nor on its way, or may be unloaded. 0, or an exit status. */
+/* Checks that the model is not in use, or may be unloaded. 0 or an exit status. */
 static int check_idle(Ctl *ctl) {
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     const CoordgenModel *model;
@@ -90,7 +90,7 @@ static int check_idle(Ctl *ctl) {
     return ctl_failed(ctl, COORDGEN_E_MODEL_IN_USE, text, "", 0);
 }
 
-/* Shows what would go, and asks. 0: go on. */
+/* Shows the files to be removed, and asks the user. 0: go on. */
 static int confirm(Ctl *ctl) {
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     uint64_t bytes;

@@ -171,10 +171,10 @@ static int ping_run(Ctl *ctl) {
         printf("active: coordgend %s answered in %s\n", coordgen_client_service_version(ctl->client),
                ctl_duration_text(text, sizeof(text), round_trip_us));
     }
-    return code ? CTL_EXIT_INACTIVE : CTL_EXIT_OK; /* whatever else would be said of such a code */
+    return code ? CTL_EXIT_INACTIVE : CTL_EXIT_OK; /* ping has one status for all errors */
 }
 
-/* The model to wait for: the named one, else the default, else the first. */
+/* Returns the model to wait for: the named one, else the default, else the first. */
 static const CoordgenModel *model_of(CoordgenReply *reply, const char *name) {
     const CoordgenModel *found = NULL;
 
@@ -187,7 +187,8 @@ static const CoordgenModel *model_of(CoordgenReply *reply, const char *name) {
     return found;
 }
 
-/* One look at the service. Return: -1 not yet, else an exit status; state: text for the progress line. */
+/* Asks the service once. state gets text for the progress line. Returns -1 if the model is not ready yet, else an exit
+ * status. */
 static int ready_look(Ctl *ctl, const char *name, char *state, size_t room_bytes, bool last) {
     CoordgenReply *reply = NULL;
     const CoordgenModel *model;

@@ -86,7 +86,7 @@ static int tokenize(Ctl *ctl) {
     return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, &wait) : print_tokens(ctl, wait.reply);
 }
 
-/* Numbers apart by blanks, commas or brackets, so that a JSON array can be pasted. */
+/* Parses numbers separated by blanks, commas or brackets, so that a JSON array can be pasted. */
 static bool ids_parse(Ctl *ctl, const char *text, uint32_t **idsp, size_t *np) {
     static const char between[] = " \t\r\n,[]";
     size_t n = 0, room = 256;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The generations that run or wait, live. */
+/* top: shows the generations that run or wait, live. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -15,12 +15,12 @@ enum {
     TOP_INTERVAL_MS = 1000,
 };
 
-/* What a generation has done since the last look, or, seen for the first time, since it began. */
+/* The pace of a generation since the last look, or since its begin at the first look. */
 typedef struct Pace {
     double tokens_per_s, accept_length, rows_a_step;
-    double read_bytes_per_s; /* of layers that are read from the disk */
+    double read_bytes_per_s; /* of layers streamed from the disk */
     bool has_steps;
-    bool drafts_rest; /* steps without any */
+    bool drafts_rest; /* steps have run without drafts */
 } Pace;
 
 static const CoordgenRequestInfo *find(CoordgenReply *reply, uint64_t number) {
@@ -126,8 +126,8 @@ static void put_table(FILE *out, const Ctl *ctl, CoordgenReply *reply, CoordgenR
         fprintf(out, "and %" PRIu32 " more\n", coordgen_reply_more_requests(reply));
 }
 
-/* Prints a look. "Home" and "erase below" of ECMA-48: on a terminal each look takes the place of the one before, with
- * lines that are as wide as the terminal is now. 0 or -ENOMEM. */
+/* Prints a look. On a terminal it replaces the look before, by "home" and "erase below" of ECMA-48, with lines cut to
+ * the current width. 0 or -ENOMEM. */
 static int put_look(const Ctl *ctl, CoordgenReply *reply, CoordgenReply *before, bool first) {
     _cleanup_(freep) char *text = NULL;
     size_t len_bytes;
@@ -160,7 +160,7 @@ static int put_json(const Ctl *ctl, CoordgenReply *reply) {
     return ctl_json_print_line(ctl, object);
 }
 
-/* Between two looks. Return: whether Ctrl-C came. */
+/* Waits between two looks. Returns whether Ctrl-C came. */
 static bool rest(Ctl *ctl) {
     struct pollfd wait = { .fd = ctl->signal_fd, .events = POLLIN };
 
@@ -168,7 +168,7 @@ static bool rest(Ctl *ctl) {
     return ctl_interrupted(ctl);
 }
 
-/* One look; what it has shown takes the place of what the last one did. 0 or an exit status. */
+/* Takes a look and prints it; *beforep keeps its reply for the next one. 0 or an exit status. */
 static int look(Ctl *ctl, CoordgenReply **beforep, bool first) {
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     int r;
@@ -185,13 +185,13 @@ static int look(Ctl *ctl, CoordgenReply **beforep, bool first) {
     else
         r = put_look(ctl, wait.reply, *beforep, first);
     if (r || fflush(stdout))
-        return CTL_EXIT_FAILED; /* main() says what is wrong with the output */
+        return CTL_EXIT_FAILED; /* main() reports the failed output */
     coordgen_reply_unref(*beforep);
     *beforep = steal(&wait.reply);
     return 0;
 }
 
-/* Without a number of looks Ctrl-C is how it ends. */
+/* Runs until Ctrl-C, unless a number of looks is given. */
 static int top_run(Ctl *ctl) {
     const bool is_bounded = ctl_has(ctl, "once") || ctl_has(ctl, "count");
     CoordgenReply *before = NULL;

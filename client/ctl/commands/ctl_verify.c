@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* model verify: whether a package is as it was written, and whether quantization did the model harm. */
+/* model verify: checks that a package is as it was written, and measures whether quantization harmed the model. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -42,7 +42,7 @@ static int error_code(int r) {
     }
 }
 
-/* A package, where it is from, and what was found out. */
+/* A package, its source, and the results. */
 typedef struct Verified {
     Ctl *ctl;
     char package[PATH_MAX];
@@ -70,7 +70,7 @@ static int compare_checksums(Verified *verified) {
     return r ? verify_failed(verified, error_code(r), "model") : 0;
 }
 
-/* The package that the source becomes with no recipe named, as coordgend has it. */
+/* Finds the package that coordgend makes of the source without a named recipe. */
 static int take_source(Verified *verified, const char *path) {
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     _cleanup_(freep) ImportReport *report = calloc(1, sizeof(*report));
@@ -87,7 +87,7 @@ static int take_source(Verified *verified, const char *path) {
     return 0;
 }
 
-/* What is compared with another model's source would look like harm. */
+/* Refuses the source of another model, which would make the package look harmed. */
 static int check_source(Verified *verified) {
     _cleanup_(package_freep) Package *package = NULL;
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
@@ -172,7 +172,7 @@ static int verify_run(Ctl *ctl) {
     uint64_t n_windows = QUANTIZATION_CHECK_N_WINDOWS;
     int r = 0;
 
-    map_guard_install(); /* imports and engines look at the marks */
+    map_guard_install(); /* imports and engines check the marks of maps */
     if (!ctl_number(ctl, "windows", UINT32_MAX, &n_windows))
         return CTL_EXIT_USAGE;
     if (takes_source && verified.source)

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/files/extent_reader_private.h"
+#include "base/files/extent_queue.h"
 #include "test/unit/fixtures/model_maker.h"
 
 LayerFixture layer_fixture;

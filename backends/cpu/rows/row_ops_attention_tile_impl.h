@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Products of tiles of attention; a part of row_ops_attention.h. */
-#ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_TILE_H
-#define COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_TILE_H
+#ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_TILE_IMPL_H
+#define COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_TILE_IMPL_H
 
 #include <assert.h>
 #include <stdbool.h>

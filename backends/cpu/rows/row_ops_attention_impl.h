@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attention of query rows over the blocks of a KV head; a part of row_ops_impl.h. */
-#ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_H
-#define COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_H
+#ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_IMPL_H
+#define COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_IMPL_H
 
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 
 #include "backends/cpu/rows/row_ops.h"
-#include "backends/cpu/rows/row_ops_attention_tile.h"
+#include "backends/cpu/rows/row_ops_attention_tile_impl.h"
 #include "backends/numeric/lanes.h"
 
 /* Conversion of float16 costs about as much as two products. For few tiles of rows it is done in registers; for more,

@@ -1,50 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the service has on disks: requests about that, and what replies tell of files. */
+/* What replies about files on disks hold. */
 #include <stdlib.h>
 
-#include "client/client_internal.h"
-
-int coordgen_model_remove_start(CoordgenClient *client, const char *model, bool dry_run, int timeout_ms,
-                                CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
-    Coordgen__V1__ModelRemoveRequest remove = COORDGEN__V1__MODEL_REMOVE_REQUEST__INIT;
-    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
-
-    remove.model = (char *)(uintptr_t)model;
-    remove.has_dry_run = true;
-    remove.dry_run = dry_run;
-    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_REMOVE;
-    message.model_remove = &remove;
-    return client_start(client, REQUEST_MODEL_REMOVE, &message, timeout_ms, fn, arg, request_idp);
-}
-
-int coordgen_disk_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
-    Coordgen__V1__DiskRequest disk = COORDGEN__V1__DISK_REQUEST__INIT;
-    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
-
-    message.op_case = COORDGEN__V1__REQUEST__OP_DISK;
-    message.disk = &disk;
-    return client_start(client, REQUEST_DISK, &message, timeout_ms, fn, arg, request_idp);
-}
-
-int coordgen_prune_start(CoordgenClient *client, unsigned int flags, int timeout_ms, CoordgenEventFn *fn, void *arg,
-                         uint64_t *request_idp) {
-    Coordgen__V1__PruneRequest prune = COORDGEN__V1__PRUNE_REQUEST__INIT;
-    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
-
-    prune.has_imports = prune.has_corrupt = prune.has_dry_run = true;
-    prune.imports = flags & COORDGEN_PRUNE_IMPORTS;
-    prune.corrupt = flags & COORDGEN_PRUNE_CORRUPT;
-    prune.dry_run = flags & COORDGEN_PRUNE_DRY_RUN;
-    message.op_case = COORDGEN__V1__REQUEST__OP_PRUNE;
-    message.prune = &prune;
-    return client_start(client, REQUEST_PRUNE, &message, timeout_ms, fn, arg, request_idp);
-}
-
-/* ---- replies ----------------------------------------------------------------------------------------------------- */
-
-static const char *or_empty(const char *text) {
-    return text ? text : "";
-}
+#include "client/client_reply_internal.h"
 
 bool client_files_fill(CoordgenReply *reply, const Coordgen__V1__FilesReply *files) {
     reply->files = calloc(files->n_files + 1, sizeof(*reply->files));
@@ -57,16 +15,16 @@ bool client_files_fill(CoordgenReply *reply, const Coordgen__V1__FilesReply *fil
         reply->files[i] = (CoordgenFile){
             .struct_bytes = sizeof(reply->files[i]),
             .kind = (CoordgenFileKind)from->kind,
-            .path = or_empty(from->path),
-            .model = or_empty(from->model),
+            .path = client_or_empty(from->path),
+            .model = client_or_empty(from->model),
             .bytes = from->bytes,
-            .note = or_empty(from->note),
+            .note = client_or_empty(from->note),
         };
     }
     for (size_t i = 0; i < files->n_file_systems; i++)
         reply->file_systems[i] = (CoordgenFileSystem){
             .struct_bytes = sizeof(reply->file_systems[i]),
-            .path = or_empty(files->file_systems[i]->path),
+            .path = client_or_empty(files->file_systems[i]->path),
             .free_bytes = files->file_systems[i]->free_bytes,
             .size_bytes = files->file_systems[i]->size_bytes,
         };

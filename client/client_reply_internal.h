@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The inside of a reply: the response, and the public structures that point into it. */
+#ifndef COORDGEN_CLIENT_CLIENT_REPLY_INTERNAL_H
+#define COORDGEN_CLIENT_CLIENT_REPLY_INTERNAL_H
+
+#include "client/client_internal.h"
+
+typedef struct ClientExplanation {
+    CoordgenExplanation explanation;
+    CoordgenDraftSource *sources;
+    const CoordgenDraftSource **source_list;
+} ClientExplanation;
+
+struct CoordgenReply {
+    _Atomic unsigned n_refs;
+    ClientFailure failure;
+    RequestKind kind;
+    Coordgen__V1__Response *response; /* NULL: the request ended without one */
+    StrBuf text;
+    CoordgenGenerateResult generate;
+    CoordgenSamplingOrigins sampling_origins; /* of generate */
+    CoordgenStatus status;
+    CoordgenModel *models;
+    size_t n_models;
+    CoordgenModelPair *model_pairs; /* [n_model_pairs], or one for each model */
+    size_t n_model_pairs;           /* 0 in a reply about models */
+    CoordgenMemory *memory;
+    size_t n_memory;
+    CoordgenRequestInfo *requests;
+    size_t n_requests;
+    ClientExplanation *explanations; /* of each request, or of the generation */
+    size_t n_explanations;
+    CoordgenFile *files;
+    size_t n_files;
+    CoordgenFileSystem *file_systems;
+    size_t n_file_systems;
+    CoordgenDraftDb draft_db;
+    CoordgenDraftDbUser *draft_db_users;
+    size_t n_draft_db_users;
+};
+
+/* Fill in the public structures of a reply. false: out of memory; coordgen_reply_unref() frees what is there. */
+void client_pair_fill(CoordgenModelPair *to, const Coordgen__V1__ModelPair *from);
+bool client_pairs_fill(CoordgenReply *reply, Coordgen__V1__ModelPair *const *pairs, size_t n);
+bool client_files_fill(CoordgenReply *reply, const Coordgen__V1__FilesReply *files);
+bool client_draft_db_fill(CoordgenReply *reply);
+bool client_requests_fill(CoordgenReply *reply, Coordgen__V1__RequestInfo *const *requests, size_t n);
+bool client_explanation_fill(CoordgenReply *reply, const Coordgen__V1__Explanation *explanation); /* of a generation */
+void client_requests_deinit(CoordgenReply *reply);
+
+static inline bool client_reply_holds(const CoordgenReply *reply, Coordgen__V1__Response__OpCase op) {
+    return reply && reply->response && reply->response->op_case == op;
+}
+
+static inline const char *client_or_empty(const char *text) {
+    return text ? text : "";
+}
+
+#endif

@@ -174,7 +174,7 @@ search thread-unsafe '\b(strtok|localtime|gmtime|ctime|asctime|rand|srand|readdi
 search map '\bmmap(64)?\s*\(' 'maps of files are made by base/files/file_io, where they survive a cut of the file (docs/loading.md)' \
     "${programs[@]}"
 search shell '\b(system|popen)\s*\(' 'no shell' "${library[@]}"
-mapfile -t quiet < <(printf '%s\n' "${library[@]}" | grep -vE "^client/ctl/|$mains")
+mapfile -t quiet < <(printf '%s\n' "${library[@]}" | grep -vE "^client/ctl/|^base/strings/command_line\.c$|$mains")
 search print '(?<!format\()\b((printf|puts|putchar|perror)\s*\(|fprintf\s*\(\s*std(out|err))' 'library code logs, it does not print' "${quiet[@]}"
 
 # --- the log --------------------------------------------------------------------------------------------------------

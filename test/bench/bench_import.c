@@ -53,14 +53,14 @@ typedef struct Data {
     float *inputs;   /* [CALIBRATION][k] */
     float *hessian;  /* [k][k] */
     HessianFactor factor;
-    int8_t *q; /* [N][k] levels of the current width */
+    int8_t *q; /* [N][k]: levels of the width that is measured */
     int8_t bits[N];
     float scales[N];
     double peaks[N];
     PackPlan plan;
-    uint8_t *packed; /* of the widest width */
+    uint8_t *packed; /* packed levels, with room for the widest */
     WorkerPool *pool;
-    Grid grid; /* of the current step */
+    Grid grid; /* grid of the measured step */
     volatile double sink;
 } Data;
 
@@ -106,7 +106,7 @@ static void run_search(Data *data, int bits) {
         scale_search(data->w + o * data->k, data->k, data->grid, bits, &data->scales[o]);
 }
 
-/* Tries one scale of the search. */
+/* Tries a scale of the search. */
 static void run_trial(Data *data, int bits) {
     RoundingError *error = rounding_error_select(cpu_features());
     RoundingSums sums;
@@ -162,7 +162,7 @@ static void run_hessian_add(Data *data, int argument) {
     hessian_add(data->hessian, data->inputs, CALIBRATION, data->k, data->pool);
 }
 
-/* The factor takes over its matrix. */
+/* The factor takes ownership of its matrix. */
 static void prepare_factor(Data *data, int argument) {
     hessian_factor_deinit(&data->factor);
     free(data->hessian);
@@ -261,7 +261,7 @@ static uint32_t draw(uint32_t *seed) {
     return *seed >> 8;
 }
 
-/* Draws from an approximate normal distribution. */
+/* Draws from an approximately normal distribution. */
 static float draw_weight(uint32_t *seed) {
     float sum = 0;
 
@@ -320,7 +320,7 @@ static double values_of(const Data *data, const Step *step) {
     return step->unit == weight ? N * k : step->unit == input ? CALIBRATION * k : k * k;
 }
 
-/* Returns the nanoseconds per value. */
+/* Returns the ns a value of a step. */
 static double measure(const Options *options, Data *data, const Step *step) {
     double times[ROUNDS_MAX];
     const int rounds = step->heavy && options->rounds > 3 ? 3 : options->rounds;

@@ -37,7 +37,7 @@ enum {
 
 static WorkerPool *this_thread; /* a pool without workers */
 
-/* Returns the giga-operations per second that a kernel's instructions reach in registers; 0 if unknown here. */
+/* Returns the giga-operations a second that a kernel's instructions reach in registers; 0: unknown here. */
 static double peak_of(const char *kernel) {
     const Peak *peak = peak_of_kernel(kernel);
 
@@ -67,7 +67,7 @@ static double bandwidth_of(const int8_t *buffer, size_t bytes) {
     return (double)bytes / (double)best;
 }
 
-/* Times a kernel's product, or its gated one, of all matrices in turn; returns the least ns of one matrix. */
+/* Returns the least ns of a kernel's product, or its gated one, over all matrices in turn, for one matrix. */
 static uint64_t product_ns(const Int8ProductKernel *kernel, bool gated, const Int8Weights *weights,
                            const Int8Rows *rows, float *y, void *scratch) {
     uint64_t best = UINT64_MAX;
@@ -123,7 +123,7 @@ typedef struct PackedKind {
     int bits;
 } PackedKind;
 
-/* Benches one kind on all of the memory that holds the int8 matrices; arbitrary bytes are valid packed weights. */
+/* Measures a kind over the memory of the int8 matrices; any bytes are packed weights. */
 static void bench_packed(const PackedKernels *kernels, PackedKind kind, const Int8Weights *int8, const Int8Rows *all,
                          float *y) {
     static const size_t row_counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 256 };
@@ -190,7 +190,7 @@ typedef struct AttentionShape {
 
 #define BLOCKS_MAX 128
 
-/* Times all heads of one layer, in the cpu device's batches of rows; ns. */
+/* Returns the ns of all heads of one layer, in the cpu device's batches of rows. */
 static uint64_t attention_ns(const RowOps *ops, const AttentionShape *shape, const AttentionCase *c, uint16_t *cache,
                              float *q, float *out, float *scratch) {
     const size_t block = KV_BLOCK * shape->head_size, n_blocks = (c->position + c->n_rows + KV_BLOCK - 1) / KV_BLOCK,
@@ -218,7 +218,8 @@ static uint64_t attention_ns(const RowOps *ops, const AttentionShape *shape, con
     return machine_ns() - start;
 }
 
-/* arena: larger than the last-level cache and read in turn, so that keys and values come from memory. */
+/* Measures attention. The arena exceeds the last-level cache and is read in turn, so that keys and values come from
+ * memory. */
 static void bench_attention(const RowOps *ops, const AttentionShape *shape, const AttentionCase *c, uint16_t *arena,
                             size_t arena_values) {
     const size_t n_q = shape->n_kv * shape->n_group * shape->head_size * c->n_rows,
@@ -310,7 +311,7 @@ static void bench_rows(const RowOps *ops) {
     printf("\n");
 }
 
-/* Makes MATRICES matrices of n x k on the same bytes. */
+/* Makes MATRICES matrices of n x k over the same bytes. */
 static void weights_init(Int8Weights weights[MATRICES], size_t n, size_t k, const int8_t *tiles, const int32_t *sums,
                          const float *scales) {
     const size_t k_tiles = int8_tiles_for(k), n_blocks = int8_blocks_for(n);
@@ -375,7 +376,7 @@ static void bench_rows_all(void) {
             bench_rows(row_ops_at(i));
 }
 
-/* Returns whether a part was asked for: all are if none is named. */
+/* Tells whether a part was asked for; without names all are. */
 static bool is_wanted(const char *part, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], part))

@@ -97,7 +97,7 @@ static int sweep(const Bench *bench, double *bytes_per_sp, double *cpu_sp, char 
     }
     if (r)
         return r;
-    /* Includes the bytes of the next sweep that have arrived meanwhile. */
+    /* The count includes the bytes of the next sweep that have come meanwhile. */
     *bytes_per_sp = (double)layer_reader_counts(reader).read_bytes * 1e9 / (double)(clock_now_ns() - start_ns);
     *cpu_sp = cpu_seconds() - before_s;
     snprintf(way, 64, "%s", layer_reader_way(reader));

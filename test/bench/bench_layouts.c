@@ -28,7 +28,7 @@ enum {
     ROUNDS_MAX = 101,
     RESULTS_MAX = 256,
     WINDOW_BYTES = 4 << 20,
-    UNIFORM_CHANNELS = 16, /* enough to count: each 16 channels take the same instructions */
+    UNIFORM_CHANNELS = 16, /* enough to count, for every 16 channels take the same instructions */
 };
 
 typedef struct Options {
@@ -59,7 +59,7 @@ static void count_expand(const void *argument) {
     layout_expand(call->layout, &call->kernels, 0, call->n_channels);
 }
 
-/* Fills the counted fields; prints once why counting is impossible. */
+/* Fills in the counted fields; prints once why they cannot be counted. */
 static int count(LayoutResult *result, const Layout *layout) {
     const CountCall call = { layout, result->kernels, layout_is_uniform(layout) ? UNIFORM_CHANNELS : LAYOUT_N };
     const double n_weights = (double)call.n_channels * LAYOUT_K;
@@ -81,7 +81,7 @@ static int count(LayoutResult *result, const Layout *layout) {
 
 /* --- times -------------------------------------------------------------------------------------------------------- */
 
-/* A position in an arena that wraps around. */
+/* A position in an arena that wraps round. */
 typedef struct Window {
     Layout *layout;
     size_t next, n_matrices;
@@ -105,7 +105,7 @@ static void expand_call(const Layout *layout, const LayoutKernels *kernels, size
     layout_expand(layout, kernels, matrix, LAYOUT_N);
 }
 
-/* Returns the nanoseconds per weight over the next matrices of the window. */
+/* Returns the ns a weight over the next matrices of the window. */
 static double window_ns(Window *window, const LayoutKernels *kernels, WindowCall *call) {
     uint64_t start;
 
@@ -123,7 +123,7 @@ typedef struct Samples {
     double expand_ns[ROUNDS_MAX], product_ns[ROUNDS_MAX], gb_s[ROUNDS_MAX], of_read[ROUNDS_MAX], of_tiles[ROUNDS_MAX];
 } Samples;
 
-/* results[n_results]: of one layout, with their kernels set. read_gb_s[rounds]: out. */
+/* Measures results[n_results] of one layout, whose kernels are set; read_gb_s[rounds] gets the speeds of reading. */
 static void measure(const Options *options, Layout *layout, LayoutResult *results, size_t n_results, Layout *tiles,
                     const uint8_t *tiles_arena, double *read_gb_s) {
     const LayoutKernels tiles_kernels = layout_kernels(tiles, cpu_features());
@@ -167,7 +167,8 @@ static void measure(const Options *options, Layout *layout, LayoutResult *result
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the width by the suffix of the kernel's name; portable C is compiled for the architecture's basic vectors. */
+/* Returns the register bits by the suffix of the kernel's name; portable C is compiled for the architecture's basic
+ * vectors. */
 static unsigned int register_bits_of(const char *kernel) {
     return !kernel                                                 ? 0
            : strstr(kernel, "__avx512") || strstr(kernel, "__amx") ? 512
@@ -176,7 +177,7 @@ static unsigned int register_bits_of(const char *kernel) {
 }
 
 /* Lists a result for each set of kernels that the machine's instruction sets select, best first. Portable C, the
- * reference, is included only if there is nothing else or it is asked for. */
+ * reference, is listed only alone or if it is asked for. */
 static size_t list_kernels(const Options *options, const Layout *layout, const LayoutSpec *spec,
                            LayoutResult *results) {
     size_t n = 0;
@@ -190,7 +191,7 @@ static size_t list_kernels(const Options *options, const Layout *layout, const L
         if (isa == ISA_SCALAR && n && options->isa == ISA_BEST)
             continue;
         kernels = layout_kernels(layout, isa_features(isa));
-        /* A level that adds nothing to the one below it has that one's name. */
+        /* A level that adds no kernels to the one below has that one's name. */
         if (n && kernels.product == results[n - 1].kernels.product && kernels.expand == results[n - 1].kernels.expand)
             n--;
         results[n++] = (LayoutResult){

@@ -90,7 +90,7 @@ static int first_token(const Bench *bench, Engine *engine, ErrText *err) {
     return r;
 }
 
-/* Reads all of the file into the page cache. */
+/* Reads the whole file, so that the page cache has it. */
 static int read_file(const Bench *bench, ErrText *err) {
     _cleanup_(freep) uint8_t *part = malloc(READ_BYTES);
 
@@ -136,7 +136,7 @@ static int load_once(Bench *bench, size_t way, int round, double *prefill_sp, Er
     times->token_s[round] = seconds_since(start_ns);
     start_ns = clock_now_ns();
     if (!r)
-        r = first_token(bench, engine, err); /* again, after all memory has been touched */
+        r = first_token(bench, engine, err); /* the second prefill finds all memory touched */
     *prefill_sp = seconds_since(start_ns);
     return r;
 }
@@ -250,8 +250,7 @@ int main(int argc, char **argv) {
     if (r)
         err_set(&err, r, "cannot start the worker threads: %s", strerror(-r));
     for (int round = -1; !r && round < bench.options.rounds; round++)
-        /* one round is not counted: a host may have to find memory */
-        r = run_round(&bench, round < 0 ? 0 : round, &err);
+        r = run_round(&bench, round < 0 ? 0 : round, &err); /* the first one warms up the host */
     if (r)
         fprintf(stderr, "bench-load: %s\n", err.text);
     else

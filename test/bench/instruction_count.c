@@ -22,15 +22,15 @@ static uintptr_t address_of(const Registers *registers) {
     return registers->rip;
 }
 
-/* Recognizes legacy prefixes and REX; VEX and EVEX are not prefixes here. */
+/* Tells whether the byte is a legacy prefix or REX; VEX and EVEX do not count as prefixes. */
 static bool is_prefix(uint8_t byte) {
     return (byte >= 0x40 && byte <= 0x4f) || byte == 0x66 || byte == 0xf2 || byte == 0xf3 || byte == 0x2e ||
            byte == 0x36 || byte == 0x3e || byte == 0x26 || byte == 0x64 || byte == 0x65 || byte == 0x67 || byte == 0xf0;
 }
 
-/* Returns whether the instruction works on vector or mask registers. In 64-bit mode 0x62 is EVEX, 0xc4 and 0xc5 are
- * VEX. Only BMI among them uses general registers (map 2: f2, f3, f5..f7; map 3: f0). Other vector instructions are the
- * 0x0f maps of SSE. */
+/* Tells whether the instruction works on vector or mask registers. In 64-bit mode 0x62 is EVEX, and 0xc4 and 0xc5 are
+ * VEX, of which only BMI uses general registers (map 2: f2, f3, f5..f7; map 3: f0). Other vector instructions are in
+ * SSE's 0x0f maps. */
 static bool is_vector(const uint8_t *code) {
     while (is_prefix(*code))
         code++;
@@ -62,8 +62,8 @@ static uintptr_t address_of(const Registers *registers) {
     return registers->pc;
 }
 
-/* By the op0 field (bits 28..25): x111 computes on vector registers, x1x0 loads and stores them with bit 26 set, 0010
- * is SVE. */
+/* Tells it by the op0 field (bits 28..25): x111 computes on vector registers, x1x0 loads and stores them if bit 26 is
+ * set, 0010 is SVE. */
 static bool is_vector(const uint8_t *code) {
     uint32_t word, op0;
 
@@ -77,7 +77,7 @@ static bool is_vector(const uint8_t *code) {
 static void empty(const void *argument) {
 }
 
-/* The child calls fn once to bind symbols of the first call, and once between two stops. */
+/* Runs the function in the child: once to bind what the first call binds, once between two stops. */
 static _Noreturn void run_between_stops(void (*fn)(const void *argument), const void *argument) {
     fn(argument);
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
@@ -88,8 +88,7 @@ static _Noreturn void run_between_stops(void (*fn)(const void *argument), const 
     _exit(0);
 }
 
-/* Steps the child from its first stop to its second one. The child is a fork, so its code is at the parent's
- * addresses. */
+/* Steps the child from its first stop to its second one. A fork has the parent's code addresses. */
 static int step_to_stop(pid_t child, InstructionCount *countp) {
     *countp = (InstructionCount){ 0 };
     for (;;) {
@@ -139,7 +138,7 @@ int instruction_count(void (*fn)(const void *argument), const void *argument, In
     cpu_set_t all, one;
     int r, cpu = sched_getcpu();
 
-    /* Parent and child take turns. A turn is several times as fast on one processor, which the child inherits. */
+    /* Parent and child share a processor, since they alternate: a turn is then several times as fast. */
     CPU_ZERO(&one);
     if (cpu >= 0)
         CPU_SET(cpu, &one);

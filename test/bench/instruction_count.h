@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counts the instructions of a function by single-stepping a child process. Counts are exact, equal in every run and on
- * a busy machine, and need no performance counters. */
+/* Counts a function's instructions by single-stepping a child process. The count is exact, the same on a busy machine,
+ * and needs no performance counters. */
 #ifndef COORDGEN_BENCH_INSTRUCTION_COUNT_H
 #define COORDGEN_BENCH_INSTRUCTION_COUNT_H
 
@@ -8,8 +8,7 @@
 
 typedef struct InstructionCount {
     uint64_t all;
-    /* instructions on vector registers: MMX to AVX-512, or Advanced SIMD and SVE; floating point included */
-    uint64_t vector;
+    uint64_t vector; /* on vector registers, floating point included: MMX to AVX-512, Advanced SIMD, SVE */
 } InstructionCount;
 
 /* Counts one call fn(argument), minus an empty function's instructions. Returns 0 or -errno: -ENOSYS if the machine's

@@ -24,8 +24,8 @@ typedef struct Int4Int8Matrix {
 
 typedef struct Int4Int8Input {
     const int8_t *x;           /* [k_padded], aligned to 64, -127..127; zero past k */
-    const uint8_t *x_unsigned; /* x + 128, computed once per row; aligned to 64 */
-    int32_t sum;               /* of x */
+    const uint8_t *x_unsigned; /* x + 128, computed once a row; aligned to 64 */
+    int32_t sum;               /* sum of x */
     float scale;
 } Int4Int8Input;
 
@@ -34,7 +34,7 @@ typedef struct Int4Int8Ops {
     uint32_t need; /* CPU_* bits */
     /* y[o] = float(sum x q) * (x scale * channel scale) for channels [begin, end). Every build gives the same bits. */
     void (*product)(const Int4Int8Matrix *matrix, const Int4Int8Input *input, size_t begin, size_t end, float *y);
-    /* Expands the levels of one channel: q[k_padded]; levels past k are undefined. */
+    /* Writes the levels of a channel to q[k_padded]; values past k are undefined. */
     void (*expand)(const Int4Int8Matrix *matrix, size_t channel, int8_t *q);
 } Int4Int8Ops;
 
@@ -46,7 +46,7 @@ static inline bool int4_int8_is_nibbles(int bits) {
     return bits <= 4;
 }
 
-/* Last step of a product, shared by all builds. sum: of x times the levels. */
+/* Returns an output, for all builds alike, from the sum of x times the levels. */
 static inline float int4_int8_output(int32_t sum, float x_scale, float scale) {
     return (float)sum * (x_scale * scale);
 }

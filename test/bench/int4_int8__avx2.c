@@ -6,7 +6,7 @@
 #include "quant/format/grid.h"
 #include "test/bench/int4_int8.h"
 
-/* Expands 16 bytes of nibble pairs to 32 codes in order. Each byte becomes 16 bits; a shift by 4 brings its high nibble
+/* Unpacks 16 bytes of nibble pairs to 32 codes in order. Each byte becomes 16 bits; a shift by 4 moves its high nibble
  * to the upper byte. */
 static inline __attribute__((always_inline)) __m256i codes_of(const uint8_t *pairs) {
     const __m256i wide = _mm256_cvtepu8_epi16(_mm_load_si128((const __m128i *)pairs));

@@ -6,7 +6,7 @@
 #include "quant/format/grid.h"
 #include "test/bench/int4_int8.h"
 
-/* Expands 32 bytes of nibble pairs to 64 codes in order. Each byte becomes 16 bits; a shift by 4 brings its high nibble
+/* Unpacks 32 bytes of nibble pairs to 64 codes in order. Each byte becomes 16 bits; a shift by 4 moves its high nibble
  * to the upper byte. (wide | shifted) & 0x0f is one instruction. */
 static inline __attribute__((always_inline)) __m512i codes_of(const uint8_t *pairs) {
     const __m512i wide = _mm512_cvtepu8_epi16(_mm256_load_si256((const __m256i *)pairs));
@@ -14,7 +14,7 @@ static inline __attribute__((always_inline)) __m512i codes_of(const uint8_t *pai
     return _mm512_ternarylogic_epi32(wide, _mm512_slli_epi16(wide, 4), _mm512_set1_epi8(15), 0xa8);
 }
 
-/* Steps of 64 inputs under way at once, each with a sum of its own. */
+/* Number of interleaved steps of 64 inputs, each with its own sum. */
 enum {
     PARTS = 4,
     STEP = 64
@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) __m512i level_step(__m512i sum, con
 
 typedef __m512i Step(__m512i sum, const uint8_t *row, const void *x);
 
-/* Returns the sum over k inputs; a step takes row_bytes. */
+/* Returns the sum over k inputs; a step reads row_bytes. */
 static inline __attribute__((always_inline)) int32_t steps(const uint8_t *row, const uint8_t *x, size_t k, Step *step,
                                                            const size_t row_bytes) {
     __m512i sums[PARTS];

@@ -66,9 +66,9 @@ static inline size_t kquant_input_offset(size_t sub) {
     return (sub % 2 * (KQUANT_SUBS / 2) + sub / 2) * KQUANT_SUB;
 }
 
-/* Packs w f32[k] into blocks [k / 256]; each sub-block uses its own least and largest weight. */
+/* Packs w f32[k] into blocks [k / 256]; a sub-block's factors come from its least and largest weight. */
 void kquant_pack_row(const float *w, size_t k, int bits, void *blocks);
-/* Quantizes x f32[k] into inputs [k / 256]. */
+/* Quantizes x f32[k] to inputs [k / 256]. */
 void kquant_quantize(const float *x, size_t k, KquantInputs *inputs);
 
 #endif

@@ -32,11 +32,11 @@ static inline __attribute__((always_inline)) __m256i fifth(__m256i high, int s) 
 }
 
 /**
- * block_product() - one super-block of one output
+ * block_product() - multiply one super-block of one output
  * @high: the 32 bytes of fifth bits; NULL with 4 bits
  *
- * vpmaddubsw takes codes up to 31 unsigned and |x| <= 127: 2 x 31 x 127 = 7874, never saturated; vpmaddwd multiplies
- * the pairs by the sub-block's scale and adds them up in int32 (63 x 7874 x 2 x 16 fits).
+ * vpmaddubsw takes unsigned codes up to 31 and |x| <= 127; 2 x 31 x 127 = 7874 never saturates. vpmaddwd multiplies the
+ * pairs by the sub-block's scale and adds them up in int32, in which 63 x 7874 x 2 x 16 fits.
  */
 static inline __attribute__((always_inline)) Sums block_product(Sums sums, uint16_t d, uint16_t dmin,
                                                                 const uint8_t packed[12], const uint8_t *low,

@@ -33,12 +33,12 @@ static inline __attribute__((always_inline)) __m512i with_fifth(__m512i codes, _
 }
 
 /**
- * block_product() - one super-block of one output
+ * block_product() - multiply one super-block of one output
  * @high: the 32 bytes of fifth bits; NULL with 4 bits
  *
  * 64 bytes of nibbles are sub-blocks 4p, 4p + 2 (low) and 4p + 1, 4p + 3 (high). vpdpbusd gives sums of 4 products, at
- * most 4 x 31 x 127 = 15748, so that both registers are packed to int16 without loss; one vpdpwssd then multiplies by
- * the scales and adds up in int32. vpackssdw works by 128 bits: 4 sums of the low register, 4 of the high one.
+ * most 4 x 31 x 127 = 15748, so that both registers pack to int16 without loss. One vpdpwssd multiplies by the scales
+ * and adds up in int32. vpackssdw works on 128 bits: 4 sums of the low register, 4 of the high one.
  */
 static inline __attribute__((always_inline)) Sums block_product(Sums sums, uint16_t d, uint16_t dmin,
                                                                 const uint8_t packed[12], const uint8_t *low,

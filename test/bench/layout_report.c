@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 
-/* Number printed in the paper, and its possible meaning. */
+/* The paper's number and its possible meanings. */
 static const double edgeflow_printed = 0.48;
 static const char edgeflow_note[] =
     "EdgeFlow (4.2) prints 0.48 SIMD instructions a weight \"on average\", on Arm CPUs, naming neither width nor "
@@ -29,7 +29,7 @@ double layout_edgeflow_steps(int bits, unsigned int register_bits) {
     return (bits + 8.0 * (3 * n_components(bits) + 1)) / register_bits;
 }
 
-/* Returns the part of the kernel's name after the double underscore. */
+/* Returns the kernel's suffix behind the two underlines. */
 static const char *build_of(const LayoutResult *result) {
     const char *suffix = strstr(result->kernels.product_name, "__");
 

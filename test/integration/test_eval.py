@@ -8,7 +8,6 @@ import struct
 import subprocess
 import tempfile
 import unittest
-import xml.etree.ElementTree
 from pathlib import Path
 
 from completion import complete
@@ -220,7 +219,7 @@ class QuantTable(unittest.TestCase):
         return run
 
     def test_rows(self):
-        plot = self.work / "plot.svg"
+        plot = self.work / "plot.csv"
         run = self.run_table("--plot", plot)
         lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in run.stdout.splitlines()]
         self.assertEqual(lines[0], ["recipe", "bits", "package MB", "layers MB", "embeddings MB", "perplexity",
@@ -253,14 +252,14 @@ class QuantTable(unittest.TestCase):
                                    row["package"]["layers_bytes"] + row["package"]["embedding_bytes"])
         self.assertLess(stored["int8:5"]["package"]["layers_bytes"],
                         0.65 * stored["int8:8:-rotation"]["package"]["layers_bytes"])
-        drawn = xml.etree.ElementTree.parse(plot).getroot()
-        texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
-        for expected in ("float", "int8:5", "int8:8:-rotation", MODEL.name):
-            self.assertIn(expected, texts)
+        numbers = plot.read_text()
+        for expected in (f"title,{MODEL.name}", r"level,float,[\d.]+", r"point,int8:5,[\d.]+,[\d.]+",
+                         r"point,int8:8:-rotation,[\d.]+,[\d.]+"):
+            self.assertRegex(numbers, f"(?m)^{expected}$")
         self.run_table("--plot", plot, "--rows=int8:5,int8:8,int8:8:-rotation")
-        texts = [text.text for text in xml.etree.ElementTree.parse(plot).iter("{http://www.w3.org/2000/svg}text")]
-        for expected in ("int8", "5", "8", "int8:8:-rotation"):  # rows that differ in their bits alone are one line
-            self.assertIn(expected, texts)
+        numbers = plot.read_text()
+        for expected in (r"int8,[\d.]+,[\d.]+,5", r"int8,[\d.]+,[\d.]+,8", r"int8:8:-rotation,[\d.]+,[\d.]+"):
+            self.assertRegex(numbers, f"(?m)^point,{expected}$")  # rows that differ in their bits alone are one line
         made = json.loads(self.run_table("--json=short").stdout)["rows"]
         self.assertEqual([row["recipe"] for row in made], [line[0] for line in lines[2:]])
         for row in made:
@@ -307,7 +306,7 @@ class QuantTable(unittest.TestCase):
                 (("--rows=int8,int7", ), 1, "no recipe is called 'int7'"),
                 (("--rows=", ), 1, "no recipe is called ''"),
                 (("--save", self.work / "none/x.json"), 1, "none/x.json"),
-                (("--plot", self.work / "none/x.svg"), 1, "none/x.svg"),
+                (("--plot", self.work / "none/x.csv"), 1, "none/x.csv"),
                 (("--mcq", self.work / "none.jsonl"), 1, "none.jsonl"),
                 (("--recipe=int8:99",), 2, "99 bits"),
                 (("extra",), 2, "extra")):
@@ -372,7 +371,7 @@ class Help(unittest.TestCase):
                 if f"{option}=" in listed:
                     named = re.search(r" is (.*), not '\?'", run_eval(f"{option}=?").stderr)[1]
                     self.assertEqual(self.complete(f"{option}="), re.split(", | or ", named))
-                elif value in ("=FILE", "=TEXT", "=FILE.json", "=FILE.svg", "=DIR"):
+                elif value in ("=FILE", "=TEXT", "=FILE.json", "=FILE.csv", "=DIR"):
                     self.assertEqual(self.complete(option, ""), ["<file>"])
                 elif value:  # not a file for what is none
                     self.assertEqual(self.complete(option, ""), [])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From the file of a package, or from an image of its weights, to the first token: what an app waits for when the model
- * is not loaded. */
+/* Measures the time from a package's file, or an image of its weights, to the first token: the wait of an app whose
+ * model is not loaded. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ enum {
     READ_BYTES = 4 << 20,
 };
 
-/* All of the file into the page cache. */
+/* Reads the whole file, so that the page cache has it. */
 static int read_file(int fd, const char *path, ErrText *err) {
     _cleanup_(freep) uint8_t *part = malloc(READ_BYTES);
     struct stat st;
@@ -40,13 +40,13 @@ static int read_file(int fd, const char *path, ErrText *err) {
     return 0;
 }
 
-/* What a load and its first token are made of, beside what runs meanwhile: the thread that computes waits for reads,
- * lays out or copies what has come, begins (head, places, what is left of the tokenizer), and computes. */
+/* Prints the parts of a load and its first token on the computing thread: waiting for reads, laying out or copying
+ * weights, beginning (head, places, the rest of the tokenizer), and computing. */
 static void print_parts(const Trace *trace, size_t first, const char *name, uint64_t start_ns, uint64_t end_ns) {
     uint64_t wait_ns = 0, fill_ns = 0, begin_ns = 0, begin_end_ns = start_ns;
     const double percent = 100 / (double)(end_ns - start_ns);
 
-    for (size_t i = trace_n(trace); i > first; i--) { /* the begin is added behind what comes during it */
+    for (size_t i = trace_n(trace); i > first; i--) { /* "begin" stands behind the events during it */
         const TraceEvent *event = trace_at(trace, i - 1);
         const uint64_t span_ns = event->end_ns - event->start_ns;
 
@@ -62,7 +62,7 @@ static void print_parts(const Trace *trace, size_t first, const char *name, uint
         else if (strstr(event->name, "lay out"))
             fill_ns += span_ns;
         else
-            continue; /* what is around those */
+            continue; /* spans that enclose others */
         begin_ns -= event->end_ns <= begin_end_ns ? span_ns : 0;
     }
     fprintf(stderr, "ttft, %s: %.0f ms: begin %.1f %%, wait for reads %.1f %%, lay out %.1f %%, compute %.1f %%\n",
@@ -70,8 +70,8 @@ static void print_parts(const Trace *trace, size_t first, const char *name, uint
             percent * (double)fill_ns, percent * (double)(end_ns - start_ns - begin_ns - wait_ns - fill_ns));
 }
 
-/* Loads, then computes the prompt, in a trace under the name `traced` (NULL: in none); once more for the prefill alone,
- * when all memory has been touched. */
+/* Loads the model and computes the prompt, recorded under the name @traced (NULL: not recorded). Computes the prompt a
+ * second time for the prefill alone, when all memory has been touched. */
 static int load_once(const BenchRun *run, const char *image, size_t n_prompt, const char *traced,
                      double *first_token_msp, double *prefill_msp, ErrText *err) {
     _cleanup_(engine_freep) Engine *engine = NULL;
@@ -118,11 +118,11 @@ static int load_once(const BenchRun *run, const char *image, size_t n_prompt, co
 typedef struct FirstToken {
     const BenchRun *run;
     const char *image; /* NULL: from the package */
-    const char *path;  /* of the file that they are in */
+    const char *path;  /* the file that holds the weights */
     int fd, package_fd;
     uint64_t len_bytes;
     double *values, *disk_ms, *prefill_ms; /* [repeats] */
-    double *disk_gbytes_per_s;             /* [n_disk]: of every cold turn so far */
+    double *disk_gbytes_per_s;             /* [n_disk], one for every cold turn so far */
     size_t n_disk;
 } FirstToken;
 
@@ -147,7 +147,7 @@ static int run_turn(FirstToken *first, bool is_cold, size_t n_prompt, size_t tur
             r = page_cache_drop(first->package_fd, first->run->engine_options->path, err);
         first->disk_ms[turn] = r ? 0 : 1e3 * (double)first->len_bytes / bytes_per_s;
     } else {
-        /* An image leaves scales and vectors to the package. The larger part of what is needed comes last. */
+        /* The package is needed beside an image, which has no scales and vectors. The larger file is read last. */
         r = first->image ? read_file(first->package_fd, first->run->engine_options->path, err) : 0;
         if (!r)
             r = read_file(first->fd, first->path, err);
@@ -194,13 +194,13 @@ static int run_states(FirstToken *first, ErrText *err) {
     first->fd = fd;
     first->package_fd = package_fd;
     first->len_bytes = (uint64_t)st.st_size;
-    for (size_t i = 0; i < options->n_prompts && !r; i++)
+    for (size_t i = 0; i < options->prompts.n && !r; i++)
         for (int is_cold = 1; is_cold >= 0 && !r; is_cold--)
-            r = run_state(first, is_cold, options->prompt_tokens[i], err);
+            r = run_state(first, is_cold, options->prompts.at[i], err);
     return r;
 }
 
-/* As coordgend makes it behind a load with weights-image. */
+/* Makes the image as coordgend does after a load with weights-image. */
 static int make_image(const BenchRun *run, const char *image, ErrText *err) {
     _cleanup_(engine_freep) Engine *engine = NULL;
     AccountTable accounts = { 0 };
@@ -214,7 +214,7 @@ static int make_image(const BenchRun *run, const char *image, ErrText *err) {
     return r ? r : weights_wait_image(engine_weights(engine), err);
 }
 
-/* In a folder of its own beside the package, gone afterwards. */
+/* Measures with an image in a temporary folder beside the package. */
 static int run_with_image(FirstToken *first, ErrText *err) {
     _cleanup_(freep) char *package = realpath(first->run->engine_options->path, NULL), *folder = NULL, *image = NULL;
     int r;
@@ -237,15 +237,15 @@ static int run_with_image(FirstToken *first, ErrText *err) {
 }
 
 /**
- * bench_first_token() - load and prefill of a prompt, from the disk and from the page cache
+ * bench_first_token() - measure load and prefill of a prompt, from the disk and from the page cache
  *
- * Floor: the file's bytes at the disk's own speed (O_DIRECT, measured before each turn), and then the prefill; a load
- * overlaps them. Pages are dropped before each cold turn, those of the package with an image, too, and that they are
- * gone is checked; the floor of an image does not count what still comes from the package. The import is not a part of
- * it, nor is making an image.
+ * The floor is the time to read the file at the disk's own speed (O_DIRECT, measured before each turn) and then the
+ * prefill, though a load overlaps the two. Before each cold turn the file's pages are dropped, and those of the package
+ * beside an image; a check makes sure that they are gone. The floor of an image leaves out what still comes from the
+ * package. Neither the import nor making an image counts.
  */
 int bench_first_token(const BenchRun *run, ErrText *err) {
-    const size_t repeats = run->options->repeats, n_cold = repeats * run->options->n_prompts * 2;
+    const size_t repeats = run->options->repeats, n_cold = repeats * run->options->prompts.n * 2;
     _cleanup_(freep) double *values = calloc(3 * repeats + n_cold, sizeof(*values));
     FirstToken first = {
         .run = run,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How long an interactive request waits for its first token, and for the next ones, while the prompt of a background
- * request is computed. */
+/* Measures how long an interactive request waits for its first and next tokens while a background prompt is
+ * computed. */
 #define _GNU_SOURCE
 #include <assert.h>
 #include <errno.h>
@@ -15,12 +15,12 @@
 #include "tools/bench/machine.h"
 
 enum {
-    EVENTS_MAX = 20000, /* of a step */
+    EVENTS_MAX = 20000, /* events of a step */
     TRIES = 50,
     CAME_LATE = 1,
 };
 
-/* An interactive request that comes at its moment, from a thread of its own. */
+/* An interactive request that another thread announces at a chosen moment. */
 typedef struct Arrival {
     pthread_t thread;
     uint64_t delay_ns;
@@ -39,7 +39,7 @@ static void *arrive(void *arg) {
     return NULL;
 }
 
-/* SplitMix64: the moments are the same in every run. */
+/* Returns the next number of SplitMix64; the moments are the same in every run. */
 static uint64_t random_next(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
 
@@ -53,12 +53,12 @@ typedef struct Latency {
     size_t n_prompt, n_background, n_output;
     uint32_t *interactive, *background; /* tokens of the prompts */
     uint64_t random;
-    uint64_t background_ns; /* of the whole background prompt, nothing beside it */
-    double *operators_ms;   /* [n_operators][repeats] of the background prompt, in the order they run in */
+    uint64_t background_ns; /* time of the whole background prompt with nothing beside it */
+    double *operators_ms;   /* [n_operators][repeats] of the background prompt, in running order */
     size_t n_operators;
-    double *longest_ms;  /* [repeats]: the one among them whose median is the greatest */
-    double *first_ms[3]; /* [repeats] alone, waits for the step, preempted */
-    double *token_ms[2]; /* [n_output - 1] alone, beside a background prompt */
+    double *longest_ms;  /* [repeats]: the operator with the greatest median */
+    double *first_ms[3]; /* [repeats] each: alone, waiting for the step, preempting it */
+    double *token_ms[2]; /* [n_output - 1] each: alone, beside a background prompt */
 } Latency;
 
 enum {
@@ -120,7 +120,7 @@ static GenerationTurn turn_of(Generation *generation, Priority priority) {
     return (GenerationTurn){ .generation = generation, .priority = priority, .rank = priority };
 }
 
-/* By layer, then rows, then time: the same in every turn, whichever groups of rows went ahead. */
+/* Orders events by layer, then rows, then time: the same order in every turn, whichever groups of rows went ahead. */
 static int compare_events(const void *a, const void *b) {
     const TraceEvent *x = *(const TraceEvent *const *)a, *y = *(const TraceEvent *const *)b;
 
@@ -131,7 +131,7 @@ static int compare_events(const void *a, const void *b) {
     return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
-/* The times of what has run in a step, behind those of the turn's steps before it. */
+/* Appends the operator times of a step to those of the turn's earlier steps. */
 static int take_operators(Latency *latency, const Trace *trace, size_t turn, size_t *np, ErrText *err) {
     const size_t repeats = latency->run->options->repeats, n = *np + trace_n(trace);
     _cleanup_(freep) const TraceEvent **events = calloc(trace_n(trace), sizeof(*events));
@@ -160,7 +160,7 @@ static int take_operators(Latency *latency, const Trace *trace, size_t turn, siz
     return 0;
 }
 
-/* The background prompt by itself, once: what it computes is the same in every turn, operator by operator. */
+/* Runs the background prompt alone, once. Every turn computes the same operators. */
 static int run_background(Latency *latency, Trace *trace, size_t turn, ErrText *err) {
     _cleanup_(generation_freep) Generation *generation = NULL;
     const uint64_t start_ns = clock_now_ns();
@@ -184,8 +184,8 @@ static int run_background(Latency *latency, Trace *trace, size_t turn, ErrText *
     return r;
 }
 
-/* How long a request waits at worst for the operator that runs: each is timed in every turn and counts by its median,
- * so that another program that held one of them up is not taken for a long operator; of those the longest. */
+/* Finds the operator that a request waits for at worst. Each operator counts by its median over the turns, so that one
+ * that another program held up is not taken for a long one. */
 static void find_longest(Latency *latency) {
     const size_t repeats = latency->run->options->repeats;
     double longest_ms = -1;
@@ -200,7 +200,7 @@ static void find_longest(Latency *latency) {
     }
 }
 
-/* How long it takes, and its longest operator. */
+/* Measures the background prompt and its longest operator. */
 static int measure_background(Latency *latency, ErrText *err) {
     _cleanup_(trace_freep) Trace *trace = NULL;
     int r = trace_new(&trace, EVENTS_MAX);
@@ -212,7 +212,7 @@ static int measure_background(Latency *latency, ErrText *err) {
     return r;
 }
 
-/* The interactive request to its first token, in steps that the other one (NULL: none) may share. */
+/* Runs the interactive request to its first token, in steps that @other (NULL: none) may share. */
 static int to_first_token(Generation *interactive, Generation *other, ErrText *err) {
     int r = 0;
 
@@ -243,8 +243,8 @@ static int first_alone(const Latency *latency, bool traced, double *msp, ErrText
     return r;
 }
 
-/* The request comes while the background prompt is computed. In both ways that is noticed as in the service: before the
- * next operator, or when the step has ended. CAME_LATE: after the background prompt. */
+/* Runs the background prompt until the request comes, then the request. The request is noticed as in the service:
+ * before the next operator, or after the step. CAME_LATE: the background prompt ended first. */
 static int first_beside(const Latency *latency, Arrival *arrival, bool preempts, double *msp, ErrText *err) {
     _cleanup_(generation_freep) Generation *background = NULL, *interactive = NULL;
     const EngineYield yield = { .wanted = &arrival->is_there };
@@ -273,7 +273,8 @@ static int first_beside(const Latency *latency, Arrival *arrival, bool preempts,
     return r;
 }
 
-/* At a random moment of the background prompt; once more when that has ended earlier than it did before. */
+/* Measures the first token at a random moment of the background prompt; repeats if the prompt has ended sooner than
+ * before. */
 static int first_at_random(Latency *latency, bool preempts, bool traced, double *msp, ErrText *err) {
     const char *name = preempts ? "first token, preempting" : "first token, behind a step";
 
@@ -297,8 +298,8 @@ static int first_at_random(Latency *latency, bool preempts, bool traced, double 
                    TRIES);
 }
 
-/* The times between the tokens of an interactive answer, with or without a background prompt in its steps; another one
- * when that has ended. */
+/* Measures the times between the tokens of an interactive answer, with or without a background prompt in its steps. A
+ * prompt that ends is followed by another one. */
 static int tokens(const Latency *latency, bool beside, double *token_ms, ErrText *err) {
     _cleanup_(generation_freep) Generation *background = NULL, *interactive = NULL;
     int r = latency_begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
@@ -378,7 +379,7 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
         r = first_alone(&latency, false, &warm_up, err);
     if (!r)
         r = measure_background(&latency, err);
-    for (size_t i = 0; i < run->options->repeats && !r; i++) { /* side by side: the machine changes with time */
+    for (size_t i = 0; i < run->options->repeats && !r; i++) { /* in turns: the machine changes with time */
         const bool is_last = i + 1 == run->options->repeats;
 
         r = first_alone(&latency, is_last, &latency.first_ms[ALONE][i], err);
@@ -393,18 +394,18 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
 }
 
 /**
- * bench_latency() - first and next tokens of an interactive request under a background prompt
+ * bench_latency() - measure first and next tokens of an interactive request under a background prompt
  *
- * The request comes at random moments of the background prompt, from another thread, and is noticed as in the service:
- * without preemption when the step that runs has ended, with it before the step's next operator. From its coming to its
- * first token is measured, the reservation of its memory included; its text is tokens already. Floor: the same alone,
- * and the longest operator of the background prompt, embedding and head among them. Next tokens share their steps with
- * ROW_SHARE_LOWER_ROWS rows of a background prompt; floor: alone.
+ * The request comes at random moments of the background prompt, from another thread. As in the service, it is noticed
+ * after the running step without preemption, and before the step's next operator with it. The time runs from its
+ * arrival to its first token, with the reservation of its memory; its text is tokenized before. The floor is the time
+ * alone plus the longest operator of the background prompt, embedding and head included. Next tokens share their steps
+ * with ROW_SHARE_LOWER_ROWS rows of a background prompt; their floor is the time alone.
  */
 int bench_latency(const BenchRun *run, ErrText *err) {
     int r = 0;
 
-    for (size_t i = 0; i < run->options->n_prompts && !r; i++)
-        r = run_prompt(run, run->options->prompt_tokens[i], err);
+    for (size_t i = 0; i < run->options->prompts.n && !r; i++)
+        r = run_prompt(run, run->options->prompts.at[i], err);
     return r;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Several requests at once, as the service runs them: they share every step. */
+/* Measures several simultaneous requests that share every step, as in the service. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 
-/* Requests that come at the same moment. */
+/* Requests that arrive at the same moment. */
 typedef struct Crowd {
     Generation *generations[GENERATION_TURNS_MAX];
     uint64_t first_token_ns[GENERATION_TURNS_MAX]; /* after the start; 0: not yet */
@@ -31,7 +31,7 @@ static int crowd_init(Crowd *crowd, const BenchRun *run, size_t n, size_t n_prom
     int r = prompt ? 0 : err_set(err, -ENOMEM, "out of memory");
 
     *crowd = (Crowd){ 0 };
-    while (!r && crowd->n < n) { /* prompts of their own: none can make use of another's */
+    while (!r && crowd->n < n) { /* all prompts differ, so that none reuses another's prefix */
         for (size_t i = 0; i < n_prompt; i++)
             prompt[i] = bench_token(engine_info(run->engine), i + crowd->n * 7919);
         r = generation_new(&crowd->generations[crowd->n], run->engine, prompt, n_prompt, &options, err);
@@ -40,7 +40,7 @@ static int crowd_init(Crowd *crowd, const BenchRun *run, size_t n, size_t n_prom
     return r;
 }
 
-/* Those that still run, the ones that waited first; false when there are none. */
+/* Runs one step of all unfinished requests, from the one that waited longest. Return: false when none is left. */
 static bool step(Crowd *crowd, size_t first, uint64_t start_ns, int *rp, ErrText *err) {
     GenerationTurn turns[GENERATION_TURNS_MAX];
     size_t n = 0;
@@ -85,8 +85,8 @@ static int run_crowd(const BenchRun *run, size_t n, size_t n_prompt, bool is_las
     return 0;
 }
 
-/* Tokens a second that the machine could do: all products at the peak, or reading the weights once for each of a
- * request's tokens, which come one after the other, whichever takes longer. */
+/* Returns the tokens a second that the machine could do: the longer of all products at the peak, and reading the
+ * weights once for each successive token of a request. */
 static double output_floor(const BenchRun *run, size_t n, size_t n_prompt, const FloorMoment *moment) {
     const EngineInfo *info = engine_info(run->engine);
     const double n_output = (double)run->options->output_tokens, rows = (double)n_prompt + n_output - 1,
@@ -96,7 +96,7 @@ static double output_floor(const BenchRun *run, size_t n, size_t n_prompt, const
     return moment->gops_per_s > 0 ? (double)n * n_output / fmax(ops / (moment->gops_per_s * 1e9), read_s) : 0;
 }
 
-/* ms of the products of one prompt. */
+/* Returns the time in ms of one prompt's products at the peak. */
 static double first_floor(const BenchRun *run, size_t n_prompt, const FloorMoment *moment) {
     const EngineInfo *info = engine_info(run->engine);
     const double ops = 2 * ((double)info->layer_products * (double)n_prompt + (double)info->head_products);
@@ -104,7 +104,7 @@ static double first_floor(const BenchRun *run, size_t n_prompt, const FloorMomen
     return moment->gops_per_s > 0 ? ops / (moment->gops_per_s * 1e6) : 0;
 }
 
-/* Turns of outputs and of first tokens. A first turn warms up. */
+/* Measures output rates and first tokens in turns; the first turn warms up. */
 static int run_turns(const BenchRun *run, size_t n, size_t n_prompt, BenchTurns *outputs, BenchTurns *firsts,
                      ErrText *err) {
     FloorMoment before = { 0 }, after;
@@ -148,18 +148,18 @@ static int run_width(const BenchRun *run, size_t n, size_t n_prompt, ErrText *er
 }
 
 /**
- * bench_mixed() - requests that come at once: tokens a second of all together, and how long the median one waits
+ * bench_mixed() - measure simultaneous requests: tokens a second of all together, and the median wait for a first token
  *
- * Each has a prompt of its own and as many output tokens as the others; the rate counts outputs over the whole time,
- * prompts included. Floor: output_floor(); of the first token the products of its own prompt, though others' come
- * before it: which ones depends on what shares a step with what.
+ * Each request has its own prompt and as many output tokens as the others. The rate counts outputs over the whole time,
+ * prompts included; its floor is output_floor(). The floor of a first token is the products of its own prompt, although
+ * other prompts may be computed before it.
  */
 int bench_mixed(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
 
-    for (size_t i = 0; i < options->n_prompts; i++)
-        for (size_t j = 0; j < options->n_requests; j++) {
-            int r = run_width(run, options->requests[j], options->prompt_tokens[i], err);
+    for (size_t i = 0; i < options->prompts.n; i++)
+        for (size_t j = 0; j < options->requests.n; j++) {
+            int r = run_width(run, options->requests.at[j], options->prompts.at[i], err);
 
             if (r)
                 return r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The report on standard output, under what the machine and the model are. */
+/* Prints the report on standard output, below the machine and the model. */
 #define _GNU_SOURCE
 #include <time.h>
 
@@ -8,7 +8,7 @@
 #include "tools/bench/machine.h"
 #include "tools/bench/text_table.h"
 
-/* What the JSON says beside the results. */
+/* Describes machine and model for the JSON report. Return: a new object, NULL when there is no memory. */
 static json_t *machine_json(const BenchRun *run, unsigned int n_threads) {
     char name[256], date[16];
     time_t now = time(NULL);

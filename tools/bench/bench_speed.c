@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Prefill and decode of one sequence, without the service. */
+/* Measures prefill and decode of one sequence, without the service. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "tools/bench/bench.h"
 
-/* Weyl's sequence, within the vocabulary. */
+/* Tokens follow Weyl's sequence over the vocabulary. */
 uint32_t bench_token(const EngineInfo *info, size_t position) {
     return (uint32_t)((position * 0x9e3779b1u >> 7) % info->n_vocab);
 }
@@ -40,7 +40,7 @@ int bench_check_context(const BenchRun *run, size_t n_before, size_t n_tokens, E
                          n_context);
 }
 
-/* One turn of a test on a sequence. */
+/* Runs one turn of a test on a sequence. */
 typedef int TurnFn(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *logits, ErrText *err);
 
 static int prefill_turn(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *logits, ErrText *err) {
@@ -55,10 +55,10 @@ static int decode_turn(const BenchRun *run, Sequence *sequence, size_t n_tokens,
     return r;
 }
 
-/* Tokens a second that the machine could do in the test. */
+/* Returns the tokens a second that the machine could do in the test. */
 typedef double FloorFn(const BenchRun *run, const BenchResult *result, const FloorMoment *moment);
 
-/* All multiplications of weights by the rows. */
+/* The floor counts all multiplications of weights by the rows. */
 static double prefill_floor(const BenchRun *run, const BenchResult *result, const FloorMoment *moment) {
     const EngineInfo *info = engine_info(run->engine);
     const double ops = 2 * ((double)info->layer_products * (double)result->rows + (double)info->head_products);
@@ -66,7 +66,7 @@ static double prefill_floor(const BenchRun *run, const BenchResult *result, cons
     return moment->gops_per_s * 1e9 / ops * (double)result->rows;
 }
 
-/* The bytes of one step among those of the test: weights, and the keys and values that it sees. */
+/* The floor counts the bytes of an average step: the weights, and the keys and values that the step sees. */
 static double decode_floor(const BenchRun *run, const BenchResult *result, const FloorMoment *moment) {
     double kv_bytes = 0;
 
@@ -75,7 +75,7 @@ static double decode_floor(const BenchRun *run, const BenchResult *result, const
     return moment->gbytes_per_s * 1e9 / ((double)engine_info(run->engine)->step_read_bytes + kv_bytes);
 }
 
-/* A first turn warms up and does not count. */
+/* Runs the turns of a test; the first one warms up and does not count. */
 static int time_turns(const BenchRun *run, TurnFn *fn, FloorFn *floor_fn, BenchResult *result, ErrText *err) {
     const EngineInfo *info = engine_info(run->engine);
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
@@ -122,16 +122,16 @@ static int time_turns(const BenchRun *run, TurnFn *fn, FloorFn *floor_fn, BenchR
 }
 
 /**
- * bench_prefill() - tokens a second of prompts of several lengths, on an empty sequence
+ * bench_prefill() - measure tokens a second of prompts of several lengths, on an empty sequence
  *
- * Floor: all multiplications of weights by the rows at the peak of the kernel's instructions; nothing for attention and
- * the other operators.
+ * The floor is all multiplications of weights by the rows at the peak of the kernel's instructions, without attention
+ * and other operators.
  */
 int bench_prefill(const BenchRun *run, ErrText *err) {
-    for (size_t i = 0; i < run->options->n_prompts; i++) {
+    for (size_t i = 0; i < run->options->prompts.n; i++) {
         BenchResult result = {
             .test = "pp",
-            .rows = run->options->prompt_tokens[i],
+            .rows = run->options->prompts.at[i],
             .threads = worker_pool_n_threads(run->pool),
             .unit = BENCH_TOKENS,
         };
@@ -146,16 +146,16 @@ int bench_prefill(const BenchRun *run, ErrText *err) {
 }
 
 /**
- * bench_decode() - tokens a second, one after the other, behind prompts of several lengths
+ * bench_decode() - measure tokens a second of successive tokens, behind prompts of several lengths
  *
- * Floor: the bytes of all weights and of the keys and values that a step sees at the speed of reading memory.
+ * The floor is reading all weights, and the keys and values that a step sees, at the speed of memory.
  */
 int bench_decode(const BenchRun *run, ErrText *err) {
-    for (size_t i = 0; i < run->options->n_prompts; i++) {
+    for (size_t i = 0; i < run->options->prompts.n; i++) {
         BenchResult result = {
             .test = "tg",
             .rows = run->options->output_tokens,
-            .depth = run->options->prompt_tokens[i],
+            .depth = run->options->prompts.at[i],
             .threads = worker_pool_n_threads(run->pool),
             .unit = BENCH_TOKENS,
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which part of a run is traced: the last turn of everything that is measured, with a span of its own for each. */
+/* Records the last turn of every measurement, each in a span of its own. */
 #include <stdio.h>
 
 #include "tools/bench/bench.h"

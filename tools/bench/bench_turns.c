@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The repetitions of a test, each beside a floor of its own. */
+/* Keeps the repetitions of a test, each beside a floor of its own. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -15,7 +15,7 @@
 
 enum {
     PIECE_BYTES = 1 << 20,
-    PIECES = 256, /* more than any last-level cache of the machines at hand keeps of a passing stream */
+    PIECES = 256, /* more than a last-level cache keeps of a passing stream */
     READ_BYTES = PIECES * PIECE_BYTES,
     READ_TRIES = 8,
     DISK_BYTES = 512 << 20,
@@ -41,7 +41,7 @@ static uint8_t *new_bytes(void) {
     return memset(bytes, 1, READ_BYTES);
 }
 
-/* GB/s of every try, sorted. */
+/* Measures the GB/s of every try, sorted. */
 static void read_tries(const uint8_t *bytes, WorkerPool *pool, double values[READ_TRIES]) {
     ReadLoop loop = { bytes };
 
@@ -54,7 +54,8 @@ static void read_tries(const uint8_t *bytes, WorkerPool *pool, double values[REA
     (void)machine_median(values, READ_TRIES);
 }
 
-int floor_read_memory(WorkerPool *pool, double *gbytes_per_sp) {
+/* Measures the GB/s at which the pool reads memory. Return: 0 or -ENOMEM. */
+static int read_memory(WorkerPool *pool, double *gbytes_per_sp) {
     _cleanup_(freep) uint8_t *bytes = new_bytes();
     double values[READ_TRIES];
 
@@ -120,7 +121,7 @@ static int report_with(BenchReport *report, unsigned int n_threads) {
         r = bench_report_add(report, &result);
     }
     if (!r)
-        r = floor_read_memory(pool, &value);
+        r = read_memory(pool, &value);
     if (!r) {
         BenchResult result = { .test = "floor", .name = "memory, reading", .threads = n_threads, .unit = BENCH_GBYTES };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the machine can do at most, measured in the same run as the results that stand beside it. */
+/* The machine's limits, measured in the same run as the results beside them. */
 #ifndef COORDGEN_BENCH_FLOOR_H
 #define COORDGEN_BENCH_FLOOR_H
 
@@ -9,31 +9,30 @@
 #include "tools/bench/report.h"
 
 typedef struct Floors {
-    const Peak *peak;         /* of the product kernel's instructions; NULL: unknown */
-    double gops_per_s;        /* that peak, all threads; 0: unknown */
-    double fed_gops_per_s;    /* with operands from the cache, the median of the last tries; 0: unknown */
+    const Peak *peak;         /* loop over the product kernel's instructions; NULL: unknown */
+    double gops_per_s;        /* speed of that loop on all threads; 0: unknown */
+    double fed_gops_per_s;    /* the same with operands from the cache, median of the last tries; 0: unknown */
     double gbytes_per_s;      /* reading memory, all threads */
-    double disk_gbytes_per_s; /* reading a package or an image with O_DIRECT, by median; 0: not measured */
-    uint8_t *bytes;           /* what is read of memory */
+    double disk_gbytes_per_s; /* reading a package or an image with O_DIRECT, median; 0: not measured */
+    uint8_t *bytes;           /* memory that is read */
 } Floors;
 
-/* What the machine gives at the moment. */
+/* The machine's speed at one moment. */
 typedef struct FloorMoment {
     double gops_per_s;   /* the peak; 0: unknown */
-    double gbytes_per_s; /* reading memory, the median of some tries: neighbours take from it all the time */
+    double gbytes_per_s; /* reading memory, median of some tries, for other programs use memory all the time */
 } FloorMoment;
 
-/* Measures; called again it keeps the better figures: other programs only ever make a machine slower. kernel: of the
- * products. 0 or -ENOMEM. */
+/* Measures the floors for the product kernel @kernel. Another call keeps the better figures, for other programs only
+ * ever slow a machine down. Return: 0 or -ENOMEM. */
 int floors_measure(Floors *floors, const char *kernel, WorkerPool *pool);
-/* The same, and what it is now. */
+/* Measures the floors, and reports the speed of this moment. */
 int floors_measure_now(Floors *floors, const char *kernel, WorkerPool *pool, FloorMoment *moment);
 void floors_deinit(Floors *floors);
-/* GB/s that the pool reads memory at: 0 or -ENOMEM. */
-int floor_read_memory(WorkerPool *pool, double *gbytes_per_sp);
-/* Peaks of all instruction sets and memory, by one thread and by n_threads, into the report: 0 or -errno. */
+/* Reports the peaks of all instruction sets and of memory, by one thread and by n_threads. Return: 0 or -errno. */
 int floors_report(BenchReport *report, unsigned int n_threads);
-/* Reading the file, its first 512 MiB, with O_DIRECT: 0, -errno or EXTENT_E_REFUSED, with a text. */
+/* Reports the speed of reading the file's first 512 MiB with O_DIRECT. Return: 0, -errno or EXTENT_E_REFUSED, with a
+ * text. */
 int floor_report_disk(BenchReport *report, const char *path, ErrText *err);
 
 #endif

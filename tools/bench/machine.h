@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What every bench needs of the machine: a clock, memory, its name, how fast memory is read. */
+/* What every bench needs from the machine: a clock, memory, its name, the speed of reading memory. */
 #ifndef COORDGEN_BENCH_MACHINE_H
 #define COORDGEN_BENCH_MACHINE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Nanoseconds of this thread alone: other work on the machine takes its share of the caches, not of the clock. */
+/* Returns this thread's CPU time in ns. Other programs take cache from the thread, but no CPU time. */
 uint64_t machine_ns(void);
-/* Aligned to 64; large ones on huge pages. Ends the program when there is no memory. The caller frees. */
+/* Allocates memory aligned to 64 bytes, on huge pages where it is large. Ends the program when there is no memory; the
+ * caller frees. */
 void *machine_alloc(size_t bytes);
-/* Reads the buffer once, in the widest way there is, and returns the nanoseconds. */
+/* Reads the buffer once with the widest loads, and returns the time in ns. */
 uint64_t machine_read(const void *buffer, size_t bytes);
-/* Bytes of the last-level cache; 0: unknown. */
+/* Returns the bytes of the last-level cache; 0: unknown. */
 size_t machine_cache_bytes(void);
-/* "Intel(R) ..., avx512vnni": processor and instruction sets. */
+/* Writes processor and instruction sets, as "Intel(R) ..., avx512vnni". */
 void machine_name(char *name, size_t name_size);
 
-/* Middle of n values, which it sorts; the mean of the two middle ones when n is even. */
+/* Sorts n values and returns their median; for even n the mean of the two middle ones. */
 double machine_median(double *values, size_t n);
-/* An option's value: a whole number in [least, most], or -1. */
+/* Parses an option's value: a whole number in [least, most], else -1. */
 long machine_number(const char *text, long least, long most);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/strings/decimal.h"
 
-/* Where the number ends; NULL: it is none in the range. */
+/* Reads a number and returns its end; NULL: no number in the range. */
 static const char *take(const char *text, size_t least, size_t most, size_t *valuep) {
     uint64_t value;
     const char *end = decimal_read_u64(text, &value);
@@ -14,25 +14,19 @@ static const char *take(const char *text, size_t least, size_t most, size_t *val
     return end;
 }
 
-bool number_parse(const char *text, size_t least, size_t most, size_t *valuep) {
-    size_t value;
-    const char *end = take(text, least, most, &value);
-
-    if (!end || *end)
-        return false;
-    *valuep = value;
-    return true;
-}
-
-bool number_list_parse(const char *text, size_t least, size_t most, size_t *values, size_t *np) {
+bool number_list_parse(const char *text, size_t least, size_t most, NumberList *list) {
     const char *at = text;
 
-    for (*np = 0; *np < NUMBER_LIST_MAX; at++) {
-        at = take(at, least, most, &values[(*np)++]);
+    for (list->n = 0; list->n < NUMBER_LIST_MAX; at++) {
+        at = take(at, least, most, &list->at[list->n++]);
         if (!at || (*at && *at != ','))
             return false;
         if (!*at)
             return true;
     }
     return false;
+}
+
+int number_list_set(const CommandOption *option, const char *value, void *field, ErrText *err) {
+    return number_list_parse(value, option->least, option->most, field) ? 0 : COMMAND_E_VALUE;
 }

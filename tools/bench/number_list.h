@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole numbers on the command line: one, or several with commas between. */
+/* Lists of whole numbers on the command line, with commas between. */
 #ifndef COORDGEN_BENCH_NUMBER_LIST_H
 #define COORDGEN_BENCH_NUMBER_LIST_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/strings/command_line.h"
 
 #define NUMBER_LIST_MAX 16
 
-/* In [least, most], and nothing behind it. */
-bool number_parse(const char *text, size_t least, size_t most, size_t *valuep);
-/* N,N,...: 1 to NUMBER_LIST_MAX of them into values[NUMBER_LIST_MAX]. */
-bool number_list_parse(const char *text, size_t least, size_t most, size_t *values, size_t *np);
+typedef struct NumberList {
+    size_t at[NUMBER_LIST_MAX]; /* [n] */
+    size_t n;
+} NumberList;
+
+/* Parses 1 to NUMBER_LIST_MAX numbers in [least, most]; false: the text is no such list. */
+bool number_list_parse(const char *text, size_t least, size_t most, NumberList *list);
+CommandSet number_list_set; /* NumberList */
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/system/cpu.h"
 
 enum {
-    ROUNDS = 12500, /* of a piece of work */
+    ROUNDS = 12500, /* rounds of a piece of work */
     PIECES_PER_THREAD = 16,
 };
 
@@ -61,10 +61,10 @@ static void run_pieces(void *arg, size_t begin, size_t end, unsigned int worker)
 }
 
 /**
- * peak_tries() - giga-operations a second of all threads of the pool, wall clock
- * @values: of every try
+ * peak_tries() - measure giga-operations a second of all threads of the pool, wall clock
+ * @values: one for each try
  *
- * A try takes about a millisecond, so that some fall between the slices of other programs.
+ * A try takes about a millisecond, so that some tries fall between the time slices of other programs.
  */
 void peak_tries(const Peak *peak, WorkerPool *pool, double values[PEAK_TRIES]) {
     PeakLoop loop = { peak, ROUNDS };

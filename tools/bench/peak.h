@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a core's arithmetic can do at most: loops over registers, one for each instruction set; and ", fed", the same
- * instructions with the loads that bring a kernel its operands, all from the first-level cache. On a core of one's own
- * the loads cost nothing; where another hardware thread takes its part of the core, they show what is left. */
+/* Peak arithmetic of a core, by loops over registers, one for each instruction set. A loop named ", fed" also loads a
+ * kernel's operands from the first-level cache. The loads cost nothing on a core of one's own; beside another hardware
+ * thread they show the speed that is left. */
 #ifndef COORDGEN_BENCH_PEAK_H
 #define COORDGEN_BENCH_PEAK_H
 
@@ -14,20 +14,20 @@
 
 typedef struct Peak {
     const char *name;       /* "AVX-512 vpdpbusd" */
-    const char *kernel;     /* the kernel that these instructions make: "int8_product__avx512vnni"; "": fed */
+    const char *kernel;     /* the kernel that uses these instructions: "int8_product__avx512vnni"; "": fed */
     const char *type;       /* "int8", "f32" */
     uint32_t need;          /* CPU_* bits */
     void (*loop)(size_t n); /* n rounds */
-    double ops;             /* of a round; a product and its sum are 2 */
+    double ops;             /* operations of a round; a product and its sum are 2 */
 } Peak;
 
-/* None for an architecture without loops. */
+/* Returns the number of loops; 0 for an architecture without any. */
 size_t peak_n(void);
 const Peak *peak_at(size_t index);
 const Peak *peak_of_kernel(const char *kernel); /* NULL: unknown */
 const Peak *peak_fed(const Peak *peak);         /* NULL: there is none */
-/* Giga-operations a second of the pool's threads together. The machine must have the instructions. */
+/* Measures giga-operations a second of all the pool's threads. The machine must have the instructions. */
 void peak_tries(const Peak *peak, WorkerPool *pool, double values[PEAK_TRIES]);
-double peak_measure(const Peak *peak, WorkerPool *pool); /* of the best try */
+double peak_measure(const Peak *peak, WorkerPool *pool); /* Returns the speed of the best try. */
 
 #endif

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loops over the registers of AArch64, and the table of them; a part of peak.c. 24 sums are more than products that
- * take 4 cycles leave unused on any number of pipes up to 6. */
+/* Loops over the registers of AArch64 and their table, included by peak.c. 24 independent sums keep up to 6 pipes busy
+ * with products of 4 cycles. */
 #ifndef COORDGEN_BENCH_PEAK_LOOPS_AARCH64_H
 #define COORDGEN_BENCH_PEAK_LOOPS_AARCH64_H
 
 #include "base/cleanup.h"
 #include "base/system/cpu.h"
-#include "tools/bench/peak.h"
 
 #define EIGHT(text) text("0") text("1") text("2") text("3") text("4") text("5") text("6") text("7")
 #define TWENTY_FOUR(text)                                                                                              \
@@ -17,14 +16,14 @@
     "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16",       \
         "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
 
-/* By its code, for assemblers that are not told of FEAT_I8MM: smmla v<i>.4s, v24.16b, v25.16b */
+/* The instruction's code, for assemblers without FEAT_I8MM: smmla v<i>.4s, v24.16b, v25.16b */
 #define SMMLA_STEP(i) ".inst 0x4e99a700 + " i "\n\t"
 static void smmla_loop(size_t n) {
     for (size_t i = 0; i < n; i++)
         __asm__ volatile(TWENTY_FOUR(SMMLA_STEP) : : : CLOBBERS);
 }
 
-/* Likewise of FEAT_DotProd: sdot v<i>.4s, v24.16b, v25.16b */
+/* The instruction's code, for assemblers without FEAT_DotProd: sdot v<i>.4s, v24.16b, v25.16b */
 #define SDOT_STEP(i) ".inst 0x4e999700 + " i "\n\t"
 static void sdot_loop(size_t n) {
     for (size_t i = 0; i < n; i++)

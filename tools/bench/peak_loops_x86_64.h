@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loops over the registers of x86-64, and the table of them; a part of peak.c. */
+/* Loops over the registers of x86-64 and their table, included by peak.c. */
 #ifndef COORDGEN_BENCH_PEAK_LOOPS_X86_64_H
 #define COORDGEN_BENCH_PEAK_LOOPS_X86_64_H
 
 #include "base/cleanup.h"
 #include "base/system/cpu.h"
-#include "tools/bench/peak.h"
 
 #define SIX(text) text("0") text("1") text("2") text("3") text("4") text("5")
 #define TWELVE(text) SIX(text) text("6") text("7") text("8") text("9") text("10") text("11")
@@ -19,8 +18,8 @@ static void vnni_loop(size_t n) {
         __asm__ volatile(TWELVE(VNNI_STEP) : : : CLOBBERS);
 }
 
-/* What a panel of 6 rows x 4 blocks does for 4 inputs: 10 loads, all from the first-level cache, feed 24 products.
- * (Code that is compiled for every machine keeps nothing in registers 16 to 31.) */
+/* Operands of a panel of 6 rows x 4 blocks for 4 inputs: 10 loads from the first-level cache feed 24 products. (Code
+ * compiled for every machine keeps nothing in registers 16 to 31.) */
 static const _Alignas(64) uint8_t fed_operands[4 * 64 + 6 * 4];
 #define FED_STEP(w, sum) "vpdpbusd %%zmm" w ", %%zmm28, %%zmm" sum "\n\t"
 #define FED_ROW(at, a, b, c, d)                                                                                        \
@@ -63,7 +62,7 @@ static void fma_avx2_loop(size_t n) {
 #define F32_XMM_STEP(i) "movaps %%xmm12, %%xmm14\n\tmulps %%xmm13, %%xmm14\n\taddps %%xmm14, %%xmm" i "\n\t"
 static void f32_scalar_loop(size_t n) {
     if (cpu_features() & CPU_AVX2)
-        __asm__ volatile("vzeroupper" : : : CLOBBERS); /* what an AVX loop left there slows SSE down */
+        __asm__ volatile("vzeroupper" : : : CLOBBERS); /* upper halves left by an AVX loop slow SSE down */
     for (size_t i = 0; i < n; i++)
         __asm__ volatile(TWELVE(F32_XMM_STEP) : : : CLOBBERS);
 }

@@ -43,38 +43,24 @@ int bench_report_add(BenchReport *report, const BenchResult *result) {
     return 0;
 }
 
+void *bench_report_begin(BenchReport *report, const BenchFindings *kind) {
+    report->findings = calloc(1, kind->len_bytes);
+    report->kind = report->findings ? kind : NULL;
+    return report->findings;
+}
+
 void bench_report_deinit(BenchReport *report) {
+    if (report->kind && report->kind->deinit)
+        report->kind->deinit(report->findings);
+    free(report->findings);
     free(report->results);
-    spec_report_deinit(&report->spec);
-    mobile_table_deinit(&report->table);
     json_decref(report->machine);
-    flash_report_deinit(&report->flash);
     *report = (BenchReport){ 0 };
 }
 
 void bench_report_table(const BenchReport *report, FILE *file) {
-    if (report->flash.n_cells) {
-        flash_report_table(&report->flash, file);
-        return;
-    }
-    if (report->cold.n) {
-        mobile_cold_table(&report->cold, file);
-        return;
-    }
-    if (report->mobile.n) {
-        mobile_report_table(&report->mobile, file);
-        return;
-    }
-    if (report->table.n_tasks) {
-        mobile_table_print(&report->table, file);
-        return;
-    }
-    if (report->memory.budget_bytes) {
-        mobile_memory_table(&report->memory, file);
-        return;
-    }
-    if (report->spec.n) {
-        spec_report_table(&report->spec, file);
+    if (report->kind) {
+        report->kind->table(report->findings, file);
         return;
     }
     fprintf(file, "| test | tokens | after | threads | median | least | most | unit | floor | of floor |\n"
@@ -97,28 +83,8 @@ void bench_report_table(const BenchReport *report, FILE *file) {
 void bench_report_csv(const BenchReport *report, FILE *file) {
     const char *machine = json_string_value(json_object_get(report->machine, "name"));
 
-    if (report->flash.n_cells) {
-        flash_report_csv(&report->flash, machine ? machine : "", file);
-        return;
-    }
-    if (report->cold.n) {
-        mobile_cold_csv(&report->cold, file);
-        return;
-    }
-    if (report->mobile.n) {
-        mobile_report_csv(&report->mobile, file);
-        return;
-    }
-    if (report->table.n_tasks) {
-        mobile_table_csv(&report->table, machine ? machine : "", file);
-        return;
-    }
-    if (report->memory.budget_bytes) {
-        mobile_memory_csv(&report->memory, file);
-        return;
-    }
-    if (report->spec.n) {
-        spec_report_csv(&report->spec, machine ? machine : "", file);
+    if (report->kind) {
+        report->kind->csv(report->findings, machine ? machine : "", file);
         return;
     }
     fprintf(file, "test,name,rows,depth,threads,repeats,median,least,most,unit,floor,of_floor,machine\n");
@@ -152,20 +118,21 @@ static json_t *result_json(const BenchResult *result) {
     return object;
 }
 
-json_t *bench_report_json(const BenchReport *report) {
-    json_t *results = report->spec.n                ? spec_report_json(&report->spec)
-                      : report->cold.n              ? mobile_cold_json(&report->cold)
-                      : report->mobile.n            ? mobile_report_json(&report->mobile)
-                      : report->table.n_tasks       ? mobile_table_json(&report->table)
-                      : report->memory.budget_bytes ? mobile_memory_json(&report->memory)
-                                                    : json_array();
-
-    if (report->flash.n_cells) {
-        json_decref(results);
-        return flash_report_json(&report->flash, report->machine);
-    }
+static json_t *results_json(const BenchReport *report) {
+    json_t *results = json_array();
 
     for (size_t i = 0; i < report->n && results; i++)
         json_array_append_new(results, result_json(&report->results[i]));
-    return json_pack("{s:O, s:o}", "machine", report->machine, "results", results);
+    return results;
+}
+
+json_t *bench_report_json(const BenchReport *report) {
+    json_t *json = json_pack("{s:O}", "machine", report->machine);
+    const bool is_whole = report->kind ? report->kind->json(report->findings, json)
+                                       : !json_object_set_new(json, "results", results_json(report));
+
+    if (is_whole)
+        return json;
+    json_decref(json);
+    return NULL;
 }

@@ -15,8 +15,8 @@
 
 enum {
     GAP = 2,               /* spaces between columns */
-    FALLBACK_COLUMNS = 80, /* of a terminal that does not tell */
-    COLUMNS_MAX = 64,      /* of a table; what is beyond is not shown */
+    FALLBACK_COLUMNS = 80, /* width if the terminal does not say */
+    COLUMNS_MAX = 64,      /* columns of a table; further ones are not shown */
     HEADER_LINES = 2,      /* titles, and the rule below them */
 };
 
@@ -26,11 +26,11 @@ typedef struct Cell {
 } Cell;
 
 typedef struct TextTable {
-    Cell *cells; /* [n_rows][n_columns]; the texts are the report's */
+    Cell *cells; /* [n_rows][n_columns]; the report owns the texts */
     size_t n_rows, n_columns;
     size_t widths[COLUMNS_MAX];
     bool is_number[COLUMNS_MAX];
-    bool is_empty[COLUMNS_MAX]; /* no row has anything there: the column is left out */
+    bool is_empty[COLUMNS_MAX]; /* no row has a text in the column, which is then left out */
 } TextTable;
 
 static size_t count_characters(const Cell *cell) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tables of a report as columns that line up, for people. */
+/* Prints tables of a report as aligned columns, for people. */
 #ifndef COORDGEN_BENCH_TEXT_TABLE_H
 #define COORDGEN_BENCH_TEXT_TABLE_H
 

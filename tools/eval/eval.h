@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* coordgen-eval: the yardstick. Verbs share one options struct and one opened model. */
+/* coordgen-eval measures the quality of the engine. All verbs share one options struct and one opened model. */
 #ifndef COORDGEN_EVAL_EVAL_H
 #define COORDGEN_EVAL_EVAL_H
 
@@ -15,76 +15,96 @@
 /* Exit codes. */
 enum {
     EVAL_OK = 0,
-    EVAL_OUTSIDE = 1, /* a value outside the tolerance, or a failure; the text says which */
+    EVAL_OUTSIDE = 1, /* a value is outside the tolerance, or the verb failed; the text says which */
     EVAL_USAGE = 2,
 };
 
-typedef struct EvalOptions {
-    const char *model; /* .gguf or .cgm */
-    const char *file;  /* of the verb */
-    EngineDevice device;
-    Isa isa;
-    unsigned int threads;
-    uint32_t chunk_tokens;
-    bool preemption;              /* memory for a second step */
-    bool no_pipeline;             /* as EngineOptions has it */
-    uint32_t group_rows;          /* likewise */
-    bool arriving;                /* the first steps run while weights are on their way */
-    bool new_image;               /* of streamed weights: one that is there is made anew, and so all weights arrive */
-    PrefixCache *prefix_cache;    /* outlives the model; NULL: none */
-    WeightsMemory weights_memory; /* as EngineOptions has it; the image is in `images` beside the package */
-    ReadLimit flash_limit;        /* likewise */
-    GraphsOptions graphs;         /* of a device that has them; likewise */
-    OpOrder op_order;             /* of one whose products have a queue; likewise */
-    size_t steal_beyond;
-    OpPlacementKind op_placement;
-    QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */
-    const char *recipe_option; /* that said something of it; NULL: nobody did */
-    const char *calibration;   /* of recipes that need one: a text; NULL: the project's own */
-    size_t json_flags;         /* of jansson */
-    bool json;
-    double tolerance;     /* logits: share of the rms; below 0: the device's default */
-    double greedy_margin; /* below 0: the device's default */
-    size_t window;
+/* The model, and how it is opened. */
+typedef struct EvalModelOptions {
+    const char *path;     /* .gguf or .cgm */
+    unsigned int threads; /* 0: the device's default */
+    EngineOptions engine; /* options of the engine; path, image_path, pool and accounts are set when it is opened */
+    QuantRecipe recipe;   /* recipe of the import, which a device of packages does for a .gguf */
+    const char *recipe_option; /* the option that set the recipe, for errors; NULL: none did */
+    const char *calibration;   /* a text for recipes that need one; NULL: the project's own */
+} EvalModelOptions;
+
+typedef struct EvalJson {
+    bool is_wanted;
+    size_t flags; /* flags of jansson */
+} EvalJson;
+
+/* Tolerances of logits and perplexity. */
+typedef struct EvalLimits {
+    double tolerance;     /* logits: share of the rms; perplexity: relative difference; below 0: the device's default */
+    double greedy_margin; /* logits: margin of golden greedy tokens; below 0: the device's default */
+} EvalLimits;
+
+/* Text options of perplexity, divergence and quant-table. */
+typedef struct EvalTextOptions {
+    size_t window;       /* tokens */
     size_t windows;      /* 0: all that fit */
     const char *against; /* divergence: the other model */
     const char *expect;  /* perplexity: file of golden values */
-    const char *name;    /* perplexity: entry of that file */
-    size_t limit;        /* mcq, cloze, quant-table: rows of questions; 0: all */
+    const char *name;    /* perplexity: entry of the golden file */
+} EvalTextOptions;
+
+/* Question options of mcq, cloze and quant-table. */
+typedef struct EvalQuestionOptions {
+    size_t limit; /* rows; 0: all */
     McqNormalise normalise;
-    bool full;                     /* matrix: every combination */
-    const char *cells;             /* matrix: "few", or a company; NULL, "all": all */
-    size_t n_tokens;               /* matrix: output tokens */
-    const char *rows;              /* quant-table: recipe specs with commas between; NULL: the default */
-    const char *mcq[EVAL_MCQ_MAX]; /* quant-table: files of questions */
+} EvalQuestionOptions;
+
+typedef struct EvalMatrixOptions {
+    size_t n_tokens;   /* output tokens */
+    bool full;         /* every combination */
+    const char *cells; /* "few", or a company; NULL, "all": all */
+    const char *dump;  /* file for the output of a single run; NULL: run the matrix */
+    bool brief;        /* the single run has the shorter prompt */
+} EvalMatrixOptions;
+
+typedef struct EvalTableOptions {
+    const char *rows;              /* recipe specs with commas between; NULL: the default */
+    const char *mcq[EVAL_MCQ_MAX]; /* files of questions */
     size_t n_mcq;
-    const char *work_dir; /* quant-table: packages */
-    const char *save;     /* quant-table: results; NULL: in work_dir */
-    const char *plot;     /* quant-table: SVG; NULL: none */
-    bool drop_packages;   /* quant-table: remove each when its row is done */
-    const char *dump;     /* matrix: one run into this file, and no other; NULL: all */
-    bool brief;           /* that run with the shorter prompt */
+    const char *work_dir; /* packages */
+    const char *save;     /* results; NULL: in work_dir */
+    const char *plot;     /* CSV for tools/plot; NULL: none */
+    bool drop_packages;   /* remove a package when its row is done */
+} EvalTableOptions;
+
+typedef struct EvalOptions {
+    EvalModelOptions model;
+    const char *file; /* input file of the verb */
+    EvalJson json;
+    EvalLimits limits;
+    EvalTextOptions text;
+    EvalQuestionOptions questions;
+    EvalMatrixOptions matrix;
+    EvalTableOptions table;
 } EvalOptions;
 
-/* A worker pool, accounts and an engine on the options' device; a .gguf for the cpu device is imported on first use. */
+/* An open model: worker pool, accounts and engine on the options' device. A .gguf for a device of packages is imported
+ * on first use. */
 typedef struct EvalModel {
     AccountTable accounts;
     WorkerPool *pool;
     Engine *engine;
 } EvalModel;
 
-/* The engine alone, with somebody's workers and accounts, which outlive it. */
-int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *pool, AccountTable *accounts,
+/* Opens an engine with the caller's workers and accounts, which must outlive the engine. Return: 0, or a code of the
+ * import or engine_new(), with a text. */
+int eval_engine_open(Engine **enginep, const EvalModelOptions *options, WorkerPool *pool, AccountTable *accounts,
                      ErrText *err);
-int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err);
+int eval_model_open(EvalModel *model, const EvalModelOptions *options, ErrText *err);
 void eval_model_close(EvalModel *model);
-/* options->model with a recipe as a package in cache_dir (NULL: the user's cache); progress on a terminal. */
-int eval_import(const EvalOptions *options, const QuantRecipe *recipe, const char *cache_dir, ImportReport *report,
+/* Imports options->path with the recipe into cache_dir (NULL: the user's cache); shows progress on a terminal. */
+int eval_import(const EvalModelOptions *options, const QuantRecipe *recipe, const char *cache_dir, ImportReport *report,
                 ErrText *err);
-/* The file the cpu device loads for options->model, importing it when needed; owned by the caller. */
-int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err);
+/* Returns the package that the cpu device loads for options->path, imported if needed; the caller frees the path. */
+int eval_package_path(const EvalModelOptions *options, char **pathp, ErrText *err);
 
-/* Each prints its report and returns an exit code. */
+/* The functions run one verb each, print its report and return an exit code. */
 int eval_tokens(const EvalOptions *options);
 int eval_logits(const EvalOptions *options);
 int eval_perplexity(const EvalOptions *options);
@@ -93,24 +113,17 @@ int eval_matrix(const EvalOptions *options);
 int eval_mcq(const EvalOptions *options);
 int eval_cloze(const EvalOptions *options);
 int eval_quant_table(const EvalOptions *options);
-int eval_plot(const EvalOptions *options);
 
 /* Reports an error in the form asked for and returns EVAL_OUTSIDE. */
 int eval_fail(const EvalOptions *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints the report as JSON and consumes it; `status` becomes the exit code. NULL: it could not be made, and that is
- * the exit code. */
+/* Prints the report as JSON, consumes it, and returns @status. NULL: the report could not be made; the function says
+ * that and returns EVAL_OUTSIDE. */
 int eval_print_json(const EvalOptions *options, json_t *report, int status);
-/* Adds the members of `more`, which is consumed, to a report; where either could not be made, there is no report. */
+/* Adds the members of @more, which is consumed, to a report. Return: NULL, with both consumed, if either is NULL. */
 json_t *eval_report_add(json_t *report, json_t *more);
-/* A number, or null when it is not finite: JSON has no other word for it. */
+/* Returns a number, or null if it is not finite, for which JSON has no notation. */
 json_t *eval_json_real(double value);
-/* "verb", model, device and kernel: the head of every report. */
+/* Returns the members that every report begins with: "verb", model, device, kernel. */
 json_t *eval_report_new(const EvalOptions *options, const EvalModel *model, const char *verb);
-
-/* One JSON object a line. Calls fn with each; stops at a non-zero value. Errors name file and line. */
-typedef int EvalLineFn(void *arg, json_t *object, size_t line, ErrText *err);
-int eval_each_line(const char *path, EvalLineFn *fn, void *arg, ErrText *err);
-/* Array of token ids below n_vocab, as a new array; -EINVAL with a text otherwise. */
-int eval_ids(const json_t *array, uint32_t n_vocab, uint32_t **idsp, size_t *np, ErrText *err);
 
 #endif

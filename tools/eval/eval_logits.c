@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `logits`: next-token losses, log-sum-exps, single logits and greedy continuations against golden values. */
+/* `logits` compares next-token losses, log-sum-exps, single logits and greedy continuations with golden values. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -7,14 +7,15 @@
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
 #include "importer/check/scorer.h"
+#include "tools/eval/json_lines.h"
 
-/* The int8 path is judged by perplexity; the worst single logit of its thousands wanders by a share of the rms that
- * these bounds allow for. */
+/* Perplexity judges the int8 path; these bounds allow for the worst single logit of thousands, which varies by a share
+ * of the rms. */
 #define TOLERANCE_REFERENCE 2e-4
 #define TOLERANCE_CPU 0.5
 #define MARGIN_REFERENCE 0.005
 #define MARGIN_CPU 0.5
-#define ROUNDING 1e-6 /* of the golden values in the file */
+#define ROUNDING 1e-6 /* rounding of the golden values in the file */
 
 typedef struct Worst {
     double deviation; /* share of the rms */
@@ -52,7 +53,7 @@ static double rms_of(const float *logits, size_t n) {
     return sqrt(sum / (double)n);
 }
 
-/* Pairs [id, logit] of one position. */
+/* Compares the pairs [id, logit] of one position. */
 static int check_pairs(LogitsRun *run, const json_t *pairs, const char *kind, const float *logits, size_t n_vocab,
                        double rms, const char *id, size_t pos, ErrText *err) {
     char what[32];
@@ -106,7 +107,8 @@ static size_t argmax(const float *logits, size_t n) {
     return best;
 }
 
-/* Each step goes on from the golden tokens, so that one close call does not hide what follows it. */
+/* Compares greedy tokens. Each step continues the golden tokens, so that one close call does not hide later
+ * differences. */
 static int check_greedy(LogitsRun *run, Sequence *sequence, float *logits, const uint32_t *greedy, size_t n_greedy,
                         const json_t *margins, const char *id, ErrText *err) {
     size_t n_vocab = engine_info(run->model->engine)->n_vocab;
@@ -146,9 +148,9 @@ static int check_case(void *arg, json_t *object, size_t line, ErrText *err) {
 
     snprintf(number, sizeof(number), "line %zu", line);
     id = id ? id : number;
-    r = eval_ids(json_object_get(object, "ids"), (uint32_t)n_vocab, &ids, &n, err);
+    r = json_lines_ids(json_object_get(object, "ids"), (uint32_t)n_vocab, &ids, &n, err);
     if (!r && greedy_ids)
-        r = eval_ids(greedy_ids, (uint32_t)n_vocab, &greedy, &n_greedy, err);
+        r = json_lines_ids(greedy_ids, (uint32_t)n_vocab, &greedy, &n_greedy, err);
     if (r)
         return r;
     if (!n || n > 8192)
@@ -182,25 +184,25 @@ static int check_case(void *arg, json_t *object, size_t line, ErrText *err) {
 }
 
 int eval_logits(const EvalOptions *options) {
-    bool reference = options->device == ENGINE_DEVICE_REFERENCE;
+    bool reference = options->model.engine.device == ENGINE_DEVICE_REFERENCE;
     _cleanup_(eval_model_close) EvalModel model = { 0 };
     LogitsRun run = {
         .model = &model,
-        .tolerance = options->tolerance >= 0 ? options->tolerance
-                     : reference             ? TOLERANCE_REFERENCE
-                                             : TOLERANCE_CPU,
-        .margin = options->greedy_margin >= 0 ? options->greedy_margin
-                  : reference                 ? MARGIN_REFERENCE
-                                              : MARGIN_CPU,
+        .tolerance = options->limits.tolerance >= 0 ? options->limits.tolerance
+                     : reference                    ? TOLERANCE_REFERENCE
+                                                    : TOLERANCE_CPU,
+        .margin = options->limits.greedy_margin >= 0 ? options->limits.greedy_margin
+                  : reference                        ? MARGIN_REFERENCE
+                                                     : MARGIN_CPU,
     };
     ErrText err = { 0 };
     json_t *report;
     bool ok;
 
-    if (eval_model_open(&model, options, &err) || eval_each_line(options->file, check_case, &run, &err))
+    if (eval_model_open(&model, &options->model, &err) || json_lines_each(options->file, check_case, &run, &err))
         return eval_fail(options, "%s", err.text);
     ok = !run.n_outside && !run.n_greedy_wrong && run.n_values + run.n_greedy;
-    if (options->json) {
+    if (options->json.is_wanted) {
         report = eval_report_add(eval_report_new(options, &model, "logits"),
                                  json_pack("{s:b, s:i, s:i, s:i, s:f, s:{s:o, s:o}, s:{s:i, s:i, s:i, s:o, s:f}}", "ok",
                                            ok, "cases", (int)run.n_cases, "values", (int)run.n_values, "outside",

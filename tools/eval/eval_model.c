@@ -13,7 +13,7 @@
 #include "tools/eval/eval.h"
 #include "weights/image/weights_image.h"
 
-/* Whether the file is a package already. */
+/* Tells whether the file is a package already. */
 static int is_package(const char *path, bool *yesp, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     int r = gguf_open(&file, path, err);
@@ -27,7 +27,7 @@ static void show_import(void *arg, const ImportProgress *progress) {
     progress_update(arg, import_stage_name(progress->stage), progress->done_bytes, progress->total_bytes);
 }
 
-int eval_import(const EvalOptions *options, const QuantRecipe *recipe, const char *cache_dir, ImportReport *report,
+int eval_import(const EvalModelOptions *options, const QuantRecipe *recipe, const char *cache_dir, ImportReport *report,
                 ErrText *err) {
     ImportOptions import = {
         .recipe = *recipe,
@@ -40,37 +40,37 @@ int eval_import(const EvalOptions *options, const QuantRecipe *recipe, const cha
     int r;
 
     progress_init(&progress, STDERR_FILENO);
-    if (progress.terminal) { /* elsewhere the results are read by programs */
+    if (progress.terminal) { /* without a terminal, programs read the output */
         import.progress = show_import;
         import.progress_arg = &progress;
     }
-    r = import_run(options->model, NULL, &import, report, err);
+    r = import_run(options->path, NULL, &import, report, err);
     progress_end(&progress);
     return r;
 }
 
-int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
+int eval_package_path(const EvalModelOptions *options, char **pathp, ErrText *err) {
     ImportReport report;
     bool package = false;
     char *path;
     int r;
 
-    r = is_package(options->model, &package, err);
+    r = is_package(options->path, &package, err);
     if (!r && package && options->recipe_option)
-        return err_set(err, -EINVAL, "%s is a package, whose weights are as they are: %s is for a .gguf",
-                       options->model, options->recipe_option);
+        return err_set(err, -EINVAL, "%s is a package, whose weights are as they are: %s is for a .gguf", options->path,
+                       options->recipe_option);
     if (!r && !package)
         r = eval_import(options, &options->recipe, NULL, &report, err);
     if (r)
         return r;
-    path = strdup(package ? options->model : report.path);
+    path = strdup(package ? options->path : report.path);
     if (!path)
         return err_set(err, -ENOMEM, "out of memory");
     *pathp = path;
     return 0;
 }
 
-/* Where coordgend would have it, if the package is one that an import has made. */
+/* Names the image where coordgend would have it for a package that an import has made. */
 static int place_image(const char *package, char image[PATH_MAX], ErrText *err) {
     _cleanup_(freep) char *path = realpath(package, NULL), *folder = path ? strdup(path) : NULL;
     char *slash = folder ? strrchr(folder, '/') : NULL;
@@ -83,39 +83,23 @@ static int place_image(const char *package, char image[PATH_MAX], ErrText *err) 
     return 0;
 }
 
-int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *pool, AccountTable *accounts,
+int eval_engine_open(Engine **enginep, const EvalModelOptions *options, WorkerPool *pool, AccountTable *accounts,
                      ErrText *err) {
     _cleanup_(freep) char *package = NULL;
-    EngineOptions engine = {
-        .path = options->model,
-        .device = options->device,
-        .isa = options->isa,
-        .chunk_tokens = options->chunk_tokens,
-        .preemption = options->preemption,
-        .no_pipeline = options->no_pipeline,
-        .group_rows = options->group_rows,
-        .arriving = options->arriving,
-        .new_image = options->new_image,
-        .prefix_cache = options->prefix_cache,
-        .weights_memory = options->weights_memory,
-        .flash_limit = options->flash_limit,
-        .graphs = options->graphs,
-        .op_order = options->op_order,
-        .steal_beyond = options->steal_beyond,
-        .op_placement = options->op_placement,
-        .pool = pool,
-        .accounts = accounts,
-    };
+    EngineOptions engine = options->engine;
     char image[PATH_MAX];
     bool wants_image;
     int r;
 
-    if (engine_device(options->device)->reads_packages) {
+    engine.path = options->path;
+    engine.pool = pool;
+    engine.accounts = accounts;
+    if (engine_device(engine.device)->reads_packages) {
         r = eval_package_path(options, &package, err);
         if (r)
             return r;
         engine.path = package;
-        wants_image = options->weights_memory.is_set || engine_device(options->device)->has_graphs;
+        wants_image = engine.weights_memory.is_set || engine_device(engine.device)->has_graphs;
         if (wants_image && (r = place_image(package, image, err)))
             return r;
         engine.image_path = wants_image ? image : NULL;
@@ -123,11 +107,12 @@ int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *p
     return engine_new(enginep, &engine, err);
 }
 
-int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) {
+int eval_model_open(EvalModel *model, const EvalModelOptions *options, ErrText *err) {
     int r;
 
     account_table_init(&model->accounts);
-    r = worker_pool_new(&model->pool, options->threads ? options->threads : engine_device_threads(options->device));
+    r = worker_pool_new(&model->pool,
+                        options->threads ? options->threads : engine_device_threads(options->engine.device));
     if (r)
         return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
     r = eval_engine_open(&model->engine, options, model->pool, &model->accounts, err);

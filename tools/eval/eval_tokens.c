@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `tokens`: token vectors (text, ids, ids_special) and chat renderings (messages, prompt, ids) against the tokenizer.
- * Reads only the model's metadata: no weights are loaded. */
+/* `tokens` compares token vectors (text, ids, ids_special) and chat renderings (messages, prompt, ids) with the
+ * tokenizer. It reads only the model's metadata, no weights. */
 #include <errno.h>
 #include <string.h>
 
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
+#include "tools/eval/json_lines.h"
 
 #define MESSAGES_MAX 256
 
@@ -26,7 +27,7 @@ static void wrong(TokensRun *run, size_t line, const char *what, size_t at, cons
         snprintf(run->first_wrong, sizeof(run->first_wrong), "line %zu, %s, at %zu: %s", line, what, at, detail);
 }
 
-/* First place where the ids differ; SIZE_MAX when they are the same. */
+/* Returns the first index at which the ids differ; SIZE_MAX: they are equal. */
 static size_t first_difference(const TokenList *list, const uint32_t *ids, size_t n) {
     for (size_t i = 0; i < list->n && i < n; i++)
         if (list->ids[i] != ids[i])
@@ -41,7 +42,7 @@ static int check_ids(TokensRun *run, const TokenList *list, const json_t *golden
     size_t n, at;
     int r;
 
-    r = eval_ids(golden, tokenizer_n_tokens(run->tokenizer), &ids, &n, err);
+    r = json_lines_ids(golden, tokenizer_n_tokens(run->tokenizer), &ids, &n, err);
     if (r)
         return r;
     run->n_vectors++;
@@ -65,7 +66,7 @@ static int check_text(TokensRun *run, const json_t *object, const json_t *text, 
         const json_t *expected = golden[i];
 
         if (!expected)
-            expected = golden[0]; /* adding and parsing special tokens gives the same */
+            expected = golden[0]; /* the same ids with and without special tokens */
         r = tokenizer_encode(run->tokenizer, json_string_value(text), json_string_length(text), flags[i], &list, err);
         if (!r)
             r = check_ids(run, &list, expected, line, names[i], err);
@@ -146,20 +147,21 @@ int eval_tokens(const EvalOptions *options) {
     ErrText err = { 0 };
     bool ok;
 
-    if (gguf_open(&file, options->model, &err) || tokenizer_new(&run.tokenizer, file, &err))
+    if (gguf_open(&file, options->model.path, &err) || tokenizer_new(&run.tokenizer, file, &err))
         return eval_fail(options, "%s", err.text);
     if (chat_template_init(&run.chat, file, NULL, 0))
         return eval_fail(options, "out of memory");
     chat_template_describe(&run.chat, chat_kind, sizeof(chat_kind));
-    if (eval_each_line(options->file, check_line, &run, &err))
+    if (json_lines_each(options->file, check_line, &run, &err))
         return eval_fail(options, "%s", err.text);
     ok = !run.n_wrong && run.n_vectors;
-    if (options->json)
+    if (options->json.is_wanted)
         return eval_print_json(options,
                                json_pack("{s:s, s:o, s:s, s:o, s:b, s:i, s:i, s:o}", "verb", "tokens", "model",
-                                         json_text(options->model), "tokenizer", tokenizer_model_name(run.tokenizer),
-                                         "chat", json_text(chat_kind), "ok", ok, "vectors", (int)run.n_vectors, "wrong",
-                                         (int)run.n_wrong, "first_wrong", json_text(run.first_wrong)),
+                                         json_text(options->model.path), "tokenizer",
+                                         tokenizer_model_name(run.tokenizer), "chat", json_text(chat_kind), "ok", ok,
+                                         "vectors", (int)run.n_vectors, "wrong", (int)run.n_wrong, "first_wrong",
+                                         json_text(run.first_wrong)),
                                ok ? EVAL_OK : EVAL_OUTSIDE);
     printf("%zu vectors (%s), %zu wrong%s%s\n%s\n", run.n_vectors, tokenizer_model_name(run.tokenizer), run.n_wrong,
            run.n_wrong ? "\n  first at " : "", run.first_wrong, ok ? "ok" : "WRONG");

@@ -1,65 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-/* coordgen-train-exit: trains the early-exit predictor of a model for its draft model. */
+/* coordgen-train-exit trains the early-exit predictor of a model for its draft model. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files/standard_io.h"
-#include "base/log.h"
-#include "base/strings/decimal.h"
-#include "base/strings/options.h"
+#include "base/strings/command_line.h"
 #include "tools/train/exit_training.h"
-
-enum { /* exit statuses */
-    TRAIN_OK = 0,
-    TRAIN_FAILED = 1,
-    TRAIN_USAGE = 2,
-};
 
 #define HELP_COLUMN 22
 
-enum {
-    OPT_DRAFT,
-    OPT_TEXT,
-    OPT_LAYER,
-    OPT_EPOCHS,
-    OPT_WINDOWS,
-    OPT_WINDOW,
-    OPT_SAY,
-    OPT_ANSWERS,
-    OPT_OUTPUT,
-    OPT_THREADS,
-    OPT_ISA,
-    OPT_KEEP_WORK,
-    OPT_VERBOSE,
-    OPT_HELP,
-    OPT_VERSION,
-};
+/* The field of ExitTrainingOptions that takes a row's value. */
+#define AT(field) .offset = offsetof(ExitTrainingOptions, field)
+#define TEXT(field) .set = command_set_text, AT(field)
+#define NUMBER(field, least_, most_) .set = command_set_u32, AT(field), .least = (least_), .most = (most_)
 
-static const Option option_table[] = {
-    [OPT_DRAFT] = { "draft", 'd', "FILE", "the model that drafts for it: a .gguf or .cgm of the same tokens" },
-    [OPT_TEXT] = { "text", 't', "FILE", "a text to learn from, up to 16 times (default: coordgen's own)" },
-    [OPT_LAYER] = { "layer", 'l', "M",
-                    "behind the first M layers (default: what is worth most of half, two thirds,\n"
-                    "three quarters and five sixths of them)" },
-    [OPT_EPOCHS] = { "epochs", 'e', "N", "passes of the refinement behind the least squares (default 6; 0: none)" },
-    [OPT_WINDOWS] = { "windows", 0, "N", "pieces of the text, at most (default 60); every fifth is held out" },
-    [OPT_WINDOW] = { "window", 0, "N", "tokens of a piece, 32..1024 (default 256)" },
-    [OPT_SAY] = { "say", 0, "N", "of them, those that the model says behind the text (default: a quarter)" },
-    [OPT_ANSWERS] = { "answers", 0, "N",
-                      "then answer so many of the held out pieces, with it and without (default 0); half of\n"
-                      "them tune" },
-    [OPT_OUTPUT] = { "output", 'o', "FILE",
-                     "where the predictor goes (default: PACKAGE.exit, where it is looked for)" },
-    [OPT_THREADS] = { "threads", 0, "N", "threads that compute (default: the processors)" },
-    [OPT_ISA] = { "isa", 0, "NAME",
-                  "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA:\n"
-                  "what a row costs, which decides what is saved" },
-    [OPT_KEEP_WORK] = { "keep-work", 0, NULL, "leave FILE.part and FILE.LAYER.checkpoint there" },
-    [OPT_VERBOSE] = { "verbose", 0, NULL, "log to stderr" },
-    [OPT_HELP] = { "help", 'h', NULL, "this text" },
-    [OPT_VERSION] = { "version", 0, NULL, "the version" },
+static int add_text(const CommandOption *option, const char *value, void *field, ErrText *err) {
+    ExitTrainingOptions *options = field;
+
+    if (options->n_texts == EXIT_TEXTS_MAX)
+        return err_set(err, OPTIONS_E_USAGE, "--text is taken 16 times, '%s' is one too many", value);
+    options->texts[options->n_texts++] = value;
+    return 0;
+}
+
+/* Sets the number of answers; 1 is refused, because half of the answers tune. */
+static int set_answers(const CommandOption *option, const char *value, void *field, ErrText *err) {
+    int r = command_set_u32(option, value, field, err);
+
+    return !r && *(uint32_t *)field == 1 ? COMMAND_E_VALUE : r;
+}
+
+static const CommandOption option_table[] = {
+    { { "draft", 'd', "FILE", "the model that drafts for it: a .gguf or .cgm of the same tokens" }, TEXT(draft) },
+    { { "text", 't', "FILE", "a text to learn from, up to 16 times (default: coordgen's own)" },
+      .set = add_text,
+      .offset = 0 },
+    { { "layer", 'l', "M",
+        "behind the first M layers (default: what is worth most of half, two thirds,\n"
+        "three quarters and five sixths of them)" },
+      NUMBER(layer, 1, 65535),
+      .accepts = "a number from 1 on" },
+    { { "epochs", 'e', "N", "passes of the refinement behind the least squares (default 6; 0: none)" },
+      NUMBER(epochs, 0, 1000) },
+    { { "windows", 0, "N", "pieces of the text, at most (default 60); every fifth is held out" },
+      NUMBER(windows, EXIT_WINDOWS_MIN, 4096) },
+    { { "window", 0, "N", "tokens of a piece, 32..1024 (default 256)" },
+      NUMBER(window, EXIT_WINDOW_MIN, EXIT_WINDOW_MAX) },
+    { { "say", 0, "N", "of them, those that the model says behind the text (default: a quarter)" },
+      NUMBER(say, 0, EXIT_WINDOW_MAX) },
+    { { "answers", 0, "N",
+        "then answer so many of the held out pieces, with it and without (default 0); half of\n"
+        "them tune" },
+      .set = set_answers,
+      AT(answers),
+      .most = 1000,
+      .accepts = "0 or 2..1000" },
+    { { "output", 'o', "FILE", "where the predictor goes (default: PACKAGE.exit, where it is looked for)" },
+      TEXT(output) },
+    { { "threads", 0, "N", "threads that compute (default: the processors)" }, NUMBER(threads, 1, 1024) },
+    { { "isa", 0, "NAME",
+        "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA:\n"
+        "what a row costs, which decides what is saved" },
+      .set = command_set_isa,
+      AT(isa),
+      .accepts = COMMAND_ISA_ACCEPTS },
+    { { "keep-work", 0, NULL, "leave FILE.part and FILE.LAYER.checkpoint there" },
+      .set = command_set_flag,
+      AT(keeps_work) },
+    { { "verbose", 0, NULL, "log to stderr" }, .set = command_set_verbose },
+    { .option = { "help", 'h', NULL, "this text" } },
+    { .option = { "version", 0, NULL, "the version" } },
 };
 
 static const char help_head[] =
@@ -70,82 +81,6 @@ static const char help_head[] =
     "a\n"
     "file beside the model's package. A run that was stopped goes on where it was.\n"
     "\n";
-
-static int usage(const char *format, const char *value) {
-    fputs("coordgen-train-exit: ", stderr);
-    fprintf(stderr, format, value);
-    fputs("\nTry 'coordgen-train-exit --help'.\n", stderr);
-    return TRAIN_USAGE;
-}
-
-static bool parse_number(const char *text, uint64_t least, uint64_t most, uint32_t *valuep) {
-    uint64_t value;
-
-    if (!decimal_parse_u64(text, &value) || value < least || value > most)
-        return false;
-    *valuep = (uint32_t)value;
-    return true;
-}
-
-/* What is wrong with it, with %s for the value; NULL: nothing. */
-static const char *take_option(int option, const char *value, ExitTrainingOptions *options) {
-    ErrText err;
-
-    switch (option) {
-    case OPT_DRAFT:
-        options->draft = value;
-        return NULL;
-    case OPT_TEXT:
-        if (options->n_texts == EXIT_TEXTS_MAX)
-            return "--text is taken 16 times, '%s' is one too many";
-        options->texts[options->n_texts++] = value;
-        return NULL;
-    case OPT_LAYER:
-        return parse_number(value, 1, 65535, &options->layer) ? NULL : "--layer is a number from 1 on, not '%s'";
-    case OPT_EPOCHS:
-        return parse_number(value, 0, 1000, &options->epochs) ? NULL : "--epochs is 0..1000, not '%s'";
-    case OPT_WINDOWS:
-        return parse_number(value, EXIT_WINDOWS_MIN, 4096, &options->windows) ? NULL
-                                                                              : "--windows is 10..4096, not '%s'";
-    case OPT_WINDOW:
-        return parse_number(value, EXIT_WINDOW_MIN, EXIT_WINDOW_MAX, &options->window)
-                   ? NULL
-                   : "--window is 32..1024, not '%s'";
-    case OPT_SAY:
-        return parse_number(value, 0, EXIT_WINDOW_MAX, &options->say) ? NULL : "--say is 0..1024, not '%s'";
-    case OPT_ANSWERS:
-        return parse_number(value, 0, 1000, &options->answers) && options->answers != 1
-                   ? NULL
-                   : "--answers is 0 or 2..1000, not '%s'";
-    case OPT_OUTPUT:
-        options->output = value;
-        return NULL;
-    case OPT_THREADS:
-        return parse_number(value, 1, 1024, &options->threads) ? NULL : "--threads is 1..1024, not '%s'";
-    case OPT_ISA:
-        return isa_parse(value, &options->isa, &err)
-                   ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
-                   : NULL;
-    case OPT_KEEP_WORK:
-        options->keeps_work = true;
-        return NULL;
-    case OPT_VERBOSE:
-        log_set_level(LOG_LEVEL_DEBUG);
-        return NULL;
-    }
-    return NULL;
-}
-
-static int help(void) {
-    fputs(help_head, stdout);
-    options_print(stdout, option_table, ARRAY_LEN(option_table), HELP_COLUMN);
-    return standard_output_end("coordgen-train-exit", TRAIN_OK, TRAIN_FAILED);
-}
-
-static int version(void) {
-    puts("coordgen-train-exit " COORDGEN_VERSION);
-    return standard_output_end("coordgen-train-exit", TRAIN_OK, TRAIN_FAILED);
-}
 
 static void print_figures(const char *name, const ExitFigures *figures) {
     const float *quality = figures->quality;
@@ -162,7 +97,7 @@ static const char *name_of(const DraftPolicyOps *policy) {
     return policy ? policy->name : "ours";
 }
 
-/* Which part of the trees goes on, at 95 % of the drafts that were right. */
+/* Prints which part of the trees goes on when 95 % of the right drafts stay. */
 static void print_kept(const ExitTrainingReport *report) {
     printf("%-10s %-13s  %6s  %8s  %8s  %8s  %6s\n", "trees", "by", "rows %", "tiles %", "drafts %", "tokens %", "at");
     for (uint32_t i = 0; i < report->n_trees; i++)
@@ -175,7 +110,7 @@ static void print_kept(const ExitTrainingReport *report) {
         }
 }
 
-/* Of one policy, with the predictor beside without. */
+/* Prints the figures of one policy, with the predictor beside without. */
 static void print_trees(const ExitTrainingReport *report, uint32_t i) {
     const ExitTreesRun *without = &report->trees[i].without, *with = &report->trees[i].with;
     const double before = (double)without->verify_ns / 1e6 / (double)without->n_steps,
@@ -214,42 +149,16 @@ static void print_report(const ExitTrainingReport *report) {
     printf("%s\n", report->path);
 }
 
-/* The command line; false: the program ends with *statusp. */
-static bool read_words(int argc, char **argv, ExitTrainingOptions *options, int *statusp) {
-    OptionReader reader;
-    OptionWord word;
-    ErrText err;
-    int r;
-
-    option_reader_init(&reader, argc, argv);
-    option_reader_add(&reader, option_table, ARRAY_LEN(option_table));
-    while (!(r = option_reader_next(&reader, &word, &err))) {
-        const int option = word.option ? (int)(word.option - option_table) : -1;
-        const char *wrong = NULL;
-
-        if (option == OPT_HELP || option == OPT_VERSION) {
-            *statusp = option == OPT_HELP ? help() : version();
-            return false;
-        }
-        if (option >= 0)
-            wrong = take_option(option, word.text, options);
-        else if (options->model)
-            wrong = "unexpected argument '%s'";
-        else
-            options->model = word.text;
-        if (!wrong)
-            continue;
-        *statusp = usage(wrong, word.text);
-        return false;
-    }
-    *statusp = TRAIN_USAGE;
-    if (r == OPTIONS_E_USAGE)
-        fprintf(stderr, "coordgen-train-exit: %s\n", err.text);
-    return r == OPTIONS_E_END;
-}
-
 int main(int argc, char **argv) {
     ExitTrainingOptions options = { .epochs = 6, .windows = 60, .window = 256, .say = UINT32_MAX, .isa = ISA_BEST };
+    CommandLine line = {
+        .program = "coordgen-train-exit",
+        .see_help = "\nTry 'coordgen-train-exit --help'.",
+        .tables = { { help_head, option_table, ARRAY_LEN(option_table) } },
+        .help_column = HELP_COLUMN,
+        .help_foot = "",
+        .options = &options,
+    };
     const char *isa = getenv("COORDGEN_ISA");
     ExitTrainingReport report;
     ErrText err = { 0 };
@@ -257,27 +166,30 @@ int main(int argc, char **argv) {
 
     if (standard_io_secure()) {
         fputs("coordgen-train-exit: /dev/null cannot be opened in place of a closed standard descriptor\n", stderr);
-        return TRAIN_FAILED;
+        return COMMAND_FAILED;
     }
     if (isa && *isa && isa_parse(isa, &options.isa, &err)) {
         fprintf(stderr, "coordgen-train-exit: environment variable COORDGEN_ISA: %s\n", err.text);
-        return TRAIN_USAGE;
+        return COMMAND_USAGE;
     }
-    if (!read_words(argc, argv, &options, &status))
+    if (!command_line_read(&line, argc, argv, &status))
         return status;
+    options.model = line.arguments[0];
     if (!options.model)
-        return usage("%s", "MODEL is missing");
+        return command_line_refuse(&line, "MODEL is missing");
+    if (line.arguments[1])
+        return command_line_refuse(&line, "unexpected argument '%s'", line.arguments[1]);
     if (!options.draft)
-        return usage("%s", "--draft is missing: the model whose drafts are judged");
+        return command_line_refuse(&line, "--draft is missing: the model whose drafts are judged");
     if (options.say == UINT32_MAX)
         options.say = options.window / 4;
     if (options.say > options.window / 2)
-        return usage("%s", "--say is at most half of --window");
-    options.progress_fd = isatty(STDERR_FILENO) ? STDERR_FILENO : -1; /* elsewhere the results are read by programs */
+        return command_line_refuse(&line, "--say is at most half of --window");
+    options.progress_fd = isatty(STDERR_FILENO) ? STDERR_FILENO : -1; /* without a terminal, programs read the output */
     if (exit_training_run(&options, &report, &err)) {
         fprintf(stderr, "coordgen-train-exit: %s\n", err.text);
-        return TRAIN_FAILED;
+        return COMMAND_FAILED;
     }
     print_report(&report);
-    return standard_output_end("coordgen-train-exit", TRAIN_OK, TRAIN_FAILED);
+    return standard_output_end("coordgen-train-exit", COMMAND_OK, COMMAND_FAILED);
 }

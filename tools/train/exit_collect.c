@@ -116,7 +116,7 @@ static EngineSpan span_of(Sequence *sequence, const uint32_t *tokens, size_t n, 
                          .wants_tops = true };
 }
 
-/* The target's layers one after the other, with a look at its states between; nothing of the step stays. */
+/* Runs the target's layers one by one and copies its states between them; the step leaves nothing behind. */
 static int run_target(EngineStep *step, const ExitSetShape *shape, ExitWindow *window, ErrText *err) {
     int r = 0;
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What the norm takes off every value. */
+/* Returns the mean that the norm subtracts from every value. */
 static double mean_of(const ExitHead *head, const float *y) {
     double sum = 0;
 
@@ -13,7 +13,7 @@ static double mean_of(const ExitHead *head, const float *y) {
     return sum / (double)head->n_embd;
 }
 
-/* 1 / sqrt(mean square + eps), behind that */
+/* Returns 1 / sqrt(mean square + eps) of the values less the mean. */
 static double scale_of(const ExitHead *head, const float *y, double mean) {
     double squares = 0;
 
@@ -22,7 +22,7 @@ static double scale_of(const ExitHead *head, const float *y, double mean) {
     return 1 / sqrt(squares / (double)head->n_embd + (double)head->eps);
 }
 
-/* What the biases of norm and head add to the logit of a token, whose row of the head this is. */
+/* Returns what the biases of norm and head add to a token's logit; @row is the token's row of the head. */
 static float of_biases(const ExitHead *head, uint32_t token, const float *row) {
     double sum = head->bias ? (double)head->bias[token] : 0;
 
@@ -58,8 +58,9 @@ void exit_logits(const ExitHead *head, const float *y, const ExitSample *sample,
 /**
  * exit_loss() - see the header
  *
- * With u = y, or y - mean(y) where the norm takes that off, z = scale u norm (+ a bias), scale = 1 / sqrt(mean(u^2) +
- * eps), and g = dL/dz norm: dL/dy = scale g - scale^3 u (g u) / n_embd, and then too less the mean of scale g.
+ * Let u = y, or y - mean(y) if the norm subtracts the mean; z = scale u norm (+ a bias); scale = 1 / sqrt(mean(u^2) +
+ * eps); g = dL/dz norm. Then dL/dy = scale g - scale^3 u (g u) / n_embd, less the mean of scale g if the norm subtracts
+ * the mean.
  */
 double exit_loss(const ExitHead *head, const float *y, const ExitSample *sample, const float *rows, float *gradient) {
     const size_t n_embd = head->n_embd;

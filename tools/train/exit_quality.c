@@ -67,7 +67,7 @@ enum {
 };
 
 static const double fit_before[FIT_N] = { 1, 0, 0 };
-static const double fit_damping = 1; /* of the squares: edges that are told apart without an error have no bound else */
+static const double fit_damping = 1; /* damping of the squares, without which perfectly separated edges have no bound */
 
 typedef struct Fit {
     double at[FIT_N], slope[FIT_N], bend[FIT_N][FIT_N];
@@ -99,7 +99,7 @@ static void fit_slopes(Fit *fit, const ExitEdges *edges, bool alone) {
     }
 }
 
-/* One step to where the slope is 0, of what is not fixed; how far. */
+/* Takes one Newton step of the free parameters; returns its length. */
 static double fit_step(Fit *fit) {
     double a[FIT_N][FIT_N + 1], far = 0;
 
@@ -108,7 +108,7 @@ static double fit_step(Fit *fit) {
             a[i][j] = fit->is_fixed[i] || fit->is_fixed[j] ? i == j : fit->bend[i][j];
         a[i][FIT_N] = fit->is_fixed[i] ? 0 : fit->slope[i];
     }
-    for (size_t i = 0; i < FIT_N; i++) /* the bend is positive definite: no pivot is 0 */
+    for (size_t i = 0; i < FIT_N; i++) /* the Hessian is positive definite: no pivot is 0 */
         for (size_t row = 0; row < FIT_N; row++) {
             const double by = row == i ? 0 : a[row][i] / a[i][i];
 

@@ -12,12 +12,12 @@
 
 enum {
     BATCH = 64, /* positions of a step */
-    PIECE = 64, /* rows of the map that one thread changes at a time */
+    PIECE = 64, /* rows of the map that a thread changes at a time */
 };
 
 #define MAGIC "CGXCKPT1"
 
-static const float rate = 2e-4F; /* of the first step; falls to a tenth */
+static const float rate = 2e-4F; /* learning rate of the first step; it falls to a tenth */
 static const float beta_mean = 0.9F, beta_square = 0.99F, tiny = 1e-8F;
 
 static size_t n_values(const ExitRefine *refine) {
@@ -63,7 +63,7 @@ static int write_checkpoint(const ExitRefine *refine, ErrText *err) {
     return r ? err_set(err, r, "%s: %s", refine->path, strerror(-r)) : atomic_file_commit(file, err);
 }
 
-/* Whether there is one of this very run; else all is as it was. */
+/* Reads the checkpoint. Return: false, with nothing changed, if there is none of this run. */
 static bool read_checkpoint(ExitRefine *refine) {
     const size_t len_bytes = n_values(refine) * sizeof(float);
     const Checkpoint expected = head_of(refine);
@@ -152,7 +152,7 @@ void exit_head_rows(Engine *engine, const ExitSample *samples, size_t n, float *
                                     rows + i * EXIT_CHOICES * engine->hparams.n_embd);
 }
 
-/* Positions of one window that are taken together. */
+/* Positions of one window that are computed together. */
 typedef struct PositionBatch {
     ExitRefine *refine;
     const ExitSample *samples;
@@ -162,7 +162,7 @@ typedef struct PositionBatch {
     float *rows;          /* f32[BATCH][EXIT_CHOICES][n_embd] */
     float *map_gradient;  /* f32[n_embd][n_embd] */
     double losses[BATCH];
-    float rate, mean_share, square_share; /* of Adam's step */
+    float rate, mean_share, square_share; /* factors of Adam's step */
     bool only_loss;
 } PositionBatch;
 
@@ -189,7 +189,7 @@ static void adam(PositionBatch *batch, size_t at, const float *gradient, size_t 
     }
 }
 
-/* Rows of the map: their gradient is the outer product of those by y and the states. */
+/* Steps rows of the map. Their gradient is the outer product of the gradients by y and the states. */
 static void step_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
     PositionBatch *batch = arg;
     const size_t n_embd = batch->refine->head.n_embd;
@@ -226,7 +226,7 @@ static void step_bias(PositionBatch *batch) {
     }
 }
 
-/* The window's loss; unless only_loss a step behind each batch. */
+/* Returns the window's loss; takes a step after each batch unless @only_loss. */
 static double run_window(PositionBatch *batch, const ExitWindow *window) {
     ExitRefine *refine = batch->refine;
     const ExitSetShape *shape = exit_set_shape(refine->set);
@@ -254,7 +254,7 @@ static double run_window(PositionBatch *batch, const ExitWindow *window) {
     return loss;
 }
 
-/* Windows in another order each epoch, which the epoch alone decides. */
+/* Orders the windows; the order depends on the epoch alone. */
 static void order_windows(uint32_t *order, uint32_t n, uint32_t epoch) {
     uint64_t state = 0x9e3779b97f4a7c15u * (epoch + 1);
 
@@ -270,7 +270,7 @@ static void order_windows(uint32_t *order, uint32_t n, uint32_t epoch) {
     }
 }
 
-/* Even ones of those that are held out tune; the odd ones are for figures alone. */
+/* Tells whether a held-out window tunes: the even ones do, the odd ones are for figures alone. */
 static bool tunes(uint32_t index) {
     return exit_window_is_held_out(index) && index / EXIT_HELD_OUT % 2 == 0;
 }
@@ -315,9 +315,9 @@ static int note_loss(PositionBatch *batch, ExitWindow *window, ErrText *err) {
 }
 
 /**
- * exit_refine_epoch() - all windows once, and a checkpoint
+ * exit_refine_epoch() - run all windows once and write a checkpoint
  *
- * What is best on windows that are held out stays, the map of before the first epoch among it.
+ * `best` keeps the map with the least loss on held-out windows, which may be the map from before the first epoch.
  */
 int exit_refine_epoch(ExitRefine *refine, ExitRefineFn *done, void *arg, ErrText *err) {
     const size_t n_embd = refine->head.n_embd;

@@ -7,7 +7,7 @@
 
 #include "quant/rounding/blas.h"
 
-#define PIECE 64 /* rows of a matrix that one call of the library computes */
+#define PIECE 64 /* rows of a matrix in one call of the library */
 
 int exit_ridge_init(ExitRidge *ridge, WorkerPool *pool, size_t n_embd, ErrText *err) {
     int r = blas_load(err);
@@ -34,7 +34,7 @@ void exit_ridge_deinit(ExitRidge *ridge) {
     *ridge = (ExitRidge){ 0 };
 }
 
-/* c[from, to) += alpha a^T[from, to) b, with a, b f32[n][k]. */
+/* Computes c[from, to) += alpha a^T[from, to) b, with a, b f32[n][k]. */
 typedef struct Moments {
     const float *a, *b;
     size_t n, k;
@@ -96,7 +96,7 @@ static void solve_rows(void *arg, size_t begin, size_t end, unsigned int worker)
     }
 }
 
-/* The moments about the means; their trace. */
+/* Turns the moments into those about the means; returns their trace. */
 static double centre(const ExitRidge *ridge, float *squares, float *products) {
     const size_t k = ridge->n_embd;
     const double n = (double)ridge->n;

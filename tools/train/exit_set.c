@@ -20,7 +20,7 @@ struct ExitSet {
     int fd;
     uint32_t n;
     size_t window_bytes;
-    uint8_t *bytes; /* of a window, with its checksum */
+    uint8_t *bytes; /* bytes of a window with its checksum */
 };
 
 typedef struct Head {
@@ -74,7 +74,7 @@ static uint64_t offset_of(const ExitSet *set, uint32_t index) {
     return HEAD_BYTES + (uint64_t)index * set->window_bytes;
 }
 
-/* The bytes of a window, if they are those that were written: 0, FILE_E_SHORT, -errno. */
+/* Reads a window and compares its checksum. Return: 0, FILE_E_SHORT, -errno. */
 static int load(ExitSet *set, uint32_t index) {
     char sha256[SHA256_HEX_BYTES];
     int r = file_read_exact(set->fd, set->bytes, set->window_bytes, offset_of(set, index));
@@ -101,7 +101,7 @@ static int begin(ExitSet *set, ErrText *err) {
     return r ? err_set(err, r, "%s: %s", set->path, strerror(-r)) : 0;
 }
 
-/* Whole windows of this set from the beginning; the rest goes. */
+/* Keeps the whole windows of this set from the start of the file; drops the rest. */
 static int take_up(ExitSet *set, ErrText *err) {
     Head head;
 

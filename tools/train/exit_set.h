@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an early-exit predictor is trained on, in a work file: windows of text with hidden states of some layers and
- * what draft and target hold for likely behind each position. Windows are appended whole; a run that was killed goes on
- * behind the last one that is whole. */
+/* The training set of an early-exit predictor in a work file: windows of text with hidden states of some layers and the
+ * likely tokens of draft and target at each position. Windows are appended whole; a killed run goes on after the last
+ * whole one. */
 #ifndef COORDGEN_TRAIN_EXIT_SET_H
 #define COORDGEN_TRAIN_EXIT_SET_H
 
@@ -13,36 +13,37 @@
 #include "base/files/file_io.h"
 
 enum {
-    EXIT_CHOICES = 8,    /* of the draft, behind a position */
-    EXIT_LAYERS_MAX = 4, /* that are measured */
-    EXIT_HELD_OUT = 5,   /* every fifth window is for figures alone */
+    EXIT_CHOICES = 8,    /* candidates of the draft at a position */
+    EXIT_LAYERS_MAX = 4, /* measured layers, at most */
+    EXIT_HELD_OUT = 5,   /* every fifth window is held out */
 };
 
-/* Behind one position. */
+/* Next tokens at one position. */
 typedef struct ExitSample {
-    uint32_t n, best; /* best: the target's most probable token */
+    uint32_t n, best; /* n: candidates; best: the target's most probable token */
     uint32_t tokens[EXIT_CHOICES];
-    float q[EXIT_CHOICES]; /* the draft's, of all its tokens */
-    float p[EXIT_CHOICES]; /* the target's, of these tokens alone */
+    float q[EXIT_CHOICES]; /* the draft's shares among all tokens */
+    float p[EXIT_CHOICES]; /* the target's shares among these tokens alone */
 } ExitSample;
 
 /* Two sets of one shape and fingerprint have the same windows. */
 typedef struct ExitSetShape {
-    char fingerprint[SHA256_HEX_BYTES]; /* of models, texts and settings */
+    char fingerprint[SHA256_HEX_BYTES]; /* fingerprint of models, texts and settings */
     uint32_t n_embd, window_tokens, n_windows;
     uint32_t n_layers, layers[EXIT_LAYERS_MAX];
 } ExitSetShape;
 
-/* A window, in memory. States have mean square 1. */
+/* A window in memory. States have mean square 1. */
 typedef struct ExitWindow {
     ExitSample *samples;            /* [window_tokens] */
-    float *states[EXIT_LAYERS_MAX]; /* f32[window_tokens][n_embd], of layers[i] */
-    float *last;                    /* of the last layer */
+    float *states[EXIT_LAYERS_MAX]; /* f32[window_tokens][n_embd] each, of layers[i] */
+    float *last;                    /* f32[window_tokens][n_embd], of the last layer */
 } ExitWindow;
 
 typedef struct ExitSet ExitSet;
 
-/* Opens or begins the file; windows that are not whole, and those of another set, are dropped. 0, -errno. */
+/* Opens or begins the file; drops windows that are not whole and those of another set. Return: 0 or -errno, with a
+ * text. */
 int exit_set_open(ExitSet **setp, const char *path, const ExitSetShape *shape, ErrText *err);
 ExitSet *exit_set_free(ExitSet *set); /* the file stays */
 DEFINE_CLEANUP(ExitSet, exit_set_free)

@@ -23,9 +23,10 @@
 #include "tools/train/exit_refine.h"
 #include "tools/train/exit_ridge.h"
 
-static const float ridge_strength = 0.03F; /* of the states' mean square: 2,000 positions already learn something */
+/* Share of the states' mean square; 2,000 positions already learn something. */
+static const float ridge_strength = 0.03F;
 
-/* All of one run. */
+/* State of a whole run. */
 typedef struct Training {
     const ExitTrainingOptions *options;
     ExitTrainingReport *report;
@@ -40,7 +41,7 @@ typedef struct Training {
     ExitSetShape shape;
     ExitSet *set;
     ExitWindow window;
-    float *maps[EXIT_LAYERS_MAX]; /* f32[n_embd + 1][n_embd]: rows of the map, then the bias */
+    float *maps[EXIT_LAYERS_MAX]; /* f32[n_embd + 1][n_embd] each: the map's rows, then the bias */
 } Training;
 
 static void training_deinit(Training *training) {
@@ -69,7 +70,7 @@ static void show_import(void *arg, const ImportProgress *progress) {
     tell(arg, import_stage_name(progress->stage), progress->done_bytes, progress->total_bytes);
 }
 
-/* The package, or the one that is made of a .gguf. */
+/* Finds the package, imported from a .gguf if needed. */
 static int find_package(Training *training, const char *path, char package[PATH_MAX], ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     ImportOptions import = IMPORT_OPTIONS_DEFAULT;
@@ -145,8 +146,9 @@ static int load_texts(Training *training, ErrText *err) {
 
 /* --- the set ------------------------------------------------------------------------------------------------------ */
 
-/* A few layers from the middle on: below it a model knows little of the next token, and near its end little is saved.
- * One that is asked for and is among them is chosen later, so that the work file serves any of them. */
+/* Chooses a few layers from the middle on: lower layers know little of the next token, and near the last one little
+ * is saved. The layer that was asked for is picked later, if it is among them, so that the work file serves any of
+ * them. */
 static int choose_layers(Training *training, ErrText *err) {
     const uint32_t n = engine_info(training->target)->n_layers, layer = training->options->layer;
     const uint32_t some[] = { n / 2, 2 * n / 3, 3 * n / 4, 5 * n / 6 };
@@ -165,7 +167,7 @@ static int choose_layers(Training *training, ErrText *err) {
     return 0;
 }
 
-/* Whatever decides which bytes the windows have. */
+/* Hashes all that decides the windows' bytes. */
 static int fingerprint(Training *training, ErrText *err) {
     const ExitTrainingOptions *options = training->options;
     ExitSetShape *shape = &training->shape;
@@ -184,7 +186,7 @@ static int fingerprint(Training *training, ErrText *err) {
     return 0;
 }
 
-/* u32[*np][window]: the text that each window begins with, of all texts by turns. */
+/* Cuts texts into u32[*np][window], the beginnings of windows, from all texts in turn. */
 static int cut_windows(Training *training, uint32_t **tokensp, uint32_t *np, ErrText *err) {
     const ExitTrainingOptions *options = training->options;
     const size_t window = options->window, n_text = window - options->say;
@@ -322,7 +324,7 @@ static int add_edges(const ExitHead *head, const ExitSample *sample, const float
     return r;
 }
 
-/* Edges of all windows that are held out. */
+/* Collects the edges of all held-out windows. */
 static int find_edges(Training *training, uint32_t index, const float *map, ExitEdges *edges, ErrText *err) {
     const size_t n_embd = training->shape.n_embd, n = training->shape.window_tokens;
     const ExitHead head = exit_head(training->target);
@@ -407,7 +409,7 @@ static int name_checkpoint(const Training *training, uint32_t index, char path[P
                : err_set(err, -ENAMETOOLONG, "%s: the path is too long", report->path);
 }
 
-/* The map that is best on what was held out takes the place of the one before. */
+/* Refines a layer's map; the map that is best on held-out windows replaces the layer's. */
 static int refine_layer(Training *training, uint32_t index, ErrText *err) {
     const size_t n_embd = training->shape.n_embd;
     char path[PATH_MAX];
@@ -428,8 +430,8 @@ static int refine_layer(Training *training, uint32_t index, ErrText *err) {
     return r;
 }
 
-/* All layers, or the one that was asked for: least squares say little of what refinement makes of a layer. *bestp: what
- * is worth most. */
+/* Refines all layers, or the one that was asked for; least squares do not tell which layer refinement makes best.
+ * *bestp gets the layer worth most. */
 static int refine_all(Training *training, uint32_t *bestp, ErrText *err) {
     const uint32_t layer = training->options->layer;
     ExitTrainingReport *report = training->report;
@@ -456,7 +458,7 @@ static int refine_all(Training *training, uint32_t *bestp, ErrText *err) {
     return 0;
 }
 
-/* As the file has it, so that figures are of what will be used. */
+/* Rounds a map as the file does, so that figures are of the map that will be used. */
 static void round_map(float *map, uint16_t *halves, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const float most = 60000;
@@ -487,7 +489,7 @@ static int write_map(Training *training, uint32_t index, const uint16_t *halves,
     return exit_map_write(&file, report->path, err);
 }
 
-/* Trees as wide as the published policies make them, and ours. */
+/* Tries trees of the published policies and of ours. */
 static int try_trees(Training *training, ErrText *err) {
     static const DraftPolicyOps *const policies[EXIT_POLICIES] = { &draft_policies[POLICY_SPECINFER],
                                                                    &draft_policies[POLICY_OPT_TREE] };
@@ -508,7 +510,7 @@ static int try_trees(Training *training, ErrText *err) {
     if (r)
         return r;
     n_there = n / EXIT_HELD_OUT / 2;
-    for (size_t i = 0; i < n_pairs && i < n_there; i++) { /* of all texts: the first of two tunes, as in training */
+    for (size_t i = 0; i < n_pairs && i < n_there; i++) { /* from all texts, so that the first of two tunes */
         const size_t pair = n_pairs < n_there ? i * n_there / n_pairs : i;
 
         for (size_t half = 0; half < 2; half++)
@@ -525,7 +527,7 @@ static int try_trees(Training *training, ErrText *err) {
     return r;
 }
 
-/* What trees brought is a part of what the file says of itself. */
+/* Adds the figures of trees to those in the file. */
 static void note_trees(ExitTrainingReport *report) {
     float *quality = report->refined.quality;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trains the early-exit predictor of a package for a draft model: windows of text through both models, a map of each
- * layer that is measured by ridge regression, the layer that is worth most, its map refined, figures on what was held
- * out, and the file beside the package. */
+/* Trains the early-exit predictor of a package for a draft model. Windows of text go through both models, ridge
+ * regression maps each measured layer, the layer worth most is refined, figures come from held-out windows, and the
+ * file goes beside the package. */
 #ifndef COORDGEN_TRAIN_EXIT_TRAINING_H
 #define COORDGEN_TRAIN_EXIT_TRAINING_H
 
@@ -20,7 +20,7 @@ enum {
     EXIT_WINDOW_MIN = 32,
     EXIT_WINDOW_MAX = 1024,
     EXIT_POLICIES = 3,
-    EXIT_WINDOWS_MIN = 10, /* so that two are held out */
+    EXIT_WINDOWS_MIN = 10, /* two of them are held out */
 };
 
 typedef struct ExitTrainingOptions {
@@ -29,40 +29,40 @@ typedef struct ExitTrainingOptions {
     size_t n_texts;
     const char *output;   /* NULL: PACKAGE.exit */
     uint32_t layer;       /* 0: the best of a few */
-    uint32_t epochs;      /* of the refinement; 0: the ridge regression's map as it is */
+    uint32_t epochs;      /* epochs of refinement; 0: the ridge regression's map stays */
     uint32_t windows;     /* at most */
     uint32_t window;      /* tokens of each, */
-    uint32_t say;         /* of which the last ones are what the model says behind the others */
+    uint32_t say;         /* tokens at the end of a window that the model itself says */
     unsigned int threads; /* 0: the processors */
-    Isa isa;              /* of the kernels */
-    uint32_t answers;     /* that the predictor is tried on in the end, of windows that are held out */
+    Isa isa;              /* instruction set of the kernels */
+    uint32_t answers;     /* held-out windows to answer in the end, with the predictor and without */
     bool keeps_work;      /* the work files stay */
-    int progress_fd;      /* of a line of progress; -1: none */
+    int progress_fd;      /* file descriptor for a line of progress; -1: none */
 } ExitTrainingOptions;
 
-/* Of one layer, or of what came out. */
+/* Figures of one layer, or of the result. */
 typedef struct ExitFigures {
     uint32_t layer;
     float quality[_EXIT_QUALITY_N];
-    float kept_95_without_shadows; /* by q and the map among the candidates of a tree alone */
+    float kept_95_without_shadows; /* share kept by q and the map among the candidates of a tree alone */
     PruningMix mix, mix_alone;     /* with shadows, and without */
-    float worth;                   /* of rows times layers, what it saves beyond what q does; tiles aside */
+    float worth;                   /* share of rows times layers saved beyond what q saves, without rounding to tiles */
 } ExitFigures;
 
 typedef struct ExitTrainingReport {
     char path[PATH_MAX];
     uint32_t n_windows, n_held_out, window;
-    uint32_t n_layers;                           /* of the model */
+    uint32_t n_layers;                           /* layers of the model */
     ExitFigures layers[EXIT_LAYERS_MAX];         /* by least squares, */
-    ExitFigures refined_layers[EXIT_LAYERS_MAX]; /* and refined; all zero: another one was asked for */
+    ExitFigures refined_layers[EXIT_LAYERS_MAX]; /* the layers refined; all zero: another one was asked for */
     uint32_t n_measured;
     ExitFigures refined;                           /* the layer that was chosen; what is in the file */
-    uint32_t n_trees;                              /* policies that answers were tried with */
+    uint32_t n_trees;                              /* number of policies that answered */
     const DraftPolicyOps *policies[EXIT_POLICIES]; /* NULL: the product's own trees */
     ExitTrees trees[EXIT_POLICIES];
 } ExitTrainingReport;
 
-/* 0, -errno or another code, with a text. */
+/* Runs the training. Return: 0, -errno or another code, with a text. */
 int exit_training_run(const ExitTrainingOptions *options, ExitTrainingReport *report, ErrText *err);
 
 #endif

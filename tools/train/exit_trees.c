@@ -15,7 +15,7 @@ const char *const exit_trees_ways[_EXIT_TREES_WAYS] = {
     [EXIT_TREES_DRAFT_ALONE] = "draft alone",
 };
 
-static const double tuned_share = 0.955; /* half a per cent more than what is to stay, as other text is another text */
+static const double tuned_share = 0.955; /* half a per cent above the wanted share, as a margin for other texts */
 
 typedef struct Said {
     uint32_t *tokens;
@@ -92,7 +92,7 @@ static void judge(const ExitTreesWork *work, const ExitWatch *watch, ExitTrees *
         trees->kept[i] = exit_watch_kept(watch, false, &ways[i], exit_watch_threshold(watch, &ways[i], tuned_share));
 }
 
-/* Prompts for figures, without pruning and with it, the one first that the other was before. */
+/* Answers the prompts for figures without pruning and with it, alternating which comes first. */
 static int compare(const ExitTreesWork *work, const GenerationSpeculation *plain, uint32_t *tokens, ExitTrees *trees,
                    ErrText *err) {
     GenerationSpeculation pruned = *plain;

@@ -37,7 +37,7 @@ void exit_watch_take(void *arg, const SpecWatched *watched) {
     step->tunes = watch->tunes;
 }
 
-/* Shares among siblings alone. */
+/* Normalizes shares among siblings alone. */
 static void share_alone(const ExitWatched *step, float *log_shares) {
     const DraftTree *tree = &step->tree;
 
@@ -87,15 +87,14 @@ ExitKept exit_watch_kept(const ExitWatch *watch, bool tunes, const ExitWay *way,
         n_kept_tiles += in_tiles(n);
         for (uint32_t row = 1; row < step->tree.n_rows; row++)
             n_right += step->path >> row & 1;
-        for (uint32_t at = 1; at < n;
-             at++) /* with every row its parents stay: what is kept of a path is its beginning */
+        for (uint32_t at = 1; at < n; at++) /* a kept row's parents are kept, so the beginning of a path stays */
             n_kept_right += step->path >> rows[at] & 1;
     }
     return (ExitKept){ threshold, part(n_kept, n_rows), part(n_kept_tiles, n_tiles), part(n_kept_right, n_right),
                        part(n_kept_right + n_steps, n_right + n_steps) };
 }
 
-/* What a lower threshold keeps has all that a higher one does, so that halving finds it. */
+/* Bisection works because a lower threshold keeps all that a higher one keeps. */
 float exit_watch_threshold(const ExitWatch *watch, const ExitWay *way, double share) {
     float low = lowest, high = highest;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Steps of real generations whose rows all went on, with what the predictor said of them: what a rule of pruning would
- * have kept of the very same trees. */
+/* Records steps of real generations without pruning, with the predictor's opinion, to compute what a rule of pruning
+ * would have kept of the same trees. */
 #ifndef COORDGEN_TRAIN_EXIT_WATCH_H
 #define COORDGEN_TRAIN_EXIT_WATCH_H
 
@@ -9,18 +9,18 @@
 #include "spec/tree/tree_pruning.h"
 
 enum {
-    EXIT_TILE_ROWS = 16 /* that a matrix unit computes in the time of one */
+    EXIT_TILE_ROWS = 16 /* rows that a matrix unit computes in the time of one */
 };
 
-/* One step. */
+/* A recorded step. */
 typedef struct ExitWatched {
     DraftTree tree;
     float log_shares[DRAFT_ROWS_MAX];
-    uint64_t path; /* its rows, as bits; row 0 among them */
-    bool tunes;    /* else it is for figures */
+    uint64_t path; /* bits of the rows on the accepted path, with row 0 */
+    bool tunes;    /* false: the step is for figures */
 } ExitWatched;
 
-/* Embedded; all zero: none yet. */
+/* Embedded in its owner; all zero: no steps yet. */
 typedef struct ExitWatch {
     ExitWatched *steps; /* [n] */
     size_t n, room;
@@ -28,25 +28,25 @@ typedef struct ExitWatch {
     bool failed; /* there was no memory for one */
 } ExitWatch;
 
-/* How trees are pruned. */
+/* A rule of pruning. */
 typedef struct ExitWay {
     PruningMix mix;
-    bool alone;     /* shares among the candidates that the tree has: without shadows */
+    bool alone;     /* shares among the tree's candidates alone, without shadows */
     bool unguarded; /* by the threshold alone */
 } ExitWay;
 
-/* Of all steps of a half: shares of the rows that went on, as they are and as tiles round them up, of the drafts that
- * were right, and of the tokens a step (one more than these drafts). 1 where there is nothing. */
+/* Shares over all steps of a half: rows that went on, alone and rounded up to tiles; right drafts; tokens a step (one
+ * more than these drafts). A share of nothing is 1. */
 typedef struct ExitKept {
     float threshold;
     double rows, tiles, drafts, tokens;
 } ExitKept;
 
 void exit_watch_deinit(ExitWatch *watch);
-/* SpecLab.on_watched; arg: an ExitWatch. */
+/* Records a step, as SpecLab.on_watched; @arg is an ExitWatch. */
 void exit_watch_take(void *arg, const SpecWatched *watched);
 ExitKept exit_watch_kept(const ExitWatch *watch, bool tunes, const ExitWay *way, float threshold);
-/* The highest threshold, at most -0.01, that keeps a share of the right drafts of the half that tunes. */
+/* Returns the highest threshold, at most -0.01, that keeps a share of the tuning half's right drafts. */
 float exit_watch_threshold(const ExitWatch *watch, const ExitWay *way, double share);
 
 #endif

@@ -44,7 +44,7 @@ static void mixed(const void *argument) {
     LOOP(GENERAL VECTOR GENERAL);
 }
 
-/* What a turn takes: the difference of 70 and 20 turns is 50 of them. */
+/* Checks the instructions of a turn: 70 turns less 20 turns are 50 of them. */
 static void check_turn(void (*fn)(const void *argument), uint64_t all, uint64_t vector_only) {
     const uint64_t few = 20, many = 70;
     InstructionCount first, second;

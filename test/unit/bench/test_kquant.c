@@ -30,7 +30,7 @@ static uint32_t draw(void) {
     return seed >> 8;
 }
 
-/* About normal, with a few large values. */
+/* Draws from an approximately normal distribution with a few large values. */
 static float draw_weight(void) {
     float sum = 0;
 
@@ -120,8 +120,8 @@ static void test_kquant_block_sizes(void **state) {
     assert_int_equal(bytes, kquant_block_bytes(5));
 }
 
-/* Against a float64 product of dequantized weights and dequantized inputs; the bound is float32's, on the sizes
- * added. */
+/* Compares with a float64 product of dequantized weights and inputs; the bound is float32's, on the size of the
+ * addends. */
 static void check_product(const KquantOps *ops, const Case *c, size_t begin, size_t end) {
     const size_t k = c->k_blocks * KQUANT_BLOCK;
     float y[N];
@@ -190,7 +190,7 @@ static void test_kquant_product_extremes(void **state) {
         }
 }
 
-/* Codes and factors of every build, put together, are the dequantized weights; no byte past them is written. */
+/* Codes and factors of every build give the dequantized weights; no byte past them is written. */
 static void test_kquant_expand(void **state) {
     for (int bits = 4; bits <= 5; bits++)
         for (size_t build = 0; build < kquant_n(); build++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the layout bench measures is right: every layout gives the product of its weights, at the first and at the last
- * matrix of the arena, with every instruction set. (Expansions are tested beside their kernels.) */
+/* Checks the layouts that the bench measures: each gives the product of its weights, at the first and the last matrix
+ * of the arena, with every instruction set. (Expansions are tested beside their kernels.) */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rules of a phone's NPU, and what they cost: requests on the npu device under every policy of graph switching. */
+/* Measures the cost of a phone NPU's rules: requests on the npu device under every policy of graph switching. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,11 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/mobile/timeline.h"
+#include "tools/bench/mobile/mobile_cold.h"
+#include "tools/bench/mobile/mobile_report.h"
 #include "weights/weights_report.h"
 
-/* What is measured of the requests of one row, an array for each. */
+/* Measurements of one row's requests, an array for each. */
 enum {
     MOBILE_PREFILL,
     MOBILE_DECODE,
@@ -25,10 +27,10 @@ typedef struct MobileBench {
     const BenchRun *run;
     MobileReport *report;
     AccountTable accounts;
-    Engine *engines[MOBILE_POLICIES]; /* of the policies: all are there, so that their requests can go in turns */
+    Engine *engines[MOBILE_POLICIES]; /* one for each policy, all open so that their requests alternate */
     double *values[_MOBILE_N];        /* [policies][repeats] milliseconds */
     float *logits;
-    Timeline *timeline; /* NULL: nobody wants a picture */
+    Timeline *timeline; /* NULL: no timeline is wanted */
 } MobileBench;
 
 static void mobile_bench_deinit(MobileBench *bench) {
@@ -40,7 +42,7 @@ static void mobile_bench_deinit(MobileBench *bench) {
     timeline_free(bench->timeline);
 }
 
-/* Free: prompts get their graphs where that pays; else, as in the papers, all of them do. */
+/* "free": prompts get graphs of their own only where that pays; under the other policies, as in the papers, always. */
 static const struct {
     const char *name;
     GraphSwitchPolicy policy;
@@ -52,14 +54,14 @@ static const struct {
                                 { "progressive, free", GRAPH_SWITCH_PROGRESSIVE, false } };
 
 static int open_policy(MobileBench *bench, size_t index, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
 
-    options.model = bench->run->engine_options->path;
-    options.recipe_option = NULL; /* that package is what came of it */
-    options.device = ENGINE_DEVICE_NPU;
-    options.graphs.policy = policies[index].policy;
-    options.graphs.must_go_back = policies[index].must_go_back;
-    options.op_order = OP_ORDER_IN_ORDER; /* a chunk a step: switching is chunk by chunk */
+    options.path = bench->run->engine_options->path;
+    options.recipe_option = NULL; /* the package is that recipe's result */
+    options.engine.device = ENGINE_DEVICE_NPU;
+    options.engine.graphs.policy = policies[index].policy;
+    options.engine.graphs.must_go_back = policies[index].must_go_back;
+    options.engine.op_order = OP_ORDER_IN_ORDER; /* one chunk a step, for switching goes chunk by chunk */
     return eval_engine_open(&bench->engines[index], &options, bench->run->pool, &bench->accounts, err);
 }
 
@@ -78,7 +80,8 @@ static int run_step(const MobileBench *bench, Engine *engine, Sequence *sequence
     return !r || r == ENGINE_E_READ ? r : err_set(err, r, "a step of %zu tokens failed (%d)", n, r);
 }
 
-/* why: of the first chunk; why_bytes 0: nobody asks. */
+/* Computes a prompt chunk by chunk. @why gets the reason of the policy's choice for the first chunk; @why_bytes 0: not
+ * wanted. */
 static int run_prompt(const MobileBench *bench, Engine *engine, Sequence *sequence, size_t n_tokens, char *why,
                       size_t why_bytes, ErrText *err) {
     const EngineInfo *info = engine_info(engine);
@@ -129,10 +132,11 @@ static int write_timeline(const MobileBench *bench, ErrText *err) {
         return 0;
     machine_name(machine, sizeof(machine));
     snprintf(title, sizeof(title), "The npu device on %s; the dashed line: the prompt is computed", machine);
-    return timeline_write(bench->timeline, title, bench->run->options->timeline, err);
+    return timeline_write(bench->timeline, title, bench->run->options->mobile.timeline, err);
 }
 
-/* turn: of its measured ones, from 1 on; 0 warms up: then times are known that switching is planned by. */
+/* Runs a request. @turn counts the measured requests from 1 on; 0 warms up, after which the times that switching is
+ * planned by are known. */
 static int run_request(MobileBench *bench, size_t policy, MobileRow *row, size_t turn, ErrText *err) {
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     Engine *engine = bench->engines[policy];
@@ -187,7 +191,7 @@ static void take_medians(const MobileBench *bench, size_t policy, MobileRow *row
         *results[i] = machine_median(bench->values[i] + policy * row->n_requests, row->n_requests);
 }
 
-/* A request that does not count; where both kinds stay in memory, as many as it takes until they are there. */
+/* Runs requests that do not count: one, or, where graphs of both kinds stay in memory, as many as load all of them. */
 static int warm_up(MobileBench *bench, size_t policy, MobileRow *row, ErrText *err) {
     int r;
 
@@ -197,8 +201,8 @@ static int warm_up(MobileBench *bench, size_t policy, MobileRow *row, ErrText *e
     return r;
 }
 
-/* One prompt under all policies, in turns; each turn begins with another one, so that what the machine does meanwhile
- * favours none. */
+/* Measures one prompt under all policies, in turns. Each turn begins with another policy, so that changes of the
+ * machine favour none. */
 static int run_prompts(MobileBench *bench, MobileRow *rows, size_t prompt_tokens, ErrText *err) {
     const BenchOptions *options = bench->run->options;
     int r = 0;
@@ -249,34 +253,37 @@ static int begin(MobileBench *bench, ErrText *err) {
 }
 
 /**
- * bench_mobile() - switching between graphs of prompts and of decoding: what each policy waits, and takes of memory
+ * bench_mobile() - measure graph switching between prompts and decoding: each policy's waits and memory
  *
- * The model is open once for each policy, and their requests go in turns; a first request of each does not count. A
- * request is a prompt, chunk by chunk, and then output token by token. Behind them come the orders of operators. With
- * requests from files it is the papers' table instead.
+ * The model is open once for each policy, and the policies' requests alternate; the first request of each does not
+ * count. A request is a prompt, chunk by chunk, and then output token by token. The orders of operators follow.
+ * Requests from files are measured for the papers' table instead.
  */
 int bench_mobile(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run, .report = &run->report->mobile };
+    _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run };
     int r;
 
-    if (options->cold)
-        return mobile_cold_run(run, &run->report->cold, err);
-    if (options->memory_bytes)
+    if (options->mobile.cold)
+        return mobile_cold_run(run, err);
+    if (options->mobile.memory_bytes)
         return bench_mobile_memory(run, err);
-    if (options->n_data)
+    if (options->data.n_files)
         return bench_mobile_table(run, err);
+    bench.report = bench_report_begin(run->report, &mobile_report_findings);
+    if (!bench.report)
+        return err_set(err, -ENOMEM, "out of memory");
     account_table_init(&bench.accounts);
-    r = options->timeline && timeline_new(&bench.timeline) ? err_set(err, -ENOMEM, "out of memory") : 0;
+    r = options->mobile.timeline && timeline_new(&bench.timeline) ? err_set(err, -ENOMEM, "out of memory") : 0;
     if (!r)
         r = begin(&bench, err);
-    for (size_t i = 0; i < options->n_prompts && !r; i++)
-        r = run_prompts(&bench, &bench.report->rows[i * MOBILE_POLICIES], options->prompt_tokens[i], err);
+    for (size_t i = 0; i < options->prompts.n && !r; i++)
+        r = run_prompts(&bench, &bench.report->rows[i * MOBILE_POLICIES], options->prompts.at[i], err);
     if (r)
         return r;
     snprintf(bench.report->way, sizeof(bench.report->way), "%s",
              weights_flash_way(engine_weights(bench.engines[MOBILE_POLICIES - 1])));
-    bench.report->n = options->n_prompts * MOBILE_POLICIES;
+    bench.report->n = options->prompts.n * MOBILE_POLICIES;
     for (size_t i = 0; i < ARRAY_LEN(bench.engines); i++)
         bench.engines[i] = engine_free(bench.engines[i]);
     r = mobile_orders_run(run, &bench.report->orders, bench.timeline, err);

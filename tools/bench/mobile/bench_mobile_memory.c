@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests on the npu device with the settings of the service, all within a memory budget: the weights, the graphs,
- * keys and values, drafts, scratch, and the process as the system counts it. */
+/* Runs requests on the npu device with the service's settings within a memory budget for weights, graphs, keys and
+ * values, drafts, scratch, and the process as the system counts it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "engine/generation.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/mobile/mobile_memory.h"
 
 typedef struct MemoryBench {
     const BenchRun *run;
@@ -16,7 +17,7 @@ typedef struct MemoryBench {
     AccountTable accounts;
     Engine *engine;
     uint32_t *tokens;
-    bool is_short; /* of memory: what has failed has failed for that */
+    bool is_short; /* the failure is for want of memory */
 } MemoryBench;
 
 static void memory_bench_close(MemoryBench *bench) {
@@ -25,7 +26,7 @@ static void memory_bench_close(MemoryBench *bench) {
     bench->tokens = NULL;
 }
 
-/* A line of /proc/self/status, as "VmHWM:"; 0: there is none. */
+/* Returns the bytes of a line of /proc/self/status, as "VmHWM:"; 0: no such line. */
 static uint64_t status_bytes(const char *key) {
     FILE *file = fopen("/proc/self/status", "re");
     uint64_t kib = 0;
@@ -40,12 +41,12 @@ static uint64_t status_bytes(const char *key) {
 }
 
 static int open_engine(MemoryBench *bench, uint64_t limit_bytes, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
     int r;
 
-    options.model = bench->run->engine_options->path;
-    options.recipe_option = NULL; /* that package is what came of it */
-    options.device = ENGINE_DEVICE_NPU;
+    options.path = bench->run->engine_options->path;
+    options.recipe_option = NULL; /* the package is that recipe's result */
+    options.engine.device = ENGINE_DEVICE_NPU;
     account_table_init(&bench->accounts);
     bench->accounts.total_limit_bytes = limit_bytes;
     r = eval_engine_open(&bench->engine, &options, bench->run->pool, &bench->accounts, err);
@@ -75,27 +76,27 @@ static int run_request(MemoryBench *bench, size_t n_prompt, uint64_t *prefill_ns
     return 0;
 }
 
-/* Every prompt of the command line, as often as it says. */
+/* Runs every prompt of the command line, as often as the command line says. */
 static int run_requests(MemoryBench *bench, ErrText *err) {
     const BenchOptions *options = bench->run->options;
     MobileMemory *memory = bench->memory;
     int r = 0;
 
-    for (size_t i = 0; i < options->n_prompts; i++)
+    for (size_t i = 0; i < options->prompts.n; i++)
         memory->prompt_tokens =
-            options->prompt_tokens[i] > memory->prompt_tokens ? options->prompt_tokens[i] : memory->prompt_tokens;
+            options->prompts.at[i] > memory->prompt_tokens ? options->prompts.at[i] : memory->prompt_tokens;
     memory->output_tokens = options->output_tokens;
     memory->n_requests = 0;
     bench->tokens = malloc(memory->prompt_tokens * sizeof(*bench->tokens));
     if (!bench->tokens)
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t turn = 0; turn < options->repeats && !r; turn++)
-        for (size_t i = 0; i < options->n_prompts && !r; i++) {
+        for (size_t i = 0; i < options->prompts.n && !r; i++) {
             uint64_t prefill_ns = 0, decode_ns = 0;
 
-            r = run_request(bench, options->prompt_tokens[i], &prefill_ns, &decode_ns, err);
+            r = run_request(bench, options->prompts.at[i], &prefill_ns, &decode_ns, err);
             memory->n_requests++;
-            if (r || options->prompt_tokens[i] != memory->prompt_tokens)
+            if (r || options->prompts.at[i] != memory->prompt_tokens)
                 continue;
             memory->prefill_ms = (double)prefill_ns / 1e6;
             memory->decode_ms = (double)decode_ns / 1e6;
@@ -103,7 +104,7 @@ static int run_requests(MemoryBench *bench, ErrText *err) {
     return r;
 }
 
-/* The same without a limit, for what it comes to: a budget that is too small is refused with one that is not. */
+/* Refuses a budget that is too small. A run without a limit finds the budget that suffices, for the error's text. */
 static int refuse(MemoryBench *bench, ErrText *err) {
     const uint64_t base_bytes = bench->memory->base_bytes, budget_bytes = bench->memory->budget_bytes;
     ErrText why = *err;
@@ -124,18 +125,20 @@ static int refuse(MemoryBench *bench, ErrText *err) {
 }
 
 /**
- * bench_mobile_memory() - requests within options->memory_bytes
+ * bench_mobile_memory() - run requests within options->mobile.memory_bytes
  *
- * What the process has already is taken away from it, and a fixed part for what no account has; the rest is the limit
- * of all accounts together, so that what does not fit is refused before it is allocated. Behind the run the process's
- * peak is compared with the budget.
+ * All accounts together may have the budget less the process's present size and a fixed part for memory without an
+ * account. An allocation beyond that is refused before it is made. After the run the process's peak is compared with
+ * the budget.
  */
 int bench_mobile_memory(const BenchRun *run, ErrText *err) {
-    MemoryBench bench = { .run = run, .memory = &run->report->memory };
+    MemoryBench bench = { .run = run, .memory = bench_report_begin(run->report, &mobile_memory_findings) };
     MobileMemory *memory = bench.memory;
     int r;
 
-    memory->budget_bytes = run->options->memory_bytes;
+    if (!memory)
+        return err_set(err, -ENOMEM, "out of memory");
+    memory->budget_bytes = run->options->mobile.memory_bytes;
     memory->base_bytes = status_bytes("VmRSS:");
     memory->accounts_bytes = memory->budget_bytes > memory->base_bytes + MOBILE_MEMORY_REST
                                  ? memory->budget_bytes - memory->base_bytes - MOBILE_MEMORY_REST

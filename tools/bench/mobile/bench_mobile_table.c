@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Real requests answered in every row of the papers' table, in turns. */
+/* Answers real requests in every row of the papers' table, in turns. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "spec/sources/history.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/mobile/mobile_table.h"
 #include "weights/weights_report.h"
 
-#define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
+#define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* the service's limit for a user and model */
 #define WARM_TOKENS 8
 
 typedef struct TableBench {
     const BenchRun *run;
     MobileTable *table;
-    WorkerPool *cpu_pool; /* of the cpu device: the NPU's thread is one of its own */
+    WorkerPool *cpu_pool; /* pool of the cpu device, with one thread more, since the NPU's thread is not in a pool */
     AccountTable accounts[_MOBILE_TABLE_ENGINES];
     Engine *engines[_MOBILE_TABLE_ENGINES];
     const SpecMode *modes[MOBILE_TABLE_ROWS];
-    SpecAnswer answers[MOBILE_TABLE_ROWS]; /* to the request at hand */
+    SpecAnswer answers[MOBILE_TABLE_ROWS]; /* answers to the current request, by row */
     AccountTable history_accounts;
-    History *histories[SPEC_TASKS_MAX]; /* by task: answers to the requests before */
+    History *histories[SPEC_TASKS_MAX]; /* earlier answers, by task */
 } TableBench;
 
 static void table_bench_deinit(TableBench *bench) {
@@ -34,14 +35,14 @@ static void table_bench_deinit(TableBench *bench) {
 }
 
 static int open_engine(TableBench *bench, MobileTableEngine which, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
     const bool is_cpu = which == MOBILE_TABLE_CPU;
 
-    options.model = bench->run->engine_options->path;
-    options.recipe_option = NULL; /* that package is what came of it */
-    options.device = is_cpu ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_NPU;
-    options.graphs.policy = which == MOBILE_TABLE_NPU ? GRAPH_SWITCH_SYNC : GRAPH_SWITCH_PROGRESSIVE;
-    options.op_order = which == MOBILE_TABLE_NPU ? OP_ORDER_IN_ORDER : OP_ORDER_OUT_OF_ORDER;
+    options.path = bench->run->engine_options->path;
+    options.recipe_option = NULL; /* the package is that recipe's result */
+    options.engine.device = is_cpu ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_NPU;
+    options.engine.graphs.policy = which == MOBILE_TABLE_NPU ? GRAPH_SWITCH_SYNC : GRAPH_SWITCH_PROGRESSIVE;
+    options.engine.op_order = which == MOBILE_TABLE_NPU ? OP_ORDER_IN_ORDER : OP_ORDER_OUT_OF_ORDER;
     account_table_init(&bench->accounts[which]);
     return eval_engine_open(&bench->engines[which], &options, is_cpu ? bench->cpu_pool : bench->run->pool,
                             &bench->accounts[which], err);
@@ -89,7 +90,7 @@ static uint64_t waited_ns(const Engine *engine) {
     return weights_graph_counts(engine_weights(engine), &counts) ? counts.stall_ns : 0;
 }
 
-/* wait_nsp: what it waited for loads; NULL: nobody asks. */
+/* Answers a request in a row. @wait_nsp gets the time of waiting for loads; NULL: not wanted. */
 static int answer_in_row(TableBench *bench, const SpecRequest *request, size_t row, size_t max_tokens,
                          uint64_t *wait_nsp, ErrText *err) {
     const BenchOptions *options = bench->run->options;
@@ -99,7 +100,7 @@ static int answer_in_row(TableBench *bench, const SpecRequest *request, size_t r
     SpecLab lab;
     GenerationOptions generation = {
         .max_tokens = (uint32_t)max_tokens,
-        .user = 1 + request->task * MOBILE_TABLE_ROWS + row, /* what a row learns in a task is its own */
+        .user = 1 + request->task * MOBILE_TABLE_ROWS + row, /* a row learns only from its own answers in a task */
         .no_reuse = true,
         .sampler = options->sampler,
         .speculation = spec_mode_speculation(mode, &options->spec, &lab),
@@ -144,28 +145,25 @@ static int answer_request(TableBench *bench, size_t index, ErrText *err) {
 }
 
 /**
- * bench_mobile_table() - the papers' table: milliseconds a token in each of its rows
+ * bench_mobile_table() - measure the papers' table: milliseconds a token in each of its rows
  *
- * The model is open once for each device and way of switching, and the requests of all rows go in turns, each beginning
- * with another row. A first short answer of each engine does not count. No prompt is taken from an earlier one. An
- * answer that is not the cpu device's to the bit ends the run with an error that names request and row.
+ * The model is open once for each device and way of switching. The requests of all rows alternate, each beginning with
+ * another row. A first short answer of each engine does not count. No prompt reuses an earlier one. An answer that
+ * differs from the cpu device's in any bit ends the run with an error that names request and row.
  */
 int bench_mobile_table(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    const SpecDataOptions wanted = { .files = options->data,
-                                     .n_files = options->n_data,
-                                     .per_task = options->per_task,
-                                     .max_tokens = options->output_tokens };
-    _cleanup_(table_bench_deinit) TableBench bench = { .run = run, .table = &run->report->table };
-    SpecData *data = &bench.table->data;
-    int r = open_engines(&bench, err);
+    _cleanup_(table_bench_deinit) TableBench bench = { .run = run };
+    SpecData *data;
+    int r;
 
+    bench.table = bench_report_begin(run->report, &mobile_table_findings);
+    if (!bench.table)
+        return err_set(err, -ENOMEM, "out of memory");
+    data = &bench.table->data;
+    r = open_engines(&bench, err);
     if (!r)
-        r = spec_data_read(data, bench.engines[MOBILE_TABLE_CPU], &wanted, err);
-    if (!r && data->n_too_long)
-        fprintf(stderr,
-                "coordgen-bench: %zu rows are left out: with an answer they are longer than the context of %u\n",
-                data->n_too_long, engine_info(bench.engines[MOBILE_TABLE_CPU])->n_context);
+        r = spec_data_read(data, bench.engines[MOBILE_TABLE_CPU], &options->data, err);
     if (!r)
         r = prepare(&bench, err);
     for (size_t row = 0; row < MOBILE_TABLE_ROWS && !r; row++)

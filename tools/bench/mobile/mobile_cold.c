@@ -16,8 +16,31 @@
 #include "weights/image/weights_image.h"
 #include "weights/weights_report.h"
 
+#define MOBILE_COLD_WAYS 5
+
+/* A way with a prompt; times are medians over the turns, in ms. */
+typedef struct MobileColdRow {
+    const char *way;
+    const char *form; /* form of the graphs in the last turn */
+    size_t prompt_tokens, n_turns;
+    double first_token_ms;
+    /* Parts of that time in which each kind of work ran; the parts overlap. */
+    double read_ms, expand_ms, fill_ms, compute_ms;
+    double wait_ms;    /* time in which nothing was computed */
+    double prefill_ms; /* the same prompt again, with everything in memory */
+    uint64_t read_bytes;
+} MobileColdRow;
+
+typedef struct MobileCold {
+    MobileColdRow rows[BENCH_LIST_MAX * MOBILE_COLD_WAYS]; /* by prompt, then way; the first way is the baseline */
+    size_t n;
+    char why[300];        /* reason of auto's choice */
+    double disk_mb_per_s; /* limit of the disk's speed; 0: none */
+    double own_mb_per_s;
+} MobileCold;
+
 enum {
-    COLD_EVENTS = 1 << 17, /* of a turn's trace */
+    COLD_EVENTS = 1 << 17, /* events of a turn's trace */
 };
 
 static const struct {
@@ -30,7 +53,7 @@ static const struct {
                              { "behind the load; packed", GRAPH_FORM_PACKED, true },
                              { "behind the load; auto", GRAPH_FORM_AUTO, true } };
 
-/* What is measured in a turn, an array for each. */
+/* Measurements of a turn, an array for each. */
 enum {
     COLD_FIRST_TOKEN,
     COLD_READ,
@@ -53,7 +76,7 @@ typedef struct ColdBench {
     Trace *trace;
     ColdSpan *spans; /* [COLD_EVENTS] */
     double *values[MOBILE_COLD_WAYS][_COLD_N];
-    MobileColdRow *rows; /* of the prompt: [MOBILE_COLD_WAYS] */
+    MobileColdRow *rows; /* [MOBILE_COLD_WAYS] of the prompt */
     char *why;
 } ColdBench;
 
@@ -73,20 +96,15 @@ static void cold_bench_deinit(ColdBench *bench) {
 
 static int open_way(const ColdBench *bench, size_t way, AccountTable *accounts, Trace *trace, Engine **enginep,
                     ErrText *err) {
-    const EvalOptions *model = bench->run->model;
     EngineOptions options = *bench->run->engine_options;
 
     account_table_init(accounts);
     options.accounts = accounts;
     options.device = ENGINE_DEVICE_NPU;
     options.image_path = bench->image;
-    options.graphs = model->graphs;
     options.graphs.form = ways[way].form;
-    options.flash_limit = model->flash_limit;
     options.limits_all = true;
     options.arriving = ways[way].is_behind;
-    options.op_order = model->op_order;
-    options.steal_beyond = model->steal_beyond;
     options.trace = trace;
     return engine_new(enginep, &options, err);
 }
@@ -97,7 +115,7 @@ static int by_start(const void *a, const void *b) {
     return (left->start_ns > right->start_ns) - (left->start_ns < right->start_ns);
 }
 
-/* Spans of the trace from which it is picked, each moment once, before end_ns. */
+/* Returns the time in ms, before end_ns, that the picked events of the trace cover together. */
 static double union_ms(const ColdBench *bench, bool (*is_picked)(const TraceEvent *event), uint64_t end_ns) {
     uint64_t sum_ns = 0, until_ns = 0;
     size_t n = 0;
@@ -124,7 +142,7 @@ static bool is_load(const TraceEvent *event) {
     return !strcmp(event->category, "load");
 }
 
-/* A graph that is expanded is read all the while. */
+/* A graph is read for as long as it is expanded. */
 static bool is_read(const TraceEvent *event) {
     return is_load(event) && (!strncmp(event->name, "graph of", 8) || !strcmp(event->name, "read"));
 }
@@ -152,7 +170,7 @@ static uint64_t bytes_read(const ColdBench *bench, uint64_t end_ns) {
     return sum_bytes;
 }
 
-/* What ran in the last turn of each way goes into the run's trace, one behind the other. */
+/* Appends the last turn of a way to the run's trace. */
 static void keep_trace(const ColdBench *bench, size_t way, uint64_t start_ns, uint64_t end_ns) {
     for (size_t i = 0; i < trace_n(bench->trace); i++)
         trace_add(bench->run->trace, trace_at(bench->trace, i));
@@ -182,7 +200,8 @@ static int drop_caches(const ColdBench *bench, ErrText *err) {
     return r ? r : page_cache_drop(bench->image_fd, bench->image, err);
 }
 
-/* From nothing to the first token; then the prompt once more. at: of the turns that count; SIZE_MAX: it does not. */
+/* Loads the model, computes the prompt to the first token, and computes the prompt once more. @at is the index among
+ * the turns that count; SIZE_MAX: the turn does not count. */
 static int run_way(ColdBench *bench, size_t way, size_t n_prompt, size_t at, ErrText *err) {
     _cleanup_(engine_freep) Engine *engine = NULL;
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
@@ -226,6 +245,84 @@ static int run_way(ColdBench *bench, size_t way, size_t n_prompt, size_t at, Err
     return r;
 }
 
+/* --- the report --------------------------------------------------------------------------------------------------- */
+
+/* Returns how many times sooner the first token came than with the first way. */
+static double over_baseline(const MobileCold *cold, size_t index) {
+    const MobileColdRow *row = &cold->rows[index], *first = &cold->rows[index / MOBILE_COLD_WAYS * MOBILE_COLD_WAYS];
+
+    return row->first_token_ms > 0 ? first->first_token_ms / row->first_token_ms : 0;
+}
+
+static double percent(const MobileColdRow *row, double ms) {
+    return row->first_token_ms > 0 ? 100 * ms / row->first_token_ms : 0;
+}
+
+static void put_table(const void *findings, FILE *file) {
+    const MobileCold *cold = findings;
+
+    fprintf(file, "From a cold page cache to the first token on the npu device; disk ");
+    if (cold->disk_mb_per_s > 0)
+        fprintf(file, "at most %.0f MB/s (by itself %.0f). ", cold->disk_mb_per_s, cold->own_mb_per_s);
+    else
+        fprintf(file, "%.0f MB/s. ", cold->own_mb_per_s);
+    fprintf(file, "Parts of the time in which each was at work overlap; waiting: nothing was computed.\n\n"
+                  "| prompt | way | graphs | first token ms | times sooner | MB read | reading | expanding | filling "
+                  "| computing | waiting | prefill alone ms |\n"
+                  "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < cold->n; i++) {
+        const MobileColdRow *row = &cold->rows[i];
+
+        fprintf(file,
+                "| %zu | %s | %s | %.1f | %.2f | %.1f | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.1f |\n",
+                row->prompt_tokens, row->way, row->form, row->first_token_ms, over_baseline(cold, i),
+                (double)row->read_bytes / 1e6, percent(row, row->read_ms), percent(row, row->expand_ms),
+                percent(row, row->fill_ms), percent(row, row->compute_ms), percent(row, row->wait_ms), row->prefill_ms);
+    }
+    if (*cold->why)
+        fprintf(file, "\nauto: %s.\n", cold->why);
+}
+
+static void put_csv(const void *findings, const char *machine, FILE *file) {
+    const MobileCold *cold = findings;
+
+    fprintf(file, "prompt_tokens,way,form,turns,first_token_ms,times_sooner,read_bytes,read_ms,expand_ms,fill_ms,"
+                  "compute_ms,wait_ms,prefill_ms\n");
+    for (size_t i = 0; i < cold->n; i++) {
+        const MobileColdRow *row = &cold->rows[i];
+
+        fprintf(file, "%zu,\"%s\",%s,%zu,%.6g,%.4g,%llu,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g\n", row->prompt_tokens, row->way,
+                row->form, row->n_turns, row->first_token_ms, over_baseline(cold, i),
+                (unsigned long long)row->read_bytes, row->read_ms, row->expand_ms, row->fill_ms, row->compute_ms,
+                row->wait_ms, row->prefill_ms);
+    }
+}
+
+static json_t *row_json(const MobileCold *cold, size_t index) {
+    const MobileColdRow *row = &cold->rows[index];
+
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "test",
+                     "mobile-cold", "way", row->way, "form", row->form, "prompt_tokens", (json_int_t)row->prompt_tokens,
+                     "turns", (json_int_t)row->n_turns, "first_token_ms", row->first_token_ms, "times_sooner",
+                     over_baseline(cold, index), "read_bytes", (json_int_t)row->read_bytes, "read_ms", row->read_ms,
+                     "expand_ms", row->expand_ms, "fill_ms", row->fill_ms, "compute_ms", row->compute_ms, "wait_ms",
+                     row->wait_ms, "prefill_ms", row->prefill_ms, "disk_mb_per_s",
+                     cold->disk_mb_per_s > 0 ? cold->disk_mb_per_s : cold->own_mb_per_s, "why", cold->why);
+}
+
+static bool add_json(const void *findings, json_t *report) {
+    const MobileCold *cold = findings;
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < cold->n && rows; i++)
+        json_array_append_new(rows, row_json(cold, i));
+    return !json_object_set_new(report, "results", rows);
+}
+
+static const BenchFindings findings_kind = {
+    .len_bytes = sizeof(MobileCold), .table = put_table, .csv = put_csv, .json = add_json
+};
+
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
 static void take_medians(const ColdBench *bench, size_t way, size_t n) {
@@ -241,8 +338,8 @@ static void take_medians(const ColdBench *bench, size_t way, size_t n) {
         *results[v] = machine_median(bench->values[way][v], n);
 }
 
-/* A turn that does not count, in which times are noted that switching is planned by; each turn begins with another
- * way. */
+/* Runs all ways in turns, each turn beginning with another way. The first turn does not count: it notes the times that
+ * switching is planned by. */
 static int run_prompt(ColdBench *bench, size_t n_prompt, ErrText *err) {
     const size_t repeats = bench->run->options->repeats;
     int r = 0;
@@ -258,7 +355,7 @@ static int run_prompt(ColdBench *bench, size_t n_prompt, ErrText *err) {
     return r;
 }
 
-/* The image, where the service would have it if the package is one that an import has made; it is made here. */
+/* Makes the image where the service would have it for a package that an import has made. */
 static int make_image(ColdBench *bench, ErrText *err) {
     const char *package = bench->run->engine_options->path;
     _cleanup_(freep) char *path = realpath(package, NULL), *folder = path ? strdup(path) : NULL;
@@ -292,90 +389,24 @@ static int take_memory(ColdBench *bench, ErrText *err) {
     return is_there && bench->spans ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-int mobile_cold_run(const BenchRun *run, MobileCold *cold, ErrText *err) {
-    _cleanup_(cold_bench_deinit) ColdBench bench = { .run = run, .package_fd = -1, .image_fd = -1, .why = cold->why };
+int mobile_cold_run(const BenchRun *run, ErrText *err) {
+    _cleanup_(cold_bench_deinit) ColdBench bench = { .run = run, .package_fd = -1, .image_fd = -1 };
+    MobileCold *cold = bench_report_begin(run->report, &findings_kind);
     double bytes_per_s = 0;
-    int r = take_memory(&bench, err);
+    int r = cold ? take_memory(&bench, err) : err_set(err, -ENOMEM, "out of memory");
 
-    if (!r)
-        r = make_image(&bench, err);
+    if (r)
+        return r;
+    bench.why = cold->why;
+    r = make_image(&bench, err);
     if (!r)
         r = page_cache_disk_speed(bench.image, 0, &bytes_per_s, err);
     cold->own_mb_per_s = bytes_per_s / 1e6;
-    cold->disk_mb_per_s = (double)run->model->flash_limit.bytes_per_s / 1e6;
-    for (size_t i = 0; i < run->options->n_prompts && !r; i++) {
+    cold->disk_mb_per_s = (double)run->model->engine.flash_limit.bytes_per_s / 1e6;
+    for (size_t i = 0; i < run->options->prompts.n && !r; i++) {
         bench.rows = &cold->rows[i * MOBILE_COLD_WAYS];
-        r = run_prompt(&bench, run->options->prompt_tokens[i], err);
+        r = run_prompt(&bench, run->options->prompts.at[i], err);
         cold->n += r ? 0 : MOBILE_COLD_WAYS;
     }
     return r;
-}
-
-/* --- the report --------------------------------------------------------------------------------------------------- */
-
-/* How many times sooner than the first way. */
-static double over_baseline(const MobileCold *cold, size_t index) {
-    const MobileColdRow *row = &cold->rows[index], *first = &cold->rows[index / MOBILE_COLD_WAYS * MOBILE_COLD_WAYS];
-
-    return row->first_token_ms > 0 ? first->first_token_ms / row->first_token_ms : 0;
-}
-
-static double percent(const MobileColdRow *row, double ms) {
-    return row->first_token_ms > 0 ? 100 * ms / row->first_token_ms : 0;
-}
-
-void mobile_cold_table(const MobileCold *cold, FILE *file) {
-    fprintf(file, "From a cold page cache to the first token on the npu device; disk ");
-    if (cold->disk_mb_per_s > 0)
-        fprintf(file, "at most %.0f MB/s (by itself %.0f). ", cold->disk_mb_per_s, cold->own_mb_per_s);
-    else
-        fprintf(file, "%.0f MB/s. ", cold->own_mb_per_s);
-    fprintf(file, "Parts of the time in which each was at work overlap; waiting: nothing was computed.\n\n"
-                  "| prompt | way | graphs | first token ms | times sooner | MB read | reading | expanding | filling "
-                  "| computing | waiting | prefill alone ms |\n"
-                  "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
-    for (size_t i = 0; i < cold->n; i++) {
-        const MobileColdRow *row = &cold->rows[i];
-
-        fprintf(file,
-                "| %zu | %s | %s | %.1f | %.2f | %.1f | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.1f |\n",
-                row->prompt_tokens, row->way, row->form, row->first_token_ms, over_baseline(cold, i),
-                (double)row->read_bytes / 1e6, percent(row, row->read_ms), percent(row, row->expand_ms),
-                percent(row, row->fill_ms), percent(row, row->compute_ms), percent(row, row->wait_ms), row->prefill_ms);
-    }
-    if (*cold->why)
-        fprintf(file, "\nauto: %s.\n", cold->why);
-}
-
-void mobile_cold_csv(const MobileCold *cold, FILE *file) {
-    fprintf(file, "prompt_tokens,way,form,turns,first_token_ms,times_sooner,read_bytes,read_ms,expand_ms,fill_ms,"
-                  "compute_ms,wait_ms,prefill_ms\n");
-    for (size_t i = 0; i < cold->n; i++) {
-        const MobileColdRow *row = &cold->rows[i];
-
-        fprintf(file, "%zu,\"%s\",%s,%zu,%.6g,%.4g,%llu,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g\n", row->prompt_tokens, row->way,
-                row->form, row->n_turns, row->first_token_ms, over_baseline(cold, i),
-                (unsigned long long)row->read_bytes, row->read_ms, row->expand_ms, row->fill_ms, row->compute_ms,
-                row->wait_ms, row->prefill_ms);
-    }
-}
-
-static json_t *row_json(const MobileCold *cold, size_t index) {
-    const MobileColdRow *row = &cold->rows[index];
-
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "test",
-                     "mobile-cold", "way", row->way, "form", row->form, "prompt_tokens", (json_int_t)row->prompt_tokens,
-                     "turns", (json_int_t)row->n_turns, "first_token_ms", row->first_token_ms, "times_sooner",
-                     over_baseline(cold, index), "read_bytes", (json_int_t)row->read_bytes, "read_ms", row->read_ms,
-                     "expand_ms", row->expand_ms, "fill_ms", row->fill_ms, "compute_ms", row->compute_ms, "wait_ms",
-                     row->wait_ms, "prefill_ms", row->prefill_ms, "disk_mb_per_s",
-                     cold->disk_mb_per_s > 0 ? cold->disk_mb_per_s : cold->own_mb_per_s, "why", cold->why);
-}
-
-json_t *mobile_cold_json(const MobileCold *cold) {
-    json_t *rows = json_array();
-
-    for (size_t i = 0; i < cold->n && rows; i++)
-        json_array_append_new(rows, row_json(cold, i));
-    return rows;
 }

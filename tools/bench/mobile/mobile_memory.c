@@ -15,7 +15,9 @@ static double mb(uint64_t len_bytes) {
     return (double)len_bytes / 1e6;
 }
 
-void mobile_memory_table(const MobileMemory *memory, FILE *file) {
+static void put_table(const void *findings, FILE *file) {
+    const MobileMemory *memory = findings;
+
     fprintf(file,
             "Within a budget of %.1f MB: %.1f MB that the process has before the model, %.1f MB for the accounts, "
             "%.1f MB for what no account has. %zu requests, the longest of %zu tokens and %zu of output: prefill "
@@ -29,7 +31,9 @@ void mobile_memory_table(const MobileMemory *memory, FILE *file) {
     fprintf(file, "| the process | %.1f |\n", mb(memory->process_bytes));
 }
 
-void mobile_memory_csv(const MobileMemory *memory, FILE *file) {
+static void put_csv(const void *findings, const char *machine, FILE *file) {
+    const MobileMemory *memory = findings;
+
     fprintf(file, "account,peak_bytes,budget_bytes\n");
     for (size_t i = 0; i < _ACCOUNT_N; i++)
         fprintf(file, "%s,%" PRIu64 ",%" PRIu64 "\n", account_name((AccountId)i), memory->peak_bytes[i],
@@ -37,7 +41,8 @@ void mobile_memory_csv(const MobileMemory *memory, FILE *file) {
     fprintf(file, "process,%" PRIu64 ",%" PRIu64 "\n", memory->process_bytes, memory->budget_bytes);
 }
 
-json_t *mobile_memory_json(const MobileMemory *memory) {
+static bool add_json(const void *findings, json_t *report) {
+    const MobileMemory *memory = findings;
     json_t *accounts = json_object(), *rows = json_array();
 
     for (size_t i = 0; i < _ACCOUNT_N; i++)
@@ -49,5 +54,9 @@ json_t *mobile_memory_json(const MobileMemory *memory) {
                         (json_int_t)memory->process_bytes, "requests", (json_int_t)memory->n_requests, "prompt_tokens",
                         (json_int_t)memory->prompt_tokens, "output_tokens", (json_int_t)memory->output_tokens,
                         "prefill_ms", memory->prefill_ms, "decode_ms", memory->decode_ms));
-    return rows;
+    return !json_object_set_new(report, "results", rows);
 }
+
+const BenchFindings mobile_memory_findings = {
+    .len_bytes = sizeof(MobileMemory), .table = put_table, .csv = put_csv, .json = add_json
+};

@@ -1,34 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A run of the npu device within a memory budget: what each account had at most, and the process. */
+/* A run of the npu device within a memory budget: the peak of each account and of the process. */
 #ifndef COORDGEN_BENCH_MOBILE_MEMORY_H
 #define COORDGEN_BENCH_MOBILE_MEMORY_H
 
-#include <jansson.h>
-#include <stdio.h>
-
 #include "base/memory/account.h"
+#include "tools/bench/report.h"
 
-/* Memory that no account has, beside what the process began with: small allocations of its own and of libraries,
- * stacks, pages of mapped files. */
+/* Memory without an account, beyond what the process began with: small allocations, libraries, stacks, pages of mapped
+ * files. */
 #define MOBILE_MEMORY_REST ((uint64_t)24 << 20)
 
 typedef struct MobileMemory {
-    uint64_t budget_bytes;               /* 0: the report is of something else */
-    uint64_t base_bytes;                 /* the process before the model */
-    uint64_t accounts_bytes;             /* what is left for the accounts together */
-    uint64_t peak_bytes[_ACCOUNT_N];     /* of each, at different times */
-    uint64_t process_bytes;              /* the process at most (VmHWM); 0: the system does not say */
-    size_t prompt_tokens, output_tokens; /* of the longest request */
+    uint64_t budget_bytes;
+    uint64_t base_bytes;                 /* resident bytes of the process before the model was loaded */
+    uint64_t accounts_bytes;             /* limit of all accounts together */
+    uint64_t peak_bytes[_ACCOUNT_N];     /* peak of each account, reached at different times */
+    uint64_t process_bytes;              /* peak of the process (VmHWM); 0: unknown */
+    size_t prompt_tokens, output_tokens; /* tokens of the longest request */
     size_t n_requests;
-    double prefill_ms, decode_ms; /* of that one */
+    double prefill_ms, decode_ms;
 } MobileMemory;
 
-/* What a budget must be for these peaks, at different times or not. */
+/* Returns the budget that suffices for these peaks even if they coincide. */
 uint64_t mobile_memory_needed(uint64_t base_bytes, const AccountTable *accounts);
 
-void mobile_memory_table(const MobileMemory *memory, FILE *file);
-void mobile_memory_csv(const MobileMemory *memory, FILE *file);
-/* A new array of one object; NULL when there is no memory. */
-json_t *mobile_memory_json(const MobileMemory *memory);
+extern const BenchFindings mobile_memory_findings; /* findings are a MobileMemory */
 
 #endif

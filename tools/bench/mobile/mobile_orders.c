@@ -13,8 +13,8 @@
 
 #define STEAL_BEYOND_OF_PAPER 5
 
-/* The first ones have all products on the NPU: EdgeFlow's placement. With the second, a fixed schedule of it, its
- * ablation begins; position and stealing come on top. */
+/* The orders without a placement run all products on the NPU, which is EdgeFlow's placement. EdgeFlow's ablation begins
+ * with the second, a static schedule; position and stealing are added to it. */
 static const struct {
     const char *name;
     OpOrder order;
@@ -34,7 +34,7 @@ static const struct {
 };
 
 enum {
-    ORDER_STATIC = 1, /* of these */
+    ORDER_STATIC = 1, /* index of the static order */
 };
 
 typedef struct OrdersBench {
@@ -44,7 +44,7 @@ typedef struct OrdersBench {
     uint32_t *tokens;
     float *logits;
     Timeline *timeline;          /* the caller's, or NULL */
-    size_t first_place;          /* in it, of the prompt's orders: behind all else */
+    size_t first_place;          /* place of the prompt's first order in the timeline, behind all other bands */
     double *ms[MOBILE_ORDERS_N]; /* [repeats] */
     EngineQueueCounts counts[MOBILE_ORDERS_N];
 } OrdersBench;
@@ -58,16 +58,16 @@ static void orders_bench_deinit(OrdersBench *bench) {
         free(bench->ms[i]);
 }
 
-/* All graphs in memory: switching is not what this is about. */
+/* Opens the engine with all graphs in memory, so that switching takes no time. */
 static int open_engine(OrdersBench *bench, const BenchRun *run, unsigned int n_threads, ErrText *err) {
-    EvalOptions options = *run->model;
+    EvalModelOptions options = *run->model;
     int r;
 
-    options.model = run->engine_options->path;
-    options.recipe_option = NULL; /* that package is what came of it */
-    options.device = ENGINE_DEVICE_NPU;
-    options.graphs.policy = GRAPH_SWITCH_NONE;
-    options.chunk_tokens = 0;
+    options.path = run->engine_options->path;
+    options.recipe_option = NULL; /* the package is that recipe's result */
+    options.engine.device = ENGINE_DEVICE_NPU;
+    options.engine.graphs.policy = GRAPH_SWITCH_NONE;
+    options.engine.chunk_tokens = 0;
     r = worker_pool_new(&bench->pool, n_threads);
     if (r)
         return err_set(err, r, "out of memory");
@@ -114,7 +114,7 @@ static void counts_add(EngineQueueCounts *sum, const EngineQueueCounts *before, 
     sum->n_stolen += after->n_stolen - before->n_stolen;
 }
 
-/* The last turn of an order, in the trace and in the picture. */
+/* Records the last turn of an order in the trace and the timeline. */
 static int run_traced(OrdersBench *bench, const BenchRun *run, size_t order, size_t n_tokens, double *msp,
                       ErrText *err) {
     const size_t first = run->trace ? trace_n(run->trace) : 0;
@@ -132,8 +132,8 @@ static int run_traced(OrdersBench *bench, const BenchRun *run, size_t order, siz
     return r;
 }
 
-/* Turns that warm up, then turns that count: each has every order once, and begins with another one. The first prompts
- * measure what products take on either side. */
+/* Runs turns that warm up, then turns that count. Each has every order once and begins with another one. The first
+ * prompts measure the times of products on either side. */
 static int run_turns(OrdersBench *bench, const BenchRun *run, size_t n_tokens, char *why, ErrText *err) {
     int r = 0;
 
@@ -176,16 +176,16 @@ int mobile_orders_run(const BenchRun *run, MobileOrders *orders, Timeline *timel
     if (r)
         return r;
     orders->groups = engine_chunk_tokens(bench.engine) / 256;
-    for (size_t p = 0; p < options->n_prompts && !r; p++) {
+    for (size_t p = 0; p < options->prompts.n && !r; p++) {
         bench.first_place = SIZE_MAX / 2 + orders->n;
-        r = run_turns(&bench, run, options->prompt_tokens[p], orders->why[p], err);
+        r = run_turns(&bench, run, options->prompts.at[p], orders->why[p], err);
         for (size_t i = 0; i < MOBILE_ORDERS_N && !r; i++) {
             const EngineQueueCounts *counts = &bench.counts[i];
             const uint64_t longer_ns = counts->npu_ns > counts->cpu_ns ? counts->npu_ns : counts->cpu_ns;
 
             orders->rows[orders->n++] = (MobileOrder){ .name = orders_of[i].name,
                                                        .placement = op_placement_name(orders_of[i].placement),
-                                                       .prompt_tokens = options->prompt_tokens[p],
+                                                       .prompt_tokens = options->prompts.at[p],
                                                        .prefill_ms = machine_median(bench.ms[i], options->repeats),
                                                        .npu_bubble = 1 - share(counts->npu_ns, counts->wall_ns),
                                                        .cpu_bubble = 1 - share(counts->cpu_ns, counts->wall_ns),
@@ -200,7 +200,7 @@ int mobile_orders_run(const BenchRun *run, MobileOrders *orders, Timeline *timel
 
 /* --- the report --------------------------------------------------------------------------------------------------- */
 
-/* The time beside that of another order of the same prompt. */
+/* Returns the ratio of the time to that of another order of the same prompt. */
 static double beside(const MobileOrders *orders, size_t index, size_t other) {
     const MobileOrder *row = &orders->rows[index],
                       *beside = &orders->rows[index / MOBILE_ORDERS_N * MOBILE_ORDERS_N + other];
@@ -212,7 +212,7 @@ static double over_in_order(const MobileOrders *orders, size_t index) {
     return orders->rows[index].prefill_ms > 0 ? beside(orders, index, 0) - 1 : 0;
 }
 
-/* So many times as fast. */
+/* Returns how many times as fast as the static order the order is. */
 static double than_static(const MobileOrders *orders, size_t index) {
     const double ratio = beside(orders, index, ORDER_STATIC);
 

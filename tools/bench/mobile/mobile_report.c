@@ -8,17 +8,18 @@ static double stall_ms(const MobileRow *row) {
     return row->prefill_stall_ms + row->decode_stall_ms;
 }
 
-/* Of the request from its begin to its end, what was waited for loads. */
+/* Returns the share of the whole request spent waiting for loads. */
 static double stall_share(const MobileRow *row) {
     return row->total_ms > 0 ? stall_ms(row) / row->total_ms : 0;
 }
 
-/* Of the time that loads took, what nobody waited for. */
+/* Returns the share of the loads' time that nobody waited for. */
 static double hidden_share(const MobileRow *row) {
     return row->load_ms > stall_ms(row) ? 1 - stall_ms(row) / row->load_ms : 0;
 }
 
-/* How much longer than with both kinds in memory, as a part of that; the first row of a prompt has them. */
+/* Returns how much longer the request takes than with graphs of both kinds in memory, as a share. The first row of a
+ * prompt has both. */
 static double over_none(const MobileReport *report, size_t index) {
     const MobileRow *row = &report->rows[index], *none = &report->rows[index / MOBILE_POLICIES * MOBILE_POLICIES];
 
@@ -29,7 +30,9 @@ static double mb(uint64_t len_bytes) {
     return (double)len_bytes / 1e6;
 }
 
-void mobile_report_table(const MobileReport *report, FILE *file) {
+static void put_table(const void *findings, FILE *file) {
+    const MobileReport *report = findings;
+
     fprintf(
         file,
         "Graph switching on the npu device: %zu blocks, graphs of %.1f MB, a block at most %.1f MB, %s, loads by %s. "
@@ -70,7 +73,9 @@ void mobile_report_table(const MobileReport *report, FILE *file) {
     mobile_orders_table(&report->orders, file);
 }
 
-void mobile_report_csv(const MobileReport *report, FILE *file) {
+static void put_csv(const void *findings, const char *machine, FILE *file) {
+    const MobileReport *report = findings;
+
     fprintf(file, "prompt_tokens,output_tokens,policy,requests,blocks,prefill_ms,prefill_stall_ms,decode_ms,"
                   "decode_stall_ms,total_ms,stall_share,over_none,loads,loaded_bytes,load_ms,hidden_share,peak_bytes,"
                   "graph_bytes,block_bytes,chunks,form,expand_ms\n");
@@ -104,12 +109,17 @@ static json_t *row_json(const MobileReport *report, size_t index) {
                      row->load_ms > row->expand_ms ? row->load_ms - row->expand_ms : 0);
 }
 
-json_t *mobile_report_json(const MobileReport *report) {
+static bool add_json(const void *findings, json_t *report) {
+    const MobileReport *mobile = findings;
     json_t *rows = json_array();
 
-    for (size_t i = 0; i < report->n && rows; i++)
-        json_array_append_new(rows, row_json(report, i));
+    for (size_t i = 0; i < mobile->n && rows; i++)
+        json_array_append_new(rows, row_json(mobile, i));
     if (rows)
-        mobile_orders_json(&report->orders, rows);
-    return rows;
+        mobile_orders_json(&mobile->orders, rows);
+    return !json_object_set_new(report, "results", rows);
 }
+
+const BenchFindings mobile_report_findings = {
+    .len_bytes = sizeof(MobileReport), .table = put_table, .csv = put_csv, .json = add_json
+};

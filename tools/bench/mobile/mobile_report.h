@@ -1,45 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What switching of graphs costs on the npu device, by prompt and policy: as a table, as CSV, as JSON. */
+/* Costs of graph switching on the npu device, by prompt and policy. */
 #ifndef COORDGEN_BENCH_MOBILE_REPORT_H
 #define COORDGEN_BENCH_MOBILE_REPORT_H
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "scheduler/graph_switch.h"
 #include "tools/bench/mobile/mobile_orders.h"
+#include "tools/bench/report.h"
 
 #define MOBILE_PROMPTS_MAX 16
 #define MOBILE_POLICIES 5
 
-/* One policy on one prompt; times are medians over the requests, in milliseconds. */
+/* A policy on a prompt; times are medians over the requests, in ms. */
 typedef struct MobileRow {
     const char *policy;
     size_t prompt_tokens, output_tokens, n_requests, n_chunks;
     double prefill_ms, decode_ms, total_ms;
-    double prefill_stall_ms, decode_stall_ms; /* of these times, what was waited for loads */
-    double load_ms;                           /* that loads took, hidden or not */
-    uint64_t n_loads, loaded_bytes;           /* of one request */
-    double expand_ms;                         /* of one request's loads; the rest of them is reading */
-    uint64_t peak_bytes;                      /* of the arena */
-    char why[500];                            /* of the last request */
+    double prefill_stall_ms, decode_stall_ms; /* part of these times spent waiting for loads */
+    double load_ms;                           /* time of all loads, hidden or not */
+    uint64_t n_loads, loaded_bytes;           /* loads and bytes of one request */
+    double expand_ms;                         /* expanding in one request's loads; the rest is reading */
+    uint64_t peak_bytes;                      /* peak of the graphs' arena */
+    char why[500];                            /* reason of the policy's choice in the last request */
 } MobileRow;
 
 typedef struct MobileReport {
     MobileRow rows[MOBILE_PROMPTS_MAX * MOBILE_POLICIES]; /* by prompt, then policy; `none` first */
-    size_t n;                                             /* 0: the report is of another verb */
+    size_t n;
     size_t n_blocks;
     uint64_t graph_bytes, block_bytes;
-    const char *form; /* of what is loaded */
-    char way[40];     /* of the loads */
+    const char *form; /* form of the graph files */
+    char way[40];     /* how loads read: "io_uring, direct" */
     MobileOrders orders;
 } MobileReport;
 
-void mobile_report_table(const MobileReport *report, FILE *file);
-void mobile_report_csv(const MobileReport *report, FILE *file);
-/* A new array of objects; NULL when there is no memory. */
-json_t *mobile_report_json(const MobileReport *report);
+extern const BenchFindings mobile_report_findings; /* findings are a MobileReport */
 
 #endif

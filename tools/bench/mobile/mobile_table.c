@@ -25,10 +25,11 @@ const MobileTableRow mobile_table_rows[MOBILE_TABLE_ROWS] = {
       "drafts, in a tree of as many rows as pay by measured times" },
 };
 
-void mobile_table_deinit(MobileTable *table) {
+static void deinit(void *findings) {
+    MobileTable *table = findings;
+
     free(table->sums);
     spec_data_deinit(&table->data);
-    *table = (MobileTable){ .sums = NULL };
 }
 
 void mobile_table_add(MobileTableSum *sum, const SpecAnswer *answer, uint64_t wait_ns) {
@@ -91,7 +92,7 @@ static const struct Figure {
     { "wait_ms", "waiting for loads, ms a request", 1, wait_ms, false },
 };
 
-/* How many times as fast as NPU vanilla. */
+/* Returns how many times as fast as NPU vanilla the row is. */
 static double over_base(const MobileTable *table, size_t index, const struct Figure *figure) {
     const MobileTableSum *base = &table->sums[index / MOBILE_TABLE_ROWS * MOBILE_TABLE_ROWS + MOBILE_TABLE_BASE];
 
@@ -104,7 +105,9 @@ static const char *task_of(const MobileTable *table, size_t index) {
 
 /* --- forms -------------------------------------------------------------------------------------------------------- */
 
-void mobile_table_print(const MobileTable *table, FILE *file) {
+static void put_table(const void *findings, FILE *file) {
+    const MobileTable *table = findings;
+
     fprintf(file, "| task | row | requests | tokens of prompts | of output |");
     for (size_t i = 0; i < ARRAY_LEN(figures); i++)
         fprintf(file, " %s |%s", figures[i].title, figures[i].has_ratio ? " NPU over it |" : "");
@@ -120,13 +123,9 @@ void mobile_table_print(const MobileTable *table, FILE *file) {
         fprintf(file, " | %s | %zu | %" PRIu64 " | %" PRIu64 " |", mobile_table_rows[i % MOBILE_TABLE_ROWS].name,
                 sum->n_requests, sum->n_prompt, sum->n_output);
         for (size_t j = 0; j < ARRAY_LEN(figures); j++) {
-            const double value = figures[j].value(sum);
-
-            isfinite(value) ? fprintf(file, " %.*f |", figures[j].digits, value) : fprintf(file, " |");
-            if (figures[j].has_ratio && isfinite(value))
-                fprintf(file, " %.2f |", over_base(table, i, &figures[j]));
-            else if (figures[j].has_ratio)
-                fprintf(file, " |");
+            report_put_number(figures[j].value(sum), figures[j].digits, file);
+            if (figures[j].has_ratio)
+                report_put_number(over_base(table, i, &figures[j]), 2, file);
         }
         putc('\n', file);
     }
@@ -136,7 +135,9 @@ void mobile_table_print(const MobileTable *table, FILE *file) {
     fprintf(file, "All answers are the same, token by token, with the same logits. Energy is not measured.\n");
 }
 
-void mobile_table_csv(const MobileTable *table, const char *machine, FILE *file) {
+static void put_csv(const void *findings, const char *machine, FILE *file) {
+    const MobileTable *table = findings;
+
     fprintf(file, "test,task,row,requests,prompt_tokens,output_tokens");
     for (size_t i = 0; i < ARRAY_LEN(figures); i++)
         fprintf(file, ",%s", figures[i].key);
@@ -148,18 +149,15 @@ void mobile_table_csv(const MobileTable *table, const char *machine, FILE *file)
         report_put_field(task_of(table, i), file);
         fprintf(file, ",%s,%zu,%" PRIu64 ",%" PRIu64, mobile_table_rows[i % MOBILE_TABLE_ROWS].key, sum->n_requests,
                 sum->n_prompt, sum->n_output);
-        for (size_t j = 0; j < ARRAY_LEN(figures); j++) {
-            const double value = figures[j].value(sum);
-
-            isfinite(value) ? fprintf(file, ",%.6g", value) : fprintf(file, ",");
-        }
+        for (size_t j = 0; j < ARRAY_LEN(figures); j++)
+            report_put_value(figures[j].value(sum), file);
         putc(',', file);
         report_put_field(machine, file);
         putc('\n', file);
     }
 }
 
-/* A run in which two answers differ has no report: what is in one is identical. */
+/* A run with two different answers has no report, so every reported answer is identical. */
 static json_t *row_json(const MobileTable *table, size_t index) {
     const MobileTableRow *row = &mobile_table_rows[index % MOBILE_TABLE_ROWS];
     const MobileTableSum *sum = &table->sums[index];
@@ -182,10 +180,15 @@ static json_t *row_json(const MobileTable *table, size_t index) {
     return object;
 }
 
-json_t *mobile_table_json(const MobileTable *table) {
+static bool add_json(const void *findings, json_t *report) {
+    const MobileTable *table = findings;
     json_t *rows = json_array();
 
     for (size_t i = 0; i < table->n_tasks * MOBILE_TABLE_ROWS && rows; i++)
         json_array_append_new(rows, row_json(table, i));
-    return rows;
+    return !json_object_set_new(report, "results", rows);
 }
+
+const BenchFindings mobile_table_findings = {
+    .len_bytes = sizeof(MobileTable), .table = put_table, .csv = put_csv, .json = add_json, .deinit = deinit
+};

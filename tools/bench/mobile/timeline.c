@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/eval/tables/svg_plot.h"
+#include "tools/eval/text_file.h"
 
 #define WIDTH 1000.0
-#define LEFT 90.0    /* of the bands: lines' names stand before them */
+#define LEFT 90.0    /* x of the bands, behind the names of the lines */
 #define COLUMNS 880u /* pixels of the longest one */
 #define TOP 80.0
 #define LINE_HEIGHT 14.0
 #define LINE_GAP 3.0
-#define BAND_GAP 30.0 /* with the name of the next one */
+#define BAND_GAP 30.0 /* gap with the name of the next band */
 #define BOTTOM 30.0
 #define TICKS 8.0
 
@@ -40,7 +40,7 @@ struct Timeline {
 
 static const char *const line_names[_TIMELINE_LINES] = { "NPU", "processors", "loads" };
 
-/* Okabe and Ito's colours, told apart with every kind of colour vision. */
+/* Colours of Okabe and Ito, which people with any colour vision tell apart. */
 static const struct {
     const char *name, *colour;
 } kinds[_TIMELINE_KINDS] = {
@@ -70,8 +70,8 @@ Timeline *timeline_free(Timeline *timeline) {
 
 /* --- bands -------------------------------------------------------------------------------------------------------- */
 
-/* Without a queue a step waits for each product: those of the layers are on the engine's line of the trace, where the
- * NPU's stand between the others. With one the engine's line has those that a processor took. */
+/* Places an event on a line. Without a queue a step waits for each product, so the layers' products are on the engine's
+ * line of the trace, between other operators. With a queue the engine's line has the products that a processor took. */
 static bool place_event(const TraceEvent *event, bool has_queue, TimelineSpan *span) {
     const bool is_product = !strcmp(event->category, "product"),
                is_of_npu = event->lane == TRACE_LANE_NPU || (!has_queue && is_product && event->layer >= 0);
@@ -91,7 +91,7 @@ static bool place_event(const TraceEvent *event, bool has_queue, TimelineSpan *s
     return true;
 }
 
-/* Room for a band before those of a higher place. */
+/* Makes room for a band before those of a higher place. */
 static TimelineBand *new_band(Timeline *timeline, size_t place) {
     size_t at = timeline->n;
 
@@ -147,7 +147,7 @@ static void put_box(StrBuf *text, double x, double y, double width, double heigh
                  height, colour);
 }
 
-/* Of one column of pixels, how long each kind ran in it. */
+/* Times that each kind ran within one column of pixels. */
 typedef struct TimelineColumn {
     double ns[_TIMELINE_KINDS];
 } TimelineColumn;
@@ -166,7 +166,7 @@ static void count_spans(TimelineColumn columns[COLUMNS], const TimelineBand *ban
     }
 }
 
-/* What most of a column is of; _TIMELINE_KINDS: of nothing. */
+/* Returns the kind that fills most of a column; _TIMELINE_KINDS: nothing ran. */
 static TimelineKind kind_of(const TimelineColumn *column, double ns_of_column) {
     TimelineKind kind = _TIMELINE_KINDS;
     double most = 0, left = ns_of_column;
@@ -181,7 +181,7 @@ static TimelineKind kind_of(const TimelineColumn *column, double ns_of_column) {
     return left > ns_of_column / 2 ? _TIMELINE_KINDS : kind;
 }
 
-/* A column is of one kind: operators are shorter than the eye tells apart, and a picture has a size. */
+/* Draws a line of a band. Each column of pixels has one kind, since operators are too short to tell apart. */
 static void put_line(StrBuf *text, const TimelineBand *band, TimelineLine line, double y, double ns_of_column) {
     TimelineColumn columns[COLUMNS];
 
@@ -213,7 +213,7 @@ static double band_height(const TimelineBand *band) {
     return (double)n * (LINE_HEIGHT + LINE_GAP) - LINE_GAP;
 }
 
-/* Name, lines, what ran, and where the prompt ends. */
+/* Draws a band: its name, its lines, what ran, and the end of the prompt. */
 static void put_band(StrBuf *text, const TimelineBand *band, double y, double ns_of_column) {
     const double height = band_height(band), width = (double)band->len_ns / ns_of_column;
 
@@ -230,7 +230,7 @@ static void put_band(StrBuf *text, const TimelineBand *band, double y, double ns
                      LEFT + (double)band->prompt_end_ns / ns_of_column, y - 3, height + 6);
 }
 
-/* 1, 2 or 5 times a power of ten. */
+/* Returns the distance of ticks: 1, 2 or 5 times a power of ten. */
 static double tick_of(double span_ms) {
     const double power = pow(10, floor(log10(span_ms / TICKS))), share = span_ms / TICKS / power;
 
@@ -312,7 +312,7 @@ json_t *timeline_json(const Timeline *timeline, const char *title) {
     return json_pack("{s:s, s:o}", "title", title, "bands", bands);
 }
 
-/* A missing memory shows as a missing document. */
+/* Appends the JSON; leaves the text empty when there is no memory. */
 static void put_json(StrBuf *text, const Timeline *timeline, const char *title) {
     json_t *document = timeline_json(timeline, title);
     _cleanup_(freep) char *dumped = document ? json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
@@ -332,5 +332,5 @@ int timeline_write(const Timeline *timeline, const char *title, const char *path
         timeline_svg(&text, timeline, title);
     if (!text.len_bytes)
         return err_set(err, -ENOMEM, "out of memory");
-    return svg_write(&text, path, err);
+    return text_file_write(&text, path, err);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Real requests answered by a target whose layers are read from flash, under policies of drafting with a model in
- * memory, beside plain decoding, in turns. */
+/* Answers real requests by a target whose layers are read from flash, in turns under several policies of drafting with
+ * a model in memory, beside plain decoding. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,26 +13,26 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/speculation/spec_answer.h"
+#include "tools/bench/speculation/flash_report.h"
 #include "weights/weights_report.h"
 
-#define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
+#define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* the service's limit for a user and model */
 
 enum {
-    WARM_TOKENS = 8, /* of an answer that does not count */
-    PER_TASK = 1     /* requests, and tokens of an answer, where nobody says how many: a sweep may take seconds */
+    WARM_TOKENS = 8 /* tokens of an answer that warms up */
 };
 
 typedef struct FlashBench {
     const BenchRun *run;
     FlashReport *report;
-    AccountTable accounts; /* of both models */
+    AccountTable accounts; /* accounts of both models */
     Engine *draft, *target;
-    DraftPair *pair;                                 /* NULL: the target drafts for itself */
+    DraftPair *pair;                                 /* NULL: the target drafts for itself with its first layers */
     const FlashPolicy *policies[FLASH_POLICIES_MAX]; /* flash-ar first */
     size_t n_policies;
-    SpecAnswer answers[FLASH_POLICIES_MAX]; /* to the request at hand, by policy */
-    SpecAnswer *plain;                      /* [requests]: what all cells are compared with */
-    History *histories[SPEC_TASKS_MAX];     /* of a cell, by task: answers to the requests before */
+    SpecAnswer answers[FLASH_POLICIES_MAX]; /* answers to the current request, by policy */
+    SpecAnswer *plain;                      /* [requests]: reference answers of all cells */
+    History *histories[SPEC_TASKS_MAX];     /* earlier answers in this cell, by task */
     bool shows_progress;
 } FlashBench;
 
@@ -56,14 +56,14 @@ static void flash_bench_deinit(FlashBench *bench) {
 /* --- the models --------------------------------------------------------------------------------------------------- */
 
 static int open_draft(FlashBench *bench, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
     int r;
 
-    if (!strcmp(bench->run->options->draft, BENCH_DRAFT_SELF)) {
+    if (!strcmp(bench->run->options->flash.draft, BENCH_DRAFT_SELF)) {
         bench->report->draft = strdup("its own layers in memory");
         return bench->report->draft ? 0 : err_set(err, -ENOMEM, "out of memory");
     }
-    options.model = bench->run->options->draft;
+    options.path = bench->run->options->flash.draft;
     options.recipe_option = NULL;
     (void)quant_recipe_named(&options.recipe, NULL);
     r = eval_engine_open(&bench->draft, &options, bench->run->pool, &bench->accounts, err);
@@ -74,21 +74,21 @@ static int open_draft(FlashBench *bench, ErrText *err) {
     return bench->report->draft ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-/* Anew, for how much of it is in memory is decided when it is opened. */
+/* Opens the target anew, because the memory for its layers is set when it is opened. */
 static int open_target(FlashBench *bench, uint32_t budget, ErrText *err) {
-    EvalOptions options = *bench->run->model;
+    EvalModelOptions options = *bench->run->model;
 
     bench->target = engine_free(bench->target);
-    options.model = bench->run->engine_options->path;
-    options.recipe_option = NULL; /* that package is what came of it */
-    options.weights_memory = (WeightsMemory){ .is_set = true, .is_percent = true, .percent = budget };
+    options.path = bench->run->engine_options->path;
+    options.recipe_option = NULL; /* the package is that recipe's result */
+    options.engine.weights_memory = (WeightsMemory){ .is_set = true, .is_percent = true, .percent = budget };
     return eval_engine_open(&bench->target, &options, bench->run->pool, &bench->accounts, err);
 }
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
-/* What generations leave to later ones of their user a policy finds in a task and cell by itself: each of them is a
- * user's. */
+/* Returns a user of its own for each policy, task and cell, so that a generation learns only from earlier ones of the
+ * same three. */
 static uint64_t user_of(const FlashBench *bench, size_t cell, size_t task, size_t policy) {
     return 1 + (cell * bench->report->data.n_tasks + task) * FLASH_POLICIES_MAX + policy;
 }
@@ -121,7 +121,7 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
     return r;
 }
 
-/* Answers that do not count: the draft model's passes and the target's steps of this cell have times after them. */
+/* Gives answers that do not count, so that the times of the draft model's passes and the target's steps are known. */
 static int warm_up(FlashBench *bench, ErrText *err) {
     const size_t most = bench->run->options->output_tokens, n = most < WARM_TOKENS ? most : WARM_TOKENS;
     const FlashPolicy *ours = &flash_policies[FLASH_OURS];
@@ -148,7 +148,8 @@ static void show_nothing(const FlashBench *bench) {
         fprintf(stderr, "\r\033[K");
 }
 
-/* Where flash-ar's are shorter: by the target in memory, which takes a fraction of the time. */
+/* Computes the reference answers with all layers in memory, in a fraction of the time, if flash-ar answers fewer
+ * tokens. */
 static int answer_in_memory(FlashBench *bench, ErrText *err) {
     const SpecData *data = &bench->report->data;
     int r = 0;
@@ -162,12 +163,12 @@ static int answer_in_memory(FlashBench *bench, ErrText *err) {
     return r;
 }
 
-/* Flash-ar's answer in the first cell is what all others are compared with, unless there are longer ones. */
+/* Compares flash-ar's answer with the reference: its answer in the first cell, or a longer one from memory. */
 static int compare_plain(FlashBench *bench, size_t cell, size_t index, ErrText *err) {
     SpecAnswer *plain = &bench->plain[index];
     const SpecAnswer *answer = &bench->answers[FLASH_AR];
 
-    if (bench->run->options->plain_tokens)
+    if (bench->run->options->flash.plain_tokens)
         return spec_answer_compare_start(answer, plain, err);
     if (cell)
         return spec_answer_compare(answer, plain, err);
@@ -179,12 +180,13 @@ static int compare_plain(FlashBench *bench, size_t cell, size_t index, ErrText *
 }
 
 static size_t tokens_of(const FlashBench *bench, const FlashPolicy *policy) {
-    const size_t all = bench->run->options->output_tokens, plain = bench->run->options->plain_tokens;
+    const size_t all = bench->run->options->output_tokens, plain = bench->run->options->flash.plain_tokens;
 
     return policy == &flash_policies[FLASH_AR] && plain && plain < all ? plain : all;
 }
 
-/* Under all policies, beginning with another one for each request: what the machine does meanwhile favours none. */
+/* Answers a request under all policies. Each request begins with another policy, so that changes of the machine favour
+ * none. */
 static int answer_request(FlashBench *bench, size_t cell, size_t index, ErrText *err) {
     const SpecRequest *request = &bench->report->data.requests[index];
     SpecScore *scores = flash_report_scores(bench->report, cell, request->task);
@@ -218,7 +220,7 @@ static int run_cell(FlashBench *bench, size_t cell, ErrText *err) {
     const SpecData *data = &bench->report->data;
     FlashCell *it = &bench->report->cells[cell];
     const EngineInfo *info = engine_info(bench->target);
-    ReadLimit limit = bench->run->model->flash_limit; /* its latency */
+    ReadLimit limit = bench->run->model->engine.flash_limit; /* its latency */
     int r = 0;
 
     limit.bytes_per_s = (uint64_t)it->rate * 1000000;
@@ -246,7 +248,7 @@ static int prepare(FlashBench *bench, ErrText *err) {
     bool is_whole = true;
 
     for (size_t i = 0; i < FLASH_POLICIES_MAX; i++) {
-        if (!(options->policies >> i & 1))
+        if (!(options->flash.policies >> i & 1))
             continue;
         names[bench->n_policies] = flash_policies[i].name;
         bench->policies[bench->n_policies++] = &flash_policies[i];
@@ -259,26 +261,9 @@ static int prepare(FlashBench *bench, ErrText *err) {
     bench->report->target = strdup(info->name);
     bench->report->target_bytes = info->weights_bytes - info->ring_bytes + info->sweep_bytes;
     if (!is_whole || !bench->plain || !bench->report->target ||
-        flash_report_init(bench->report, options->n_budgets * options->n_rates, names, bench->n_policies))
+        flash_report_init(bench->report, options->flash.budgets.n * options->flash.rates.n, names, bench->n_policies))
         return err_set(err, -ENOMEM, "out of memory");
     return 0;
-}
-
-/* Requests are tokens of the target. */
-static int read_data(FlashBench *bench, ErrText *err) {
-    const BenchOptions *options = bench->run->options;
-    const SpecDataOptions wanted = { .files = options->data,
-                                     .n_files = options->n_data,
-                                     .per_task = options->per_task ? options->per_task : PER_TASK,
-                                     .max_tokens = options->output_tokens };
-    SpecData *data = &bench->report->data;
-    int r = spec_data_read(data, bench->target, &wanted, err);
-
-    if (!r && data->n_too_long)
-        fprintf(stderr,
-                "coordgen-bench: %zu rows are left out: with an answer they are longer than the context of %u\n",
-                data->n_too_long, engine_info(bench->target)->n_context);
-    return r;
 }
 
 static int begin(FlashBench *bench, ErrText *err) {
@@ -286,14 +271,14 @@ static int begin(FlashBench *bench, ErrText *err) {
     int r = open_draft(bench, err);
 
     if (!r)
-        r = open_target(bench, options->plain_tokens ? 100 : (uint32_t)options->budgets[0], err);
+        r = open_target(bench, options->flash.plain_tokens ? 100 : (uint32_t)options->flash.budgets.at[0], err);
     if (!r && bench->draft)
         r = draft_pair_new(&bench->pair, bench->draft, bench->target, err);
     if (!r)
-        r = read_data(bench, err);
+        r = spec_data_read(&bench->report->data, bench->target, &options->data, err); /* tokens are the target's */
     if (!r)
         r = prepare(bench, err);
-    return r || !options->plain_tokens ? r : answer_in_memory(bench, err);
+    return r || !options->flash.plain_tokens ? r : answer_in_memory(bench, err);
 }
 
 static int draw(const FlashBench *bench, ErrText *err) {
@@ -306,33 +291,35 @@ static int draw(const FlashBench *bench, ErrText *err) {
 }
 
 /**
- * bench_flash() - speeds of policies of drafting for a target that is not in memory, on requests from files
+ * bench_flash() - measure policies of drafting for a target that is not in memory, on requests from files
  *
- * The target is opened anew for each budget, the draft stays. In each cell an answer of some tokens warms up and does
- * not count; histories and what is learned of drafts begin anew. Where all layers are in memory the rate does not
- * matter, and the budget has one cell. An answer that is not plain decoding's to the bit, in the first cell or in
- * memory before it, ends the run with an error that names task, request and policy.
+ * The target is opened anew for each budget, the draft model stays open. In each cell an answer of some tokens warms up
+ * and does not count, and histories and what is learned of drafts begin anew. A budget with all layers in memory has
+ * one cell, for the rate does not matter. An answer that differs from the reference of plain decoding in any bit ends
+ * the run with an error that names task, request and policy.
  */
 int bench_flash(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    FlashReport *report = &run->report->flash;
+    FlashReport *report = bench_report_begin(run->report, &flash_report_findings);
     _cleanup_(flash_bench_deinit)
         FlashBench bench = { .run = run, .report = report, .shows_progress = isatty(STDERR_FILENO) };
     size_t cell = 0;
     int r;
 
+    if (!report)
+        return err_set(err, -ENOMEM, "out of memory");
     account_table_init(&bench.accounts);
     r = begin(&bench, err);
-    for (size_t i = 0; i < options->n_budgets && !r; i++) {
-        if (i || options->plain_tokens)
-            r = open_target(&bench, (uint32_t)options->budgets[i], err);
-        for (size_t j = 0; j < options->n_rates && !r; j++) {
+    for (size_t i = 0; i < options->flash.budgets.n && !r; i++) {
+        if (i || options->flash.plain_tokens)
+            r = open_target(&bench, (uint32_t)options->flash.budgets.at[i], err);
+        for (size_t j = 0; j < options->flash.rates.n && !r; j++) {
             const bool is_streamed = engine_info(bench.target)->n_streamed_layers;
 
             if (j && !is_streamed)
                 continue;
-            report->cells[cell].budget = (uint32_t)options->budgets[i];
-            report->cells[cell].rate = is_streamed ? options->rates[j] : 0;
+            report->cells[cell].budget = (uint32_t)options->flash.budgets.at[i];
+            report->cells[cell].rate = is_streamed ? options->flash.rates.at[j] : 0;
             r = run_cell(&bench, cell++, err);
         }
     }

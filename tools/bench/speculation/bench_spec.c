@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Real requests answered in several modes of speculation beside plain decoding, in turns. */
+/* Answers real requests in several modes of speculation beside plain decoding, in turns. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "tools/bench/machine.h"
 #include "tools/bench/speculation/spec_answer.h"
 #include "tools/bench/speculation/spec_data.h"
+#include "tools/bench/speculation/spec_report.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 
@@ -17,9 +18,9 @@ typedef struct SpecBench {
     SpecReport *report;
     const SpecMode *modes[SPEC_MODES_MAX]; /* plain first */
     size_t n_modes;
-    SpecAnswer answers[SPEC_MODES_MAX]; /* to the request at hand, by mode */
-    AccountTable accounts;              /* of histories, beside the engine's: other modes do not pay for them */
-    History *histories[SPEC_TASKS_MAX]; /* by task: answers to the requests before */
+    SpecAnswer answers[SPEC_MODES_MAX]; /* answers to the current request, by mode */
+    AccountTable accounts; /* account of the histories, apart from the engine's, so that other modes are not charged */
+    History *histories[SPEC_TASKS_MAX]; /* earlier answers, by task */
 } SpecBench;
 
 static void spec_bench_deinit(SpecBench *bench) {
@@ -29,9 +30,8 @@ static void spec_bench_deinit(SpecBench *bench) {
         history_free(bench->histories[i]);
 }
 
-static int spec_bench_init(SpecBench *bench, const BenchRun *run, ErrText *err) {
-    const SpecData *data = &run->report->spec.data;
-    SpecReport *report = &run->report->spec;
+static int spec_bench_init(SpecBench *bench, const BenchRun *run, SpecReport *report, ErrText *err) {
+    const SpecData *data = &report->data;
     bool is_whole = true;
 
     *bench = (SpecBench){ .run = run, .report = report };
@@ -54,7 +54,8 @@ static int spec_bench_init(SpecBench *bench, const BenchRun *run, ErrText *err) 
     return 0;
 }
 
-/* What generations leave to later ones of their user, a mode finds in a task by itself: each pair is a user's. */
+/* Returns a user of its own for each pair of task and mode, so that a generation learns only from earlier ones of the
+ * same pair. */
 static uint64_t user_of(const SpecRequest *request, size_t mode) {
     return 1 + request->task * SPEC_MODES_MAX + mode;
 }
@@ -82,7 +83,7 @@ static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t m
     return r;
 }
 
-/* What the service keeps of a finished generation: the answer. All modes have given the same. */
+/* Adds the answer to the task's history, as the service does. All modes have given the same answer. */
 static int remember(SpecBench *bench, const SpecRequest *request, ErrText *err) {
     int r =
         history_add(bench->histories[request->task], bench->answers[SPEC_PLAIN].tokens, bench->answers[SPEC_PLAIN].n);
@@ -90,8 +91,8 @@ static int remember(SpecBench *bench, const SpecRequest *request, ErrText *err) 
     return r < 0 ? err_set(err, r, "no memory for the history") : 0;
 }
 
-/* In all modes, beginning with another one for each request: what the machine does meanwhile, and what it has in its
- * caches, favours none. */
+/* Answers a request in all modes. Each request begins with another mode, so that changes of the machine and its caches
+ * favour none. */
 static int answer_request(SpecBench *bench, size_t index, ErrText *err) {
     const SpecRequest *request = &bench->report->data.requests[index];
     SpecScore *scores = bench->report->scores + request->task * bench->n_modes;
@@ -123,28 +124,21 @@ static int draw(const SpecBench *bench, ErrText *err) {
 }
 
 /**
- * bench_spec() - tokens a step and speeds of modes of speculation, on requests from files
+ * bench_spec() - measure tokens a step and speeds of modes of speculation, on requests from files
  *
- * A first answer of some tokens warms up and does not count. No prompt is taken from an earlier one. An answer that is
- * not plain decoding's to the bit ends the run with an error that names task, request and mode.
+ * A first answer of some tokens warms up and does not count. No prompt reuses an earlier one. An answer that differs
+ * from plain decoding in any bit ends the run with an error that names task, request and mode.
  */
 int bench_spec(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
-    const SpecDataOptions wanted = { .files = options->data,
-                                     .n_files = options->n_data,
-                                     .per_task = options->per_task,
-                                     .max_tokens = options->output_tokens };
     _cleanup_(spec_bench_deinit) SpecBench bench = { 0 };
-    SpecData *data = &run->report->spec.data;
-    int r = spec_data_read(data, run->engine, &wanted, err);
+    SpecReport *report = bench_report_begin(run->report, &spec_report_findings);
+    SpecData *data = &report->data;
+    int r = report ? spec_data_read(data, run->engine, &options->data, err) : err_set(err, -ENOMEM, "out of memory");
 
     if (r)
         return r;
-    if (data->n_too_long)
-        fprintf(stderr,
-                "coordgen-bench: %zu rows are left out: with an answer they are longer than the context of %u\n",
-                data->n_too_long, engine_info(run->engine)->n_context);
-    r = spec_bench_init(&bench, run, err);
+    r = spec_bench_init(&bench, run, report, err);
     if (!r)
         r = answer_in_mode(&bench, &data->requests[0], SPEC_PLAIN, options->output_tokens < 8 ? 1 : 8, false, err);
     for (size_t i = 0; i < data->n && !r; i++)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The policies that `flash` compares: plain decoding, published rules for trees of a draft model, and ours. */
+/* The policies that `flash` compares: plain decoding, published rules for trees of a draft model, and coordgen's
+ * own. */
 #ifndef COORDGEN_BENCH_FLASH_POLICY_H
 #define COORDGEN_BENCH_FLASH_POLICY_H
 
@@ -7,7 +8,7 @@
 
 enum {
     FLASH_POLICIES_MAX = 9,
-    FLASH_AR = 0, /* the policy that all others are compared with */
+    FLASH_AR = 0, /* reference of all other policies */
     FLASH_OURS = 6
 };
 
@@ -19,7 +20,7 @@ typedef struct FlashPolicy {
 
 extern const FlashPolicy flash_policies[FLASH_POLICIES_MAX];
 
-/* Names with commas between, as bits 1 << index; flash-ar is always one. 0, or -EINVAL with a text. */
+/* Parses names with commas between into bits 1 << index; flash-ar is always set. Return: 0, or -EINVAL with a text. */
 int flash_policies_parse(const char *text, uint32_t *policiesp, ErrText *err);
 
 #endif

@@ -9,15 +9,18 @@
 
 #include "model/json_text.h"
 #include "tools/bench/report_text.h"
-#include "tools/eval/tables/svg_plot.h"
+#include "tools/bench/speculation/spec_figures.h"
+#include "tools/eval/tables/plot_numbers.h"
+#include "tools/eval/text_file.h"
 
-void flash_report_deinit(FlashReport *report) {
+static void deinit(void *findings) {
+    FlashReport *report = findings;
+
     free(report->cells);
     free(report->scores);
     free(report->target);
     free(report->draft);
     spec_data_deinit(&report->data);
-    *report = (FlashReport){ 0 };
 }
 
 int flash_report_init(FlashReport *report, size_t n_cells, const char *const *policies, size_t n_policies) {
@@ -106,19 +109,6 @@ FlashMeans flash_report_means(const FlashReport *report, size_t cell, size_t pol
 
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
-static void put_number(double value, int digits, FILE *file) {
-    if (isfinite(value))
-        fprintf(file, " %.*f |", digits, value);
-    else
-        fprintf(file, " |");
-}
-
-/* A task's name comes from a file. */
-static void put_name(const char *text, FILE *file) {
-    for (; *text; text++)
-        putc(*text == '|' || (unsigned char)*text < 0x20 ? '?' : *text, file);
-}
-
 static void put_rate(const FlashCell *cell, FILE *file) {
     if (!cell->n_streamed)
         fprintf(file, "in memory");
@@ -128,18 +118,11 @@ static void put_rate(const FlashCell *cell, FILE *file) {
         fprintf(file, "the disk's");
 }
 
-static void put_rule(size_t n, FILE *file) {
-    for (size_t i = 0; i < n; i++)
-        fprintf(file, "%s --- |", i ? "" : "|");
-    putc('\n', file);
-}
-
 static void put_rows(const FlashReport *report, FILE *file) {
     fprintf(file, "| memory %% | MB/s | task | policy | tokens |");
-    for (size_t i = 0; i < N_FIGURES; i++)
-        fprintf(file, " %s |", figures[i].title);
+    spec_figures_titles(figures, N_FIGURES, file);
     putc('\n', file);
-    put_rule(5 + N_FIGURES, file);
+    report_put_rule(5 + N_FIGURES, file);
     for (size_t i = 0; i < report->n_cells * report->data.n_tasks * report->n_policies; i++) {
         const SpecScore *score = &report->scores[i];
         const FlashCell *cell = &report->cells[i / (report->data.n_tasks * report->n_policies)];
@@ -147,10 +130,9 @@ static void put_rows(const FlashReport *report, FILE *file) {
         fprintf(file, "| %" PRIu32 " | ", cell->budget);
         put_rate(cell, file);
         fprintf(file, " | ");
-        put_name(score->task, file);
+        report_put_cell(score->task, file);
         fprintf(file, " | %s | %" PRIu64 " |", score->mode, score->n_output);
-        for (size_t j = 0; j < N_FIGURES; j++)
-            put_number(figures[j].value(score), figures[j].digits, file);
+        spec_figures_cells(figures, N_FIGURES, score, file);
         putc('\n', file);
     }
 }
@@ -158,7 +140,7 @@ static void put_rows(const FlashReport *report, FILE *file) {
 static void put_means(const FlashReport *report, FILE *file) {
     fprintf(file, "\nGeometric means over the tasks, and the spread of the tasks:\n\n"
                   "| memory %% | MB/s | policy | tokens/s | of flash-ar | least | most | tokens a step |\n");
-    put_rule(8, file);
+    report_put_rule(8, file);
     for (size_t i = 0; i < report->n_cells * report->n_policies; i++) {
         const FlashCell *cell = &report->cells[i / report->n_policies];
         const FlashMeans means = flash_report_means(report, i / report->n_policies, i % report->n_policies);
@@ -166,16 +148,16 @@ static void put_means(const FlashReport *report, FILE *file) {
         fprintf(file, "| %" PRIu32 " | ", cell->budget);
         put_rate(cell, file);
         fprintf(file, " | %s |", report->scores[i % report->n_policies].mode);
-        put_number(means.tokens_per_s, 3, file);
-        put_number(means.ratio, 2, file);
-        put_number(means.least_ratio, 2, file);
-        put_number(means.most_ratio, 2, file);
-        put_number(means.accept_length, 2, file);
+        report_put_number(means.tokens_per_s, 3, file);
+        report_put_number(means.ratio, 2, file);
+        report_put_number(means.least_ratio, 2, file);
+        report_put_number(means.most_ratio, 2, file);
+        report_put_number(means.accept_length, 2, file);
         putc('\n', file);
     }
 }
 
-/* Whether no earlier cell has the same budget, or the same rate. */
+/* Tells whether the cell is the first with its rate (@of_rate) or its budget. */
 static bool is_first_of(const FlashReport *report, size_t cell, bool of_rate) {
     for (size_t i = 0; i < cell; i++)
         if (of_rate ? report->cells[i].rate == report->cells[cell].rate && report->cells[i].n_streamed
@@ -184,7 +166,7 @@ static bool is_first_of(const FlashReport *report, size_t cell, bool of_rate) {
     return !of_rate || report->cells[cell].n_streamed;
 }
 
-/* Where nothing is read the rate does not matter. */
+/* Finds the cell; one whose layers are all in memory fits any rate. */
 static const FlashCell *find_cell(const FlashReport *report, uint32_t budget, size_t rate) {
     for (size_t i = 0; i < report->n_cells; i++)
         if (report->cells[i].budget == budget && (report->cells[i].rate == rate || !report->cells[i].n_streamed))
@@ -192,7 +174,7 @@ static const FlashCell *find_cell(const FlashReport *report, uint32_t budget, si
     return NULL;
 }
 
-/* As the paper has them: a line for each policy and task, a column for each budget. */
+/* Writes the paper's table: a line for each policy and task, a column for each budget. */
 static void put_budgets(const FlashReport *report, size_t rate, FILE *file) {
     size_t n_columns = 1;
 
@@ -205,10 +187,10 @@ static void put_budgets(const FlashReport *report, size_t rate, FILE *file) {
             n_columns++;
         }
     putc('\n', file);
-    put_rule(n_columns, file);
+    report_put_rule(n_columns, file);
     for (size_t i = 0; i < report->data.n_tasks * report->n_policies; i++) {
         fprintf(file, "| %s / ", report->scores[i].mode);
-        put_name(report->scores[i].task, file);
+        report_put_cell(report->scores[i].task, file);
         fprintf(file, " |");
         for (size_t j = 0; j < report->n_cells; j++) {
             const FlashCell *cell = find_cell(report, report->cells[j].budget, rate);
@@ -216,17 +198,20 @@ static void put_budgets(const FlashReport *report, size_t rate, FILE *file) {
             if (!is_first_of(report, j, false))
                 continue;
             if (!cell)
-                put_number(NAN, 0, file);
+                report_put_number(NAN, 0, file);
             else
-                put_number(spec_tokens_per_s(&flash_report_scores(report, (size_t)(cell - report->cells),
-                                                                  i / report->n_policies)[i % report->n_policies]),
-                           3, file);
+                report_put_number(
+                    spec_tokens_per_s(&flash_report_scores(report, (size_t)(cell - report->cells),
+                                                           i / report->n_policies)[i % report->n_policies]),
+                    3, file);
         }
         putc('\n', file);
     }
 }
 
-void flash_report_table(const FlashReport *report, FILE *file) {
+static void put_table(const void *findings, FILE *file) {
+    const FlashReport *report = findings;
+
     fprintf(file, "target %s, %.1f MB of weights; draft %s, %.1f MB", report->target,
             (double)report->target_bytes / 1e6, report->draft, (double)report->draft_bytes / 1e6);
     if (*report->cells[0].way)
@@ -242,10 +227,11 @@ void flash_report_table(const FlashReport *report, FILE *file) {
 
 /* --- other forms -------------------------------------------------------------------------------------------------- */
 
-void flash_report_csv(const FlashReport *report, const char *machine, FILE *file) {
+static void put_csv(const void *findings, const char *machine, FILE *file) {
+    const FlashReport *report = findings;
+
     fprintf(file, "test,policy,task,budget,rate,requests,tokens");
-    for (size_t i = 0; i < N_FIGURES; i++)
-        fprintf(file, ",%s", figures[i].key);
+    spec_figures_keys(figures, N_FIGURES, file);
     fprintf(file, ",machine\n");
     for (size_t i = 0; i < report->n_cells * report->data.n_tasks * report->n_policies; i++) {
         const SpecScore *score = &report->scores[i];
@@ -254,20 +240,14 @@ void flash_report_csv(const FlashReport *report, const char *machine, FILE *file
         fprintf(file, "flash,%s,", score->mode);
         report_put_field(score->task, file);
         fprintf(file, ",%" PRIu32 ",%zu,%zu,%" PRIu64, cell->budget, cell->rate, score->n_requests, score->n_output);
-        for (size_t j = 0; j < N_FIGURES; j++) {
-            const double value = figures[j].value(score);
-
-            putc(',', file);
-            if (isfinite(value))
-                fprintf(file, "%.6g", value);
-        }
+        spec_figures_fields(figures, N_FIGURES, score, file);
         putc(',', file);
         report_put_field(machine, file);
         putc('\n', file);
     }
 }
 
-/* A run in which an answer was not plain decoding's has no report: what is in one is identical. */
+/* A run with an answer that differs from plain decoding has no report, so every reported answer is identical. */
 static json_t *score_json(const SpecScore *score, const FlashCell *cell) {
     json_t *object =
         json_pack("{s:s, s:s, s:o, s:I, s:I, s:b, s:I, s:I, s:I, s:I}", "test", "flash", "policy", score->mode, "task",
@@ -275,12 +255,7 @@ static json_t *score_json(const SpecScore *score, const FlashCell *cell) {
                   "identical", 1, "requests", (json_int_t)score->n_requests, "tokens", (json_int_t)score->n_output,
                   "steps", (json_int_t)score->n_steps, "streamed_layers", (json_int_t)cell->n_streamed);
 
-    for (size_t i = 0; i < N_FIGURES && object; i++) {
-        const double value = figures[i].value(score);
-
-        if (isfinite(value))
-            json_object_set_new(object, figures[i].key, json_real(value));
-    }
+    spec_figures_json(figures, N_FIGURES, score, object);
     return object;
 }
 
@@ -315,12 +290,19 @@ static json_t *models_json(const FlashReport *report) {
     return json_pack("{s:o, s:o}", "target", json_text(report->target), "draft", json_text(report->draft));
 }
 
-json_t *flash_report_json(const FlashReport *report, json_t *machine) {
-    return json_pack("{s:O, s:o, s:o, s:o}", "machine", machine, "models", models_json(report), "results",
-                     results_json(report), "means", means_json(report));
+static bool add_json(const void *findings, json_t *report) {
+    const FlashReport *flash = findings;
+
+    return !json_object_set_new(report, "models", models_json(flash)) &&
+           !json_object_set_new(report, "results", results_json(flash)) &&
+           !json_object_set_new(report, "means", means_json(flash));
 }
 
-/* Where the disk is as fast as it is, what flash-ar has read a second says how fast, to a whole number as rates are. */
+const BenchFindings flash_report_findings = {
+    .len_bytes = sizeof(FlashReport), .table = put_table, .csv = put_csv, .json = add_json, .deinit = deinit
+};
+
+/* Returns the flash's speed. Without a limit it is what flash-ar has read a second, rounded as rates are. */
 static double x_of(const FlashReport *report, size_t cell) {
     const double rate = (double)report->cells[cell].rate,
                  measured = mean_of(report, cell, 0, read_rate); /* of flash-ar */
@@ -328,31 +310,11 @@ static double x_of(const FlashReport *report, size_t cell) {
     return rate > 0 ? rate : isfinite(measured) && measured > 1 ? round(measured) : 1;
 }
 
-/* Lines go from left to right, in whatever order the rates were given; the disk's own may lie among them. */
-static void add_point(SvgSeries *line, SvgPoint *points, SvgPoint point) {
-    size_t at = line->n++;
-
-    for (; at && points[at - 1].x > point.x; at--)
-        points[at] = points[at - 1];
-    points[at] = point;
-}
-
 int flash_report_plot(const FlashReport *report, const char *title, const char *path, ErrText *err) {
-    const size_t n = report->n_cells * report->n_policies;
-    _cleanup_(freep) SvgPoint *points = calloc(n, sizeof(*points));
-    _cleanup_(freep) SvgSeries *series = calloc(report->n_policies, sizeof(*series));
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-    SvgPlot plot = { .title = title,
-                     .x_title = "MB/s of the flash",
-                     .y_title = "tokens/s, geometric mean over the tasks",
-                     .series = series,
-                     .n_series = report->n_policies,
-                     .x_logarithmic = true };
     size_t first = 0, n_rates = 0;
     bool by_budget;
 
-    if (!points || !series)
-        return err_set(err, -ENOMEM, "out of memory");
     while (first + 1 < report->n_cells && !report->cells[first].n_streamed)
         first++;
     if (!report->cells[first].n_streamed)
@@ -360,22 +322,15 @@ int flash_report_plot(const FlashReport *report, const char *title, const char *
     for (size_t cell = first; cell < report->n_cells; cell++)
         n_rates += report->cells[cell].budget == report->cells[first].budget;
     by_budget = n_rates == 1 && report->n_cells > 1;
-    if (by_budget) {
-        plot.x_title = "% of the layers in memory";
-        plot.x_logarithmic = false;
-    }
-    for (size_t policy = 0; policy < report->n_policies; policy++) {
-        SvgSeries *line = &series[policy];
-
-        *line = (SvgSeries){ .name = report->scores[policy].mode, .points = points + policy * report->n_cells };
+    plot_numbers_begin(&text, title, by_budget ? "% of the layers in memory" : "MB/s of the flash", !by_budget,
+                       "tokens/s, geometric mean over the tasks");
+    for (size_t policy = 0; policy < report->n_policies; policy++)
         for (size_t cell = by_budget ? 0 : first; cell < report->n_cells; cell++) {
             const double y = flash_report_means(report, cell, policy).tokens_per_s,
                          x = by_budget ? report->cells[cell].budget : x_of(report, cell);
 
             if ((by_budget || report->cells[cell].budget == report->cells[first].budget) && isfinite(y) && y > 0)
-                add_point(line, points + policy * report->n_cells, (SvgPoint){ x, y, NULL });
+                plot_numbers_point(&text, report->scores[policy].mode, x, y, NULL);
         }
-    }
-    svg_plot(&text, &plot);
-    return svg_write(&text, path, err);
+    return text_file_write(&text, path, err);
 }

@@ -112,10 +112,10 @@ static int run_steps(Run *run, Generation *generation, uint64_t start_ns, ErrTex
 
 /**
  * spec_answer_run() - answer one request
- * @answer:  with room for options->max_tokens; what it had is gone
- * @options: without reuse of prefixes, or its prompt is not computed
+ * @answer:  has room for options->max_tokens; its content is replaced
+ * @options: without reuse of prefixes, so that the prompt is computed
  *
- * Times count from before the generation is made, and without those of the hashes. The peak of the engine's account
+ * Times count from before the generation is made, without the time of the hashes. The peak of the engine's account
  * draftdb begins anew.
  */
 int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt, const GenerationOptions *options,
@@ -129,7 +129,7 @@ int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt,
         .n_vocab = engine_info(engine)->n_vocab,
         .max_tokens = options->max_tokens,
     };
-    uint64_t start_ns, others_bytes; /* what is known of users: earlier answers' */
+    uint64_t start_ns, others_bytes; /* bytes in draftdb of earlier answers */
     int r;
 
     *answer = (SpecAnswer){

@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/eval/eval.h"
+#include "tools/eval/json_lines.h"
 
 typedef struct Reader {
     SpecData *data;
     const Engine *engine;
     const SpecDataOptions *options;
     const char *file;
+    size_t n_too_long; /* rows without room for an answer in the context */
 } Reader;
 
 void spec_data_deinit(SpecData *data) {
@@ -43,7 +44,7 @@ static int find_task(SpecData *data, const char *name, size_t *taskp, ErrText *e
     return 0;
 }
 
-/* One user's message in the model's template, as the service has it. */
+/* Encodes the prompt as a user's message in the model's template, as the service does. */
 static int encode(const Engine *engine, const json_t *prompt, TokenList *list, ErrText *err) {
     const ChatMessage message = {
         .role = CHAT_ROLE_USER,
@@ -91,7 +92,7 @@ static int name_request(SpecRequest *request, const Reader *reader, const json_t
 }
 
 static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
-    const Reader *reader = arg;
+    Reader *reader = arg;
     const json_t *prompt = json_object_get(object, "prompt");
     const char *task = json_string_value(json_object_get(object, "task"));
     _cleanup_(request_deinit) SpecRequest request = { 0 };
@@ -108,7 +109,7 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
     if (r)
         return r;
     if (request.prompt.n + reader->options->max_tokens > engine_info(reader->engine)->n_context) {
-        reader->data->n_too_long++;
+        reader->n_too_long++;
         return 0;
     }
     if (name_request(&request, reader, object, line) || add(reader->data, &request))
@@ -117,20 +118,29 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
 }
 
 /**
- * spec_data_read() - all requests of the files, in their order, as tokens of the model
- * @data: zero; spec_data_deinit() either way
+ * spec_data_read() - read all requests of the files, in their order, as tokens of the model
+ * @data: zero; the caller calls spec_data_deinit() either way
  *
- * Of each task, whichever files its rows are in, the first per_task rows that leave room for max_tokens in the context.
+ * A task may have rows in several files. Its first per_task rows count that leave room for max_tokens in the context.
  */
 int spec_data_read(SpecData *data, const Engine *engine, const SpecDataOptions *options, ErrText *err) {
-    for (size_t i = 0; i < options->n_files; i++) {
-        Reader reader = { .data = data, .engine = engine, .options = options, .file = options->files[i] };
-        int r = eval_each_line(options->files[i], read_row, &reader, err);
+    const uint32_t n_context = engine_info(engine)->n_context;
+    Reader reader = { .data = data, .engine = engine, .options = options };
 
+    for (size_t i = 0; i < options->n_files; i++) {
+        int r;
+
+        reader.file = options->files[i];
+        r = json_lines_each(reader.file, read_row, &reader, err);
         if (r)
             return r;
     }
-    return data->n ? 0
-                   : err_set(err, -EINVAL, "no row that leaves room for %zu tokens in a context of %u",
-                             options->max_tokens, engine_info(engine)->n_context);
+    if (!data->n)
+        return err_set(err, -EINVAL, "no row that leaves room for %zu tokens in a context of %u", options->max_tokens,
+                       n_context);
+    if (reader.n_too_long)
+        fprintf(stderr,
+                "coordgen-bench: %zu rows are left out: with an answer they are longer than the context of %u\n",
+                reader.n_too_long, n_context);
+    return 0;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The ways of speculation that `spec` compares: what papers take as baselines, one source more at a time, and the
- * service's own choice. */
+/* The modes of speculation that `spec` compares: published baselines, single sources, and the service's own choice. */
 #ifndef COORDGEN_BENCH_SPEC_MODE_H
 #define COORDGEN_BENCH_SPEC_MODE_H
 
@@ -8,7 +7,7 @@
 
 enum {
     SPEC_MODES_MAX = 8,
-    SPEC_PLAIN = 0 /* the mode that all others are compared with */
+    SPEC_PLAIN = 0 /* reference of all other modes */
 };
 
 typedef struct SpecMode {
@@ -19,14 +18,14 @@ typedef struct SpecMode {
 
 extern const SpecMode spec_modes[SPEC_MODES_MAX];
 
-/* What the command line says of all modes. */
+/* Settings of all modes, from the command line. */
 typedef struct SpecSettings {
-    uint32_t modes;    /* bits 1 << index; plain is always one */
+    uint32_t modes;    /* bits 1 << index of the mode; plain is always set */
     uint32_t rows_max; /* 0: as many as there are */
     bool chains, always, controlled;
 } SpecSettings;
 
-/* Names with commas between. 0, or -EINVAL with a text. */
+/* Parses names with commas between. Return: 0, or -EINVAL with a text. */
 int spec_modes_parse(const char *text, uint32_t *modesp, ErrText *err);
 /* *lab is set, and used as long as the result is. */
 GenerationSpeculation spec_mode_speculation(const SpecMode *mode, const SpecSettings *settings, SpecLab *lab);

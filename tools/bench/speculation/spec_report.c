@@ -1,52 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/speculation/spec_report.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "model/json_text.h"
 #include "tools/bench/report_text.h"
-#include "tools/eval/tables/svg_plot.h"
+#include "tools/bench/speculation/spec_figures.h"
+#include "tools/eval/tables/plot_numbers.h"
+#include "tools/eval/text_file.h"
 
-void spec_report_deinit(SpecReport *report) {
+static void deinit(void *findings) {
+    SpecReport *report = findings;
+
     free(report->scores);
     spec_data_deinit(&report->data);
-    *report = (SpecReport){ 0 };
 }
 
-void spec_report_table(const SpecReport *report, FILE *file) {
+static void put_table(const void *findings, FILE *file) {
+    const SpecReport *report = findings;
+
     fprintf(file, "| task | mode | requests | tokens |");
-    for (size_t i = 0; i < SPEC_FIGURES; i++)
-        fprintf(file, " %s |", spec_figures[i].title);
-    fprintf(file, "\n| --- | --- | --- | --- |");
-    for (size_t i = 0; i < SPEC_FIGURES; i++)
-        fprintf(file, " --- |");
+    spec_figures_titles(spec_figures, SPEC_FIGURES, file);
     putc('\n', file);
+    report_put_rule(4 + SPEC_FIGURES, file);
     for (size_t i = 0; i < report->n; i++) {
         const SpecScore *score = &report->scores[i];
 
         fprintf(file, "| ");
         report_put_cell(score->task, file);
         fprintf(file, " | %s | %zu | %" PRIu64 " |", score->mode, score->n_requests, score->n_output);
-        for (size_t j = 0; j < SPEC_FIGURES; j++) {
-            const double value = spec_figures[j].value(score);
-
-            if (isfinite(value))
-                fprintf(file, " %.*f |", spec_figures[j].digits, value);
-            else
-                fprintf(file, " |");
-        }
+        spec_figures_cells(spec_figures, SPEC_FIGURES, score, file);
         putc('\n', file);
     }
 }
 
-void spec_report_csv(const SpecReport *report, const char *machine, FILE *file) {
+static void put_csv(const void *findings, const char *machine, FILE *file) {
+    const SpecReport *report = findings;
+
     fprintf(file, "test,task,mode,requests,tokens");
-    for (size_t i = 0; i < SPEC_FIGURES; i++)
-        fprintf(file, ",%s", spec_figures[i].key);
+    spec_figures_keys(spec_figures, SPEC_FIGURES, file);
     fprintf(file, ",machine\n");
     for (size_t i = 0; i < report->n; i++) {
         const SpecScore *score = &report->scores[i];
@@ -54,21 +48,14 @@ void spec_report_csv(const SpecReport *report, const char *machine, FILE *file) 
         fprintf(file, "spec,");
         report_put_field(score->task, file);
         fprintf(file, ",%s,%zu,%" PRIu64, score->mode, score->n_requests, score->n_output);
-        for (size_t j = 0; j < SPEC_FIGURES; j++) {
-            const double value = spec_figures[j].value(score);
-
-            if (isfinite(value))
-                fprintf(file, ",%.6g", value);
-            else
-                putc(',', file);
-        }
+        spec_figures_fields(spec_figures, SPEC_FIGURES, score, file);
         putc(',', file);
         report_put_field(machine, file);
         putc('\n', file);
     }
 }
 
-/* Drafts of each source that were verified, and those that became output. */
+/* Counts each source's verified and accepted drafts. */
 static json_t *sources_json(const SpecScore *score) {
     json_t *object = json_object();
 
@@ -80,7 +67,7 @@ static json_t *sources_json(const SpecScore *score) {
     return object;
 }
 
-/* A run in which an answer was not plain decoding's has no report: what is in one is identical. */
+/* A run with an answer that differs from plain decoding has no report, so every reported answer is identical. */
 static json_t *score_json(const SpecScore *score) {
     json_t *object = json_pack("{s:s, s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "test", "spec", "mode",
                                score->mode, "task", json_text(score->task), "identical", 1, "requests",
@@ -88,54 +75,36 @@ static json_t *score_json(const SpecScore *score) {
                                (json_int_t)score->n_prompt, "steps", (json_int_t)score->n_steps, "draft_bytes",
                                (json_int_t)score->draft_bytes, "sources", sources_json(score));
 
-    for (size_t i = 0; i < SPEC_FIGURES && object; i++) {
-        const double value = spec_figures[i].value(score);
-
-        if (isfinite(value))
-            json_object_set_new(object, spec_figures[i].key, json_real(value));
-    }
+    spec_figures_json(spec_figures, SPEC_FIGURES, score, object);
     return object;
 }
 
-json_t *spec_report_json(const SpecReport *report) {
+static bool add_json(const void *findings, json_t *report) {
+    const SpecReport *spec = findings;
     json_t *results = json_array();
 
-    for (size_t i = 0; i < report->n && results; i++)
-        json_array_append_new(results, score_json(&report->scores[i]));
-    return results;
+    for (size_t i = 0; i < spec->n && results; i++)
+        json_array_append_new(results, score_json(&spec->scores[i]));
+    return !json_object_set_new(report, "results", results);
 }
 
-/* Draws a group of bars for each task, one bar a mode beside plain decoding, whose speed is a line. */
+const BenchFindings spec_report_findings = {
+    .len_bytes = sizeof(SpecReport), .table = put_table, .csv = put_csv, .json = add_json, .deinit = deinit
+};
+
+/* The plot has a group of bars for each task with a bar for each mode; plain decoding is a line. */
 int spec_report_plot(const SpecReport *report, const char *title, const char *path, ErrText *err) {
-    const size_t n_tasks = report->data.n_tasks, n_modes = n_tasks ? report->n / n_tasks : 0;
-    _cleanup_(freep) SvgPoint *points = calloc(report->n + 1, sizeof(*points));
-    _cleanup_(freep) SvgSeries *series = calloc(n_modes + 1, sizeof(*series));
-    _cleanup_(freep) const char **groups = calloc(n_tasks + 1, sizeof(*groups));
+    const size_t n_modes = report->data.n_tasks ? report->n / report->data.n_tasks : 0;
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-    SvgPlot plot = { .title = title,
-                     .x_title = "",
-                     .y_title = "speed of decoding over plain",
-                     .series = series,
-                     .groups = groups,
-                     .n_groups = n_tasks,
-                     .level = 1,
-                     .level_name = "plain" };
 
-    if (!points || !series || !groups)
-        return err_set(err, -ENOMEM, "out of memory");
-    for (size_t task = 0; task < n_tasks; task++)
-        groups[task] = report->scores[task * n_modes].task;
-    for (size_t mode = 1; mode < n_modes; mode++) { /* the first is plain decoding */
-        SvgSeries *bars = &series[plot.n_series++];
+    plot_numbers_begin(&text, title, NULL, false, "speed of decoding over plain");
+    plot_numbers_level(&text, "plain", 1);
+    for (size_t mode = 1; mode < n_modes; mode++) /* the first is plain decoding */
+        for (size_t i = mode; i < report->n; i += n_modes) {
+            const double ratio = spec_ratio_to_plain(&report->scores[i]);
 
-        *bars = (SvgSeries){ .name = report->scores[mode].mode, .points = points + mode * n_tasks };
-        for (size_t task = 0; task < n_tasks; task++) {
-            const double ratio = spec_ratio_to_plain(&report->scores[task * n_modes + mode]);
-
-            if (isfinite(ratio)) /* else all answers have one token */
-                points[mode * n_tasks + bars->n++] = (SvgPoint){ .x = (double)task, .y = ratio };
+            if (isfinite(ratio)) /* no ratio if all answers have one token */
+                plot_numbers_bar(&text, report->scores[i].mode, report->scores[i].task, ratio);
         }
-    }
-    svg_plot(&text, &plot);
-    return svg_write(&text, path, err);
+    return text_file_write(&text, path, err);
 }

@@ -9,12 +9,11 @@ static bool ends_step(const SpecAnswer *answer, size_t i) {
 }
 
 /**
- * spec_lowest_window() - how slow an answer was at worst beside plain decoding of the same tokens
+ * spec_lowest_window() - find the slowest part of an answer beside plain decoding of the same tokens
  *
- * A window is of whole steps, for the tokens of one step have no times of their own: it begins where a step has ended,
- * and it is the shortest that has SPEC_WINDOW tokens. The first one begins behind the prompt's step.
- *
- * Plain decoding's answer may be shorter; windows end with it.
+ * Tokens of one step have no times of their own, so a window consists of whole steps: it begins where a step has ended,
+ * and is the shortest with SPEC_WINDOW tokens. The first window begins after the prompt's step. Windows end with plain
+ * decoding's answer, which may be shorter.
  *
  * Return: the lowest ratio of plain decoding's time to the answer's, above 1: faster everywhere; 0: no window.
  */
@@ -87,7 +86,7 @@ double spec_tokens_per_s(const SpecScore *score) {
     return part(1e9 * (double)score->n_decoded, (double)score->decode_ns);
 }
 
-/* Of speeds: plain decoding may have fewer tokens. */
+/* Returns the ratio of speeds, for plain decoding may have fewer tokens. */
 double spec_ratio_to_plain(const SpecScore *score) {
     return part((double)score->plain_decode_ns * (double)score->n_decoded,
                 (double)score->decode_ns * (double)score->plain_n_decoded);

@@ -25,12 +25,12 @@ typedef struct SpecScore {
     uint64_t drafted[_SPECULATION_N], accepted[_SPECULATION_N];
 } SpecScore;
 
-/* An answer, and plain decoding's to the same request. */
+/* Adds an answer, beside plain decoding's answer to the same request. */
 void spec_score_add(SpecScore *score, const SpecAnswer *answer, const SpecAnswer *plain);
-/* The lowest ratio of speeds over SPEC_WINDOW tokens, answer over plain; 0: there are not so many. */
+/* Returns the lowest ratio of the answer's speed to plain decoding's over SPEC_WINDOW tokens; 0: too few tokens. */
 double spec_lowest_window(const SpecAnswer *answer, const SpecAnswer *plain);
 
-/* What is shown of a score; NaN: there is nothing to divide by. */
+/* A figure of a score; NaN: no value. */
 typedef struct SpecFigure {
     const char *key, *title; /* in JSON and CSV, in the table */
     int digits;              /* in the table */

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * `matrix`: the same tokens and the same logits bytes whatever the schedule. Each cell runs one greedy and one seeded
- * generation on the prompt and compares all tokens and all logits that they were sampled from with the first cell's.
- */
+/* `matrix` checks that tokens and logits are the same bytes under every schedule. Each cell runs one greedy and one
+ * seeded generation and compares all tokens and their logits with the first cell's. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,14 +22,14 @@
 extern char **environ;
 
 #define N_RUNS 2 /* greedy, seeded */
-/* Answers of so many tokens have drafts: the prompt repeats itself. */
+/* Least tokens of an answer that must have had drafts, since the prompt repeats itself. */
 #define DRAFTED_TOKENS_MIN 16
-/* Tokens of the prompt. Both end 18 rows behind a page of the cache, and so behind chunks of 32, too; the brief one is
- * for what takes minutes otherwise. */
+/* Tokens of the prompts. Both end 18 rows behind a page of the cache and a chunk of 32. The brief one is for runs that
+ * would take minutes. */
 #define PROMPT_WHOLE 530
 #define PROMPT_BRIEF 82
 
-/* Own words; long enough that the largest chunk of the matrix cuts it. */
+/* The project's own words, long enough that the largest chunk of the matrix cuts them. */
 static const char passage[] =
     "The harbour office kept two clocks. One hung over the counter, where the captains could see it, and was wound "
     "every morning by the clerk who came first; the other stood in the back room beside the tide tables and was never "
@@ -51,9 +49,9 @@ typedef struct Cell {
     uint32_t chunk_tokens;
     const char *company; /* "alone", "between others", "sharing steps", "making way", "prefix reuse", "fork", ... */
     size_t n_prompt;
-    size_t way;            /* of drafting */
-    uint32_t with_percent; /* of the layers in memory, and 1; 0: all */
-    const MatrixNpu *npu;  /* on that device; NULL: on the cpu device */
+    size_t way;            /* way of drafting (matrix_way.h) */
+    uint32_t with_percent; /* per cent of the layers in memory plus 1; 0: all layers */
+    const MatrixNpu *npu;  /* setup on the npu device; NULL: the cpu device */
 } Cell;
 
 typedef struct Matrix {
@@ -62,7 +60,7 @@ typedef struct Matrix {
     bool is_open;
     bool is_other; /* than the next cell wants it */
     PrefixCache *prefix_cache;
-    EvalModel draft; /* and the model once more, from the first cell on that drafts with it */
+    EvalModel draft; /* the model once more as a draft model, from the first cell that needs it */
     DraftPair *pair;
     TokenList prompt;
     MatrixOutput golden[N_RUNS], brief_golden[N_RUNS]; /* by the cell's prompt */
@@ -86,7 +84,7 @@ static void matrix_deinit(Matrix *matrix) {
 
 static GenerationOptions run_options(const Matrix *matrix, size_t run) {
     GenerationOptions options = {
-        .max_tokens = (uint32_t)matrix->options->n_tokens,
+        .max_tokens = (uint32_t)matrix->options->matrix.n_tokens,
         .ignore_end = true,
         .no_reuse = true,
         .sampler = SAMPLER_OPTIONS_GREEDY,
@@ -103,7 +101,7 @@ static GenerationOptions run_options(const Matrix *matrix, size_t run) {
     return options;
 }
 
-/* Requests that end at every stage: before the first step, in prefill, in decode. */
+/* Cancels requests at every stage: before the first step, in prefill, in decode. */
 static int cancel_some(Matrix *matrix, Engine *engine, ErrText *err) {
     static const size_t steps_before[] = { 0, 1, 40 };
 
@@ -126,10 +124,10 @@ static int cancel_some(Matrix *matrix, Engine *engine, ErrText *err) {
     return 0;
 }
 
-/* Tokens that the run under test finds computed: in the middle of a page and of all chunks but those of one row. */
+/* Tokens that the run under test reuses: they end in the middle of a page and of every chunk of more than one row. */
 #define N_SHARED(n_prompt) ((n_prompt)*2 / 3 + 1)
 
-/* A request that begins as the one under test and goes on with other tokens. `parentp` NULL: it runs to its end, else
+/* Runs a request that begins as the tested one and goes on with other tokens, to its end if @parentp is NULL, else
  * until its prompt is computed. */
 static int run_before(Matrix *matrix, const Cell *cell, Generation **parentp, ErrText *err) {
     GenerationOptions options = { .max_tokens = 12, .ignore_end = true, .sampler = SAMPLER_OPTIONS_GREEDY };
@@ -151,7 +149,7 @@ static int run_before(Matrix *matrix, const Cell *cell, Generation **parentp, Er
     return r;
 }
 
-/* The one that it came from goes on meanwhile, and must not disturb. */
+/* Runs a step of the forked generation's parent, which must not disturb the fork, then of the fork. */
 static int step_beside(Generation *parent, Generation *generation, MatrixOutput *output, ErrText *err) {
     int r = generation_end(parent) == GENERATION_RUNNING ? generation_step(parent, NULL, NULL, err) : 0;
 
@@ -159,7 +157,7 @@ static int step_beside(Generation *parent, Generation *generation, MatrixOutput 
 }
 
 static int open_draft(Matrix *matrix, ErrText *err) {
-    EvalOptions options = *matrix->options;
+    EvalModelOptions options = matrix->options->model;
     int r;
 
     if (matrix->pair)
@@ -169,7 +167,7 @@ static int open_draft(Matrix *matrix, ErrText *err) {
     return r ? r : draft_pair_new(&matrix->pair, matrix->draft.engine, matrix->model.engine, err);
 }
 
-/* A cell about pruned rows is about none where there were none. */
+/* Fails a cell about pruned rows in which no row was pruned. */
 static int check_pruned(const Generation *generation, const GenerationOptions *options, size_t run, ErrText *err) {
     if (!run && options->speculation.pruning == GENERATION_PRUNING_ALWAYS &&
         options->max_tokens >= 4 * DRAFTED_TOKENS_MIN && !generation_report(generation)->n_exit_rows)
@@ -223,12 +221,12 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
     return r ? r : check_pruned(generation, &options, run, err);
 }
 
-/* A model that is loaded anew for each run, whose first steps take the weights in. */
+/* Tells whether the cell loads the model anew for each run, with weights that arrive during the first steps. */
 static bool is_arriving(const Cell *cell) {
     return !strcmp(cell->company, "while arriving");
 }
 
-/* Every operator split over all threads. */
+/* Tells whether the cell's steps run as a pipeline; else every operator is split over all threads. */
 static bool is_pipelined(const Cell *cell) {
     return strcmp(cell->company, "not pipelined");
 }
@@ -239,25 +237,25 @@ static uint32_t memory_percent(const Cell *cell) {
 
 /* Opens the model for a cell, unless the one that is open fits. */
 static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
-    EvalOptions options = *matrix->options;
+    EvalModelOptions options = matrix->options->model;
     int r;
 
     if (matrix->is_open) {
         eval_model_close(&matrix->model);
         matrix->is_open = false;
     }
-    options.isa = cell->isa;
+    options.engine.isa = cell->isa;
     options.threads = cell->threads;
-    options.chunk_tokens = cell->chunk_tokens;
-    options.preemption = true;
-    options.no_pipeline = !is_pipelined(cell);
-    options.group_rows = 1; /* as small as they may be, whatever is fastest here */
-    options.arriving = options.new_image = is_arriving(cell);
-    options.prefix_cache = matrix->prefix_cache;
+    options.engine.chunk_tokens = cell->chunk_tokens;
+    options.engine.preemption = true;
+    options.engine.no_pipeline = !is_pipelined(cell);
+    options.engine.group_rows = 1; /* the smallest groups, whatever is fastest on this machine */
+    options.engine.arriving = options.engine.new_image = is_arriving(cell);
+    options.engine.prefix_cache = matrix->prefix_cache;
     if (cell->npu)
         matrix_npu_set(cell->npu, &options);
     if (cell->with_percent)
-        options.weights_memory =
+        options.engine.weights_memory =
             (WeightsMemory){ .is_set = true, .is_percent = true, .percent = cell->with_percent - 1 };
     r = eval_model_open(&matrix->model, &options, err);
     if (r)
@@ -267,7 +265,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
         return err_set(err, -EPROTO, "all layers are in memory");
     if (matrix->prompt.n)
         return 0;
-    /* The passage, over and over, until the largest chunk is passed. */
+    /* The prompt repeats the passage until it exceeds the largest chunk. */
     while (!r && matrix->prompt.n < PROMPT_WHOLE) {
         r = tokenizer_encode(engine_tokenizer(matrix->model.engine), passage, sizeof(passage) - 1, 0, &matrix->prompt,
                              err);
@@ -284,7 +282,7 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
     const char *const argv[] = { "coordgen-eval",
                                  "matrix",
                                  "--model",
-                                 matrix->options->model,
+                                 matrix->options->model.path,
                                  "--isa",
                                  isa_name(cell->isa),
                                  "--threads",
@@ -304,7 +302,7 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
     snprintf(threads, sizeof(threads), "%u", cell->threads);
     snprintf(chunk, sizeof(chunk), "%" PRIu32, cell->chunk_tokens);
-    snprintf(n_tokens, sizeof(n_tokens), "%zu", matrix->options->n_tokens);
+    snprintf(n_tokens, sizeof(n_tokens), "%zu", matrix->options->matrix.n_tokens);
     r = -posix_spawn(&pid, "/proc/self/exe", NULL, NULL, (char *const *)argv, environ);
     if (!r && waitpid(pid, &status, 0) < 0)
         r = -errno;
@@ -318,8 +316,8 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
 
 /* --- cells -------------------------------------------------------------------------------------------------------- */
 
-/* A format of weights shows in products, in the embedding, in how weights arrive and where they are. Drafts and company
- * only make rows for them, of which a tree, a shared step and one that makes way have all kinds. */
+/* Tells whether the cell is one of the few for a format of weights. A format affects products, the embedding, how
+ * weights arrive and where they are; a tree, a shared step and a step that makes way have rows of all kinds. */
 static bool is_of_few(const Cell *cell) {
     bool sharing = !strcmp(cell->company, "sharing steps"), making_way = !strcmp(cell->company, "making way");
 
@@ -334,9 +332,9 @@ static bool is_of_few(const Cell *cell) {
     return (cell->way == WAY_TREE && !making_way) || cell->way == WAY_SMALL_TREE;
 }
 
-/* The first cell is there always: all others are compared with it. */
+/* Tells whether the cell is to run. The first one always runs, for the others are compared with it. */
 static bool is_chosen(const Matrix *matrix, const Cell *cell) {
-    const char *cells = matrix->options->cells;
+    const char *cells = matrix->options->matrix.cells;
 
     if (!cells || !strcmp(cells, "all") || !matrix->n_cells)
         return true;
@@ -368,7 +366,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     n_vocab = engine_info(matrix->model.engine)->n_vocab;
     start_ns = clock_now_ns();
     for (size_t run = 0; run < N_RUNS && !r; run++)
-        r = matrix_output_init(&outputs[run], matrix->options->n_tokens, n_vocab);
+        r = matrix_output_init(&outputs[run], matrix->options->matrix.n_tokens, n_vocab);
     if (!r && !strcmp(cell->company, "after a restart"))
         r = run_restarted(matrix, cell, outputs, err);
     else
@@ -398,7 +396,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
         return r;
     matrix->n_cells++;
     matrix->n_different += different;
-    if (matrix->options->json)
+    if (matrix->options->json.is_wanted)
         json_array_append_new(
             matrix->rows,
             json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s, s:i, s:s}", "isa", isa_name(cell->isa), "threads",
@@ -415,13 +413,13 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     return 0;
 }
 
-/* Layers that are read in every step, none or some in memory. */
+/* Runs cells with streamed layers, none or some of them in memory. */
 static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
     static const struct StreamedCell {
         uint32_t percent;
         const char *company;
         size_t way;
-        bool is_long; /* what others have apart */
+        bool is_long; /* with --full only */
     } cells[] = {
         { 0, "alone", WAY_PLAIN, false },          { 0, "sharing steps", WAY_TREE, false },
         { 0, "while arriving", WAY_PLAIN, false }, { 40, "alone", WAY_TREE, false },
@@ -433,7 +431,7 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
     int r = 0;
 
     for (size_t i = 0; i < ARRAY_LEN(cells) && !r; i++)
-        if (matrix->options->full || !cells[i].is_long)
+        if (matrix->options->matrix.full || !cells[i].is_long)
             r = run_cell(matrix,
                          &(Cell){ isa, 2, ENGINE_CHUNK_DEFAULT, cells[i].company, PROMPT_WHOLE, cells[i].way,
                                   cells[i].percent + 1, NULL },
@@ -443,10 +441,10 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
 
 static int run_npu(Matrix *matrix, Isa isa, ErrText *err) {
     bool has_cells = false;
-    int r = matrix_npu_has_cells(matrix->options->model, &has_cells, err);
+    int r = matrix_npu_has_cells(matrix->options->model.path, &has_cells, err);
 
     for (size_t i = 0; has_cells && i < MATRIX_NPUS_N && !r; i++)
-        if (matrix->options->full || !matrix_npus[i].is_long)
+        if (matrix->options->matrix.full || !matrix_npus[i].is_long)
             r = run_cell(matrix,
                          &(Cell){ isa, 2, MATRIX_NPU_CHUNK, matrix_npus[i].company, PROMPT_WHOLE, matrix_npus[i].way, 0,
                                   &matrix_npus[i] },
@@ -454,14 +452,14 @@ static int run_npu(Matrix *matrix, Isa isa, ErrText *err) {
     return r;
 }
 
-/* The first cell is the best ISA at the default chunk, alone: the one that users run. Then each axis on its own, and
- * with --full every ISA x chunk x threads. */
+/* Runs all cells. The first one is what users run: the best ISA at the default chunk, alone. Then each axis varies by
+ * itself, and with --full every ISA x chunk x threads. */
 static int run_cells(Matrix *matrix, ErrText *err) {
     static const uint32_t chunks[] = { 1, 7, 32, ENGINE_CHUNK_DEFAULT, 512 };
     static const char *const companies[] = { "between others", "sharing steps",  "making way",      "prefix reuse",
                                              "fork",           "while arriving", "after cancelled", "after a restart" };
     static const char *const drafting[] = { "alone", "between others", "sharing steps", "making way", "fork" };
-    const bool full = matrix->options->full;
+    const bool full = matrix->options->matrix.full;
     Isa best = ISA_SCALAR;
     int r;
 
@@ -495,12 +493,12 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     if (!r) /* room for few drafts */
         r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_TREE, 0, NULL }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
-        if (chunks[i] != ENGINE_CHUNK_DEFAULT) /* the first cell's */
+        if (chunks[i] != ENGINE_CHUNK_DEFAULT) /* the first cell has this chunk */
             r = run_cell(
                 matrix,
                 &(Cell){ best, 2, chunks[i], "alone", chunks[i] > 1 ? PROMPT_WHOLE : PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
                 false, err);
-    /* As many groups in the pipeline as threads; more; none. */
+    /* Pipelines with as many groups as threads, with more, and without groups. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
         r = run_cell(matrix,
                      &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined",
@@ -515,8 +513,8 @@ static int run_cells(Matrix *matrix, ErrText *err) {
             continue;
         for (unsigned int threads = 2; threads >= 1 && !r; threads--) {
             if (!full && isa == ISA_SCALAR && threads == 1)
-                continue; /* what threads do is not the instructions' affair, and these take long */
-            if (!full)    /* one chunk size that cuts the prompt unevenly */
+                continue; /* threads do not depend on the instructions, and these kernels take long */
+            if (!full)    /* a chunk size that cuts the prompt unevenly */
                 r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
                              isa != (int)best || threads != 2, err);
             if (!r && threads == 2 && (full || isa != ISA_SCALAR)) /* test_tree_step has trees of all */
@@ -530,25 +528,26 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     return r;
 }
 
-/* The other side of "after a restart", or of a matrix on another machine. */
+/* Runs one cell into a file: the other process of "after a restart", or a matrix on another machine. */
 static int run_dump(Matrix *matrix, ErrText *err) {
     const EvalOptions *options = matrix->options;
-    Cell cell = { options->isa,
-                  options->threads,
-                  options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
+    Cell cell = { options->model.engine.isa,
+                  options->model.threads,
+                  options->model.engine.chunk_tokens ? options->model.engine.chunk_tokens : ENGINE_CHUNK_DEFAULT,
                   "alone",
-                  options->brief ? PROMPT_BRIEF : PROMPT_WHOLE,
+                  options->matrix.brief ? PROMPT_BRIEF : PROMPT_WHOLE,
                   WAY_PLAIN,
                   0,
                   NULL };
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
-        r = matrix_output_init(&matrix->golden[run], options->n_tokens, engine_info(matrix->model.engine)->n_vocab);
+        r = matrix_output_init(&matrix->golden[run], options->matrix.n_tokens,
+                               engine_info(matrix->model.engine)->n_vocab);
         if (!r)
             r = run_one(matrix, &cell, run, &matrix->golden[run], err);
     }
-    return r ? r : matrix_outputs_dump(options->dump, matrix->golden, N_RUNS, err);
+    return r ? r : matrix_outputs_dump(options->matrix.dump, matrix->golden, N_RUNS, err);
 }
 
 int eval_matrix(const EvalOptions *options) {
@@ -558,48 +557,51 @@ int eval_matrix(const EvalOptions *options) {
     char absent[64] = "";
     ErrText err = { 0 };
 
-    if (options->device != ENGINE_DEVICE_CPU && !(options->device == ENGINE_DEVICE_NPU && options->dump))
+    if (options->model.engine.device != ENGINE_DEVICE_CPU &&
+        !(options->model.engine.device == ENGINE_DEVICE_NPU && options->matrix.dump))
         return eval_fail(options,
                          "the matrix is about the cpu device: leave --device out, or ask for one run of another "
                          "with --dump and compare the files");
-    if (options->n_tokens < 1 || options->n_tokens > 4096)
-        return eval_fail(options, "--tokens %zu is outside 1..4096", options->n_tokens);
-    if (options->brief && !options->dump)
+    if (options->matrix.n_tokens < 1 || options->matrix.n_tokens > 4096)
+        return eval_fail(options, "--tokens %zu is outside 1..4096", options->matrix.n_tokens);
+    if (options->matrix.brief && !options->matrix.dump)
         return eval_fail(options, "--brief is for --dump: the matrix has both prompts");
-    if (options->full && options->dump)
+    if (options->matrix.full && options->matrix.dump)
         return eval_fail(options, "--dump is one run, and --full all of them: choose one");
-    if (options->cells && options->dump)
+    if (options->matrix.cells && options->matrix.dump)
         return eval_fail(options, "--dump is one run, and --cells some of the matrix: choose one");
-    /* One package for all cells, and the other process loads that too, whatever the recipe. */
-    if (eval_package_path(options, &package, &err))
+    /* All cells, and the other process, load one package, whatever the recipe. */
+    if (eval_package_path(&options->model, &package, &err))
         return eval_fail(options, "%s", err.text);
-    packaged.model = package;
-    packaged.recipe_option = NULL;
-    if (options->dump)
+    packaged.model.path = package;
+    packaged.model.recipe_option = NULL;
+    if (options->matrix.dump)
         return run_dump(&matrix, &err) ? eval_fail(options, "%s", err.text) : EVAL_OK;
     if (prefix_cache_new(&matrix.prefix_cache, UINT64_MAX))
         return eval_fail(options, "out of memory");
     matrix.rows = json_array();
-    if (!options->json)
+    if (!options->json.is_wanted)
         printf("%-11s %7s %6s %6s %6s  %-16s %-10s  %zu greedy and %zu seeded tokens, with their logits\n", "isa",
-               "threads", "chunk", "prompt", "memory", "company", "tokens", options->n_tokens, options->n_tokens);
+               "threads", "chunk", "prompt", "memory", "company", "tokens", options->matrix.n_tokens,
+               options->matrix.n_tokens);
     if (run_cells(&matrix, &err))
         return eval_fail(options, "%s", err.text);
-    if (options->cells && matrix.n_cells == 1)
+    if (options->matrix.cells && matrix.n_cells == 1)
         return eval_fail(
             options,
             "--cells is all, few, npu (with a package of static activations), or a company of the matrix, as "
             "'sharing steps', not '%s'",
-            options->cells);
+            options->matrix.cells);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (!isa_present(isa))
             snprintf(absent + strlen(absent), sizeof(absent) - strlen(absent), "%s%s", *absent ? ", " : "",
                      isa_name(isa));
-    if (options->json) {
-        json_t *report = eval_report_add(eval_report_new(options, &matrix.model, "matrix"),
-                                         json_pack("{s:b, s:i, s:i, s:i, s:s, s:O}", "ok", !matrix.n_different, "cells",
-                                                   (int)matrix.n_cells, "different", (int)matrix.n_different, "tokens",
-                                                   (int)options->n_tokens, "isas_absent", absent, "rows", matrix.rows));
+    if (options->json.is_wanted) {
+        json_t *report =
+            eval_report_add(eval_report_new(options, &matrix.model, "matrix"),
+                            json_pack("{s:b, s:i, s:i, s:i, s:s, s:O}", "ok", !matrix.n_different, "cells",
+                                      (int)matrix.n_cells, "different", (int)matrix.n_different, "tokens",
+                                      (int)options->matrix.n_tokens, "isas_absent", absent, "rows", matrix.rows));
         return eval_print_json(options, report, matrix.n_different ? EVAL_OUTSIDE : EVAL_OK);
     }
     printf("%zu cells, %zu different%s%s\n%s\n", matrix.n_cells, matrix.n_different,

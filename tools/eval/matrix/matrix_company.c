@@ -59,7 +59,8 @@ int company_step_together(Company *company, Generation *generation, MatrixOutput
     return r;
 }
 
-/* How far apart the borders are where the others run: in no step of any model the same ones as in the step before. */
+/* Distance of the borders between operators at which the others run; consecutive steps of no model use the same
+ * borders. */
 #define BORDERS_APART 101
 
 int company_step_making_way(Company *company, Generation *generation, MatrixOutput *output, ErrText *err) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two other requests that take turns or share steps with the one under test; each begins again when it ends. */
+/* Two other requests that take turns or share steps with the tested one; each begins again when it ends. */
 #ifndef COORDGEN_EVAL_MATRIX_COMPANY_H
 #define COORDGEN_EVAL_MATRIX_COMPANY_H
 
@@ -11,18 +11,18 @@ typedef struct Company {
     Generation *others[2];
     Engine *engine;
     const TokenList *prompt;
-    GenerationSpeculation speculation; /* as the one under test has it */
+    GenerationSpeculation speculation; /* settings of the tested generation */
     size_t n_steps;                    /* shared ones */
-    size_t n_borders;                  /* between operators, where the steps under test made way */
+    size_t n_borders;                  /* borders between operators at which tested steps made way */
 } Company;
 
 void company_leave(Company *company);
-/* A step of each of them, one after the other, then one of the generation. */
+/* Runs a step of each of the others, then one of the generation. */
 int company_step_between(Company *company, Generation *generation, MatrixOutput *output, ErrText *err);
-/* A step of all of them together. Each comes first in turn, so that none waits for ever where the prompts of the others
+/* Runs a shared step of all generations. Each comes first in turn, so that none starves when the prompts of the others
  * fill the chunk. */
 int company_step_together(Company *company, Generation *generation, MatrixOutput *output, ErrText *err);
-/* A step of the generation that stops before every operator; now and then the others run a whole step there. */
+/* Runs a step of the generation that may stop before every operator; now and then the others run a whole step there. */
 int company_step_making_way(Company *company, Generation *generation, MatrixOutput *output, ErrText *err);
 
 #endif

@@ -6,8 +6,8 @@
 #include "model/package/package.h"
 #include "tools/eval/matrix/matrix_way.h"
 
-/* Of the short ones each policy, order and placement is in one, with a tree or a chain. Unit tests have more pairs of
- * them, on small models. */
+/* The short cells have each policy, order and placement once, with a tree or a chain. Unit tests have more combinations
+ * on small models. */
 const MatrixNpu matrix_npus[] = {
     { "progressive, out-of-order", GRAPH_SWITCH_PROGRESSIVE, OP_ORDER_OUT_OF_ORDER, OP_PLACEMENT_PROFILE, "alone",
       WAY_TREE, false },
@@ -28,12 +28,12 @@ const MatrixNpu matrix_npus[] = {
       "after cancelled", WAY_PRUNED, true },
 };
 
-void matrix_npu_set(const MatrixNpu *npu, EvalOptions *options) {
-    options->device = ENGINE_DEVICE_NPU;
-    options->graphs.policy = npu->policy;
-    options->op_order = npu->order;
-    options->op_placement = npu->placement;
-    options->steal_beyond = OP_STEAL_MEASURED;
+void matrix_npu_set(const MatrixNpu *npu, EvalModelOptions *options) {
+    options->engine.device = ENGINE_DEVICE_NPU;
+    options->engine.graphs.policy = npu->policy;
+    options->engine.op_order = npu->order;
+    options->engine.op_placement = npu->placement;
+    options->engine.steal_beyond = OP_STEAL_MEASURED;
 }
 
 int matrix_npu_has_cells(const char *path, bool *hasp, ErrText *err) {
@@ -45,7 +45,7 @@ int matrix_npu_has_cells(const char *path, bool *hasp, ErrText *err) {
     return r;
 }
 
-/* A cell about orders is about none where no step had several groups. */
+/* Fails a cell about orders in which no step had several groups. */
 int matrix_npu_check(const Engine *engine, ErrText *err) {
     return engine_queue_counts(engine).n_products ? 0 : err_set(err, -EPROTO, "no step had rows for several graphs");
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The matrix's cells on the npu device: how graphs are switched and operators ordered, beside drafts and company. What
- * they give is what the cpu device gives on the same package of static activations. */
+/* Cells of the matrix on the npu device: graph switching and orders of operators, with drafts and company. Their
+ * results equal the cpu device's on the same package of static activations. */
 #ifndef COORDGEN_EVAL_MATRIX_NPU_H
 #define COORDGEN_EVAL_MATRIX_NPU_H
 
 #include "tools/eval/eval.h"
 
 #define MATRIX_NPUS_N 10
-#define MATRIX_NPU_CHUNK 1024 /* of several graphs, so that there is an order */
+#define MATRIX_NPU_CHUNK 1024 /* tokens of several graphs, so that there is an order */
 
 typedef struct MatrixNpu {
     const char *name; /* "sync, static" */
@@ -15,16 +15,16 @@ typedef struct MatrixNpu {
     OpOrder order;
     OpPlacementKind placement;
     const char *company;
-    size_t way;   /* of drafting (tools/eval/matrix/matrix_way.h) */
-    bool is_long; /* what others have apart */
+    size_t way;   /* way of drafting (tools/eval/matrix/matrix_way.h) */
+    bool is_long; /* with --full only */
 } MatrixNpu;
 
 extern const MatrixNpu matrix_npus[MATRIX_NPUS_N];
 
-void matrix_npu_set(const MatrixNpu *npu, EvalOptions *options);
-/* Whether there are any for a package. 0, or as package_open(). */
+void matrix_npu_set(const MatrixNpu *npu, EvalModelOptions *options);
+/* Tells whether the package has such cells. Return: 0, or as package_open(). */
 int matrix_npu_has_cells(const char *path, bool *hasp, ErrText *err);
-/* The cell was what it is there for. 0, -EPROTO. */
+/* Checks that the cell tested an order of operators. Return: 0, or -EPROTO with a text. */
 int matrix_npu_check(const Engine *engine, ErrText *err);
 
 #endif

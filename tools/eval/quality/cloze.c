@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/eval/eval.h"
 #include "importer/check/scorer.h"
+#include "tools/eval/json_lines.h"
 
 typedef struct ClozeRow {
     char *id; /* "" when it has none */
@@ -71,7 +71,7 @@ int cloze_measure(Cloze *result, Engine *engine, const ClozeOptions *options, Er
     double sum = 0;
     int r;
 
-    r = eval_each_line(options->file, cloze_read_row, &run, err);
+    r = json_lines_each(options->file, cloze_read_row, &run, err);
     if (!r && !run.n)
         r = err_set(err, -EINVAL, "%s: no row", options->file);
     if (!r)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Cloze: whether the model says the last words of a text by itself (LAMBADA). */
+/* Measures cloze tests (LAMBADA): whether the model says the last words of a text by itself. */
 #ifndef COORDGEN_EVAL_CLOZE_H
 #define COORDGEN_EVAL_CLOZE_H
 
@@ -19,14 +19,14 @@ typedef struct ClozeOptions {
 } ClozeOptions;
 
 typedef struct Cloze {
-    size_t n_rows, n_right; /* right: every token of the reference is the most probable one */
+    size_t n_rows, n_right; /* right: every reference token was the most probable one */
     size_t n_merged;        /* rows whose prompt and reference share a token at the border */
     double accuracy, standard_error;
-    double perplexity; /* of the references: exp(-mean of their log-likelihoods), a reference counted as one word */
+    double perplexity; /* exp(-mean log-likelihood of the references), a reference counted as one word */
     json_t *rows;      /* array of one object a row, or NULL */
 } Cloze;
 
-/* As mcq_measure(). */
+/* Measures all rows; errors as mcq_measure(). */
 int cloze_measure(Cloze *result, Engine *engine, const ClozeOptions *options, ErrText *err);
 void cloze_deinit(Cloze *result);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `mcq` and `cloze`: the verbs around mcq.h and cloze.h. */
+/* The verbs `mcq` and `cloze`, over mcq.h and cloze.h. */
 #include <math.h>
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include "tools/eval/quality/cloze.h"
 #include "tools/eval/quality/mcq.h"
 
-#define ROWS_A_LINE 100 /* of the text report */
+#define ROWS_A_LINE 100 /* rows between two lines of the text report */
 
 static void print_row(void *arg, size_t n_done, size_t n_rows, size_t n_right) {
     if (n_done % ROWS_A_LINE && n_done != n_rows)
@@ -37,24 +37,24 @@ int eval_mcq(const EvalOptions *options) {
     _cleanup_(mcq_deinit) Mcq mcq = { 0 };
     McqOptions what = {
         .file = options->file,
-        .limit = options->limit,
-        .normalise = options->normalise,
-        .with_rows = options->json,
-        .on_row = options->json ? NULL : print_row,
+        .limit = options->questions.limit,
+        .normalise = options->questions.normalise,
+        .with_rows = options->json.is_wanted,
+        .on_row = options->json.is_wanted ? NULL : print_row,
     };
     ErrText err = { 0 };
 
-    if (eval_model_open(&model, options, &err) || mcq_measure(&mcq, model.engine, &what, &err))
+    if (eval_model_open(&model, &options->model, &err) || mcq_measure(&mcq, model.engine, &what, &err))
         return eval_fail(options, "%s", err.text);
-    if (options->json)
+    if (options->json.is_wanted)
         return eval_print_json(
             options,
-            eval_report_add(eval_report_new(options, &model, "mcq"),
-                            json_pack("{s:b, s:o, s:s, s:i, s:i, s:f, s:o, s:i, s:O}", "ok", 1, "file",
-                                      json_text(options->file), "normalise", mcq_normalise_name(options->normalise),
-                                      "n_rows", (int)mcq.n_rows, "n_right", (int)mcq.n_right, "accuracy", mcq.accuracy,
-                                      "standard_error", eval_json_real(mcq.standard_error), "merged_borders",
-                                      (int)mcq.n_merged, "rows", mcq.rows)),
+            eval_report_add(
+                eval_report_new(options, &model, "mcq"),
+                json_pack("{s:b, s:o, s:s, s:i, s:i, s:f, s:o, s:i, s:O}", "ok", 1, "file", json_text(options->file),
+                          "normalise", mcq_normalise_name(options->questions.normalise), "n_rows", (int)mcq.n_rows,
+                          "n_right", (int)mcq.n_right, "accuracy", mcq.accuracy, "standard_error",
+                          eval_json_real(mcq.standard_error), "merged_borders", (int)mcq.n_merged, "rows", mcq.rows)),
             EVAL_OK);
     print_accuracy(mcq.n_right, mcq.n_rows, mcq.accuracy, mcq.standard_error);
     print_device(&model, mcq.n_merged, "choices");
@@ -66,15 +66,15 @@ int eval_cloze(const EvalOptions *options) {
     _cleanup_(cloze_deinit) Cloze cloze = { 0 };
     ClozeOptions what = {
         .file = options->file,
-        .limit = options->limit,
-        .with_rows = options->json,
-        .on_row = options->json ? NULL : print_row,
+        .limit = options->questions.limit,
+        .with_rows = options->json.is_wanted,
+        .on_row = options->json.is_wanted ? NULL : print_row,
     };
     ErrText err = { 0 };
 
-    if (eval_model_open(&model, options, &err) || cloze_measure(&cloze, model.engine, &what, &err))
+    if (eval_model_open(&model, &options->model, &err) || cloze_measure(&cloze, model.engine, &what, &err))
         return eval_fail(options, "%s", err.text);
-    if (options->json)
+    if (options->json.is_wanted)
         return eval_print_json(options,
                                eval_report_add(eval_report_new(options, &model, "cloze"),
                                                json_pack("{s:b, s:o, s:i, s:i, s:f, s:o, s:o, s:i, s:O}", "ok", 1,

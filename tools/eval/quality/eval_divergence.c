@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `divergence`: the verb around divergence.h. */
+/* The verb `divergence`, over divergence.h. */
 #include <math.h>
 #include <string.h>
 
@@ -7,15 +7,15 @@
 #include "tools/eval/eval.h"
 #include "importer/check/divergence.h"
 
-/* A .gguf is computed in float32 by the reference device, a package as it is. */
+/* Opens the other model: a .gguf in float32 on the reference device, a package on the cpu device. */
 static int open_against(EvalModel *model, const EvalOptions *options, ErrText *err) {
-    EvalOptions against = *options;
-    size_t len = strlen(options->against);
+    EvalModelOptions against = options->model;
+    size_t len = strlen(options->text.against);
 
-    against.model = options->against;
+    against.path = options->text.against;
     against.recipe_option = NULL; /* the recipe is the model's */
-    against.device =
-        len > 4 && !strcmp(options->against + len - 4, ".cgm") ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_REFERENCE;
+    against.engine.device =
+        len > 4 && !strcmp(options->text.against + len - 4, ".cgm") ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_REFERENCE;
     return eval_model_open(model, &against, err);
 }
 
@@ -29,11 +29,11 @@ static int print_report(const EvalOptions *options, const EvalModel *model, cons
     const int status = isfinite(result->nats) ? EVAL_OK : EVAL_OUTSIDE;
     json_t *report;
 
-    if (options->json) {
+    if (options->json.is_wanted) {
         report = eval_report_add(
             eval_report_new(options, model, "divergence"),
             json_pack("{s:b, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ok", isfinite(result->nats),
-                      "file", json_text(options->file), "against", json_text(options->against), "windows",
+                      "file", json_text(options->file), "against", json_text(options->text.against), "windows",
                       (int)result->n_windows, "rows", (int)result->n_rows, "nats", eval_json_real(result->nats),
                       "nats_standard_error", eval_json_real(result->nats_error), "same_top",
                       eval_json_real(result->same_top), "perplexity", eval_json_real(exp(result->loss)),
@@ -43,8 +43,8 @@ static int print_report(const EvalOptions *options, const EvalModel *model, cons
         return eval_print_json(options, report, status);
     }
     printf("divergence %.6f +- %.6f nats from %s over %zu tokens of %zu windows (%s, %s)\n", result->nats,
-           result->nats_error, options->against, result->n_rows, result->n_windows, engine_info(model->engine)->device,
-           engine_info(model->engine)->kernel);
+           result->nats_error, options->text.against, result->n_rows, result->n_windows,
+           engine_info(model->engine)->device, engine_info(model->engine)->kernel);
     printf("same most probable token: %.2f %%\n", 100 * result->same_top);
     printf("perplexity %.4f, there %.4f: %+.2f %% +- %.2f (standard errors of the windows)\n", exp(result->loss),
            exp(result->other_loss), 100 * expm1(result->loss_change), 100 * result->loss_change_error);
@@ -57,13 +57,13 @@ int eval_divergence(const EvalOptions *options) {
     Divergence result;
     ErrText err = { 0 };
 
-    if (!options->against)
+    if (!options->text.against)
         return eval_fail(options, "divergence needs --against FILE: the .gguf that %s was made of, or another package",
-                         options->model);
-    if (eval_model_open(&model, options, &err) || open_against(&against, options, &err) ||
-        text_windows_init(&windows, model.engine, options->file, options->window, options->windows, &err) ||
-        divergence_measure(&result, model.engine, against.engine, &windows, options->json ? NULL : print_window, NULL,
-                           &err))
+                         options->model.path);
+    if (eval_model_open(&model, &options->model, &err) || open_against(&against, options, &err) ||
+        text_windows_init(&windows, model.engine, options->file, options->text.window, options->text.windows, &err) ||
+        divergence_measure(&result, model.engine, against.engine, &windows,
+                           options->json.is_wanted ? NULL : print_window, NULL, &err))
         return eval_fail(options, "%s", err.text);
     return print_report(options, &model, &result);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `perplexity`: the verb around perplexity.h, and the comparison with golden values. */
+/* The verb `perplexity`, over perplexity.h, and the comparison with golden values. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -9,30 +9,30 @@
 #include "tools/eval/eval.h"
 #include "tools/eval/quality/perplexity.h"
 
-/* Relative, of the perplexity: every window of the float reference; all windows together of int8. */
+/* Relative tolerances of perplexity: of every window on the reference device, of all windows together with int8. */
 #define TOLERANCE 1e-4
 #define TOLERANCE_CPU 0.005
 
-/* How far the run is from golden values, as relative differences of perplexity. */
+/* Relative differences of perplexity from golden values. */
 typedef struct Deviation {
-    double overall; /* over all windows that both have */
-    double worst;   /* of a single window */
+    double overall; /* difference over all windows that both have */
+    double worst;   /* greatest difference of a single window */
     char where[160];
 } Deviation;
 
-/* Golden entry: "window_mean_nll" of each window from the start of the text. A loss is rounded to five decimals
- * there. */
+/* Compares with the golden "window_mean_nll" of each window from the start of the text, losses rounded to five
+ * decimals. */
 static int perplexity_compare(const Perplexity *run, const EvalOptions *options, Deviation *deviation, ErrText *err) {
     json_error_t error;
-    json_t *root = json_load_file(options->expect, 0, &error), *entry, *means, *mean;
+    json_t *root = json_load_file(options->text.expect, 0, &error), *entry, *means, *mean;
     double golden_sum = 0, sum = 0, relative;
     size_t i, n = 0;
 
-    entry = root && options->name ? json_object_get(root, options->name) : root;
+    entry = root && options->text.name ? json_object_get(root, options->text.name) : root;
     means = json_object_get(entry, "window_mean_nll");
     if (!json_array_size(means) || (size_t)json_integer_value(json_object_get(entry, "window")) != run->window) {
-        err_set(err, -EINVAL, "%s: no entry '%s' with windows of %zu tokens (--name NAME)%s%s", options->expect,
-                options->name ? options->name : "", run->window, root ? "" : ": ", root ? "" : error.text);
+        err_set(err, -EINVAL, "%s: no entry '%s' with windows of %zu tokens (--name NAME)%s%s", options->text.expect,
+                options->text.name ? options->text.name : "", run->window, root ? "" : ": ", root ? "" : error.text);
         json_decref(root);
         return -EINVAL;
     }
@@ -77,30 +77,34 @@ static void print_shadow(const ShadowCounts *counts) {
 int eval_perplexity(const EvalOptions *options) {
     _cleanup_(eval_model_close) EvalModel model = { 0 };
     _cleanup_(perplexity_deinit) Perplexity run = { 0 };
-    PerplexityOptions what = { .file = options->file, .window = options->window, .windows = options->windows };
-    bool reference = options->device == ENGINE_DEVICE_REFERENCE;
-    double tolerance = options->tolerance >= 0 ? options->tolerance : reference ? TOLERANCE : TOLERANCE_CPU;
+    PerplexityOptions what = { .file = options->file,
+                               .window = options->text.window,
+                               .windows = options->text.windows };
+    bool reference = options->model.engine.device == ENGINE_DEVICE_REFERENCE;
+    double tolerance = options->limits.tolerance >= 0 ? options->limits.tolerance
+                       : reference                    ? TOLERANCE
+                                                      : TOLERANCE_CPU;
     Deviation deviation = { 0 };
     ShadowCounts shadow;
     ErrText err = { 0 };
     json_t *report, *means;
     bool ok = true;
 
-    if (!options->json)
+    if (!options->json.is_wanted)
         what.on_window = print_window;
-    if (eval_model_open(&model, options, &err) || perplexity_measure(&run, model.engine, &what, &err))
+    if (eval_model_open(&model, &options->model, &err) || perplexity_measure(&run, model.engine, &what, &err))
         return eval_fail(options, "%s", err.text);
     engine_backend(model.engine)->ops->shadow_counts(engine_backend(model.engine), &shadow);
     if (!isfinite(run.value))
         ok = false;
-    if (options->expect) {
+    if (options->text.expect) {
         if (perplexity_compare(&run, options, &deviation, &err))
             return eval_fail(options, "%s", err.text);
-        /* A better perplexity than the float one's is no fault of int8, but it is one of the reference. */
+        /* A perplexity better than float's is an error of the reference device only, not of int8. */
         ok = ok && (reference ? fabs(deviation.overall) : deviation.overall) <= tolerance;
         ok = ok && (!reference || fabs(deviation.worst) <= tolerance);
     }
-    if (options->json) {
+    if (options->json.is_wanted) {
         report = eval_report_new(options, &model, "perplexity");
         means = json_array();
         for (size_t i = 0; i < run.n_windows; i++)
@@ -112,7 +116,7 @@ int eval_perplexity(const EvalOptions *options) {
                                                    run.bos_replaces_first, "window_mean_nll", means));
         if (shadow.n_rows)
             report = eval_report_add(report, json_pack("{s:o}", "shadow", shadow_json(&shadow)));
-        if (options->expect)
+        if (options->text.expect)
             report = eval_report_add(report,
                                      json_pack("{s:f, s:o, s:{s:o, s:o}}", "tolerance", tolerance, "deviation",
                                                eval_json_real(deviation.overall), "worst", "deviation",
@@ -122,7 +126,7 @@ int eval_perplexity(const EvalOptions *options) {
     printf("perplexity %.4f over %zu windows of %zu tokens, %zu scored in each (%s, %s)\n", run.value, run.n_windows,
            run.window, run.n_scored, engine_info(model.engine)->device, engine_info(model.engine)->kernel);
     print_shadow(&shadow);
-    if (options->expect)
+    if (options->text.expect)
         printf("golden: %+.4f %% (tolerance %g %%); worst window %+.4f %%\n  at %s\n%s\n", 100 * deviation.overall,
                100 * tolerance, 100 * deviation.worst, deviation.where, ok ? "ok" : "OUTSIDE THE TOLERANCE");
     return ok ? EVAL_OK : EVAL_OUTSIDE;

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tools/eval/eval.h"
 #include "importer/check/scorer.h"
+#include "tools/eval/json_lines.h"
 
 #define CHOICES_MAX 64
 
@@ -35,7 +35,7 @@ typedef struct McqRow {
     size_t line, answer, n_choices;
     bool by_bytes;
     ScorePair pairs[CHOICES_MAX];
-    size_t bytes[CHOICES_MAX]; /* of the continuations */
+    size_t bytes[CHOICES_MAX]; /* bytes of each continuation */
 } McqRow;
 
 typedef struct McqRun {
@@ -138,7 +138,7 @@ static int mcq_read_row(void *arg, json_t *object, size_t line, ErrText *err) {
 }
 
 static int read_rows(McqRun *run, ErrText *err) {
-    int r = eval_each_line(run->options->file, mcq_read_row, run, err);
+    int r = json_lines_each(run->options->file, mcq_read_row, run, err);
 
     return r || run->n ? r : err_set(err, -EINVAL, "%s: no row", run->options->file);
 }
@@ -151,7 +151,7 @@ int mcq_check(const Tokenizer *tokenizer, uint32_t n_context, const McqOptions *
 
 /* --- scores ------------------------------------------------------------------------------------------------------- */
 
-/* The first of the best. */
+/* Returns the first of the best choices. */
 static size_t choose(const McqRow *row, const Score *scores) {
     size_t best = 0;
     double best_value = 0;

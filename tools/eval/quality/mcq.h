@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Multiple choice by log-likelihood: the choice whose continuation the model holds for the most probable is taken. */
+/* Measures multiple choice by log-likelihood: the most probable continuation is the model's choice. */
 #ifndef COORDGEN_EVAL_MCQ_H
 #define COORDGEN_EVAL_MCQ_H
 
@@ -9,7 +9,7 @@
 
 #include "engine/engine.h"
 
-/* By what the log-likelihood of a continuation is divided before the choices are compared. */
+/* Divisor of a continuation's log-likelihood before choices are compared. */
 typedef enum McqNormalise {
     MCQ_NORMALISE_AUTO,  /* none for rows whose `set` is "winogrande" or begins with "winogrande/", else bytes */
     MCQ_NORMALISE_BYTES, /* its bytes of UTF-8 */
@@ -36,8 +36,8 @@ typedef struct Mcq {
     json_t *rows; /* array of one object a row, or NULL */
 } Mcq;
 
-/* 0; -EINVAL (a row that is not as it should be), ENGINE_E_CONTEXT (one that is too long) or another error, with a text
- * that names file and line. All rows are read and tokenized before the first one is scored. */
+/* Reads and tokenizes all rows, then scores them. Return: 0, -EINVAL (a malformed row), ENGINE_E_CONTEXT (a row that is
+ * too long) or another error, with a text that names file and line. */
 int mcq_measure(Mcq *result, Engine *engine, const McqOptions *options, ErrText *err);
 /* Reads and tokenizes the rows as mcq_measure() would, with the same errors, and scores none. */
 int mcq_check(const Tokenizer *tokenizer, uint32_t n_context, const McqOptions *options, ErrText *err);

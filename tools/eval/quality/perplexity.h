@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Perplexity of a text in windows (importer/check/text_windows.h). */
+/* Measures the perplexity of a text in windows (importer/check/text_windows.h). */
 #ifndef COORDGEN_EVAL_PERPLEXITY_H
 #define COORDGEN_EVAL_PERPLEXITY_H
 
@@ -11,7 +11,7 @@
 typedef struct PerplexityOptions {
     const char *file;
     size_t window;  /* tokens, an even number from 4 on */
-    size_t windows; /* from the start of the text; 0: all that fit */
+    size_t windows; /* windows from the start of the text; 0: all that fit */
     /* After every window; may be NULL. */
     void (*on_window)(void *arg, size_t index, double mean_nll, double perplexity_so_far);
     void *arg;
@@ -24,7 +24,8 @@ typedef struct Perplexity {
     bool bos_replaces_first;
 } Perplexity;
 
-/* 0; -EINVAL, -ENOMEM, another -errno or an ENGINE_E_*, with a text. The value may be infinite or no number. */
+/* Measures the perplexity, which may be infinite or NaN. Return: 0, -EINVAL, -ENOMEM, another -errno or an ENGINE_E_*,
+ * with a text. */
 int perplexity_measure(Perplexity *result, Engine *engine, const PerplexityOptions *options, ErrText *err);
 void perplexity_deinit(Perplexity *result);
 

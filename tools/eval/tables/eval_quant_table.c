@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `quant-table`: prints the table as Markdown, row by row as they are done, as JSON, and as a plot. */
+/* The verb `quant-table` prints the table row by row in Markdown, or as JSON, and writes the numbers of a plot. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "base/files/file_io.h"
 #include "model/json_text.h"
 #include "tools/eval/tables/quant_table.h"
-#include "tools/eval/tables/svg_plot.h"
+#include "tools/eval/tables/plot_numbers.h"
+#include "tools/eval/text_file.h"
 
 static double megabytes(const json_t *package, const char *key) {
     return (double)json_integer_value(json_object_get(package, key)) / 1e6;
@@ -15,7 +16,7 @@ static double megabytes(const json_t *package, const char *key) {
 
 /* --- Markdown ----------------------------------------------------------------------------------------------------- */
 
-/* "mcq_hellaswag.jsonl" is the column "mcq_hellaswag". */
+/* Returns the length of a column's name: "mcq_hellaswag" for "mcq_hellaswag.jsonl". */
 static int stem_bytes(const char *name) {
     const char *dot = strrchr(name, '.');
 
@@ -75,7 +76,7 @@ static void print_row(const QuantTable *table, const QuantTableRow *row) {
     for (size_t i = 0; i < table->n_columns; i++)
         if (table->columns[i].is_mcq)
             print_accuracy(quant_table_cell(table, row, i));
-    if (json_is_number(seconds)) /* of an import that went on after a kill: the last part of it */
+    if (json_is_number(seconds)) /* for an import that was resumed: its last part */
         printf(" %.1f%s", json_number_value(seconds),
                json_integer_value(json_object_get(package, "resumed_layers")) ? "+" : "");
     printf(" |\n");
@@ -105,7 +106,7 @@ static int print_report(const QuantTable *table) {
         json_array_append_new(rows, report_row(table, &table->rows[i]));
     return eval_print_json(table->options,
                            json_pack("{s:s, s:b, s:o, s:O, s:o, s:o}", "verb", "quant-table", "ok", 1, "model",
-                                     json_text(table->options->model), "source",
+                                     json_text(table->options->model.path), "source",
                                      json_object_get(table->store.root, "source"), "saved",
                                      json_text(table->store.path), "rows", rows),
                            EVAL_OK);
@@ -113,97 +114,75 @@ static int print_report(const QuantTable *table) {
 
 /* --- plot --------------------------------------------------------------------------------------------------------- */
 
-typedef struct PlotRow {
-    const char *spec;
-    char series[RECIPE_SPEC_MAX]; /* the spec without its bits */
-    char label[16];
-    double bytes, perplexity;
-    bool taken;
-} PlotRow;
+/* Writes the spec without its bits: rows that differ in their bits alone are one line of the plot. */
+static void name_series(const QuantTableRow *row, char series[RECIPE_SPEC_MAX]) {
+    const char *bits = strchr(row->spec, ':'), *rest = bits ? strchr(bits + 1, ':') : NULL;
 
-static int by_bytes(const void *a, const void *b) {
-    const SvgPoint *left = a, *right = b;
-
-    return left->x < right->x ? -1 : left->x > right->x;
+    snprintf(series, RECIPE_SPEC_MAX, "%.*s%s", (int)(bits - row->spec), row->spec, rest ? rest : "");
 }
 
-/* Rows that differ in their bits alone are one line of the plot. */
-static size_t collect(const QuantTable *table, PlotRow *rows) {
+/* The row is on the plot: it is no float row, and its perplexity has been measured. */
+static bool is_drawn(const QuantTable *table, const QuantTableRow *row) {
+    return !row->is_float && isfinite(quant_table_perplexity(table, row));
+}
+
+static bool has_others(const QuantTable *table, const QuantTableRow *row, const char *series) {
+    char other[RECIPE_SPEC_MAX];
     size_t n = 0;
 
-    for (size_t i = 0; i < table->n_rows; i++) {
-        const QuantTableRow *row = &table->rows[i];
-        const char *bits = strchr(row->spec, ':'), *rest = bits ? strchr(bits + 1, ':') : NULL;
-        double perplexity = quant_table_perplexity(table, row);
-
-        if (row->is_float || !isfinite(perplexity))
-            continue;
-        snprintf(rows[n].series, sizeof(rows[n].series), "%.*s%s", (int)(bits - row->spec), row->spec,
-                 rest ? rest : "");
-        rows[n].spec = row->spec;
-        snprintf(rows[n].label, sizeof(rows[n].label), "%g", row->recipe.bits);
-        rows[n].bytes = megabytes(json_object_get(row->stored, "package"), "bytes");
-        rows[n++].perplexity = perplexity;
-    }
-    return n;
+    for (size_t i = 0; i < table->n_rows; i++)
+        if (is_drawn(table, &table->rows[i])) {
+            name_series(&table->rows[i], other);
+            n += !strcmp(other, series);
+        }
+    return n > 1;
 }
 
 static int write_plot(const QuantTable *table, const char *path, ErrText *err) {
-    PlotRow rows[QUANT_TABLE_ROWS_MAX] = { 0 };
-    SvgPoint points[QUANT_TABLE_ROWS_MAX];
-    SvgSeries series[QUANT_TABLE_ROWS_MAX];
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-    double reference = quant_table_perplexity(table, &table->rows[0]);
-    SvgPlot plot = {
-        .title = json_string_value(json_object_get(json_object_get(table->store.root, "source"), "file")),
-        .x_title = "package, MB",
-        .y_title = "perplexity",
-        .series = series,
-        .level = reference,
-        .level_name = isfinite(reference) ? "float" : NULL,
-    };
-    size_t n = collect(table, rows), n_points = 0;
+    const double reference = quant_table_perplexity(table, &table->rows[0]);
+    char series[RECIPE_SPEC_MAX], bits[16];
 
-    for (size_t i = 0; i < n; i++) {
-        SvgSeries *one = &series[plot.n_series];
+    plot_numbers_begin(&text, json_string_value(json_object_get(json_object_get(table->store.root, "source"), "file")),
+                       "package, MB", false, "perplexity");
+    if (isfinite(reference))
+        plot_numbers_level(&text, "float", reference);
+    for (size_t i = 0; i < table->n_rows; i++) {
+        const QuantTableRow *row = &table->rows[i];
+        bool is_line;
 
-        if (rows[i].taken)
+        if (!is_drawn(table, row))
             continue;
-        *one = (SvgSeries){ .name = rows[i].series, .points = points + n_points };
-        for (size_t j = i; j < n; j++)
-            if (!strcmp(rows[j].series, rows[i].series)) {
-                rows[j].taken = true;
-                points[n_points++] = (SvgPoint){ rows[j].bytes, rows[j].perplexity, rows[j].label };
-                one->n++;
-            }
-        qsort(points + n_points - one->n, one->n, sizeof(*points), by_bytes);
-        if (one->n == 1) { /* its bits stand in the legend: in the plot there may be many such beside each other */
-            one->name = rows[i].spec;
-            points[n_points - 1].label = NULL;
-        }
-        plot.n_series++;
+        name_series(row, series);
+        snprintf(bits, sizeof(bits), "%g", row->recipe.bits);
+        is_line = has_others(table, row, series);
+        /* A series of one row has its bits in the legend, for there may be many such points beside each other. */
+        plot_numbers_point(&text, is_line ? series : row->spec,
+                           megabytes(json_object_get(row->stored, "package"), "bytes"),
+                           quant_table_perplexity(table, row), is_line ? bits : NULL);
     }
-    svg_plot(&text, &plot);
-    return svg_write(&text, path, err);
+    return text_file_write(&text, path, err);
 }
 
 int eval_quant_table(const EvalOptions *options) {
     _cleanup_(quant_table_close) QuantTable table = { 0 };
     ErrText err = { 0 };
 
-    if (!options->work_dir)
+    if (!options->table.work_dir)
         return eval_fail(options, "--work-dir is missing: the folder where the packages of the rows are kept");
-    if (quant_table_open(&table, options, &err) || (options->plot && write_plot(&table, options->plot, &err)))
+    if (quant_table_open(&table, options, &err) ||
+        (options->table.plot && write_plot(&table, options->table.plot, &err)))
         return eval_fail(options, "%s", err.text);
-    if (!options->json)
+    if (!options->json.is_wanted)
         print_header(&table);
     for (size_t i = 0; i < table.n_rows; i++) {
         if (quant_table_run_row(&table, &table.rows[i], &err))
             return eval_fail(options, "%s", err.text);
-        if (!options->json)
+        if (!options->json.is_wanted)
             print_row(&table, &table.rows[i]);
-        if (options->plot && write_plot(&table, options->plot, &err)) /* after every row: there is one to look at */
+        if (options->table.plot &&
+            write_plot(&table, options->table.plot, &err)) /* after every row, so that there is a plot to look at */
             return eval_fail(options, "%s", err.text);
     }
-    return options->json ? print_report(&table) : EVAL_OK;
+    return options->json.is_wanted ? print_report(&table) : EVAL_OK;
 }

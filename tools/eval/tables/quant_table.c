@@ -70,7 +70,8 @@ static int file_sha256(const char *path, char sha256[SHA256_HEX_BYTES], ErrText 
     return r;
 }
 
-/* The result depends on the file's bytes and on these settings, and not on threads, chunks or instruction sets. */
+/* Adds a column. Its settings name all that a result depends on: the file's bytes, no threads, chunks or instruction
+ * sets. */
 static int add_column(QuantTable *table, const char *path, bool is_mcq, ErrText *err) {
     const EvalOptions *options = table->options;
     QuantTableColumn *column = &table->columns[table->n_columns];
@@ -82,10 +83,11 @@ static int add_column(QuantTable *table, const char *path, bool is_mcq, ErrText 
     *column = (QuantTableColumn){ .path = path, .name = name_of(path), .is_mcq = is_mcq };
     if (is_mcq)
         column->settings = json_pack("{s:s, s:s, s:I, s:s}", "kind", "mcq", "sha256", sha256, "limit",
-                                     (json_int_t)options->limit, "normalise", mcq_normalise_name(options->normalise));
+                                     (json_int_t)options->questions.limit, "normalise",
+                                     mcq_normalise_name(options->questions.normalise));
     else
         column->settings = json_pack("{s:s, s:s, s:I, s:I}", "kind", "perplexity", "sha256", sha256, "window",
-                                     (json_int_t)options->window, "windows", (json_int_t)options->windows);
+                                     (json_int_t)options->text.window, "windows", (json_int_t)options->text.windows);
     table->n_columns++;
     return column->settings ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
@@ -93,21 +95,21 @@ static int add_column(QuantTable *table, const char *path, bool is_mcq, ErrText 
 static McqOptions mcq_options(const QuantTable *table, const QuantTableColumn *column) {
     return (McqOptions){
         .file = column->path,
-        .limit = table->options->limit,
-        .normalise = table->options->normalise,
+        .limit = table->options->questions.limit,
+        .normalise = table->options->questions.normalise,
     };
 }
 
-/* A bad row shows before the work: its column's turn comes after imports and measurements of hours. */
+/* Checks all questions before the work, for a column's turn comes after hours of imports and measurements. */
 static int check_questions(const QuantTable *table, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
     Hparams hparams;
     int r;
 
-    if (!table->options->n_mcq)
+    if (!table->options->table.n_mcq)
         return 0;
-    r = gguf_open(&file, table->options->model, err);
+    r = gguf_open(&file, table->options->model.path, err);
     if (!r)
         r = hparams_read(&hparams, file, err);
     if (!r)
@@ -124,22 +126,22 @@ static int check_questions(const QuantTable *table, ErrText *err) {
 static int open_store(QuantTable *table, ErrText *err) {
     const EvalOptions *options = table->options;
     _cleanup_(str_buf_deinit) StrBuf path = STR_BUF_NULL;
-    const char *name = name_of(options->model);
+    const char *name = name_of(options->model.path);
     size_t n = strlen(name);
     int r;
 
-    r = file_make_dirs(options->work_dir, err);
+    r = file_make_dirs(options->table.work_dir, err);
     if (r)
         return r;
     if (n > 5 && !strcmp(name + n - 5, ".gguf"))
         n -= 5;
-    if (options->save)
-        str_buf_add(&path, options->save);
+    if (options->table.save)
+        str_buf_add(&path, options->table.save);
     else
-        str_buf_addf(&path, "%s/%.*s.quant-table.json", options->work_dir, (int)n, name);
+        str_buf_addf(&path, "%s/%.*s.quant-table.json", options->table.work_dir, (int)n, name);
     if (str_buf_failed(&path))
         return err_set(err, -ENOMEM, "out of memory");
-    return table_store_open(&table->store, path.data, options->model, err);
+    return table_store_open(&table->store, path.data, options->model.path, err);
 }
 
 void quant_table_close(QuantTable *table) {
@@ -149,7 +151,7 @@ void quant_table_close(QuantTable *table) {
     table->n_columns = 0;
 }
 
-/* What the row's results depend on beside its recipe: texts and programs change between two runs with one store. */
+/* Finds the row's stored results, which depend on the recipe, the calibration text and the importer's revision. */
 static int find_stored(QuantTable *table, QuantTableRow *row, const CalibrationText *text, ErrText *err) {
     const bool calibrated = !row->is_float && quant_recipe_needs_calibration(&row->recipe);
 
@@ -163,21 +165,21 @@ int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err
     int r;
 
     *table = (QuantTable){ .options = options };
-    r = add_rows(table, options->rows ? options->rows : ROWS_DEFAULT, err);
+    r = add_rows(table, options->table.rows ? options->table.rows : ROWS_DEFAULT, err);
     if (!r && options->file)
         r = add_column(table, options->file, false, err);
-    for (size_t i = 0; !r && i < options->n_mcq; i++)
-        r = add_column(table, options->mcq[i], true, err);
+    for (size_t i = 0; !r && i < options->table.n_mcq; i++)
+        r = add_column(table, options->table.mcq[i], true, err);
     if (!r)
         r = check_questions(table, err);
     if (!r)
-        r = calibration_load(&text, options->calibration, err);
+        r = calibration_load(&text, options->model.calibration, err);
     if (!r)
         r = open_store(table, err);
     for (size_t i = 0; !r && i < table->n_rows; i++)
         r = find_stored(table, &table->rows[i], &text, err);
     if (!r)
-        r = table_store_save(&table->store, err); /* whether that can be done shows before the work */
+        r = table_store_save(&table->store, err); /* a file that cannot be written shows before the work */
     if (r)
         quant_table_close(table);
     return r;
@@ -186,7 +188,7 @@ int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err
 /* --- a row's package ---------------------------------------------------------------------------------------------- */
 
 typedef struct PackageBytes {
-    uint64_t layers, outside; /* of linears: weights, scales and widths */
+    uint64_t layers, outside; /* bytes of linears: weights, scales and widths */
 } PackageBytes;
 
 static int count_bytes(const char *path, PackageBytes *bytes, ErrText *err) {
@@ -207,7 +209,7 @@ static int count_bytes(const char *path, PackageBytes *bytes, ErrText *err) {
     return 0;
 }
 
-/* An import that found its package says nothing about the time; an earlier run may have seen it made. */
+/* Returns the import's time. An import that found its package has none; an earlier run may have stored it. */
 static json_t *import_seconds(const json_t *stored, const ImportReport *report, const char *sha256) {
     const json_t *before = json_object_get(stored, "package");
     const char *before_sha256 = json_string_value(json_object_get(before, "sha256"));
@@ -226,7 +228,7 @@ static int import_row(QuantTable *table, QuantTableRow *row, char path[PATH_MAX]
     json_t *package;
     int r;
 
-    r = eval_import(table->options, &row->recipe, table->options->work_dir, &report, err);
+    r = eval_import(&table->options->model, &row->recipe, table->options->table.work_dir, &report, err);
     if (!r)
         r = count_bytes(report.path, &bytes, err);
     if (!r)
@@ -252,8 +254,8 @@ static int measure_perplexity(const QuantTable *table, const QuantTableColumn *c
                               json_t **measurep, ErrText *err) {
     PerplexityOptions options = {
         .file = column->path,
-        .window = table->options->window,
-        .windows = table->options->windows,
+        .window = table->options->text.window,
+        .windows = table->options->text.windows,
     };
     _cleanup_(perplexity_deinit) Perplexity perplexity = { 0 };
     json_t *means;
@@ -310,31 +312,31 @@ static bool is_complete(const QuantTable *table, const QuantTableRow *row) {
 /**
  * quant_table_run_row() - complete a row
  *
- * A row that is complete is not looked at again: its package may be gone. Otherwise the package is made, or found in
- * the work folder; when it is another one than the stored results are of, those are measured anew.
+ * A complete row is left alone, for its package may be gone. Otherwise the package is made, or found in the work
+ * folder. Stored results of another package are measured anew.
  *
  * Return: 0, or an error of the import, the engine, the texts or the store, with a text.
  */
 int quant_table_run_row(QuantTable *table, QuantTableRow *row, ErrText *err) {
     _cleanup_(eval_model_close) EvalModel model = { 0 };
-    EvalOptions options = *table->options;
+    EvalModelOptions options = table->options->model;
     char path[PATH_MAX];
     int r = 0;
 
     if (is_complete(table, row))
         return 0;
-    options.device = row->is_float ? ENGINE_DEVICE_REFERENCE : ENGINE_DEVICE_CPU;
+    options.engine.device = row->is_float ? ENGINE_DEVICE_REFERENCE : ENGINE_DEVICE_CPU;
     if (!row->is_float) {
         fprintf(stderr, "coordgen-eval: %s: importing\n", row->spec);
         r = import_row(table, row, path, err);
-        options.model = path;
+        options.path = path;
     }
     if (!r && !is_complete(table, row))
         r = eval_model_open(&model, &options, err);
     for (size_t i = 0; !r && i < table->n_columns; i++)
         if (!quant_table_cell(table, row, i))
             r = quant_table_measure(table, row, &table->columns[i], &model, err);
-    if (!r && !row->is_float && table->options->drop_packages && unlink(path) < 0)
+    if (!r && !row->is_float && table->options->table.drop_packages && unlink(path) < 0)
         r = err_set(err, -errno, "%s: cannot remove: %s", path, strerror(errno));
     if (r)
         err_prefix(err, "%s", row->spec);

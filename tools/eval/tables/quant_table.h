@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The ablation of a model: what each recipe costs in bytes and gives in quality, beside the float reference. */
+/* The ablation of a model: each recipe's bytes and quality beside the float reference. */
 #ifndef COORDGEN_EVAL_QUANT_TABLE_H
 #define COORDGEN_EVAL_QUANT_TABLE_H
 
@@ -10,18 +10,18 @@
 #define QUANT_TABLE_ROWS_MAX 64
 
 typedef struct QuantTableRow {
-    char spec[RECIPE_SPEC_MAX]; /* "float", or in the form of recipe_spec_format() */
+    char spec[RECIPE_SPEC_MAX]; /* "float", or a spec as recipe_spec_format() writes it */
     bool is_float;
     QuantRecipe recipe;
     json_t *stored; /* the store's */
 } QuantTableRow;
 
-/* One column that is measured: perplexity of a text, or accuracy on questions. */
+/* A measured column: perplexity of a text, or accuracy on questions. */
 typedef struct QuantTableColumn {
     const char *path;
-    const char *name; /* of the file, without its folder */
+    const char *name; /* name of the file, without its folder */
     bool is_mcq;
-    json_t *settings; /* what its results are found by in the store */
+    json_t *settings; /* key of its results in the store */
 } QuantTableColumn;
 
 typedef struct QuantTable {
@@ -33,15 +33,15 @@ typedef struct QuantTable {
     size_t n_columns;
 } QuantTable;
 
-/* Reads what is stored, and all questions, which must be as they should; nothing is measured yet. */
+/* Reads the stored results and checks all questions; measures nothing yet. */
 int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err);
 void quant_table_close(QuantTable *table);
-/* Makes the row's package and measures what the store does not have; saves after each. */
+/* Makes the row's package and measures what the store lacks; saves after each measurement. */
 int quant_table_run_row(QuantTable *table, QuantTableRow *row, ErrText *err);
 
-/* NULL while it has not been measured. */
+/* Returns a measurement; NULL: not measured yet. */
 const json_t *quant_table_cell(const QuantTable *table, const QuantTableRow *row, size_t column);
-/* Perplexity of a row; NaN while there is none or without --file. */
+/* Returns the perplexity of a row; NaN: not measured, or no --file. */
 double quant_table_perplexity(const QuantTable *table, const QuantTableRow *row);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/files/file_io.h"
 #include "model/json_text.h"
+#include "tools/eval/text_file.h"
 
 #define FORMAT 1
 #define FILE_MAX_BYTES ((size_t)64 << 20)
@@ -38,7 +39,7 @@ static bool rows_are_sound(const json_t *rows) {
     return json_is_array(rows);
 }
 
-/* 0: it goes on; -ENOENT: there is no such file. */
+/* Reads a store of results. Return: 0, -ENOENT (no such file), or another -errno with a text. */
 static int read_store(json_t **rootp, const char *path, const json_t *source, ErrText *err) {
     _cleanup_(freep) char *text = NULL;
     const char *sha256, *name;
@@ -101,21 +102,13 @@ void table_store_deinit(TableStore *store) {
 }
 
 int table_store_save(const TableStore *store, ErrText *err) {
-    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
-    _cleanup_(freep) char *text = json_dumps(store->root, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-    int r;
+    _cleanup_(freep) char *dumped = json_dumps(store->root, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
 
-    if (!text)
+    if (!dumped)
         return err_set(err, -ENOMEM, "out of memory");
-    r = atomic_file_new(&file, store->path, err);
-    if (r)
-        return r;
-    r = file_write_all(atomic_file_fd(file), text, strlen(text));
-    if (!r)
-        r = file_write_all(atomic_file_fd(file), "\n", 1);
-    if (r)
-        return err_set(err, r, "%s: cannot write: %s", store->path, strerror(-r));
-    return atomic_file_commit(file, err);
+    str_buf_addf(&text, "%s\n", dumped);
+    return text_file_write(&text, store->path, err);
 }
 
 static bool same_text(const json_t *value, const char *text) {

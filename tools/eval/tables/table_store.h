@@ -17,20 +17,21 @@ typedef struct TableStore {
     json_t *root;
 } TableStore;
 
-/* Reads the file, or begins a new one. -EEXIST when it is of another source model or not of ours; another -errno. */
+/* Reads the file, or begins a new one. Return: 0, -EEXIST if the file is of another source model or no store, or
+ * another -errno. */
 int table_store_open(TableStore *store, const char *path, const char *source_path, ErrText *err);
 void table_store_deinit(TableStore *store);
 /* Replaces the file as a whole. */
 int table_store_save(const TableStore *store, ErrText *err);
 
-/* The row of a recipe, made when there is none; the store's. calibration_sha256 of the text that its package is
- * calibrated on, NULL: none; import_revision of the importer that makes it, 0: none is made. NULL: out of memory. */
+/* Returns the row of a recipe, new if there is none; the store owns it. @calibration_sha256 is of the package's
+ * calibration text, NULL: none. @import_revision is the importer's, 0: nothing is imported. NULL: out of memory. */
 json_t *table_store_row(TableStore *store, const char *recipe, const char *calibration_sha256, int import_revision);
-/* The row's package is this one: measurements of one with another sha256 are dropped. Consumes package. */
+/* Sets the row's package, which is consumed; drops measurements of a package with another sha256. */
 void table_row_set_package(json_t *row, json_t *package);
-/* The measurement with these settings, or NULL; the row's. */
+/* Returns the measurement with these settings, or NULL; the row owns it. */
 json_t *table_row_measure(const json_t *row, const json_t *settings);
-/* Adds one; consumes what it is given. 0 or -ENOMEM. */
+/* Adds a measurement; consumes its arguments. Return: 0 or -ENOMEM. */
 int table_row_add(json_t *row, json_t *settings, json_t *measure);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reports of coordgen-bench: median, spread and what of the floor was reached, in all three forms. */
+/* Reports of coordgen-bench: median, spread and share of the floor, in all three forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static void test_medians_and_floors(void **state) {
     assert_true(result.median == 2.5 && bench_result_of_floor(&result) == 0); /* unknown */
     result = result_of(BENCH_MS, 2, 1, one);                                  /* a time: the floor is the shorter one */
     assert_true(bench_result_of_floor(&result) == 0.25);
-    result.of_floor = 0.5; /* of the repetitions one by one */
+    result.of_floor = 0.5; /* median of the repetitions' own shares */
     assert_true(bench_result_of_floor(&result) == 0.5);
 }
 

@@ -35,8 +35,8 @@ static void test_flash_policy_parse(void **state) {
     }
 }
 
-/* A rule's name is the baseline's. What weighs no times runs as published; auto alone is bounded, and what it is
- * without a model. */
+/* A rule's name is the baseline's. Policies that weigh no times run as published; only auto, and its form without a
+ * model, are bounded. */
 static void test_flash_policy_labs(void **state) {
     for (size_t i = 0; i < FLASH_POLICIES_MAX; i++) {
         const FlashPolicy *policy = &flash_policies[i];

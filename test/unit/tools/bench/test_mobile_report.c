@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The report of switching in all three forms: shares of waiting and of what is hidden, beside the policy that never
+/* Reports of switching in all three forms: shares of waiting and of hidden loads, beside the policy that never
  * loads. */
 #undef NDEBUG
 #include <setjmp.h>
@@ -12,36 +12,40 @@
 #include <cmocka.h>
 
 #include "test/unit/tools/bench/bench_texts.h"
+#include "tools/bench/mobile/mobile_report.h"
 
 static BenchReport made(void) {
     static const char *const names[MOBILE_POLICIES] = { "none", "sync", "async", "progressive", "free" };
-    BenchReport report = { .mobile = { .n = MOBILE_POLICIES,
-                                       .n_blocks = 6,
-                                       .graph_bytes = 60000000,
-                                       .block_bytes = 11000000,
-                                       .form = "packed",
-                                       .way = "io_uring, direct" } };
+    BenchReport report = { 0 };
+    MobileReport *mobile = bench_report_begin(&report, &mobile_report_findings);
 
+    assert_non_null(mobile);
+    *mobile = (MobileReport){ .n = MOBILE_POLICIES,
+                              .n_blocks = 6,
+                              .graph_bytes = 60000000,
+                              .block_bytes = 11000000,
+                              .form = "packed",
+                              .way = "io_uring, direct" };
     for (size_t i = 0; i < MOBILE_POLICIES; i++)
-        report.mobile.rows[i] = (MobileRow){ .policy = names[i],
-                                             .prompt_tokens = 1000,
-                                             .output_tokens = 20,
-                                             .n_requests = 3,
-                                             .n_chunks = 4,
-                                             .prefill_ms = 150,
-                                             .decode_ms = 50,
-                                             .total_ms = 200,
-                                             .peak_bytes = i ? 70000000 : 120000000,
-                                             .why = "" };
-    snprintf(report.mobile.rows[3].why, sizeof(report.mobile.rows[3].why), "for a reason");
-    report.mobile.rows[1].total_ms = 250;
-    report.mobile.rows[1].prefill_stall_ms = 20;
-    report.mobile.rows[1].decode_stall_ms = 30;
-    report.mobile.rows[1].load_ms = 50;
-    report.mobile.rows[3].decode_stall_ms = 1;
-    report.mobile.rows[3].load_ms = 40;
-    report.mobile.rows[3].expand_ms = 12;
-    report.mobile.rows[3].n_loads = 12;
+        mobile->rows[i] = (MobileRow){ .policy = names[i],
+                                       .prompt_tokens = 1000,
+                                       .output_tokens = 20,
+                                       .n_requests = 3,
+                                       .n_chunks = 4,
+                                       .prefill_ms = 150,
+                                       .decode_ms = 50,
+                                       .total_ms = 200,
+                                       .peak_bytes = i ? 70000000 : 120000000,
+                                       .why = "" };
+    snprintf(mobile->rows[3].why, sizeof(mobile->rows[3].why), "for a reason");
+    mobile->rows[1].total_ms = 250;
+    mobile->rows[1].prefill_stall_ms = 20;
+    mobile->rows[1].decode_stall_ms = 30;
+    mobile->rows[1].load_ms = 50;
+    mobile->rows[3].decode_stall_ms = 1;
+    mobile->rows[3].load_ms = 40;
+    mobile->rows[3].expand_ms = 12;
+    mobile->rows[3].n_loads = 12;
     return report;
 }
 
@@ -91,10 +95,10 @@ static void test_mobile_report_json(void **state) {
     bench_report_deinit(&report);
 }
 
-/* Two prompts in every order: each is beside the first and the second order of its own prompt. */
+/* Two prompts in every order; each is compared with the first and second order of its own prompt. */
 static BenchReport made_orders(void) {
     BenchReport report = made();
-    MobileOrders *orders = &report.mobile.orders;
+    MobileOrders *orders = &((MobileReport *)report.findings)->orders;
 
     *orders = (MobileOrders){ .n = 2 * MOBILE_ORDERS_N, .n_threads = 3, .groups = 4 };
     for (size_t i = 0; i < orders->n; i++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The papers' table in all three forms: sums of answers, times a token, set beside NPU vanilla of the same task; rows
- * that name a mode there is. */
+/* The papers' table in all three forms: sums of answers, times a token beside NPU vanilla's of the same task, and rows
+ * with existing modes. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "test/unit/tools/bench/bench_texts.h"
+#include "tools/bench/mobile/mobile_table.h"
 #include "tools/bench/speculation/spec_mode.h"
 
 enum {
@@ -22,9 +23,11 @@ enum {
 /* Two tasks; a row takes 10 ms for each of 100 tokens of a prompt, and 20 ms less one for each row before it for each
  * of 9 tokens that are decoded. The first task has two such requests. */
 static BenchReport made(void) {
-    BenchReport report = { .table = { .n_tasks = 2 } };
-    MobileTable *table = &report.table;
+    BenchReport report = { 0 };
+    MobileTable *table = bench_report_begin(&report, &mobile_table_findings);
 
+    assert_non_null(table);
+    table->n_tasks = 2;
     table->data.n_tasks = 2;
     table->data.tasks[0] = strdup("summary");
     table->data.tasks[1] = strdup("a|b");

@@ -14,7 +14,7 @@
 #include "base/system/cpu.h"
 #include "tools/bench/peak.h"
 
-/* What the portable kernels are compiled to is the compiler's: they may have none. */
+/* Portable kernels may have no peak, since the compiler chooses their instructions. */
 static void test_peak_of_every_kernel(void **state) {
     for (size_t i = 0; i + 1 < int8_product_n_kernels(); i++) {
         const Int8ProductKernel *kernel = int8_product_kernel_at(i);

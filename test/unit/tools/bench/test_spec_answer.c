@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Answers that `coordgen-bench spec` compares: the same with drafts as without, and told apart by one token, one bit of
- * one logit, or their number. */
+/* Comparison of answers in `coordgen-bench spec`: equal with drafts and without; different by one token, by one bit of
+ * one logit, or in number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,8 +119,8 @@ static void test_spec_answer_compare(void **state) {
     assert_int_equal(spec_answer_compare_start(&answer, &plain, &err), SPEC_ANSWER_E_DIFFERS);
 }
 
-/* Any one bit, at every place of a row, also in what is left of a row behind eight at once; and places are not the
- * same. */
+/* The hash differs for any single bit at every place of a row, with the rest behind groups of eight, and for swapped
+ * places. */
 static void test_spec_answer_hash(void **state) {
     float logits[19], changed[19];
 

@@ -37,7 +37,7 @@ static void test_spec_mode_parse(void **state) {
     }
 }
 
-/* Baselines run as published unless they are told otherwise; each mode after them has one source more. */
+/* Baselines run as published by default; each later mode has one source more. */
 static void test_spec_mode_speculation(void **state) {
     const SpecSettings none = { 0 }, controlled = { .controlled = true }, always = { .always = true, .rows_max = 7 };
     static const char *const ladder[] = { "sam", "calibration", "table", "reuse", "history" };

@@ -11,13 +11,14 @@
 
 #include <cmocka.h>
 
+#include "test/unit/tools/bench/bench_texts.h"
 #include "tools/bench/speculation/spec_report.h"
 
 enum {
     N = 200
 };
 
-/* So many tokens a step, each step of so long; the first token comes with the prompt, at 1000 ns. */
+/* Makes an answer of equal steps; the first token comes with the prompt, at 1000 ns. */
 static void make_answer(SpecAnswer *answer, uint64_t *ends_ns, size_t n, size_t per_step, uint64_t step_ns) {
     const size_t n_steps = (n - 1 + per_step - 1) / per_step;
 
@@ -120,7 +121,7 @@ static void test_spec_score_figures(void **state) {
     expect_near(figure(&score, "draft_mb"), 3);
 }
 
-/* Plain decoding of the first tokens alone: speeds are beside each other, windows where it has tokens. */
+/* If plain decoding has only the first tokens, speeds are compared, and windows end with its tokens. */
 static void test_spec_score_shorter_plain(void **state) {
     uint64_t plain_ns[N], ends_ns[N];
     SpecAnswer plain, answer;
@@ -136,27 +137,13 @@ static void test_spec_score_shorter_plain(void **state) {
     assert_true(spec_lowest_window(&answer, &plain) == 2);
 }
 
-static char *written(const SpecReport *report, bool csv) {
-    char *text = NULL;
-    size_t len_bytes;
-    FILE *file = open_memstream(&text, &len_bytes);
-
-    assert_non_null(file);
-    if (csv)
-        spec_report_csv(report, "this \"one\"", file);
-    else
-        spec_report_table(report, file);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
 /* The name of a task comes from a file and may be anything. */
 static void test_spec_score_forms(void **state) {
     uint64_t plain_ns[N], ends_ns[N];
     SpecAnswer plain, answer;
     SpecScore scores[] = { { .mode = "plain", .task = "a|\n\"b\"" }, { .mode = "sam", .task = "a|\n\"b\"" } };
     const SpecReport report = { .scores = scores, .n = 2 };
-    json_t *results, *sam;
+    json_t *json = json_object(), *sam;
     char *text;
 
     make_answer(&plain, plain_ns, 21, 1, 100);
@@ -164,15 +151,15 @@ static void test_spec_score_forms(void **state) {
     answer.report.drafted[SPECULATION_SAM] = 15;
     spec_score_add(&scores[0], &plain, &plain);
     spec_score_add(&scores[1], &answer, &plain);
-    text = written(&report, false);
+    text = findings_written(&spec_report_findings, &report, false);
     assert_non_null(strstr(text, "\n| a??\"b\" | sam | 1 | 21 | 4.00 | 20000000.0 | 2.00 | | 1.50 |"));
     free(text);
-    text = written(&report, true);
+    text = findings_written(&spec_report_findings, &report, true);
     assert_non_null(strstr(text, "\nspec,\"a|\n\"\"b\"\"\",sam,1,21,4,2e+07,2,,1.5,"));
     assert_non_null(strstr(text, ",\"this \"\"one\"\"\"\n"));
     free(text);
-    results = spec_report_json(&report);
-    sam = json_array_get(results, 1);
+    assert_true(spec_report_findings.json(&report, json));
+    sam = json_array_get(json_object_get(json, "results"), 1);
     assert_string_equal(json_string_value(json_object_get(sam, "task")), "a|\n\"b\"");
     assert_string_equal(json_string_value(json_object_get(sam, "mode")), "sam");
     assert_true(json_is_true(json_object_get(sam, "identical")));
@@ -180,7 +167,7 @@ static void test_spec_score_forms(void **state) {
     assert_null(json_object_get(sam, "lowest_window_ratio"));
     assert_int_equal(
         json_integer_value(json_object_get(json_object_get(json_object_get(sam, "sources"), "sam"), "drafted")), 15);
-    json_decref(results);
+    json_decref(json);
 }
 
 int main(void) {

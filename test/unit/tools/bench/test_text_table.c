@@ -64,7 +64,7 @@ static void test_text_table_narrow(void **state) {
                    "ui    plain    1024\n");
 }
 
-/* Tables that are none, or hold nothing. */
+/* Lines that are no table, and empty tables. */
 static void test_text_table_odd(void **state) {
     assert_printed("", 80, "");
     assert_printed("|\n", 80, "\n");

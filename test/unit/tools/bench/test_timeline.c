@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The timeline: which line and colour an event has, where it is drawn, bands by their place, and a size that does not
- * grow with the events. */
+/* The timeline: line, colour and place of an event, order of bands, and a size that does not grow with the events. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -90,7 +89,7 @@ static void test_timeline_lines(void **state) {
     timeline_free(timeline);
 }
 
-/* With a queue of its own the NPU has a line in the trace; products on the engine's were taken by a processor. A band
+/* An NPU with a queue has a line in the trace, so products on the engine's line were taken by a processor. A band
  * without loads has no line for them. */
 static void test_timeline_queue(void **state) {
     Timeline *timeline;
@@ -112,7 +111,7 @@ static void test_timeline_queue(void **state) {
     timeline_free(timeline);
 }
 
-/* The same in numbers, each event by itself. */
+/* The JSON has each event by itself. */
 static void test_timeline_json(void **state) {
     Timeline *timeline;
     json_t *document, *band, *span;
@@ -145,7 +144,7 @@ static void test_timeline_json(void **state) {
     timeline_free(timeline);
 }
 
-/* What a file has is told by its name. */
+/* The name of a file decides its format. */
 static void test_timeline_files(void **state) {
     static const struct {
         const char *name, *begin;
@@ -171,7 +170,7 @@ static void test_timeline_files(void **state) {
     test_folder_remove(folder);
 }
 
-/* Of operators that are shorter than a pixel what ran longest in it. */
+/* A pixel shows what ran longest in it. */
 static void test_timeline_short(void **state) {
     Timeline *timeline;
     char *text;

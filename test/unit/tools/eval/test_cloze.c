@@ -77,7 +77,7 @@ static void test_cloze_equals_direct(void **state) {
     cloze_deinit(&cloze);
 }
 
-/* The model's greedy continuation of a prompt by n tokens; then one with another last word. */
+/* Writes the model's greedy continuation of a prompt by n tokens, and one with another last word. */
 static void continue_greedily(const char *prompt, size_t n, StrBuf *text) {
     _cleanup_(token_list_deinit) TokenList list = { 0 };
     _cleanup_(sequence_freep) Sequence *sequence = NULL;

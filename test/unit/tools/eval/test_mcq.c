@@ -71,7 +71,7 @@ static void check_refused(int code, const char *rows, const char *text) {
     assert_string_equal(before.text, err.text);
 }
 
-/* Every score, choice and sum, from the file's own text and one token a step. */
+/* Every score, choice and sum equals one computed from the file's own text, one token a step. */
 static void test_mcq_equals_direct(void **state) {
     Mcq mcq = measure(OWN, MCQ_NORMALISE_AUTO, 0);
     _cleanup_(freep) char *text = NULL;

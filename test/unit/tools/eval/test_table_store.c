@@ -75,7 +75,7 @@ static void test_table_store_goes_on(void **state) {
     row = table_store_row(&store, "int8:6", NULL, 4);
     assert_true(json_real_value(json_object_get(table_row_measure(row, wanted), "accuracy")) == 0.25);
     assert_null(table_row_measure(row, absent));
-    /* The same package keeps its results; another one loses them. */
+    /* A row keeps its results with the same package and loses them with another. */
     table_row_set_package(row, package("first"));
     assert_non_null(table_row_measure(row, wanted));
     table_row_set_package(row, package("second"));
@@ -108,7 +108,7 @@ static void test_table_store_rows(void **state) {
         calibrated = json_array_get(json_object_get(store.root, "rows"), 1);
         floats = json_array_get(json_object_get(store.root, "rows"), 2);
     }
-    /* Of another text or another importer is another row. */
+    /* Another text or another importer makes another row. */
     assert_ptr_not_equal(table_store_row(&store, "compensated:4", "abd", 4), calibrated);
     assert_ptr_not_equal(table_store_row(&store, "compensated:4", "abc", 5), calibrated);
     table_store_deinit(&store);

@@ -72,8 +72,7 @@ static off_t size_of(const char *path) {
     return stat(path, &st) ? 0 : st.st_size;
 }
 
-/* A child that trains, and is killed as soon as the work file has grown past the first window, or the checkpoint is
- * there. */
+/* Trains in a child, which is killed when the work file has grown past the first window or the checkpoint is there. */
 static void train_and_kill(const ExitTrainingOptions *options, const char *watched, off_t bytes) {
     const pid_t child = fork();
     int status;

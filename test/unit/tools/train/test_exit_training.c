@@ -52,7 +52,7 @@ static float draw(uint64_t *random) {
     return (float)(test_random(random) % 20001) / 10000 - 1;
 }
 
-/* Within (0, 1). */
+/* Returns a random number in (0, 1). */
 static float unit(uint64_t *random) {
     return ((float)(test_random(random) % 9999) + 0.5F) / 9999;
 }
@@ -134,7 +134,7 @@ static void test_exit_training_biases(void **state) {
     assert_true(fabs((double)logits[1] - 2 * tanh(2.25 / 2)) < 1e-6);
 }
 
-/* By a formula of its own: the loss is the sum of two cross entropies. */
+/* An independent formula: the loss is the sum of two cross entropies. */
 static void test_exit_training_loss(void **state) {
     enum {
         N_EMBD = 4
@@ -192,7 +192,7 @@ static void test_exit_training_ridge(void **state) {
         for (int strong = 0; strong < 2; strong++) {
             assert_int_equal(exit_ridge_solve(&ridge, strong ? 1e4F : 0, found[threads - 1], bias[threads - 1], &err),
                              0);
-            for (size_t i = 0; i < N_EMBD * N_EMBD && strong; i++) /* what is held to the identity stays there */
+            for (size_t i = 0; i < N_EMBD * N_EMBD && strong; i++) /* a strong penalty keeps the identity */
                 assert_true(fabsf(found[threads - 1][i] - (float)(i % (N_EMBD + 1) == 0)) < 0.01F);
         }
         assert_int_equal(exit_ridge_solve(&ridge, 0, found[threads - 1], bias[threads - 1], &err), 0);
@@ -242,7 +242,7 @@ static void test_exit_training_kept(void **state) {
     assert_true(exit_edges_kept(&edges, false, (ExitScore){ .by_lens = 1 }, 1, NULL) == 1);
 }
 
-/* Edges that are right as often as a mixture says: it is found again; a map that misleads is not listened to. */
+/* The fit finds the mixture that made the edges again, and gives no weight to a map that misleads. */
 static void test_exit_training_fit(void **state) {
     const PruningMix made = { 0.7F, 0.4F, -0.5F };
     _cleanup_(exit_edges_deinit) ExitEdges edges = { 0 };
@@ -311,7 +311,7 @@ static void test_exit_training_watch(void **state) {
     assert_true(kept.threshold == threshold && kept.drafts == 180.0 / 190);
     threshold = exit_watch_threshold(&watch, &way, 1);
     kept = exit_watch_kept(&watch, true, &way, threshold);
-    assert_true(kept.rows == 0.8 && kept.drafts == 1); /* but the least likely one, which is never right */
+    assert_true(kept.rows == 0.8 && kept.drafts == 1); /* all rows but the least likely one, which is never right */
     kept = exit_watch_kept(&watch, true, &(ExitWay){ .mix = { 1, 0, 0 } }, -0.02F);
     assert_true(kept.rows > 0.4); /* rows that a guarded tree has left at least */
 }
@@ -384,7 +384,7 @@ static void test_exit_training_set(void **state) {
     for (uint32_t i = 0; i < 4; i++)
         append(set);
     exit_set_free(set);
-    for (size_t cut = 0; cut < 3; cut++) { /* the last window is not whole, or is not what was written */
+    for (size_t cut = 0; cut < 3; cut++) { /* the last window is cut, or damaged */
         int fd;
 
         assert_int_equal(exit_set_open(&set, path, &shape, NULL), 0);

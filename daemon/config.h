@@ -4,111 +4,12 @@
 #define COORDGEN_DAEMON_CONFIG_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
-
-enum {
-    CONFIG_E_FLAG = 1,    /* a flag that is unknown or has a wrong value; the text names it */
-    CONFIG_E_FILE = 2,    /* a file that cannot be read or has a wrong line; the text names file and line */
-    CONFIG_E_SETTING = 3, /* an unknown setting or a wrong value; the text names both */
-};
-
-/* A limit on memory: bytes, or a percentage of what is to be held; both 0: nothing. */
-typedef struct ConfigMemory {
-    bool is_set; /* false: no limit */
-    uint64_t bytes;
-    uint32_t percent;
-} ConfigMemory;
-
-typedef struct ConfigModel ConfigModel;
-
-typedef struct Config { /* strings are owned and never NULL; "": not set */
-    bool is_users;      /* --user: a user's own service; all files and sockets are in the user's folders. No setting. */
-    char *listen;
-    char *admin_listen;
-    char *model;   /* an absolute path, or a name: see setting_is_path() */
-    char *preload; /* paths or names, with commas between */
-    char *model_dir;
-    char *chat_template; /* "": each model's own */
-    char *cache_dir;
-    char *state_dir;              /* "": there is none */
-    char *draft_db_dir;           /* "": there is none */
-    char *no_history;             /* as no_history_set() takes it */
-    uint32_t device;              /* EngineDevice */
-    uint32_t isa;                 /* Isa */
-    uint32_t graph_switch;        /* GraphSwitchPolicy */
-    uint32_t graph_blocks;        /* 0: chosen by the engine */
-    uint32_t graph_files;         /* GraphForm */
-    uint32_t op_order;            /* OpOrder */
-    uint32_t op_placement;        /* OpPlacementKind */
-    uint64_t graphs_memory_bytes; /* 0: the default */
-    uint32_t threads;             /* 0: one for every processor this process may use */
-    uint32_t chunk_tokens;
-    bool pipeline;
-    uint32_t context_tokens;
-    uint32_t sampling_defaults; /* ConfigSampling */
-    char *speculation;          /* as speculation_parse() takes it */
-    char *draft_model;          /* as pair_list_parse() takes it */
-    ConfigMemory weights_memory;
-    uint32_t flash_rate_mb;    /* 10^6 bytes a second; 0: as fast as it is */
-    uint32_t flash_latency_us; /* of each read; 0: none beside its own */
-    bool draft_db;
-    uint64_t draft_db_bytes; /* 0: no limit, as for the next two */
-    uint32_t draft_db_documents;
-    uint64_t draft_db_age_s;
-    uint32_t max_active;
-    uint32_t max_active_interactive;
-    uint32_t priority_ageing_ms;
-    bool preemption;
-    uint32_t weights_image;   /* ConfigImage */
-    uint32_t verify_packages; /* WeightsChecking */
-    uint32_t max_queue;
-    uint32_t max_connections;
-    uint32_t max_connections_per_uid;
-    uint32_t max_requests_per_connection;
-    uint32_t max_sessions_per_uid;
-    uint64_t frame_max_bytes;
-    uint64_t prompt_max_bytes;
-    uint32_t prompt_max_tokens; /* 0: what the context holds */
-    uint64_t output_buffer_bytes;
-    uint64_t memory_limit_bytes;         /* 0: none */
-    uint64_t kv_memory_limit_bytes;      /* 0: none */
-    uint32_t kv_user_percent;            /* share of the memory for generations that one user's apps may hold */
-    uint64_t session_memory_limit_bytes; /* 0: none */
-    uint64_t prefix_cache_max_bytes;     /* 0: nothing is kept */
-    uint32_t hello_timeout_ms;
-    uint32_t frame_timeout_ms;
-    uint32_t stall_timeout_ms;
-    uint32_t drain_timeout_ms;
-    uint32_t step_timeout_ms;
-    bool api_may_load;
-    uint32_t load_on_demand; /* ConfigDemand */
-    bool core_dumps;
-    uint32_t log_level;  /* LogLevel */
-    uint32_t log_target; /* LogTarget */
-    ConfigModel *models; /* sections of single models: config_model.c */
-} Config;
-
-typedef enum ConfigImage { /* of the weights */
-    CONFIG_IMAGE_AUTO,     /* where the disk has room */
-    CONFIG_IMAGE_ON,
-    CONFIG_IMAGE_OFF,
-} ConfigImage;
-
-typedef enum ConfigSampling { /* sampling where a request does not choose */
-    CONFIG_SAMPLING_MODEL,    /* the model's own */
-    CONFIG_SAMPLING_GREEDY,   /* the likeliest token */
-} ConfigSampling;
-
-typedef enum ConfigDemand { /* whose requests load the model that they name */
-    CONFIG_DEMAND_ALL,
-    CONFIG_DEMAND_ADMINS,
-    CONFIG_DEMAND_DEFAULT_ONLY, /* everybody's, but the default model alone */
-    CONFIG_DEMAND_NO,
-} ConfigDemand;
+#include "daemon/config_model.h"
+#include "daemon/config_values.h"
 
 typedef enum ConfigAction { /* what the flags ask for */
     CONFIG_RUN,
@@ -131,15 +32,7 @@ void config_memory_limit_source(const Config *config, char *text, size_t room_by
 void config_print(const Config *config, FILE *to);
 void config_print_help(FILE *to);
 
-/* config_model.c: values of a section [model NAME], else those for all models. */
-uint32_t config_context_tokens(const Config *config, const char *model);
-uint32_t config_device(const Config *config, const char *model); /* EngineDevice */
-ConfigMemory config_weights_memory(const Config *config, const char *model);
-const char *config_next_section(const Config *config,
-                                const char *after); /* name of the next section's model; after NULL: the first */
-
-/* Calls fn for every setting that differs, with whether it takes effect without a restart. */
-typedef void ConfigChangeFn(void *arg, const char *name, const char *from, const char *to, bool is_live);
+/* Calls fn for every setting that differs. */
 void config_compare(const Config *from, const Config *to, ConfigChangeFn *fn, void *arg);
 /* Copies the settings that take effect without a restart. */
 int config_take_live(Config *config, const Config *from);

@@ -23,13 +23,13 @@
 #include "model/model_dir.h"
 #include "spec/db/draft_db_file.h"
 
-/* Texts of modules begin with the value; the setting's name comes before. */
+/* Puts the setting's name before a module's text, which begins with the value. */
 static int named(ErrText *err, const char *name) {
     err_prefix(err, "%s", name);
     return CONFIG_E_SETTING;
 }
 
-/* The default one comes with the first import; one that somebody named is there, or misspelt. */
+/* Whether model-dir may be missing: the first import makes the default folder, but a named folder must exist. */
 static bool may_be_absent(const Config *config) {
     char usual[PATH_MAX];
 
@@ -49,7 +49,7 @@ static int check_model_dir(const Config *config, ErrText *err) {
     return 0;
 }
 
-/* A folder that is made when it is needed: the first one on the way to it that is there decides. */
+/* Checks a folder that is made when needed, by the first folder on its path that exists. */
 static int check_made_folder(const char *name, const char *folder, ErrText *err) {
     char path[PATH_MAX], *slash;
     struct stat info;
@@ -70,7 +70,7 @@ static int check_made_folder(const char *name, const char *folder, ErrText *err)
     return 0;
 }
 
-/* What the service goes on without: the check says it as the service does, and succeeds. */
+/* Warns of folders that the service would run without, in the service's words; the check succeeds. */
 static void warn_of_folders(const Config *config) {
     const bool is_wanted = config->draft_db && *config->draft_db_dir;
     ErrText err;
@@ -83,8 +83,8 @@ static void warn_of_folders(const Config *config) {
         log_warn(TOPIC_DAEMON, "draftdb-dir: %s: nothing is stored for later drafts", err.text);
 }
 
-/* The reference device computes in the file as it is, and has no layers to take in one by one; the npu device takes
- * them in by its graphs. */
+/* Refuses weights-memory for devices without streamed layers: the reference device computes in the mapped file, and
+ * the npu device loads layers as graphs. */
 static int check_weights_memory_of(ConfigMemory memory, uint32_t device_id, ErrText *err) {
     const BackendDevice *device = engine_device((EngineDevice)device_id);
 
@@ -108,7 +108,7 @@ static int check_weights_memory(const Config *config, ErrText *err) {
     return r;
 }
 
-/* Tells whether a name is that of a file in model-dir, but for its ending. */
+/* Whether a file in model-dir has this name without its ending. */
 static bool is_in_folder(const Config *config, const char *name) {
     static const char *const endings[] = { ".cgm", ".gguf" };
     char path[PATH_MAX + 512];
@@ -121,7 +121,7 @@ static bool is_in_folder(const Config *config, const char *name) {
     return false;
 }
 
-/* Warns of sections of models that there are not: they may come. */
+/* Warns of sections whose model does not exist; the model may come later. */
 static void check_sections(const Config *config) {
     const char *name = NULL, *file;
 

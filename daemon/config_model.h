@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Settings of single models: sections [model NAME] of the configuration's files. What they say: config.h. */
+/* Settings of single models: sections [model NAME] of the configuration's files. */
 #ifndef COORDGEN_DAEMON_CONFIG_MODEL_H
 #define COORDGEN_DAEMON_CONFIG_MODEL_H
 
-#include "daemon/config.h"
+#include <stdio.h>
+
+#include "base/err.h"
+#include "daemon/config_values.h"
 
 void config_models_free(ConfigModel *models);
-/* A line "[model NAME]": the section, which may be there already. 0, CONFIG_E_SETTING, -ENOMEM. */
+/* Begins the section of a line "[model NAME]", which may exist already. 0, CONFIG_E_SETTING or -ENOMEM. */
 int config_model_begin(Config *config, char *line, ConfigModel **modelp, ErrText *err);
 int config_model_set(ConfigModel *model, const char *name, const char *value, ErrText *err);
 void config_models_print(const Config *config, FILE *to);
 void config_models_compare(const Config *from, const Config *to, ConfigChangeFn *fn, void *arg);
 int config_models_take_live(Config *config, const Config *from);
+
+/* Return the value in the section of the model, else the value for all models. */
+uint32_t config_context_tokens(const Config *config, const char *model);
+uint32_t config_device(const Config *config, const char *model); /* EngineDevice */
+ConfigMemory config_weights_memory(const Config *config, const char *model);
+/* Returns the model of the next section; after: NULL for the first section. */
+const char *config_next_section(const Config *config, const char *after);
 
 #endif

@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-#include "daemon/config.h"
+#include "base/err.h"
+#include "daemon/config_values.h"
 
 #define SETTING_MODELS_MAX 64 /* models of a list */
 

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "daemon/journal_record.h"
 
 typedef enum LogTarget {
     LOG_TARGET_AUTO, /* the journal when stderr is connected to it */
@@ -22,19 +23,6 @@ int journal_check(LogTarget target, ErrText *err);
 void journal_open(LogTarget target);
 bool journal_takes_priorities(void); /* log lines reach the journal, not a terminal or a pipe */
 
-/* A finished request as the journal has it: sizes and times, never text. */
-typedef struct RequestRecord {
-    uint64_t serial;
-    uid_t uid;
-    const char *operation;
-    const char *model;
-    const char *outcome;  /* "stop", "cancelled", an error code: a constant, whose address tells lines apart */
-    const char *priority; /* "interactive", ...; NULL: it has none */
-    uint32_t n_prompt_tokens;
-    uint32_t n_output_tokens;
-    uint64_t first_token_us; /* 0: none */
-    uint64_t total_us;
-} RequestRecord;
 /* Logs a user's first hundred requests with one outcome in half a minute, and counts further ones. */
 void journal_request(LogLevel level, const RequestRecord *record);
 

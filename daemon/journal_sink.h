@@ -3,7 +3,8 @@
 #ifndef COORDGEN_DAEMON_JOURNAL_SINK_H
 #define COORDGEN_DAEMON_JOURNAL_SINK_H
 
-#include "daemon/journal.h"
+#include "base/log_sink.h"
+#include "daemon/journal_record.h"
 
 typedef struct JournalSink {
     void (*line)(LogLevel level, const char *topic, const char *line);

@@ -14,6 +14,7 @@
 #include "base/memory/account_refusal.h"
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers.h"
+#include "daemon/handlers/handlers_list.h"
 #include "daemon/net/places.h"
 #include "daemon/notify.h"
 #include "daemon/requests/request.h"

@@ -100,7 +100,7 @@ void smoothing_factors(const float *maxima, size_t k, double alpha, float *facto
 
 /* --- the error of a choice of factors ----------------------------------------------------------------------------- */
 
-/* One sampled channel of a linear. */
+/* A sampled channel of a linear. */
 typedef struct TrialChannel {
     const float *w; /* f32[k] */
     int8_t bits;

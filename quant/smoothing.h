@@ -67,7 +67,8 @@ void smoothing_multiply_columns(float *w, size_t n, size_t k, const float *facto
 void smoothing_divide_columns(float *x, size_t rows, size_t k, const float *factors);
 /* v[n] over factors[n]: a norm's weights, a bias, scales of channels. */
 void smoothing_divide(float *v, size_t n, const float *factors);
-/* Of factors[n_heads * head_size] for attn_output's input, those of attn_v's channels: [n_kv_heads * head_size]. */
+/* Selects the factors of attn_v's channels, [n_kv_heads * head_size], from factors[n_heads * head_size] of
+ * attn_output's input. */
 void smoothing_value_factors(const float *factors, size_t n_heads, size_t n_kv_heads, size_t head_size,
                              float *value_factors);
 

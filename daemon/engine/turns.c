@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The generations take turns, and a turn is a step that they share. Which step: that of an interactive generation when
- * there is one; else the step that has made way, if one has; else that of whoever is next by class and order.
+ * Generations share steps, and a turn is one step. An interactive generation's step comes first; then the parked step,
+ * if there is one; then the step of the next generation by class and order.
  *
- * A step without interactive generations makes way at its next operator when turns_interrupt() is called for one: the
- * step is parked, with its rows, and its jobs are in no list until it ends. A step of background generations alone
- * makes way for normal ones likewise. One step is parked at most, and so steps of normal generations beside it are
- * short.
+ * When turns_interrupt() is called for an interactive job, a step without interactive generations yields at its next
+ * operator: the step is parked with its rows, and its jobs are in no list until it ends. A step of background
+ * generations alone yields to normal ones in this way too. At most one step is parked, so steps of normal generations
+ * beside it are short.
  *
- * While a higher class waits for its first token, the parked step gets nothing, until waiting has raised it to that
- * class. While a higher class answers, a parked background step gets an eighth of the time that those steps take; any
- * other gets as much as they take, and so does one that waiting has raised while others wait. So an interactive token
- * comes after at most twice its own time and one operator, and nobody starves.
+ * While a higher class waits for its first token, the parked step gets no time, until waiting raises it to that class.
+ * While a higher class answers, a parked background step gets an eighth of the time of those steps; any other parked
+ * step, and one that waiting has raised, gets as much time as they take. An interactive token therefore comes after at
+ * most twice its own time and one operator, and no generation starves.
  */
-#include "daemon/engine/turns_private.h"
+#include "daemon/engine/turns.h"
 
 #include <assert.h>
 
+#include "daemon/engine/turns_answers.h"
 #include "base/clock.h"
 
 enum {
-    BACKGROUND_PART = 8, /* of the time beside a higher class one part in so many */
-    BESIDE_ROWS = 64,    /* of a step beside a parked one, which cannot make way itself */
+    BACKGROUND_PART = 8, /* a background step gets one part in so many of a higher class's time */
+    BESIDE_ROWS = 64,    /* rows of a step beside a parked one; such a step cannot yield */
 };
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Jobs that share a step. From its begin to its end those that have rows in it are in no list. */
+/* Whether the job may take part in a step. Jobs with rows in a step are in no list until the step ends. */
 static bool may_run(Job *job) {
     return !atomic_load(&job->paused) || atomic_load(&job->cancelled);
 }
@@ -37,15 +38,15 @@ static Priority rank_of(const Job *job, uint64_t now_ns) {
     return priority_aged(job->priority, waited_ns, job->ageing_ns);
 }
 
-/* Whether the job's prompt stays out of steps for a class for now: beside the parked step no other one of its class
- * takes time from them. Waiting raises it above that, but for a background prompt, whose class has its part. */
+/* Whether the job's prompt stays out of steps of a higher class for now: only the parked step may take time beside
+ * them. Waiting raises the prompt above that, except a background prompt, whose class has its own part of the time. */
 static bool stands_back(const Turns *turns, const Job *job, Priority rank, Priority top) {
     return turns->parked && !turns->parked_waits && job->priority < top && job->priority <= turns->parked->top &&
            (rank < top || turns->parked->top == PRIORITY_BACKGROUND) &&
            !generation_usage(job->running)->n_output_tokens;
 }
 
-/* Those of one rank that have had their first turn and run on this engine, in the order of their turns. */
+/* Gathers the jobs of one rank that have begun and run on this engine, in the order of their turns. */
 static void gather(Turns *turns, const Engine *engine, Company *company, Priority rank, Priority top, uint64_t now_ns) {
     Job *job;
 
@@ -67,8 +68,7 @@ static void gather(Turns *turns, const Engine *engine, Company *company, Priorit
     }
 }
 
-/* What the step has given all that took part; those that go on come to the end of the list, in the order that they
- * had. */
+/* Hands the results of a step to its jobs; jobs that go on are appended to the list in their order. */
 static void turns_settle(Turns *turns, Company *company, int r, const ErrText *err) {
     for (size_t i = 0; i < company->n; i++) {
         const GenerationTurn *turn = &company->turns[i];
@@ -83,8 +83,8 @@ static void turns_settle(Turns *turns, Company *company, int r, const ErrText *e
     company->n = 0;
 }
 
-/* Begins a step of all generations of one engine, for those of a class before all, of rows_max rows at most (0: any).
- * Who gets no rows in it keeps its place before those that do. NULL: there is nothing to compute. */
+/* Begins a step of the generations of one engine, those of class `top` first, with at most rows_max rows (0: any). Jobs
+ * without rows in the step keep their place before the others. NULL: there is nothing to compute. */
 static Company *begin_step(Turns *turns, const Engine *engine, Priority top, size_t rows_max, uint64_t now_ns) {
     Company *company = &turns->companies[turns->parked == &turns->companies[0]];
     ErrText err = { "" };
@@ -111,7 +111,7 @@ static Company *begin_step(Turns *turns, const Engine *engine, Priority top, siz
     return NULL;
 }
 
-/* Runs a step to its end, or until it makes way. */
+/* Runs a step to its end, or until it yields. */
 static void run_step(Turns *turns, Company *company, const EngineYield *yield) {
     ErrText err = { "" };
     int r = generation_step_run(&company->step, yield, &err);
@@ -130,7 +130,7 @@ static void run_step(Turns *turns, Company *company, const EngineYield *yield) {
     turns_settle(turns, company, r, &err);
 }
 
-/* The class that the parked step counts as by now: that of the one of its generations that counts most. */
+/* Returns the class of the parked step: the highest rank of its generations. */
 static Priority parked_rank(const Turns *turns, uint64_t now_ns) {
     Priority rank = PRIORITY_BACKGROUND;
 
@@ -140,7 +140,7 @@ static Priority parked_rank(const Turns *turns, uint64_t now_ns) {
     return rank;
 }
 
-/* Whether nobody wants the parked step any more: then its memory must not wait. */
+/* Whether all jobs of the parked step are cancelled, so that its memory can be freed. */
 static bool parked_is_dead(const Turns *turns) {
     for (size_t i = 0; i < turns->parked->n; i++)
         if (turns->parked->jobs[i] && !atomic_load(&turns->parked->jobs[i]->cancelled))
@@ -150,7 +150,7 @@ static bool parked_is_dead(const Turns *turns) {
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
-/* The first interactive job that may run and has had (or has not had) its first turn. */
+/* Returns the first interactive job that may run and has begun, or has not begun. */
 static Job *next_interactive(const Turns *turns, bool begun) {
     Job *job;
 
@@ -160,7 +160,8 @@ static Job *next_interactive(const Turns *turns, bool begun) {
     return NULL;
 }
 
-/* Of the others, but for those of one engine (NULL: of all): the highest rank, then the order of the turns. */
+/* Returns the next job of the other classes, by rank, then by the order of turns. except: an engine to leave out, or
+ * NULL. */
 static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns) {
     Job *job, *next = NULL;
 
@@ -171,8 +172,8 @@ static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns
     return next;
 }
 
-/* Finds the next job of a class above the parked step's: the highest class first, then the order of the turns. NULL:
- * there is none, or it does not matter, because the parked step waits for weights. */
+/* Finds the next job of a class above the parked step's: the highest class first, then the order of turns. NULL: there
+ * is none, or the parked step waits for weights. */
 static Job *next_above(const Turns *turns) {
     Job *job, *next = NULL;
 
@@ -183,7 +184,7 @@ static Job *next_above(const Turns *turns) {
     return next;
 }
 
-/* Whether a job of the class, or of a higher one, waits for its first token. */
+/* Whether a job of class `top` or higher waits for its first token. */
 static bool someone_waits(const Turns *turns, Priority top) {
     Job *job;
 
@@ -213,7 +214,7 @@ static void give_first_turn(Turns *turns, Job *job) {
         TAILQ_INSERT_TAIL(&turns->active, job, link);
 }
 
-/* To all interactive jobs, and to one of the others, by class, where nobody waits for it. */
+/* Gives first turns to all interactive jobs, and to one other job, by class, if no job waits for a step. */
 static void give_first_turns(Turns *turns, uint64_t now_ns) {
     Job *job, *next = NULL;
 
@@ -226,13 +227,13 @@ static void give_first_turns(Turns *turns, uint64_t now_ns) {
         give_first_turn(turns, next);
 }
 
-/* What asks a step to make way. */
+/* Returns the flag that asks a step to yield. */
 static const _Atomic bool *wanted_of(const Turns *turns, const Company *company) {
     return company->top == PRIORITY_BACKGROUND ? &turns->wanted_above : &turns->wanted;
 }
 
-/* The parked background step has gained an eighth of what a step of a higher class took, and runs when that is
- * something by now: an operator may take longer. */
+/* Credits the parked background step with an eighth of the time of a step of a higher class, and runs it once the
+ * credit is positive: an operator may take longer than the credit. */
 static void share_a_part(Turns *turns, uint64_t took_ns) {
     const uint64_t start_ns = clock_now_ns();
     EngineYield yield = { .wanted = &turns->wanted_above };
@@ -248,8 +249,8 @@ static void share_a_part(Turns *turns, uint64_t took_ns) {
             turns->parked->jobs[i]->waits_since_ns = clock_now_ns();
 }
 
-/* What the others get after a step of a class, which took so long: the parked step goes on, or one of another engine
- * begins. */
+/* Gives others their time after a step of class `top` that took took_ns: the parked step goes on, or a step of another
+ * engine begins. */
 static void share_time(Turns *turns, const Engine *engine, Priority top, uint64_t took_ns) {
     const uint64_t now_ns = clock_now_ns();
     const Job *job = turns->parked ? NULL : next_other(turns, engine, now_ns);
@@ -275,7 +276,7 @@ static void share_time(Turns *turns, const Engine *engine, Priority top, uint64_
     run_step(turns, company, turns->parked || engine_has_preemption(job->engine) ? &yield : NULL);
 }
 
-/* A step for a class before all, and what the others get after it. Return: what it took. */
+/* Runs a step for class `top`, then gives others their time. Returns the time of the step in ns. */
 static uint64_t turn_of_class(Turns *turns, const Engine *engine, Priority top, size_t rows_max) {
     const uint64_t start_ns = clock_now_ns();
     Company *company = begin_step(turns, engine, top, rows_max, start_ns);
@@ -288,7 +289,7 @@ static uint64_t turn_of_class(Turns *turns, const Engine *engine, Priority top, 
     return took_ns;
 }
 
-/* Whether somebody of a higher class may run, of any engine. */
+/* Whether a job of a higher class may run, on any engine. */
 static bool is_below_others(const Turns *turns, const Company *company) {
     Job *job;
 
@@ -298,9 +299,9 @@ static bool is_below_others(const Turns *turns, const Company *company) {
     return false;
 }
 
-/* A step that can make way. Where it waits for weights that are on their way, others have a step of their own engine
- * meanwhile. One that begins because waiting has raised it, while a higher class answers on another engine, makes way
- * at once: from then on it has its part of the time. */
+/* Runs a step that can yield. If the step waits for weights to arrive, a step of another engine runs meanwhile. A step
+ * that begins because waiting has raised it, while a higher class answers on another engine, yields at once: from then
+ * on it gets its part of the time. */
 static void run_beside_others(Turns *turns, Company *company, const Engine *engine, uint64_t now_ns) {
     const Job *other = next_other(turns, engine, now_ns);
     const EngineYield yield = { .wanted = wanted_of(turns, company),
@@ -329,7 +330,7 @@ static void plain_turn(Turns *turns, const Engine *engine, uint64_t now_ns) {
         run_beside_others(turns, company, engine, now_ns);
 }
 
-/* Of whose jobs at least one is there. */
+/* Returns the engine of a company's jobs; NULL if no job is left. */
 static const Engine *engine_of(const Company *company) {
     for (size_t i = 0; i < company->n; i++)
         if (company->jobs[i])

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How generations begin and what steps give them: first turns, text and tokens, ends, and what is kept of answers. */
+/* Begins generations, and passes on what steps give them: text, tokens, ends, and answers to store. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "daemon/engine/turns_private.h"
+#include "daemon/engine/turns_answers.h"
 
 static int generation_code(int r) {
     switch (r) {
@@ -29,7 +29,7 @@ static uint64_t kv_bytes_of(const Job *job, uint64_t user) {
     return generation_kv_bytes(job->running) + draft_timeline_kv_bytes(&job->draft_model);
 }
 
-/* The job's options, with what its user's other generations leave of the user's share of KV memory. */
+/* Returns the job's options, limited to the rest of the user's share of KV memory. */
 static GenerationOptions options_within_share(const Turns *turns, const Job *job) {
     GenerationOptions options = job->generation_options;
     uint64_t held_bytes = 0;
@@ -45,8 +45,8 @@ static GenerationOptions options_within_share(const Turns *turns, const Job *job
     return options;
 }
 
-/* What its user's earlier answers give the generation, and where its own is gathered. Without memory for that it goes
- * without. */
+/* Connects the generation with its user's earlier answers, and begins to gather its own answer. Without memory the
+ * generation runs without both. */
 static void begin_history(Turns *turns, Job *job, GenerationOptions *options) {
     const uint8_t *tokenizer = tokenizer_hash(engine_tokenizer(job->engine));
     const uint32_t uid = (uint32_t)options->user;
@@ -58,7 +58,7 @@ static void begin_history(Turns *turns, Job *job, GenerationOptions *options) {
     job->answer = draft_errand_new(DRAFT_ADD, uid, tokenizer);
 }
 
-/* Takes from the model what the request does not say of sampling. */
+/* Sets sampling options that the request leaves out to the model's. */
 static void settle_sampling(Job *job) {
     if (!job->samples_as_model)
         return;
@@ -67,7 +67,7 @@ static void settle_sampling(Job *job) {
     job->generation_options.sampler = job->sampling.options;
 }
 
-/* Earlier answers never keep a request out; where the limit on keys and values does, they are not to blame. */
+/* Frees memory of earlier answers for a request that found none. The limit on keys and values is not theirs to meet. */
 static bool histories_make_way(Turns *turns, const Job *job) {
     const AccountTable *accounts = engine_accounts(job->engine);
 
@@ -76,13 +76,13 @@ static bool histories_make_way(Turns *turns, const Job *job) {
            histories_drop_one(turns->histories);
 }
 
-/* The answer is whole, and not one that its client has given up. Its client need not wait for the disk. */
+/* Stores an answer that is complete and not cancelled. The client does not wait for the disk. */
 static void end_history(Turns *turns, Job *job, GenerationEnd end) {
     if (end != GENERATION_END_CANCELLED && job->answer && job->answer->n_tokens)
         draft_store_submit(histories_store(turns->histories), &job->answer);
 }
 
-/* Tells a prompt that is too long which limit stops it, and what raises that. setting_tokens: context-tokens. */
+/* Refuses a prompt that is too long, with the limit and what raises it. setting_tokens: context-tokens. */
 static int check_length(const Job *job, size_t n_prompt, uint32_t setting_tokens, ErrText *err) {
     const uint32_t n_context = engine_info(job->engine)->n_context,
                    usable = job->generation_options.context_tokens; /* the lesser of the two */
@@ -138,13 +138,13 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
-    if (r == GENERATION_E_MEMORY && options.speculation.model.ops) { /* a draft model never keeps a request out */
+    if (r == GENERATION_E_MEMORY && options.speculation.model.ops) { /* the request runs without its draft model */
         job_end_draft(job);
         options.speculation.model = (DraftModel){ 0 };
         r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
     }
     while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
-        options.speculation.history = NULL; /* it may have been that one */
+        options.speculation.history = NULL; /* the freed history may have been this one */
         r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
     }
     if (r) {
@@ -154,7 +154,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     outbox_lock(turns->outbox);
     job->running = generation;
     job->news.usage = *generation_usage(generation);
-    /* A cancel that came before the generation was there would be lost on it. */
+    /* A cancel before generation_new() did not reach the generation. */
     if (atomic_load(&job->cancelled))
         generation_cancel(generation);
     outbox_post_locked(turns->outbox, job);
@@ -162,7 +162,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     return 0;
 }
 
-/* Tokenizes the prompt and reserves memory: this is a job's first turn. */
+/* Takes a job's first turn: tokenizes the prompt and reserves memory. */
 static int generate_begin(Turns *turns, Job *job) {
     ErrText err = { "" };
     int r = generate_begin_inner(turns, job, &err);
@@ -195,7 +195,6 @@ void turns_on_delta(void *arg, const char *text, size_t len_bytes, const uint32_
         target->r = r;
 }
 
-/* A job's first turn. Return: whether it goes on; if not, the job is the loop's already. */
 bool turns_first_turn(Turns *turns, Job *job) {
     if (!atomic_load(&job->cancelled))
         return generate_begin(turns, job) == 0;
@@ -203,7 +202,6 @@ bool turns_first_turn(Turns *turns, Job *job) {
     return false;
 }
 
-/* What a step has given a job. Return: whether it goes on; if not, the job is the loop's already. */
 bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
     GenerationEnd end;
 
@@ -212,7 +210,7 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         return false;
     }
     if (r) {
-        if (*err->text) /* the device has said why */
+        if (*err->text) /* the device has set the reason */
             err_prefix(err, "the step failed");
         else
             err_set(err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");

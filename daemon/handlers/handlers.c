@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "daemon/handlers/handlers.h"
 
+#include "daemon/handlers/handlers_list.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

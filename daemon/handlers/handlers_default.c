@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/strings/printable.h"
-#include "daemon/handlers/handlers.h"
+#include "daemon/handlers/handlers_list.h"
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/files/file_io.h"
 #include "base/log.h"
-#include "daemon/handlers/handlers.h"
+#include "daemon/handlers/handlers_list.h"
 #include "daemon/net/reply.h"
 
 enum {

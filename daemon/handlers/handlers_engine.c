@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/strings/printable.h"
-#include "daemon/handlers/handlers.h"
+#include "daemon/handlers/handlers_list.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_queue.h"

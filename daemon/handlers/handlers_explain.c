@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/log.h"
-#include "daemon/handlers/handlers.h"
+#include "daemon/handlers/handlers_list.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/explanation.h"
 #include "daemon/requests/request.h"

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/strings/printable.h"
-#include "daemon/handlers/handlers.h"
+#include "daemon/handlers/handlers_list.h"
 #include "daemon/models/model_drafts.h"
 #include "daemon/models/stored_files.h"
 #include "daemon/net/reply.h"

@@ -8,7 +8,7 @@
 
 #include "base/strings/nearest_word.h"
 #include "base/strings/printable.h"
-#include "daemon/handlers/handlers.h"
+#include "daemon/handlers/handlers_list.h"
 #include "daemon/models/model_demand.h"
 #include "daemon/models/model_drafts.h"
 #include "daemon/models/model_load.h"

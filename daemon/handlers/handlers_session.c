@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/handlers/handlers.h"
+#include "daemon/handlers/handlers_list.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/request.h"
 #include "daemon/requests/session.h"

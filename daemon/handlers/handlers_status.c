@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Status: what an administrator wants to know at one glance. */
 #include "base/clock.h"
-#include "daemon/handlers/handlers.h"
+#include "daemon/handlers/handlers_list.h"
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/session.h"

@@ -22,7 +22,7 @@ typedef struct DescentLoop {
     float *buffers; /* f32[n_threads][2][CHANNELS][k] */
 } DescentLoop;
 
-/* One piece of work: channels [first, first + n), inputs in the factor's order. With e = w - scale q, the gradient of
+/* A piece of work: channels [first, first + n), inputs in the factor's order. With e = w - scale q, the gradient of
  * e H e^T is 2 e H. */
 typedef struct Piece {
     const CompensateCall *call;

@@ -41,8 +41,8 @@ typedef struct ExitTreesWork {
     PruningMix mix_alone; /* without shadows */
 } ExitTreesWork;
 
-/* Answers by the policy (NULL: the product's own trees) with as many rows as it wants: once watched, then without pruning and with it, in turns.
- * Return: 0, -EPROTO (pruning changed an answer), or -errno, with a text. */
+/* Answers by the policy (NULL: the product's own trees) with as many rows as it wants: once watched, then without
+ * pruning and with it, in turns. Return: 0, -EPROTO (pruning changed an answer), or -errno, with a text. */
 int exit_trees_run(const ExitTreesWork *work, const DraftPolicyOps *policy, ExitTrees *trees, ErrText *err);
 
 #endif

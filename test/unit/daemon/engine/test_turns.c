@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whose turn it is, one turn at a time: steps that make way at a known operator, what becomes of them while interactive
- * generations run, and that all answers have the tokens that they have alone. */
+/* Checks turns one by one: steps yield at a known operator, wait while interactive generations run, and all answers
+ * have the tokens that they have alone. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -446,7 +446,7 @@ static void test_turns_draft_from_earlier_answers(void **state) {
     same_tokens(after, first);
 }
 
-/* It goes on while its history is forgotten, without more drafts from there. */
+/* A generation goes on while its history is forgotten, without more drafts from that history. */
 static void test_turns_forget_while_it_runs(void **state) {
     Fixture *fixture = *state;
     _cleanup_(past_deinit) Past past = { 0 };

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/min_max.h"
+
 #define BATCH_SEQUENCES_MAX 64
 #define BATCH_SLOTS_MAX 63 /* rows of a sequence outside its cache */
 #define BATCH_NO_PARENT UINT32_MAX
@@ -56,8 +58,7 @@ typedef struct BatchPart {
 static inline BatchPart batch_part(const Batch *batch, size_t index, size_t first, size_t n_rows) {
     const BatchSequence *sequence = &batch->sequences[index];
     const size_t end = first + n_rows, sequence_end = sequence->first + sequence->n_rows;
-    const size_t part_first = sequence->first > first ? sequence->first : first,
-                 part_end = sequence_end < end ? sequence_end : end;
+    const size_t part_first = MAX(sequence->first, first), part_end = MIN(sequence_end, end);
 
     return (BatchPart){ sequence, part_first, part_end > part_first ? part_end - part_first : 0 };
 }

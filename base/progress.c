@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 
 #define REDRAW_NS 100000000u     /* ten times a second */
 #define PLAIN_NS 10000000000u    /* not on a terminal */
@@ -55,8 +56,7 @@ void progress_line(char *line, size_t room_bytes, unsigned int columns, bool col
         size_t at = strlen(numbers);
 
         rate_unit = unit_of((uint64_t)rate, &rate_factor);
-        format_left(left, sizeof(left),
-                    (double)(total_bytes - (done_bytes < total_bytes ? done_bytes : total_bytes)) / rate + 0.5);
+        format_left(left, sizeof(left), (double)(total_bytes - MIN(done_bytes, total_bytes)) / rate + 0.5);
         snprintf(numbers + at, sizeof(numbers) - at, "  %.1f %s/s  %s left", rate * rate_factor, rate_unit, left);
     }
     /* The bar gets the rest of the line but its last column, where some terminals wrap. */

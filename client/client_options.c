@@ -2,13 +2,14 @@
 /* Structures of options, whose size tells their version. */
 #include <string.h>
 
+#include "base/min_max.h"
 #include "client/client_internal.h"
 
 static void init(void *options, size_t struct_bytes, const void *defaults, size_t defaults_bytes) {
     if (!options)
         return;
     memset(options, 0, struct_bytes);
-    memcpy(options, defaults, struct_bytes < defaults_bytes ? struct_bytes : defaults_bytes);
+    memcpy(options, defaults, MIN(struct_bytes, defaults_bytes));
 }
 
 void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size_t struct_bytes) {
@@ -76,6 +77,6 @@ int client_options_copy(CoordgenClient *client, void *to, size_t to_bytes, const
             return client_fail(client, COORDGEN_E_UNKNOWN_OPTION, "struct_bytes", 0,
                                "the options hold one that libcoordgen-client %s does not know: update the library",
                                COORDGEN_VERSION);
-    memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
+    memcpy(to, from, MIN(from_bytes, to_bytes));
     return 0;
 }

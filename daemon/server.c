@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/log_rate.h"
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers.h"
 #include "daemon/handlers/handlers_list.h"
@@ -118,7 +119,7 @@ static void on_accept(void *arg, int fd, bool is_admin) {
 int server_check_descriptors(Config *config, ErrText *err) {
     const rlim_t beside = ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS,
                  wanted = (rlim_t)config->max_connections + beside;
-    const uint32_t min = config->max_connections < CONNECTIONS_MIN ? config->max_connections : CONNECTIONS_MIN;
+    const uint32_t min = MIN(config->max_connections, CONNECTIONS_MIN);
     struct rlimit limit;
     uint32_t possible;
 

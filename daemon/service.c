@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/min_max.h"
 #include "daemon/models/model_drafts.h"
 #include "daemon/models/model_load.h"
 #include "daemon/models/model_options.h"
@@ -29,7 +30,7 @@ enum {
 static void keep_free_for_clients(AccountTable *accounts) {
     const uint64_t part = accounts->total_limit_bytes / CLIENTS_SHARE, wanted = accounts->limit_bytes[ACCOUNT_SESSIONS];
 
-    accounts->others_limit_bytes = accounts->total_limit_bytes - (wanted < part ? wanted : part);
+    accounts->others_limit_bytes = accounts->total_limit_bytes - MIN(wanted, part);
 }
 
 static void set_limits(AccountTable *accounts, const Config *config) {
@@ -65,7 +66,7 @@ int service_check_limits(const Config *config, ErrText *err) {
 static unsigned int count_threads(const Config *config) {
     const unsigned int n = engine_device_threads((EngineDevice)config->device);
 
-    return config->threads ? config->threads : n > 256 ? 256 : n;
+    return config->threads ? config->threads : MIN(256, n);
 }
 
 static void on_model_change(void *arg, Model *model) {

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/files/file_io.h"
 #include "base/log.h"
+#include "base/min_max.h"
 #include "base/strings/str_buf.h"
 #include "base/strings/utf8.h"
 
@@ -123,7 +124,7 @@ int state_file_read(StateFile *file, size_t body_bytes_max, StateFileParseFn *pa
         r = parse(arg, text + strlen(file->head));
     if (r > 0)
         set_aside(file, lost);
-    return r < 0 ? r : 0;
+    return MIN(r, 0);
 }
 
 int state_file_write(const StateFile *file, const char *body, const char *what, ErrText *err) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "engine/generation_state.h"
 #include "scheduler/row_share.h"
 #include "spec/tree/draft_share.h"
@@ -75,7 +76,7 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
         turn->r = generation_finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
         return false;
     }
-    n = n < rows ? n : rows;
+    n = MIN(n, rows);
     if (!n)
         return false;
     turn->ran = true;
@@ -250,7 +251,7 @@ static bool is_cancelled(void *arg) {
 /* Adds drafts for all generations that decode; half of what is left of the chunk stays for prompts. */
 static void add_drafts(GenerationStep *step, const RowClaim *claims, size_t n, RowShare *share) {
     const size_t half = (share->all + 1) / 2;
-    const uint32_t nodes_max = (uint32_t)(half < GENERATION_DRAFT_ROWS ? half : GENERATION_DRAFT_ROWS);
+    const uint32_t nodes_max = (uint32_t)(MIN(half, GENERATION_DRAFT_ROWS));
     const StepCompany company = { step->decode_rows - 1, (uint32_t)row_share_wanted(share, claims, n) };
 
     for (size_t i = 0; i < step->n; i++) {
@@ -327,8 +328,7 @@ int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n,
         turns[i].r = 0;
     }
     list_claims(turns, n, claims);
-    share =
-        row_share_begin(claims, n, rows_max && rows_max < chunk ? rows_max : chunk, engine_shared_chunk_tokens(engine));
+    share = row_share_begin(claims, n, rows_max && MIN(rows_max, chunk), engine_shared_chunk_tokens(engine));
     add_turns(step, turns, n, false, &share);
     if (step->n)
         add_drafts(step, claims, n, &share);
@@ -398,7 +398,7 @@ static uint64_t rows_ns_of(const GenerationStep *step, uint64_t ns) {
 static uint64_t load_ns_of(const GenerationStep *step, uint64_t ns) {
     const uint64_t load_ns = step->is_loading ? step->load_ns + step->spans[0].wait_ns : 0;
 
-    return load_ns < ns ? load_ns : ns;
+    return MIN(load_ns, ns);
 }
 
 /* Counts the step's duration for its generations, one at least. A generation with drafts learns what rows take. */

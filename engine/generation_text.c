@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <string.h>
 
+#include "base/min_max.h"
 #include "engine/generation_state.h"
 
 /* Returns where the first stop string begins in the pending text, or -1. */
@@ -26,7 +27,7 @@ static size_t held_back(const Generation *generation) {
         const char *stop = generation->options.stops[i];
         size_t n = strlen(stop) - 1;
 
-        for (n = n < len_bytes ? n : len_bytes; n > longest; n--)
+        for (n = MIN(n, len_bytes); n > longest; n--)
             if (!memcmp(generation->pending.data + len_bytes - n, stop, n))
                 longest = n;
     }

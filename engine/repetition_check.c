@@ -6,6 +6,8 @@
  */
 #include "engine/repetition_check.h"
 
+#include "base/min_max.h"
+
 /* Returns whether text[n] has REPETITION_VARIETY different tokens or more. */
 static bool is_varied(const uint32_t *text, size_t n) {
     uint32_t seen[REPETITION_VARIETY];
@@ -29,7 +31,7 @@ static bool is_varied(const uint32_t *text, size_t n) {
 static size_t loop_tokens(size_t period) {
     const size_t tokens = period * REPETITION_REPEATS_MIN;
 
-    return tokens > REPETITION_TOKENS_MIN ? tokens : REPETITION_TOKENS_MIN;
+    return MAX(tokens, REPETITION_TOKENS_MIN);
 }
 
 /**

@@ -12,6 +12,7 @@
 
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/top_row.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 
 #define ID_MET UINT32_MAX
@@ -132,7 +133,7 @@ static uint32_t draw(const SamplerCandidate *candidates, size_t n, float max, fl
 
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < n; i += 256) {
-            size_t part = n - i < 256 ? n - i : 256;
+            size_t part = MIN(n - i, 256);
 
             for (size_t j = 0; j < part; j++)
                 weights[j] = candidates[i + j].logit - max;
@@ -177,7 +178,7 @@ static double mass_of(const SamplerCandidate *candidates, size_t n, float max) {
     double mass = 0;
 
     for (size_t i = 0; i < n; i += 256) {
-        size_t part = n - i < 256 ? n - i : 256;
+        size_t part = MIN(n - i, 256);
 
         for (size_t j = 0; j < part; j++)
             weights[j] = candidates[i + j].logit - max;
@@ -241,7 +242,7 @@ uint32_t sampler_pick(const SamplerOptions *options, const float *logits, size_t
         size_t sorted = 256;
 
         do {
-            sorted = sorted < n ? sorted : n;
+            sorted = MIN(sorted, n);
             select_first(scratch, n, sorted);
             kept = cut(options, scratch, sorted, n, best.logit, mass);
             sorted *= 8;

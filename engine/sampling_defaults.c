@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/min_max.h"
 
 /* ---- families ---------------------------------------------------------------------------------------------------- */
 
@@ -115,7 +116,7 @@ static bool take_value(SamplerOptions *options, SamplingField field, float value
 
     switch (field) {
     case SAMPLING_TEMPERATURE:
-        options->temperature = value > 0 ? value : 0;
+        options->temperature = MAX(value, 0);
         break;
     case SAMPLING_TOP_K:
         options->top_k = is_whole && value > 0 ? (uint32_t)value : 0;

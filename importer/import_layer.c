@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "importer/import_rows.h"
 #include "model/package/package.h"
 #include "quant/format/grid.h"
@@ -219,7 +220,7 @@ static int write_by_panels(Import *import, const ImportTensor *tensor, ErrText *
     if (!q)
         return out_of_memory(import, linear->source->name, err);
     for (size_t begin = 0; !r && begin < linear->n; begin += panel_rows) {
-        size_t rows = linear->n - begin < panel_rows ? linear->n - begin : panel_rows;
+        size_t rows = MIN(linear->n - begin, panel_rows);
 
         r = import_round_rows(&import->model, linear, begin, begin + rows, q, linear->scales, err);
         if (!r)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "importer/import_monitor.h"
 
+#include "base/min_max.h"
+
 const char *import_stage_name(ImportStage stage) {
     static const char *const names[] = { "hashing", "waiting", "measuring", "resuming", "converting", "writing" };
 
@@ -25,7 +27,7 @@ void import_monitor_tell(const ImportMonitor *monitor) {
 }
 
 void import_monitor_part(ImportMonitor *monitor, double done) {
-    double part = done < 0 ? 0 : done > 1 ? 1 : done;
+    double part = done < 0 ? 0 : MIN(1, done);
 
     monitor->progress.done_bytes = monitor->part_begin_bytes + (uint64_t)(part * (double)monitor->part_bytes);
     import_monitor_tell(monitor);

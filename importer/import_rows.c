@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "importer/import_source.h"
 #include "quant/format/grid.h"
 #include "quant/format/recipe_spec.h"
@@ -102,7 +103,7 @@ static void read_range(void *arg, size_t begin, size_t end, unsigned int worker)
     Rows *rows = arg;
 
     for (size_t row = begin; row < end; row += rows->batch_rows) {
-        size_t n = end - row < rows->batch_rows ? end - row : rows->batch_rows;
+        size_t n = MIN(end - row, rows->batch_rows);
 
         if (atomic_load(&rows->fault) || !read_batch(rows, worker, rows->begin + row, n))
             return;

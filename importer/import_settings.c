@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 #include "base/strings/str_buf.h"
 
 size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MAX]) {
@@ -90,7 +91,7 @@ static void add_hash(char *text, size_t room_bytes, const QuantRecipe *recipe, c
 
     describe(settings, recipe, calibration_sha256);
     sha256_hex(settings, strlen(settings), sha256);
-    n = n < n_most ? n : n_most;
+    n = MIN(n, n_most);
     snprintf(text + n, room_bytes - n, "-%.*s", HASH_CHARS, sha256);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "base/system/thread.h"
 #include "importer/import_layer.h"
 #include "importer/import_settings.h"
@@ -358,7 +359,7 @@ static int record_at_times(Import *import, size_t n, RecordPace *pace, ErrText *
     uint64_t begin_ns = clock_now_ns(), pause_ns = RECORD_PAUSES * pace->took_ns;
     int r;
 
-    if (begin_ns - pace->end_ns < (pause_ns < RECORD_NS ? pause_ns : RECORD_NS))
+    if (begin_ns - pace->end_ns < MIN(pause_ns, RECORD_NS))
         return 0;
     r = record_layers(import, n, err);
     pace->end_ns = clock_now_ns();
@@ -475,7 +476,7 @@ static uint64_t bytes_needed(const Import *import) {
 static unsigned int threads_allowed(unsigned int n_threads) {
     if (!n_threads)
         n_threads = thread_n_processors();
-    return n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
+    return MIN(THREADS_MAX, n_threads);
 }
 
 /**

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 /* Sets text and path: "field: what". */
 #define refuse(fault, path, ...) refuse_at((fault), (path), PROTO_CHECK_E_VALUE, __VA_ARGS__)
 
@@ -303,6 +305,6 @@ int proto_version_choose(const Coordgen__V1__HelloRequest *hello, uint32_t *vers
                        "protocol versions %" PRIu32 "..%" PRIu32 " are asked for, this service speaks %u..%u: update "
                        "the older side",
                        hello->version_min, hello->version_max, PROTO_VERSION_MIN, PROTO_VERSION_MAX);
-    *versionp = hello->version_max < PROTO_VERSION_MAX ? hello->version_max : PROTO_VERSION_MAX;
+    *versionp = MIN(hello->version_max, PROTO_VERSION_MAX);
     return 0;
 }

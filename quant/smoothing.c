@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/min_max.h"
 #include "quant/bit_allocation.h"
 #include "quant/format/grid.h"
 #include "quant/relative_error.h"
@@ -22,7 +23,7 @@ void smoothing_maxima(const float *x, size_t rows, size_t k, float *maxima) {
         for (size_t i = 0; i < k; i++) {
             float magnitude = fabsf(x[r * k + i]);
 
-            maxima[i] = magnitude > maxima[i] ? magnitude : maxima[i];
+            maxima[i] = MAX(magnitude, maxima[i]);
         }
 }
 
@@ -35,7 +36,7 @@ void smoothing_share_heads(float *maxima, size_t n_heads, size_t n_kv_heads, siz
 
         for (size_t h = 1; h < group; h++)
             for (size_t i = 0; i < head_size; i++)
-                heads[i] = heads[h * head_size + i] > heads[i] ? heads[h * head_size + i] : heads[i];
+                heads[i] = MAX(heads[h * head_size + i], heads[i]);
         for (size_t h = 1; h < group; h++)
             memcpy(heads + h * head_size, heads, head_size * sizeof(*heads));
     }
@@ -93,7 +94,7 @@ void smoothing_factors(const float *maxima, size_t k, double alpha, float *facto
     for (size_t i = 0; i < k; i++) {
         double ratio = maxima[i] > 0 ? log2_of((double)maxima[i]) - mean : 0;
 
-        ratio = ratio > most ? most : ratio < -most ? -most : ratio;
+        ratio = ratio > most ? most : MAX(-most, ratio);
         factors[i] = (float)exp2_of(alpha * ratio);
     }
 }
@@ -182,13 +183,13 @@ static int trial_init(Trial *trial, const SmoothingGroup *group, WorkerPool *poo
         return err_raise(-EINVAL);
     trial->group = group;
     trial->pool = pool;
-    trial->n_rows = group->rows < SMOOTHING_ROWS ? group->rows : SMOOTHING_ROWS;
+    trial->n_rows = MIN(group->rows, SMOOTHING_ROWS);
     for (size_t l = 0; l < group->n_linears; l++) {
         const size_t n = group->linears[l].n;
 
         if (!n)
             return err_raise(-EINVAL);
-        trial->starts[l + 1] = trial->starts[l] + (n < SMOOTHING_CHANNELS ? n : SMOOTHING_CHANNELS);
+        trial->starts[l + 1] = trial->starts[l] + MIN(n, SMOOTHING_CHANNELS);
     }
     trial->n_channels = trial->starts[group->n_linears];
     trial->channels = calloc(trial->n_channels, sizeof(*trial->channels));

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "base/min_max.h"
+
 /* Up to so many positions every begin is tried, in a quarter of a millisecond. */
 #define TRIES 256
 
@@ -66,7 +68,7 @@ void graph_plan_predict(GraphPlan *plan, const GraphTimes *times, const GraphKin
         begin_load(&run, GRAPH_DECODE);
         if (run.loading == n_blocks)
             break;
-        run.now_ns = run.loaded_ns > run.now_ns ? run.loaded_ns : run.now_ns;
+        run.now_ns = MAX(run.loaded_ns, run.now_ns);
     }
     plan->stall_ns = run.now_ns - plan->prefill_ns;
 }
@@ -114,7 +116,7 @@ void graph_plan_make(GraphPlan *plan, const GraphTimes *times, const GraphKind *
     /* All loads fit into the last positions: in a long prompt, an earlier begin is too early. */
     earliest = (uint64_t)n_blocks * (plan->n_hiding + 2);
     earliest = n_positions > TRIES && n_positions > earliest ? n_positions - earliest : 0;
-    earliest = must_go_back && earliest < plan->begin ? plan->begin : earliest;
+    earliest = must_go_back && MAX(plan->begin, earliest);
     for (int goes_back = must_go_back; goes_back < 2; goes_back++)
         for (uint64_t begin = earliest; begin <= n_positions; begin++)
             try_begin(plan, times, is, n_blocks, first, n_positions, goes_back, begin);

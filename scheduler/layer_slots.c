@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 int layer_slots_init(LayerSlots *slots, size_t n_layers, size_t n_slots) {
     assert(n_layers && n_slots && n_slots <= LAYER_SLOTS_MAX);
     memset(slots, 0, sizeof(*slots));
@@ -49,7 +51,7 @@ static bool has_ended(const LayerSlots *slots, const LayerSlot *slot) {
 }
 
 static bool is_stale(const LayerSlots *slots, const SlotLayer *layer, uint64_t since) {
-    return slots->asks - (layer->asked > since ? layer->asked : since) > LAYER_SLOTS_STALE_ASKS;
+    return slots->asks - MAX(layer->asked, since) > LAYER_SLOTS_STALE_ASKS;
 }
 
 static bool is_kept(const LayerSlots *slots, const LayerSlot *slot) {

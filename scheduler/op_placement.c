@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "scheduler/op_loop.h"
 
 #define LEAST_MOVE 0.002 /* share of the time that a move must save */
@@ -37,7 +38,7 @@ bool op_placement_named(const char *name, OpPlacementKind *kindp) {
 }
 
 static size_t simulated_groups(size_t n_groups) {
-    return n_groups < OP_PLACEMENT_GROUPS ? n_groups : OP_PLACEMENT_GROUPS;
+    return MIN(n_groups, OP_PLACEMENT_GROUPS);
 }
 
 void op_placement_init(OpPlacement *placement, uint64_t products) {
@@ -64,7 +65,7 @@ typedef struct Sim {
 } Sim;
 
 static uint32_t simulated_layers(const OpPlacementCase *of) {
-    return of->queues->n_layers < OP_PLACEMENT_LAYERS ? of->queues->n_layers : OP_PLACEMENT_LAYERS;
+    return MIN(of->queues->n_layers, OP_PLACEMENT_LAYERS);
 }
 
 static double share_of(const Sim *sim, size_t group) {
@@ -153,7 +154,7 @@ static double least_of(const OpPlacementCase *of, const uint64_t *on_npu) {
             } else {
                 cpu += cpu_ns(times, node) * of->shares[group];
             }
-    return (npu > cpu ? npu : cpu) * simulated_layers(of);
+    return MAX(npu, cpu) * simulated_layers(of);
 }
 
 /* Whether products may be stolen: then no side's work is known beforehand. */
@@ -170,7 +171,7 @@ static double time_of(const OpPlacementCase *of, const OpPlacement *placement, d
     if (!may_steal(of->queues) && least_of(of, on_npu) >= below_ns)
         return below_ns;
     ns = op_placement_predict(of, on_npu);
-    return ns < below_ns ? ns : below_ns;
+    return MIN(ns, below_ns);
 }
 
 /* Makes the best move, if one saves enough. */

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/op_times.h"
 
+#include "base/min_max.h"
+
 #define NEW_TIME 0.25 /* weight of a new measurement */
 
 static double follow(double before, uint32_t n_before, uint64_t ns) {
     if (!n_before)
         return (double)ns;
     if (n_before < OP_TIMES_FIRST)
-        return (double)ns < before ? (double)ns : before;
+        return MIN((double)ns, before);
     return before + NEW_TIME * ((double)ns - before);
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/row_cut.h"
 
+#include "base/min_max.h"
+
 size_t row_cut_group_rows(size_t step_rows, size_t thread_rows, size_t block_positions) {
     const size_t wanted = (step_rows + ROW_CUT_GROUPS_WANTED - 1) / ROW_CUT_GROUPS_WANTED;
-    const size_t rows = thread_rows < wanted ? wanted : thread_rows;
+    const size_t rows = MAX(wanted, thread_rows);
 
     return (rows + block_positions - 1) / block_positions * block_positions;
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/row_share.h"
 
+#include "base/min_max.h"
+
 #define NOBODY ((Priority)(PRIORITY_BACKGROUND - 1))
 
-static size_t min_rows(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static Priority top_of(const RowShare *share) {
-    return share->waiting > share->answering ? share->waiting : share->answering;
+    return MAX(share->waiting, share->answering);
 }
 
 RowShare row_share_begin(const RowClaim *claims, size_t n, size_t rows, size_t shared_rows) {
@@ -24,12 +22,12 @@ RowShare row_share_begin(const RowClaim *claims, size_t n, size_t rows, size_t s
             *highest = claim->priority;
         if (claim->is_prompt)
             continue;
-        rows = min_rows(rows, shared_rows);
+        rows = MIN(rows, shared_rows);
         if (claim->priority > PRIORITY_BACKGROUND && claim->n_undivided + 1 < ROW_SHARE_BACKGROUND_STEPS)
             share.gives_background = false;
     }
     share.all = rows;
-    share.lower = min_rows(rows, ROW_SHARE_LOWER_ROWS);
+    share.lower = MIN(rows, ROW_SHARE_LOWER_ROWS);
     return share;
 }
 
@@ -47,13 +45,13 @@ size_t row_share_of_prompt(const RowShare *share, Priority priority, Priority ra
         return 0;
     if (priority == PRIORITY_BACKGROUND && share->answering > share->waiting && !share->gives_background)
         return 0;
-    return min_rows(share->lower, share->all);
+    return MIN(share->lower, share->all);
 }
 
 void row_share_take(RowShare *share, bool is_prompt, Priority priority, size_t rows) {
     share->all -= rows;
     if (is_prompt && priority < top_of(share))
-        share->lower -= min_rows(rows, share->lower);
+        share->lower -= MIN(rows, share->lower);
 }
 
 size_t row_share_wanted(const RowShare *share, const RowClaim *claims, size_t n) {
@@ -61,6 +59,6 @@ size_t row_share_wanted(const RowShare *share, const RowClaim *claims, size_t n)
 
     for (size_t i = 0; i < n && rows < share->all; i++)
         if (claims[i].is_live && claims[i].is_prompt)
-            rows += min_rows(claims[i].n_rows, row_share_of_prompt(share, claims[i].priority, claims[i].rank));
-    return min_rows(rows, share->all);
+            rows += MIN(claims[i].n_rows, row_share_of_prompt(share, claims[i].priority, claims[i].rank));
+    return MIN(rows, share->all);
 }

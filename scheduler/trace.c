@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 #include "base/strings/str_buf.h"
 
 /* The text is written in parts of about so many bytes. */
@@ -58,7 +59,7 @@ void trace_clear(Trace *trace) {
 size_t trace_n(const Trace *trace) {
     const size_t n = atomic_load(&trace->n_added);
 
-    return n < trace->n_max ? n : trace->n_max;
+    return MIN(n, trace->n_max);
 }
 
 const TraceEvent *trace_at(const Trace *trace, size_t index) {
@@ -75,7 +76,7 @@ static uint64_t origin_of(const Trace *trace) {
     uint64_t origin_ns = UINT64_MAX;
 
     for (size_t i = 0; i < trace_n(trace); i++)
-        origin_ns = trace->events[i].start_ns < origin_ns ? trace->events[i].start_ns : origin_ns;
+        origin_ns = MIN(trace->events[i].start_ns, origin_ns);
     return origin_ns;
 }
 

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <time.h>
 
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 
 #define SPINS 2000   /* before a waiting thread takes a nap; 30 to 100 us, and most waits are shorter */
@@ -134,7 +135,7 @@ static void wait_a_moment(unsigned int n) {
         return;
     }
     n -= SPINS;
-    (void)nanosleep(&(struct timespec){ .tv_nsec = NAP_NS << (n < NAPS ? n : NAPS) }, NULL);
+    (void)nanosleep(&(struct timespec){ .tv_nsec = NAP_NS << MIN(n, NAPS) }, NULL);
 }
 
 /* Runs a part of the pool's loop: end - begin operators of any groups, or fewer if all groups are at the end. */

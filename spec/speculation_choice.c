@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/min_max.h"
 #include "base/strings/utf8.h"
 
 static const char *const source_names[_SPECULATION_N] = {
@@ -29,7 +30,7 @@ static int parse_name(const char *name, size_t len, uint32_t *sources, ErrText *
     return err_set(err, SPECULATION_CHOICE_E_TEXT,
                    "speculation: no source \"%.*s\"; say auto, off, or some of lookup, sam, history, calibration, "
                    "table, reuse, model with commas between",
-                   UTF8_PREFIX(name, len < 64 ? len : 64));
+                   UTF8_PREFIX(name, MIN(len, 64)));
 }
 
 int speculation_parse(const char *text, uint32_t *sourcesp, ErrText *err) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/min_max.h"
 #include "spec/sources/calibration.h"
 #include "spec/sources/continuation_table.h"
 #include "spec/sources/draft_reuse.h"
@@ -176,7 +177,7 @@ static uint32_t nodes_max_of(const Speculator *speculator) {
     if (!speculator->chains || speculator_sources(speculator) != 1u << SPECULATION_SAM)
         return speculator->nodes_max;
     most = drafter_sam_draft_tokens(speculator->drafters[SPECULATION_SAM].self);
-    return most < speculator->nodes_max ? most : speculator->nodes_max;
+    return MIN(most, speculator->nodes_max);
 }
 
 /* --- the model ---------------------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/min_max.h"
 #include "weights/weights_private.h"
 
 /* Upper bounds of what a matrix takes beside its integers: for a channel (scale, bias, number of the channel, half a
@@ -105,7 +106,7 @@ static int plan_memory(WeightsLoader *loader) {
         sizes.others_bytes += planned->matrix.n * CHANNEL_BYTES + MATRIX_BYTES;
     }
     for (uint32_t i = 0; i < n_layers; i++)
-        slot_bytes = layer_bytes[i] > slot_bytes ? layer_bytes[i] : slot_bytes;
+        slot_bytes = MAX(layer_bytes[i], slot_bytes);
     r = weights_memory_plan(&loader->options->memory, &sizes, slot_bytes + 2 * EXTENT_ALIGNMENT, &loader->n_pinned,
                             loader->err);
     if (r)

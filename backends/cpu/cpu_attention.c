@@ -5,6 +5,7 @@
 
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/rows/attention_tail.h"
+#include "base/min_max.h"
 
 /* Pieces of work per thread, so that uneven ones end together; more pieces would be too small. */
 #define ATTENTION_ITEMS_A_THREAD 4
@@ -30,7 +31,7 @@ typedef struct AttentionLoop {
 
 /* Returns the maximum of row-heads in one call of the row operator: at least one row. */
 static size_t attention_row_heads(size_t n_group) {
-    return n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS : n_group;
+    return MAX(ATTENTION_ROW_HEADS, n_group);
 }
 
 /* Returns the floats of the row operator, which the tail's floats follow. */
@@ -81,7 +82,7 @@ static size_t shared_blocks(const Batch *batch, size_t row, size_t n) {
         if (batch->rows[row + at].slot != BATCH_IN_PLACE) {
             const size_t first = attention_tail_first(batch, row + at);
 
-            end = first < end ? first : end;
+            end = MIN(first, end);
         }
     }
     return end;
@@ -114,8 +115,8 @@ static void attention_piece(CpuBackend *self, const AttentionCall *call, const A
     const BatchSequence *sequence = part->rows.sequence;
     const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads, head = piece % call->n_kv_heads,
                  first = (part->n_runs - 1 - piece / call->n_kv_heads) * part->run,
-                 n = part->rows.n_rows - first < part->run ? part->rows.n_rows - first : part->run,
-                 from = split * n_group / n_splits, to = (split + 1) * n_group / n_splits;
+                 n = MIN(part->rows.n_rows - first, part->run), from = split * n_group / n_splits,
+                 to = (split + 1) * n_group / n_splits;
     const KvHead kv = kv_head(call, sequence->blocks, head), side = kv_head(call, &sequence->side, head);
     const bool is_capped = call->soft_cap > 0;
     AttentionRow rows[ATTENTION_ROW_HEADS];
@@ -182,7 +183,7 @@ static size_t attention_run(const AttentionLoop *loop, size_t n_threads) {
     if (n_threads == 1)
         return room;
     for (size_t i = 0; i < loop->n_parts; i++)
-        longest = loop->parts[i].rows.n_rows > longest ? loop->parts[i].rows.n_rows : longest;
+        longest = MAX(loop->parts[i].rows.n_rows, longest);
     for (size_t n = (longest + room - 1) / room, run;; n++) {
         size_t rounds, time;
 
@@ -204,7 +205,7 @@ static size_t attention_run(const AttentionLoop *loop, size_t n_threads) {
 static size_t attention_splits(const AttentionCall *call, size_t n_pieces, size_t n_threads) {
     const size_t n_group = call->n_heads / call->n_kv_heads, n = n_threads / n_pieces;
 
-    return n < 1 ? 1 : n < n_group ? n : n_group;
+    return CLAMP(n, 1, n_group);
 }
 
 /* Returns the products of queries with keys, and of weights with values. */

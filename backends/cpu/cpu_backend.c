@@ -10,6 +10,7 @@
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/kernel_rates.h"
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 
 /* Number of elements below which an element-wise operator is not worth waking a worker. */
@@ -342,7 +343,7 @@ static size_t cpu_step_rows(const Backend *backend) {
     const size_t groups = STEP_GROUPS_A_THREAD * worker_pool_n_threads(backend->pool),
                  rows = groups * cpu_thread_rows(backend);
 
-    return rows < STEP_ROWS_MIN ? STEP_ROWS_MIN : rows < STEP_ROWS_MAX ? rows : STEP_ROWS_MAX;
+    return CLAMP(rows, STEP_ROWS_MIN, STEP_ROWS_MAX);
 }
 
 /* A tile has only as many rows as the call if the call has fewer than a full tile. */

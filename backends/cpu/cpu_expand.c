@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_private.h"
+#include "base/min_max.h"
 #include "quant/format/pack.h"
 
 enum {
@@ -97,7 +98,7 @@ static bool is_below_range(const int8_t *tile, size_t n_outputs, size_t n_inputs
     int8_t least = 0;
 
     for (size_t i = 0; i < INT8_TILE_BYTES; i++)
-        least = tile[i] < least ? tile[i] : least;
+        least = MIN(tile[i], least);
     for (size_t i = 0; least < -127 && i < INT8_TILE_BYTES; i++)
         if (tile[i] < -127 && i / 64 * 4 + i % 4 < n_inputs && i % 64 / 4 < n_outputs)
             return true;
@@ -130,7 +131,7 @@ static bool expand_block(const CpuBackend *self, const BackendLinear *linear, si
         _Alignas(64) int8_t aside[EXPAND_TILES * INT8_TILE_BYTES];
         int8_t *to = channels ? aside : tiles + (block * linear->k_tiles + t) * INT8_TILE_BYTES;
 
-        n = linear->k_tiles - t < EXPAND_TILES ? linear->k_tiles - t : EXPAND_TILES;
+        n = MIN(linear->k_tiles - t, EXPAND_TILES);
         self->kernels.unpack->fn(packed + t * pack_tile_bytes(bits), expansion->grid, bits, n, to);
         add_sums(to, n, block_sums);
         for (size_t i = 0; bits == GRID_BITS_MAX && i < n; i++)

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/cpu_private.h"
 #include "base/memory/page_size.h"
+#include "base/min_max.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 
@@ -161,7 +162,7 @@ static void product_blocks(void *arg, size_t begin, size_t end, unsigned int wor
 
     for (size_t i = 0; i < loop->n && first < end; i++) {
         const BackendLinear *linear = loop->linears[i];
-        size_t last = first + linear->n_blocks, from = begin > first ? begin : first, to = end < last ? end : last;
+        size_t last = first + linear->n_blocks, from = MAX(begin, first), to = MIN(end, last);
 
         if (from < to)
             run_blocks(loop->self, linear, loop->rows, from - first, to - first, loop->out->y[i],
@@ -182,8 +183,7 @@ static void gated_blocks(void *arg, size_t begin, size_t end, unsigned int worke
     const BackendLinear *gate = loop->linears[0], *up = loop->linears[1];
     const bool gelu = loop->out->gate == LINEAR_GATE_GELU;
     const Int8Gate activation = gelu ? INT8_GATE_GELU : INT8_GATE_SILU;
-    const size_t first = begin * INT8_TILE_OUTPUTS, last = end * INT8_TILE_OUTPUTS,
-                 n = (last < gate->n ? last : gate->n) - first;
+    const size_t first = begin * INT8_TILE_OUTPUTS, last = end * INT8_TILE_OUTPUTS, n = MIN(last, gate->n) - first;
     float *y = loop->out->y[0], *y_up = loop->out->y[1];
     void *scratch = scratch_of(self, worker);
 
@@ -381,8 +381,7 @@ void cpu_static_run(void *arg) {
 
         for (size_t first = 0; first < call->rows_of_shape; first += call->rows_at_once) {
             const size_t left = call->rows_of_shape - first;
-            const Int8Rows part =
-                rows_part(&call->rows_in, first, left < call->rows_at_once ? left : call->rows_at_once);
+            const Int8Rows part = rows_part(&call->rows_in, first, MIN(left, call->rows_at_once));
 
             run_blocks(call->self, linear, &part, 0, linear->n_blocks, y + first * linear->n,
                        scratch_of(call->self, 0));
@@ -466,7 +465,7 @@ static void run_piece(const PieceLoop *loop, size_t block, size_t end, float *y,
     const CpuBackend *self = loop->self;
     const BackendLinear *linear = loop->linear;
     const size_t first = block * INT8_TILE_OUTPUTS, last = end * INT8_TILE_OUTPUTS,
-                 n = (last < loop->n_outputs ? last : loop->n_outputs) - first;
+                 n = MIN(last, loop->n_outputs) - first;
     void *scratch = scratch_of(self, worker);
 
     if (linear->packed.packed) {

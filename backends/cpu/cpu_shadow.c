@@ -11,6 +11,7 @@
 
 #include "base/files/file_io.h"
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 
 enum {
@@ -201,10 +202,6 @@ void shadow_deinit(ShadowScratch *scratch) {
     scratch->slots = NULL;
 }
 
-static size_t max_size(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static int reserve_block(AccountedBlock *block, AccountTable *accounts, AccountId id, size_t len_bytes, ErrText *err) {
     int r;
 
@@ -215,7 +212,7 @@ static int reserve_block(AccountedBlock *block, AccountTable *accounts, AccountI
 
 /* Reserves at least one row of outliers only, so that every turn takes a row. */
 static int reserve_lists(ShadowScratch *scratch, AccountTable *accounts, size_t max_rows, size_t width, ErrText *err) {
-    size_t capacity = max_size(width, max_rows * OUTLIERS_A_ROW);
+    size_t capacity = MAX(width, max_rows * OUTLIERS_A_ROW);
     uint32_t *at;
     int r;
 
@@ -262,8 +259,7 @@ int shadow_reserve(ShadowScratch *scratch, AccountTable *accounts, size_t max_ro
     int r = 0;
 
     if (max_rows > scratch->max_rows || width > scratch->width)
-        r = reserve_lists(scratch, accounts, max_size(max_rows, scratch->max_rows), max_size(width, scratch->width),
-                          err);
+        r = reserve_lists(scratch, accounts, MAX(max_rows, scratch->max_rows), MAX(width, scratch->width), err);
     if (!r && n_outputs > scratch->column_bytes)
         r = reserve_slots(scratch, accounts, n_outputs, err);
     return r;
@@ -391,7 +387,7 @@ static void add_blocks(void *arg, size_t begin, size_t end, unsigned int worker)
             size_t left = loop->shadows[matrix]->n - first;
 
             if (at >= begin && at < end)
-                add_block(loop, matrix, first, left < BLOCK_OUTPUTS ? left : BLOCK_OUTPUTS);
+                add_block(loop, matrix, first, MIN(left, BLOCK_OUTPUTS));
         }
 }
 

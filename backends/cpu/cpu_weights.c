@@ -13,6 +13,7 @@
 #include "backends/cpu/kernel_rates.h"
 #include "base/cleanup.h"
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "quant/format/ggml_type.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
@@ -300,7 +301,7 @@ static bool holds_code_zero(const PackedKernels *kernels, const PackedWeights *w
 
         kernels->unpack->fn(packed, weights->grid, GRID_BITS_MAX, 1, tile);
         for (size_t i = 0; i < INT8_TILE_BYTES; i++)
-            smallest = tile[i] < smallest ? tile[i] : smallest;
+            smallest = MIN(tile[i], smallest);
         for (size_t i = 0; smallest < -127 && i < INT8_TILE_BYTES; i++)
             if (tile[i] < -127 && i / 64 * 4 + i % 4 < k_left && i % 64 / 4 < n_left)
                 return true;
@@ -343,10 +344,6 @@ static void finish_packed(const BackendLinear *linear, const LinearSource *sourc
 
 /* --- both --------------------------------------------------------------------------------------------------------- */
 
-static size_t max_size(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 /* Sets how inputs are quantized. A shadow gets room for its hot columns and its outliers. */
 static int begin_activations(CpuBackend *self, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     const LinearActivations *activations = &source->activations;
@@ -363,8 +360,8 @@ static int begin_activations(CpuBackend *self, BackendLinear *linear, const Line
     r = shadow_new(&linear->shadow, self->backend.accounts, source, ++self->n_shadows, err);
     if (r)
         return r;
-    self->shadow_inputs = max_size(self->shadow_inputs, source->k);
-    self->shadow_outputs = max_size(self->shadow_outputs, source->n);
+    self->shadow_inputs = MAX(self->shadow_inputs, source->k);
+    self->shadow_outputs = MAX(self->shadow_outputs, source->n);
     if (!self->max_rows) /* cpu_reserve() comes after the weights */
         return 0;
     return shadow_reserve(&self->shadow, self->backend.accounts, self->max_rows, self->shadow_inputs,

@@ -10,6 +10,7 @@
 #include "backends/cpu/packed/packed_coding.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "quant/format/pack.h"
 
 enum {
@@ -141,7 +142,7 @@ static uint64_t way_ns(Sample *sample, const PackedKernels *kernels, Way way, si
         else
             kernels->product->fn(&sample->int8, &rows, 0, N_BLOCKS, sample->y, N, sample->scratch);
         ns = clock_now_ns() - start_ns;
-        best = ns < best ? ns : best;
+        best = MIN(ns, best);
     }
     return best;
 }
@@ -232,7 +233,7 @@ static double measure_read(WorkerPool *pool, AccountTable *accounts) {
 
         worker_pool_run(pool, read_pieces, &loop, len_bytes / READ_PIECE_BYTES, 1);
         ns = clock_now_ns() - start_ns;
-        best = ns < best ? ns : best;
+        best = MIN(ns, best);
     }
     accounted_block_deinit(&memory);
     return (double)best / READ_BYTES;

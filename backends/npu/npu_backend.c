@@ -16,6 +16,7 @@
 
 #include "backends/borrowed_ops.h"
 #include "backends/npu/npu_private.h"
+#include "base/min_max.h"
 
 static Backend *npu_free(Backend *backend) {
     NpuBackend *self = npu(backend);
@@ -85,7 +86,7 @@ static int take_static(NpuBackend *self, BackendLinear *linear, const char *name
     int r;
 
     linear->static_rows = NPU_DECODE_ROWS;
-    self->outputs = linear->n > outputs ? linear->n : outputs;
+    self->outputs = MAX(linear->n, outputs);
     r = self->is_reserved ? npu_reserve_padded(self, &self->padded, err) : 0;
     if (!r && self->is_reserved)
         r = npu_slots_follow(self, err);
@@ -190,8 +191,7 @@ static int npu_linear(Backend *backend, const BackendLinear *const *linears, siz
 
         for (size_t i = 0; i < n; i++)
             y[i] = out->y[i] + first * linears[i]->n;
-        r = run_graph(self, linears, n, in->x + first * linears[0]->k, left < rows_of_graph ? left : rows_of_graph, y,
-                      err);
+        r = run_graph(self, linears, n, in->x + first * linears[0]->k, MIN(left, rows_of_graph), y, err);
     }
     return r;
 }

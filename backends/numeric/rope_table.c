@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 /* This file uses only additions, products, quotients and exact scaling of doubles, in one written order. Every machine
  * and every libm therefore gives the same table. A Pair is an unevaluated sum hi + lo of about 106 bits. */
 typedef struct Pair {
@@ -151,11 +153,11 @@ static double yarn_pair(const RopeParams *params, const RopeYarn *yarn, double t
 void rope_yarn_frequencies(const RopeParams *params, const RopeYarn *yarn, double *freqs) {
     const Pair log_base = pair_log(params->base);
     const double end = (double)(params->n_rot - 1), fast = floor(yarn_pair(params, yarn, yarn->fast)),
-                 slow = ceil(yarn_pair(params, yarn, yarn->slow)), first = fast > 0 ? fast : 0,
-                 last = slow < end ? slow : end, width = last - first > 0.001 ? last - first : 0.001;
+                 slow = ceil(yarn_pair(params, yarn, yarn->slow)), first = MAX(fast, 0), last = MIN(slow, end),
+                 width = MAX(last - first, 0.001);
 
     for (size_t i = 0; i < params->n_rot / 2; i++) {
-        const double at = ((double)i - first) / width, share = yarn->share * (1 - (at < 0 ? 0 : at > 1 ? 1 : at));
+        const double at = ((double)i - first) / width, share = yarn->share * (1 - (at < 0 ? 0 : MIN(1, at)));
 
         freqs[i] = frequency(params, log_base, i, params->position_scale * (1 - share) + share);
     }

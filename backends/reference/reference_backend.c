@@ -12,6 +12,7 @@
 #include "backends/reference/float_loops.h"
 #include "base/cleanup.h"
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "quant/format/ggml_type.h"
 
 #define PANEL 16         /* weight rows dequantized at a time: they stay in the second-level cache */
@@ -131,7 +132,7 @@ static void linear_outputs(void *arg, size_t begin, size_t end, unsigned int wor
     float *panel = (float *)loop->reference->panels.data + worker * PANEL * loop->reference->width;
 
     for (size_t o = begin; o < end; o += PANEL) {
-        size_t n = end - o < PANEL ? end - o : PANEL;
+        size_t n = MIN(end - o, PANEL);
 
         for (size_t i = 0; i < n; i++)
             ggml_dequantize(linear->type, linear->data + (o + i) * linear->row_bytes, panel + i * linear->k, linear->k);
@@ -307,7 +308,7 @@ static float *path_row(const AttentionCall *call, const RowPath *path, size_t of
         *n_positionsp = 1;
         return block_row(path->sequence->side, offset_bytes, (size_t)path->slots[position - path->side], width);
     }
-    end = end < path->side ? end : path->side;
+    end = MIN(end, path->side);
     *n_positionsp = end - position;
     return block_row(path->sequence->blocks[position / KV_POSITIONS], offset_bytes, in_block, width);
 }
@@ -335,7 +336,7 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
             scores[j] *= call->scale;
             if (call->soft_cap > 0)
                 scores[j] = call->soft_cap * tanhf(scores[j] / call->soft_cap);
-            max = scores[j] > max ? scores[j] : max;
+            max = MAX(scores[j], max);
         }
         for (size_t j = 0; j < n; j++) {
             scores[j] = expf(scores[j] - max);

@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 #include "base/system/thread.h"
 
 enum {
@@ -184,7 +185,7 @@ int behind_writer_put(BehindWriter *writer, const void *data, size_t len_bytes) 
     for (size_t n; len_bytes && !r; from += n, len_bytes -= n) {
         Buffer *buffer = &writer->buffers[writer->filling];
 
-        n = len_bytes < BUFFER_BYTES - buffer->len_bytes ? len_bytes : BUFFER_BYTES - buffer->len_bytes;
+        n = MIN(len_bytes, BUFFER_BYTES - buffer->len_bytes);
         memcpy(buffer->data + buffer->len_bytes, from, n);
         buffer->len_bytes += n;
         if (buffer->len_bytes == BUFFER_BYTES)

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 
 void extent_queue(ExtentReader *reader, Extent *extent) {
     extent->next = NULL;
@@ -43,10 +44,10 @@ bool extent_take_piece(ExtentReader *reader, ExtentPiece *piece) {
         .fd = atomic_load(&reader->is_direct) ? reader->direct_fd : reader->fd,
         .buffer = (uint8_t *)extent->buffer + extent->begun_bytes,
         .offset_bytes = extent_align_down(extent->offset_bytes) + extent->begun_bytes,
-        .len_bytes = left_bytes < reader->piece_bytes ? left_bytes : reader->piece_bytes,
+        .len_bytes = MIN(left_bytes, reader->piece_bytes),
     };
     end_bytes = (size_t)(extent->offset_bytes + extent->len_bytes - piece->offset_bytes);
-    piece->wanted_bytes = end_bytes < piece->len_bytes ? end_bytes : piece->len_bytes;
+    piece->wanted_bytes = MIN(end_bytes, piece->len_bytes);
     extent->begun_bytes += piece->len_bytes;
     extent->n_under_way++;
     if (extent->begun_bytes == room_bytes)

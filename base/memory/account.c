@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/memory/page_size.h"
+#include "base/min_max.h"
 
 static const char *const account_names[_ACCOUNT_N] = {
     [ACCOUNT_WEIGHTS] = "weights",   [ACCOUNT_GRAPHS] = "graphs",           [ACCOUNT_KV] = "kv",
@@ -37,7 +38,7 @@ uint64_t account_shared_room_bytes(const AccountTable *table, AccountId id) {
     const uint64_t all = room_of(atomic_load(&table->total_bytes), table->total_limit_bytes),
                    others = room_of(atomic_load(&table->others_bytes), table->others_limit_bytes);
 
-    return id == ACCOUNT_SESSIONS || all < others ? all : others;
+    return id == ACCOUNT_SESSIONS || MIN(all, others);
 }
 
 /* Adds bytes to the counter unless that would pass the limit. */

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/memory/page_populator.h"
 #include "base/memory/page_size.h"
+#include "base/min_max.h"
 #include "base/system/kernel_call.h"
 
 enum {
@@ -137,7 +138,7 @@ static uint8_t *map_huge(Arena *arena, size_t len_bytes, bool *is_hugep) {
 }
 
 static int add_region(Arena *arena, size_t least_bytes) {
-    size_t len_bytes = align_up(least_bytes > region_bytes ? least_bytes : region_bytes, huge_bytes);
+    size_t len_bytes = align_up(MAX(least_bytes, region_bytes), huge_bytes);
     ArenaRegion *region = calloc(1, sizeof(*region));
 
     if (!region)

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/min_max.h"
 #include "base/system/kernel_call.h"
 #include "base/system/thread.h"
 
@@ -65,7 +66,7 @@ static size_t step_of(const PagePopulator *populator, const PageRange *range, si
     const size_t unit_bytes = populator->gave_huge_up ? small_bytes : huge_bytes,
                  step_bytes = unit_bytes - (uintptr_t)(range->data + at_bytes) % unit_bytes;
 
-    return range->len_bytes - at_bytes < step_bytes ? range->len_bytes - at_bytes : step_bytes;
+    return MIN(range->len_bytes - at_bytes, step_bytes);
 }
 
 /* Touches a range. 0, or -errno if the system has no memory left or no such call. */

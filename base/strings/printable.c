@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 size_t printable_put(char *out, size_t room_bytes, const void *data, size_t len_bytes) {
     static const char hex[] = "0123456789abcdef";
     const uint8_t *s = data;
@@ -53,9 +55,9 @@ const char *printable(Printable *p, const void *data, size_t len_bytes) {
 
 char *printable_dup(const char *text, size_t max_bytes) {
     size_t len_bytes = strlen(text), room_bytes = len_bytes < max_bytes / 4 ? 4 * len_bytes + 1 : max_bytes + 1;
-    char *out = malloc(room_bytes < 4 ? 4 : room_bytes);
+    char *out = malloc(MAX(4, room_bytes));
 
     if (out)
-        printable_put(out, room_bytes < 4 ? 4 : room_bytes, text, len_bytes);
+        printable_put(out, MAX(4, room_bytes), text, len_bytes);
     return out;
 }

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <wchar.h>
 
+#include "base/min_max.h"
 #include "base/strings/byte_text.h"
 #include "base/strings/decimal.h"
 #include "base/strings/utf8.h"
@@ -176,7 +177,7 @@ void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds) 
 
     if (!progress_wanted(ctl))
         return;
-    share = share < 0 ? 0 : share > 1 ? 1 : share;
+    share = share < 0 ? 0 : MIN(1, share);
     n_full = (unsigned)(share * (sizeof(bar) - 1));
     for (unsigned i = 0; i < sizeof(bar) - 1; i++)
         bar[i] = i < n_full ? '#' : '.';

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/min_max.h"
 #include "base/system/c_library.h"
 #include "base/system/thread.h"
 #include "daemon/engine/turns.h"
@@ -323,7 +324,7 @@ static void *engine_thread_run(void *arg) {
 
             busy(thread, true);
             interactive_ns = turns_take(thread->turns);
-            thread->owed_ns -= interactive_ns < thread->owed_ns ? interactive_ns : thread->owed_ns;
+            thread->owed_ns -= MIN(interactive_ns, thread->owed_ns);
             until_ns = 2 * clock_now_ns() - start_ns; /* a load gets half of the time */
         }
         busy(thread, true);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers_list.h"
 #include "daemon/net/reply.h"
@@ -140,8 +141,7 @@ static void take_sampling(Job *job, const Coordgen__V1__SamplingOptions *samplin
 /* Returns the limit of one user's apps on memory for keys and values, which leaves others a part. 0: no limit. */
 static uint64_t kv_share_bytes(const Peer *peer) {
     const AccountTable *accounts = &peer->service->accounts;
-    const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes,
-                   bytes = own < all ? own : all;
+    const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes, bytes = MIN(own, all);
     const uint32_t percent = peer->service->config->kv_user_percent;
 
     if (peer->is_admin || bytes == UINT64_MAX || percent == 100)

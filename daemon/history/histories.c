@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/min_max.h"
+
 typedef struct Entry {
     uint32_t uid;
     uint8_t tokenizer[DRAFT_DB_TOKENIZER_BYTES];
@@ -162,7 +164,7 @@ bool histories_have_news(const Histories *histories) {
 static uint64_t end_of(const Entry *entry) {
     const uint64_t idle_ns = entry->used_ns + HISTORIES_IDLE_NS, life_ns = entry->made_ns + HISTORIES_LIFE_NS;
 
-    return !entry->history ? UINT64_MAX : idle_ns < life_ns ? idle_ns : life_ns;
+    return !entry->history ? UINT64_MAX : MIN(idle_ns, life_ns);
 }
 
 uint64_t histories_wake_ns(const Histories *histories) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/min_max.h"
 
 Model *model_free(Model *model) {
     if (!model)
@@ -108,5 +109,5 @@ uint32_t model_context_tokens(const Model *model) {
     const uint32_t trained = engine_info(model->engine)->n_context,
                    setting = config_context_tokens(model->registry->config, model->name);
 
-    return setting < trained ? setting : trained;
+    return MIN(setting, trained);
 }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/min_max.h"
 #include "model/gguf/gguf_parts.h"
 
 #define MAX_AGE_NS (UINT64_C(1000) * 1000 * 1000) /* files that links lead to change without the folder */
@@ -99,7 +100,7 @@ uint64_t model_folder_want(ModelFolder *folder) {
         return 0;
     if (folder->n_begun > folder->n_done) {
         wanted = folder->n_begun + is_changed(folder);
-        folder->n_wanted = wanted > folder->n_wanted ? wanted : folder->n_wanted;
+        folder->n_wanted = MAX(wanted, folder->n_wanted);
         return wanted;
     }
     if (folder->n_done && clock_now_ns() < folder->began_ns + MAX_AGE_NS && !is_changed(folder))

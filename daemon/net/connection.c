@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 #include "daemon/net/reply.h"
 #include "proto/frame.h"
@@ -266,7 +267,7 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
 /* A frame is paid for as it comes, a step ahead of its bytes: a header may promise much. 0 or ACCOUNT_E_LIMIT. */
 static int charge_frame(Connection *connection, size_t have_bytes, size_t needed_bytes) {
     const size_t ahead_bytes = (have_bytes / FRAME_STEP_BYTES + 1) * FRAME_STEP_BYTES,
-                 wanted_bytes = ahead_bytes < needed_bytes ? ahead_bytes : needed_bytes;
+                 wanted_bytes = MIN(ahead_bytes, needed_bytes);
 
     if (needed_bytes <= FRAME_HEADER_BYTES || wanted_bytes <= connection->frame_bill.bytes)
         return 0;
@@ -290,8 +291,8 @@ static bool take_input(Connection *connection) {
     evbuffer_copyout(input, header, sizeof(header));
     body_bytes = 0;
     needed_bytes = 0;
-    r = frame_peek(header, have_bytes < sizeof(header) ? have_bytes : sizeof(header), connection->frame_max_bytes,
-                   &body_bytes, &needed_bytes, &err);
+    r = frame_peek(header, MIN(have_bytes, sizeof(header)), connection->frame_max_bytes, &body_bytes, &needed_bytes,
+                   &err);
     if (r && r != FRAME_E_MORE) {
         connection_fail(connection, frame_error_code(r), 0, "%s", err.text);
         return false;
@@ -396,8 +397,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
     assert_on_loop(connection->loop);
     /* A frame that is whole is taken at once: there is always room for a byte. */
     room_for_bytes = connection->frame_max_bytes + FRAME_HEADER_BYTES - evbuffer_get_length(connection->inlet.bytes);
-    r = inlet_read(&connection->inlet, fd, room_for_bytes < READ_BYTES ? room_for_bytes : READ_BYTES,
-                   connection->takes_files);
+    r = inlet_read(&connection->inlet, fd, MIN(room_for_bytes, READ_BYTES), connection->takes_files);
     if (r == INLET_E_DESCRIPTORS)
         connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
                         "more than one open file came (or one that there is no room for): one message brings one");

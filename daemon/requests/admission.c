@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "daemon/requests/request_state.h"
 #include "scheduler/admission_order.h"
 
@@ -475,9 +476,7 @@ uint32_t admission_retry_ms(Admission *admission) {
     const unsigned int n_running =
         admission->places[PLACE_OTHER].n_running + admission->places[PLACE_INTERACTIVE].n_running;
     const uint64_t all_ms = admission->mean_run_us * (admission->n_waiting + 1) / (n_running ? n_running : 1) / 1000,
-                   ms = all_ms < RETRY_MIN_MS   ? RETRY_MIN_MS
-                        : all_ms > RETRY_MAX_MS ? RETRY_MAX_MS
-                                                : all_ms;
+                   ms = all_ms < RETRY_MIN_MS ? RETRY_MIN_MS : MIN(RETRY_MAX_MS, all_ms);
 
     return (uint32_t)(ms / 2 + ms * draw(admission) / 2048);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "base/strings/utf8.h"
 
 static_assert(sizeof(KeptExplanation) * EXPLANATIONS_A_USER * EXPLANATION_USERS_MAX <= 4 << 20,
@@ -81,7 +82,7 @@ void explanation_keep(ExplanationTable *table, const Explanation *explanation) {
 const Explanation *explanation_find(const ExplanationTable *table, uint64_t number, const uid_t *uid) {
     for (size_t i = 0; i < EXPLANATION_USERS_MAX; i++) {
         const UserExplanations *user = &table->users[i];
-        const uint64_t n = user->n_kept < EXPLANATIONS_A_USER ? user->n_kept : EXPLANATIONS_A_USER;
+        const uint64_t n = MIN(user->n_kept, EXPLANATIONS_A_USER);
 
         if (!user->ring || (uid && user->uid != *uid))
             continue;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/min_max.h"
 #include "daemon/requests/explanation.h"
 
 Coordgen__V1__Priority explanation_priority(Priority priority) {
@@ -81,7 +82,7 @@ static void fill_explanation(ExplanationMessage *message, const Explanation *exp
     to->decode_steps = report->n_steps;
     if (!with_lengths)
         to->verifications = report->n_verifications;
-    to->valid_rows = n_valid < n_rows ? n_valid : n_rows;
+    to->valid_rows = MIN(n_valid, n_rows);
     to->wasted_rows = n_rows - to->valid_rows;
     to->idle_rows = report->n_rows_idle;
     to->has_draft_us = to->has_head_us = to->has_steps_us = to->has_prompt_rows = to->has_prompt_head_us = true;

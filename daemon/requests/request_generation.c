@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_failure.h"
@@ -169,7 +170,7 @@ static uint32_t effective_max_tokens(const Request *request) {
     left = request->context_tokens > request->usage.n_prompt_tokens
                ? request->context_tokens - request->usage.n_prompt_tokens
                : 0;
-    return asked && asked < left ? asked : left;
+    return asked && MIN(asked, left);
 }
 
 /* Collects the answer for the session. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What clients may have of the account sessions: all of them together, the apps of a user, administrators. */
+#include "base/min_max.h"
 #include "daemon/users/user.h"
 
 enum {
@@ -17,7 +18,7 @@ static uint64_t room_bytes(const AccountTable *accounts) {
     const uint64_t own = account_own_room_bytes(accounts, ACCOUNT_SESSIONS),
                    shared = account_shared_room_bytes(accounts, ACCOUNT_SESSIONS);
 
-    return own < shared ? own : shared;
+    return MIN(own, shared);
 }
 
 /* What all clients together hold and may still have. */
@@ -37,7 +38,7 @@ static uint64_t app_room_bytes(const UserTable *table) {
     const uint64_t part = all_bytes(table->accounts) / ADMIN_PARTS,
                    needed = ADMIN_CONNECTIONS_MAX * (table->config->output_buffer_bytes + ADMIN_BYTES);
 
-    return minus(room_bytes(table->accounts), needed < part ? needed : part);
+    return minus(room_bytes(table->accounts), MIN(needed, part));
 }
 
 int user_charge(User *user, bool is_admin, Bill *bill, uint64_t bytes) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 
 /* A pass that runs. */
 typedef struct PassRows {
@@ -59,7 +60,7 @@ int draft_pass_rows(const DraftPass *pass, const DraftModelRow *rows, size_t n, 
     int r = 0;
 
     for (size_t at = 0, step; !r && at < n; at += step) {
-        step = n - at < chunk ? n - at : chunk;
+        step = MIN(n - at, chunk);
         r = run_pass(pass, rows + at, step, tops + at);
     }
     return r;

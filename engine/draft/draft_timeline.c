@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "engine/draft/draft_pass.h"
 #include "engine/kv/sequence_state.h"
 
@@ -94,7 +95,7 @@ static int append(DraftTimeline *timeline, const uint32_t *text, size_t n) {
     for (size_t at = sequence_n_tokens(timeline->sequence), step; at < n; at += step) {
         int r;
 
-        step = n - at < engine_chunk_tokens(engine) ? n - at : engine_chunk_tokens(engine);
+        step = MIN(n - at, engine_chunk_tokens(engine));
         make_readable(timeline->pair, text + at, step, timeline->tokens + at);
         r = engine_forward(engine, timeline->sequence, timeline->tokens + at, step, 0, NULL, NULL);
         if (r)
@@ -202,7 +203,7 @@ int draft_timeline_new(DraftModel *modelp, DraftPair *pair, size_t capacity_toke
     if (!timeline)
         return err_set(err, -ENOMEM, "out of memory");
     timeline->pair = pair;
-    timeline->capacity_tokens = capacity_tokens < n_context ? capacity_tokens : n_context;
+    timeline->capacity_tokens = MIN(capacity_tokens, n_context);
     tokens_bytes = timeline->capacity_tokens * sizeof(*timeline->tokens);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, tokens_bytes);
     r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &timeline->bill, tokens_bytes);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "engine/core/engine_state.h"
 #include "spec/tree/draft_share.h"
 
@@ -116,7 +117,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *op
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
     SpeculatorOptions speculator = {
         .sources = speculation->sources,
-        .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
+        .nodes_max = (rows_max && MIN(rows_max, DRAFT_ROWS_MAX)) - 1,
         .chains = options->chains,
         .stats = user && user->has_stats ? &user->stats : NULL,
         .history = speculation->history,
@@ -195,7 +196,7 @@ bool drafting_wants_prompt(const Drafting *drafting) {
  * in the first sixteenth of 150,000 (docs/lab/speculation.md), and looking at an eighth takes a fourth of the time. The
  * source calibration looks at all tokens, as its paper does. */
 size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab) {
-    const size_t n = n_vocab / TOP_OUTPUTS_PART > TOP_OUTPUTS_MIN ? n_vocab / TOP_OUTPUTS_PART : TOP_OUTPUTS_MIN;
+    const size_t n = MAX(n_vocab / TOP_OUTPUTS_PART, TOP_OUTPUTS_MIN);
 
     if (speculator_sources(drafting->speculator) & 1u << SPECULATION_CALIBRATION)
         return 0;
@@ -235,7 +236,7 @@ static void read_some(Drafting *drafting, size_t left) {
     const uint64_t before_ns = drafting->report->model_ns;
     const size_t chunk = engine_chunk_tokens(drafting->engine);
 
-    speculator_follow(drafting->speculator, left < chunk ? left : chunk);
+    speculator_follow(drafting->speculator, MIN(left, chunk));
     drafting->model_read_ns += drafting->report->model_ns - before_ns;
     drafting->model_prompt_ns += drafting->report->model_ns - before_ns;
     drafting->n_model_prompt += left - prompt_left(drafting);
@@ -285,7 +286,7 @@ static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, St
     if (drafting->lab->no_bounds)
         return drafting_costs(drafting, company).n_rows ? limits.rows : 1;
     rows = speculation_control_rows(&drafting->control, company, model);
-    return rows < limits.rows ? rows : limits.rows;
+    return MIN(rows, limits.rows);
 }
 
 static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany company) {

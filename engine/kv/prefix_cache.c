@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/min_max.h"
 
 /* Number of hashes of evicted texts that are remembered, so that a request can be told why it had to compute. */
 #define GHOSTS 4096
@@ -79,7 +80,7 @@ static uint64_t owner_hash(const PrefixOwner *owner) {
 
 /* Returns how many tokens both texts begin with. */
 static size_t n_common(const uint32_t *a, size_t n_a, const uint32_t *b, size_t n_b) {
-    const size_t n = n_a < n_b ? n_a : n_b;
+    const size_t n = MIN(n_a, n_b);
     size_t i = 0;
 
     while (i < n && a[i] == b[i])
@@ -421,7 +422,7 @@ static PrefixOutcome why_not_more(const PrefixCache *cache, const PrefixNode *no
 
     if (same == n)
         return PREFIX_WHOLE;
-    if (was_evicted(cache, node->hash, tokens, n < page ? n : page, same))
+    if (was_evicted(cache, node->hash, tokens, MIN(n, page), same))
         return PREFIX_EVICTED;
     if (is_top(node) && same && same < PREFIX_TOKENS_MIN)
         return PREFIX_TOO_SHORT;
@@ -454,14 +455,14 @@ void prefix_cache_match(PrefixCache *cache, const PrefixOwner *owner, const uint
     if (!usable)
         return;
     match->outcome = PREFIX_FIRST_USE;
-    if (!root && was_evicted(cache, owner_hash(owner), tokens, usable < page ? usable : page, 0))
+    if (!root && was_evicted(cache, owner_hash(owner), tokens, MIN(usable, page), 0))
         match->outcome = PREFIX_EVICTED;
     if (!root)
         return;
     for (;; node = nearest, at += page) {
         const size_t left = usable - at;
 
-        nearest = find_nearest(node, tokens + at, left < page ? left : page, &same);
+        nearest = find_nearest(node, tokens + at, MIN(left, page), &same);
         if (same < page)
             break;
     }
@@ -556,7 +557,7 @@ void prefix_cache_put(PrefixCache *cache, const PrefixOwner *owner, const uint32
     for (size_t at = 0, step; at < n; at += step) {
         PrefixNode *child;
 
-        step = n - at < page ? n - at : page;
+        step = MIN(n - at, page);
         if (step < page && grows)
             break;
         child = put_page(cache, node, tokens + at, step, pages[at / page], pin != NULL);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
@@ -206,7 +207,7 @@ void early_exit_logits(Engine *engine, const float *state, const uint32_t *token
     const float *rows = head_rows(engine), *bias = weights_outside(engine->weights)->vectors[ROLE_OUTPUT_BIAS];
 
     for (size_t first = 0; first < n; first += TOKENS_AT_ONCE) {
-        const size_t n_now = n - first < TOKENS_AT_ONCE ? n - first : TOKENS_AT_ONCE;
+        const size_t n_now = MIN(n - first, TOKENS_AT_ONCE);
 
         engine->backend->ops->embed(engine->backend, weights_head(engine->weights), tokens + first, n_now, 1,
                                     head_rows(engine));
@@ -222,7 +223,7 @@ void early_exit_shares(const float *logits, size_t n, float tau, float *log_shar
     double sum = 0;
 
     for (size_t i = 1; i < n; i++)
-        most = logits[i] > most ? logits[i] : most;
+        most = MAX(logits[i], most);
     for (size_t i = 0; i < n; i++)
         sum += exp(((double)logits[i] - (double)most) / (double)tau);
     for (size_t i = 0; i < n; i++)

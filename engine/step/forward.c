@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "engine/step/early_exit.h"
 #include "engine/step/row_groups.h"
 #include "engine/step/step_parts.h"
@@ -114,7 +115,7 @@ static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yi
     if (!step->in_layers) {
         const uint32_t run_end = weights_run_end(step->engine->weights, stage) - 1;
 
-        step->run_end = run_end < end ? run_end : end;
+        step->run_end = MIN(run_end, end);
         step->in_layers = true;
         row_groups_cut(step, step->run_end);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/step/layer_ops.h"
 
+#include "base/min_max.h"
+
 void *layer_carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
     size_t at_bytes = *at_bytesp;
 
@@ -11,10 +13,10 @@ void *layer_carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
 BackendShape layer_backend_shape(const Hparams *hparams, size_t rows) {
     size_t width = hparams_dim(hparams, DIM_HEADS);
 
-    width = width > hparams->n_embd ? width : hparams->n_embd;
+    width = MAX(width, hparams->n_embd);
     return (BackendShape){
         .rows = rows,
-        .width = width > hparams->n_ff ? width : hparams->n_ff,
+        .width = MAX(width, hparams->n_ff),
         .n_vocab = hparams->n_vocab,
         .n_heads = hparams->n_heads,
         .n_kv_heads = hparams->n_kv_heads,

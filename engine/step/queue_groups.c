@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 #include "scheduler/op_loop.h"
@@ -101,7 +102,7 @@ static int end_product(void *arg, size_t slot, const OpRef *ref, ErrText *err) {
         return r;
     engine->steps->queue_counts.npu_ns += time.end_ns - time.start_ns;
     engine->steps->queue_counts.n_products++;
-    behind_ns = clock_now_ns() - (time.end_ns > start_ns ? time.end_ns : start_ns);
+    behind_ns = clock_now_ns() - MAX(time.end_ns, start_ns);
     engine->steps->queue_counts.cpu_ns += behind_ns;
     if (is_whole(run, ref))
         op_times_took_beside(&run->step->groups.queues.times, ref->node, run->begin_ns[slot], behind_ns);

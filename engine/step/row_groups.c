@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/min_max.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 #include "engine/step/queue_groups.h"
@@ -82,7 +83,7 @@ int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) 
     row_groups_release(engine);
     if (r == BACKEND_E_MEMORY)
         log_info(TOPIC_ENGINE, "prefill is not pipelined: %s", err ? err->text : "no memory for its scratch");
-    return r < 0 ? r : 0;
+    return MIN(r, 0);
 }
 
 /* --- groups ------------------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 
 #include "backends/numeric/exp_row.h"
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
@@ -64,8 +65,7 @@ static bool has_block(Engine *engine, size_t rows) {
 
 /* Returns how many rows go through the block at a time; 0: there is no memory for any. */
 static size_t block_rows(Engine *engine, size_t n_rows) {
-    const size_t wanted = (n_rows + HEAD_ROWS - 1) / HEAD_ROWS * HEAD_ROWS,
-                 most = wanted < HEAD_ROWS_MAX ? wanted : HEAD_ROWS_MAX;
+    const size_t wanted = (n_rows + HEAD_ROWS - 1) / HEAD_ROWS * HEAD_ROWS, most = MIN(wanted, HEAD_ROWS_MAX);
 
     return has_block(engine, most) ? most : has_block(engine, HEAD_ROWS) ? HEAD_ROWS : 0;
 }
@@ -129,7 +129,7 @@ static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const flo
 /* Runs the head at so many rows at a time, of any sequences, through the shared block. */
 static int run_together(EngineStep *step, size_t n_rows, size_t at_once, ErrText *err) {
     for (size_t first = 0; first < n_rows; first += at_once) {
-        const size_t n = n_rows - first < at_once ? n_rows - first : at_once;
+        const size_t n = MIN(n_rows - first, at_once);
         int r = engine_step_logits(step, step->outputs + first, n, step->engine->steps->head_rows.data, err);
 
         if (r)
@@ -255,8 +255,8 @@ static size_t n_outputs_of(const EngineStep *step, HeadWay way) {
     size_t most = 0;
 
     for (size_t i = 0; way == HEAD_SHORT && i < step->n_spans; i++)
-        most = step->spans[i].n_top_outputs > most ? step->spans[i].n_top_outputs : most;
-    return way == HEAD_SHORT && most < n_vocab ? most : n_vocab;
+        most = MAX(step->spans[i].n_top_outputs, most);
+    return way == HEAD_SHORT && MIN(most, n_vocab);
 }
 
 /* Finds the most probable tokens of rows, so many at a time, and the logits of those that have a place for them. */
@@ -267,7 +267,7 @@ static int run_tops(EngineStep *step, size_t n_rows, HeadWay way, size_t at_once
 
     for (size_t first = 0; first < n_rows; first += at_once) {
         const uint32_t *rows = step->outputs + first;
-        const size_t n = n_rows - first < at_once ? n_rows - first : at_once;
+        const size_t n = MIN(n_rows - first, at_once);
         int r;
 
         for (size_t i = 0; i < n; i++)

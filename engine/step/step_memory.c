@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "engine/step/early_exit.h"
 #include "engine/step/queue_groups.h"
 #include "engine/step/row_groups.h"
@@ -135,7 +136,7 @@ static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
     if (!weights_ring(engine->weights))
         return chunk_tokens;
     n = weights_ring_counts(weights_ring(engine->weights)).slots_bytes / rows_bytes * rows;
-    n = n < ENGINE_CHUNK_MAX ? n : ENGINE_CHUNK_MAX;
+    n = MIN(n, ENGINE_CHUNK_MAX);
     return n > chunk_tokens ? (uint32_t)n : chunk_tokens;
 }
 
@@ -149,8 +150,7 @@ static bool leaves_room(Engine *engine, uint32_t chunk_tokens) {
                                     engine->backend->ops->kv_element_bytes,
                    context_bytes = CONTEXT_WANTED * position_bytes;
 
-    return rows_bytes <= room_bytes &&
-           (own_bytes < context_bytes ? own_bytes : context_bytes) <= room_bytes - rows_bytes;
+    return rows_bytes <= room_bytes && MIN(own_bytes, context_bytes) <= room_bytes - rows_bytes;
 }
 
 /* Halves a chunk that the device chose as long as memory is short, down to the default. */
@@ -168,7 +168,7 @@ int engine_reserve_chunk(Engine *engine, uint32_t chunk, ErrText *err) {
         r = leaves_room(engine, chunk) ? reserve_rows(engine, chunk, NULL) : ENGINE_E_MEMORY;
         if (r != ENGINE_E_MEMORY)
             return r;
-        chunk = chunk / 2 > ENGINE_CHUNK_DEFAULT ? chunk / 2 : ENGINE_CHUNK_DEFAULT;
+        chunk = MAX(chunk / 2, ENGINE_CHUNK_DEFAULT);
     }
     return reserve_beside_arrival(engine, chunk, err);
 }
@@ -178,9 +178,7 @@ uint32_t engine_chunk_tokens(const Engine *engine) {
 }
 
 uint32_t engine_shared_chunk_tokens(const Engine *engine) {
-    return engine->steps->chunk_is_chosen && engine->steps->chunk_tokens > ENGINE_CHUNK_DEFAULT
-               ? ENGINE_CHUNK_DEFAULT
-               : engine->steps->chunk_tokens;
+    return engine->steps->chunk_is_chosen && MIN(ENGINE_CHUNK_DEFAULT, engine->steps->chunk_tokens);
 }
 
 bool engine_has_preemption(const Engine *engine) {

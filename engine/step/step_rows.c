@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 
@@ -22,7 +23,7 @@ static size_t tree_depth(const int16_t *parents, size_t n) {
         if (parents[i] < 0 || parents[i] >= (int)i)
             return 0;
         depths[i] = depths[parents[i]] + 1;
-        deepest = depths[i] > deepest ? depths[i] : deepest;
+        deepest = MAX(depths[i], deepest);
     }
     return deepest;
 }
@@ -237,7 +238,7 @@ int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_
         batch->sequences[i].first -= n_gone;
     while (n_chain < n && n_chain < in_place(span) && rows[n_chain] == n_chain)
         n_chain++;
-    span->n_kept = span->n_kept < n_chain ? span->n_kept : n_chain;
+    span->n_kept = MIN(span->n_kept, n_chain);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/top_row.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
@@ -99,7 +100,7 @@ static void join(const ExpRow *exp, RowTops *row, const RowTops *other) {
 
     if (!other->n)
         return;
-    row->n = one.n + two.n < ENGINE_TOPS ? one.n + two.n : ENGINE_TOPS;
+    row->n = MIN(one.n + two.n, ENGINE_TOPS);
     for (size_t at = 0, i = 0; at < row->n; at++) {
         const bool is_one = comes_first(&one, i, &two, at - i);
 
@@ -149,7 +150,7 @@ size_t engine_tops_rows(Engine *engine, size_t n) {
 
     if (!backend->ops->linear_pieces || !backend->ops->has_pieces(weights_head(engine->weights)))
         return 0;
-    for (size_t rows = n < TOPS_ROWS_MAX ? n : TOPS_ROWS_MAX; rows; rows /= 2)
+    for (size_t rows = MIN(n, TOPS_ROWS_MAX); rows; rows /= 2)
         if (engine_has_head_rows(engine,
                                  scratch_floats(n_threads, rows) * sizeof(float) + n_threads * rows * sizeof(RowTops)))
             return rows;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/min_max.h"
 #include "importer/check/scorer.h"
 
 /* logit rows of each model at a time: their memory is rows x vocabulary */
@@ -82,9 +83,9 @@ static int measure_window(WindowSums *sums, Side *side, Side *other, const uint3
     for (size_t from = 0, rows; from < len - 1; from += rows) {
         size_t n_plain = from < len / 2 ? len / 2 - from : 0, n_scored;
 
-        rows = len - 1 - from < chunk ? len - 1 - from : chunk;
-        n_plain = n_plain < rows ? n_plain : rows;
-        n_scored = rows - n_plain < ROWS ? rows - n_plain : ROWS;
+        rows = MIN(len - 1 - from, chunk);
+        n_plain = MIN(n_plain, rows);
+        n_scored = MIN(rows - n_plain, ROWS);
         rows = n_plain + n_scored;
         if ((r = side_forward(side, ids + from, rows, n_scored, err)) ||
             (r = side_forward(other, ids + from, rows, n_scored, err)))

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/min_max.h"
+
 #define SCORER_ROWS 64 /* logit rows at a time: their memory is rows x vocabulary */
 
 double log_sum_exp(const float *logits, size_t n) {
@@ -152,12 +154,12 @@ int scorer_append(Scorer *scorer, Sequence *sequence, const uint32_t *ids, size_
     size_t n_vocab = engine_info(scorer->engine)->n_vocab, chunk = engine_chunk_tokens(scorer->engine);
 
     while (from < to) {
-        size_t rows = to - from < chunk ? to - from : chunk, n_plain = from < first_scored ? first_scored - from : 0;
+        size_t rows = MIN(to - from, chunk), n_plain = from < first_scored ? first_scored - from : 0;
         size_t n_scored;
         int r;
 
-        n_plain = n_plain < rows ? n_plain : rows;
-        n_scored = rows - n_plain < SCORER_ROWS ? rows - n_plain : SCORER_ROWS;
+        n_plain = MIN(n_plain, rows);
+        n_scored = MIN(rows - n_plain, SCORER_ROWS);
         rows = n_plain + n_scored;
         r = engine_forward(scorer->engine, sequence, ids + from, rows, n_scored, scorer->logits, err);
         if (r)
@@ -201,7 +203,7 @@ int scorer_pairs(Scorer *scorer, const ScorePair *pairs, size_t n, Score *scores
     int r;
 
     for (size_t i = 0; i < n; i++)
-        longest = pairs[i].n - 1 > longest ? pairs[i].n - 1 : longest;
+        longest = MAX(pairs[i].n - 1, longest);
     r = sequence_new(&sequence, scorer->engine, longest, err);
     if (r)
         return r;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backends/backend.h"
+#include "base/min_max.h"
 #include "importer/methods/calibrated_round.h"
 #include "importer/methods/calibrated_smooth.h"
 #include "quant/format/grid.h"
@@ -115,7 +116,7 @@ static float bin_end(size_t bin) {
 static float scale_of(float threshold) {
     float scale = threshold / 127.0f;
 
-    return scale < LINEAR_SCALE_MIN ? LINEAR_SCALE_MIN : scale > LINEAR_SCALE_MAX ? LINEAR_SCALE_MAX : scale;
+    return scale < LINEAR_SCALE_MIN ? LINEAR_SCALE_MIN : MIN(LINEAR_SCALE_MAX, scale);
 }
 
 /* Finds the end of the first bin up to which `share` of all values lie. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "importer/import_rows.h"
 #include "quant/format/recipe_spec.h"
 #include "quant/rotate.h"
@@ -60,7 +61,7 @@ static float shrinkage(size_t rows, size_t k) {
 static void add_moments(float *h, const float *x, size_t rows, size_t k, uint32_t block, float *rotated,
                         WorkerPool *pool) {
     for (size_t first = 0; first < rows; first += ROTATED_ROWS) {
-        size_t n = rows - first < ROTATED_ROWS ? rows - first : ROTATED_ROWS;
+        size_t n = MIN(rows - first, ROTATED_ROWS);
         RotateLoop rotate = { rotated, k, block };
 
         memcpy(rotated, x + first * k, n * k * sizeof(*rotated));
@@ -93,7 +94,7 @@ int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float
                       uint32_t rotation_block, ErrText *err) {
     WorkerPool *pool = calibrated->model->pool;
     _cleanup_(freep) float *h = calloc(k * k, sizeof(*h));
-    _cleanup_(freep) float *rotated = malloc((rows < ROTATED_ROWS ? rows : ROTATED_ROWS) * k * sizeof(*rotated));
+    _cleanup_(freep) float *rotated = malloc(MIN(rows, ROTATED_ROWS) * k * sizeof(*rotated));
     _cleanup_(freep) float *energies = calloc(k, sizeof(*energies));
     EnergyLoop loop = { x, rows, k, energies };
     int r;

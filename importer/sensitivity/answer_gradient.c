@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "importer/import_rows.h"
 #include "importer/sensitivity/backward.h"
 #include "quant/rotate.h"
@@ -29,7 +30,7 @@ void answer_direction(float *logits, size_t n, uint64_t seed) {
     float largest = logits[0];
 
     for (size_t i = 1; i < n; i++)
-        largest = logits[i] > largest ? logits[i] : largest;
+        largest = MAX(logits[i], largest);
     for (size_t i = 0; i < n; i++)
         sum += (double)(logits[i] = expf(logits[i] - largest));
     /* z = sqrt(p) s - p (sqrt(p) . s) for signs s. */
@@ -112,7 +113,7 @@ static int through_head(Calibrated *calibrated, const float *directions, size_t 
         return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, head->source->name);
     memset(d, 0, n * head->k * sizeof(*d));
     for (size_t first = 0; first < head->n && !r; first += PANEL_ROWS) {
-        size_t n_panel = head->n - first < PANEL_ROWS ? head->n - first : PANEL_ROWS;
+        size_t n_panel = MIN(head->n - first, PANEL_ROWS);
         PanelRows panel = { w, first, head->k };
 
         r = import_each_row(model, head, first, first + n_panel, keep_row, &panel, err);
@@ -141,7 +142,7 @@ static void gather_rows(float *to, const float *from, const size_t *rows, size_t
 int answer_gradient(Calibrated *calibrated, LayerWalk *walk, const size_t *rows, size_t n, float *d_stream,
                     ErrText *err) {
     const Hparams *hparams = &calibrated->model->hparams;
-    size_t width = hparams->n_embd, most = n < ANSWERS_AT_ONCE ? n : ANSWERS_AT_ONCE;
+    size_t width = hparams->n_embd, most = MIN(n, ANSWERS_AT_ONCE);
     _cleanup_(freep) float *logits = malloc(most * hparams->n_vocab * sizeof(*logits));
     _cleanup_(freep) float *x = malloc(most * width * sizeof(*x));
     _cleanup_(freep) float *d = malloc(most * width * sizeof(*d));
@@ -155,7 +156,7 @@ int answer_gradient(Calibrated *calibrated, LayerWalk *walk, const size_t *rows,
         return err_set(err, -ENOMEM, "%s: out of memory for %zu answers", calibrated->model->source_path, most);
     memset(d_stream, 0, layer_walk_n_rows(walk) * width * sizeof(*d_stream));
     for (size_t first = 0; first < n; first += most) {
-        size_t n_now = n - first < most ? n - first : most;
+        size_t n_now = MIN(n - first, most);
         DirectionLoop loop = { logits, rows + first, hparams->n_vocab, hparams->logit_cap, capped };
         int r = layer_walk_logits(walk, calibrated->outside, calibrated->head, rows + first, n_now, logits, err);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "quant/rounding/blas.h"
 
 /* Rows of a piece of work: fixed, so that every product is called with the same shapes for any number of threads. */
@@ -163,7 +164,7 @@ static void linear_pieces(void *arg, size_t begin, size_t end, unsigned int work
 
     for (size_t first = begin * PIECE_ROWS; first < end * PIECE_ROWS && first < loop->rows; first += PIECE_ROWS)
         blas_product(&(BlasProduct){
-            .m = loop->rows - first < PIECE_ROWS ? loop->rows - first : PIECE_ROWS,
+            .m = MIN(loop->rows - first, PIECE_ROWS),
             .n = loop->k,
             .k = loop->n,
             .alpha = 1,
@@ -208,7 +209,7 @@ static void softmax_row(float *scores, size_t t, size_t window, size_t sees) {
     double sum = 0;
 
     for (size_t i = first; i <= t; i++)
-        largest = scores[i] > largest ? scores[i] : largest;
+        largest = MAX(scores[i], largest);
     for (size_t i = first; i <= t; i++)
         sum += (double)(scores[i] = expf(scores[i] - largest));
     for (size_t i = 0; i < window; i++)

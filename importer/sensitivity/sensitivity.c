@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "importer/import_rows.h"
 #include "importer/methods/calibrated_round.h"
 #include "importer/sensitivity/answer_gradient.h"
@@ -120,7 +121,7 @@ static void turn_inputs(void *arg, size_t begin, size_t end, unsigned int worker
     const HessianFactor *factor = loop->factor;
 
     for (size_t first = begin * PROBE_PIECE; first < end * PROBE_PIECE && first < loop->rows; first += PROBE_PIECE) {
-        size_t n = loop->rows - first < PROBE_PIECE ? loop->rows - first : PROBE_PIECE;
+        size_t n = MIN(loop->rows - first, PROBE_PIECE);
 
         for (size_t row = first; row < first + n; row++) {
             float *x = loop->x + row * loop->k;
@@ -270,7 +271,7 @@ static void add_losses(void *arg, size_t begin, size_t end, unsigned int worker)
 
     for (size_t first = begin * CHANNELS_AT_ONCE; first < end * CHANNELS_AT_ONCE && first < loop->n;
          first += CHANNELS_AT_ONCE) {
-        size_t n = loop->n - first < CHANNELS_AT_ONCE ? loop->n - first : CHANNELS_AT_ONCE;
+        size_t n = MIN(loop->n - first, CHANNELS_AT_ONCE);
 
         blas_product(&(BlasProduct){
             .m = n,
@@ -478,8 +479,8 @@ static size_t middle(size_t i, size_t n_parts, size_t n) {
 /* Walks over all rows, of windows from all over the text; the probe's windows come first. */
 static int walk_all(Measuring *measuring, ErrText *err) {
     Calibrated *calibrated = measuring->calibrated;
-    const size_t n = calibrated->n_windows < WINDOWS ? calibrated->n_windows : WINDOWS,
-                 n_probe = n > PROBE_WINDOWS ? PROBE_WINDOWS : n, len = CALIBRATION_WINDOW_TOKENS;
+    const size_t n = MIN(calibrated->n_windows, WINDOWS), n_probe = MIN(PROBE_WINDOWS, n),
+                 len = CALIBRATION_WINDOW_TOKENS;
     _cleanup_(freep) uint32_t *tokens = malloc(n * len * sizeof(*tokens));
     size_t n_first = 0, n_last = n_probe;
     int r;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/min_max.h"
 #include "quant/format/grid.h"
 #include "quant/bit_allocation.h"
 #include "quant/format/pack.h"
@@ -72,7 +73,7 @@ typedef int LinearFn(Groups *groups, const ImportLinear *linear, const ByLoss *c
 
 static int add_groups(Groups *groups, const ImportLinear *linear, const ByLoss *channels) {
     for (size_t first = 0; first < linear->n; first += PACK_BLOCK_CHANNELS) {
-        size_t n = linear->n - first < PACK_BLOCK_CHANNELS ? linear->n - first : PACK_BLOCK_CHANNELS;
+        size_t n = MIN(linear->n - first, PACK_BLOCK_CHANNELS);
         BitGroup *group = &groups->groups[groups->n++];
         double loss = 0;
 
@@ -121,10 +122,6 @@ static const ImportLinear *find_unmeasured(const Sensitivity *sensitivity, const
     return NULL;
 }
 
-static int max_int(int a, int b) {
-    return a > b ? a : b;
-}
-
 static int unmeasured_error(const ImportModel *model, const ImportLinear *linear, ErrText *err) {
     char spec[RECIPE_SPEC_MAX];
 
@@ -162,8 +159,8 @@ int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calib
         return r;
     /* More than a bit below the average a loss is no longer small, and its square no longer predicts the change of
      * answers. */
-    r = bit_allocation_model(groups.groups, n, average_bits, max_int(GRID_BITS_MIN, (int)average_bits - 1),
-                             GRID_BITS_MAX, groups.bits);
+    r = bit_allocation_model(groups.groups, n, average_bits, MAX(GRID_BITS_MIN, (int)average_bits - 1), GRID_BITS_MAX,
+                             groups.bits);
     if (r)
         return err_set(err, r, "%s: the measured losses allow no allocation of %.3g bits", model->source_path,
                        average_bits);

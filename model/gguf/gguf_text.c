@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 #include "model/json_text.h"
 
@@ -206,9 +207,7 @@ static json_t *json_value(const GgufKey *key) {
     case GGUF_BOOL:
         return json_boolean(key->value.boolean);
     case GGUF_STRING:
-        return json_text_n(key->value.string.data, key->value.string.len_bytes < JSON_STRING_MAX
-                                                       ? key->value.string.len_bytes
-                                                       : JSON_STRING_MAX);
+        return json_text_n(key->value.string.data, MIN(key->value.string.len_bytes, JSON_STRING_MAX));
     case GGUF_ARRAY:
         break;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 
 _Static_assert(PACKAGE_CHECKSUM_BYTES == SHA256_DIGEST_SIZE, "one digest a part");
@@ -125,7 +126,7 @@ static int end_part(PackageChecksum *self) {
 static void blank(const PackageChecksum *self, size_t n) {
     const uint64_t at = self->at_bytes, begin = self->digests_at, end = begin + self->n_parts * SHA256_DIGEST_SIZE;
 
-    for (uint64_t i = at > begin ? at : begin; i < end && i < at + n; i++)
+    for (uint64_t i = MAX(at, begin); i < end && i < at + n; i++)
         self->block[i - at] = 0;
 }
 
@@ -144,8 +145,7 @@ static int read_block(PackageChecksum *self, size_t n) {
 /* Hashes up to end_bytes; bytes from at_bytes on are taken from data, if it is given. */
 static void hash(PackageChecksum *self, uint64_t end_bytes, const uint8_t *data) {
     while (!self->result && self->part < self->n_parts && self->at_bytes <= end_bytes) {
-        const uint64_t part_end_bytes = self->parts[self->part].end_bytes,
-                       to_bytes = end_bytes < part_end_bytes ? end_bytes : part_end_bytes;
+        const uint64_t part_end_bytes = self->parts[self->part].end_bytes, to_bytes = MIN(end_bytes, part_end_bytes);
         const uint64_t left_bytes = to_bytes - self->at_bytes;
         const size_t n = left_bytes < BLOCK_BYTES ? (size_t)left_bytes : BLOCK_BYTES;
 

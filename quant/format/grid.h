@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/min_max.h"
+
 #define GRID_BITS_MIN 1
 #define GRID_BITS_MAX 8
 
@@ -87,7 +89,7 @@ static inline float grid_round(const float *nearest, float v, int bits) {
     }
     top = bits == GRID_BITS_MAX ? 127 : (float)((1 << bits) - 1);
     q = bits == GRID_BITS_MAX ? rintf(v) : 2 * floorf(v * 0.5f) + 1;
-    return q > top ? top : q < -top ? -top : q;
+    return q > top ? top : MAX(-top, q);
 }
 
 #endif

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 #define TILE_REGISTERS 16
 #define REGISTER_BYTES 64
 
@@ -40,7 +42,7 @@ static void order_by_width(const int8_t *bits, size_t n, uint32_t *channels) {
 static uint32_t last_channel(const PackPlan *plan, size_t block) {
     const size_t first = block * PACK_BLOCK_CHANNELS, left = plan->n - first;
 
-    return plan->channels[first + (left < PACK_BLOCK_CHANNELS ? left : PACK_BLOCK_CHANNELS) - 1];
+    return plan->channels[first + MIN(left, PACK_BLOCK_CHANNELS) - 1];
 }
 
 /**
@@ -209,7 +211,7 @@ static size_t code_place(size_t channel, size_t input) {
 static size_t inputs_of_tile(const PackPlan *plan, size_t tile) {
     size_t left = plan->k - tile * PACK_TILE_INPUTS;
 
-    return left < PACK_TILE_INPUTS ? left : PACK_TILE_INPUTS;
+    return MIN(left, PACK_TILE_INPUTS);
 }
 
 /**

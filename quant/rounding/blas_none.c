@@ -4,6 +4,7 @@
  * add in another order than OpenBLAS, as OpenBLAS itself does on another processor, so a calibrated package has other
  * bits. Inner loops have a fixed length or go along a row, so that the compiler vectorises them.
  */
+#include "base/min_max.h"
 #include "quant/rounding/blas.h"
 
 #include <math.h>
@@ -15,10 +16,6 @@
 
 int blas_load(ErrText *err) {
     return 0;
-}
-
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
 }
 
 /* Adds LANES sums side by side, then adds these in pairs. */
@@ -87,9 +84,9 @@ void blas_product(const BlasProduct *product) {
 
     scale_out(product);
     for (block.n = 0; block.n < product->n; block.n = block.n_end) {
-        block.n_end = least(block.n + BLOCK_N, product->n);
+        block.n_end = MIN(block.n + BLOCK_N, product->n);
         for (block.k = 0; block.k < product->k; block.k = block.k_end) {
-            block.k_end = least(block.k + BLOCK_K, product->k);
+            block.k_end = MIN(block.k + BLOCK_K, product->k);
             copy_block(product, &block);
             add_block(product, &block);
         }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "quant/format/grid.h"
 #include "quant/rounding/blas.h"
 
@@ -95,7 +96,7 @@ static void round_pieces(void *arg, size_t begin, size_t end, unsigned int worke
     for (size_t piece = begin; piece < end; piece++) {
         size_t first = piece * CHANNELS;
 
-        round_piece(loop, first, n - first < CHANNELS ? n - first : CHANNELS, t, e);
+        round_piece(loop, first, MIN(n - first, CHANNELS), t, e);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "quant/format/grid.h"
 #include "quant/rounding/hessian_product.h"
 
@@ -128,8 +129,7 @@ static void refine_pieces(void *arg, size_t begin, size_t end, unsigned int work
 
     for (size_t i = begin; i < end; i++) {
         size_t first = i * CHANNELS;
-        Piece piece = { call, first, call->n - first < CHANNELS ? call->n - first : CHANNELS, buffers,
-                        buffers + CHANNELS * k };
+        Piece piece = { call, first, MIN(call->n - first, CHANNELS), buffers, buffers + CHANNELS * k };
 
         begin_piece(&piece);
         for (unsigned int pass = 0; pass < loop->n_passes && descend(&piece); pass++)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "quant/rounding/hessian_product.h"
 
 /* The channels of one piece of work, for any number of threads. */
@@ -40,7 +41,7 @@ static void correct_pieces(void *arg, size_t begin, size_t end, unsigned int wor
     float *w = loop->buffers + worker * 2 * CHANNELS * k, *moments = w + CHANNELS * k;
 
     for (size_t piece = begin; piece < end; piece++) {
-        const size_t first = piece * CHANNELS, n = call->n - first < CHANNELS ? call->n - first : CHANNELS;
+        const size_t first = piece * CHANNELS, n = MIN(call->n - first, CHANNELS);
 
         for (size_t r = 0; r < n; r++)
             for (size_t c = 0; c < k; c++)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "quant/rotate.h"
 #include "quant/rounding/blas.h"
 
@@ -20,7 +21,7 @@ static size_t n_tiles(size_t k) {
 }
 
 static size_t tile_len(size_t k, size_t tile) {
-    return k - tile * TILE < TILE ? k - tile * TILE : TILE;
+    return MIN(k - tile * TILE, TILE);
 }
 
 /* Computes the index-th pair (i, j) with first <= j <= i. */

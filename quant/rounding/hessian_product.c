@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "quant/rounding/blas.h"
 
 /* Reads the moments from the factor's matrix, on and above its diagonal. */
@@ -50,7 +51,7 @@ void hessian_product(const HessianFactor *factor, const float *x, size_t n, floa
 
     memset(y, 0, n * k * sizeof(*y));
     for (size_t from = 0; from < k; from += HESSIAN_COLUMNS) {
-        size_t to = from + HESSIAN_COLUMNS < k ? from + HESSIAN_COLUMNS : k;
+        size_t to = MIN(from + HESSIAN_COLUMNS, k);
 
         hessian_spread(factor, x, n, from, to, y);
         hessian_square(factor, from, to, square);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/f16.h"
+#include "base/min_max.h"
 
 /* Adding and subtracting 1.5 * 2^23 rounds to the nearest integer, ties to even, for |v| < 2^22. Unlike rintf(), this
  * needs no SSE4.1 to stay in vector registers. */
@@ -55,7 +56,7 @@ bool round_channel_int8(const float *x, size_t n, int8_t *q, float *scalep) {
 
         memcpy(&bits, x + i, sizeof(bits));
         bits &= 0x7fffffff;
-        magnitude = bits > magnitude ? bits : magnitude;
+        magnitude = MAX(bits, magnitude);
     }
     if (magnitude >= 0x7f800000)
         return false;

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/min_max.h"
 #include "quant/format/grid.h"
 
 /* Returns the level nearest to w. inverse: 1 / scale; nearest: grid_nearest() of these bits. round_channel(),
@@ -21,15 +22,15 @@ static inline int round_level(const float *nearest, float w, float inverse, int 
     if (nearest) {
         t *= 2;
         top = GRID_NEAREST_CELLS - 1;
-        level = (int)nearest[(int)(t < top ? t : top)];
+        level = (int)nearest[(int)(MIN(t, top))];
     } else if (bits == GRID_BITS_MAX) {
         t += 0.5f;
         top = 127;
-        level = (int)(t < top ? t : top);
+        level = (int)(MIN(t, top));
     } else {
         t *= 0.5f;
         top = (float)((1 << (bits - 1)) - 1);
-        level = 2 * (int)(t < top ? t : top) + 1;
+        level = 2 * (int)(MIN(t, top)) + 1;
     }
     return w < 0 ? -level : level;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/f16.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "quant/format/grid.h"
 #include "quant/rounding/rounding_error.h"
@@ -37,7 +38,7 @@ static uint32_t largest_magnitude(const float *x, size_t n) {
 
         memcpy(&bits, x + i, sizeof(bits));
         bits &= 0x7fffffff;
-        largest = bits > largest ? bits : largest;
+        largest = MAX(bits, largest);
     }
     return (uint32_t)largest;
 }

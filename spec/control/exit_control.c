@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/control/exit_control.h"
 
+#include "base/min_max.h"
+
 enum {
     WARM = 8,        /* trials before the first decision */
     AGAIN = 3,       /* trials after a pause */
@@ -57,7 +59,7 @@ static void decide(ExitControl *control) {
     forget(control, kept_of_rest);
     control->n_trials_left = AGAIN;
     control->pause_until = control->n_tokens + control->pause_tokens;
-    control->pause_tokens = 2 * control->pause_tokens < PAUSE_MAX ? 2 * control->pause_tokens : PAUSE_MAX;
+    control->pause_tokens = MIN(2 * control->pause_tokens, PAUSE_MAX);
 }
 
 /**

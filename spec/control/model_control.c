@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/control/model_control.h"
 
+#include "base/min_max.h"
 #include "spec/control/speculation_control.h"
 
 enum {
@@ -21,7 +22,7 @@ bool model_control_is_on(const ModelControl *control) {
 /* Rests twice as long each time, until the model has paid again. */
 static void rest(ModelControl *control) {
     control->pause_until = control->n_tokens + control->pause_tokens;
-    control->pause_tokens = 2 * control->pause_tokens < PAUSE_MAX ? 2 * control->pause_tokens : PAUSE_MAX;
+    control->pause_tokens = MIN(2 * control->pause_tokens, PAUSE_MAX);
     control->balance = 0;
     control->n_behind = 0;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/control/prompt_rule.h"
 
+#include "base/min_max.h"
+
 static const float kept = 0.8F;       /* share of the sums that each ended generation keeps */
 static const float prior_rate = 0.1F; /* tokens brought per token of output, where nothing is known */
 static const float prior_output = 60; /* weight of the prior in tokens: a few answers outweigh it */
@@ -21,7 +23,7 @@ float prompt_rule_model_prior(float pass_ms, float token_ms, bool is_streamed) {
 
     if (pass_ms > 0 && token_ms > 0)
         left = 1 - model_passes * pass_ms / token_ms;
-    return prior_rate + model_rate * (left > 0 ? left : 0);
+    return prior_rate + model_rate * MAX(left, 0);
 }
 
 /**
@@ -36,7 +38,7 @@ PromptRuleChoice prompt_rule_choose(const PromptRule *rule, const PromptRuleCase
     float expected = rule->expected > 0 ? rule->expected : expected_first;
     PromptRuleChoice choice = { .reason = PROMPT_RULE_TRIAL };
 
-    expected = expected < (float)it->output_max ? expected : (float)it->output_max;
+    expected = MIN(expected, (float)it->output_max);
     choice.cost_ms = it->row_ms * (float)it->prompt_rows;
     choice.gain_ms = rate * expected * it->token_ms;
     if (!(it->row_ms > 0) || !(it->token_ms > 0))

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "base/min_max.h"
+
 enum {
     WARM = 2 /* steps before any time is told: the first one reads what is not in memory yet */
 };
@@ -62,8 +64,8 @@ void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, fl
                                                                (float)(rows[i] - rows[i - 1]);
     slope = n_levels > 1 ? (levels[n_levels - 1] - levels[0]) / (float)(last - rows[0]) : 0;
     guess = row_share * levels[0];
-    guess = (row_ms > 0 && row_ms < guess ? row_ms : guess) / (float)(n_levels > 1 ? n_levels - 1 : 1);
-    slope = slope > guess ? slope : guess;
+    guess = (row_ms > 0 && MIN(row_ms, guess)) / (float)(n_levels > 1 ? n_levels - 1 : 1);
+    slope = MAX(slope, guess);
     for (uint32_t row = last + 1; row <= n; row++)
         ms[row - 1] = levels[n_levels - 1] + slope * (float)(row - last);
 }
@@ -75,7 +77,7 @@ void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, fl
  * earlier step took far longer than this one, the earlier one had to wait, and is forgotten.
  */
 void row_times_measure(RowTimes *times, uint32_t rows, float ms) {
-    const uint32_t i = (rows < ROW_TIMES_MAX ? rows : ROW_TIMES_MAX) - 1;
+    const uint32_t i = MIN(rows, ROW_TIMES_MAX) - 1;
 
     assert(rows >= 1);
     if (!(ms > 0))
@@ -93,5 +95,5 @@ void row_times_measure(RowTimes *times, uint32_t rows, float ms) {
 }
 
 float row_times_ms(const RowTimes *times, uint32_t rows) {
-    return rows ? times->ms[(rows < ROW_TIMES_MAX ? rows : ROW_TIMES_MAX) - 1] : 0;
+    return rows ? times->ms[MIN(rows, ROW_TIMES_MAX) - 1] : 0;
 }

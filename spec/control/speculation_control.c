@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 enum {
     WARM = 2, /* plain steps before any draft: the first one reads what is not in memory yet */
     PAUSE_MIN = CONTROL_WINDOW,
@@ -36,7 +38,7 @@ void speculation_control_init(SpeculationControl *control, const SpeculationCont
     memcpy(control->seen_ms, like->seen_ms, sizeof(control->seen_ms));
     memcpy(control->ms, like->ms, sizeof(control->ms));
     for (uint32_t i = 0; i < CONTROL_ROWS; i++) {
-        control->n_seen[i] = like->n_seen[i] < WARM ? like->n_seen[i] : WARM;
+        control->n_seen[i] = MIN(like->n_seen[i], WARM);
         control->seen_at[i] = like->seen_at[i] - like->n_tokens; /* times keep their age */
     }
     control->n_guessed = GUESSED;
@@ -65,7 +67,7 @@ static float row_ms(const SpeculationControl *control) {
 }
 
 static float step_ms(const SpeculationControl *control, uint32_t rows, uint32_t prompt_rows) {
-    const uint32_t known = rows < CONTROL_ROWS ? rows : CONTROL_ROWS;
+    const uint32_t known = MIN(rows, CONTROL_ROWS);
 
     return control->ms[known - 1] + row_ms(control) * (float)(rows - known + prompt_rows);
 }
@@ -106,7 +108,7 @@ static void stretch(SpeculationControl *control, uint32_t rows, float ms) {
 
     while (measured > 1 && !control->n_seen[measured - 1])
         measured--;
-    least = step_ms(control, rows < measured ? rows : measured, 0);
+    least = step_ms(control, MIN(rows, measured), 0);
     factor = ms < least ? ms / least : ms > most ? ms / most : 1;
     if (control->n_guessed < GUESSED && factor > had_waited)
         return;
@@ -122,7 +124,7 @@ static void measure(SpeculationControl *control, uint32_t rows, float ms) {
         stretch(control, rows, ms);
     control->n_guessed -= control->n_guessed ? 1 : 0;
     most = outlier * (control->n_seen[i] ? control->seen_ms[i] : control->ms[i]);
-    ms = most > 0 && ms > most ? most : ms;
+    ms = most > 0 && MIN(most, ms);
     if (control->n_seen[i] < ROW_TIMES_AVERAGED)
         control->n_seen[i]++;
     control->seen_ms[i] += (ms - control->seen_ms[i]) / (float)control->n_seen[i];
@@ -142,7 +144,7 @@ static float worst_run(const SpeculationControl *control) {
         if (!control->emitted[step] || n_tokens > CONTROL_WINDOW)
             break;
         sum += control->losses[step];
-        worst = sum > worst ? sum : worst;
+        worst = MAX(sum, worst);
     }
     return worst;
 }
@@ -163,7 +165,7 @@ static void pace(SpeculationControl *control, bool gained) {
         can_afford(control, 2, alone, (ModelShare){ 0 }))
         return;
     control->pause_until = control->n_tokens + control->pause_tokens;
-    control->pause_tokens = 2 * control->pause_tokens < PAUSE_MAX ? 2 * control->pause_tokens : PAUSE_MAX;
+    control->pause_tokens = MIN(2 * control->pause_tokens, PAUSE_MAX);
 }
 
 void speculation_control_took(SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens,
@@ -223,22 +225,22 @@ uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany
     if (!may_draft(control, company))
         return 1;
     for (uint32_t i = 0; i < CONTROL_ROWS; i++)
-        most = control->n_seen[i] && 2 * (i + 1) > most ? 2 * (i + 1) : most;
+        most = control->n_seen[i] && MAX(2 * (i + 1), most);
     most -= company.rows;
-    most = most < DRAFT_ROWS_MAX ? most : DRAFT_ROWS_MAX;
+    most = MIN(most, DRAFT_ROWS_MAX);
     while (rows < most && can_afford(control, rows + 1, company, model))
         rows++;
     return rows;
 }
 
 DraftCosts speculation_control_costs(const SpeculationControl *control, StepCompany company) {
-    const uint32_t at = company.rows < CONTROL_ROWS - 1 ? company.rows : CONTROL_ROWS - 1;
+    const uint32_t at = MIN(company.rows, CONTROL_ROWS - 1);
 
     if (!(control->ms[0] > 0))
         return (DraftCosts){ 0 };
     return (DraftCosts){
         .ms = control->ms + at,
-        .n_rows = CONTROL_ROWS - at < DRAFT_ROWS_MAX ? CONTROL_ROWS - at : DRAFT_ROWS_MAX,
+        .n_rows = MIN(CONTROL_ROWS - at, DRAFT_ROWS_MAX),
         .more_ms = step_ms(control, company.rows + 1, company.prompt_rows) - control->ms[at],
     };
 }

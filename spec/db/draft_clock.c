@@ -18,12 +18,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 
 #define TIME_MAX_S (INT64_C(1) << 40)
-
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 /* Reads the start's number: 36 characters, 32 of them hex digits. Without the number (no /proc) starts are told apart
  * by a CLOCK_BOOTTIME that goes back. */
@@ -90,7 +87,7 @@ static void pause_merge(DraftClock *clock, size_t i) {
  * when the newest ones are deleted. */
 static void pauses_move(DraftClock *clock, int64_t document) {
     for (size_t i = clock->n_pauses; i-- > 0;) {
-        clock->pauses[i].document = least(clock->pauses[i].document, document);
+        clock->pauses[i].document = MIN(clock->pauses[i].document, document);
         if (i + 1 < clock->n_pauses && clock->pauses[i].document == clock->pauses[i + 1].document)
             pause_merge(clock, i);
     }
@@ -116,7 +113,7 @@ static void add_pause(DraftClock *clock, int64_t document, int64_t claimed_s) {
     DraftPause *last = clock->n_pauses ? &clock->pauses[clock->n_pauses - 1] : NULL;
 
     if (last && last->document >= document) {
-        last->claimed_s = least(last->claimed_s + claimed_s, TIME_MAX_S);
+        last->claimed_s = MIN(last->claimed_s + claimed_s, TIME_MAX_S);
         return;
     }
     if (clock->n_pauses == DRAFT_CLOCK_PAUSES_MAX)
@@ -130,14 +127,14 @@ static void add_pause(DraftClock *clock, int64_t document, int64_t claimed_s) {
 static void go_back(DraftClock *clock, int64_t back_s, int64_t document) {
     for (size_t i = clock->n_pauses; back_s > 0 && i-- > 0;) {
         DraftPause *pause = &clock->pauses[i], left;
-        const int64_t taken_s = least(pause->claimed_s, back_s);
+        const int64_t taken_s = MIN(pause->claimed_s, back_s);
 
         if (pause->claimed_s < back_s / 2)
             continue;
         back_s -= taken_s;
         pause->claimed_s -= taken_s;
-        pause->seen_s = least(pause->seen_s, pause->claimed_s);
-        pause->believed_s = least(pause->believed_s, pause->claimed_s);
+        pause->seen_s = MIN(pause->seen_s, pause->claimed_s);
+        pause->believed_s = MIN(pause->believed_s, pause->claimed_s);
         left = *pause;
         if (!left.claimed_s || document > left.document)
             pause_remove(clock, i);
@@ -145,11 +142,11 @@ static void go_back(DraftClock *clock, int64_t back_s, int64_t document) {
             add_pause(clock, document, left.claimed_s);
         i = clock->n_pauses; /* the rest may belong to another jump */
     }
-    clock->behind_s = least(clock->behind_s + back_s, TIME_MAX_S);
+    clock->behind_s = MIN(clock->behind_s + back_s, TIME_MAX_S);
 }
 
 static void go_forward(DraftClock *clock, int64_t forward_s, int64_t document, bool was_set) {
-    const int64_t repaid_s = least(forward_s, clock->behind_s);
+    const int64_t repaid_s = MIN(forward_s, clock->behind_s);
 
     clock->behind_s -= repaid_s;
     /* A clock that was never set tells nothing of how long the machine was off. */
@@ -167,10 +164,10 @@ static void look(DraftClock *clock, int64_t step_s) {
     const bool is_behind = clock->behind_s >= DRAFT_CLOCK_SLACK_S;
 
     if (is_behind)
-        clock->behind_s -= least(least(clock->behind_s, clock->behind_seen_s), step_s);
+        clock->behind_s -= MIN(MIN(clock->behind_s, clock->behind_seen_s), step_s);
     for (size_t i = clock->n_pauses; i-- > 0;) {
         DraftPause *pause = &clock->pauses[i];
-        const int64_t more_s = least(least(pause->claimed_s, pause->seen_s) - pause->believed_s, step_s);
+        const int64_t more_s = MIN(MIN(pause->claimed_s, pause->seen_s) - pause->believed_s, step_s);
 
         if (!is_behind && more_s > 0) {
             pause->believed_s += more_s;
@@ -195,7 +192,7 @@ static void take_date(DraftClock *clock, int64_t wall_s, int64_t passed_s, int64
     if (jump_s > 0)
         go_forward(clock, jump_s, document, was_set);
     else if (wall_s < DRAFT_CLOCK_DATE_MIN_S)
-        clock->behind_s = least(clock->behind_s - jump_s, TIME_MAX_S);
+        clock->behind_s = MIN(clock->behind_s - jump_s, TIME_MAX_S);
     else
         go_back(clock, -jump_s, is_other_start ? document : -1);
 }
@@ -220,7 +217,7 @@ void draft_clock_advance(DraftClock *clock, const DraftClockReading *reading, in
     const int64_t passed_s = is_other_start ? 0 : passed_of(clock, boot_s, awake_s, step_s);
 
     pauses_move(clock, document);
-    clock->start = is_other_start ? document : least(clock->start, document);
+    clock->start = is_other_start ? document : MIN(clock->start, document);
     clock->has_looked &= !is_other_start;
     memcpy(clock->boot, reading->boot, sizeof(clock->boot));
     clock->boot_s = boot_s;

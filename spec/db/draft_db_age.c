@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/min_max.h"
 #include "spec/db/draft_db_private.h"
 
 #define TIME_MAX_S (INT64_C(1) << 40)
@@ -15,13 +16,13 @@
 static int64_t column_s(sqlite3_stmt *query, int i) {
     const int64_t value = sqlite3_column_int64(query, i);
 
-    return value > TIME_MAX_S ? TIME_MAX_S : value < -TIME_MAX_S ? -TIME_MAX_S : value;
+    return value > TIME_MAX_S ? TIME_MAX_S : MAX(-TIME_MAX_S, value);
 }
 
 static int64_t column_at_most(sqlite3_stmt *query, int i, int64_t max) {
     const int64_t value = column_s(query, i);
 
-    return value < 0 ? 0 : value > max ? max : value;
+    return value < 0 ? 0 : MIN(max, value);
 }
 
 static int load_pauses(DraftDb *db, DraftClock *clock, ErrText *err) {

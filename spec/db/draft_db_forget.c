@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 #include "spec/db/draft_db.h"
 #include "spec/db/draft_db_private.h"
 
@@ -107,7 +108,7 @@ static int image_pack(Image *image, ErrText *err) {
  * is lost if it fails. */
 static int image_write(const Image *image, int fd, uint64_t old_bytes) {
     const uint64_t len_bytes = (uint64_t)image->len_bytes;
-    const uint64_t inside_bytes = old_bytes < len_bytes ? old_bytes : len_bytes;
+    const uint64_t inside_bytes = MIN(old_bytes, len_bytes);
     int r = file_write_at(fd, image->data + inside_bytes, (size_t)(len_bytes - inside_bytes), inside_bytes);
 
     if (!r)

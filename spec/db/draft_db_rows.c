@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "spec/db/draft_db_blob.h"
 #include "spec/db/draft_db_private.h"
 
@@ -53,7 +54,7 @@ static int row_read(DraftDb *db, sqlite3_stmt *query, uint32_t uid, const uint8_
     draft_db_rows_owner(&row->document, owner);
     r = draft_db_blob_decode(blob, blob_bytes, owner, sizeof(owner), &row->tokens, &n_tokens);
     if (r)
-        return r < 0 ? r : 0;
+        return MIN(r, 0);
     row->document.tokens = row->tokens;
     row->damaged = n_tokens != (size_t)n_said;
     return 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/sources/calibration.h"
 
+#include "base/min_max.h"
+
 enum {
     KEPT = 8 /* successors of a context: a ninth takes the place of the least one, and its sum begins anew */
 };
@@ -87,7 +89,7 @@ int calibration_observe(Calibration *calibration, uint32_t before, uint32_t toke
 static float calibration_prior(uint16_t bucket, uint16_t rank) {
     float typical = context_class_typical(bucket % CONTEXT_CLASSES), most = 1 / (float)(1 + rank);
 
-    return (typical < most ? typical : most) * (bucket < CONTEXT_CLASSES ? 0.5F : 0.75F);
+    return MIN(typical, most) * (bucket < CONTEXT_CLASSES ? 0.5F : 0.75F);
 }
 
 static int calibration_append(void *drafter, const uint32_t *tokens, size_t n) {
@@ -151,7 +153,7 @@ static size_t calibration_choices(const void *drafter, DraftCursor at, DraftChoi
     }
     if (!successors)
         return 0;
-    n = heaviest(successors, order, max < CALIBRATION_TOP ? max : CALIBRATION_TOP);
+    n = heaviest(successors, order, MIN(max, CALIBRATION_TOP));
     for (size_t i = 0; i < n; i++)
         choices[i] = (DraftChoice){
             .token = successors->tokens[order[i]],

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "spec/sources/drafter.h"
 
 enum {
@@ -36,14 +37,14 @@ static uint64_t first_bytes(const ChunkList *list, uint64_t n) {
 
     while (bytes < n * list->item_bytes && bytes < chunk_bytes(list))
         bytes *= 2;
-    return bytes < chunk_bytes(list) ? bytes : chunk_bytes(list);
+    return MIN(bytes, chunk_bytes(list));
 }
 
 uint64_t chunk_list_bytes_for(const ChunkList *list, uint64_t n) {
     uint64_t n_chunks = (n + (1u << list->shift) - 1) >> list->shift;
     uint64_t bytes = n_chunks > 1 ? n_chunks * rounded(chunk_bytes(list)) : n ? rounded(first_bytes(list, n)) : 0;
 
-    return bytes > list->bytes ? bytes : list->bytes;
+    return MAX(bytes, list->bytes);
 }
 
 /* Makes room to point at n chunks. The 24 bytes for each are not worth a charge. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/sources/continuation_table.h"
 
+#include "base/min_max.h"
+
 typedef struct Continuations {
     uint32_t tokens[DRAFT_CHOICES_MAX];
     uint16_t chances[DRAFT_CHOICES_MAX]; /* in parts of 65535 */
@@ -74,7 +76,7 @@ int continuation_table_observe(ContinuationTable *table, uint32_t before, uint32
 static float table_prior(uint16_t bucket, uint16_t rank) {
     float typical = context_class_typical(bucket % CONTEXT_CLASSES), most = 1 / (float)(1 + rank);
 
-    return (typical < most ? typical : most) * (bucket < CONTEXT_CLASSES ? 0.5F : 0.8F);
+    return MIN(typical, most) * (bucket < CONTEXT_CLASSES ? 0.5F : 0.8F);
 }
 
 static int table_append(void *drafter, const uint32_t *tokens, size_t n) {
@@ -121,7 +123,7 @@ static size_t table_choices(const void *drafter, DraftCursor at, DraftChoice *ch
     const ContinuationTable *table = drafter;
     size_t n = 0;
 
-    max = max < DRAFT_CHOICES_MAX ? max : DRAFT_CHOICES_MAX;
+    max = MIN(max, DRAFT_CHOICES_MAX);
     if (at.c >= 2)
         n = add_all(context_map_find(table->pairs, context_pair(at.a, at.b)), CONTEXT_CLASSES, at, choices, n, max);
     if (at.c)

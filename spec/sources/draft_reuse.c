@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 enum {
     RUNS_MAX = DRAFT_REUSE_STEPS_MAX, /* at most one run a step */
     AT_ROOT = UINT32_MAX,             /* value of a cursor's a; other values: a is run + 1, b the run's next token */
@@ -158,7 +160,7 @@ static size_t reuse_choices(const void *drafter, DraftCursor at, DraftChoice *ch
     const DraftReuse *reuse = drafter;
     size_t n = 0;
 
-    max = max < DRAFT_CHOICES_MAX ? max : DRAFT_CHOICES_MAX;
+    max = MIN(max, DRAFT_CHOICES_MAX);
     if (at.a && at.a != AT_ROOT) {
         const Run *run = &reuse->runs[at.a - 1];
 

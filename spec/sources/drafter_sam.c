@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/sources/drafter_sam.h"
 
+#include "base/min_max.h"
 #include "spec/sources/suffix_automaton.h"
 
 enum {
@@ -97,7 +98,7 @@ static size_t sam_choices(const void *drafter, DraftCursor at, DraftChoice *choi
     SuffixMatch match = suffix_automaton_settled(automaton, (SuffixMatch){ at.a, at.b });
     size_t n = 0;
 
-    max = max < DRAFT_CHOICES_MAX ? max : DRAFT_CHOICES_MAX;
+    max = MIN(max, DRAFT_CHOICES_MAX);
     for (int i = 0; i < LINKS_MAX && match.state && n < max; i++) {
         uint32_t tokens[DRAFT_CHOICES_MAX], end = suffix_automaton_first_end(automaton, match.state);
         size_t n_nexts = suffix_automaton_nexts(automaton, match.state, tokens, DRAFT_CHOICES_MAX);

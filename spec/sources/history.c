@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/min_max.h"
 #include "spec/sources/suffix_automaton.h"
 
 enum {
@@ -146,7 +147,7 @@ int history_add(History *history, const uint32_t *tokens, size_t n) {
     int r = 0;
 
     for (size_t at = 0, n_piece; !r && at < n; at += n_piece) {
-        n_piece = n - at < PIECE ? n - at : PIECE;
+        n_piece = MIN(n - at, PIECE);
         r = add_piece(history, tokens, at, n_piece);
     }
     if (history->n_taken > n_before)
@@ -334,7 +335,7 @@ static void walk_on(Walk *walk) {
     walk->len = 0;
     walk->n_found = 0;
     for (int i = 0; i < N_AGES; i++)
-        walk->len = walk->place.matches[i].len > walk->len ? walk->place.matches[i].len : walk->len;
+        walk->len = MAX(walk->place.matches[i].len, walk->len);
     for (uint32_t i = 0; i < N_AGES && walk->len; i++) {
         const SuffixAutomaton *automaton = walk->history->ages[i].automaton;
         SuffixMatch *match = &walk->place.matches[i];
@@ -391,7 +392,7 @@ static size_t history_choices(const void *drafter, DraftCursor at, DraftChoice *
     Walk walk;
     size_t n = 0;
 
-    max = max < DRAFT_CHOICES_MAX ? max : DRAFT_CHOICES_MAX;
+    max = MIN(max, DRAFT_CHOICES_MAX);
     walk_init(&walk, reader->history, at);
     for (int i = 0; i < LINKS_MAX && n < max; i++) {
         Continuation best;

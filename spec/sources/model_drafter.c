@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "spec/sources/draft_tree.h"
 
 enum {
@@ -136,7 +137,7 @@ size_t model_drafter_affords(const ModelDrafter *drafter, float ms, float *cost_
 }
 
 int model_drafter_follow(ModelDrafter *drafter, size_t most) {
-    const size_t behind = model_drafter_n_behind(drafter), n = behind < most ? behind : most;
+    const size_t behind = model_drafter_n_behind(drafter), n = MIN(behind, most);
     int r;
 
     assert(drafter->n);
@@ -150,12 +151,12 @@ int model_drafter_follow(ModelDrafter *drafter, size_t most) {
 
 /* Takes over likely tokens; probabilities from another module are clamped to [0, 1]. */
 static void take_tops(Row *row, const DraftModelTops *tops) {
-    row->tops.n = tops->n < DRAFT_CHOICES_MAX ? tops->n : DRAFT_CHOICES_MAX;
+    row->tops.n = MIN(tops->n, DRAFT_CHOICES_MAX);
     for (uint32_t i = 0; i < row->tops.n; i++) {
         const float probability = tops->tops[i].probability;
 
         row->tops.tops[i] = tops->tops[i];
-        row->tops.tops[i].probability = probability > 1 ? 1 : probability > 0 ? probability : 0;
+        row->tops.tops[i].probability = probability > 1 ? 1 : MAX(probability, 0);
     }
 }
 
@@ -188,7 +189,7 @@ uint32_t model_drafter_n_rows(const ModelDrafter *drafter) {
 }
 
 uint32_t model_drafter_n_left(const ModelDrafter *drafter) {
-    const uint32_t most = drafter->model.ops->rows_max < MODEL_ROWS_MAX ? drafter->model.ops->rows_max : MODEL_ROWS_MAX;
+    const uint32_t most = MIN(drafter->model.ops->rows_max, MODEL_ROWS_MAX);
 
     return most > drafter->n_rows ? most - drafter->n_rows : 0;
 }
@@ -251,7 +252,7 @@ static float model_prior(uint16_t bucket, uint16_t rank) {
     const float above = bucket + 1 < DRAFT_BUCKETS ? bucket_from[bucket + 1] : 1;
     const float typical = (bucket_from[bucket] + above) / 2, most = 1 / (float)(1 + rank);
 
-    return typical < most ? typical : most;
+    return MIN(typical, most);
 }
 
 /* A cursor's a is the row + 1; nowhere where the model has not computed yet. */

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
+#include "base/min_max.h"
+
 /* Sources read the same text: two that agree are not two independent witnesses, and more of them still less. */
 static const float weight_alone = 1, weight_of_two = 0.6F, weight_of_more = 0.45F, weight_other = -0.4F;
 /* A leader is believed, whoever agrees or not, until verifications show otherwise. A token that a leader does not hold
@@ -57,7 +59,7 @@ float chance_mixer_chance(const ChanceMixer *mixer, const ChanceCase *it) {
         sum += weights->weights[it->n - 1][it->sources[i]] * input(mixer, it, i, place);
     for (uint32_t source = 0; source < DRAFT_SOURCES_MAX; source++)
         sum += it->others >> source & 1 ? weights->others[source] : 0;
-    sum = sum > limit ? limit : sum < -limit ? -limit : sum;
+    sum = sum > limit ? limit : MAX(-limit, sum);
     return 1 / (1 + expf(-sum));
 }
 

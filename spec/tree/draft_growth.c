@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 enum {
     MERGED_MAX = DRAFT_SOURCES_MAX * DRAFT_CHOICES_MAX, /* distinct tokens behind one node */
     POOL = DRAFT_NODES_MAX + 1
@@ -191,7 +193,7 @@ static void grow_nodes(Growth *g, DraftCosts costs) {
         take_best(g);
         gain += (double)g->tree->nodes[g->tree->n_nodes - 1].reach;
         ratio = gain / step_ms(costs, g->tree->n_nodes);
-        best_ratio = ratio > best_ratio ? ratio : best_ratio;
+        best_ratio = MAX(ratio, best_ratio);
     }
 }
 
@@ -212,9 +214,9 @@ uint32_t draft_growth_uncut(DraftTree *tree, uint32_t root_token, DraftSources s
     draft_tree_init(tree, root_token);
     if (!costs.n_rows || !limits.tokens_left)
         return 0;
-    g.nodes_max = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
-    g.nodes_max = g.nodes_max < costs.n_rows - 1 ? g.nodes_max : costs.n_rows - 1;
-    g.depth_max = limits.depth_max < limits.tokens_left - 1 ? limits.depth_max : limits.tokens_left - 1;
+    g.nodes_max = MIN(limits.nodes_max, DRAFT_NODES_MAX);
+    g.nodes_max = MIN(g.nodes_max, costs.n_rows - 1);
+    g.depth_max = MIN(limits.depth_max, limits.tokens_left - 1);
     if (!g.nodes_max)
         return 0;
     for (uint32_t i = 0; i < POOL; i++)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "spec/tree/draft_batch.h"
 
 enum {
@@ -47,7 +48,7 @@ void draft_value_init(DraftValue *value) {
 static float mean_of(const DraftValue *value, uint32_t class) {
     const float mean = value->brought[class] / value->open[class];
 
-    return mean < brought_min ? brought_min : mean > 1 ? 1 : mean;
+    return mean < brought_min ? brought_min : MIN(1, mean);
 }
 
 static float reach_of(const DraftTree *tree, uint32_t row) {
@@ -125,11 +126,11 @@ static float weighed_ms(const Round *r, uint32_t n_rows) {
 static uint32_t affordable_nodes(const Round *r) {
     const DraftCosts *costs = &r->it->costs;
     const float step_ms = r->it->budget.step_ms, left_ms = step_ms - spent_ms(r);
-    uint32_t n = r->it->limits.nodes_max < DRAFT_NODES_MAX ? r->it->limits.nodes_max : DRAFT_NODES_MAX;
+    uint32_t n = MIN(r->it->limits.nodes_max, DRAFT_NODES_MAX);
 
     if (!costs->n_rows)
         return 0;
-    n = n < costs->n_rows - 1 ? n : costs->n_rows - 1;
+    n = MIN(n, costs->n_rows - 1);
     while (n && step_ms > 0 && costs->ms[n] - costs->ms[0] > left_ms)
         n--;
     return n;
@@ -183,7 +184,7 @@ static void learn(Round *r) {
 static float open_of(const Round *r, uint32_t row) {
     const float open = reach_of(r->tree, row) - r->children[row];
 
-    return open > 0 ? open : 0;
+    return MAX(open, 0);
 }
 
 /* Returns what the passes after a first one bring above their cost, if that pass gives a node of that reach: one token
@@ -212,7 +213,7 @@ static void set_values(Round *r, double rate) {
     r->n_ahead = 0;
     for (uint32_t row = 0; row < tree->n_rows; row++) {
         const uint32_t depth = row ? tree->nodes[tree->node_of[row]].depth : 0;
-        const uint32_t n_left = r->depth_max - (depth < r->depth_max ? depth : r->depth_max);
+        const uint32_t n_left = r->depth_max - MIN(depth, r->depth_max);
         const int parent = row ? tree->parents[row] : 0;
         const float own = mean_of(r->it->value, class_of(tree, row)), open = open_of(r, row);
         uint32_t n_ahead = 0;
@@ -252,7 +253,7 @@ static double surplus(const Round *r, const float *more, uint32_t n_more, float 
         i += own >= other;
         j += own < other;
         over = gain - rate * (step_ms(r, n) + (double)ms);
-        best = over > best ? over : best;
+        best = MAX(over, best);
     }
     return best;
 }
@@ -324,9 +325,9 @@ static uint32_t rows_max(const Round *r) {
     for (uint32_t row = 1; row < r->rows.n; row++)
         best = r->rows.values[row] > r->rows.values[best] ? row : best;
     n_best = rows_to(r, (int)best);
-    n = n > n_best ? n : n_best;
-    n = n < n_left ? n : n_left;
-    return n < most ? n : most;
+    n = MAX(n, n_best);
+    n = MIN(n, n_left);
+    return MIN(n, most);
 }
 
 /* Picks the rows of the next pass, parents first, and returns how many; 0: no pass is worth it. A pass pays if it
@@ -334,14 +335,14 @@ static uint32_t rows_max(const Round *r) {
  * end with: by the low rate of a tree that has just begun, every row would pay for its share. */
 static uint32_t choose(Round *r, uint8_t *picked) {
     const DraftRounds *it = r->it;
-    const double own = rate_of(r), usual = (double)it->value->rate > own ? (double)it->value->rate : own;
+    const double own = rate_of(r), usual = MAX((double)it->value->rate, own);
     uint32_t k_max, best = 0;
     double most = 0;
     bool is_first = true;
 
     set_values(r, usual);
     k_max = rows_max(r);
-    k_max = k_max < r->tree->n_rows ? k_max : r->tree->n_rows;
+    k_max = MIN(k_max, r->tree->n_rows);
     draft_batch_table(&r->table, &r->rows, k_max);
     for (uint32_t k = 1; k <= k_max; k++) {
         const uint32_t n = draft_batch_pick(&r->table, &r->rows, k, picked);
@@ -414,7 +415,7 @@ int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const
     draft_growth_cut(without, round.kept);
     report->n_kept_without = round.kept;
     round.depth_max = limits.tokens_left ? limits.tokens_left - 1 : 0;
-    round.depth_max = limits.depth_max < round.depth_max ? limits.depth_max : round.depth_max;
+    round.depth_max = MIN(limits.depth_max, round.depth_max);
     if (!round.nodes_max || !round.depth_max) {
         draft_growth_cut(tree, round.kept);
         return 0;

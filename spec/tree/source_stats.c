@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/tree/source_stats.h"
 
+#include "base/min_max.h"
+
 static const float prior_trials = 4, before_trials_max = 16, trials_max = 256, chance_min = 0.001F, chance_max = 0.999F;
 
 static float clamped(float chance) {
-    return chance < chance_min ? chance_min : chance > chance_max ? chance_max : chance;
+    return chance < chance_min ? chance_min : MIN(chance_max, chance);
 }
 
 /* The prior counts as a few observations, and other texts as some more. */
@@ -15,7 +17,7 @@ void source_stats_init(SourceStats *stats, uint32_t source, const DrafterOps *op
             float trials = prior_trials, chance = clamped(ops->prior(bucket, rank));
 
             if (known > 0) {
-                trials = known < before_trials_max ? known : before_trials_max;
+                trials = MIN(known, before_trials_max);
                 chance = before->hits[source][bucket][rank] / known;
             }
             stats->hits[source][bucket][rank] = trials * chance;

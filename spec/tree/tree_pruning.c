@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 static const float least_log = -16;    /* lowest share: even a reach of 0 has a logarithm, */
 static const float most_log = -1e-6F;  /* and a share of 1 has odds */
 static const float same_time = 1.002F; /* row counts whose times differ by less belong to one tile */
@@ -17,7 +19,7 @@ static float edge_share(const DraftTree *tree, uint32_t row) {
 }
 
 double tree_pruning_log_odds(float log_share) {
-    const double x = (double)(!(log_share > least_log) ? least_log : log_share > most_log ? most_log : log_share);
+    const double x = (double)(!(log_share > least_log) ? least_log : MIN(most_log, log_share));
 
     return x - log(-expm1(x));
 }
@@ -81,7 +83,7 @@ static void keep_way(const DraftTree *tree, bool *is_kept, uint32_t row) {
 static uint32_t rows_of_time(DraftCosts costs, uint32_t n, uint32_t most) {
     if (n > costs.n_rows)
         return n;
-    most = most < costs.n_rows ? most : costs.n_rows;
+    most = MIN(most, costs.n_rows);
     for (uint32_t more = n + 1; more <= most && costs.ms[more - 1] <= same_time * costs.ms[n - 1]; more++)
         n = more;
     return n;

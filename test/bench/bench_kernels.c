@@ -22,6 +22,7 @@
 #include "backends/cpu/rows/row_ops.h"
 #include "backends/numeric/exp_row.h"
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "quant/format/pack.h"
 #include "tools/bench/machine.h"
@@ -62,7 +63,7 @@ static double bandwidth_of(const int8_t *buffer, size_t bytes) {
     for (int repeat = 0; repeat < REPEATS; repeat++) {
         uint64_t time = machine_read(buffer, bytes);
 
-        best = time < best ? time : best;
+        best = MIN(time, best);
     }
     return (double)bytes / (double)best;
 }
@@ -82,7 +83,7 @@ static uint64_t product_ns(const Int8ProductKernel *kernel, bool gated, const In
             else
                 kernel->fn(&weights[m], rows, 0, n_blocks, y, n, scratch);
             time = (machine_ns() - start) / (1 + gated);
-            best = time < best ? time : best;
+            best = MIN(time, best);
         }
     return best;
 }
@@ -115,7 +116,7 @@ static void bench_product(const Int8ProductKernel *kernel, bool gated, const Int
 }
 
 static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
+    return MIN(a, b);
 }
 
 typedef struct PackedKind {
@@ -202,7 +203,7 @@ static uint64_t attention_ns(const RowOps *ops, const AttentionShape *shape, con
         blocks[i] = cache + i * 2 * shape->n_kv * block;
     start = machine_ns();
     for (size_t first = 0, n; first < c->n_rows; first += n) {
-        n = c->n_rows - first < batch ? c->n_rows - first : batch;
+        n = MIN(c->n_rows - first, batch);
         for (size_t head = 0; head < shape->n_kv; head++) {
             const KvHead kv = { blocks, head * block, (shape->n_kv + head) * block, shape->head_size, 0 };
             AttentionRow rows[ATTENTION_ROW_HEADS];
@@ -303,7 +304,7 @@ static void bench_rows(const RowOps *ops) {
         exp->exp(x, WIDTH, out);
         times[6] = machine_ns();
         for (size_t i = 0; i < ARRAY_LEN(best); i++)
-            best[i] = times[i + 1] - times[i] < best[i] ? times[i + 1] - times[i] : best[i];
+            best[i] = MIN(times[i + 1] - times[i], best[i]);
     }
     printf("  %-16s", ops->name);
     for (size_t i = 0; i < ARRAY_LEN(best); i++)

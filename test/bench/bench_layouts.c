@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "test/bench/instruction_count.h"
 #include "test/bench/layout.h"
@@ -90,7 +91,7 @@ typedef struct Window {
 static Window window_of(Layout *layout) {
     size_t n = WINDOW_BYTES / layout_matrix_bytes(layout);
 
-    return (Window){ layout, 0, n < 1 ? 1 : n < layout_n_matrices(layout) ? n : layout_n_matrices(layout) };
+    return (Window){ layout, 0, n < 1 ? 1 : MIN(n, layout_n_matrices(layout)) };
 }
 
 typedef void WindowCall(const Layout *layout, const LayoutKernels *kernels, size_t matrix);
@@ -286,7 +287,7 @@ int main(int argc, char **argv) {
     long value;
 
     /* Twice the last-level cache, so that a repeated window is read from memory. */
-    options.arena_bytes = 2 * cache < (size_t)96 << 20 ? (size_t)96 << 20 : 2 * cache;
+    options.arena_bytes = MAX((size_t)96 << 20, 2 * cache);
     if (options.arena_bytes > (size_t)512 << 20)
         options.arena_bytes = (size_t)512 << 20;
     while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {

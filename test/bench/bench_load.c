@@ -25,6 +25,7 @@
 #include "base/files/file_io.h"
 #include "base/files/page_cache.h"
 #include "base/log.h"
+#include "base/min_max.h"
 #include "base/system/thread.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
@@ -250,7 +251,7 @@ int main(int argc, char **argv) {
     if (r)
         err_set(&err, r, "cannot start the worker threads: %s", strerror(-r));
     for (int round = -1; !r && round < bench.options.rounds; round++)
-        r = run_round(&bench, round < 0 ? 0 : round, &err); /* the first one warms up the host */
+        r = run_round(&bench, MAX(0, round), &err); /* the first one warms up the host */
     if (r)
         fprintf(stderr, "bench-load: %s\n", err.text);
     else

@@ -4,6 +4,7 @@
 #undef NDEBUG
 #include "test/device/device_timeline.h"
 
+#include "base/min_max.h"
 #include "test/unit/fixtures/patience.h"
 
 static void same_rows(const KvRig *kv, const float *actual, const float *expected, size_t n, const char *what) {
@@ -26,7 +27,7 @@ static void check_chain(DeviceSuite *suite, const ChainCase *chain, size_t n_lea
         unsigned int n_threads;
         size_t step;
     } ways[] = { { RIG_THREADS, 1 }, { 2, 7 }, { 1, 64 }, { 4, 100 }, { 7, 1 }, { 14, 1 }, { RIG_THREADS, 350 } };
-    const ChainCase at_least = { chain->shape, chain->n > n_least ? chain->n : n_least }, *c = &at_least;
+    const ChainCase at_least = { chain->shape, MAX(chain->n, n_least) }, *c = &at_least;
     _cleanup_(kv_rows_deinit) KvRows rows;
     _cleanup_(freep) float *whole = malloc(c->n * c->shape.n_heads * c->shape.head_size * sizeof(*whole));
     _cleanup_(freep) float *out = malloc(c->n * c->shape.n_heads * c->shape.head_size * sizeof(*out));

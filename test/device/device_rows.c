@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Checks of operators on rows of floats, of the table itself, and of the device's preferred numbers of rows. */
 #undef NDEBUG
+#include "base/min_max.h"
 #include "test/device/device_rig.h"
 
 enum {
@@ -93,7 +94,7 @@ static void expect_norm(const RowCase *c, const NormCase *norm, size_t row, cons
         mean += (double)x[i] / (double)norm->n;
     for (size_t i = 0; i < norm->n; i++) {
         squares += ((double)x[i] - mean) * ((double)x[i] - mean);
-        greatest = fabs((double)x[i]) > greatest ? fabs((double)x[i]) : greatest;
+        greatest = MAX(fabs((double)x[i]), greatest);
     }
     for (size_t i = 0; i < norm->n; i++) {
         const double scale = (double)norm->w[i] / sqrt(squares / (double)norm->n + (double)norm->eps);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Checks of one device on several threads at once: shared matrices, separate scratch, the same bits. */
 #undef NDEBUG
+#include "base/min_max.h"
 #include "test/device/device_matrix.h"
 #include "test/device/device_timeline.h"
 
@@ -136,7 +137,7 @@ static void check_turns(DeviceSuite *suite) {
     }
     timeline_init(&timeline, &kv, N);
     for (size_t first = 0, n; first < N; first += n) {
-        n = N - first < STEP ? N - first : STEP;
+        n = MIN(N - first, STEP);
         kv.rig.backend = devices[first / STEP % RIG_THREADS];
         timeline_append(&timeline, &kv, &rows, first, n, n, 0, out + first * kv.q_width);
     }

@@ -3,6 +3,7 @@
 #include "test/device/device_timeline.h"
 
 #include "base/f16.h"
+#include "base/min_max.h"
 
 enum {
     NOT_WRITTEN = 0xff, /* NaN in float16, bfloat16 and float32 */
@@ -123,7 +124,7 @@ static void add_member(Batch *batch, const Member *member) {
 /* Checks that bytes outside the layer's planes are unchanged. */
 static void same_beside(const KvRig *kv, const uint8_t *before, const void *block, size_t layer) {
     const KvLayer *at = &kv->layers[layer];
-    const size_t begin = at->k_offset_bytes < at->v_offset_bytes ? at->k_offset_bytes : at->v_offset_bytes,
+    const size_t begin = MIN(at->k_offset_bytes, at->v_offset_bytes),
                  plane_bytes = align_64(kv->positions * kv->kv_width * kv->rig.ops->kv_element_bytes),
                  end = begin + 2 * plane_bytes;
 
@@ -215,7 +216,7 @@ void members_run(KvRig *kv, Member *members, size_t n, size_t layer, size_t rows
     gather(kv, members, n, &all);
     assert_int_equal(batch.n_rows, n_rows);
     for (size_t first = 0, rows; first < n_rows; first += rows) {
-        rows = rows_a_call && rows_a_call < n_rows - first ? rows_a_call : n_rows - first;
+        rows = rows_a_call && MIN(rows_a_call, n_rows - first);
         run_call(kv, &batch, &all, layer, first, rows, out);
     }
     for (size_t m = 0, first = 0; m < n; first += members[m++].n) {
@@ -236,7 +237,7 @@ void members_free(Member *members, size_t n) {
 void timeline_append(Timeline *timeline, KvRig *kv, const KvRows *rows, size_t first, size_t n, size_t step,
                      size_t layer, float *out) {
     for (size_t at = 0, some; at < n; at += some) {
-        Member member = { timeline, rows, .first = first + at, .n = some = n - at < step ? n - at : step };
+        Member member = { timeline, rows, .first = first + at, .n = some = MIN(n - at, step) };
         size_t index[KV_ROWS_MAX];
 
         members_run(kv, &member, 1, layer, 0);
@@ -294,7 +295,7 @@ static double attend(const KvRig *kv, const Member *member, size_t row, size_t h
         scores[p] *= (double)shape->scale;
         if (shape->soft_cap > 0)
             scores[p] = (double)shape->soft_cap * tanh(scores[p] / (double)shape->soft_cap);
-        max = scores[p] > max ? scores[p] : max;
+        max = MAX(scores[p], max);
     }
     memset(out, 0, hd * sizeof(*out));
     for (size_t p = first; p < n; p++) {
@@ -306,7 +307,7 @@ static double attend(const KvRig *kv, const Member *member, size_t row, size_t h
         sum += weight;
         for (size_t i = 0; i < hd; i++) {
             out[i] += weight * (double)v[i];
-            greatest = fabs((double)v[i]) > greatest ? fabs((double)v[i]) : greatest;
+            greatest = MAX(fabs((double)v[i]), greatest);
         }
     }
     for (size_t i = 0; i < hd; i++)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 
 /* --- weights in parts --------------------------------------------------------------------------------------------- */
 
@@ -26,9 +27,7 @@ static LinearSource begin_source(const Matrix *matrix) {
 static uint8_t *bytes_of(const Matrix *matrix, size_t block, size_t end) {
     const size_t k = matrix->in->k,
                  first = matrix->packed ? matrix->plan.offsets[block] : block * PACK_BLOCK_CHANNELS * k,
-                 last = matrix->packed
-                            ? matrix->plan.offsets[end]
-                            : (end * PACK_BLOCK_CHANNELS < matrix->n ? end * PACK_BLOCK_CHANNELS : matrix->n) * k;
+                 last = matrix->packed ? matrix->plan.offsets[end] : MIN(end * PACK_BLOCK_CHANNELS, matrix->n) * k;
     const uint8_t *from = (matrix->packed ? matrix->packed : (const uint8_t *)matrix->q) + first;
     uint8_t *bytes = aligned_alloc(64, (last - first + 63) / 64 * 64);
 
@@ -65,7 +64,7 @@ static void fill_all(const Rig *rig, const Matrix *matrix, BackendLinear *linear
 
     if (!on_threads) {
         for (size_t block = 0, end; block < n_blocks(matrix); block = end) {
-            end = block + 2 < n_blocks(matrix) ? block + 2 : n_blocks(matrix);
+            end = MIN(block + 2, n_blocks(matrix));
             fill_block(rig, matrix, linear, block, end);
         }
         return;

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "quant/format/ggml_type.h"
 
 /* The table without the fault, for faulty functions that call the original. */
@@ -303,8 +304,7 @@ static void attention_of_wide_window(Backend *backend, const AttentionCall *call
 
 /* Calls the original on other rows. */
 static void attention_on(Backend *backend, const AttentionCall *call, void (*change)(Batch *batch, size_t row)) {
-    const size_t n = call->batch->first_earlier + call->batch->n_earlier,
-                 n_rows = n > call->batch->n_rows ? n : call->batch->n_rows;
+    const size_t n = call->batch->first_earlier + call->batch->n_earlier, n_rows = MAX(n, call->batch->n_rows);
     _cleanup_(freep) BatchRow *rows = malloc(n_rows * sizeof(*rows));
     Batch batch = *call->batch;
     AttentionCall other = *call;

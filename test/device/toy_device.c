@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "quant/format/ggml_type.h"
 
 #define POSITIONS 64 /* positions in a cache block */
@@ -181,7 +182,7 @@ static void attend(const AttentionCall *call, const BatchRow *row, size_t kv_hea
         const float plain = dot(q, kv_row(call, &at, call->k_offset_bytes) + kv_head * hd, hd) * call->scale;
         const float score = call->soft_cap > 0 ? call->soft_cap * tanhf(plain / call->soft_cap) : plain;
         const float *v = kv_row(call, &at, call->v_offset_bytes) + kv_head * hd;
-        const float most = score > max ? score : max, shrink = expf(max - most), weight = expf(score - most);
+        const float most = MAX(score, max), shrink = expf(max - most), weight = expf(score - most);
 
         for (size_t i = 0; i < hd; i++)
             out[i] = out[i] * shrink + v[i] * weight;

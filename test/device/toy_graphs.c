@@ -10,6 +10,7 @@
 
 #include "backends/borrowed_ops.h"
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "quant/format/ggml_type.h"
 #include "quant/format/pack.h"
 #include "quant/rotate.h"
@@ -269,8 +270,8 @@ static int graphs_linear(Backend *backend, const BackendLinear *const *linears, 
         for (size_t first = 0; !r && first < rows; first += linears[m]->rows) {
             const size_t left = rows - first;
 
-            r = run_graph((ToyGraphs *)backend, linears[m], in->x + first * linears[m]->k,
-                          left < linears[m]->rows ? left : linears[m]->rows, out->y[m] + first * linears[m]->n, err);
+            r = run_graph((ToyGraphs *)backend, linears[m], in->x + first * linears[m]->k, MIN(left, linears[m]->rows),
+                          out->y[m] + first * linears[m]->n, err);
         }
     return r;
 }

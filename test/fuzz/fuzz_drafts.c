@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "spec/control/speculation_control.h"
 #include "spec/sources/calibration.h"
 #include "spec/sources/continuation_table.h"
@@ -396,7 +397,7 @@ static void check_history(const Run *run, const uint8_t *text, uint32_t n, int r
 
         CHECK(!history_drafter_ops.append(reader, &token, 1));
     }
-    CHECK((history_drafter_ops.root(reader).c >> 16) >= (n < 100 ? n : 100));
+    CHECK((history_drafter_ops.root(reader).c >> 16) >= MIN(n, 100));
     history_reader_free(reader);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "proto/frame.h"
 #include "proto/proto_check.h"
 
@@ -50,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
     step_bytes = data[0] ? data[0] : 4096;
     decode(data + 1, len_bytes - 1);
     while (at < len_bytes) {
-        size_t n = len_bytes - at < step_bytes ? len_bytes - at : step_bytes, room_bytes, body_len;
+        size_t n = MIN(len_bytes - at, step_bytes), room_bytes, body_len;
         const uint8_t *body;
         uint8_t *room;
         ErrText err;

@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "base/log.h"
+#include "base/min_max.h"
 #include "test/unit/text/tokenizer/tokenizer_fixture.h"
 #include "text/tokenizer/pretokenizer_table.h"
 
@@ -143,7 +144,7 @@ static void check_table(const char *text, size_t len_bytes) {
     }
     spec.n_types = spec.n_scores = spec.n_tokens;
     if (!fixture_init(&fixture, &spec) && !tokenizer_new(&tokenizer, fixture.file, &fixture.err))
-        check_text(tokenizer, text, len_bytes < 2000 ? len_bytes : 2000, false);
+        check_text(tokenizer, text, MIN(len_bytes, 2000), false);
     fixture_deinit(&fixture);
 }
 
@@ -153,7 +154,7 @@ static void check_file(const char *data, size_t len_bytes) {
     ErrText err;
 
     if (!gguf_parse(&file, data, len_bytes, "fuzz.gguf", &err) && !tokenizer_new(&tokenizer, file, &err))
-        check_text(tokenizer, data, len_bytes < 2000 ? len_bytes : 2000, false);
+        check_text(tokenizer, data, MIN(len_bytes, 2000), false);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {

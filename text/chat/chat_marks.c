@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "text/jinja/jinja_lexer.h"
 
 #define MARK_BYTES_MAX 96
@@ -164,7 +165,7 @@ int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes) {
     int r = jinja_lexer_attempt(&lexer, read_marks,
                                 &(MarkSource){ .marks = marks, .data = source, .len_bytes = len_bytes });
 
-    return r < 0 ? r : 0;
+    return MIN(r, 0);
 }
 
 void chat_marks_deinit(ChatMarks *marks) {

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
@@ -16,7 +17,7 @@ int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) 
 
     *chat = (ChatTemplate){ .has_template = true };
     r = jinja_template_new(&chat->jinja, text, len_bytes, &chat->why);
-    return r < 0 ? r : 0;
+    return MIN(r, 0);
 }
 
 /* Reads the file's template of a key, if there is one, into *jinjap or *why. 0 or -ENOMEM. */
@@ -33,7 +34,7 @@ static int read_template(const GgufFile *file, const char *key, JinjaTemplate **
         r = jinja_template_new(jinjap, text.len_bytes ? text.data : "", text.len_bytes, why);
     if (r >= 0 && !*jinjap)
         log_warn(TOPIC_ENGINE, "%s: key \"%s\": %s: this chat template is not used", gguf_path(file), key, why->text);
-    return r < 0 ? r : 0;
+    return MIN(r, 0);
 }
 
 /* Notes the names of the templates that nothing uses. */

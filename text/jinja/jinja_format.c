@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/min_max.h"
 #include "text/jinja/jinja_member.h"
 #include "text/jinja/jinja_print.h"
 
@@ -31,7 +32,7 @@ static void write_padded(JinjaWriter *writer, const FormatSpec *spec, const char
                          char align) {
     int64_t more = spec->width - (int64_t)(strlen(sign) + text->n_chars), left;
 
-    more = more > 0 ? more : 0;
+    more = MAX(more, 0);
     left = align == '<' || align == '=' ? 0 : align == '^' ? more / 2 : more;
     jinja_write_fill(writer, spec->fill, left);
     jinja_write_chars(writer, sign);

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 
+#include "base/min_max.h"
 #include "base/strings/decimal.h"
 #include "base/strings/printable.h"
 #include "text/jinja/jinja_unicode.h"
@@ -388,7 +389,7 @@ static void read_text(JinjaLexer *lexer, JinjaToken *token) {
     while (n < left && data[n] != quote)
         n += data[n] == '\\' ? 2 : 1;
     if (n >= left)
-        lexer_fail(lexer, "a text in quotes that is not closed:", data, left < 20 ? left : 20);
+        lexer_fail(lexer, "a text in quotes that is not closed:", data, MIN(left, 20));
     text = jinja_lexer_take(lexer, n, 1);
     for (size_t i = 1; i < n;) {
         if (data[i] != '\\') {

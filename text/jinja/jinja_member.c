@@ -2,6 +2,7 @@
 /* Attributes, items and slices, and the methods of lists, dicts and loops. */
 #include "text/jinja/jinja_member.h"
 
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 #include "text/jinja/jinja_builtin.h"
 #include "text/jinja/jinja_scope.h"
@@ -249,7 +250,7 @@ static int64_t clamp_bound(JinjaValue bound, int64_t place, int64_t length, int6
         return place;
     if (place < 0)
         place = place < -length ? lowest : place + length;
-    return place > highest ? highest : place < lowest ? lowest : place;
+    return place > highest ? highest : MAX(lowest, place);
 }
 
 static JinjaValue slice_text(JinjaRun *run, const JinjaText *text, int64_t start, int64_t stop, int64_t step) {

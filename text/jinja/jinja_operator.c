@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/min_max.h"
 #include "text/jinja/jinja_builtin.h"
 #include "text/jinja/jinja_format.h"
 
@@ -128,7 +129,7 @@ static JinjaValue repeat(JinjaRun *run, JinjaValue value, int64_t n) {
     uint64_t n_items;
     JinjaValue list;
 
-    n = n < 0 ? 0 : n;
+    n = MAX(0, n);
     if (value.type == JINJA_TEXT) {
         jinja_writer_init(&writer, run);
         jinja_write_fill(&writer, value.text, value.text->len_bytes ? n : 0);

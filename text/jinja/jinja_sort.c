@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/jinja/jinja_sort.h"
 
+#include "base/min_max.h"
 #include "text/jinja/jinja_run.h"
 
 static bool goes_first(JinjaRun *run, const JinjaSortItem *right, const JinjaSortItem *left, bool reverse) {
@@ -15,8 +16,7 @@ JinjaSortItem *jinja_sort(JinjaRun *run, JinjaSortItem *items, uint32_t n, bool 
         JinjaSortItem *other = from;
 
         for (uint64_t begin = 0; begin < n; begin += 2 * width) {
-            uint64_t middle = begin + width < n ? begin + width : n,
-                     end = begin + 2 * width < n ? begin + 2 * width : n, a = begin, b = middle;
+            uint64_t middle = MIN(begin + width, n), end = MIN(begin + 2 * width, n), a = begin, b = middle;
 
             for (uint64_t i = begin; i < end; i++) {
                 bool right = a == middle || (b < end && goes_first(run, &from[b], &from[a], reverse));

@@ -2,6 +2,7 @@
 /* Methods and filters of strings: ends, search, width, escapes. The others are in jinja_letter.c and jinja_split.c. */
 #include "text/jinja/jinja_string.h"
 
+#include "base/min_max.h"
 #include "text/jinja/jinja_builtin.h"
 #include "text/jinja/jinja_print.h"
 
@@ -62,7 +63,7 @@ static bool part_bounds(JinjaRun *run, const JinjaText *text, const JinjaValue *
     start = values[0].type == JINJA_NONE ? 0 : jinja_take_int(run, values[0], "start", 0);
     stop = values[1].type == JINJA_NONE ? INT64_MAX : jinja_take_int(run, values[1], "end", INT64_MAX);
     start = start < 0 ? (start < -length ? 0 : start + length) : start;
-    stop = stop < 0 ? (stop < -length ? 0 : stop + length) : stop > length ? length : stop;
+    stop = stop < 0 ? (stop < -length ? 0 : stop + length) : MIN(length, stop);
     if (start > length || start > stop)
         return false;
     jinja_spend(run, jinja_text_is_ascii(text) ? 0 : text->len_bytes / 64);

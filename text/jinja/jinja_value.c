@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 #include "text/jinja/jinja_run.h"
 
@@ -278,7 +279,7 @@ bool jinja_equal(JinjaRun *run, JinjaValue a, JinjaValue b) {
 }
 
 static int texts_compare(const JinjaText *a, const JinjaText *b) {
-    const uint32_t n = a->len_bytes < b->len_bytes ? a->len_bytes : b->len_bytes;
+    const uint32_t n = MIN(a->len_bytes, b->len_bytes);
     const int order = n ? memcmp(a->data, b->data, n) : 0;
 
     return order ? (order > 0 ? 1 : -1) : (a->len_bytes > b->len_bytes) - (a->len_bytes < b->len_bytes);
@@ -301,7 +302,7 @@ int jinja_compare(JinjaRun *run, JinjaValue a, JinjaValue b, const char *op) {
     if (jinja_is_number(a) && jinja_is_number(b))
         return number_order(a, b);
     if (a.type == JINJA_TEXT && b.type == JINJA_TEXT) {
-        jinja_spend(run, (a.text->len_bytes < b.text->len_bytes ? a.text->len_bytes : b.text->len_bytes) / 64);
+        jinja_spend(run, MIN(a.text->len_bytes, b.text->len_bytes) / 64);
         return texts_compare(a.text, b.text);
     }
     if (a.type == b.type && (a.type == JINJA_LIST || a.type == JINJA_TUPLE)) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/min_max.h"
 
 void symbol_merge_deinit(SymbolMerge *merge) {
     free(merge->symbols);
@@ -67,7 +68,7 @@ static MergeCandidate heap_pop(SymbolMerge *merge) {
     size_t n = merge->n_heap, at = 0, child;
 
     while ((child = CHILDREN * at + 1) < n) {
-        size_t end = child + CHILDREN < n ? child + CHILDREN : n;
+        size_t end = MIN(child + CHILDREN, n);
 
         for (size_t other = child + 1; other < end; other++)
             if (heap[other].order < heap[child].order)

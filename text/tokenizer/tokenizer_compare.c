@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/tokenizer_private.h"
@@ -80,8 +81,8 @@ static int differ(const Tokenizer *a, const char *a_name, const Tokenizer *b, co
  */
 int tokenizer_compare(const Tokenizer *a, const char *a_name, const Tokenizer *b, const char *b_name,
                       uint32_t *n_tokensp, ErrText *err) {
-    const uint32_t a_used = n_used(a), b_used = n_used(b), n = a_used < b_used ? a_used : b_used;
-    const uint32_t a_needed = n_needed(a), b_needed = n_needed(b), needed = a_needed > b_needed ? a_needed : b_needed;
+    const uint32_t a_used = n_used(a), b_used = n_used(b), n = MIN(a_used, b_used);
+    const uint32_t a_needed = n_needed(a), b_needed = n_needed(b), needed = MAX(a_needed, b_needed);
 
     for (uint32_t id = 0; id < n; id++)
         if (!is_same(a, b, id))

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "spec/speculation_choice.h"
 
 enum {
@@ -125,7 +126,7 @@ static void emit(const Policy *p, DraftTree *tree) {
 /* --- chain-sd (Leviathan et al. 2023) ----------------------------------------------------------------------------- */
 
 static int grow_chain(Policy *p) {
-    const uint32_t most = p->nodes_max < CHAIN_SD_TOKENS ? p->nodes_max : CHAIN_SD_TOKENS;
+    const uint32_t most = MIN(p->nodes_max, CHAIN_SD_TOKENS);
     int at = DRAFT_ROOT, r;
 
     while (p->n < most && depth_of(p, at) < p->depth_max) {
@@ -188,7 +189,7 @@ static uint32_t next_layer(Policy *p, int *layer, uint32_t n, uint32_t budget) {
         for (uint32_t k = 0; k < budget && k < tops_of(p, layer[i])->n; k++)
             add_child(p, layer[i], k, tops_of(p, layer[i])->tops[k].probability);
     n = by_reach(p, from, order);
-    n = n < budget ? n : budget;
+    n = MIN(n, budget);
     for (uint32_t i = 0; i < n; i++)
         kept[i] = p->nodes[order[i]];
     p->n = from;
@@ -200,7 +201,7 @@ static uint32_t next_layer(Policy *p, int *layer, uint32_t n, uint32_t budget) {
 }
 
 static int grow_opt_tree(Policy *p) {
-    const uint32_t budget = p->nodes_max < OPT_TREE_NODES ? p->nodes_max : OPT_TREE_NODES;
+    const uint32_t budget = MIN(p->nodes_max, OPT_TREE_NODES);
     int layer[OPT_TREE_NODES] = { DRAFT_ROOT };
     float before = 0, now;
     uint32_t n = 1;
@@ -210,10 +211,10 @@ static int grow_opt_tree(Policy *p) {
     for (uint32_t depth = 0; depth < OPT_TREE_DEPTH && depth < p->depth_max && n; depth++) {
         const uint32_t left = model_drafter_n_left(p->step->model);
 
-        r = compute(p, layer, n < left ? n : left);
+        r = compute(p, layer, MIN(n, left));
         if (r)
             return r;
-        n = next_layer(p, layer, n < left ? n : left, budget);
+        n = next_layer(p, layer, MIN(n, left), budget);
         now = expected(p, budget);
         if (!(now - before > OPT_TREE_GAIN_MIN))
             break;
@@ -276,14 +277,12 @@ static uint32_t trunk_of(const DraftTree *tree) {
 }
 
 static void learn_alpha(DraftPolicyState *state, const DraftTree *tree, uint32_t n_accepted) {
-    const uint32_t n = trunk_of(tree), right = n_accepted < n ? n_accepted : n;
+    const uint32_t n = trunk_of(tree), right = MIN(n_accepted, n);
 
     if (!n)
         return;
     state->alpha *= right == n ? 0.5F : powf(2, (float)(n - right) / (float)n);
-    state->alpha = state->alpha < EDGELLM_ALPHA_MIN   ? EDGELLM_ALPHA_MIN
-                   : state->alpha > EDGELLM_ALPHA_MAX ? EDGELLM_ALPHA_MAX
-                                                      : state->alpha;
+    state->alpha = state->alpha < EDGELLM_ALPHA_MIN ? EDGELLM_ALPHA_MIN : MIN(EDGELLM_ALPHA_MAX, state->alpha);
 }
 
 /* --- lever -------------------------------------------------------------------------------------------------------- */
@@ -293,7 +292,7 @@ static void add_frontier(Policy *p, int at) {
 
     for (uint32_t k = 0; k < tops->n; k++) {
         const float chance = p->state->reliability * tops->tops[k].probability;
-        const int child = add_child(p, at, k, chance < LEVER_CHANCE_MAX ? chance : LEVER_CHANCE_MAX);
+        const int child = add_child(p, at, k, MIN(chance, LEVER_CHANCE_MAX));
 
         if (child != DRAFT_ROOT)
             p->nodes[child].is_in = false;
@@ -386,9 +385,9 @@ static void learn_reliability(DraftPolicyState *state, const ModelDrafter *model
         }
         if (sum > 0)
             state->reliability = LEVER_RELIABILITY_KEPT * state->reliability + (1 - LEVER_RELIABILITY_KEPT) * hit / sum;
-        state->reliability = state->reliability < LEVER_RELIABILITY_MIN   ? LEVER_RELIABILITY_MIN
-                             : state->reliability > LEVER_RELIABILITY_MAX ? LEVER_RELIABILITY_MAX
-                                                                          : state->reliability;
+        state->reliability = state->reliability < LEVER_RELIABILITY_MIN
+                                 ? LEVER_RELIABILITY_MIN
+                                 : MIN(LEVER_RELIABILITY_MAX, state->reliability);
         row = model_drafter_child(model, row, token);
     }
 }
@@ -410,12 +409,12 @@ static int grow_by(int (*rule)(Policy *p), const DraftPolicyState *state, DraftT
     p.report = report;
     p.root_token = root_token;
     p.n = 0;
-    p.depth_max = limits.depth_max < depth_max ? limits.depth_max : depth_max;
-    p.nodes_max = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
+    p.depth_max = MIN(limits.depth_max, depth_max);
+    p.nodes_max = MIN(limits.nodes_max, DRAFT_NODES_MAX);
     draft_tree_init(tree, root_token);
     if (!step->costs.n_rows || !p.depth_max)
         return 0;
-    p.nodes_max = p.nodes_max < step->costs.n_rows - 1 ? p.nodes_max : step->costs.n_rows - 1;
+    p.nodes_max = MIN(p.nodes_max, step->costs.n_rows - 1);
     r = p.nodes_max ? rule(&p) : 0;
     if (r && r != POLICY_E_LIMIT)
         return r;

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "base/system/thread.h"
 #include "engine/generation.h"
 #include "tools/bench/bench.h"
@@ -92,7 +93,7 @@ static int latency_init(Latency *latency, const BenchRun *run, size_t n_prompt, 
     *latency = (Latency){ .run = run,
                           .n_prompt = n_prompt,
                           .n_background = options->background_tokens,
-                          .n_output = options->output_tokens < 2 ? 2 : options->output_tokens,
+                          .n_output = MAX(2, options->output_tokens),
                           .random = 20261122 };
     latency->interactive = make_prompt(latency, n_prompt, 7919);
     latency->background = make_prompt(latency, latency->n_background, 0);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "tools/bench/bench.h"
 
 /* Tokens follow Weyl's sequence over the vocabulary. */
@@ -21,7 +22,7 @@ int bench_fill(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *
     for (size_t done = 0, n; done < n_tokens; done += n) {
         int r;
 
-        n = n_tokens - done < chunk ? n_tokens - done : chunk;
+        n = MIN(n_tokens - done, chunk);
         for (size_t i = 0; i < n; i++)
             tokens[i] = bench_token(info, first + done + i);
         r = engine_forward(run->engine, sequence, tokens, n, done + n == n_tokens ? 1 : 0, logits, err);

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 
 uint64_t machine_ns(void) {
@@ -87,7 +88,7 @@ size_t machine_cache_bytes(void) {
         file = fopen(path, "re");
         if (file && fgets(path, sizeof(path), file)) {
             kib = strtoul(path, NULL, 10);
-            largest = kib * 1024 > largest ? kib * 1024 : largest;
+            largest = MAX(kib * 1024, largest);
         }
     }
     return largest;

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 
 enum {
@@ -83,6 +84,6 @@ double peak_measure(const Peak *peak, WorkerPool *pool) {
 
     peak_tries(peak, pool, values);
     for (int try = 0; try < PEAK_TRIES; try++)
-        best = values[try] > best ? values[try] : best;
+        best = MAX(values[try], best);
     return best;
 }

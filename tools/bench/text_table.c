@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "base/strings/decimal.h"
 #include "base/strings/utf8.h"
 
@@ -91,7 +92,7 @@ static void measure(TextTable *table) {
             const Cell *cell = &table->cells[row * table->n_columns + column];
             const size_t width = count_characters(cell);
 
-            table->widths[column] = width > table->widths[column] ? width : table->widths[column];
+            table->widths[column] = MAX(width, table->widths[column]);
             if (row) {
                 n_filled += cell->n_bytes > 0;
                 n_numbers += starts_number(cell);
@@ -110,7 +111,7 @@ static const char *table_read(TextTable *table, const char *line) {
     for (; *end == '|'; end = next_line(end))
         n_lines++;
     table->n_columns = split(line, NULL, 0);
-    table->n_columns = table->n_columns < COLUMNS_MAX ? table->n_columns : COLUMNS_MAX;
+    table->n_columns = MIN(table->n_columns, COLUMNS_MAX);
     table->n_rows = n_lines > HEADER_LINES ? n_lines - 1 : 1; /* without the rule */
     table->cells = calloc(table->n_rows * table->n_columns + 1, sizeof(*table->cells));
     if (!table->cells)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
 #include "importer/check/scorer.h"
@@ -162,7 +163,7 @@ static int check_case(void *arg, json_t *object, size_t line, ErrText *err) {
     if (!logits)
         return err_set(err, -ENOMEM, "no memory for the logits of %zu tokens", n);
     for (size_t at = 0; at < n; at += chunk) {
-        size_t rows = n - at < chunk ? n - at : chunk;
+        size_t rows = MIN(n - at, chunk);
 
         r = engine_forward(engine, sequence, ids + at, rows, rows, logits + at * n_vocab, err);
         if (r)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/json_lines.h"
@@ -32,7 +33,7 @@ static size_t first_difference(const TokenList *list, const uint32_t *ids, size_
     for (size_t i = 0; i < list->n && i < n; i++)
         if (list->ids[i] != ids[i])
             return i;
-    return list->n == n ? SIZE_MAX : list->n < n ? list->n : n;
+    return list->n == n ? SIZE_MAX : MIN(list->n, n);
 }
 
 static int check_ids(TokensRun *run, const TokenList *list, const json_t *golden, size_t line, const char *what,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "engine/generation.h"
 #include "engine/step/early_exit.h"
 #include "engine/step/step_parts.h"
@@ -17,7 +18,7 @@ int exit_collect_init(ExitCollect *collect, Engine *target, Engine *draft, Draft
     int r;
 
     *collect = (ExitCollect){ .target = target, .draft = draft, .pair = pair };
-    collect->logits = malloc((a > b ? a : b) * sizeof(float));
+    collect->logits = malloc(MAX(a, b) * sizeof(float));
     if (!collect->logits)
         return err_set(err, -ENOMEM, "out of memory");
     r = sequence_new(&collect->target_text, target, window_tokens, err);

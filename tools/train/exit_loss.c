@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 /* Returns the mean that the norm subtracts from every value. */
 static double mean_of(const ExitHead *head, const float *y) {
     double sum = 0;
@@ -75,7 +77,7 @@ double exit_loss(const ExitHead *head, const float *y, const ExitSample *sample,
     exit_logits(head, y, sample, rows, logits);
     most = (double)logits[0];
     for (uint32_t c = 0; c < sample->n; c++) {
-        most = (double)logits[c] > most ? (double)logits[c] : most;
+        most = MAX((double)logits[c], most);
         weights[c] = (double)sample->p[c] + (sample->tokens[c] == sample->best);
         total += weights[c];
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "engine/core/engine_state.h"
 #include "quant/rounding/blas.h"
 #include "tools/train/exit_ridge.h"
@@ -195,7 +196,7 @@ static void step_rows(void *arg, size_t begin, size_t end, unsigned int worker) 
     const size_t n_embd = batch->refine->head.n_embd;
 
     for (size_t at = begin; at < end; at += PIECE) {
-        const size_t n = end - at < PIECE ? end - at : PIECE;
+        const size_t n = MIN(end - at, PIECE);
         float *gradient = batch->map_gradient + at * n_embd;
 
         blas_product(&(BlasProduct){ .m = n,
@@ -234,7 +235,7 @@ static double run_window(PositionBatch *batch, const ExitWindow *window) {
     double loss = 0;
 
     for (size_t at = 0; at < shape->window_tokens; at += BATCH) {
-        batch->n = shape->window_tokens - at < BATCH ? shape->window_tokens - at : BATCH;
+        batch->n = MIN(shape->window_tokens - at, BATCH);
         batch->samples = window->samples + at;
         batch->states = window->states[refine->layer] + at * n_embd;
         exit_map_apply(refine->pool, refine->now, refine->now + n_embd * n_embd, n_embd, batch->states, batch->n,

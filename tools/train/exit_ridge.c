@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "quant/rounding/blas.h"
 
 #define PIECE 64 /* rows of a matrix in one call of the library */
@@ -46,7 +47,7 @@ static void add_moments(void *arg, size_t begin, size_t end, unsigned int worker
     const Moments *moments = arg;
 
     for (size_t at = begin; at < end; at += PIECE)
-        blas_product(&(BlasProduct){ .m = end - at < PIECE ? end - at : PIECE,
+        blas_product(&(BlasProduct){ .m = MIN(end - at, PIECE),
                                      .n = moments->k,
                                      .k = moments->n,
                                      .transpose_a = true,
@@ -89,7 +90,7 @@ static void solve_rows(void *arg, size_t begin, size_t end, unsigned int worker)
     const Solve *solve = arg;
 
     for (size_t at = begin; at < end; at += PIECE) {
-        const size_t m = end - at < PIECE ? end - at : PIECE;
+        const size_t m = MIN(end - at, PIECE);
 
         blas_solve_lower(solve->factor, solve->k, solve->map + at * solve->k, m, solve->k, solve->k);
         blas_solve_lower_back(solve->factor, solve->k, solve->map + at * solve->k, m, solve->k, solve->k);
@@ -150,7 +151,7 @@ static void apply_columns(void *arg, size_t begin, size_t end, unsigned int work
     const Apply *apply = arg;
 
     for (size_t at = begin; at < end; at += PIECE) {
-        const size_t n = end - at < PIECE ? end - at : PIECE;
+        const size_t n = MIN(end - at, PIECE);
 
         blas_product(&(BlasProduct){ .m = apply->n,
                                      .n = n,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/f16.h"
+#include "base/min_max.h"
 #include "base/progress.h"
 #include "base/strings/str_buf.h"
 #include "base/system/thread.h"
@@ -463,7 +464,7 @@ static void round_map(float *map, uint16_t *halves, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const float most = 60000;
 
-        halves[i] = f32_to_f16(map[i] > most ? most : map[i] < -most ? -most : map[i]);
+        halves[i] = f32_to_f16(map[i] > most ? most : MAX(-most, map[i]));
         map[i] = f16_to_f32(halves[i]);
     }
 }

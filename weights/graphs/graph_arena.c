@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/files/extent_reader.h"
+#include "base/min_max.h"
 
 int graph_arena_init(GraphArena *arena, AccountTable *accounts, size_t n_slots, size_t slot_bytes,
                      uint64_t limit_bytes) {
@@ -38,7 +39,7 @@ size_t graph_arena_take(GraphArena *arena) {
         arena->is_taken[slot] = true;
         arena->used_bytes += arena->slot_bytes;
         assert(arena->used_bytes <= arena->limit_bytes);
-        arena->peak_bytes = arena->used_bytes > arena->peak_bytes ? arena->used_bytes : arena->peak_bytes;
+        arena->peak_bytes = MAX(arena->used_bytes, arena->peak_bytes);
         return slot;
     }
     return GRAPH_SLOT_NONE;

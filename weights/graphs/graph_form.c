@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 #define PACKED_MARGIN 1.1
 
 static const char *const form_names[_GRAPH_FORM_N] = { "auto", "packed", "materialised" };
@@ -33,7 +35,7 @@ GraphFormChoice graph_form_choose(const GraphFormCosts *costs) {
         return choice;
     choice.materialised_ns = (double)costs->materialised_bytes * 1e9 / costs->bytes_per_s;
     read_ns = (double)costs->packed_bytes * 1e9 / costs->bytes_per_s;
-    choice.packed_ns = read_ns > costs->expand_ns ? read_ns : costs->expand_ns;
+    choice.packed_ns = MAX(read_ns, costs->expand_ns);
     if (choice.packed_ns * PACKED_MARGIN < choice.materialised_ns)
         choice.form = GRAPH_FORM_PACKED;
     return choice;

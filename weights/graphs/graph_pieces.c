@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/min_max.h"
 #include "quant/format/pack.h"
 
 typedef struct PieceList {
@@ -30,7 +31,7 @@ static int append(PieceList *list, const GraphPiece *piece) {
 static uint64_t block_offset(const StreamMatrix *matrix, const PackPlan *plan, size_t block) {
     const size_t row = block * PACK_BLOCK_CHANNELS;
 
-    return matrix->bits ? plan->offsets[block] : (uint64_t)(row < matrix->n ? row : matrix->n) * matrix->k;
+    return matrix->bits ? plan->offsets[block] : (uint64_t)(MIN(row, matrix->n)) * matrix->k;
 }
 
 static int cut_matrix(PieceList *list, const StreamMatrix *matrix, size_t index) {

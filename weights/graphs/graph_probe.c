@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/files/extent_reader.h"
 #include "base/files/file_note.h"
+#include "base/min_max.h"
 #include "base/strings/decimal.h"
 #include "quant/format/ggml_type.h"
 #include "quant/format/pack.h"
@@ -81,7 +82,7 @@ static uint64_t expand_pieces(Probing *probing, const Backend *backend, const Ba
             (void)backend->ops->linear_expand(backend, linear, probing->pieces[p].begin, probing->pieces[p].end,
                                               probing->extents[p].data, probing->expanded.data);
         ns = clock_now_ns() - start_ns + 1;
-        least_ns = ns < least_ns ? ns : least_ns;
+        least_ns = MIN(ns, least_ns);
     }
     return least_ns;
 }
@@ -110,8 +111,7 @@ static BackendLinear *new_linear(Backend *backend, const StreamMatrix *matrix, s
 
 static bool try_pieces(GraphProbe *probe, Backend *backend, int fd, const char *path, const GraphPiece *pieces,
                        size_t n_pieces, const StreamMatrix *matrix, size_t image_bytes) {
-    _cleanup_(probing_deinit)
-        Probing probing = { .pieces = pieces, .n_pieces = n_pieces < PROBE_PIECES ? n_pieces : PROBE_PIECES };
+    _cleanup_(probing_deinit) Probing probing = { .pieces = pieces, .n_pieces = MIN(n_pieces, PROBE_PIECES) };
     uint64_t read_ns, expand_ns;
     BackendLinear *linear;
     size_t n_outputs;
@@ -121,7 +121,7 @@ static bool try_pieces(GraphProbe *probe, Backend *backend, int fd, const char *
 
         probing.n_expanded += pieces[i].matrix == pieces[0].matrix;
         probing.len_bytes += pieces[i].len_bytes;
-        probing.room_bytes = room_bytes > probing.room_bytes ? room_bytes : probing.room_bytes;
+        probing.room_bytes = MAX(room_bytes, probing.room_bytes);
     }
     if (accounted_block_init(&probing.read, backend->accounts, ACCOUNT_ACTIVATIONS,
                              probing.n_pieces * probing.room_bytes + EXTENT_ALIGNMENT) ||
@@ -135,7 +135,7 @@ static bool try_pieces(GraphProbe *probe, Backend *backend, int fd, const char *
     expand_ns = expand_pieces(&probing, backend, linear);
     backend->ops->linear_free(linear);
     n_outputs = pieces[probing.n_expanded - 1].end * PACK_BLOCK_CHANNELS;
-    n_outputs = n_outputs < matrix->n ? n_outputs : matrix->n;
+    n_outputs = MIN(n_outputs, matrix->n);
     *probe = (GraphProbe){ .bytes_per_s = (double)probing.len_bytes * 1e9 / (double)read_ns,
                            .expand_ns_per_weight = (double)expand_ns / ((double)n_outputs * (double)matrix->k) };
     return true;

@@ -13,6 +13,7 @@
 #include "base/files/extent_reader.h"
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "base/strings/byte_text.h"
 #include "weights/graphs/graph_arena.h"
 #include "weights/graphs/graph_loader.h"
@@ -103,7 +104,7 @@ static size_t cut_blocks(WeightsGraphs *graphs, size_t n_blocks) {
         block->len_bytes = (size_t)(last->offset_bytes + last->len_bytes - block->offset_bytes);
         graphs->counts.graph_bytes += block->len_bytes;
         room_bytes = extent_room_bytes(block->offset_bytes, block->len_bytes);
-        slot_bytes = room_bytes > slot_bytes ? room_bytes : slot_bytes;
+        slot_bytes = MAX(room_bytes, slot_bytes);
     }
     graphs->counts.n_blocks = n_blocks;
     return slot_bytes;
@@ -164,7 +165,7 @@ int weights_graphs_new(WeightsGraphs **graphsp, const Backend *backend, const Gr
     if (!graphs->matrices)
         return err_set(err, -ENOMEM, "out of memory");
     memcpy(graphs->matrices, matrices, n * sizeof(*matrices));
-    n_blocks = n_blocks < GRAPH_BLOCKS_MAX ? n_blocks : GRAPH_BLOCKS_MAX;
+    n_blocks = MIN(n_blocks, GRAPH_BLOCKS_MAX);
     n_blocks = n_blocks <= matrices[n - 1].layer ? n_blocks : matrices[n - 1].layer + 1;
     r = new_arena(graphs, options, cut_blocks(graphs, n_blocks), err);
     if (r)
@@ -343,7 +344,7 @@ static size_t share_pieces(WeightsGraphs *graphs) {
 
             block->n_pieces++;
             block->packed_bytes += len_bytes;
-            piece_bytes = len_bytes > piece_bytes ? len_bytes : piece_bytes;
+            piece_bytes = MAX(len_bytes, piece_bytes);
         }
     }
     return piece_bytes;

@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/files/page_cache.h"
 #include "base/memory/page_size.h"
+#include "base/min_max.h"
 #include "base/system/kernel_call.h"
 #include "base/system/thread.h"
 #include "weights/image/image_compare.h"
@@ -269,15 +270,15 @@ static int populate(const WeightsImage *image, uint64_t at_bytes, size_t len_byt
  * into a buffer that stays in the processor's cache. */
 static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, size_t len_bytes, uint64_t *askedp) {
     const uint64_t end_bytes = at_bytes + len_bytes + AHEAD_BYTES;
-    const uint64_t ask_end_bytes = end_bytes < image->head->len_bytes ? end_bytes : image->head->len_bytes;
+    const uint64_t ask_end_bytes = MIN(end_bytes, image->head->len_bytes);
     int r = 0;
 
-    for (*askedp = *askedp > at_bytes ? *askedp : at_bytes; *askedp < ask_end_bytes; *askedp += ASK_BYTES)
+    for (*askedp = MAX(*askedp, at_bytes); *askedp < ask_end_bytes; *askedp += ASK_BYTES)
         (void)posix_fadvise(image->fd, (off_t)*askedp, ASK_BYTES, POSIX_FADV_WILLNEED);
     if (!populate(image, at_bytes, len_bytes))
         return 0;
     for (size_t done = 0, n; !r && done < len_bytes; done += n) {
-        n = len_bytes - done < READ_BYTES ? len_bytes - done : READ_BYTES;
+        n = MIN(len_bytes - done, READ_BYTES);
         r = file_read_exact(image->fd, buffer, n, at_bytes + done);
     }
     return r;

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/min_max.h"
+
 enum {
     DIGEST_BYTES = 64 << 10, /* hashed at a time, so that they are in the processor's cache for the copy */
 };
@@ -146,7 +148,7 @@ int image_file_write(ImageFile *file, size_t part, size_t at_bytes, const void *
         sha256_init(&file->context);
     }
     for (size_t done = 0, n; !r && done < len_bytes; done += n) {
-        n = len_bytes - done < DIGEST_BYTES ? len_bytes - done : DIGEST_BYTES;
+        n = MIN(len_bytes - done, DIGEST_BYTES);
         sha256_update(&file->context, n, (const uint8_t *)data + done);
         r = behind_writer_put(file->writer, (const uint8_t *)data + done, n);
     }

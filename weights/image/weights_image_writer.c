@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/min_max.h"
 #include "base/system/thread.h"
 #include "weights/image/weights_image.h"
 #include "weights/image/weights_image_file.h"
@@ -68,7 +69,7 @@ static int write_part(WeightsImageWriter *writer, size_t part) {
 
         if (atomic_load(&writer->stop))
             return given_up(writer);
-        n = from->len_bytes - done < IMAGE_STEP_BYTES ? from->len_bytes - done : IMAGE_STEP_BYTES;
+        n = MIN(from->len_bytes - done, IMAGE_STEP_BYTES);
         r = image_file_write(&writer->file, part, done, (const uint8_t *)from->data + done, n, &writer->failure);
         if (r)
             return r;

@@ -24,6 +24,7 @@
 #include "base/files/file_io.h"
 #include "base/files/page_cache.h"
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "quant/format/pack.h"
 
 enum {
@@ -61,10 +62,6 @@ struct WeightStream {
     char way[32];
 };
 
-static size_t max_size(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static size_t n_blocks_of(const StreamMatrix *matrix) {
     return (matrix->n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
 }
@@ -76,7 +73,7 @@ static uint64_t block_offset(const WeightStream *stream, size_t index, size_t bl
 
     if (matrix->bits)
         return stream->plans[index].offsets[block];
-    return (uint64_t)(row < matrix->n ? row : matrix->n) * matrix->k;
+    return (uint64_t)(MIN(row, matrix->n)) * matrix->k;
 }
 
 /* --- object ------------------------------------------------------------------------------------------------------- */
@@ -119,12 +116,12 @@ int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options
     for (size_t i = 0; i < n; i++) {
         const size_t tiles = (matrices[i].k + PACK_TILE_INPUTS - 1) / PACK_TILE_INPUTS;
 
-        block_bytes = max_size(block_bytes, tiles * PACK_TILE_WEIGHTS);
-        matrix_bytes = max_size(matrix_bytes, n_blocks_of(&matrices[i]) * tiles * PACK_TILE_WEIGHTS);
+        block_bytes = MAX(block_bytes, tiles * PACK_TILE_WEIGHTS);
+        matrix_bytes = MAX(matrix_bytes, n_blocks_of(&matrices[i]) * tiles * PACK_TILE_WEIGHTS);
     }
-    stream->slot_bytes = max_size(matrix_bytes < PIECE_BYTES ? matrix_bytes : PIECE_BYTES, block_bytes);
+    stream->slot_bytes = MAX(MIN(matrix_bytes, PIECE_BYTES), block_bytes);
     stream->slot_bytes = (stream->slot_bytes / EXTENT_ALIGNMENT + 2) * EXTENT_ALIGNMENT; /* as extents are read */
-    stream->copy_bytes = max_size(matrix_bytes < COPY_BYTES ? matrix_bytes : COPY_BYTES, block_bytes);
+    stream->copy_bytes = MAX(MIN(matrix_bytes, COPY_BYTES), block_bytes);
     r = accounted_block_init(&stream->staging, options->accounts, ACCOUNT_ACTIVATIONS,
                              RING_PIECES * stream->slot_bytes);
     if (!r)
@@ -242,15 +239,13 @@ static Trace *trace_of(const WeightStream *stream) {
 /* Traces the read of a piece, from the request on. Reads overlap, so every place in the ring has its own lane. */
 static void trace_read(const WeightStream *stream, const StreamPiece *piece) {
     if (trace_of(stream))
-        trace_add(
-            trace_of(stream),
-            &(TraceEvent){ .name = "read",
-                           .category = "load",
-                           .start_ns = piece->asked_ns,
-                           .end_ns = piece->due_ns > piece->extent.done_ns ? piece->due_ns : piece->extent.done_ns,
-                           .layer = -1,
-                           .lane = TRACE_LANE_READ + (uint32_t)(piece - stream->pieces),
-                           .bytes = piece->extent.len_bytes });
+        trace_add(trace_of(stream), &(TraceEvent){ .name = "read",
+                                                   .category = "load",
+                                                   .start_ns = piece->asked_ns,
+                                                   .end_ns = MAX(piece->due_ns, piece->extent.done_ns),
+                                                   .layer = -1,
+                                                   .lane = TRACE_LANE_READ + (uint32_t)(piece - stream->pieces),
+                                                   .bytes = piece->extent.len_bytes });
 }
 
 /* Traces the wait for a piece: nothing is laid out or computed meanwhile. */
@@ -384,9 +379,7 @@ static bool has_come(WeightStream *stream, const StreamPiece *piece) {
 
     if (piece->is_cached || now_ns >= piece->due_ns)
         return true;
-    (void)nanosleep(
-        &(struct timespec){ .tv_nsec = (long)(piece->due_ns - now_ns < WAIT_NS ? piece->due_ns - now_ns : WAIT_NS) },
-        NULL);
+    (void)nanosleep(&(struct timespec){ .tv_nsec = (long)(MIN(piece->due_ns - now_ns, WAIT_NS)) }, NULL);
     stream->waited_ns += clock_now_ns() - now_ns;
     return clock_now_ns() >= piece->due_ns;
 }

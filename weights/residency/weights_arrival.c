@@ -2,6 +2,7 @@
 #include "weights/residency/weights_arrival.h"
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 
 #include <assert.h>
@@ -210,7 +211,7 @@ static int write_on(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
     const uint8_t *data = arrival->backend->ops->linear_image(arrival->placed[arrival->at].linear, &len_bytes);
     int r;
 
-    n = len_bytes - arrival->written_bytes < IMAGE_STEP_BYTES ? len_bytes - arrival->written_bytes : IMAGE_STEP_BYTES;
+    n = MIN(len_bytes - arrival->written_bytes, IMAGE_STEP_BYTES);
     r = image_file_write(arrival->image_file, arrival->at, arrival->written_bytes, data + arrival->written_bytes, n,
                          err);
     arrival->written_bytes += n;

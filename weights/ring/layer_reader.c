@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 #include "base/system/thread.h"
 
 enum {
@@ -89,7 +90,7 @@ static uint64_t piece_begin(const LayerExtent *layer, size_t index) {
 static uint64_t piece_end(const LayerExtent *layer, size_t index) {
     const uint64_t end_bytes = piece_begin(layer, index + 1);
 
-    return end_bytes < layer->len_bytes ? end_bytes : layer->len_bytes;
+    return MIN(end_bytes, layer->len_bytes);
 }
 
 static uint8_t *memory_of(const LayerReader *reader, const LayerSlot *slot) {

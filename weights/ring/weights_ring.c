@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory/account_refusal.h"
+#include "base/min_max.h"
 #include "weights/image/file_loss.h"
 #include "weights/residency/weights_memory.h"
 
@@ -66,7 +67,7 @@ static size_t find_slot_bytes(const RingMatrix *matrices, size_t n) {
 
         end = layer_end(matrices, n, first);
         room_bytes = extent_room_bytes(matrices[first].offset_bytes, extent_bytes(matrices, first, end));
-        slot_bytes = room_bytes > slot_bytes ? room_bytes : slot_bytes;
+        slot_bytes = MAX(room_bytes, slot_bytes);
     }
     return slot_bytes;
 }

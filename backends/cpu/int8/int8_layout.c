@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backends/cpu/int8/int8_product.h"
+#include "base/min_max.h"
 
 enum {
     UNIT_INPUTS = 16,
@@ -115,7 +116,7 @@ bool int8_weights_layout(const int8_t *rows, size_t n, size_t k, size_t block_be
 
     assert(k <= INT8_K_MAX && block_begin <= block_end && block_end <= int8_blocks_for(n));
     for (size_t block = block_begin; block < block_end; block++, rows += INT8_TILE_OUTPUTS * k) {
-        const size_t left = n - block * INT8_TILE_OUTPUTS, n_rows = left < INT8_TILE_OUTPUTS ? left : INT8_TILE_OUTPUTS;
+        const size_t left = n - block * INT8_TILE_OUTPUTS, n_rows = MIN(left, INT8_TILE_OUTPUTS);
         int8_t *to = tiles + block * block_bytes;
         int32_t *to_sums = sums + block * INT8_TILE_OUTPUTS;
         size_t o = 0;

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/min_max.h"
+
 /* Tile: 16 outputs x 64 inputs, 1024 bytes, byte [k / 4][o][k % 4]. A block of 16 outputs is its tiles in rising k;
  * blocks follow each other. Inputs past k and outputs past n are zero. This is AMX's B tile, a VNNI register row and
  * four SDOT registers. */
@@ -96,7 +98,7 @@ typedef struct Int8ProductKernel {
 
 /* Returns the layout that a kernel wants for `rows` rows. */
 static inline size_t int8_tile_rows(const Int8ProductKernel *kernel, size_t rows) {
-    return rows < kernel->tile_rows ? rows : kernel->tile_rows;
+    return MIN(rows, kernel->tile_rows);
 }
 
 /* Returns the best kernel whose needs are all in cpu; the scalar kernel needs nothing. */

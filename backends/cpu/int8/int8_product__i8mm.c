@@ -4,6 +4,7 @@
 #include "backends/cpu/int8/int8_product.h"
 #include "backends/cpu/int8/neon_dot.h"
 #include "backends/numeric/unroll.h"
+#include "base/min_max.h"
 
 Int8Product int8_product__i8mm, int8_product__neondot;
 
@@ -103,7 +104,6 @@ void int8_product__i8mm(const Int8Weights *weights, const Int8Rows *rows, size_t
     for (size_t block = block_begin; block < block_end; block++)
         for (size_t p = 0, pair = 0, next; p < n_panels; p++, pair = next) {
             next = n_pairs * (p + 1) / n_panels;
-            panels[next - pair - 1](weights, rows, 2 * pair, (2 * next < rows->rows ? 2 * next : rows->rows) - 2 * pair,
-                                    block, y, y_stride);
+            panels[next - pair - 1](weights, rows, 2 * pair, MIN(2 * next, rows->rows) - 2 * pair, block, y, y_stride);
         }
 }

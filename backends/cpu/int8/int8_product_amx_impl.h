@@ -20,6 +20,7 @@
 
 #include "backends/cpu/int8/int8_product.h"
 #include "backends/numeric/lanes_gate.h"
+#include "base/min_max.h"
 
 enum {
     TILE_ROWS = INT8_TILE_ROWS,
@@ -82,10 +83,6 @@ static void configure(size_t upper_rows, size_t lower_rows) {
     }
     __asm__ volatile("" : : "r"(&config) : "memory"); /* gcc's intrinsic does not declare that it reads all 64 bytes */
     _tile_loadconfig(&config);
-}
-
-static inline size_t lesser(size_t a, size_t b) {
-    return a < b ? a : b;
 }
 
 static inline size_t quotient_up(size_t a, size_t b) {
@@ -163,7 +160,7 @@ LANES_INLINE void finish_rows(const TileProduct *product, Finishing *finishing, 
 /* Finishes up to n further rows. */
 LANES_INLINE void finish(const TileProduct *product, Finishing *finishing, size_t n, const bool gated,
                          const Int8Gate activation) {
-    const size_t end = lesser(finishing->at + n, finishing->n_rows), blocks = gated ? 1 : 2;
+    const size_t end = MIN(finishing->at + n, finishing->n_rows), blocks = gated ? 1 : 2;
     const bool is_whole = finishing->block + blocks <= product->end &&
                           (finishing->block + blocks) * INT8_TILE_OUTPUTS <= product->weights->n;
 
@@ -181,7 +178,7 @@ static inline void hand_over(const TileProduct *product, Finishing *finishing, s
     finishing->current ^= 1;
     finishing->block = product->begin + (gated ? 1 : 2) * pair;
     finishing->row = row;
-    finishing->n_rows = lesser(product->rows->rows - row, PANEL_ROWS);
+    finishing->n_rows = MIN(product->rows->rows - row, PANEL_ROWS);
     finishing->at = 0;
 }
 
@@ -291,7 +288,7 @@ static Slice next_slice(const TileProduct *product, const Slice *slice, size_t p
 
     if (next.tile == k_tiles) {
         next.pair += slice->n_pairs;
-        next.n_pairs = lesser(product->n_pairs - next.pair, pass_pairs);
+        next.n_pairs = MIN(product->n_pairs - next.pair, pass_pairs);
         next.tile = 0;
     }
     next.n_tiles = quotient_up(k_tiles - next.tile, quotient_up((k_tiles - next.tile) * n_slices, k_tiles));
@@ -515,7 +512,7 @@ static size_t n_visits_of(const TileProduct *product) {
     size_t n = 0;
 
     for (size_t row = 0; row < product->rows->rows; row += BLOCK_ROWS) {
-        const size_t n_rows = lesser(product->rows->rows - row, BLOCK_ROWS);
+        const size_t n_rows = MIN(product->rows->rows - row, BLOCK_ROWS);
 
         n += quotient_up(n_rows, PANEL_ROWS) * product->n_pairs * n_slices_of(product->weights->k_tiles, n_rows);
     }
@@ -547,13 +544,13 @@ LANES_INLINE void tile_product(TileProduct *product, const bool gated, const Int
     finishing.at = finishing.n_rows = finishing.block = finishing.n_visits = 0;
     if (product->weights->next)
         product->n_next = quotient_up(product->weights->next_bytes / 64, n_visits_of(product));
-    configure(lesser(n_rows, TILE_ROWS), n_rows > TILE_ROWS ? TILE_ROWS : 0);
+    configure(MIN(n_rows, TILE_ROWS), n_rows > TILE_ROWS ? TILE_ROWS : 0);
     if (product->weights->source && n_rows > TILE_ROWS)
         run_source(product, &finishing, true, gated, activation);
     else if (product->weights->source)
         run_source(product, &finishing, false, gated, activation);
     for (size_t row = 0; row < n_rows && !product->weights->source; row += BLOCK_ROWS) {
-        const size_t n = lesser(n_rows - row, BLOCK_ROWS);
+        const size_t n = MIN(n_rows - row, BLOCK_ROWS);
         const PassRows block = { row, n, quotient_up(n, PANEL_ROWS),
                                  n > STREAM_ROWS && n * rows->stride_bytes > RESIDENT_BYTES };
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "quant/format/pack.h"
 
@@ -35,16 +36,12 @@ void packed_kernels_take(PackedKernels *kernels, Grid grid, int bits, size_t few
         kernels->few_rows_max = few_rows;
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static size_t panel_blocks(const PackedKernels *kernels, size_t k_tiles) {
     const size_t fit = PANEL_BYTES / (k_tiles * INT8_TILE_BYTES);
 
     if (kernels->product->tile_rows == 1 || fit <= PANEL_BLOCKS)
         return PANEL_BLOCKS;
-    return smaller(fit / 2 * 2, PANEL_BLOCKS_MAX);
+    return MIN(fit / 2 * 2, PANEL_BLOCKS_MAX);
 }
 
 static size_t scatter_rows(const PackedKernels *kernels) {
@@ -83,7 +80,7 @@ static void product_scattered(const PackedKernels *kernels, Int8Weights *panel, 
     for (size_t row = 0; row < rows->rows; row += rows_max) {
         const size_t at = int8_rows_piece(rows, row, 0);
         const Int8Rows some = {
-            .rows = smaller(rows->rows - row, rows_max),
+            .rows = MIN(rows->rows - row, rows_max),
             .tile_rows = rows->tile_rows,
             .stride_bytes = rows->stride_bytes,
             .x = rows->x + at,
@@ -105,7 +102,7 @@ static Int8Weights some_blocks(const PackedWeights *weights, size_t block, size_
     const size_t first = block * INT8_TILE_OUTPUTS;
 
     return (Int8Weights){
-        .n = smaller(weights->n - first, (end - block) * INT8_TILE_OUTPUTS),
+        .n = MIN(weights->n - first, (end - block) * INT8_TILE_OUTPUTS),
         .k = weights->k,
         .k_tiles = weights->k_tiles,
         .n_blocks = end - block,
@@ -129,7 +126,7 @@ static void expand_block(const PackedKernels *kernels, const PackedWeights *weig
 
     for (size_t t = 0; t < weights->k_tiles; t += PIECE_TILES) {
         kernels->unpack->fn(packed + t * tile_bytes, weights->grid, weights->bits[block],
-                            smaller(weights->k_tiles - t, PIECE_TILES), tiles + t * INT8_TILE_BYTES);
+                            MIN(weights->k_tiles - t, PIECE_TILES), tiles + t * INT8_TILE_BYTES);
         for (size_t i = 0; i < ahead->lines; i++, ahead->from += 64)
             __builtin_prefetch(ahead->from, 0, 2); /* a prefetch past the end does not fault */
     }
@@ -143,7 +140,7 @@ static Int8Weights expand_panel(const PackedKernels *kernels, const PackedWeight
     const size_t n_blocks = end - block, n_pieces = n_blocks * ((weights->k_tiles + PIECE_TILES - 1) / PIECE_TILES),
                  next_bytes = weights->offsets[next_end] - weights->offsets[end],
                  n_lines = kernels->product->tile_rows > 1 ? (next_bytes / 128 + n_pieces - 1) / n_pieces : 0,
-                 ahead_bytes = smaller(n_lines * n_pieces * 64, next_bytes);
+                 ahead_bytes = MIN(n_lines * n_pieces * 64, next_bytes);
     const uint8_t *next = weights->packed + weights->offsets[end];
     Ahead ahead = { next, n_lines };
     Int8Weights panel;
@@ -187,7 +184,7 @@ static void product_sourced(const PackedKernels *kernels, const PackedWeights *w
         const size_t first = block * INT8_TILE_OUTPUTS;
         Int8Weights some;
 
-        end = smaller(block + blocks_max, block_end);
+        end = MIN(block + blocks_max, block_end);
         some = some_blocks(weights, block, end);
         some.source = &source;
         if (weights->channels)
@@ -216,8 +213,8 @@ void packed_kernels_expanded(const PackedKernels *kernels, const PackedWeights *
         const size_t first = block * INT8_TILE_OUTPUTS;
         Int8Weights panel;
 
-        end = smaller(block + blocks_max, block_end);
-        panel = expand_panel(kernels, weights, block, end, smaller(end + blocks_max, block_end), parts.panel);
+        end = MIN(block + blocks_max, block_end);
+        panel = expand_panel(kernels, weights, block, end, MIN(end + blocks_max, block_end), parts.panel);
         if (weights->channels)
             product_scattered(kernels, &panel, weights->channels + first, rows, y, y_stride, &parts);
         else
@@ -248,8 +245,8 @@ void packed_kernels_gated(const PackedKernels *kernels, const PackedWeights *gat
         Int8Weights panel, up_panel;
         size_t next_end;
 
-        end = smaller(block + blocks_max, block_end);
-        next_end = smaller(end + blocks_max, block_end);
+        end = MIN(block + blocks_max, block_end);
+        next_end = MIN(end + blocks_max, block_end);
         panel = expand_panel(kernels, gate, block, end, next_end, parts.panel);
         up_panel = expand_panel(kernels, up, block, end, next_end,
                                 parts.panel + panel.n_blocks * gate->k_tiles * INT8_TILE_BYTES);

@@ -7,6 +7,7 @@
 #include "backends/cpu/packed/packed_coding.h"
 #include "backends/cpu/packed/packed_product.h"
 #include "backends/numeric/unroll.h"
+#include "base/min_max.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 
@@ -170,7 +171,7 @@ static void product_rows(const PackedWeights *weights, const Int8Rows *rows, siz
 
             if (is_first) /* a single panel prefetches the stream's next bytes; of several, the last the next block */
                 ahead_bytes = row_end - row <= PANEL_ROWS ? AHEAD_BYTES : left <= PANEL_ROWS ? block_bytes : 0;
-            n = left < PANEL_ROWS ? left : PANEL_ROWS;
+            n = MIN(left, PANEL_ROWS);
             by_rows[n - 1](weights, rows, begin, n, block, y, y_stride, ahead_bytes);
         }
     }

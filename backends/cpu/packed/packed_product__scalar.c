@@ -3,6 +3,7 @@
 
 #include "backends/cpu/packed/packed_product.h"
 #include "backends/cpu/packed/unpack_tile.h"
+#include "base/min_max.h"
 #include "quant/format/pack.h"
 
 PackedProduct packed_product__scalar;
@@ -57,6 +58,6 @@ void packed_product__scalar(const PackedWeights *weights, const Int8Rows *rows, 
         for (size_t row = 0; row < rows->rows; row += PANEL_ROWS) {
             const size_t left = rows->rows - row;
 
-            panel(weights, rows, row, left < PANEL_ROWS ? left : PANEL_ROWS, block, y, y_stride);
+            panel(weights, rows, row, MIN(left, PANEL_ROWS), block, y, y_stride);
         }
 }

@@ -12,6 +12,7 @@
 #include "backends/cpu/packed/packed_coding.h"
 #include "backends/cpu/packed/packed_product.h"
 #include "backends/numeric/unroll.h"
+#include "base/min_max.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 
@@ -150,7 +151,7 @@ void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, siz
             const size_t left = rows->rows - row;
             const size_t ahead_bytes = rows->rows <= PANEL_ROWS ? AHEAD_BYTES : left <= PANEL_ROWS ? block_bytes : 0;
 
-            n = left < PANEL_ROWS ? left : PANEL_ROWS;
+            n = MIN(left, PANEL_ROWS);
             by_rows[n - 1](weights, rows, row, n, block, y, y_stride, ahead_bytes);
         }
     }

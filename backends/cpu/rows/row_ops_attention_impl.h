@@ -10,6 +10,7 @@
 #include "backends/cpu/rows/row_ops.h"
 #include "backends/cpu/rows/row_ops_attention_tile_impl.h"
 #include "backends/numeric/lanes.h"
+#include "base/min_max.h"
 
 /* Converting float16 costs about as much as two products. Few tiles of rows convert in registers. For more tiles, or
  * without float16 instructions, a block is expanded to float32 once. */
@@ -122,7 +123,7 @@ static const void *value_at(const Attending *a, const void *block, size_t i) {
 }
 
 static size_t tile_n(const Attending *a, size_t first) {
-    return a->n - first < a->tile_rows ? a->n - first : a->tile_rows;
+    return MIN(a->n - first, a->tile_rows);
 }
 
 /* Returns the share of n row-heads in prefetching the next block, so that reading it from memory is spread over the
@@ -140,8 +141,8 @@ static void range_of_any(const Attending *a, size_t first, size_t n, size_t *fro
 
     for (size_t i = first; i < first + n; i++)
         if (a->from[i] < a->to[i]) {
-            from = a->from[i] < from ? a->from[i] : from;
-            to = a->to[i] > to ? a->to[i] : to;
+            from = MIN(a->from[i], from);
+            to = MAX(a->to[i], to);
         }
     *fromp = from;
     *top = to;
@@ -278,7 +279,7 @@ static void cap_block(const Attending *a, size_t first, size_t n) {
 
 /* Takes up to 16 row-heads from `first` on, so that the factors of their sums come from one vector. */
 static void softmax_block(const Attending *a, size_t first) {
-    const size_t n = a->n - first < N_LANES ? a->n - first : N_LANES;
+    const size_t n = MIN(a->n - first, N_LANES);
     const Lanes before = lanes_load(a->maxima + first);
     float *scores = a->weights + first * KV_BLOCK, *max = a->maxima + first, *shrink = a->shrinks + first;
     Lanes after, factor;
@@ -381,8 +382,8 @@ static void add_values_within(const Attending *a, const void *values, const uint
     size_t from = 0, to = KV_BLOCK;
 
     for (size_t i = first; i < first + n; i++) {
-        from = a->from[i] > from ? a->from[i] : from;
-        to = a->to[i] < to ? a->to[i] : to;
+        from = MAX(a->from[i], from);
+        to = MIN(a->to[i], to);
         for (size_t d = 0; a->from[i] < a->to[i] && a->shrinks[i] != 1 && d < hd; d += N_LANES)
             lanes_store(a->out + i * hd + d, lanes_mul(lanes_load(a->out + i * hd + d), lanes_of(a->shrinks[i])));
     }
@@ -463,13 +464,13 @@ static void attention_blocks(const Attending *whole, size_t first_row, size_t n_
     size_t begin = SIZE_MAX, end = 0, block;
 
     for (size_t r = 0; r < n_rows; r++) {
-        begin = a.rows[r].begin < begin ? a.rows[r].begin : begin;
-        end = a.rows[r].end > end ? a.rows[r].end : end;
+        begin = MIN(a.rows[r].begin, begin);
+        end = MAX(a.rows[r].end, end);
     }
-    end = end < end_block * KV_BLOCK ? end : end_block * KV_BLOCK;
-    block = begin / KV_BLOCK > first_block ? begin / KV_BLOCK : first_block;
+    end = MIN(end, end_block * KV_BLOCK);
+    block = MAX(begin / KV_BLOCK, first_block);
     for (; block * KV_BLOCK < end; block++) {
-        const size_t first = block * KV_BLOCK, n = end - first < KV_BLOCK ? end - first : KV_BLOCK;
+        const size_t first = block * KV_BLOCK, n = MIN(end - first, KV_BLOCK);
         const uint16_t *keys = kv_head_keys(kv, block), *values = kv_head_values(kv, block);
 
         if (!find_ranges(&a, block))

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "backends/numeric/lanes.h"
+#include "base/min_max.h"
 
 /* Scores and outputs are both products C[rows][16 lanes] += A[rows][n] B[n][16 lanes] by successive fused multiply-adds
  * along n: queries times keys, weights times values. TILE_ROWS x TILE_LANES sums fit in the registers. */
@@ -131,7 +132,7 @@ static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = { { TILE_NAMES(1, full
 static void tile_all(Tile *tile, size_t n_rows, size_t n_lanes, bool is_half) {
     assert(!is_half || tile->ahead); /* prefetching page 0 would take longer than the products */
     for (size_t left = n_lanes, n; left; left -= n) {
-        n = left < TILE_LANES ? left : TILE_LANES;
+        n = MIN(left, TILE_LANES);
         tile_fns[is_half][n - 1][n_rows - 1](tile);
         tile->c += n * N_LANES;
         tile->ahead += is_half ? n * N_LANES : 0;

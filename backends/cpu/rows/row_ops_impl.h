@@ -15,6 +15,7 @@
 #include "backends/cpu/rows/row_ops_attention_impl.h"
 #include "backends/numeric/lanes.h"
 #include "backends/numeric/lanes_gate.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 
 /* Dot product: 16 partial sums by index mod 16; lanes past n add zero. */
@@ -228,7 +229,7 @@ static float hadamard(const float *x, size_t n, size_t block, float *y) {
         else if (block == 64)
             max = hadamard_block(x + i, y + i, factor, max, 4, 1);
         else if (block == 128)
-            max = hadamard_block(x + i, y + i, factor, max, HADAMARD_LOW < 8 ? HADAMARD_LOW : 8,
+            max = hadamard_block(x + i, y + i, factor, max, MIN(HADAMARD_LOW, 8),
                                  HADAMARD_LOW < 8 ? 8 / HADAMARD_LOW : 1);
         else if (block == 256)
             max = hadamard_block(x + i, y + i, factor, max, HADAMARD_LOW, 16 / HADAMARD_LOW);
@@ -264,7 +265,7 @@ LANES_INLINE void store_row_levels(const float *x, size_t n, size_t piece_bytes,
             int8_t rest[N_LANES];
 
             store_levels(rest, lanes_mul(lanes_load_n(x + i, n - i, 0), factor));
-            memcpy(q + i, rest, n - i < N_LANES ? n - i : N_LANES);
+            memcpy(q + i, rest, MIN(n - i, N_LANES));
         }
     }
 }
@@ -341,7 +342,7 @@ static void outliers(const float *x, size_t n, float scale, uint32_t *channels, 
             if (!(fabsf(x[lane]) > threshold))
                 continue;
             rest = x[lane] > 0 ? x[lane] - threshold : x[lane] + threshold;
-            rest = rest > FLT_MAX ? FLT_MAX : rest < -FLT_MAX ? -FLT_MAX : rest;
+            rest = rest > FLT_MAX ? FLT_MAX : MAX(-FLT_MAX, rest);
             *channels++ = (uint32_t)lane;
             *rests++ = rest;
         }

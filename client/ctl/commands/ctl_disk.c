@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "client/ctl/ctl_files.h"
 
 enum {
@@ -134,7 +135,7 @@ static void put_models(const Ctl *ctl, const Disk *disk) {
     size_t columns = 5;
 
     for (size_t i = 0; i < disk->n_models; i++)
-        columns = strlen(disk->models[i].name) > columns ? strlen(disk->models[i].name) : columns;
+        columns = MAX(strlen(disk->models[i].name), columns);
     if (disk->n_models)
         printf("%-*s  %9s  %9s  %9s  %9s  %9s\n", (int)columns, "MODEL", "FILE", "IMPORTED", "IMAGE", "WORK", "TOTAL");
     for (size_t i = 0; i < disk->n_models; i++) {

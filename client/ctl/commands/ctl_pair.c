@@ -2,6 +2,7 @@
 /* model pair: shows or sets which model drafts for which. */
 #include <string.h>
 
+#include "base/min_max.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 
@@ -45,8 +46,8 @@ static int list_print(Ctl *ctl, const CoordgenReply *reply) {
     for (size_t i = 0; i < n; i++) {
         const CoordgenModelPair *pair = coordgen_reply_model_pair(reply, i);
 
-        target_columns = strlen(pair->target) > target_columns ? strlen(pair->target) : target_columns;
-        draft_columns = strlen(pair->draft) > draft_columns ? strlen(pair->draft) : draft_columns;
+        target_columns = MAX(strlen(pair->target), target_columns);
+        draft_columns = MAX(strlen(pair->draft), draft_columns);
     }
     if (!ctl_has(ctl, "no-legend"))
         printf("%-*s %-*s %-9s %s\n", (int)target_columns, "TARGET", (int)draft_columns, "DRAFT", "STATE", "BY");

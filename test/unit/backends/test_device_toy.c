@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "engine/step/step_state.h"
 #include "test/device/toy_device.h"
 #include "test/device/toy_graphs.h"
@@ -65,7 +66,7 @@ static void answer(Engine *engine, const uint32_t *prompt, size_t n_prompt, size
     assert_non_null(answer->logits);
     assert_int_equal(sequence_new(&sequence, engine, n_prompt + n, NULL), 0);
     for (size_t at = 0, some; at < n_prompt; at += some) {
-        some = n_prompt - at < CHUNK ? n_prompt - at : CHUNK;
+        some = MIN(n_prompt - at, CHUNK);
         forward(engine, sequence, prompt + at, some, answer->logits);
     }
     for (size_t i = 0; i < n; i++) {
@@ -195,7 +196,7 @@ static size_t threaded_thread_rows(const Backend *backend) {
 static int threaded_reserve_positions(Backend *backend, size_t n_positions, ErrText *err) {
     size_t *reserved = &threaded_positions[device_index(backend)];
 
-    *reserved = n_positions > *reserved ? n_positions : *reserved;
+    *reserved = MAX(n_positions, *reserved);
     return 0;
 }
 

@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/min_max.h"
 #include "daemon/activation.h"
 
 enum {
@@ -160,7 +161,7 @@ static void test_activation_android(void **state) {
     assert_true(given.sockets[1].is_admin);
     assert_true(listens(api) && listens(admin));
     assert_int_equal(fcntl(api, F_GETFD), FD_CLOEXEC);
-    assert_int_equal(given.fds_end, (api > admin ? api : admin) + 1);
+    assert_int_equal(given.fds_end, MAX(api, admin) + 1);
     activation_forget();
     assert_null(getenv("ANDROID_SOCKET_coordgend"));
     close(api);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/min_max.h"
 #include "daemon/server.h"
 #include "proto/frame.h"
 
@@ -273,7 +274,7 @@ static void test_server_turns(void **state) {
     for (int i = 0; i < ROUNDS && before < MANY + 3; i++, before = n) {
         turn(fixture);
         n = n_answers(&crowd);
-        most = n - before > most ? n - before : most;
+        most = MAX(n - before, most);
         n_between += n < MANY + 3 && n_answers(&other) > 0;
     }
     assert_int_equal(before, MANY + 3);

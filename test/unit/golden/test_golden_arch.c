@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "engine/engine.h"
 #include "importer/calibration_text.h"
@@ -61,7 +62,7 @@ static void run_model(const char *path, const Run *run, float *logits) {
     for (uint32_t first = 0, n; first < n_tokens; first += n) {
         uint32_t tokens[GOLDEN_ARCH_TOKENS];
 
-        n = n_tokens - first < run->chunk_tokens ? n_tokens - first : run->chunk_tokens;
+        n = MIN(n_tokens - first, run->chunk_tokens);
         for (uint32_t i = 0; i < n; i++)
             tokens[i] = golden_arch_token(run->first + first + i);
         assert_int_equal(engine_forward(engine, sequence, tokens, n, n, logits + first * GOLDEN_ARCH_VOCAB, NULL), 0);
@@ -79,7 +80,7 @@ static void compare(const GoldenArch *model, const float *logits, double *greate
 
             squares += golden * golden;
             differences += difference * difference;
-            greatest = fabs(difference) > greatest ? fabs(difference) : greatest;
+            greatest = MAX(fabs(difference), greatest);
         }
     *rmsp = sqrt(differences / squares);
     *greatestp = greatest / sqrt(squares / (GOLDEN_ARCH_ROWS * GOLDEN_ARCH_VOCAB));
@@ -216,7 +217,7 @@ static void softmax(const float *logits, size_t n, double *p) {
     double greatest = (double)logits[0], sum = 0;
 
     for (size_t i = 1; i < n; i++)
-        greatest = (double)logits[i] > greatest ? (double)logits[i] : greatest;
+        greatest = MAX((double)logits[i], greatest);
     for (size_t i = 0; i < n; i++)
         sum += p[i] = exp((double)logits[i] - greatest);
     for (size_t i = 0; i < n; i++)

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "engine/engine.h"
 #include "importer/calibration_text.h"
@@ -55,7 +56,7 @@ static uint64_t hash_of_logits(const char *package, Isa isa, unsigned int thread
     assert_int_equal(engine_info(engine)->n_vocab, N_TOKENS);
     assert_int_equal(sequence_new(&sequence, engine, N_TOKENS, &err), 0);
     for (uint32_t first = 0; first < N_TOKENS; first += chunk_tokens) {
-        uint32_t tokens[N_TOKENS], n = N_TOKENS - first < chunk_tokens ? N_TOKENS - first : chunk_tokens;
+        uint32_t tokens[N_TOKENS], n = MIN(N_TOKENS - first, chunk_tokens);
 
         for (uint32_t i = 0; i < n; i++)
             tokens[i] = (first + i) * 7 % N_TOKENS;

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "base/strings/str_buf.h"
 #include "proto/proto_allocator.h"
 #include "proto/proto_check.h"
@@ -172,7 +173,7 @@ static void test_frame_reader_split_points(void **state) {
         unsigned n_frames = 0;
 
         for (size_t at = 0; at < 3 * len_bytes; at += step) {
-            size_t n = 3 * len_bytes - at < step ? 3 * len_bytes - at : step, room_bytes, body_bytes;
+            size_t n = MIN(3 * len_bytes - at, step), room_bytes, body_bytes;
             const uint8_t *body;
             uint8_t *room;
             int r;

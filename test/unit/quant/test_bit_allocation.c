@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "quant/bit_allocation.h"
 #include "quant/relative_error.h"
 #include "test/unit/fixtures/model_maker.h"
@@ -33,7 +34,7 @@ static void brute(Brute *state, size_t i, double left, double error) {
     if (left < 0)
         return;
     if (i == state->n) {
-        state->least = error < state->least ? error : state->least;
+        state->least = MIN(error, state->least);
         return;
     }
     for (int bits = state->min_bits; bits <= state->max_bits; bits++)

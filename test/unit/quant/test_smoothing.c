@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "engine/engine.h"
 #include "model/hparams/arch.h"
 #include "quant/smoothing.h"
@@ -202,8 +203,8 @@ static void test_smoothing_keeps_function(void **state) {
             const double size = fabs((double)before[i]), change = fabs((double)before[i] - (double)after[i]);
 
             /* Avoids fmax(), on whose vectorization gcc 12 for AArch64 stops with an internal error. */
-            largest = size > largest ? size : largest;
-            difference = change > difference ? change : difference;
+            largest = MAX(size, largest);
+            difference = MAX(change, difference);
         }
         print_message("%s: logits up to %g, changed by at most %g\n", archs[a], largest, difference);
         assert_true(largest > 0.01 && difference < 2e-5 * largest);

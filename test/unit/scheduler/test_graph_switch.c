@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "scheduler/graph_switch.h"
 #include "test/unit/fixtures/model_maker.h"
 
@@ -132,7 +133,7 @@ static void test_graph_switch_plan(void **state) {
                 unsigned int prefill;
                 const unsigned int end = slow_run(slow, first, n_positions, goes_back, begin, &prefill);
 
-                best = end < best ? end : best;
+                best = MIN(end, best);
             }
         if (plan.prefill_ns + plan.stall_ns != best)
             fail_msg("round %d: a plan of %g where %u is possible", round, plan.prefill_ns + plan.stall_ns, best);
@@ -198,7 +199,7 @@ static void play_look(Play *play) {
         n++;
     }
     assert_true(n <= slots);
-    play->peak = n > play->peak ? n : play->peak;
+    play->peak = MAX(n, play->peak);
     for (block = 0; block < play->graphs.n_blocks; block++)
         assert_memory_equal(play->is_there[block], play->graphs.is_there[block], sizeof(play->is_there[block]));
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "scheduler/op_placement.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/scheduler/op_sim.h"
@@ -28,7 +29,7 @@ typedef struct Flight {
 static void sim_end(Sim *sim, const OpPlacementCase *of, const Flight *flight, double *now) {
     const OpRef ref = sim_ref_of(sim, flight->index);
 
-    *now = (flight->until > *now ? flight->until : *now) + of->times->end_ns[ref.node] * of->shares[ref.group];
+    *now = MAX(flight->until, *now) + of->times->end_ns[ref.node] * of->shares[ref.group];
     sim->states[flight->index] = SIM_DONE;
 }
 
@@ -56,7 +57,7 @@ static double simulate(const OpPlacementCase *of, const OpQueuesSetup *setup) {
 
             sim.states[index] = SIM_RUNS;
             now += of->times->begin_ns[ref.node] * of->shares[ref.group];
-            npu_free = (npu_free > now ? npu_free : now) + of->times->ns[OP_QUEUE_NPU][ref.node];
+            npu_free = MAX(npu_free, now) + of->times->ns[OP_QUEUE_NPU][ref.node];
             flights[n_flights++] = (Flight){ (size_t)index, npu_free };
         }
         index = sim_choice(&sim, OP_QUEUE_CPU);
@@ -142,7 +143,7 @@ static double best_of(const OpPlacementCase *of, uint64_t products) {
     for (uint32_t places = 1; places < UINT32_C(1) << n_bits; places++) {
         const double ns = time_of(of, products, places);
 
-        best = ns < best ? ns : best;
+        best = MIN(ns, best);
     }
     return best;
 }

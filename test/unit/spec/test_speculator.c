@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/sources/history.h"
 #include "spec/speculator.h"
 #include "test/unit/fixtures/sim_model.h"
@@ -234,7 +235,7 @@ static void test_speculator_greedy(void **state) {
             assert_true(n_steps < N_NEW || !(sources & ~(1u << SPECULATION_REUSE | 1u << SPECULATION_MODEL)));
             assert_true(sources || n_steps == N_NEW);
             assert_int_equal(peek.n_passes > 0, sources >> SPECULATION_MODEL);
-            n_least = n_steps < n_least ? n_steps : n_least;
+            n_least = MIN(n_steps, n_least);
             speculator_free(steal(&speculator));
             history_free(steal(&history));
         }
@@ -633,7 +634,7 @@ static void test_speculator_chains(void **state) {
                                                 .report = &report,
                                                 .nodes_max = 50,
                                                 .chains = true };
-            const uint32_t published = 1 + 4 * match < 40 ? 1 + 4 * match : 40;
+            const uint32_t published = MIN(1 + 4 * match, 40);
             _cleanup_(speculator_freep) Speculator *speculator = NULL;
             AccountTable accounts;
             DraftTree tree;

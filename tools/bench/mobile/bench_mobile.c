@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/mobile/timeline.h"
@@ -90,7 +91,7 @@ static int run_prompt(const MobileBench *bench, Engine *engine, Sequence *sequen
     int r = tokens ? 0 : err_set(err, -ENOMEM, "out of memory");
 
     for (size_t done = 0, n; done < n_tokens && !r; done += n) {
-        n = n_tokens - done < chunk ? n_tokens - done : chunk;
+        n = MIN(n_tokens - done, chunk);
         for (size_t i = 0; i < n; i++)
             tokens[i] = bench_token(info, done + i);
         r = run_step(bench, engine, sequence, tokens, n, n_tokens - done - n, err);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "engine/generation.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/mobile/mobile_memory.h"
@@ -83,8 +84,7 @@ static int run_requests(MemoryBench *bench, ErrText *err) {
     int r = 0;
 
     for (size_t i = 0; i < options->prompts.n; i++)
-        memory->prompt_tokens =
-            options->prompts.at[i] > memory->prompt_tokens ? options->prompts.at[i] : memory->prompt_tokens;
+        memory->prompt_tokens = MAX(options->prompts.at[i], memory->prompt_tokens);
     memory->output_tokens = options->output_tokens;
     memory->n_requests = 0;
     bench->tokens = malloc(memory->prompt_tokens * sizeof(*bench->tokens));

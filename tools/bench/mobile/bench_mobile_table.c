@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "spec/sources/history.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/mobile/mobile_table.h"
@@ -168,8 +169,7 @@ int bench_mobile_table(const BenchRun *run, ErrText *err) {
         r = prepare(&bench, err);
     for (size_t row = 0; row < MOBILE_TABLE_ROWS && !r; row++)
         if (bench.modes[row] == &spec_modes[SPEC_PLAIN])
-            r = answer_in_row(&bench, &data->requests[0], row,
-                              options->output_tokens < WARM_TOKENS ? options->output_tokens : WARM_TOKENS, NULL, err);
+            r = answer_in_row(&bench, &data->requests[0], row, MIN(options->output_tokens, WARM_TOKENS), NULL, err);
     for (size_t i = 0; i < data->n && !r; i++)
         r = answer_request(&bench, i, err);
     if (!r)

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/files/page_cache.h"
+#include "base/min_max.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "weights/image/weights_image.h"
@@ -124,11 +125,11 @@ static double union_ms(const ColdBench *bench, bool (*is_picked)(const TraceEven
         const TraceEvent *event = trace_at(bench->trace, i);
 
         if (is_picked(event) && event->start_ns < end_ns)
-            bench->spans[n++] = (ColdSpan){ event->start_ns, event->end_ns < end_ns ? event->end_ns : end_ns };
+            bench->spans[n++] = (ColdSpan){ event->start_ns, MIN(event->end_ns, end_ns) };
     }
     qsort(bench->spans, n, sizeof(*bench->spans), by_start);
     for (size_t i = 0; i < n; i++) {
-        const uint64_t from_ns = bench->spans[i].start_ns > until_ns ? bench->spans[i].start_ns : until_ns;
+        const uint64_t from_ns = MAX(bench->spans[i].start_ns, until_ns);
 
         if (bench->spans[i].end_ns > from_ns) {
             sum_ns += bench->spans[i].end_ns - from_ns;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/mobile/timeline.h"
@@ -93,7 +94,7 @@ static int run_prompt(OrdersBench *bench, size_t n_tokens, double *msp, ErrText 
     for (size_t done = 0, n; done < n_tokens && !r; done += n) {
         EngineSpan span = { .sequence = sequence, .tokens = bench->tokens, .logits = bench->logits };
 
-        n = n_tokens - done < chunk ? n_tokens - done : chunk;
+        n = MIN(n_tokens - done, chunk);
         for (size_t i = 0; i < n; i++)
             bench->tokens[i] = bench_token(engine_info(bench->engine), done + i);
         span.n = n;
@@ -181,7 +182,7 @@ int mobile_orders_run(const BenchRun *run, MobileOrders *orders, Timeline *timel
         r = run_turns(&bench, run, options->prompts.at[p], orders->why[p], err);
         for (size_t i = 0; i < MOBILE_ORDERS_N && !r; i++) {
             const EngineQueueCounts *counts = &bench.counts[i];
-            const uint64_t longer_ns = counts->npu_ns > counts->cpu_ns ? counts->npu_ns : counts->cpu_ns;
+            const uint64_t longer_ns = MAX(counts->npu_ns, counts->cpu_ns);
 
             orders->rows[orders->n++] = (MobileOrder){ .name = orders_of[i].name,
                                                        .placement = op_placement_name(orders_of[i].placement),

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "tools/eval/text_file.h"
 
 #define WIDTH 1000.0
@@ -121,7 +122,7 @@ int timeline_add(Timeline *timeline, size_t place, const char *name, const Trace
         if (event->end_ns <= start_ns || event->start_ns >= end_ns || !place_event(event, has_queue, &spans[n]))
             continue;
         spans[n].start_ns = event->start_ns > start_ns ? event->start_ns - start_ns : 0;
-        spans[n].end_ns = (event->end_ns < end_ns ? event->end_ns : end_ns) - start_ns;
+        spans[n].end_ns = MIN(event->end_ns, end_ns) - start_ns;
         n++;
     }
     band = new_band(timeline, place);
@@ -265,7 +266,7 @@ void timeline_svg(StrBuf *text, const Timeline *timeline, const char *title) {
     double y = TOP, height = TOP + BOTTOM, ns_of_column;
 
     for (size_t i = 0; i < timeline->n; i++) {
-        longest_ns = timeline->bands[i].len_ns > longest_ns ? timeline->bands[i].len_ns : longest_ns;
+        longest_ns = MAX(timeline->bands[i].len_ns, longest_ns);
         height += band_height(&timeline->bands[i]) + BAND_GAP;
     }
     ns_of_column = (double)longest_ns / COLUMNS;

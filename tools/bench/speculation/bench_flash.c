@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/min_max.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/draft/self_draft.h"
 #include "spec/sources/history.h"
@@ -123,7 +124,7 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
 
 /* Gives answers that do not count, so that the times of the draft model's passes and the target's steps are known. */
 static int warm_up(FlashBench *bench, ErrText *err) {
-    const size_t most = bench->run->options->output_tokens, n = most < WARM_TOKENS ? most : WARM_TOKENS;
+    const size_t most = bench->run->options->output_tokens, n = MIN(most, WARM_TOKENS);
     const FlashPolicy *ours = &flash_policies[FLASH_OURS];
 
     return answer_by(bench, &bench->report->data.requests[0], ours, 0, NULL, &bench->answers[0], n, err);
@@ -182,7 +183,7 @@ static int compare_plain(FlashBench *bench, size_t cell, size_t index, ErrText *
 static size_t tokens_of(const FlashBench *bench, const FlashPolicy *policy) {
     const size_t all = bench->run->options->output_tokens, plain = bench->run->options->flash.plain_tokens;
 
-    return policy == &flash_policies[FLASH_AR] && plain && plain < all ? plain : all;
+    return policy == &flash_policies[FLASH_AR] && plain && MIN(plain, all);
 }
 
 /* Answers a request under all policies. Each request begins with another policy, so that changes of the machine favour

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "base/strings/str_buf.h"
 #include "tools/baselines/draft_policy.h"
 
@@ -28,7 +29,7 @@ static int unknown(const char *name, size_t len, ErrText *err) {
 
     for (size_t i = 0; i < FLASH_POLICIES_MAX; i++)
         str_buf_addf(&known, "%s%s", i ? ", " : "", flash_policies[i].name);
-    return err_set(err, -EINVAL, "--policies: no policy '%.*s'; there are %s", (int)(len < 64 ? len : 64), name,
+    return err_set(err, -EINVAL, "--policies: no policy '%.*s'; there are %s", (int)(MIN(len, 64)), name,
                    known.data ? known.data : "");
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/min_max.h"
 #include "base/strings/str_buf.h"
 
 #define SOURCE(name) (1u << SPECULATION_##name)
@@ -26,7 +27,7 @@ static int unknown(const char *name, size_t len, ErrText *err) {
 
     for (size_t i = 0; i < SPEC_MODES_MAX; i++)
         str_buf_addf(&known, "%s%s", i ? ", " : "", spec_modes[i].name);
-    return err_set(err, -EINVAL, "--modes: no mode '%.*s'; there are %s", (int)(len < 64 ? len : 64), name,
+    return err_set(err, -EINVAL, "--modes: no mode '%.*s'; there are %s", (int)(MIN(len, 64)), name,
                    known.data ? known.data : "");
 }
 

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/min_max.h"
+
 /* Whether a step ended with token i. */
 static bool ends_step(const SpecAnswer *answer, size_t i) {
     return i + 1 == answer->n || answer->ends_ns[i + 1] != answer->ends_ns[i];
@@ -34,7 +36,7 @@ double spec_lowest_window(const SpecAnswer *answer, const SpecAnswer *plain) {
         if (!time_ns)
             continue;
         ratio = (double)(plain->ends_ns[to] - plain->ends_ns[from]) / (double)time_ns;
-        lowest = lowest > 0 && lowest < ratio ? lowest : ratio;
+        lowest = lowest > 0 && MIN(lowest, ratio);
     }
     return lowest;
 }

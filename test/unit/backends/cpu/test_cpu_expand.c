@@ -15,6 +15,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/int8/int8_product.h"
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "quant/format/ggml_type.h"
 #include "quant/format/pack.h"
@@ -53,7 +54,7 @@ static void case_init(Case *c, size_t n, size_t k, int widths, Grid grid) {
     for (size_t b = 0; b < c->plan.n_blocks; b++)
         unpack_block(&c->plan, b, c->packed, c->q);
     for (size_t i = 0; i < n * k; i++)
-        c->q[i] = c->q[i] < -127 ? -127 : c->q[i];
+        c->q[i] = MAX(-127, c->q[i]);
     for (size_t b = 0; b < c->plan.n_blocks; b++) /* with the padding that is expected */
         pack_block(&c->plan, b, c->q, c->packed);
 }

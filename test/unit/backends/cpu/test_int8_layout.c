@@ -14,6 +14,7 @@
 
 #include "backends/cpu/int8/int8_product.h"
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "test/unit/fixtures/model_maker.h"
 
 typedef struct Case {
@@ -119,7 +120,7 @@ static void test_int8_layout_block_by_block(void **state) {
 
     case_init(&c, 70, 100, 0);
     for (size_t block = c.n_blocks; block-- > 0;) {
-        const size_t left = c.n - block * 16, n_rows = left < 16 ? left : 16;
+        const size_t left = c.n - block * 16, n_rows = MIN(left, 16);
         _cleanup_(freep) int8_t *rows = filled(n_rows * c.k);
 
         memcpy(rows, c.w + block * 16 * c.k, n_rows * c.k);

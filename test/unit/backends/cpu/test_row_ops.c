@@ -4,6 +4,7 @@
 #include "test/unit/backends/cpu/row_ops_plain.h"
 
 #include "backends/cpu/int8/int8_product.h"
+#include "base/min_max.h"
 #include "quant/rotate.h"
 
 static const size_t lengths[] = { 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 251, 576, 1000 };
@@ -22,7 +23,7 @@ static void check_guard(const float *buffer, const float *row, size_t n) {
 }
 
 static uint16_t plain_f16(float x) {
-    return f32_to_f16(x > 65504 ? 65504 : x < -65504 ? -65504 : x);
+    return f32_to_f16(x > 65504 ? 65504 : MAX(-65504, x));
 }
 
 static void test_row_ops_dot(void **state) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of the row operators' attention: every build against plain loops of attention()'s SPEC, bit for bit, and these
  * loops against double. */
+#include "base/min_max.h"
 #include "test/unit/backends/cpu/row_ops_plain.h"
 #include "test/unit/fixtures/patience.h"
 
@@ -18,7 +19,7 @@ UNWATCHED static float plain_exp2(float x) {
     static const float p[] = { 0x1.5bba14p-10f, 0x1.3cea88p-7f, 0x1.c6b752p-5f, 0x1.ebf9bcp-3f, 0x1.62e42ap-1f, 1 };
     float n, r, sum = p[0];
 
-    x = x > -125 ? x : -125;
+    x = MAX(x, -125);
     n = rintf(x);
     r = x - n;
     for (size_t i = 1; i < ARRAY_LEN(p); i++)
@@ -43,8 +44,7 @@ UNWATCHED static void plain_attention(const KvHead *kv, const AttentionRow *row,
 
         memset(out, 0, kv->head_size * sizeof(*out));
         for (size_t first = row->begin; first < row->end;) {
-            const size_t block_end = (first / KV_BLOCK + 1) * KV_BLOCK,
-                         end = block_end < row->end ? block_end : row->end;
+            const size_t block_end = (first / KV_BLOCK + 1) * KV_BLOCK, end = MIN(block_end, row->end);
             float weight[KV_BLOCK], new = max, shrink;
 
             for (size_t j = first; j < end; j++) {
@@ -56,7 +56,7 @@ UNWATCHED static void plain_attention(const KvHead *kv, const AttentionRow *row,
                     score = fmaf(q, key_at(kv, j, d), score);
                 }
                 weight[j - first] = score;
-                new = score > new ? score : new;
+                new = MAX(score, new);
             }
             shrink = plain_exp2(max - new);
             max = new;
@@ -138,8 +138,8 @@ static void fixture_init(Fixture *fixture, size_t head_size, size_t n_group, siz
     size_t begin = SIZE_MAX, end = 0, n_blocks;
 
     for (size_t r = 0; r < n_rows; r++) {
-        begin = ranges[r][0] < begin ? ranges[r][0] : begin;
-        end = ranges[r][1] > end ? ranges[r][1] : end;
+        begin = MIN(ranges[r][0], begin);
+        end = MAX(ranges[r][1], end);
     }
     n_blocks = end / KV_BLOCK + 1;
     *fixture = (Fixture){
@@ -185,7 +185,7 @@ static void check_batches(Fixture *fixture, const RowOps *ops, size_t batch) {
     for (size_t first = 0, n; first < fixture->n_rows; first += n) {
         size_t n_floats;
 
-        n = fixture->n_rows - first < batch ? fixture->n_rows - first : batch;
+        n = MIN(fixture->n_rows - first, batch);
         n_floats = attention_scratch_floats(n * fixture->n_group, fixture->kv.head_size);
         memset(fixture->scratch, 0xff, n_floats * sizeof(float)); /* NaN */
         for (size_t i = 0; i < SCRATCH_GUARD; i++)

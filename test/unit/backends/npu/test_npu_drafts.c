@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "engine/generation_state.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/npu_engine.h"
@@ -105,7 +106,7 @@ static Decoding run(Given *given, NpuEngine *loaded, const GenerationSpeculation
         const DraftReport *report = generation_report(generation);
 
         assert_int_equal(generation_step(generation, given_take, given, NULL), 0);
-        decoding.rows_max = report->n_rows - n_rows > decoding.rows_max ? report->n_rows - n_rows : decoding.rows_max;
+        decoding.rows_max = MAX(report->n_rows - n_rows, decoding.rows_max);
         n_rows = report->n_rows;
         if (report->n_steps < 2) /* the first step that decodes may have waited for its graphs */
             weights_graph_counts(engine_weights(loaded->engine), &before);

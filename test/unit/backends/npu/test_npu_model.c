@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "engine/engine.h"
 #include "test/unit/fixtures/npu_engine.h"
 #include "test/unit/importer/import_fixture.h"
@@ -90,7 +91,7 @@ static void answer(NpuEngine *loaded, uint32_t seed, float *logits) {
     for (size_t at = 0, n; at < N_TOKENS; at += n) {
         const size_t left = N_PROMPT - at;
 
-        n = at >= N_PROMPT ? 1 : left < chunk ? left : chunk;
+        n = at >= N_PROMPT ? 1 : MIN(left, chunk);
         if (step(loaded, sequence, tokens + at, n, at < N_PROMPT ? left - n : 0, logits + at * N_VOCAB, &err))
             fail_msg("%s", err.text);
     }
@@ -264,10 +265,9 @@ static void test_npu_model_makes_way(void **state) {
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
     assert_int_equal(sequence_new(&other, loaded.engine, N_TOKENS, &err), 0);
     for (size_t at = 0; at < N_PROMPT; at += span.n) {
-        span = (EngineSpan){ .sequence = sequence,
-                             .tokens = tokens + at,
-                             .n = N_PROMPT - at < 256 ? N_PROMPT - at : 256,
-                             .logits = logits + at * N_VOCAB };
+        span = (EngineSpan){
+            .sequence = sequence, .tokens = tokens + at, .n = MIN(N_PROMPT - at, 256), .logits = logits + at * N_VOCAB
+        };
         span.n_behind = N_PROMPT - at - span.n;
         span.n_logit_rows = span.n;
         assert_int_equal(engine_step_begin(&made, loaded.engine, &span, 1, &err), 0);
@@ -511,9 +511,9 @@ static BehindLoad behind_load(const Trace *trace, const char *load) {
 
         if (!strcmp(event->name, load)) {
             behind.n_loads++;
-            behind.last_begin_ns = event->start_ns > behind.last_begin_ns ? event->start_ns : behind.last_begin_ns;
+            behind.last_begin_ns = MAX(event->start_ns, behind.last_begin_ns);
         } else if (!event->layer && strcmp(event->category, "load") != 0) {
-            behind.first_layer_ns = event->end_ns > behind.first_layer_ns ? event->end_ns : behind.first_layer_ns;
+            behind.first_layer_ns = MAX(event->end_ns, behind.first_layer_ns);
         }
     }
     return behind;

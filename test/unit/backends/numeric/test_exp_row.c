@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of exp of a row: the error against double, and every build of this machine against a plain loop, to the bit. */
 #include "backends/numeric/exp_row.h"
+#include "base/min_max.h"
 #include "test/unit/backends/cpu/row_ops_plain.h"
 
 #define EACH_BUILD_OF_EXP(build)                                                                                       \
@@ -35,7 +36,7 @@ static void test_exp_row_error(void **state) {
             } else if (exact <= (double)FLT_MAX) {
                 double error = fabs((double)y[i] - exact) / ulp_of(exact);
 
-                worst = error > worst ? error : worst;
+                worst = MAX(error, worst);
             }
         }
     }

@@ -2,6 +2,7 @@
 /* Tests of the greatest values of a row: every build of this machine against a plain loop. */
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/top_row.h"
+#include "base/min_max.h"
 #include "test/unit/backends/cpu/row_ops_plain.h"
 
 enum {
@@ -93,7 +94,7 @@ static void test_top_row_mass(void **state) {
 
         for (size_t i = 0; i < n; i++) {
             x[i] = draw_float(round % 2 ? 3 : 60);
-            max = x[i] > max ? x[i] : max;
+            max = MAX(x[i], max);
         }
         for (size_t i = 0; i < n; i++)
             expected += exp((double)x[i] - (double)max);

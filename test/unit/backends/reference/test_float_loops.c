@@ -15,6 +15,7 @@
 
 #include "backends/reference/float_loops.h"
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "test/unit/fixtures/real_model.h"
 
@@ -150,7 +151,7 @@ static float *all_logits(Isa isa, unsigned int threads, uint32_t chunk_tokens, s
     logits = malloc(*n_bytesp);
     assert_non_null(logits);
     for (size_t at = 0; at < tokens.n; at += chunk_tokens) {
-        size_t n = tokens.n - at < chunk_tokens ? tokens.n - at : chunk_tokens;
+        size_t n = MIN(tokens.n - at, chunk_tokens);
 
         assert_int_equal(engine_forward(model.engine, sequence, tokens.ids + at, n, n, logits + at * n_vocab, NULL), 0);
     }

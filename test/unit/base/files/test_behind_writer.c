@@ -22,6 +22,7 @@
 #include "base/files/behind_writer.h"
 #include "base/files/file_io.h"
 #include "base/files/page_cache.h"
+#include "base/min_max.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -65,7 +66,7 @@ static void write_in_pieces(int fd, uint64_t at_bytes, const uint8_t *bytes, siz
 
     assert_int_equal(behind_writer_new(&writer, fd, at_bytes), 0);
     for (size_t done = 0, n; done < len_bytes; done += n) {
-        n = len_bytes - done < piece_bytes ? len_bytes - done : piece_bytes;
+        n = MIN(len_bytes - done, piece_bytes);
         assert_int_equal(behind_writer_put(writer, bytes + done, n), 0);
         piece_bytes = piece_bytes > 5 * MIB ? 1 : piece_bytes * 3;
     }

@@ -21,6 +21,7 @@
 
 #include "base/files/extent_reader.h"
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 #include "test/unit/base/files/sandbox.h"
 #include "test/unit/fixtures/model_maker.h"
 
@@ -47,7 +48,7 @@ static int set_up(void **state) {
     for (size_t i = 0; i < FILE_BYTES; i += 8) {
         uint64_t word = test_random(&seed);
 
-        memcpy(fixture.bytes + i, &word, FILE_BYTES - i < 8 ? FILE_BYTES - i : 8);
+        memcpy(fixture.bytes + i, &word, MIN(FILE_BYTES - i, 8));
     }
     test_write_file(fixture.folder, "extents", fixture.bytes, FILE_BYTES);
     fixture.fd = open(fixture.path, O_RDONLY | O_CLOEXEC);

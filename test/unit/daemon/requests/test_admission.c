@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "daemon/requests/admission.h"
 
 enum {
@@ -24,8 +25,8 @@ static Range draw_many(Admission *admission) {
     for (int i = 0; i < DRAWS; i++) {
         const uint32_t ms = admission_retry_ms(admission);
 
-        range.least = ms < range.least ? ms : range.least;
-        range.most = ms > range.most ? ms : range.most;
+        range.least = MIN(ms, range.least);
+        range.most = MAX(ms, range.most);
     }
     return range;
 }

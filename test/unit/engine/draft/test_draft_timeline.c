@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/step/step_state.h"
 #include "importer/importer.h"
@@ -139,7 +140,7 @@ static void check_tops(Draft *draft) {
 
     sequence_rewind(draft->plain, 0);
     for (size_t at = 0, n; at + 1 < draft->walk.n_text; at += n) {
-        n = draft->walk.n_text - 1 - at < chunk ? draft->walk.n_text - 1 - at : chunk;
+        n = MIN(draft->walk.n_text - 1 - at, chunk);
         assert_int_equal(engine_forward(draft->engine, draft->plain, draft->walk.text + at, n, 0, NULL, NULL), 0);
     }
     for (size_t row = 0; row < draft->walk.n_rows; row++) {

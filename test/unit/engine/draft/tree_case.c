@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "engine/kv/sequence_state.h"
 #include "test/unit/fixtures/model_maker.h"
 
@@ -41,7 +42,7 @@ static size_t parent_of(TreeShape shape, size_t row, size_t n, uint64_t *random)
     case TREE_RANDOM:
         return test_random(random) % row;
     case TREE_LONG:
-        return row - 1 - test_random(random) % (row < 3 ? row : 3);
+        return row - 1 - test_random(random) % MIN(row, 3);
     case TREE_STAR:
         return 0;
     case TREE_ORDERED: /* a branch begins at the chain, or goes on */
@@ -77,7 +78,7 @@ size_t tree_case_deepest(const TreeCase *tree) {
     size_t deepest = 0;
 
     for (size_t row = 0; row < tree->n; row++)
-        deepest = tree->depths[row] > deepest ? tree->depths[row] : deepest;
+        deepest = MAX(tree->depths[row], deepest);
     return deepest;
 }
 
@@ -91,9 +92,9 @@ void tree_case_append(Engine *engine, Sequence *sequence, uint32_t text, size_t 
     uint32_t tokens[64];
 
     for (size_t at = sequence_n_tokens(sequence), n; at < to; at += n) {
-        const size_t room = engine_chunk_tokens(engine) < 64 ? engine_chunk_tokens(engine) : 64;
+        const size_t room = MIN(engine_chunk_tokens(engine), 64);
 
-        n = to - at < room ? to - at : room;
+        n = MIN(to - at, room);
         for (size_t i = 0; i < n; i++)
             tokens[i] = tree_case_token(engine, text, at + i);
         assert_int_equal(engine_forward(engine, sequence, tokens, n, 0, NULL, NULL), 0);
@@ -188,7 +189,7 @@ static size_t rows_of_pass(const TreeCase *tree, uint64_t *random, size_t most, 
     size_t n = 1;
 
     if (!by_depth)
-        return 1 + test_random(random) % (left < most ? left : most);
+        return 1 + test_random(random) % MIN(left, most);
     while (n < left && tree->depths[tree->n_taken + n] == tree->depths[tree->n_taken])
         n++;
     return n;

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "engine/kv/sequence_state.h"
 #include "engine/step/step_parts.h"
 #include "test/unit/fixtures/fork.h"
@@ -159,7 +160,7 @@ static size_t company_passes(Company *company, uint64_t *random, size_t room) {
         if (!rows || !(test_random(random) % 4))
             continue;
         rows = 1 + test_random(random) % rows;
-        rows = rows < room / SEQUENCES ? rows : room / SEQUENCES;
+        rows = MIN(rows, room / SEQUENCES);
         company->of_span[n] = i;
         company->spans[n++] = tree_case_pass(tree, company->sequences[i], rows);
     }

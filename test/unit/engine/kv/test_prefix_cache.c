@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory/page_size.h"
+#include "base/min_max.h"
 #include "engine/kv/prefix_cache.h"
 #include "test/unit/fixtures/model_maker.h"
 
@@ -63,7 +64,7 @@ static size_t pages_of(size_t n) {
 /* Makes the pages of a sequence that has computed the text: each holds its tokens. */
 static void take_pages(const Text *text, KvPage **pages) {
     for (size_t i = 0; i < pages_of(text->n); i++) {
-        const size_t n = text->n - i * PAGE < PAGE ? text->n - i * PAGE : PAGE;
+        const size_t n = MIN(text->n - i * PAGE, PAGE);
 
         assert_int_equal(kv_page_new(&pages[i], &accounts, PAGE_BYTES), 0);
         memcpy(pages[i]->memory.data, text->tokens + i * PAGE, n * sizeof(*text->tokens));
@@ -92,7 +93,7 @@ static PrefixMatch match(PrefixCache *cache, PrefixOwner whose, const Text *prom
     assert_true(found.n_tokens < prompt->n || !prompt->n);
     assert_int_equal(found.n_pages, pages_of(found.n_tokens));
     for (size_t i = 0; i < found.n_pages; i++) {
-        const size_t n = found.n_tokens - i * PAGE < PAGE ? found.n_tokens - i * PAGE : PAGE;
+        const size_t n = MIN(found.n_tokens - i * PAGE, PAGE);
 
         assert_memory_equal(pages[i]->memory.data, prompt->tokens + i * PAGE, n * sizeof(*prompt->tokens));
     }
@@ -148,7 +149,7 @@ static size_t naive_match(const Text *kept, size_t n_kept, const bool *grows, co
 
         if (grows[i] && same > kept[i].n / PAGE * PAGE)
             same = kept[i].n / PAGE * PAGE;
-        best = same > best ? same : best;
+        best = MAX(same, best);
     }
     return best % PAGE < PREFIX_TOKENS_MIN ? best / PAGE * PAGE : best;
 }
@@ -234,7 +235,7 @@ static void test_prefix_cache_order(void **state) {
         n -= place < n;
         memmove(list + 1, list, place * sizeof(*list));
         list[0] = kind;
-        n = n + 1 < LIMIT ? n + 1 : LIMIT;
+        n = MIN(n + 1, LIMIT);
     }
     assert_int_equal(prefix_cache_kept_bytes(cache), LIMIT * PAGE_BYTES);
     prefix_cache_free(cache);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "test/unit/fixtures/fork.h"
 #include "test/unit/fixtures/tiny_engine.h"
 
@@ -57,7 +58,7 @@ static void append(Sequence *sequence, uint32_t text, size_t to, float *logits) 
     for (size_t at = sequence_n_tokens(sequence), n; at < to; at += n) {
         uint32_t tokens[CHUNK];
 
-        n = to - at < CHUNK ? to - at : CHUNK;
+        n = MIN(to - at, CHUNK);
         for (size_t i = 0; i < n; i++)
             tokens[i] = token_of(text, at + i);
         if (engine_forward(tiny.engine, sequence, tokens, n, n, logits, &err))

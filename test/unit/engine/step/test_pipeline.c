@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "engine/core/engine_state.h"
 #include "engine/engine.h"
 #include "test/unit/fixtures/patience.h"
@@ -437,7 +438,7 @@ static void test_pipeline_with_another_chunk(void **state) {
         tokens[n] = token_at(0, n);
     loaded_init(&loaded, package, ISA_BEST, 2, true);
     for (size_t done = 0, n; done < CAPACITY; done += n) {
-        n = CAPACITY - done < CHUNK ? CAPACITY - done : CHUNK;
+        n = MIN(CAPACITY - done, CHUNK);
         assert_int_equal(
             engine_forward(loaded.engine, loaded.sequences[0], tokens + done, n, done + n == CAPACITY, whole, NULL), 0);
     }
@@ -448,7 +449,7 @@ static void test_pipeline_with_another_chunk(void **state) {
         trace_clear(loaded.trace);
         sequence_rewind(loaded.sequences[0], 0);
         for (size_t done = 0, n; done < CAPACITY; done += n) {
-            n = CAPACITY - done < cases[i].chunk_tokens ? CAPACITY - done : cases[i].chunk_tokens;
+            n = MIN(CAPACITY - done, cases[i].chunk_tokens);
             assert_int_equal(engine_forward(loaded.engine, loaded.sequences[0], tokens + done, n, done + n == CAPACITY,
                                             logits, NULL),
                              0);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 #include "test/unit/fixtures/tree_model.h"
@@ -64,7 +65,7 @@ static void company_deinit(Company *company) {
 /* Makes a tree for each sequence, of at most `rows` rows together. */
 static void company_fill(Company *company, uint64_t *random, size_t rows) {
     for (size_t i = 0; i < company->n; i++) {
-        const size_t most = rows / company->n < ROWS_MAX ? rows / company->n : ROWS_MAX;
+        const size_t most = MIN(rows / company->n, ROWS_MAX);
 
         tree_case_fill(&company->trees[i], random, (TreeShape)(i % _TREE_SHAPE_N), 1 + test_random(random) % most);
         tree_case_decode(&company->trees[i], company->plain[i]);

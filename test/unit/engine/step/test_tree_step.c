@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "engine/core/engine_state.h"
 #include "test/unit/fixtures/fork.h"
 #include "test/unit/fixtures/loaded_engine.h"
@@ -270,7 +271,7 @@ static int count_linear(Backend *backend, const BackendLinear *const *linears, s
                         size_t rows, const LinearOutput *out, ErrText *err) {
     if (linears[0] == head) {
         n_head_calls++;
-        most_head_rows = rows > most_head_rows ? rows : most_head_rows;
+        most_head_rows = MAX(rows, most_head_rows);
     }
     return real_ops->linear(backend, linears, n, in, rows, out, err);
 }

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/f16.h"
+#include "base/min_max.h"
 #include "quant/format/ggml_type.h"
 
 #define N 4096
@@ -61,7 +62,7 @@ static void random_blocks(size_t row, uint8_t *blocks, size_t len_bytes, uint32_
     for (size_t i = 0; i < len_bytes; i += 8) {
         uint64_t value = split_mix(&state);
 
-        memcpy(blocks + i, &value, len_bytes - i < 8 ? len_bytes - i : 8);
+        memcpy(blocks + i, &value, MIN(len_bytes - i, 8));
     }
     for (size_t b = 0; b < len_bytes / block_bytes; b++)
         for (size_t i = 0; i < 2; i++)

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 #include "test/unit/fixtures/model_maker.h"
@@ -185,7 +186,7 @@ static void check_plan(const PackPlan *plan, const int8_t *bits, size_t n, size_
         int widest = 0;
 
         for (size_t p = block * 16; p < block * 16 + 16 && p < n; p++)
-            widest = bits[plan->channels[p]] > widest ? bits[plan->channels[p]] : widest;
+            widest = MAX(bits[plan->channels[p]], widest);
         assert_int_equal(plan->bits[block], widest);
         assert_int_equal(plan->offsets[block + 1] - plan->offsets[block],
                          plan->k_tiles * 128 * (size_t)plan->bits[block]);

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
+
 static uint64_t state = 0x9e3779b97f4a7c15;
 
 double uniform(void) {
@@ -128,7 +130,7 @@ double case_level(Grid grid, double v, int bits) {
             if (fabs(grid_level(grid, code, bits) - v) < fabs(q - v))
                 q = grid_level(grid, code, bits);
     }
-    return q > top ? top : q < -top ? -top : q;
+    return q > top ? top : MAX(-top, q);
 }
 
 double case_error(const Case *c, size_t channel, const int8_t *q) {

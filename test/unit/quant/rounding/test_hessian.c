@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "quant/rotate.h"
 #include "quant/rounding/blas.h"
 #include "quant/rounding/hessian.h"
@@ -31,7 +32,7 @@ static void test_hessian_factor_is_that_of_the_damped_moments(void **cmocka) {
                 size_t a = c.factor.order[i], b = c.factor.order[j];
                 double sum = 0, scale = sqrt(c.h[a * c.k + a] * c.h[b * c.k + b]);
 
-                for (size_t p = 0; p <= (i < j ? i : j); p++)
+                for (size_t p = 0; p <= MIN(i, j); p++)
                     sum += (double)c.factor.d[p] * (p == i ? 1 : (double)c.factor.m[i * c.k + p]) *
                            (p == j ? 1 : (double)c.factor.m[j * c.k + p]);
                 assert_true(fabs(sum - c.h[a * c.k + b]) <= 1e-4 * scale);

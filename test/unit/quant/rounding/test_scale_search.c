@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "base/system/cpu.h"
 #include "quant/format/grid.h"
 #include "quant/rounding/round.h"
@@ -200,7 +201,7 @@ static double least_error(size_t n, int bits) {
     for (int i = 1; i <= 2000; i++) {
         double error = error_of(n, bits, largest * (float)i / 1900);
 
-        least = error < least ? error : least;
+        least = MIN(error, least);
     }
     return least;
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/control/model_control.h"
 
 static const float plain_ms = 60;
@@ -97,9 +98,9 @@ static void test_model_control_bound(void **state) {
             model_control_took(&control, &(ModelControlStep){ was_on, was_on ? n_tokens : without, without,
                                                               was_on ? ms : plain_ms, plain_ms, plain_ms });
             lost += was_on ? ms / plain_ms - (float)n_tokens : 0;
-            lost = lost < 0 ? 0 : lost;
+            lost = MAX(0, lost);
             lost = model_control_is_on(&control) ? lost : 0;
-            worst = lost > worst ? lost : worst;
+            worst = MAX(lost, worst);
         }
         assert_true(worst <= 2 * loss_steps + 0.001F); /* from as far ahead as possible to as far behind */
     }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/control/model_control.h"
 #include "spec/control/speculation_control.h"
 #include "spec/speculator.h"
@@ -161,7 +162,7 @@ static double speed(Run *run, uint32_t world) {
         if (n > 200) { /* the first steps measure */
             const double ratio = (ends[n - 1] - ends[n - 65]) / 64 / (double)run->plain_ms;
 
-            run->worst = ratio > run->worst ? ratio : run->worst;
+            run->worst = MAX(ratio, run->worst);
         }
     }
     return (n - 2) / run->ms * 1000;
@@ -185,7 +186,7 @@ static void test_policy_gain_baselines(void **state) {
             for (int policy = 0; policy < _POLICY_N; policy++) {
                 const double other = speed_of(world, plains[target], policy, 1u << SPECULATION_MODEL, &run);
 
-                best = other > best ? other : best;
+                best = MAX(other, best);
                 chain = policy == POLICY_CHAIN_SD ? other : chain;
                 print_message("%s %.2f/s, %.1f tokens a step; ", draft_policies[policy].name, other,
                               (double)N_NEW / run.n_steps);
@@ -208,8 +209,7 @@ static void test_policy_gain_together(void **state) {
         for (uint32_t world = 0; world < N_WORLDS; world++) {
             const double both = speed_of(world, plains[target], OURS, SPECULATION_AUTO, &run),
                          model = speed_of(world, plains[target], OURS, 1u << SPECULATION_MODEL, &run),
-                         alone_ = speed_of(world, plains[target], OURS, retrieval, &run),
-                         best = model > alone_ ? model : alone_;
+                         alone_ = speed_of(world, plains[target], OURS, retrieval, &run), best = MAX(model, alone_);
 
             print_message("plain step %.0f ms, world %u: both %.2f/s, the model %.2f/s, retrieval %.2f/s\n",
                           (double)plains[target], world, both, model, alone_);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/control/speculation_control.h"
 
 enum {
@@ -57,7 +58,7 @@ static uint32_t emitted(uint32_t kind, uint32_t step, uint32_t rows) {
     case 2:
         return 1 + draw(rows);
     default:
-        return draw(3) ? 1 : 1 + draw(rows < 4 ? rows : 4);
+        return draw(3) ? 1 : 1 + draw(MIN(rows, 4));
     }
 }
 
@@ -229,7 +230,7 @@ static void test_speculation_control_tile(void **state) {
                     rows = more;
             n_steps += i >= 300 && rows > 1;
             n_filled += i >= 300 && rows == (second ? 64 : 32);
-            speculation_control_took(&control, rows, alone, rows < 6 ? rows : 6,
+            speculation_control_took(&control, rows, alone, MIN(rows, 6),
                                      20 * noise *
                                          (rows <= 32 ? 1
                                           : second   ? 1.02F

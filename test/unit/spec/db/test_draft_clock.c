@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/db/draft_clock.h"
 
 #define DAY INT64_C(86400)
@@ -54,7 +55,7 @@ static World begin(void) {
 
 static void run(World *world, int64_t for_s) {
     for (int64_t end_s = world->true_s + for_s; world->true_s < end_s;) {
-        world->true_s += end_s - world->true_s < 3600 ? end_s - world->true_s : 3600;
+        world->true_s += MIN(end_s - world->true_s, 3600);
         tell(world);
     }
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/sources/calibration.h"
 
 enum {
@@ -60,12 +61,12 @@ static void check_choices(const Calibration *calibration, uint32_t n_places, uin
     for (int t = 0; t < KINDS; t++)
         n_sums += sums[t] > 0;
     n_choices = calibration_ops.choices(calibration, (DraftCursor){ before, token, 2 }, choices, DRAFT_CHOICES_MAX);
-    assert_int_equal(n_choices, n_sums < CALIBRATION_TOP ? n_sums : CALIBRATION_TOP);
+    assert_int_equal(n_choices, MIN(n_sums, CALIBRATION_TOP));
     for (size_t i = 0; i < n_choices; i++) {
         float most = 0, sum = sums[choices[i].token];
 
         for (int t = 0; t < KINDS; t++)
-            most = sums[t] > most ? sums[t] : most;
+            most = MAX(sums[t], most);
         assert_true(sum == most);
         assert_int_equal(choices[i].rank, i);
         assert_int_equal(choices[i].bucket, (pair ? CONTEXT_CLASSES : 0) + context_class(sum / (float)n));

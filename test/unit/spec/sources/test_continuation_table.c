@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/sources/continuation_table.h"
 
 enum {
@@ -32,7 +33,7 @@ static uint32_t draw(uint32_t n) {
 static Seen pairs[KINDS][KINDS], singles[KINDS];
 
 static void naive_observe(uint32_t before, uint32_t token, const ContextTop *top, uint32_t n) {
-    Seen seen = { .n = n < DRAFT_CHOICES_MAX ? n : DRAFT_CHOICES_MAX };
+    Seen seen = { .n = MIN(n, DRAFT_CHOICES_MAX) };
 
     for (uint32_t i = 0; i < seen.n; i++)
         seen.tokens[i] = top[i].token;

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/sources/draft_reuse.h"
 
 static uint32_t seed = 1;
@@ -81,7 +82,7 @@ static void test_draft_reuse_chains(void **state) {
         if (!len)
             continue;
         n_runs++;
-        want = len < DRAFT_REUSE_TOKENS_MAX - 1 ? len : DRAFT_REUSE_TOKENS_MAX - 1;
+        want = MIN(len, DRAFT_REUSE_TOKENS_MAX - 1);
         assert_int_equal(walk(reuse, draft_reuse_ops.root(reuse), out), want);
         assert_memory_equal(out, &x[a], want * sizeof(*out));
         if (a == e + 1) {

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/sources/drafter_lookup.h"
 
 enum {
@@ -49,7 +50,7 @@ static void test_drafter_lookup_naive(void **state) {
                 at = ops->follow(lookup, at, choice.token);
                 assert_memory_equal(&at, &choice.next, sizeof(at));
             }
-            assert_int_equal(drafted, !end ? 0 : n - end < LOOKUP_TOKENS ? n - end : LOOKUP_TOKENS);
+            assert_int_equal(drafted, !end ? 0 : MIN(n - end, LOOKUP_TOKENS));
         }
         accounts.limit_bytes[ACCOUNT_DRAFTDB] = accounts.used_bytes[ACCOUNT_DRAFTDB];
         assert_int_equal(ops->append(lookup, text, 100), DRAFTER_E_MEMORY);

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/sources/history.h"
 #include "spec/sources/suffix_automaton.h"
 #include "spec/speculator.h"
@@ -77,7 +78,7 @@ static uint32_t naive_choices(uint32_t texts[][LEN], uint32_t n_texts, const uin
                               Naive *choices) {
     uint32_t n_choices = 0, what[N_READ + 1];
 
-    for (uint32_t len = n < LEN ? n : LEN; len; len--) {
+    for (uint32_t len = MIN(n, LEN); len; len--) {
         uint32_t total = naive_count(texts, n_texts, text + n - len, len);
 
         memcpy(what, text + n - len, len * sizeof(*what));
@@ -102,7 +103,7 @@ static uint16_t expected_bucket(Naive choice) {
 
     for (uint32_t len = choice.len; len > 1; len /= 2)
         class ++;
-    return (uint16_t)(2 * (class < 7 ? class : 7) + (2 * choice.count > choice.total + 1));
+    return (uint16_t)(2 * MIN(class, 7) + (2 * choice.count > choice.total + 1));
 }
 
 /* If two tokens are equally good, either may come first. */
@@ -113,7 +114,7 @@ static void check_choices(const HistoryReader *reader, uint32_t texts[][LEN], ui
     Naive naive[N_TEXTS * LEN];
     uint32_t n_all = naive_choices(texts, n_texts, text, n, naive), n_naive = n_all;
 
-    n_naive = n_naive < DRAFT_CHOICES_MAX ? n_naive : DRAFT_CHOICES_MAX;
+    n_naive = MIN(n_naive, DRAFT_CHOICES_MAX);
     assert_in_range(n_choices, is_exact ? n_naive : n_naive > 0, n_naive);
     for (size_t i = 0; i < n_choices; i++) {
         uint32_t at = 0;
@@ -162,7 +163,7 @@ static void check_naive(HardText kind, uint32_t old_at) {
     assert_int_equal(history_reader_new(history, &reader), 0);
     assert_int_equal(ops->choices(reader, ops->root(reader), NULL, 0), 0);
     for (uint32_t n = 1; n <= N_READ; n++) {
-        uint32_t len = n < LEN ? n : LEN;
+        uint32_t len = MIN(n, LEN);
 
         assert_int_equal(ops->append(reader, &text[n - 1], 1), 0);
         if (n % 12 == 5 && n_texts < N_TEXTS) {

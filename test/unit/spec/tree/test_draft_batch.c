@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/tree/draft_batch.h"
 #include "test/unit/fixtures/sim_model.h"
 
@@ -57,7 +58,7 @@ static float best_of(const Case *c, uint32_t k) {
             sum += c->rows.values[row];
             fits = !c->rows.is_computed[row] && (!row || c->rows.is_computed[parent] || set >> parent & 1);
         }
-        best = fits && sum > best ? sum : best;
+        best = fits && MAX(sum, best);
     }
     return best;
 }

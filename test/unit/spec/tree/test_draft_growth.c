@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/tree/draft_growth.h"
 
 enum {
@@ -208,7 +209,7 @@ static void test_draft_growth_best_first(void **state) {
         Case c;
         DraftTree tree, again;
         DraftLimits limits = { 1 + seed % 70, DEPTH, 1000 };
-        uint32_t room = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
+        uint32_t room = MIN(limits.nodes_max, DRAFT_NODES_MAX);
 
         case_init(&c, seed, 1 + seed % 3, 4);
         memset(&tree, 0xAA, sizeof(tree));
@@ -216,7 +217,7 @@ static void test_draft_growth_best_first(void **state) {
         draft_growth(&tree, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, false);
         draft_growth(&again, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, false);
         check_tree(&c, &tree, DEPTH);
-        assert_int_equal(tree.n_nodes, all.n < room ? all.n : room);
+        assert_int_equal(tree.n_nodes, MIN(all.n, room));
         assert_int_equal(tree.n_rows, tree.n_nodes + 1);
         assert_int_equal(tree.tokens[0], ROOT_TOKEN);
         assert_int_equal(again.n_rows, tree.n_rows);

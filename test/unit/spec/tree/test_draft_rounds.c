@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/speculation_choice.h"
 #include "spec/tree/draft_rounds.h"
 #include "test/unit/fixtures/sim_model.h"
@@ -226,7 +227,7 @@ static void test_draft_rounds_whole(void **state) {
         assert_true(c.report.n_rows <= c.sim.ops.rows_max);
         assert_true(c.rounds.lab || c.report.spent_ms <= c.rounds.budget.ms);
         limits = c.rounds.limits;
-        limits.nodes_max = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
+        limits.nodes_max = MIN(limits.nodes_max, DRAFT_NODES_MAX);
         if (c.rounds.budget.step_ms > 0) { /* the tree and the model share it */
             const float left = c.rounds.budget.step_ms - (c.rounds.lab ? 0 : c.report.spent_ms);
 
@@ -244,7 +245,7 @@ static void test_draft_rounds_whole(void **state) {
         limits.nodes_max = c.rounds.limits.nodes_max;
         for (uint32_t i = 0; c.rounds.budget.step_ms > 0 && i < DRAFT_ROWS_MAX; i++)
             if (c.ms[i] - c.ms[0] <= c.rounds.budget.step_ms)
-                limits.nodes_max = i < c.rounds.limits.nodes_max ? i : c.rounds.limits.nodes_max;
+                limits.nodes_max = MIN(i, c.rounds.limits.nodes_max);
         draft_growth(&again, c.last, c.rounds.sources, limits, c.rounds.costs, c.rounds.chain);
         check_same(&c.without, &again);
         assert_int_equal(c.report.n_kept_without, again.n_nodes);
@@ -291,7 +292,7 @@ static double surplus_of(const Case *c, const Small *small, uint32_t set, double
 
         gain += (double)all[i];
         over = gain - rate * (double)(c->ms[i + 1] + ms);
-        best = over > best ? over : best;
+        best = MAX(over, best);
     }
     return best;
 }
@@ -522,7 +523,7 @@ static void test_draft_rounds_leaves_rows(void **state) {
         assert_int_equal(run(&c), 0);
         if (c.without.n_nodes >= ROWS) {
             for (uint32_t i = 0; i < c.tree.n_nodes; i++)
-                depth = c.tree.nodes[i].depth > depth ? c.tree.nodes[i].depth : depth;
+                depth = MAX(c.tree.nodes[i].depth, depth);
             n_passes += c.report.n_passes;
             depths += depth;
             n_cases++;

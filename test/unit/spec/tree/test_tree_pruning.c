@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/tree/tree_pruning.h"
 #include "test/unit/fixtures/model_maker.h"
 
@@ -159,7 +160,7 @@ static void test_tree_pruning_monotone(void **state) {
             const uint32_t n = tree_pruning(&tree, scores, &rule, costs, rows);
             uint64_t kept = 0;
 
-            assert_true(n >= (rule.rows_min < tree.n_rows ? rule.rows_min : tree.n_rows));
+            assert_true(n >= MIN(rule.rows_min, tree.n_rows));
             for (uint32_t i = 0; i < n; i++) {
                 assert_true(!i || rows[i] > rows[i - 1]);
                 assert_true(!i || kept >> tree.parents[rows[i]] & 1);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/min_max.h"
+
 static uint32_t next_random(uint32_t *seed) {
     *seed = *seed * 1664525 + 1013904223;
     return *seed >> 12;
@@ -16,7 +18,7 @@ static void fibonacci(uint32_t *tokens, size_t n) {
     for (size_t i = 0; i < n && i < 2; i++)
         tokens[i] = (uint32_t)i;
     while (len < n) {
-        size_t copy = before < n - len ? before : n - len;
+        size_t copy = MIN(before, n - len);
 
         memcpy(tokens + len, tokens, copy * sizeof(*tokens));
         before = len;

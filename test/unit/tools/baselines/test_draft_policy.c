@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
 #include "spec/speculation_choice.h"
 #include "test/unit/fixtures/sim_model.h"
 #include "tools/baselines/draft_policy.h"
@@ -448,7 +449,7 @@ static void test_draft_policy_learns(void **state) {
             continue;
         c.ops->learn(c.learned, c.model, &c.tree, accepted, 0, token); /* no candidate was it */
         reliability *= 0.9F;
-        reliability = reliability < 0.2F ? 0.2F : reliability;
+        reliability = MAX(0.2F, reliability);
         assert_true(fabsf(c.learned->reliability - reliability) < 1e-5F);
     }
     assert_true(c.learned->reliability < 0.25F);

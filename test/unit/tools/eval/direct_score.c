@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "base/min_max.h"
+
 double direct_score(RealModel *model, const uint32_t *ids, size_t n, size_t n_context, bool *greedyp) {
     size_t n_vocab = engine_info(model->engine)->n_vocab;
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
@@ -29,7 +31,7 @@ double direct_score(RealModel *model, const uint32_t *ids, size_t n, size_t n_co
             continue;
         for (size_t j = 0; j < n_vocab; j++) {
             best = logits[j] > logits[best] ? j : best;
-            max = logits[j] > max ? logits[j] : max;
+            max = MAX(logits[j], max);
         }
         for (size_t j = 0; j < n_vocab; j++)
             sum += exp(logits[j] - max);

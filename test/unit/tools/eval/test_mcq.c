@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/files/file_io.h"
+#include "base/min_max.h"
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/tools/eval/direct_score.h"
 #include "tools/eval/quality/mcq.h"
@@ -111,7 +112,7 @@ static void test_mcq_equals_direct(void **state) {
             score_pair_deinit(&pair);
             value /= by_bytes ? (double)strlen(continuation) : 1;
             best = value > best_value ? j : best;
-            best_value = value > best_value ? value : best_value;
+            best_value = MAX(value, best_value);
         }
         assert_int_equal(json_integer_value(json_object_get(report, "chosen")), best);
         assert_int_equal(json_integer_value(json_object_get(report, "line")), i + 1);

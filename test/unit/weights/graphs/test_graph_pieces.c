@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "quant/format/pack.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "weights/graphs/graph_pieces.h"
@@ -26,7 +27,7 @@ static const struct {
 } shapes[N_MATRICES] = { { 5000, 1000, 0 }, { 1, 1, 0 }, { 4000, 2048, 5 }, { 40, 131072, 9 }, { 100, 64, 9 } };
 
 static uint64_t block_offset(const StreamMatrix *matrix, const PackPlan *plan, size_t block) {
-    return matrix->bits ? plan->offsets[block] : (block * 16 < matrix->n ? block * 16 : matrix->n) * matrix->k;
+    return matrix->bits ? plan->offsets[block] : MIN(block * 16, matrix->n) * matrix->k;
 }
 
 static void test_graph_pieces_cut(void **state) {

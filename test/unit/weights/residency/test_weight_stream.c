@@ -19,6 +19,7 @@
 
 #include "base/files/file_io.h"
 #include "base/files/page_cache.h"
+#include "base/min_max.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
 #include "importer/importer.h"
@@ -57,7 +58,7 @@ static uint64_t offset_of(size_t index, size_t block) {
 
     if (matrix->bits)
         return fixture.plans[index].offsets[block];
-    return (block * 16 < matrix->n ? block * 16 : matrix->n) * matrix->k;
+    return MIN(block * 16, matrix->n) * matrix->k;
 }
 
 static size_t n_blocks_of(size_t index) {

@@ -176,7 +176,7 @@ static int engine_load(Engine *engine, const EngineOptions *options, const GgufF
         return err_set(err, r, "out of memory");
     engine->name = model_name(file);
     if (!engine->name)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = load_parts(engine, options, file, package, err);
     if (r)
         return r;
@@ -221,7 +221,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
         return err_set(err, -EINVAL, "chunk of %u tokens is outside 1..%d", options->chunk_tokens, ENGINE_CHUNK_MAX);
     engine = calloc(1, sizeof(*engine));
     if (!engine)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     engine->accounts = options->accounts;
     speculation_memory_init(&engine->speculation, options->accounts);
     engine->heartbeat = options->heartbeat;
@@ -229,7 +229,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->trace = options->trace;
     engine->sampling = calloc(1, sizeof(*engine->sampling));
     if (!engine->sampling || engine_steps_new(engine, options->preemption ? ENGINE_STEPS_MAX : 1))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     engine->steps->no_pipeline = options->no_pipeline;
     engine->steps->group_rows = options->group_rows;
     engine->steps->op_order = options->op_order;

@@ -162,7 +162,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                            n_vocab);
     generation = calloc(1, sizeof(*generation));
     if (!generation)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     generation->engine = engine;
     generation->options = *options;
     generation->report = options->report ? options->report : &generation->own_report;
@@ -192,7 +192,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->candidates = malloc(n_vocab * sizeof(SamplerCandidate));
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
     if (!generation->logits || !generation->candidates || !generation->tokens.ids || copy_stops(generation))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = begin_drafts(generation, err);
     if (r)
         return r;

@@ -396,7 +396,7 @@ static int checksum_keys(ImportPlan *plan, ErrText *err) {
         n += !i || plan->tensors[i].layer != plan->tensors[i - 1].layer;
     zeros = calloc(n, PACKAGE_CHECKSUM_BYTES);
     if (!zeros)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     gguf_writer_array(plan->writer, PACKAGE_KEY_CHECKSUMS, GGUF_U8, zeros, n * PACKAGE_CHECKSUM_BYTES);
     return 0;
 }

@@ -25,7 +25,7 @@ static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const 
                                len_bytes, "tensor '%s'", tensor->name);
     values = malloc(len_bytes);
     if (!values)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     ggml_dequantize(tensor->type, tensor->data, values, n);
     layer_of(weights, layer)->vectors[expected->role] = values;
     weights->counts.n_parameters += n;
@@ -39,7 +39,7 @@ static int open_columns(WeightsLoader *loader) {
 
     columns->path = strdup(path);
     if (!columns->path)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     columns->fd = fcntl(package_fd(loader->package), F_DUPFD_CLOEXEC, 0);
     if (columns->fd < 0)
         return err_set(loader->err, -errno, "%s: cannot keep it open: %s", path, strerror(errno));
@@ -80,7 +80,7 @@ static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, in
         return 0;
     values = malloc(n * sizeof(float));
     if (!values)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     ggml_dequantize(tensor.type, tensor.data, values, n);
     *valuesp = values;
     return 0;
@@ -221,7 +221,7 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     int r = 0;
 
     if (!weights)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     loader->weights = weights;
     weights->hparams = hparams;
     weights->backend = backend;
@@ -233,7 +233,7 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     weights->images.how = loader->options->image_how | (loader->without_image ? WEIGHTS_IMAGE_ANEW : 0);
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     if (loader->package)
         r = weights_plan(loader);
     if (!r)

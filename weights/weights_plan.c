@@ -77,7 +77,7 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
 static int list_matrices(WeightsLoader *loader) {
     loader->matrices = calloc(package_n_linears(loader->package) + 1, sizeof(*loader->matrices));
     if (!loader->matrices)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     return hparams_each_tensor(loader->weights->hparams, list_matrix, loader);
 }
 
@@ -97,7 +97,7 @@ static int plan_memory(WeightsLoader *loader) {
     if (!wants_ring(loader))
         return 0;
     if (!layer_bytes)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     for (size_t i = 0; i < loader->n_matrices; i++) {
         const PlannedMatrix *planned = &loader->matrices[i];
 
@@ -164,7 +164,7 @@ static int begin_image(WeightsLoader *loader, ErrText *err) {
         return r == -ENOMEM ? r : -EINVAL;
     part_bytes = list_part_bytes(loader);
     if (!part_bytes)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     return weights_image_write(&weights->images.writer, weights->images.path, &weights->images.key, part_bytes,
                                loader->n_matrices, weights->images.how, err);
 }
@@ -216,7 +216,7 @@ static int begin_image_file(WeightsLoader *loader) {
     int r;
 
     if (!part_bytes || !file)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     r = image_file_init(file, weights->images.path, &weights->images.key, part_bytes, loader->n_matrices, loader->err);
     if (r)
         return r;
@@ -233,7 +233,7 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
     int r;
 
     if (!matrices)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     for (size_t i = 0; i < loader->n_matrices; i++) {
         const size_t len_bytes = loader->matrices[i].image_bytes;
 
@@ -298,7 +298,7 @@ static int begin_ring(WeightsLoader *loader) {
     if (!r && loader->graph_form != GRAPH_FORM_PACKED)
         r = find_ring_image(loader, &image);
     if (!r && !weights->images.package_path && !(weights->images.package_path = strdup(gguf_path(loader->file))))
-        r = err_set(loader->err, -ENOMEM, "out of memory");
+        r = err_no_memory(loader->err);
     if (!r && loader->graph_form == GRAPH_FORM_PACKED) {
         weights->form.is_packed = true;
         weights->form.package_fd = package_fd(loader->package);
@@ -338,7 +338,7 @@ static int begin_arrival(WeightsLoader *loader) {
     size_t n = 0;
 
     if (!matrices)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     for (size_t i = 0; i < loader->n_matrices; i++)
         if (comes_whole || !weights_plan_streams(loader, loader->matrices[i].layer))
             matrices[n++] = loader->matrices[i].matrix;

@@ -87,7 +87,7 @@ static int cut_pieces(WeightsLoader *loader) {
     int r;
 
     if (!matrices)
-        return err_set(loader->err, -ENOMEM, "out of memory");
+        return err_no_memory(loader->err);
     for (size_t i = 0; i < loader->n_matrices; i++)
         if (is_of_graphs(&loader->matrices[i]))
             matrices[n++] = loader->matrices[i].matrix;

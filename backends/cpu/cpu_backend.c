@@ -302,7 +302,7 @@ int backend_cpu_new(Backend **backendp, uint32_t features, WorkerPool *pool, Acc
 
     if (!made || arena_new(&made->weights, accounts, ACCOUNT_WEIGHTS)) {
         free(made);
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     made->backend = (Backend){ .ops = &cpu_ops, .pool = pool, .accounts = accounts };
     made->row_ops = row_ops_select(features);
@@ -320,7 +320,7 @@ static int cpu_thread_new(const Backend *backend, Backend **threadp, WorkerPool 
         return BACKEND_E_SHARED;
     thread = calloc(1, sizeof(*thread));
     if (!thread)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     thread->backend = (Backend){ .ops = &cpu_ops, .pool = pool, .accounts = backend->accounts };
     thread->row_ops = self->row_ops;
     thread->kernels = self->kernels;

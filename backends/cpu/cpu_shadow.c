@@ -97,7 +97,7 @@ int shadow_new(Shadow **shadowp, AccountTable *accounts, const LinearSource *sou
         return r;
     shadow = calloc(1, sizeof(*shadow));
     if (!shadow)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     len_bytes = activations->n_hot * stride + align_64(n * sizeof(float)) + k * sizeof(uint32_t);
     r = accounted_block_init(&shadow->memory, accounts, ACCOUNT_WEIGHTS, len_bytes);
     if (r)
@@ -108,7 +108,7 @@ int shadow_new(Shadow **shadowp, AccountTable *accounts, const LinearSource *sou
     places = (uint32_t *)(void *)((uint8_t *)scales + align_64(n * sizeof(float)));
     shadow->name = strdup(source->name);
     if (!shadow->name)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memcpy(scales, source->scales, n * sizeof(float));
     for (size_t c = 0; c < k; c++)
         places[c] = NOT_HOT;
@@ -243,7 +243,7 @@ static int reserve_slots(ShadowScratch *scratch, AccountTable *accounts, size_t 
     if (!scratch->slots)
         scratch->slots = calloc(N_SLOTS, sizeof(*scratch->slots));
     if (!scratch->slots)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     scratch->column_bytes = 0;
     r = reserve_block(&scratch->columns, accounts, ACCOUNT_CACHE, N_SLOTS * column_bytes, err);
     if (r)

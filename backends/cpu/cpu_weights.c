@@ -215,7 +215,7 @@ static int prepare_ones(BackendLinear *linear, ErrText *err) {
 
     filling->ones_x = aligned_alloc(64, stride_bytes);
     if (!filling->ones_x)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memset(filling->ones_x, 1, stride_bytes);
     for (size_t p = 0; p < n_padded; p++)
         filling->scales[p] = 1;
@@ -388,7 +388,7 @@ int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSour
     if (linear)
         linear->filling = calloc(1, sizeof(*linear->filling));
     if (!linear || !linear->filling)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     linear->n = source->n;
     linear->k = source->k;
     linear->k_tiles = int8_tiles_for(source->k);

@@ -255,7 +255,7 @@ int backend_npu_new(Backend **backendp, uint32_t features, WorkerPool *pool, Acc
     int r;
 
     if (!made)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     made->backend = (Backend){ .ops = &npu_ops, .pool = pool, .accounts = accounts };
     r = backend_cpu_new(&made->backend.host, features, pool, accounts, err);
     if (!r)

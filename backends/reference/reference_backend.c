@@ -100,7 +100,7 @@ static int reference_linear_new(Backend *backend, BackendLinear **linearp, const
                        source->name, ggml_type_name(source->type) ? ggml_type_name(source->type) : "?");
     linear = calloc(1, sizeof(*linear));
     if (!linear)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     linear->n = source->n;
     linear->k = source->k;
     linear->type = source->type;
@@ -109,7 +109,7 @@ static int reference_linear_new(Backend *backend, BackendLinear **linearp, const
     if (source->bias) {
         linear->bias = malloc(source->n * sizeof(float));
         if (!linear->bias)
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_no_memory(err);
         memcpy(linear->bias, source->bias, source->n * sizeof(float));
     }
     *linearp = steal(&linear);
@@ -457,7 +457,7 @@ int backend_reference_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, Ac
     ReferenceBackend *made = calloc(1, sizeof(*made));
 
     if (!made)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     made->backend = (Backend){ .ops = &reference_ops, .pool = pool, .accounts = accounts };
     made->loops = float_loops_select(cpu);
     *backendp = &made->backend;

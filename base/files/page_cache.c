@@ -175,7 +175,7 @@ int page_cache_disk_speed(const char *path, uint64_t max_bytes, double *bytes_pe
     account_table_init(&accounts);
     r = accounted_block_init(&memory, &accounts, ACCOUNT_ACTIVATIONS, SPEED_EXTENTS * SPEED_BYTES);
     if (r)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memset(memory.data, 0, memory.len_bytes); /* touched before the clock runs */
     r = extent_reader_new(&reader, fd, path, &options, err);
     if (r)

@@ -50,7 +50,7 @@ int draft_pair_new(DraftPair **pairp, Engine *draft, const Engine *target, ErrTe
     int r;
 
     if (!pair)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     pair->engine = draft;
     r = compare(pair, target, err);
     if (r)

@@ -201,7 +201,7 @@ int draft_timeline_new(DraftModel *modelp, DraftPair *pair, size_t capacity_toke
         return err_set(err, -EINVAL, "a draft model for no token");
     timeline = calloc(1, sizeof(*timeline));
     if (!timeline)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     timeline->pair = pair;
     timeline->capacity_tokens = MIN(capacity_tokens, n_context);
     tokens_bytes = timeline->capacity_tokens * sizeof(*timeline->tokens);
@@ -212,7 +212,7 @@ int draft_timeline_new(DraftModel *modelp, DraftPair *pair, size_t capacity_toke
                                "the state of a draft model");
     timeline->tokens = malloc(tokens_bytes);
     if (!timeline->tokens)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = sequence_new(&timeline->sequence, engine, timeline->capacity_tokens, err);
     if (r)
         return r == ENGINE_E_MEMORY ? DRAFT_PAIR_E_MEMORY : r > 0 ? err_fold(r) : r;

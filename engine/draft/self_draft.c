@@ -146,7 +146,7 @@ int self_draft_new(DraftModel *modelp, Sequence *sequence, uint32_t n_layers, fl
         return err_set(err, -EINVAL, "%u layers cannot draft for their model, which has %u", n_layers, most);
     draft = calloc(1, sizeof(*draft));
     if (!draft)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     *draft = (SelfDraft){ .sequence = sequence, .n_layers = n_layers, .logits = logits };
     *modelp = (DraftModel){ .ops = &self_ops, .self = draft };
     return 0;

@@ -82,13 +82,13 @@ static int prepare(Sequence **sequencep, Engine *engine, size_t capacity_tokens,
         return r < 0 ? r : ENGINE_E_MEMORY;
     sequence = calloc(1, sizeof(*sequence));
     if (!sequence)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     sequence->engine = engine;
     engine->n_sequences++;
     sequence->pages = calloc(n_pages, sizeof(*sequence->pages));
     sequence->blocks = calloc(n_pages, sizeof(*sequence->blocks));
     if (!sequence->pages || !sequence->blocks)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     sequence->capacity_tokens = capacity_tokens;
     sequence->n_pages = n_pages;
     *sequencep = steal(&sequence);
@@ -170,7 +170,7 @@ int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *promp
     PrefixMatch match = { .pages = pages, .outcome = PREFIX_OFF };
 
     if (!pages)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     if (engine->prefix_cache)
         prefix_cache_match(engine->prefix_cache, &owner, prompt, n_prompt, of_session, &match);
     *outcomep = match.outcome;

@@ -79,7 +79,7 @@ static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
     walk->blocks = calloc(n_blocks(walk), sizeof(*walk->blocks));
     walk->batch.rows = calloc(walk->window, sizeof(*walk->batch.rows));
     if (!walk->blocks || !walk->batch.rows)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     walk->batch.sequences = &walk->sequence;
     batch_add_chain(&walk->batch, walk->blocks, 0, walk->window);
     for (size_t i = 0; i < n_blocks(walk); i++)
@@ -104,7 +104,7 @@ int layer_walk_new(LayerWalk **walkp, const Hparams *hparams, Backend *backend, 
     int r;
 
     if (!walk)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     walk->hparams = hparams;
     walk->backend = backend;
     walk->n_windows = n_windows;

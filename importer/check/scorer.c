@@ -90,7 +90,7 @@ int score_pair_init_with(ScorePair *pair, const Tokenizer *tokenizer, uint32_t n
     str_buf_append(&text, context, context_bytes);
     str_buf_append(&text, continuation, continuation_bytes);
     if (str_buf_failed(&text))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     while (context_bytes && is_space(context[context_bytes - 1]))
         context_bytes--;
     if ((r = encode(&whole, tokenizer, text.data, text.len_bytes, err)) ||

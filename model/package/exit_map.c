@@ -148,7 +148,7 @@ int exit_map_write(const ExitMap *map, const char *path, ErrText *err) {
     int r;
 
     if (!data)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memcpy(head.quality, map->quality, sizeof(map->quality));
     memcpy(head.package_sha256, map->package_sha256, HEX_BYTES);
     memcpy(data, &head, sizeof(head));

@@ -62,7 +62,7 @@ static int list_parts(PackageChecksum *self, const GgufFile *file, ErrText *err)
 
     self->parts = calloc(n + 1, sizeof(*self->parts));
     if (!self->parts)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     self->n_parts = 1;
     for (size_t i = 0; i < n; i++) {
         const GgufTensor *tensor = gguf_tensor_at(file, i);
@@ -187,7 +187,7 @@ int package_checksum_new(PackageChecksum **checksump, int fd, const GgufFile *fi
     int r;
 
     if (!self)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     self->fd = fd;
     self->name = gguf_path(file);
     if (gguf_get_array(file, PACKAGE_KEY_CHECKSUMS, GGUF_U8, &digests, NULL))
@@ -206,7 +206,7 @@ int package_checksum_new(PackageChecksum **checksump, int fd, const GgufFile *fi
     self->digests = malloc((size_t)digests->n);
     self->block = malloc(BLOCK_BYTES);
     if (!self->digests || !self->block)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memcpy(self->digests, digests->data, (size_t)digests->n);
     sha256_init(&self->context);
     *checksump = steal(&self);

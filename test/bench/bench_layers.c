@@ -66,7 +66,7 @@ static int cut_file(Bench *bench, ErrText *err) {
     bench->slot_bytes = extent_room_bytes(EXTENT_ALIGNMENT - 1, layer_bytes);
     bench->memory = machine_alloc(bench->slot_bytes * (size_t)bench->options.slots);
     if (!bench->memory)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memset(bench->memory, 0, bench->slot_bytes * (size_t)bench->options.slots); /* before the clock runs */
     return 0;
 }

@@ -96,7 +96,7 @@ static int read_file(const Bench *bench, ErrText *err) {
     _cleanup_(freep) uint8_t *part = malloc(READ_BYTES);
 
     if (!part)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     for (uint64_t at = 0; at < (uint64_t)bench->file_bytes; at += READ_BYTES) {
         const uint64_t left = (uint64_t)bench->file_bytes - at;
         int r = file_read_exact(bench->fd, part, left < READ_BYTES ? (size_t)left : READ_BYTES, at);

@@ -58,7 +58,7 @@ static int toy_linear_new(Backend *backend, BackendLinear **linearp, const Linea
         return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': the toy device reads source GGUF files", source->name);
     linear = calloc(1, sizeof(*linear) + source->n * sizeof(float));
     if (!linear)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     linear->source = *source;
     linear->row_bytes = source->k / block_values * block_bytes;
     if (source->bias)
@@ -265,7 +265,7 @@ int toy_device_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTa
     ToyBackend *made = calloc(1, sizeof(*made));
 
     if (!made)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     made->backend = (Backend){ .ops = &ops, .pool = pool, .accounts = accounts };
     *backendp = &made->backend;
     return 0;

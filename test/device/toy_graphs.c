@@ -398,7 +398,7 @@ static int graphs_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, Accoun
     int r;
 
     if (!made)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     made->backend = (Backend){ .ops = &ops, .pool = pool, .accounts = accounts };
     r = backend_cpu_new(&made->backend.host, cpu, pool, accounts, err);
     if (r)

@@ -99,7 +99,7 @@ static int toy_npu_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, Accou
     made = calloc(1, sizeof(*made));
     if (!made) {
         backend_free(host);
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     *made = (Backend){ .ops = &ops, .pool = pool, .accounts = accounts, .host = host };
     *backendp = made;

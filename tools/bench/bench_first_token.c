@@ -27,7 +27,7 @@ static int read_file(int fd, const char *path, ErrText *err) {
     uint64_t len_bytes;
 
     if (!part)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     if (fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
     len_bytes = (uint64_t)st.st_size;
@@ -96,7 +96,7 @@ static int load_once(const BenchRun *run, const char *image, size_t n_prompt, co
         return err_set(err, -EINVAL, "%s: the image was not used: has the package been written to?", image);
     loaded.engine = engine;
     logits = malloc(engine_info(engine)->n_vocab * sizeof(*logits));
-    r = logits ? sequence_new(&sequence, engine, n_prompt, err) : err_set(err, -ENOMEM, "out of memory");
+    r = logits ? sequence_new(&sequence, engine, n_prompt, err) : err_no_memory(err);
     if (!r)
         r = bench_fill(&loaded, sequence, n_prompt, logits, err);
     end_ns = clock_now_ns();
@@ -260,7 +260,7 @@ int bench_first_token(const BenchRun *run, ErrText *err) {
     int r;
 
     if (!values)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = run_states(&first, err);
     if (!r && run->options->image)
         r = run_with_image(&first, err);

@@ -102,7 +102,7 @@ static int latency_init(Latency *latency, const BenchRun *run, size_t n_prompt, 
         is_whole = (latency->first_ms[i] = calloc(options->repeats, sizeof(double))) && is_whole;
     for (size_t i = 0; i < ARRAY_LEN(latency->token_ms); i++)
         is_whole = (latency->token_ms[i] = calloc(latency->n_output, sizeof(double))) && is_whole;
-    return is_whole ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return is_whole ? 0 : err_no_memory(err);
 }
 
 static int latency_begin(Generation **generationp, const Latency *latency, Priority priority, ErrText *err) {
@@ -140,12 +140,12 @@ static int take_operators(Latency *latency, const Trace *trace, size_t turn, siz
     if (trace_n_lost(trace) || (turn && n > latency->n_operators))
         return err_set(err, -EOVERFLOW, "a step of the background prompt has more operators than there is room for");
     if (!events)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     if (!turn) {
         double *operators_ms = reallocarray(latency->operators_ms, n, repeats * sizeof(*operators_ms));
 
         if (!operators_ms)
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_no_memory(err);
         latency->operators_ms = operators_ms;
         latency->n_operators = n;
     }

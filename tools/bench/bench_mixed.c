@@ -28,7 +28,7 @@ static int crowd_init(Crowd *crowd, const BenchRun *run, size_t n, size_t n_prom
         .sampler = SAMPLER_OPTIONS_GREEDY,
     };
     _cleanup_(freep) uint32_t *prompt = malloc(n_prompt * sizeof(*prompt));
-    int r = prompt ? 0 : err_set(err, -ENOMEM, "out of memory");
+    int r = prompt ? 0 : err_no_memory(err);
 
     *crowd = (Crowd){ 0 };
     while (!r && crowd->n < n) { /* all prompts differ, so that none reuses another's prefix */
@@ -133,7 +133,7 @@ static int run_width(const BenchRun *run, size_t n, size_t n_prompt, ErrText *er
     int r = bench_check_context(run, n_prompt, run->options->output_tokens, err);
 
     if (!r && (bench_turns_init(&outputs, run->options->repeats) || bench_turns_init(&firsts, run->options->repeats)))
-        r = err_set(err, -ENOMEM, "out of memory");
+        r = err_no_memory(err);
     if (!r)
         r = run_turns(run, n, n_prompt, &outputs, &firsts, err);
     if (r)

@@ -18,7 +18,7 @@ int bench_fill(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *
     _cleanup_(freep) uint32_t *tokens = malloc(chunk * sizeof(*tokens));
 
     if (!tokens)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     for (size_t done = 0, n; done < n_tokens; done += n) {
         int r;
 
@@ -87,7 +87,7 @@ static int time_turns(const BenchRun *run, TurnFn *fn, FloorFn *floor_fn, BenchR
     int r;
 
     if (!logits || bench_turns_init(&turns, run->options->repeats))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = bench_check_context(run, result->depth, result->rows, err);
     if (r)
         return r;

@@ -65,7 +65,7 @@ int eval_package_path(const EvalModelOptions *options, char **pathp, ErrText *er
         return r;
     path = strdup(package ? options->path : report.path);
     if (!path)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     *pathp = path;
     return 0;
 }

@@ -52,7 +52,7 @@ int json_lines_ids(const json_t *array, uint32_t n_vocab, uint32_t **idsp, size_
         return err_set(err, -EINVAL, "'ids' is not an array of token ids");
     ids = malloc((n ? n : 1) * sizeof(*ids));
     if (!ids)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_array_get(array, i);
 

@@ -11,7 +11,7 @@ int text_file_write(const StrBuf *text, const char *path, ErrText *err) {
     int r;
 
     if (str_buf_failed(text))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = atomic_file_new(&file, path, err);
     if (r)
         return r;

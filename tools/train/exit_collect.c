@@ -20,7 +20,7 @@ int exit_collect_init(ExitCollect *collect, Engine *target, Engine *draft, Draft
     *collect = (ExitCollect){ .target = target, .draft = draft, .pair = pair };
     collect->logits = malloc(MAX(a, b) * sizeof(float));
     if (!collect->logits)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = sequence_new(&collect->target_text, target, window_tokens, err);
     if (!r)
         r = sequence_new(&collect->draft_text, draft, window_tokens, err);

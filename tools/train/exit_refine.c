@@ -114,7 +114,7 @@ int exit_refine_init(ExitRefine *refine, Engine *engine, WorkerPool *pool, ExitS
     };
     if (!refine->now || !refine->best || !refine->mean || !refine->square || (path && !refine->path)) {
         exit_refine_deinit(refine);
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     memcpy(refine->now, map, n_embd * n_embd * sizeof(float));
     memcpy(refine->now + n_embd * n_embd, bias, n_embd * sizeof(float));
@@ -283,7 +283,7 @@ static int run_windows(PositionBatch *batch, ExitWindow *window, bool trains, Ex
     _cleanup_(freep) uint32_t *order = malloc((n ? n : 1) * sizeof(*order));
 
     if (!order)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     order_windows(order, n, refine->epoch);
     batch->only_loss = !trains;
     *lossp = 0;
@@ -334,7 +334,7 @@ int exit_refine_epoch(ExitRefine *refine, ExitRefineFn *done, void *arg, ErrText
     int r;
 
     if (!memory || exit_window_init(&window, exit_set_shape(refine->set)))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = refine->least < 0 ? note_loss(&batch, &window, err) : 0;
     if (!r)
         r = run_windows(&batch, &window, true, done, arg, &loss, err);

@@ -24,7 +24,7 @@ int exit_ridge_init(ExitRidge *ridge, WorkerPool *pool, size_t n_embd, ErrText *
     if (ridge->squares && ridge->products && ridge->states && ridge->differences)
         return 0;
     exit_ridge_deinit(ridge);
-    return err_set(err, -ENOMEM, "out of memory");
+    return err_no_memory(err);
 }
 
 void exit_ridge_deinit(ExitRidge *ridge) {
@@ -121,7 +121,7 @@ int exit_ridge_solve(const ExitRidge *ridge, float strength, float *map, float *
     double trace;
 
     if (!squares)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     if (!ridge->n)
         return err_set(err, -EDOM, "there is nothing to learn from");
     trace = centre(ridge, squares, map);

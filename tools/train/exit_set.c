@@ -120,14 +120,14 @@ int exit_set_open(ExitSet **setp, const char *path, const ExitSetShape *shape, E
     int r;
 
     if (!set)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     set->fd = -1;
     set->shape = *shape;
     set->window_bytes = exit_set_window_bytes(shape);
     set->path = strdup(path);
     set->bytes = malloc(set->window_bytes);
     if (!set->path || !set->bytes)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     set->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (set->fd < 0)
         return err_set(err, -errno, "%s: %s", path, strerror(errno));

@@ -182,7 +182,7 @@ static int fingerprint(Training *training, ErrText *err) {
     for (size_t i = 0; i < training->n_texts; i++)
         str_buf_addf(&text, " %s", training->texts[i].sha256);
     if (str_buf_failed(&text))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     sha256_hex(text.data, text.len_bytes, shape->fingerprint);
     return 0;
 }
@@ -195,7 +195,7 @@ static int cut_windows(Training *training, uint32_t **tokensp, uint32_t *np, Err
     uint32_t n = 0;
 
     if (!all)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     for (size_t i = 0; i < training->n_texts; i++) {
         const size_t most = options->windows / training->n_texts + (i < options->windows % training->n_texts);
         _cleanup_(freep) uint32_t *tokens = NULL;
@@ -254,7 +254,7 @@ static int make_set(Training *training, const char *path, ErrText *err) {
     if (!r)
         r = fingerprint(training, err);
     if (!r && exit_window_init(&training->window, shape))
-        r = err_set(err, -ENOMEM, "out of memory");
+        r = err_no_memory(err);
     if (!r)
         r = exit_set_open(&training->set, path, shape, err);
     return r ? r : collect(training, tokens, err);
@@ -281,7 +281,7 @@ static int solve_layer(Training *training, uint32_t index, ErrText *err) {
     }
     training->maps[index] = malloc((n_embd + 1) * n_embd * sizeof(float));
     if (!r && !training->maps[index])
-        r = err_set(err, -ENOMEM, "out of memory");
+        r = err_no_memory(err);
     if (!r)
         r = exit_ridge_solve(&ridge, ridge_strength, training->maps[index], training->maps[index] + n_embd * n_embd,
                              err);
@@ -331,7 +331,7 @@ static int find_edges(Training *training, uint32_t index, const float *map, Exit
     const ExitHead head = exit_head(training->target);
     _cleanup_(freep) float *y = malloc(n * n_embd * sizeof(float)),
                            *rows = malloc(EXIT_CHOICES * n_embd * sizeof(float));
-    int r = y && rows ? 0 : err_set(err, -ENOMEM, "out of memory");
+    int r = y && rows ? 0 : err_no_memory(err);
 
     for (uint32_t i = 0; !r && i < training->shape.n_windows; i++) {
         if (!exit_window_is_held_out(i))
@@ -506,7 +506,7 @@ static int try_trees(Training *training, ErrText *err) {
                            .n_output = options->window / 4,
                            .mix_alone = report->refined.mix_alone };
     uint32_t n, n_there;
-    int r = prompts ? cut_windows(training, &tokens, &n, err) : err_set(err, -ENOMEM, "out of memory");
+    int r = prompts ? cut_windows(training, &tokens, &n, err) : err_no_memory(err);
 
     if (r)
         return r;
@@ -553,7 +553,7 @@ static int finish(Training *training, uint32_t index, ErrText *err) {
     int r;
 
     if (!halves)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     round_map(map, halves, n_embd * n_embd);
     r = measure(training, index, map, &report->refined, err);
     if (!r)

@@ -76,7 +76,7 @@ static int watch(const ExitTreesWork *work, const GenerationSpeculation *plain, 
         watch->tunes = i % 2 == 0;
         r = answer(work, work->prompts[i], &watched, said, &run, err);
     }
-    return r ? r : watch->failed ? err_set(err, -ENOMEM, "out of memory") : 0;
+    return r ? r : watch->failed ? err_no_memory(err) : 0;
 }
 
 static void judge(const ExitTreesWork *work, const ExitWatch *watch, ExitTrees *trees) {
@@ -124,7 +124,7 @@ int exit_trees_run(const ExitTreesWork *work, const DraftPolicyOps *policy, Exit
     int r;
 
     if (!tokens)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     *trees = (ExitTrees){ 0 };
     r = watch(work, &plain, &said, &watched, err);
     if (r)

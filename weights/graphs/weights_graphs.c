@@ -156,14 +156,14 @@ int weights_graphs_new(WeightsGraphs **graphsp, const Backend *backend, const Gr
     int r;
 
     if (!graphs)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     assert(n && backend->ops->linear_shape && backend->ops->linear_at);
     graphs->backend = backend;
     graphs->tracep = tracep;
     graphs->n_matrices = n;
     graphs->matrices = calloc(n, sizeof(*graphs->matrices));
     if (!graphs->matrices)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memcpy(graphs->matrices, matrices, n * sizeof(*matrices));
     n_blocks = MIN(n_blocks, GRAPH_BLOCKS_MAX);
     n_blocks = n_blocks <= matrices[n - 1].layer ? n_blocks : matrices[n - 1].layer + 1;
@@ -364,7 +364,7 @@ static int take_file(WeightsGraphs *graphs, const GraphsFile *file, ErrText *err
         return 0;
     if (!file->image)
         close(fd);
-    return err_set(err, -ENOMEM, "out of memory");
+    return err_no_memory(err);
 }
 
 int weights_graphs_start(WeightsGraphs *graphs, const GraphsFile *file, ReadLimit limit, const char *notes,

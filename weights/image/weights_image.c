@@ -92,7 +92,7 @@ static int read_head(WeightsImage *image, size_t n_parts, ErrText *err) {
     if (!r) {
         image->head = malloc((size_t)head.head_bytes);
         if (!image->head)
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_no_memory(err);
         r = file_read_exact(image->fd, image->head, (size_t)head.head_bytes, 0);
     }
     if (r)
@@ -172,13 +172,13 @@ int weights_image_open(WeightsImage **imagep, const char *path, const WeightsIma
     int r;
 
     if (!image)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     image->fd = -1;
     pthread_mutex_init(&image->mutex, NULL);
     pthread_cond_init(&image->came, NULL);
     image->path = strdup(path);
     if (!image->path)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     image->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
     if (image->fd < 0)
         return err_set(err, errno == ENOENT ? WEIGHTS_IMAGE_E_OTHER : -errno, "%s: %s", path, strerror(errno));

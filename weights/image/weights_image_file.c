@@ -54,7 +54,7 @@ static int make_head(ImageFile *file, const WeightsImageKey *key, const size_t *
     file->head_bytes = sizeof(*head) + file->n_parts * sizeof(*places) + path_bytes;
     head = file->head = calloc(1, (size_t)file->head_bytes);
     if (!head)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     image_head_init(head, key);
     head->n_parts = (uint32_t)file->n_parts;
     head->head_bytes = file->head_bytes;
@@ -79,7 +79,7 @@ int image_file_init(ImageFile *file, const char *path, const WeightsImageKey *ke
     if (!n_parts || n_parts > IMAGE_PARTS_MAX || path[0] != '/' || strlen(key->package_path) >= PATH_MAX)
         return err_set(err, -EINVAL, "%s: no image of %zu matrices there", path, n_parts);
     file->path = strdup(path);
-    r = file->path ? make_head(file, key, part_bytes, err) : err_set(err, -ENOMEM, "out of memory");
+    r = file->path ? make_head(file, key, part_bytes, err) : err_no_memory(err);
     if (r)
         image_file_deinit(file);
     return r;
@@ -105,7 +105,7 @@ int image_file_begin(ImageFile *file, ErrText *err) {
     int r, fd;
 
     if (!folder)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     *strrchr(folder, '/') = 0;
     r = file_make_dirs(folder, err);
     if (r)

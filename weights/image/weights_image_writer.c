@@ -190,11 +190,11 @@ int weights_image_write(WeightsImageWriter **writerp, const char *path, const We
     int r;
 
     if (!writer)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     (void)sem_init(&writer->came, 0, 0);
     writer->parts = calloc(n_parts + 1, sizeof(*writer->parts));
     if (!writer->parts)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     writer->key = *key;
     writer->how = how;
     writer->state = IMAGE_WRITING;

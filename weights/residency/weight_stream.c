@@ -108,7 +108,7 @@ int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options
     if (stream)
         stream->plans = calloc(n + 1, sizeof(*stream->plans));
     if (!stream || !stream->plans)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     stream->options = *options;
     stream->start_ns = clock_now_ns();
     stream->matrices = matrices;

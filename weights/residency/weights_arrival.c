@@ -61,7 +61,7 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
     int r = 0;
 
     if (!arrival)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     arrival->backend = backend;
     arrival->path = options->path;
     arrival->heartbeat = options->heartbeat;
@@ -73,7 +73,7 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
     arrival->matrices = calloc(n + 1, sizeof(*arrival->matrices));
     arrival->placed = calloc(n + 1, sizeof(*arrival->placed));
     if (!arrival->matrices || !arrival->placed)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memcpy(arrival->matrices, matrices, n * sizeof(*matrices));
     if (!image) {
         r = weight_stream_new(&arrival->stream, options, arrival->matrices, n, err);

@@ -43,7 +43,7 @@ int weights_check_new(WeightsCheck **checkp, const Package *package, WeightsChec
         return 0;
     check = calloc(1, sizeof(*check));
     if (!check)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     if (fstat(package_fd(package), &check->state) < 0)
         return err_set(err, -errno, "%s: %s", gguf_path(package_file(package)), strerror(errno));
     if (cache_dir && snprintf(check->notes, sizeof(check->notes), "%s/compared", cache_dir) >= PATH_MAX)

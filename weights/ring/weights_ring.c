@@ -90,7 +90,7 @@ int weights_ring_new(WeightsRing **ringp, const BackendOps *ops, AccountTable *a
     int r;
 
     if (!ring)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     ring->ops = ops;
     ring->first_layer = first_layer;
     ring->n_matrices = n;
@@ -98,7 +98,7 @@ int weights_ring_new(WeightsRing **ringp, const BackendOps *ops, AccountTable *a
     ring->layers = calloc(n + 1, sizeof(*ring->layers));
     ring->extents = calloc(n + 1, sizeof(*ring->extents));
     if (!ring->matrices || !ring->layers || !ring->extents)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memcpy(ring->matrices, matrices, n * sizeof(*matrices));
     list_layers(ring);
     ring->slot_bytes = find_slot_bytes(matrices, n);

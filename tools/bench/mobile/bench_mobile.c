@@ -88,7 +88,7 @@ static int run_prompt(const MobileBench *bench, Engine *engine, Sequence *sequen
     const EngineInfo *info = engine_info(engine);
     const size_t chunk = engine_chunk_tokens(engine);
     _cleanup_(freep) uint32_t *tokens = malloc(chunk * sizeof(*tokens));
-    int r = tokens ? 0 : err_set(err, -ENOMEM, "out of memory");
+    int r = tokens ? 0 : err_no_memory(err);
 
     for (size_t done = 0, n; done < n_tokens && !r; done += n) {
         n = MIN(n_tokens - done, chunk);
@@ -248,9 +248,9 @@ static int begin(MobileBench *bench, ErrText *err) {
     for (size_t i = 0; i < _MOBILE_N && bench->logits; i++) {
         bench->values[i] = calloc(MOBILE_POLICIES * bench->run->options->repeats, sizeof(double));
         if (!bench->values[i])
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_no_memory(err);
     }
-    return bench->logits ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return bench->logits ? 0 : err_no_memory(err);
 }
 
 /**
@@ -273,9 +273,9 @@ int bench_mobile(const BenchRun *run, ErrText *err) {
         return bench_mobile_table(run, err);
     bench.report = bench_report_begin(run->report, &mobile_report_findings);
     if (!bench.report)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     account_table_init(&bench.accounts);
-    r = options->mobile.timeline && timeline_new(&bench.timeline) ? err_set(err, -ENOMEM, "out of memory") : 0;
+    r = options->mobile.timeline && timeline_new(&bench.timeline) ? err_no_memory(err) : 0;
     if (!r)
         r = begin(&bench, err);
     for (size_t i = 0; i < options->prompts.n && !r; i++)

@@ -89,7 +89,7 @@ static int run_requests(MemoryBench *bench, ErrText *err) {
     memory->n_requests = 0;
     bench->tokens = malloc(memory->prompt_tokens * sizeof(*bench->tokens));
     if (!bench->tokens)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     for (size_t turn = 0; turn < options->repeats && !r; turn++)
         for (size_t i = 0; i < options->prompts.n && !r; i++) {
             uint64_t prefill_ns = 0, decode_ns = 0;
@@ -137,7 +137,7 @@ int bench_mobile_memory(const BenchRun *run, ErrText *err) {
     int r;
 
     if (!memory)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     memory->budget_bytes = run->options->mobile.memory_bytes;
     memory->base_bytes = status_bytes("VmRSS:");
     memory->accounts_bytes = memory->budget_bytes > memory->base_bytes + MOBILE_MEMORY_REST

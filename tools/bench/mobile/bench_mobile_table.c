@@ -82,7 +82,7 @@ static int prepare(TableBench *bench, ErrText *err) {
     for (size_t i = 0; i < table->data.n_tasks; i++)
         is_whole = !history_new(&bench->history_accounts, HISTORY_BYTES_MAX, &bench->histories[i]) && is_whole;
     table->sums = calloc(table->data.n_tasks * MOBILE_TABLE_ROWS, sizeof(*table->sums));
-    return is_whole && table->sums ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return is_whole && table->sums ? 0 : err_no_memory(err);
 }
 
 static uint64_t waited_ns(const Engine *engine) {
@@ -160,7 +160,7 @@ int bench_mobile_table(const BenchRun *run, ErrText *err) {
 
     bench.table = bench_report_begin(run->report, &mobile_table_findings);
     if (!bench.table)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     data = &bench.table->data;
     r = open_engines(&bench, err);
     if (!r)

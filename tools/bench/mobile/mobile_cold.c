@@ -224,7 +224,7 @@ static int run_way(ColdBench *bench, size_t way, size_t n_prompt, size_t at, Err
         return r;
     loaded.engine = engine;
     logits = malloc(engine_info(engine)->n_vocab * sizeof(*logits));
-    r = logits ? sequence_new(&sequence, engine, n_prompt, err) : err_set(err, -ENOMEM, "out of memory");
+    r = logits ? sequence_new(&sequence, engine, n_prompt, err) : err_no_memory(err);
     if (!r)
         r = bench_fill(&loaded, sequence, n_prompt, logits, err);
     end_ns = clock_now_ns();
@@ -387,14 +387,14 @@ static int take_memory(ColdBench *bench, ErrText *err) {
     for (size_t way = 0; way < MOBILE_COLD_WAYS; way++)
         for (size_t v = 0; v < _COLD_N; v++)
             is_there &= !!(bench->values[way][v] = calloc(bench->run->options->repeats, sizeof(double)));
-    return is_there && bench->spans ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return is_there && bench->spans ? 0 : err_no_memory(err);
 }
 
 int mobile_cold_run(const BenchRun *run, ErrText *err) {
     _cleanup_(cold_bench_deinit) ColdBench bench = { .run = run, .package_fd = -1, .image_fd = -1 };
     MobileCold *cold = bench_report_begin(run->report, &findings_kind);
     double bytes_per_s = 0;
-    int r = cold ? take_memory(&bench, err) : err_set(err, -ENOMEM, "out of memory");
+    int r = cold ? take_memory(&bench, err) : err_no_memory(err);
 
     if (r)
         return r;

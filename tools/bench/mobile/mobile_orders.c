@@ -82,7 +82,7 @@ static int open_engine(OrdersBench *bench, const BenchRun *run, unsigned int n_t
     for (size_t i = 0; i < MOBILE_ORDERS_N; i++)
         if (!bench->ms[i])
             r = -ENOMEM;
-    return bench->tokens && bench->logits && !r ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return bench->tokens && bench->logits && !r ? 0 : err_no_memory(err);
 }
 
 static int run_prompt(OrdersBench *bench, size_t n_tokens, double *msp, ErrText *err) {

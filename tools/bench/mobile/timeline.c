@@ -332,6 +332,6 @@ int timeline_write(const Timeline *timeline, const char *title, const char *path
     else
         timeline_svg(&text, timeline, title);
     if (!text.len_bytes)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     return text_file_write(&text, path, err);
 }

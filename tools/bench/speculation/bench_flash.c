@@ -62,7 +62,7 @@ static int open_draft(FlashBench *bench, ErrText *err) {
 
     if (!strcmp(bench->run->options->flash.draft, BENCH_DRAFT_SELF)) {
         bench->report->draft = strdup("its own layers in memory");
-        return bench->report->draft ? 0 : err_set(err, -ENOMEM, "out of memory");
+        return bench->report->draft ? 0 : err_no_memory(err);
     }
     options.path = bench->run->options->flash.draft;
     options.recipe_option = NULL;
@@ -72,7 +72,7 @@ static int open_draft(FlashBench *bench, ErrText *err) {
         return r;
     bench->report->draft = strdup(engine_info(bench->draft)->name);
     bench->report->draft_bytes = engine_info(bench->draft)->weights_bytes;
-    return bench->report->draft ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return bench->report->draft ? 0 : err_no_memory(err);
 }
 
 /* Opens the target anew, because the memory for its layers is set when it is opened. */
@@ -263,7 +263,7 @@ static int prepare(FlashBench *bench, ErrText *err) {
     bench->report->target_bytes = info->weights_bytes - info->ring_bytes + info->sweep_bytes;
     if (!is_whole || !bench->plain || !bench->report->target ||
         flash_report_init(bench->report, options->flash.budgets.n * options->flash.rates.n, names, bench->n_policies))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     return 0;
 }
 
@@ -308,7 +308,7 @@ int bench_flash(const BenchRun *run, ErrText *err) {
     int r;
 
     if (!report)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     account_table_init(&bench.accounts);
     r = begin(&bench, err);
     for (size_t i = 0; i < options->flash.budgets.n && !r; i++) {

@@ -45,7 +45,7 @@ static int spec_bench_init(SpecBench *bench, const BenchRun *run, SpecReport *re
         is_whole = !history_new(&bench->accounts, HISTORY_BYTES_MAX, &bench->histories[i]) && is_whole;
     report->scores = calloc(data->n_tasks * bench->n_modes, sizeof(*report->scores));
     if (!is_whole || !report->scores)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     report->n = data->n_tasks * bench->n_modes;
     for (size_t i = 0; i < report->n; i++) {
         report->scores[i].task = data->tasks[i / bench->n_modes];
@@ -134,7 +134,7 @@ int bench_spec(const BenchRun *run, ErrText *err) {
     _cleanup_(spec_bench_deinit) SpecBench bench = { 0 };
     SpecReport *report = bench_report_begin(run->report, &spec_report_findings);
     SpecData *data = &report->data;
-    int r = report ? spec_data_read(data, run->engine, &options->data, err) : err_set(err, -ENOMEM, "out of memory");
+    int r = report ? spec_data_read(data, run->engine, &options->data, err) : err_no_memory(err);
 
     if (r)
         return r;

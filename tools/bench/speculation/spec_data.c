@@ -37,7 +37,7 @@ static int find_task(SpecData *data, const char *name, size_t *taskp, ErrText *e
             return err_set(err, -EINVAL, "more than %d tasks", SPEC_TASKS_MAX);
         data->tasks[task] = strdup(name);
         if (!data->tasks[task])
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_no_memory(err);
         data->n_tasks++;
     }
     *taskp = task;
@@ -113,7 +113,7 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
         return 0;
     }
     if (name_request(&request, reader, object, line) || add(reader->data, &request))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     return 0;
 }
 

@@ -136,7 +136,7 @@ static int run_before(Matrix *matrix, const Cell *cell, Generation **parentp, Er
     int r;
 
     if (!ids)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     for (size_t i = 0; i < cell->n_prompt; i++)
         ids[i] = matrix->prompt.ids[i < N_SHARED(cell->n_prompt) ? i : cell->n_prompt - 1 - i];
     prefix_cache_drop_all(matrix->prefix_cache);

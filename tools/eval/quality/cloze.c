@@ -46,7 +46,7 @@ static int cloze_read_row(void *arg, json_t *object, size_t line, ErrText *err) 
         ClozeRow *rows = realloc(run->rows, room * sizeof(*rows));
 
         if (!rows)
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_no_memory(err);
         run->rows = rows;
         run->room = room;
     }
@@ -56,7 +56,7 @@ static int cloze_read_row(void *arg, json_t *object, size_t line, ErrText *err) 
         return r;
     row.id = strdup(id ? id : "");
     run->rows[run->n++] = row;
-    return row.id ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return row.id ? 0 : err_no_memory(err);
 }
 
 void cloze_deinit(Cloze *result) {

@@ -115,12 +115,12 @@ static int mcq_read_row(void *arg, json_t *object, size_t line, ErrText *err) {
         return 0;
     row = calloc(1, sizeof(*row));
     if (!row)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     row->line = line;
     row->by_bytes = normalise_by_bytes(run->options->normalise, object);
     row->id = strdup(id ? id : "");
     if (!row->id)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = read_choices(row, run, object, err);
     if (r)
         return r;
@@ -129,7 +129,7 @@ static int mcq_read_row(void *arg, json_t *object, size_t line, ErrText *err) {
         McqRow **rows = realloc(run->rows, room * sizeof(*rows));
 
         if (!rows)
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_no_memory(err);
         run->rows = rows;
         run->room = room;
     }

@@ -49,7 +49,7 @@ int perplexity_measure(Perplexity *result, Engine *engine, const PerplexityOptio
         .bos_replaces_first = windows.bos_replaces_first,
     };
     if (!made.means)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     for (size_t i = 0; i < made.n_windows; i++) {
         r = score_window(&made.means[i], &scorer, &windows, i, err);
         if (r)

@@ -54,7 +54,7 @@ static int add_rows(QuantTable *table, const char *specs, ErrText *err) {
     int r;
 
     if (!copy)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     r = add_row(table, FLOAT_ROW, err);
     while (!r && rest)
         r = add_row(table, strsep(&rest, ","), err);
@@ -89,7 +89,7 @@ static int add_column(QuantTable *table, const char *path, bool is_mcq, ErrText 
         column->settings = json_pack("{s:s, s:s, s:I, s:I}", "kind", "perplexity", "sha256", sha256, "window",
                                      (json_int_t)options->text.window, "windows", (json_int_t)options->text.windows);
     table->n_columns++;
-    return column->settings ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return column->settings ? 0 : err_no_memory(err);
 }
 
 static McqOptions mcq_options(const QuantTable *table, const QuantTableColumn *column) {
@@ -140,7 +140,7 @@ static int open_store(QuantTable *table, ErrText *err) {
     else
         str_buf_addf(&path, "%s/%.*s.quant-table.json", options->table.work_dir, (int)n, name);
     if (str_buf_failed(&path))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     return table_store_open(&table->store, path.data, options->model.path, err);
 }
 
@@ -157,7 +157,7 @@ static int find_stored(QuantTable *table, QuantTableRow *row, const CalibrationT
 
     row->stored = table_store_row(&table->store, row->spec, calibrated ? text->sha256 : NULL,
                                   row->is_float ? 0 : IMPORT_REVISION);
-    return row->stored ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return row->stored ? 0 : err_no_memory(err);
 }
 
 int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err) {
@@ -242,7 +242,7 @@ static int import_row(QuantTable *table, QuantTableRow *row, char path[PATH_MAX]
                   "embedding_bits", (int)report.embedding_bits, "import_seconds",
                   import_seconds(row->stored, &report, sha256), "resumed_layers", (json_int_t)report.resumed_layers);
     if (!package)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     table_row_set_package(row->stored, package);
     memcpy(path, report.path, PATH_MAX);
     return table_store_save(&table->store, err);
@@ -298,7 +298,7 @@ static int quant_table_measure(QuantTable *table, QuantTableRow *row, const Quan
         json_object_set_new(made, "kernel", json_string(engine_info(model->engine)->kernel)) ||
         json_object_set_new(made, "seconds", json_real((double)(clock_now_ns() - begin_ns) / 1e9)) ||
         table_row_add(row->stored, json_incref(column->settings), made))
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     return table_store_save(&table->store, err);
 }
 

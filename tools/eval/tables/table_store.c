@@ -82,7 +82,7 @@ int table_store_open(TableStore *store, const char *path, const char *source_pat
     r = read_store(&root, path, source, err);
     if (r == -ENOENT) {
         root = json_pack("{s:i, s:O, s:[]}", "format", FORMAT, "source", source, "rows");
-        r = root ? 0 : err_set(err, -ENOMEM, "out of memory");
+        r = root ? 0 : err_no_memory(err);
     }
     json_decref(source);
     if (r)
@@ -90,7 +90,7 @@ int table_store_open(TableStore *store, const char *path, const char *source_pat
     *store = (TableStore){ .path = strdup(path), .root = root };
     if (!store->path) {
         table_store_deinit(store);
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     }
     return 0;
 }
@@ -106,7 +106,7 @@ int table_store_save(const TableStore *store, ErrText *err) {
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
 
     if (!dumped)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_no_memory(err);
     str_buf_addf(&text, "%s\n", dumped);
     return text_file_write(&text, store->path, err);
 }

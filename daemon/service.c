@@ -84,10 +84,10 @@ static bool is_held_by_session(void *arg, const Model *model) {
     const Peer *peer;
 
     while ((user = user_next(&service->users, user)))
-        TAILQ_FOREACH(peer, &user->peers, user_link)
-    TAILQ_FOREACH(session, &peer->sessions, peer_link)
-    if (!strcmp(session->model_name, model->name))
-        return true;
+        TAILQ_FOREACH (peer, &user->peers, user_link)
+            TAILQ_FOREACH (session, &peer->sessions, peer_link)
+                if (!strcmp(session->model_name, model->name))
+                    return true;
     return false;
 }
 
@@ -337,9 +337,9 @@ bool service_take_news(Service *service) {
 static bool has_unsent(const User *user) {
     const Peer *peer;
 
-    TAILQ_FOREACH(peer, &user->peers, user_link)
-    if (peer->connection->state != CONNECTION_DEAD && connection_unsent_bytes(peer->connection))
-        return true;
+    TAILQ_FOREACH (peer, &user->peers, user_link)
+        if (peer->connection->state != CONNECTION_DEAD && connection_unsent_bytes(peer->connection))
+            return true;
     return false;
 }
 

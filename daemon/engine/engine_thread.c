@@ -396,8 +396,8 @@ int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms) {
     pthread_mutex_lock(&thread->lock);
     thread->stopping = true;
     turns_interrupt(thread->turns, PRIORITY_INTERACTIVE);
-    TAILQ_FOREACH(job, &thread->small, link)
-    atomic_store(&job->cancelled, true);
+    TAILQ_FOREACH (job, &thread->small, link)
+        atomic_store(&job->cancelled, true);
     pthread_cond_signal(&thread->wake);
     pthread_mutex_unlock(&thread->lock);
     r = c_library_join_within(thread->thread, timeout_ms);

@@ -50,7 +50,7 @@ static bool stands_back(const Turns *turns, const Job *job, Priority rank, Prior
 static void gather(Turns *turns, const Engine *engine, Company *company, Priority rank, Priority top, uint64_t now_ns) {
     Job *job;
 
-    TAILQ_FOREACH(job, &turns->active, link) {
+    TAILQ_FOREACH (job, &turns->active, link) {
         if (company->n == GENERATION_TURNS_MAX)
             return;
         if (!job->running || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank ||
@@ -154,9 +154,9 @@ static bool parked_is_dead(const Turns *turns) {
 static Job *next_interactive(const Turns *turns, bool begun) {
     Job *job;
 
-    TAILQ_FOREACH(job, &turns->active, link)
-    if (may_run(job) && job->priority == PRIORITY_INTERACTIVE && (job->running != NULL) == begun)
-        return job;
+    TAILQ_FOREACH (job, &turns->active, link)
+        if (may_run(job) && job->priority == PRIORITY_INTERACTIVE && (job->running != NULL) == begun)
+            return job;
     return NULL;
 }
 
@@ -165,10 +165,10 @@ static Job *next_interactive(const Turns *turns, bool begun) {
 static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns) {
     Job *job, *next = NULL;
 
-    TAILQ_FOREACH(job, &turns->active, link)
-    if (may_run(job) && job->running && job->priority != PRIORITY_INTERACTIVE && job->engine != except &&
-        (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
-        next = job;
+    TAILQ_FOREACH (job, &turns->active, link)
+        if (may_run(job) && job->running && job->priority != PRIORITY_INTERACTIVE && job->engine != except &&
+            (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+            next = job;
     return next;
 }
 
@@ -177,10 +177,10 @@ static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns
 static Job *next_above(const Turns *turns) {
     Job *job, *next = NULL;
 
-    TAILQ_FOREACH(job, &turns->active, link)
-    if (may_run(job) && job->running && job->priority > turns->parked->top && !turns->parked_waits &&
-        (!next || job->priority > next->priority))
-        next = job;
+    TAILQ_FOREACH (job, &turns->active, link)
+        if (may_run(job) && job->running && job->priority > turns->parked->top && !turns->parked_waits &&
+            (!next || job->priority > next->priority))
+            next = job;
     return next;
 }
 
@@ -188,9 +188,9 @@ static Job *next_above(const Turns *turns) {
 static bool someone_waits(const Turns *turns, Priority top) {
     Job *job;
 
-    TAILQ_FOREACH(job, &turns->active, link)
-    if (may_run(job) && job->priority >= top && job->running && !generation_usage(job->running)->n_output_tokens)
-        return true;
+    TAILQ_FOREACH (job, &turns->active, link)
+        if (may_run(job) && job->priority >= top && job->running && !generation_usage(job->running)->n_output_tokens)
+            return true;
     return false;
 }
 
@@ -220,9 +220,9 @@ static void give_first_turns(Turns *turns, uint64_t now_ns) {
 
     while ((job = next_interactive(turns, false)))
         give_first_turn(turns, job);
-    TAILQ_FOREACH(job, &turns->active, link)
-    if (!job->running && may_run(job) && (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
-        next = job;
+    TAILQ_FOREACH (job, &turns->active, link)
+        if (!job->running && may_run(job) && (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+            next = job;
     if (next && (rank_of(next, now_ns) == PRIORITY_INTERACTIVE || !someone_waits(turns, PRIORITY_INTERACTIVE)))
         give_first_turn(turns, next);
 }
@@ -293,9 +293,9 @@ static uint64_t turn_of_class(Turns *turns, const Engine *engine, Priority top, 
 static bool is_below_others(const Turns *turns, const Company *company) {
     Job *job;
 
-    TAILQ_FOREACH(job, &turns->active, link)
-    if (may_run(job) && job->running && job->priority > company->top)
-        return true;
+    TAILQ_FOREACH (job, &turns->active, link)
+        if (may_run(job) && job->running && job->priority > company->top)
+            return true;
     return false;
 }
 
@@ -399,9 +399,9 @@ bool turns_have_work(const Turns *turns) {
 
     if (turns->parked)
         return true;
-    TAILQ_FOREACH(job, &turns->active, link)
-    if (may_run(job))
-        return true;
+    TAILQ_FOREACH (job, &turns->active, link)
+        if (may_run(job))
+            return true;
     return false;
 }
 

@@ -37,8 +37,8 @@ static GenerationOptions options_within_share(const Turns *turns, const Job *job
 
     if (!options.kv_max_bytes)
         return options;
-    TAILQ_FOREACH(other, &turns->active, link)
-    held_bytes += kv_bytes_of(other, options.user);
+    TAILQ_FOREACH (other, &turns->active, link)
+        held_bytes += kv_bytes_of(other, options.user);
     for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
         held_bytes += kv_bytes_of(turns->parked->jobs[i], options.user);
     options.kv_max_bytes = held_bytes < options.kv_max_bytes ? options.kv_max_bytes - held_bytes : 1;

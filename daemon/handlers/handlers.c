@@ -231,8 +231,8 @@ static void on_choke(void *arg, bool choked) {
     Peer *peer = arg;
     Request *request;
 
-    TAILQ_FOREACH(request, &peer->requests, peer_link)
-    request_queue_pause(request, choked);
+    TAILQ_FOREACH (request, &peer->requests, peer_link)
+        request_queue_pause(request, choked);
     if (!choked)
         loop_pump(&peer->service->loop);
 }

@@ -29,18 +29,18 @@ static void refuse(Peer *peer, uint64_t request_id, Coordgen__V1__ErrorCode code
 bool handler_has_draft_call(const Peer *peer, uint64_t request_id) {
     const DraftErrand *errand;
 
-    TAILQ_FOREACH(errand, &peer->service->draft_calls, owner_link)
-    if (errand->owner == peer && errand->owner_id == request_id)
-        return true;
+    TAILQ_FOREACH (errand, &peer->service->draft_calls, owner_link)
+        if (errand->owner == peer && errand->owner_id == request_id)
+            return true;
     return false;
 }
 
 void handler_end_draft_calls(Peer *peer) {
     DraftErrand *errand;
 
-    TAILQ_FOREACH(errand, &peer->service->draft_calls, owner_link)
-    if (errand->owner == peer)
-        errand->owner = NULL;
+    TAILQ_FOREACH (errand, &peer->service->draft_calls, owner_link)
+        if (errand->owner == peer)
+            errand->owner = NULL;
     peer->draft_transfer = draft_errand_free(peer->draft_transfer);
 }
 
@@ -50,8 +50,8 @@ static unsigned int calls_of(const Service *service, uid_t uid, DraftErrandKind 
     const DraftErrand *errand;
     unsigned int n = 0;
 
-    TAILQ_FOREACH(errand, &service->draft_calls, owner_link)
-    n += errand->owner_uid == uid && (any_kind || errand->kind == kind);
+    TAILQ_FOREACH (errand, &service->draft_calls, owner_link)
+        n += errand->owner_uid == uid && (any_kind || errand->kind == kind);
     return n;
 }
 
@@ -338,8 +338,8 @@ static bool may_transfer(Peer *peer, uint64_t request_id) {
     unsigned int n =
         calls_of(peer->service, uid, DRAFT_EXPORT, false) + calls_of(peer->service, uid, DRAFT_IMPORT, false);
 
-    TAILQ_FOREACH(other, &peer->user->peers, user_link)
-    n += other != peer && other->draft_transfer;
+    TAILQ_FOREACH (other, &peer->user->peers, user_link)
+        n += other != peer && other->draft_transfer;
     if (n)
         refuse(peer, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, RETRY_MS, "",
                "another export or import of this user is under way: try again later");

@@ -44,9 +44,9 @@ static bool await_folder(Peer *peer) {
 static void go_on(Service *service, const User *user) {
     Peer *peer;
 
-    TAILQ_FOREACH(peer, &user->peers, user_link)
-    if (peer->awaited_scan && model_folder_has(&service->folder, peer->awaited_scan))
-        connection_go_on(peer->connection);
+    TAILQ_FOREACH (peer, &user->peers, user_link)
+        if (peer->awaited_scan && model_folder_has(&service->folder, peer->awaited_scan))
+            connection_go_on(peer->connection);
 }
 
 void handler_on_scan(evutil_socket_t fd, short what, void *arg) {
@@ -68,9 +68,9 @@ static const char *near_model(const ModelRegistry *registry, const char *name) {
     const Model *model;
     size_t n = 0;
 
-    TAILQ_FOREACH(model, &registry->models, link)
-    if (n < ARRAY_LEN(names))
-        names[n++] = model->name;
+    TAILQ_FOREACH (model, &registry->models, link)
+        if (n < ARRAY_LEN(names))
+            names[n++] = model->name;
     return nearest_word(name, names, n);
 }
 
@@ -181,7 +181,7 @@ void handle_model_list(Peer *peer, uint64_t request_id) {
                               "out of memory");
         return;
     }
-    TAILQ_FOREACH(model, &registry->models, link) {
+    TAILQ_FOREACH (model, &registry->models, link) {
         model_describe(&entries[n], model, peer->may_administer);
         list[n] = &entries[n].model;
         n++;
@@ -289,8 +289,8 @@ static bool may_wait(Peer *peer, uint64_t request_id) {
 
     if (peer->is_admin)
         return true;
-    TAILQ_FOREACH(other, &peer->user->requests, user_link)
-    n += other->state == REQUEST_LOADING && !other->is_admin;
+    TAILQ_FOREACH (other, &peer->user->requests, user_link)
+        n += other->state == REQUEST_LOADING && !other->is_admin;
     if (n >= user_max) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
                               admission_retry_ms(&service->requests.admission), "",

@@ -62,8 +62,8 @@ static unsigned int n_of(const User *user, bool (*is_in)(const Request *request)
     const Request *request;
     unsigned int n = 0;
 
-    TAILQ_FOREACH(request, &user->requests, user_link)
-    n += is_in(request);
+    TAILQ_FOREACH (request, &user->requests, user_link)
+        n += is_in(request);
     return n;
 }
 
@@ -118,7 +118,7 @@ void handle_status(Peer *peer, uint64_t request_id) {
                               "out of memory");
         return;
     }
-    TAILQ_FOREACH(model, &service->models.models, link) {
+    TAILQ_FOREACH (model, &service->models.models, link) {
         if (model->stage == MODEL_AVAILABLE && !model_is_default(model))
             continue; /* ModelList has those */
         model_describe(&models[n], model, peer->may_administer);

@@ -91,9 +91,9 @@ static void serve(DraftStore *store, DraftErrand *next) {
 static DraftErrand *next_while_stopping(DraftStore *store) {
     DraftErrand *errand;
 
-    STAILQ_FOREACH(errand, &store->queue, link)
-    if (errand->kind == DRAFT_ADD)
-        break;
+    STAILQ_FOREACH (errand, &store->queue, link)
+        if (errand->kind == DRAFT_ADD)
+            break;
     if (errand)
         STAILQ_REMOVE(&store->queue, errand, DraftErrand, link);
     return errand;
@@ -226,9 +226,9 @@ static uint64_t waiting_of(const DraftStore *store, uint32_t uid) {
     const DraftErrand *errand;
     uint64_t len_bytes = 0;
 
-    STAILQ_FOREACH(errand, &store->queue, link)
-    if (errand->uid == uid)
-        len_bytes += errand_waiting_bytes(errand);
+    STAILQ_FOREACH (errand, &store->queue, link)
+        if (errand->uid == uid)
+            len_bytes += errand_waiting_bytes(errand);
     return len_bytes;
 }
 

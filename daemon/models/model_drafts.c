@@ -31,8 +31,8 @@ void model_drafts_renew(Model *target) {
 void model_drafts_renew_all(ModelRegistry *registry) {
     Model *model;
 
-    TAILQ_FOREACH(model, &registry->models, link)
-    model_drafts_renew(model);
+    TAILQ_FOREACH (model, &registry->models, link)
+        model_drafts_renew(model);
 }
 
 /* Returns the model that is to draft for a loaded target; NULL: none. */
@@ -107,9 +107,9 @@ const Model *model_drafts_target_of(ModelRegistry *registry, const Model *draft)
     const Model *target;
 
     assert_on_loop(registry->loop);
-    TAILQ_FOREACH(target, &registry->models, link)
-    if (target->draft == draft)
-        return target;
+    TAILQ_FOREACH (target, &registry->models, link)
+        if (target->draft == draft)
+            return target;
     return model_is_loaded(draft) ? find_target(registry, draft) : NULL;
 }
 
@@ -136,9 +136,9 @@ void model_drafts_settle(ModelRegistry *registry) {
     if (!registry->is_unsettled)
         return;
     registry->is_unsettled = false;
-    TAILQ_FOREACH(model, &registry->models, link)
-    if (model_is_loaded(model) || model->draft || model->draft_failure || model->draft_was_tried)
-        settle_target(registry, model);
-    TAILQ_FOREACH(model, &registry->models, link)
-    let_go(registry, model);
+    TAILQ_FOREACH (model, &registry->models, link)
+        if (model_is_loaded(model) || model->draft || model->draft_failure || model->draft_was_tried)
+            settle_target(registry, model);
+    TAILQ_FOREACH (model, &registry->models, link)
+        let_go(registry, model);
 }

@@ -156,8 +156,8 @@ static bool is_named(const ModelFile *file, const char *model) {
 const char *model_files_why_not(const ModelFiles *files, const char *model) {
     const ModelFile *file;
 
-    TAILQ_FOREACH(file, &files->list, link)
-    if (file->why_not && is_named(file, model))
-        return file->why_not;
+    TAILQ_FOREACH (file, &files->list, link)
+        if (file->why_not && is_named(file, model))
+            return file->why_not;
     return NULL;
 }

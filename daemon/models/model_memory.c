@@ -20,10 +20,10 @@ static uint64_t weights_bytes_of(const Model *model) {
 static const Model *next_largest(const ModelRegistry *registry, uint64_t below_bytes) {
     const Model *model, *largest = NULL;
 
-    TAILQ_FOREACH(model, &registry->models, link)
-    if (weights_bytes_of(model) && weights_bytes_of(model) < below_bytes &&
-        (!largest || weights_bytes_of(model) > weights_bytes_of(largest)))
-        largest = model;
+    TAILQ_FOREACH (model, &registry->models, link)
+        if (weights_bytes_of(model) && weights_bytes_of(model) < below_bytes &&
+            (!largest || weights_bytes_of(model) > weights_bytes_of(largest)))
+            largest = model;
     return largest;
 }
 

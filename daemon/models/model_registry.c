@@ -181,9 +181,9 @@ Model *model_registry_find_file(ModelRegistry *registry, const char *path, int f
     model = model_registry_find_path(registry, path);
     if (model || (fd >= 0 ? fstat(fd, &file) : stat(path, &file)) < 0)
         return model;
-    TAILQ_FOREACH(model, &registry->models, link)
-    if ((!found || model_is_loaded(model)) && is_file_of(model, &file))
-        found = model;
+    TAILQ_FOREACH (model, &registry->models, link)
+        if ((!found || model_is_loaded(model)) && is_file_of(model, &file))
+            found = model;
     return found;
 }
 

@@ -75,7 +75,7 @@ Model *model_registry_choose_default(ModelRegistry *registry) {
     assert_on_loop(registry->loop);
     if (!is_open(registry))
         return NULL;
-    TAILQ_FOREACH(model, &registry->models, link) {
+    TAILQ_FOREACH (model, &registry->models, link) {
         const uint64_t at_ns = model->from_folder ? arrival_ns(model) : UINT64_MAX;
 
         if (!first || at_ns < first_ns || (at_ns == first_ns && strcmp(model->name, first->name) < 0)) {

@@ -20,9 +20,9 @@ static bool is_idle(const Model *model) {
 static Model *find_idle(ModelRegistry *registry) {
     Model *model, *oldest = NULL;
 
-    TAILQ_FOREACH(model, &registry->models, link)
-    if (is_idle(model) && (!oldest || model->used_ns < oldest->used_ns))
-        oldest = model;
+    TAILQ_FOREACH (model, &registry->models, link)
+        if (is_idle(model) && (!oldest || model->used_ns < oldest->used_ns))
+            oldest = model;
     return oldest;
 }
 
@@ -54,9 +54,9 @@ static bool may_fit(const Model *wanting) {
         limit_bytes == UINT64_MAX ||
         (wanting->fd >= 0 ? fstat(wanting->fd, &file) : stat(wanting->package_path, &file)))
         return true;
-    TAILQ_FOREACH(model, &registry->models, link)
-    if (model->stage == MODEL_READY && !is_idle(model) && !model->is_loaded_as_draft)
-        held_bytes += engine_info(model->engine)->weights_bytes;
+    TAILQ_FOREACH (model, &registry->models, link)
+        if (model->stage == MODEL_READY && !is_idle(model) && !model->is_loaded_as_draft)
+            held_bytes += engine_info(model->engine)->weights_bytes;
     return held_bytes < limit_bytes && (uint64_t)file.st_size / 8 * 7 <= limit_bytes - held_bytes;
 }
 
@@ -93,7 +93,7 @@ bool model_tell_room(Model *wanting, ErrText *err) {
 
     if (accounts->total_limit_bytes != UINT64_MAX)
         snprintf(limit, sizeof(limit), " (%" PRIu64 " MiB)", accounts->total_limit_bytes >> 20);
-    TAILQ_FOREACH(model, &wanting->registry->models, link) {
+    TAILQ_FOREACH (model, &wanting->registry->models, link) {
         if (model == wanting || !model->engine || n_bytes + 2 >= sizeof(others))
             continue;
         n_bytes += (size_t)snprintf(others + n_bytes, sizeof(others) - n_bytes, "%s%.*s", n_bytes ? ", " : "",

@@ -202,9 +202,9 @@ static void classify_imported(StoredFile *file, const StoredFiles *files, int fo
 static bool is_mapped(const StoredFiles *files, const char *image_path) {
     const Model *model;
 
-    TAILQ_FOREACH(model, &files->registry->models, link)
-    if (model->image_path && (model->engine || model->job) && !strcmp(model->image_path, image_path))
-        return true;
+    TAILQ_FOREACH (model, &files->registry->models, link)
+        if (model->image_path && (model->engine || model->job) && !strcmp(model->image_path, image_path))
+            return true;
     return false;
 }
 
@@ -271,7 +271,7 @@ static int name_owners(StoredFiles *files) {
     char path[PATH_MAX];
     const Model *model;
 
-    TAILQ_FOREACH(model, &files->registry->models, link) {
+    TAILQ_FOREACH (model, &files->registry->models, link) {
         StoredFile *file = imported_path(model, path) ? find(files, path) : NULL;
         char *name = file ? strdup(model->name) : NULL;
 
@@ -318,10 +318,10 @@ int stored_files_collect(StoredFiles *files, ModelRegistry *registry) {
 static bool is_shared(const StoredFiles *files, const char *package_path, const Model *than) {
     const Model *model;
 
-    TAILQ_FOREACH(model, &files->registry->models, link)
-    if (model != than && model->package_path && (model->engine || model->job) &&
-        !strcmp(model->package_path, package_path))
-        return true;
+    TAILQ_FOREACH (model, &files->registry->models, link)
+        if (model != than && model->package_path && (model->engine || model->job) &&
+            !strcmp(model->package_path, package_path))
+            return true;
     return false;
 }
 

@@ -37,7 +37,7 @@ static void free_gone(UserTable *users) {
     if (!fds || !peers)
         return;
     while ((user = user_next(users, user)))
-        TAILQ_FOREACH(peer, &user->peers, user_link) {
+        TAILQ_FOREACH (peer, &user->peers, user_link) {
             peers[i] = peer;
             fds[i++].fd = connection_fd(peer->connection);
         }
@@ -62,9 +62,9 @@ static bool is_rather(const Connection *connection, const Connection *other) {
 static Peer *find_idle(const User *user) {
     Peer *peer, *found = NULL;
 
-    TAILQ_FOREACH(peer, &user->peers, user_link)
-    if (!peer->is_admin && peer_is_idle(peer) && (!found || is_rather(peer->connection, found->connection)))
-        found = peer;
+    TAILQ_FOREACH (peer, &user->peers, user_link)
+        if (!peer->is_admin && peer_is_idle(peer) && (!found || is_rather(peer->connection, found->connection)))
+            found = peer;
     return found;
 }
 

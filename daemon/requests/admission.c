@@ -206,9 +206,9 @@ static bool would_overtake(Admission *admission, const Request *request) {
 
     if (request_is_generation(request) && places_of(admission, request)->n_resting)
         return true;
-    TAILQ_FOREACH(other, &admission->waiting, queue_link)
-    if (is_alike(request, other))
-        return true;
+    TAILQ_FOREACH (other, &admission->waiting, queue_link)
+        if (is_alike(request, other))
+            return true;
     return false;
 }
 
@@ -317,7 +317,7 @@ static Request *find_yielding(const Admission *admission, const AdmissionClaim *
     Request *request, *best = NULL;
     AdmissionClaim best_claim;
 
-    TAILQ_FOREACH(request, &admission->submitted, queue_link) {
+    TAILQ_FOREACH (request, &admission->submitted, queue_link) {
         const AdmissionClaim claim = claim_of(request, now_ns);
 
         if (!admission_order_must_yield(&claim, to, now_ns) ||
@@ -335,7 +335,7 @@ Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldin
     AdmissionClaim next_claim;
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-        TAILQ_FOREACH(request, lists[i], queue_link) {
+        TAILQ_FOREACH (request, lists[i], queue_link) {
             const AdmissionClaim claim = claim_of(request, now_ns);
 
             if (!wants_turn(admission, request) || (next && !admission_order_goes_first(&claim, &next_claim)))
@@ -357,13 +357,13 @@ void admission_number(Admission *admission, uint64_t now_ns) {
 
     if (!claims)
         return;
-    TAILQ_FOREACH(request, &admission->waiting, queue_link)
-    claims[n++] = claim_of(request, now_ns);
+    TAILQ_FOREACH (request, &admission->waiting, queue_link)
+        claims[n++] = claim_of(request, now_ns);
     if (admission_order_number(claims, n))
         return;
     n = 0;
-    TAILQ_FOREACH(request, &admission->waiting, queue_link)
-    request->queue_position = claims[n++].position;
+    TAILQ_FOREACH (request, &admission->waiting, queue_link)
+        request->queue_position = claims[n++].position;
 }
 
 void admission_start(Admission *admission, Request *request) {
@@ -374,9 +374,9 @@ void admission_start(Admission *admission, Request *request) {
 void admission_count_service(Admission *admission, uint64_t now_ns) {
     Request *request;
 
-    TAILQ_FOREACH(request, &admission->submitted, queue_link)
-    if (takes_place(request))
-        count_service(request, now_ns);
+    TAILQ_FOREACH (request, &admission->submitted, queue_link)
+        if (takes_place(request))
+            count_service(request, now_ns);
 }
 
 /* Finds the generation paused for longest among those whose end would let the request start: all of its kind, or its
@@ -386,7 +386,7 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
     const bool of_all = all_hold_enough(admission, request);
     Request *other, *stalled = NULL;
 
-    TAILQ_FOREACH(other, &admission->submitted, queue_link) {
+    TAILQ_FOREACH (other, &admission->submitted, queue_link) {
         if (!is_alike(request, other) || (!of_all && !is_of_apps_of(other, request->user)))
             continue;
         if (!other->peer)
@@ -402,7 +402,7 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
 Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
     Request *request, *stalled;
 
-    TAILQ_FOREACH(request, &admission->waiting, queue_link) {
+    TAILQ_FOREACH (request, &admission->waiting, queue_link) {
         if (!request_is_generation(request) || !model_can_serve(request->model) || request->peer->connection->choked ||
             !admission_has_turn(admission, request))
             continue;
@@ -425,7 +425,7 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
     Request *request, *found = NULL;
     uint64_t since_ns = UINT64_MAX;
 
-    TAILQ_FOREACH(request, &admission->submitted, queue_link) {
+    TAILQ_FOREACH (request, &admission->submitted, queue_link) {
         uint64_t from_ns;
 
         if (!request_is_generation(request) || !request->peer || request->user == user)

@@ -148,6 +148,6 @@ void request_queue_tick(RequestTable *table) {
     Request *request;
 
     admission_number(&table->admission, now_ns);
-    TAILQ_FOREACH(request, &table->admission.waiting, queue_link)
-    request_generation_tick(request, now_ns);
+    TAILQ_FOREACH (request, &table->admission.waiting, queue_link)
+        request_generation_tick(request, now_ns);
 }

@@ -108,9 +108,9 @@ void request_end(Request *request) {
 Request *request_find(Peer *peer, uint64_t id) {
     Request *request;
 
-    TAILQ_FOREACH(request, &peer->requests, peer_link)
-    if (request->id == id)
-        return request;
+    TAILQ_FOREACH (request, &peer->requests, peer_link)
+        if (request->id == id)
+            return request;
     return NULL;
 }
 

@@ -89,9 +89,9 @@ void session_close(Session *session) {
 Session *session_find(Peer *peer, uint64_t id) {
     Session *session;
 
-    TAILQ_FOREACH(session, &peer->sessions, peer_link)
-    if (session->id == id)
-        return session;
+    TAILQ_FOREACH (session, &peer->sessions, peer_link)
+        if (session->id == id)
+            return session;
     return NULL;
 }
 

@@ -19,9 +19,9 @@ static struct UserList *bucket_of(UserTable *table, uid_t uid) {
 User *user_find(UserTable *table, uid_t uid) {
     User *user;
 
-    LIST_FOREACH(user, bucket_of(table, uid), link)
-    if (user->uid == uid)
-        return user;
+    LIST_FOREACH (user, bucket_of(table, uid), link)
+        if (user->uid == uid)
+            return user;
     return NULL;
 }
 

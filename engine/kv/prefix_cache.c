@@ -131,9 +131,9 @@ static PrefixNode *find_nearest(const PrefixNode *node, const uint32_t *tokens, 
 static PrefixRoot *find_root(const PrefixCache *cache, const PrefixOwner *owner) {
     PrefixRoot *root;
 
-    LIST_FOREACH(root, &cache->roots, link)
-    if (root->owner.model == owner->model && root->owner.user == owner->user)
-        return root;
+    LIST_FOREACH (root, &cache->roots, link)
+        if (root->owner.model == owner->model && root->owner.user == owner->user)
+            return root;
     return NULL;
 }
 
@@ -273,7 +273,7 @@ PrefixCache *prefix_cache_free(PrefixCache *cache) {
 static PrefixNode *oldest_leaf_of(PrefixUser *user, const PrefixNode *except) {
     PrefixNode *node, *pinned = NULL;
 
-    TAILQ_FOREACH_REVERSE(node, &user->ages, PrefixAges, age) {
+    TAILQ_FOREACH_REVERSE (node, &user->ages, PrefixAges, age) {
         if (node == except || node->n_children)
             continue;
         if (LIST_EMPTY(&node->pins))
@@ -297,7 +297,7 @@ static PrefixNode *oldest_leaf(PrefixCache *cache, const PrefixNode *except, con
     PrefixUser *user, *most = NULL;
     uint64_t most_bytes = 0;
 
-    LIST_FOREACH(user, &cache->users, link) {
+    LIST_FOREACH (user, &cache->users, link) {
         const uint64_t bytes = user->kept_bytes + (user == for_user ? len_bytes : 0);
 
         if (bytes <= most_bytes)
@@ -323,9 +323,9 @@ bool prefix_cache_give_back(PrefixCache *cache, uint64_t len_bytes) {
     PrefixUser *user;
     PrefixNode *node;
 
-    LIST_FOREACH(user, &cache->users, link)
-    TAILQ_FOREACH(node, &user->ages, age)
-    unused_bytes += node->page->n_users ? 0 : node->page->memory.len_bytes;
+    LIST_FOREACH (user, &cache->users, link)
+        TAILQ_FOREACH (node, &user->ages, age)
+            unused_bytes += node->page->n_users ? 0 : node->page->memory.len_bytes;
     if (unused_bytes < len_bytes)
         return false;
     for (before_bytes = unused_bytes; before_bytes - unused_bytes < len_bytes;) {
@@ -481,9 +481,9 @@ void prefix_cache_match(PrefixCache *cache, const PrefixOwner *owner, const uint
 static PrefixUser *find_or_make_user(PrefixCache *cache, uint64_t id) {
     PrefixUser *user;
 
-    LIST_FOREACH(user, &cache->users, link)
-    if (user->user == id)
-        return user;
+    LIST_FOREACH (user, &cache->users, link)
+        if (user->user == id)
+            return user;
     user = calloc(1, sizeof(*user));
     if (!user)
         return NULL;

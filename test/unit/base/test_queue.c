@@ -48,8 +48,8 @@ static int backwards(struct Tailq *head) {
     int digits = 0;
     Item *item;
 
-    TAILQ_FOREACH_REVERSE(item, head, Tailq, in_tailq)
-    digits = digits * 10 + item->number;
+    TAILQ_FOREACH_REVERSE (item, head, Tailq, in_tailq)
+        digits = digits * 10 + item->number;
     return digits;
 }
 

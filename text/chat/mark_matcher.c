@@ -12,33 +12,26 @@
  * automaton takes up to 64 bytes of memory for each byte of a mark. */
 #define MARK_MAX_BYTES 4096u
 #define MARKS_MAX_BYTES (1u << 20)
-#define PROBES_MAX 4096
 
 /* --- automaton -------------------------------------------------------------------------------------------------- */
 
-/* Finds the edge, or the free slot for it. NULL: neither is within n_probes_max steps. */
-static MarkEdge *edge_slot(const MarkMatcher *matcher, uint32_t from, uint8_t byte, uint32_t n_probes_max,
-                           uint32_t *n_probesp) {
-    uint32_t key = (from << 8 | byte) + 1, at = (uint32_t)hash_key_u64(&matcher->key, key) & matcher->edge_mask;
+static inline HashSlotState look(const void *edges, uint32_t at, const void *wanted) {
+    const MarkEdge *edge = (const MarkEdge *)edges + at;
 
-    for (uint32_t n_probes = 0; n_probes <= n_probes_max; n_probes++, at = (at + 1) & matcher->edge_mask) {
-        MarkEdge *edge = &matcher->edges[at];
-
-        *n_probesp = n_probes;
-        if (!edge->key || edge->key == key)
-            return edge;
-    }
-    return NULL;
+    if (!edge->key)
+        return HASH_SLOT_FREE;
+    return edge->key == *(const uint32_t *)wanted ? HASH_SLOT_SAME : HASH_SLOT_OTHER;
 }
 
-/* The state after reading byte in state from. */
+/* Returns the state after reading byte in state from. */
 static uint32_t step(const MarkMatcher *matcher, uint32_t from, uint8_t byte) {
     for (;;) {
-        uint32_t n_probes;
-        const MarkEdge *edge = edge_slot(matcher, from, byte, matcher->n_probes_max, &n_probes);
+        const uint32_t key = (from << 8 | byte) + 1,
+                       at = hash_table_find(&matcher->table, hash_key_u64(&matcher->table.key, key), look,
+                                            matcher->edges, &key);
 
-        if (edge && edge->key)
-            return edge->child;
+        if (at != HASH_TABLE_NONE)
+            return matcher->edges[at].child;
         if (!from)
             return 0;
         from = matcher->nodes[from].fail;
@@ -51,16 +44,17 @@ static bool add_mark(MarkMatcher *matcher, uint32_t id) {
     const char *text = vocab_text(matcher->vocab, id, &len_bytes);
 
     for (uint32_t i = len_bytes; i-- > 0;) {
-        uint8_t byte = (uint8_t)text[i];
-        uint32_t n_probes = 0;
-        MarkEdge *edge = edge_slot(matcher, at, byte, PROBES_MAX, &n_probes);
+        const uint32_t key = (at << 8 | (uint8_t)text[i]) + 1;
+        uint32_t place = HASH_TABLE_NONE;
+        int r = hash_table_place(&matcher->table, hash_key_u64(&matcher->table.key, key), look, matcher->edges, &key,
+                                 &place);
+        MarkEdge *edge;
 
-        if (!edge)
+        if (r == HASH_TABLE_E_CLUSTER)
             return false;
-        if (!edge->key) {
-            if (n_probes > matcher->n_probes_max)
-                matcher->n_probes_max = n_probes;
-            *edge = (MarkEdge){ .key = (at << 8 | byte) + 1, .child = matcher->n_nodes };
+        edge = &matcher->edges[place];
+        if (!r) {
+            *edge = (MarkEdge){ .key = key, .child = matcher->n_nodes };
             matcher->nodes[matcher->n_nodes++] = (MarkNode){ .id = UINT32_MAX, .len_bytes = len_bytes - i };
         }
         at = edge->child;
@@ -85,7 +79,7 @@ static int link_nodes(MarkMatcher *matcher) {
         starts[nodes[i].len_bytes + 1]++;
     for (uint32_t i = 1; i <= matcher->len_max_bytes; i++)
         starts[i + 1] += starts[i];
-    for (uint32_t i = 0; i <= matcher->edge_mask; i++)
+    for (uint32_t i = 0; i <= matcher->table.mask; i++)
         if (matcher->edges[i].key)
             by_len[starts[nodes[matcher->edges[i].child].len_bytes]++] = matcher->edges[i];
     for (uint32_t i = 0; i + 1 < matcher->n_nodes; i++) {
@@ -130,19 +124,17 @@ static int marks_measure(const Vocab *vocab, unsigned int type_mask, const char 
 
 int mark_matcher_init(MarkMatcher *matcher, const Vocab *vocab, unsigned int type_mask, const char *path,
                       ErrText *err) {
-    uint32_t n_slots = 16, n_bytes = 0;
+    uint32_t n_bytes = 0;
+    size_t n_slots;
     int r;
 
     *matcher = (MarkMatcher){ .vocab = vocab };
     r = marks_measure(vocab, type_mask, path, &n_bytes, err);
     if (r)
         return r;
-    r = hash_key_init(&matcher->key);
+    r = hash_table_init(&matcher->table, n_bytes, 50, &n_slots);
     if (r)
         return err_trace(r);
-    while (n_slots < 2 * n_bytes)
-        n_slots *= 2;
-    matcher->edge_mask = n_slots - 1;
     matcher->edges = calloc(n_slots, sizeof(*matcher->edges));
     matcher->nodes = malloc(((size_t)n_bytes + 1) * sizeof(*matcher->nodes));
     if (!matcher->edges || !matcher->nodes)
@@ -165,7 +157,7 @@ void mark_matcher_deinit(MarkMatcher *matcher) {
 }
 
 uint64_t mark_matcher_memory_bytes(const MarkMatcher *matcher) {
-    return matcher->edges ? ((uint64_t)matcher->edge_mask + 1) * sizeof(*matcher->edges) +
+    return matcher->edges ? ((uint64_t)matcher->table.mask + 1) * sizeof(*matcher->edges) +
                                 matcher->n_nodes * sizeof(*matcher->nodes)
                           : 0;
 }

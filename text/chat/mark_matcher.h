@@ -3,7 +3,7 @@
 #ifndef COORDGEN_TEXT_MARK_MATCHER_H
 #define COORDGEN_TEXT_MARK_MATCHER_H
 
-#include "base/hash_key.h"
+#include "base/hash_table.h"
 #include "text/tokenizer/vocab.h"
 
 typedef struct MarkNode {
@@ -24,10 +24,8 @@ typedef struct MarkMatcher {
     const Vocab *vocab;
     MarkNode *nodes;
     uint32_t n_nodes; /* node 0: nothing read */
-    MarkEdge *edges;
-    uint32_t edge_mask;
-    HashKey key;
-    uint32_t n_probes_max; /* the most steps that an edge is away from its place */
+    HashTable table;  /* of edges */
+    MarkEdge *edges;  /* [table.mask + 1] */
     uint32_t len_max_bytes;
 } MarkMatcher;
 

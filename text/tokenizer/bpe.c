@@ -10,20 +10,17 @@
 
 #define MERGES_MAX (1u << 23)
 #define MERGE_TEXT_MAX_BYTES 4096
-#define PROBES_MAX 4096
 
-/* Finds the slot of the pair, or the free slot for it. NULL: neither is within n_probes_max steps. */
-static BpeMerge *merge_slot(const Bpe *bpe, uint32_t left, uint32_t right, uint32_t n_probes_max, uint32_t *n_probesp) {
-    uint32_t at = (uint32_t)hash_key_u64(&bpe->key, (uint64_t)left << 32 | right) & bpe->mask;
+static inline HashSlotState look(const void *merges, uint32_t at, const void *wanted) {
+    const BpeMerge *slot = (const BpeMerge *)merges + at, *pair = wanted;
 
-    for (uint32_t n_probes = 0; n_probes <= n_probes_max; n_probes++, at = (at + 1) & bpe->mask) {
-        BpeMerge *slot = &bpe->merges[at];
+    if (slot->left == UINT32_MAX)
+        return HASH_SLOT_FREE;
+    return slot->left == pair->left && slot->right == pair->right ? HASH_SLOT_SAME : HASH_SLOT_OTHER;
+}
 
-        *n_probesp = n_probes;
-        if (slot->left == UINT32_MAX || (slot->left == left && slot->right == right))
-            return slot;
-    }
-    return NULL;
+static uint64_t hash_of(const Bpe *bpe, uint32_t left, uint32_t right) {
+    return hash_key_u64(&bpe->table.key, (uint64_t)left << 32 | right);
 }
 
 /* Finds a text of a merge among words and marks. Byte-level text is looked up by the bytes that it stands for. */
@@ -65,9 +62,10 @@ static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString parts[2], 
                      ErrText *err) {
     const Vocab *vocab = bpe->vocab;
     char bytes[MERGE_TEXT_MAX_BYTES];
-    uint32_t left, right, id, n_probes = 0;
+    uint32_t left, right, id, at = HASH_TABLE_NONE;
     size_t n_left, n_right;
-    BpeMerge *slot;
+    BpeMerge merge;
+    int r;
 
     if (parts[0].len_bytes + parts[1].len_bytes > sizeof(bytes))
         return refuse_merge(file, rank, parts, "is longer than 4096 bytes", err);
@@ -83,14 +81,12 @@ static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString parts[2], 
     /* Without this merge the parts stay apart, so that typed text does not grow into a control token. */
     if (is_closed(vocab, left) || is_closed(vocab, right) || is_closed(vocab, id))
         return 0;
-    slot = merge_slot(bpe, left, right, PROBES_MAX, &n_probes);
-    if (!slot)
+    merge = (BpeMerge){ .left = left, .right = right, .rank = rank, .id = id };
+    r = hash_table_place(&bpe->table, hash_of(bpe, left, right), look, bpe->merges, &merge, &at);
+    if (r == HASH_TABLE_E_CLUSTER)
         return refuse_merge(file, rank, parts, "and thousands before it were made to collide in a hash table", err);
-    if (slot->left != UINT32_MAX) /* of equal merges the first counts */
-        return 0;
-    *slot = (BpeMerge){ .left = left, .right = right, .rank = rank, .id = id };
-    if (n_probes > bpe->n_probes_max)
-        bpe->n_probes_max = n_probes;
+    if (!r) /* the first of equal merges counts */
+        bpe->merges[at] = merge;
     return 0;
 }
 
@@ -115,15 +111,12 @@ static int cut_merge(const GgufFile *file, const GgufString *merge, uint32_t ran
 int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_words_first, ErrText *err) {
     const GgufArray *merges;
     uint32_t expected = 0;
-    size_t n_slots = 16;
+    size_t n_slots;
     uint64_t n_merges;
     bool pairs;
     int r;
 
     *bpe = (Bpe){ .vocab = vocab, .whole_words_first = whole_words_first };
-    r = hash_key_init(&bpe->key);
-    if (r)
-        return err_trace(r);
     r = gguf_get_strings(file, "tokenizer.ggml.merges", &merges, err);
     if (r)
         return r > 0 ? VOCAB_E_CORRUPT : err_trace(r);
@@ -133,9 +126,9 @@ int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_word
         return err_set(err, VOCAB_E_CORRUPT,
                        "%s: key \"tokenizer.ggml.merges\" has %" PRIu64 " merges; at most %u can be used",
                        gguf_path(file), n_merges, MERGES_MAX);
-    while (n_slots < n_merges + n_merges / 2)
-        n_slots *= 2;
-    bpe->mask = (uint32_t)(n_slots - 1);
+    r = hash_table_init(&bpe->table, n_merges, 66, &n_slots);
+    if (r)
+        return err_trace(r);
     bpe->merges = malloc(n_slots * sizeof(*bpe->merges));
     if (!bpe->merges)
         return err_raise(-ENOMEM);
@@ -161,22 +154,22 @@ void bpe_deinit(Bpe *bpe) {
 }
 
 uint64_t bpe_memory_bytes(const Bpe *bpe) {
-    return bpe->merges ? ((uint64_t)bpe->mask + 1) * sizeof(*bpe->merges) : 0;
+    return bpe->merges ? ((uint64_t)bpe->table.mask + 1) * sizeof(*bpe->merges) : 0;
 }
 
 static bool bpe_rule(const void *model, const char *text, const Symbol *left, const Symbol *right, uint32_t *priorityp,
                      uint32_t *idp) {
     const Bpe *bpe = model;
-    const BpeMerge *slot;
-    uint32_t n_probes;
+    const BpeMerge wanted = { .left = left->id, .right = right->id };
+    uint32_t at;
 
     if (left->id == UINT32_MAX || right->id == UINT32_MAX)
         return false;
-    slot = merge_slot(bpe, left->id, right->id, bpe->n_probes_max, &n_probes); /* bounded as in text_index_find() */
-    if (!slot || slot->left == UINT32_MAX)
+    at = hash_table_find(&bpe->table, hash_of(bpe, left->id, right->id), look, bpe->merges, &wanted);
+    if (at == HASH_TABLE_NONE)
         return false;
-    *priorityp = slot->rank;
-    *idp = slot->id;
+    *priorityp = bpe->merges[at].rank;
+    *idp = bpe->merges[at].id;
     return true;
 }
 

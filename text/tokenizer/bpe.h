@@ -3,7 +3,7 @@
 #ifndef COORDGEN_TEXT_BPE_H
 #define COORDGEN_TEXT_BPE_H
 
-#include "base/hash_key.h"
+#include "base/hash_table.h"
 #include "text/tokenizer/symbol_merge.h"
 #include "text/tokenizer/token_list.h"
 #include "text/tokenizer/vocab.h"
@@ -17,10 +17,8 @@ typedef struct BpeMerge {
 
 typedef struct Bpe {
     const Vocab *vocab;
-    BpeMerge *merges; /* [mask + 1] hash table by (left, right) */
-    uint32_t mask;
-    HashKey key;
-    uint32_t n_probes_max;  /* longest distance of a pair from its place, in slots */
+    HashTable table;        /* of merges by (left, right) */
+    BpeMerge *merges;       /* [table.mask + 1] */
     bool whole_words_first; /* a word that is a token is that token, whatever the merges say */
 } Bpe;
 

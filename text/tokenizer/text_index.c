@@ -7,25 +7,18 @@
 
 #include "base/err.h"
 
-#define PROBES_MAX 4096 /* at three quarters of load a run of 1000 slots does not happen by chance */
-
 int text_index_init(TextIndex *index, uint32_t n_texts, const char *texts, const uint32_t *offsets) {
-    uint64_t n_slots = 16;
+    size_t n_slots;
     int r;
 
-    while (3 * n_slots < 4 * (uint64_t)n_texts) /* a small table stays in the cache */
-        n_slots *= 2;
     *index = (TextIndex){ .texts = texts, .offsets = offsets };
-    if (n_slots > UINT32_MAX)
-        return err_raise(-ENOMEM);
-    r = hash_key_init(&index->key);
+    r = hash_table_init(&index->table, n_texts, 75, &n_slots); /* a small table stays in the cache */
     if (r)
         return err_trace(r);
     index->slots = malloc(n_slots * sizeof(*index->slots));
     if (!index->slots)
         return err_raise(-ENOMEM);
     memset(index->slots, 0xff, n_slots * sizeof(*index->slots));
-    index->mask = (uint32_t)(n_slots - 1);
     return 0;
 }
 
@@ -34,56 +27,53 @@ void text_index_deinit(TextIndex *index) {
     *index = (TextIndex){ 0 };
 }
 
-/* Finds the slot of the text, or the free slot for it. NULL: neither is within n_probes_max steps. */
-static TextSlot *slot_of(const TextIndex *index, const char *text, size_t len_bytes, uint64_t hash,
-                         uint32_t n_probes_max, uint32_t *n_probesp) {
-    uint32_t check = (uint32_t)(hash >> 32), at = (uint32_t)hash & index->mask;
+/* A text that is looked for. */
+typedef struct Wanted {
+    const TextIndex *index;
+    const char *text;
+    size_t len_bytes;
+    uint32_t check;
+} Wanted;
 
-    for (uint32_t n_probes = 0; n_probes <= n_probes_max; n_probes++, at = (at + 1) & index->mask) {
-        TextSlot *slot = &index->slots[at];
+static inline HashSlotState look(const void *slots, uint32_t at, const void *wanted) {
+    const TextSlot *slot = (const TextSlot *)slots + at;
+    const Wanted *text = wanted;
+    const uint32_t *offset;
 
-        *n_probesp = n_probes;
-        if (slot->id == UINT32_MAX)
-            return slot;
-        if (slot->check == check) {
-            const uint32_t *offset = index->offsets + slot->id;
-
-            if (offset[1] - offset[0] == len_bytes && !memcmp(index->texts + offset[0], text, len_bytes))
-                return slot;
-        }
-    }
-    return NULL;
+    if (slot->id == UINT32_MAX)
+        return HASH_SLOT_FREE;
+    offset = text->index->offsets + slot->id;
+    return slot->check == text->check && offset[1] - offset[0] == text->len_bytes &&
+                   !memcmp(text->index->texts + offset[0], text->text, text->len_bytes)
+               ? HASH_SLOT_SAME
+               : HASH_SLOT_OTHER;
 }
 
 int text_index_add(TextIndex *index, uint32_t id) {
     const char *text = index->texts + index->offsets[id];
-    size_t len_bytes = index->offsets[id + 1] - index->offsets[id];
-    uint64_t hash = hash_key_text(&index->key, text, len_bytes);
-    uint32_t n_probes = 0;
-    TextSlot *slot = slot_of(index, text, len_bytes, hash, PROBES_MAX, &n_probes);
+    const size_t len_bytes = index->offsets[id + 1] - index->offsets[id];
+    const uint64_t hash = hash_key_text(&index->table.key, text, len_bytes);
+    const Wanted wanted = { index, text, len_bytes, (uint32_t)(hash >> 32) };
+    uint32_t at = HASH_TABLE_NONE;
+    int r = hash_table_place(&index->table, hash, look, index->slots, &wanted, &at);
 
-    if (!slot)
+    if (r == HASH_TABLE_E_CLUSTER)
         return TEXT_INDEX_E_CLUSTER;
-    if (slot->id != UINT32_MAX) {
+    if (r)
         index->n_duplicates++;
-        return 0;
-    }
-    *slot = (TextSlot){ .check = (uint32_t)(hash >> 32), .id = id };
-    if (n_probes > index->n_probes_max)
-        index->n_probes_max = n_probes;
+    else
+        index->slots[at] = (TextSlot){ .check = wanted.check, .id = id };
     return 0;
 }
 
-/* No text is further from its place than n_probes_max. The search for an absent one ends there, because a run of used
- * slots may be far longer. */
 uint32_t text_index_find(const TextIndex *index, const void *text, size_t len_bytes) {
-    uint64_t hash = hash_key_text(&index->key, text, len_bytes);
-    uint32_t n_probes;
-    const TextSlot *slot = slot_of(index, text, len_bytes, hash, index->n_probes_max, &n_probes);
+    const uint64_t hash = hash_key_text(&index->table.key, text, len_bytes);
+    const Wanted wanted = { index, text, len_bytes, (uint32_t)(hash >> 32) };
+    const uint32_t at = hash_table_find(&index->table, hash, look, index->slots, &wanted);
 
-    return slot ? slot->id : UINT32_MAX;
+    return at == HASH_TABLE_NONE ? UINT32_MAX : index->slots[at].id;
 }
 
 size_t text_index_memory_bytes(const TextIndex *index) {
-    return index->slots ? ((size_t)index->mask + 1) * sizeof(*index->slots) : 0;
+    return index->slots ? ((size_t)index->table.mask + 1) * sizeof(*index->slots) : 0;
 }

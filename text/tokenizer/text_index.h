@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash_key.h"
+#include "base/hash_table.h"
 
 enum {
     TEXT_INDEX_E_CLUSTER = 1, /* too many texts collide for fast look-ups: the table was made to harm */
@@ -19,10 +19,8 @@ typedef struct TextSlot {
 
 /* The text of id is texts[offsets[id]] .. texts[offsets[id + 1]]. */
 typedef struct TextIndex {
+    HashTable table;
     TextSlot *slots;
-    uint32_t mask; /* slots - 1 */
-    HashKey key;
-    uint32_t n_probes_max; /* longest distance of a text from its place, in slots */
     uint32_t n_duplicates; /* texts that were added when an equal one was there */
     const char *texts;
     const uint32_t *offsets;

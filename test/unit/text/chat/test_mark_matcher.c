@@ -268,7 +268,7 @@ static void test_mark_matcher_slots_cannot_be_chosen(void **state) {
         }
     }
     assert_int_equal(load_long_marks(&marks, n, &matcher, &err), 0);
-    assert_in_range(matcher.n_probes_max, 0, 1000);
+    assert_in_range(matcher.table.n_probes_max, 0, 1000);
     assert_int_equal(mark_matcher_find(&matcher, marks.texts[0], LONG_BYTES, NULL, &hits, &n_hits), 0);
     assert_int_equal(n_hits, 1);
     mark_matcher_deinit(&matcher);

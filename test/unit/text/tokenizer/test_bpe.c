@@ -98,8 +98,8 @@ static void test_bpe_slots_of_merges_cannot_be_chosen(void **state) {
     if (fixture_init(&fixture, &spec) || vocab_init(&vocab, fixture.file, true, &(ChatMarks){ 0 }, &fixture.err) ||
         bpe_init(&bpe, &vocab, fixture.file, false, &fixture.err))
         fail_msg("%s", fixture.err.text);
-    assert_int_equal(bpe.mask, N_SLOTS - 1);
-    assert_in_range(bpe.n_probes_max, 1, 1000);
+    assert_int_equal(bpe.table.mask, N_SLOTS - 1);
+    assert_in_range(bpe.table.n_probes_max, 1, 1000);
     for (uint32_t i = 0; i < N_SLOTS; i++)
         if (bpe.merges[i].left == UINT32_MAX)
             bpe.merges[i].left = bpe.merges[i].right = UINT32_MAX - 1;

@@ -75,7 +75,7 @@ static void new_index(TextIndex *index) {
     for (uint32_t i = 0; i <= N_TEXTS; i++)
         offsets[i] = i * TEXT_BYTES;
     assert_int_equal(text_index_init(index, N_TEXTS, texts, offsets), 0);
-    assert_int_equal(index->mask, N_SLOTS - 1);
+    assert_int_equal(index->table.mask, N_SLOTS - 1);
 }
 
 static void add_all(TextIndex *index) {
@@ -119,7 +119,7 @@ static void test_text_index_slots_cannot_be_chosen(void **state) {
     choose_run(public_hash);
     new_index(&index);
     add_all(&index);
-    assert_in_range(index.n_probes_max, 1, 1000);
+    assert_in_range(index.table.n_probes_max, 1, 1000);
     check_finds(&index);
     text_index_deinit(&index);
 }
@@ -131,9 +131,9 @@ static void test_text_index_absent_ends_where_no_text_went(void **state) {
 
     choose_run(known_hash);
     new_index(&index);
-    index.key = known_key;
+    index.table.key = known_key;
     add_all(&index);
-    assert_int_equal(index.n_probes_max, 0);
+    assert_int_equal(index.table.n_probes_max, 0);
     for (uint32_t i = 0; i < N_SLOTS; i++)
         if (index.slots[i].id == UINT32_MAX)
             index.slots[i] = (TextSlot){ .id = 0 };
@@ -150,7 +150,7 @@ static void test_text_index_refuses_a_cluster(void **state) {
     int r = 0;
 
     new_index(&index);
-    index.key = known_key;
+    index.table.key = known_key;
     for (uint64_t number = 0; !r && id < 6000; number++) {
         make_text(number, 'A', texts + id * TEXT_BYTES);
         if (((uint32_t)known_hash(texts + id * TEXT_BYTES) & (N_SLOTS - 1)) >= 64)
@@ -160,7 +160,7 @@ static void test_text_index_refuses_a_cluster(void **state) {
     }
     assert_int_equal(r, TEXT_INDEX_E_CLUSTER);
     assert_in_range(id, 4097, 4097 + 64);
-    assert_in_range(index.n_probes_max, 4000, 4096);
+    assert_in_range(index.table.n_probes_max, 4000, 4096);
     for (uint32_t i = 0; i + 1 < id; i++) /* the texts before this one are found */
         assert_int_equal(text_index_find(&index, texts + i * TEXT_BYTES, TEXT_BYTES), i);
     text_index_deinit(&index);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A task for the thread of the draft database, with its result. An errand belongs to one thread at a time, and passes
- * to the next by the lists of draft_store.h. */
+ * to the next thread by the lists of draft_store.h. */
 #ifndef COORDGEN_DAEMON_DRAFT_ERRAND_H
 #define COORDGEN_DAEMON_DRAFT_ERRAND_H
 

@@ -18,7 +18,7 @@ static const char lost[] =
 
 #define BODY_BYTES_MAX (PAIRS_MAX * 2 * (PAIR_NAME_BYTES_MAX + 1))
 
-/* ---- what the file says ------------------------------------------------------------------------------------------ */
+/* ---- content of the file ----------------------------------------------------------------------------------------- */
 
 static const char *lookup(const void *arg, const char *target) {
     return model_pairs_draft_of(arg, target);

@@ -101,7 +101,7 @@ void model_registry_deinit(ModelRegistry *registry) {
     registry->chat_template = NULL;
 }
 
-/* ---- what there is ----------------------------------------------------------------------------------------------- */
+/* ---- files and names of models ----------------------------------------------------------------------------------- */
 
 /* Derives a model's name from a path. File names are arbitrary bytes, while model names are text that is sent and
  * typed. Return: the name, which the caller frees; NULL: out of memory. */

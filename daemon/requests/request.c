@@ -98,7 +98,8 @@ void request_on_news(Request *request, JobNews *news) {
 }
 
 static void cut_short(Request *request) {
-    request->is_cut_short = !atomic_load(&request->job.cancelled); /* else its client has ended it */
+    request->is_cut_short =
+        !atomic_load(&request->job.cancelled); /* a request that its client cancelled before is not cut short */
     if (request_is_submitted(request))
         engine_thread_cancel(request->table->engine_thread, &request->job);
     else

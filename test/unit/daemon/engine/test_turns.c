@@ -189,8 +189,7 @@ static void test_turns_make_way(void **state) {
 
     parked = park(fixture, PRIORITY_BACKGROUND, 6);
     brief = add(fixture, model.engine, PRIORITY_INTERACTIVE, brief_text, 6);
-    take_turn(
-        fixture); /* the brief job's first turn computes its prompt and its first token, before anything of the parked job */
+    take_turn(fixture); /* computes the brief job's prompt and first token */
     assert_int_equal(brief->tokens.n, 1);
     assert_begun_before(brief, parked);
     run_until_done(fixture, brief);

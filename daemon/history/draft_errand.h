@@ -16,7 +16,7 @@ typedef enum DraftErrandKind {
     DRAFT_ADD,    /* engine thread: stores a finished answer, which then goes into the History in memory */
     DRAFT_BUILD,  /* engine thread: builds a History of the stored answers */
     DRAFT_RECENT, /* engine thread: finds the users who were answered lately */
-    DRAFT_STATS,  /* loop, and so are all below */
+    DRAFT_STATS,  /* loop, like all kinds below */
     DRAFT_FORGET,
     DRAFT_FREEZE,
     DRAFT_EXPORT,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The files of model-dir that a scan has met, with what each is. A new or changed file is read in steps. Owned by the
- * loop. */
+/* The files of model-dir that a scan has met, with the kind of each. A new or changed file is read in steps. Owned by
+ * the loop. */
 #ifndef COORDGEN_DAEMON_MODEL_FILES_H
 #define COORDGEN_DAEMON_MODEL_FILES_H
 
@@ -37,7 +37,7 @@ typedef struct ModelFiles { /* all loop */
 void model_files_init(ModelFiles *files);
 void model_files_deinit(ModelFiles *files);
 /* Looks at a file of the folder in this scan. NULL with *pendingp: the file must be read; call model_files_step() and
- * then this again. NULL without: the file is gone, or one too many. */
+ * then this again. NULL otherwise: the file is gone, or there are too many files. */
 ModelFile *model_files_look(ModelFiles *files, uint64_t scan, const char *path, bool *pendingp);
 /* Reads a part of the pending file. Return: whether there is more to do. */
 bool model_files_step(ModelFiles *files);

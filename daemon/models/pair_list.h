@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 enum {
-    PAIR_LIST_E_TEXT = 1, /* no list of pairs; the text says where */
+    PAIR_LIST_E_TEXT = 1, /* not a list of pairs; the text says where */
     PAIR_LIST_E_FULL = 2, /* more than PAIRS_MAX */
 };
 
@@ -18,7 +18,7 @@ enum {
 
 typedef struct NamePair {
     char *target;
-    char *draft; /* "": none drafts for it */
+    char *draft; /* "": no draft model */
 } NamePair;
 
 typedef struct PairList { /* zero is empty */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listening sockets: handed over by whoever started the service, or made at a path. The socket of a dead daemon is
- * replaced. */
+/* Listening sockets: handed over by the process that started the service, or created at a path. The socket of a dead
+ * daemon is replaced. */
 #ifndef COORDGEN_DAEMON_LISTENER_H
 #define COORDGEN_DAEMON_LISTENER_H
 
@@ -37,7 +37,7 @@ typedef struct ListenerSet {
     bool handed_over; /* by systemd or by init */
 } ListenerSet;
 
-/* Takes what was handed over (daemon/activation.h), or opens the paths that the configuration gives. 0, LISTENER_E_*,
+/* Takes the sockets that were handed over (daemon/activation.h), or opens the configuration's paths. 0, LISTENER_E_*,
  * -errno, with a text. */
 int listener_set_open(ListenerSet *set, const Config *config, ErrText *err);
 int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg);

@@ -29,7 +29,7 @@ typedef struct Explanation {
 
 typedef struct KeptExplanation {
     Explanation it;
-    DraftReport report; /* of it, where it has begun */
+    DraftReport report; /* copy of the generation's report, if the generation has begun */
 } KeptExplanation;
 
 typedef struct UserExplanations {
@@ -46,8 +46,8 @@ typedef struct ExplanationTable {
 
 /* Describes a generation as it is now. outcome: a static text if it ends now, else NULL. */
 void explanation_of(Explanation *explanation, const Request *request, const char *outcome);
-/* Keeps an explanation in place of the user's oldest one. With too many users, the user who has had none for longest
- * loses all. Without memory nothing is kept. */
+/* Keeps an explanation in place of the user's oldest one. With too many users, the user without a new explanation for
+ * longest loses all. Without memory nothing is kept. */
 void explanation_keep(ExplanationTable *table, const Explanation *explanation);
 /* Finds a kept explanation; uid NULL: of any user. NULL: not kept, or not any more. */
 const Explanation *explanation_find(const ExplanationTable *table, uint64_t number, const uid_t *uid);

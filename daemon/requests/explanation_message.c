@@ -35,8 +35,7 @@ static size_t fill_sources(ExplanationMessage *message, const Explanation *expla
         source->name = (char *)speculation_source_name((SpeculationSource)i);
         source->has_is_on = source->has_drafted_tokens = source->has_accepted_tokens = true;
         source->is_on = !explanation->report || report->sources >> i & 1;
-        source->accepted_tokens =
-            report->accepted[i]; /* read before drafted[], so that it never exceeds the drafted tokens */
+        source->accepted_tokens = report->accepted[i]; /* read first: never above drafted_tokens */
         source->drafted_tokens = report->drafted[i];
         message->source_list[n++] = source;
     }

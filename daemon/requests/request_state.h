@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A request that takes time, with its state: what the queue knows of requests. request.h has what happens to them. */
+/* A request that takes time, with its state, as the queue needs it. request.h handles the events of requests. */
 #ifndef COORDGEN_DAEMON_REQUEST_STATE_H
 #define COORDGEN_DAEMON_REQUEST_STATE_H
 

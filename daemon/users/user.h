@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The registry of users (uids): counts the connections, requests, sessions, places and memory that each has. Counts
- * change where things are taken and given back, so that nothing searches all connections or requests. A user is known
- * while it has a connection, request or session. */
+/* The registry of users (uids), with the connections, requests, sessions, places and memory of each. Every take and
+ * release updates the counts, so that no code must search all connections or requests. A user is known while it has a
+ * connection, request or session. */
 #ifndef COORDGEN_DAEMON_USER_H
 #define COORDGEN_DAEMON_USER_H
 

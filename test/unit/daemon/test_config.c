@@ -195,8 +195,7 @@ static void test_config_flags(void **state) {
 
     assert_non_null(getcwd(cwd, sizeof(cwd)));
     snprintf(expected, sizeof(expected), "%s/m.gguf", cwd);
-    assert_string_equal(config->model,
-                        expected); /* a relative path is made absolute, so that a reload does not change it */
+    assert_string_equal(config->model, expected); /* made absolute, so that a reload finds the same file */
     assert_true(config->api_may_load);
     assert_int_equal(config->frame_timeout_ms, 1500);
     assert_int_equal(config->kv_memory_limit_bytes, 0);
@@ -358,8 +357,7 @@ static void test_config_sources_of_drafts(void **state) {
     assert_int_equal(config_set(to, "speculation", "sam,bogus", &err), CONFIG_E_SETTING);
     assert_string_equal(err.text, "speculation: no source \"bogus\"; say auto, off, or some of lookup, sam, "
                                   "history, calibration, table, reuse, model with commas between");
-    assert_int_equal(config_set(to, "speculation", "opt-tree", &err),
-                     CONFIG_E_SETTING); /* only the laboratory has this source */
+    assert_int_equal(config_set(to, "speculation", "opt-tree", &err), CONFIG_E_SETTING); /* only in the laboratory */
     assert_int_equal(config_set(to, "speculation", "ours", &err), 0);
     assert_string_equal(to->speculation, "ours");
     assert_int_equal(config_set(to, "speculation", "sam,table", &err), 0);

@@ -345,8 +345,7 @@ static void test_turns_by_class(void **state) {
     assert_true(normal->order < background->order);
     background = add(fixture, model.engine, PRIORITY_BACKGROUND, long_text, 1);
     normal = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 1);
-    background->job.ageing_ns =
-        1; /* at the first step the aged background job already has precedence over the normal job */
+    background->job.ageing_ns = 1; /* aged before the first step, hence ahead of the normal job */
     run_all(fixture);
     assert_true(background->order < normal->order);
 }
@@ -483,8 +482,7 @@ static void test_turns_earlier_answers_make_way(void **state) {
     draft_store_submit(past.store, &answer);
     while (!histories_find(past.histories, ADA, tokenizer, clock_now_ns()))
         histories_settle(past.histories, clock_now_ns());
-    room_bytes =
-        model.accounts.total_bytes + (500 << 10); /* a tenth of the history's memory, too little for a request */
+    room_bytes = model.accounts.total_bytes + (500 << 10); /* a tenth of the history, too little for a request */
     model.accounts.total_limit_bytes = model.accounts.others_limit_bytes = room_bytes;
     (void)ask_past(fixture, BOB, false);
     run_all(fixture);

@@ -200,8 +200,7 @@ static void test_draft_store_stops(void **state) {
     fixture->files.now_s = 0;
     assert_int_equal(draft_db_fixture_open(&fixture->files), 0);
     assert_int_equal(draft_db_stats(fixture->files.db, ADA, &stats, &err), 0);
-    assert_true(stats.n_documents == 40 ||
-                stats.n_documents == 20); /* the thread may have done the deletion before the stop */
+    assert_true(stats.n_documents == 40 || stats.n_documents == 20); /* the deletion may be done already */
 }
 
 /* The store refuses a folder that others may read, says why, and goes on without a database. */
@@ -293,8 +292,7 @@ static void test_histories_warm(void **state) {
     assert_int_equal(stored(fixture, BOB), 1);
     histories_settle(fixture->histories, 1);
     histories_warm(fixture->histories, tokenizer);
-    for (int turn = 0; turn < 2;
-         turn++) { /* first the list of users, then their histories: the store does errands in order */
+    for (int turn = 0; turn < 2; turn++) { /* the list of users, then their histories, in order */
         assert_int_equal(stored(fixture, BOB), 1);
         histories_settle(fixture->histories, 1);
     }
@@ -302,8 +300,7 @@ static void test_histories_warm(void **state) {
     assert_non_null(history);
     assert_int_equal(history_stats(history).n_texts, 1);
     assert_non_null(histories_find(fixture->histories, 2000, tokenizer, 1));
-    assert_null(histories_find(fixture->histories, ADA, tokenizer,
-                               1)); /* more users than are warmed, and ADA is the earliest */
+    assert_null(histories_find(fixture->histories, ADA, tokenizer, 1)); /* the earliest of too many users */
 }
 
 static void test_histories_forget(void **state) {
@@ -396,8 +393,7 @@ static void test_histories_share_the_room(void **state) {
     assert_null(histories_find(fixture->histories, ADA, other, 100));
     other[0] = 2 * HISTORIES_MAX - 1;
     assert_non_null(histories_find(fixture->histories, ADA, other, 100));
-    for (uint32_t uid = 2000; uid < 2000 + HISTORIES_MAX;
-         uid++) /* new users with one history each do not replace BOB's */
+    for (uint32_t uid = 2000; uid < 2000 + HISTORIES_MAX; uid++) /* as many users with one history each */
         (void)histories_find(fixture->histories, uid, tokenizer, 100);
     assert_non_null(histories_find(fixture->histories, BOB, tokenizer, 100));
 }

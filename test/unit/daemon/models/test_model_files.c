@@ -58,8 +58,7 @@ static void test_model_files_reads_once(void **state) {
         assert_int_equal(file->info.kind, GGUF_KIND_CUT);
     }
     test_write_file(fixture->folder, "a.gguf", "none!", 5);
-    assert_non_null(
-        model_files_look(&fixture->files, 2, fixture->path, &is_pending)); /* the file is known in this scan */
+    assert_non_null(model_files_look(&fixture->files, 2, fixture->path, &is_pending)); /* known in scan 2 */
     assert_null(model_files_look(&fixture->files, 3, fixture->path, &is_pending));
     assert_true(is_pending);
     while (model_files_step(&fixture->files))

@@ -46,7 +46,7 @@ typedef struct DraftErrand {
     bool has_before;    /* FORGET: only documents older than before_s */
     uint64_t before_s;
     bool is_frozen; /* FREEZE: false thaws */
-    int fd;         /* of a file in memory; EXPORT: out; IMPORT: in; -1: none */
+    int fd;         /* file in memory; EXPORT: out; IMPORT: in; -1: none */
 
     int r; /* out: 0, DRAFT_DB_E_*, -errno, with a text */
     ErrText err;

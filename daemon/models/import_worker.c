@@ -104,7 +104,7 @@ int import_worker_main(int argc, char *const argv[]) {
         log_error(TOPIC_DAEMON, IMPORT_WORKER_FLAG " is for the service itself");
         return 2;
     }
-    /* Nobody would read the report of an orphan, and its successor may import the same file. */
+    /* An orphan's report has no reader, and its successor may import the same file. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (is_orphan())
         return 1;

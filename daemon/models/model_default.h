@@ -19,7 +19,7 @@ typedef enum ModelDefaultBy {
     MODEL_DEFAULT_NONE,
     MODEL_DEFAULT_BY_SETTING,
     MODEL_DEFAULT_BY_COMMAND,
-    MODEL_DEFAULT_BY_FIRST, /* nobody has named one: the earliest model */
+    MODEL_DEFAULT_BY_FIRST, /* the earliest model, as long as no default was named */
 } ModelDefaultBy;
 
 typedef struct ModelDefault { /* zero is empty, and writes no file */

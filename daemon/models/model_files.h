@@ -30,7 +30,7 @@ typedef struct ModelFiles { /* all loop */
     struct ModelFileList list;
     size_t n;
     void *by_name;          /* the files, in a tree of tsearch(3) */
-    GgufKindReader *reader; /* of the file being read; NULL: none */
+    GgufKindReader *reader; /* reader of the file being read; NULL: none */
     ModelFile *reading;     /* the file being read, not in the list yet */
 } ModelFiles;
 

@@ -16,7 +16,7 @@ typedef struct ModelFolder { /* all loop */
     ModelRegistry *registry;
     ModelFiles files;
     char *pending;     /* entry whose files are being read; NULL: none */
-    DIR *stream;       /* of the running scan; NULL: none runs */
+    DIR *stream;       /* directory stream of the running scan; NULL: none runs */
     uint64_t n_begun;  /* scans that have begun, with the running one */
     uint64_t n_done;   /* scans that have ended */
     uint64_t n_wanted; /* number of the last scan that somebody waits for */

@@ -28,7 +28,7 @@ Model *model_registry_find_name(ModelRegistry *registry, const char *name); /* N
 
 /* Forgets a model outside of the folder that is neither loaded nor used: a client can name its file again. */
 void model_forget_unused(Model *model);
-bool model_suits_device(const Config *config, const char *path, ErrText *err); /* by the file's name */
+bool model_suits_device(const Config *config, const char *path, ErrText *err); /* decides by the file's name */
 bool model_is_source(const char *name);    /* tells whether a file of this name is imported */
 bool model_is_file_name(const char *name); /* tells whether a file of this name is a model */
 void model_measure(Model *model);          /* looks at the size of the files again */

@@ -14,7 +14,7 @@ enum {
 };
 
 #define PAIRS_MAX 256
-#define PAIR_NAME_BYTES_MAX 255 /* of a model's name: PROTO_MODEL_NAME_BYTES_MAX */
+#define PAIR_NAME_BYTES_MAX 255 /* limit on a model's name: PROTO_MODEL_NAME_BYTES_MAX */
 
 typedef struct NamePair {
     char *target;

@@ -23,7 +23,7 @@ typedef struct StoredFile {
     StoredFate fate;
     char *path;
     char *model; /* the model's name; NULL: not known */
-    char *owner; /* of an image: path of its package */
+    char *owner; /* an image's package, as a path; NULL for other files */
     uint64_t bytes;
     bool is_guess; /* model is guessed from the file's name */
     const char *note;

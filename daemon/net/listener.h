@@ -22,7 +22,7 @@ typedef struct Listener {
     Loop *loop;
     int fd; /* -1: none */
     bool is_admin;
-    char *path; /* of a socket that this process has made and removes; NULL: handed over */
+    char *path; /* path of a socket that this process created and removes; NULL: handed over */
     uint64_t device;
     uint64_t inode;
     struct event *event;

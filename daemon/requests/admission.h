@@ -21,7 +21,7 @@ typedef struct AdmissionPlaces {
     unsigned int n_active;  /* generations with the engine thread */
     unsigned int n_running; /* part of n_active: have a place, neither paused nor resting */
     unsigned int n_resting; /* part of n_active */
-    uint64_t clock_ns;      /* served_ns of the user who got the last place: a user who comes anew begins with it */
+    uint64_t clock_ns;      /* served_ns of the user who got the last place; a returning user begins there */
 } AdmissionPlaces;
 
 typedef struct Admission { /* all loop */

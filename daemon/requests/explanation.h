@@ -24,7 +24,7 @@ typedef struct Explanation {
     uint32_t sources; /* asked for, as bits */
     bool by_request;  /* not by the setting */
     GenerationUsage usage;
-    const DraftReport *report; /* of the job, or of the table; NULL: the generation has not begun */
+    const DraftReport *report; /* the job's report or the table's copy; NULL: the generation has not begun */
 } Explanation;
 
 typedef struct KeptExplanation {
@@ -36,7 +36,7 @@ typedef struct UserExplanations {
     uid_t uid;
     uint64_t n_kept;       /* since its first; the last EXPLANATIONS_A_USER are there */
     uint64_t last_kept;    /* when, on the table's clock */
-    KeptExplanation *ring; /* NULL: nobody's */
+    KeptExplanation *ring; /* NULL: a free place */
 } UserExplanations;
 
 typedef struct ExplanationTable {
@@ -56,7 +56,7 @@ void explanation_table_deinit(ExplanationTable *table);
 /* explanation_message.c: its messages, whose texts and numbers are the explanation's. */
 typedef struct ExplanationMessage {
     Coordgen__V1__RequestInfo info;
-    Coordgen__V1__Explanation explanation; /* of info */
+    Coordgen__V1__Explanation explanation; /* the member that info points to */
     Coordgen__V1__DraftSource sources[_SPECULATION_N];
     Coordgen__V1__DraftSource *source_list[_SPECULATION_N];
     uint64_t lengths[DRAFT_ROWS_MAX];

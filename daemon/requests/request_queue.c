@@ -63,7 +63,7 @@ void request_queue_pause(Request *request, bool paused) {
     settle_job(request);
 }
 
-/* Ends a generation whose client does not read, with an error. @wanted: what others wait for. */
+/* Ends a generation whose client does not read, with an error. @wanted: the resource that others wait for. */
 static void end_stalled(Request *request, const char *wanted) {
     Admission *admission = &request->table->admission;
     const uint64_t since_ns = request_is_paused(request) ? request->paused_ns : request->peer->connection->accepted_ns;

@@ -14,6 +14,6 @@ bool request_queue_wait_for_memory(Request *request);
 /* Starts requests that can start, fails requests that never will, lets users take turns, and ends a stalled generation
  * that keeps others out. The loop calls this once a round. */
 void request_queue_settle(RequestTable *table);
-void request_queue_tick(RequestTable *table); /* tells generations that wait how far they have come */
+void request_queue_tick(RequestTable *table); /* sends progress of waiting generations to their clients */
 
 #endif

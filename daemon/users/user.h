@@ -44,8 +44,8 @@ typedef struct User { /* all loop */
     uid_t uid;
     unsigned int n_refs;
     PeerList peers;             /* all connected clients: apps and administrators */
-    RequestList requests;       /* of both, also without a client any more */
-    unsigned int n_connections; /* of apps */
+    RequestList requests;       /* all requests, also those whose client has gone */
+    unsigned int n_connections; /* connections of this user's apps */
     unsigned int n_sessions;    /* open ones */
     unsigned int n_held_back;   /* requests of apps that wait, and small ones with the engine thread */
     uint64_t client_bytes;      /* bytes of apps on the account sessions */
@@ -64,7 +64,7 @@ struct UserTable { /* all loop */
     const Config *config;
     AccountTable *accounts;
     struct UserList buckets[USER_BUCKETS];
-    unsigned int n_connections; /* of all users' apps */
+    unsigned int n_connections; /* connections of all users' apps */
     unsigned int n_admin_connections;
     uint64_t last_connection; /* serials, for the log */
 };

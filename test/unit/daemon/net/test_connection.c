@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a connection tells its owner about bytes and frames of one client, and when. The owner only records the calls.
- * */
+/* Calls of a connection to its owner about bytes and frames of one client. The owner only records the calls. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What clients may have of the account sessions: all of them together, the apps of a user, administrators. */
+/* Limits on the memory that clients take from the account sessions: all together, one user's apps, administrators. */
 #include "base/min_max.h"
 #include "daemon/users/user.h"
 

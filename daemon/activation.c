@@ -15,7 +15,7 @@
 #include "base/strings/decimal.h"
 #include "base/strings/printable.h"
 
-/* sd_listen_fds(3): descriptors follow each other from here. */
+/* The first of systemd's consecutive descriptors: sd_listen_fds(3). */
 #define SYSTEMD_FDS_START 3
 #define BACKLOG 128
 
@@ -58,7 +58,7 @@ static int add(ActivationSet *set, int fd, bool is_admin) {
 
 /* ---- systemd ----------------------------------------------------------------------------------------------------- */
 
-/* Takes the next of the names with colons between; "" when there are no more. */
+/* Copies the next of the names, which colons separate; "" after the last one. */
 static const char *next_name(const char **restp, char *name, size_t room_bytes) {
     size_t len_bytes = strcspn(*restp, ":"), taken_bytes = len_bytes < room_bytes ? len_bytes : room_bytes - 1;
 
@@ -68,7 +68,7 @@ static const char *next_name(const char **restp, char *name, size_t room_bytes) 
     return name;
 }
 
-/* Returns whether the name says what the socket is for; one that stands alone needs none. */
+/* Tells whether the name gives the socket's purpose; a single socket needs no name. */
 static bool purpose_of(const char *name, size_t n_fds, bool *is_adminp) {
     *is_adminp = false;
     for (size_t i = 0; i < ARRAY_LEN(systemd_names); i++)
@@ -106,7 +106,7 @@ static int look_for_systemd(ActivationSet *set, ErrText *err) {
         return err_set(err, -EINVAL, "LISTEN_PID=%.*s is not a process: systemd sets it; remove the variable",
                        UTF8_PREFIX(pid, 64));
     if (owner != (uint64_t)getpid())
-        return 0; /* another process's, which has executed this one */
+        return 0; /* the variables were for another process, which started this one */
     if (!decimal_parse_u64(fds, &n))
         return err_set(err, -EINVAL, "LISTEN_FDS=%.*s is not a number: systemd sets it; remove the variable",
                        UTF8_PREFIX(fds, 64));
@@ -135,7 +135,7 @@ static int take_from_init(ActivationSet *set, const char *variable, const char *
                        variable, UTF8_PREFIX(value, 64));
     if (set->n == ACTIVATION_SOCKETS_MAX)
         return err_set(err, -E2BIG, "%s: more than %d sockets are handed over", variable, ACTIVATION_SOCKETS_MAX);
-    /* Without "+listen" init has bound the socket only. */
+    /* Without "+listen" init has only bound the socket. */
     if (listen((int)fd, BACKLOG) < 0)
         return err_set(err, -errno, "%s=%d: cannot listen: %s", variable, (int)fd, strerror(errno));
     r = add(set, (int)fd, is_admin);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listening sockets that whoever started this process has made: systemd (LISTEN_FDS) or Android's init
- * (ANDROID_SOCKET_*). Both speak by environment variables, so no library of theirs is needed. */
+/* Listening sockets that the starter of this process has made: systemd (LISTEN_FDS) or Android's init
+ * (ANDROID_SOCKET_*). Both pass sockets by environment variables, so neither's library is needed. */
 #ifndef COORDGEN_DAEMON_ACTIVATION_H
 #define COORDGEN_DAEMON_ACTIVATION_H
 
@@ -23,7 +23,7 @@ typedef struct ActivationSet {
 } ActivationSet;
 
 /* Reads the environment and changes nothing but the descriptors' state. 0; -EINVAL, -E2BIG or -errno with a text that
- * names the variable, or the descriptor and its name; what was good before is in the set then. */
+ * names the variable, or the descriptor and its name. After an error the set has the sockets that were valid before. */
 int activation_look(ActivationSet *set, ErrText *err);
 /* Removes the variables, so that no child takes the descriptors for its own. */
 void activation_forget(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* coordgend: the service that owns the language model of a machine. main() and nothing else. */
+/* main() of coordgend, the service that owns the language model of a machine. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -19,15 +19,15 @@
 #include "daemon/net/refusal.h"
 #include "daemon/server.h"
 
-enum { /* systemd.exec(5) */
+enum { /* exit codes of systemd.exec(5) */
     EXIT_INVALID_ARGUMENT = 2,
     EXIT_NO_PERMISSION = 4,
     EXIT_WRONG_CONFIG = 78, /* EX_CONFIG of sysexits.h */
 };
 
-static const int loop_signals[] = { SIGTERM, SIGINT, SIGHUP }; /* the server has handlers for them */
+static const int loop_signals[] = { SIGTERM, SIGINT, SIGHUP }; /* signals that the server handles in its loop */
 
-/* Blocked until there are handlers, whatever the parent has blocked; what is sent meanwhile is not lost. */
+/* Blocks or unblocks the loop's signals. They are blocked until there are handlers, so that none is lost meanwhile. */
 static void mask_signals(int how) {
     sigset_t set;
 
@@ -45,7 +45,7 @@ static int exit_code_of_config(int r) {
     return r == CONFIG_E_FLAG ? EXIT_INVALID_ARGUMENT : r > 0 ? EXIT_WRONG_CONFIG : EXIT_FAILURE;
 }
 
-/* Before there is a configuration. */
+/* Reports an error before the configuration is loaded. Return: @code. */
 static int complain(const ErrText *err, int code) {
     if (journal_takes_priorities())
         log_error(TOPIC_DAEMON, "%s", err->text);
@@ -54,20 +54,20 @@ static int complain(const ErrText *err, int code) {
     return code;
 }
 
-/* The end of a start that failed. */
+/* Ends a failed start: tells waiting clients the reason. Return: @code. */
 static int give_up(ListenerSet *spare, const ErrText *err, int code) {
     mask_signals(SIG_UNBLOCK);
     refusal_serve(spare, err->text);
     return code;
 }
 
-/* The memory holds prompts and outputs of all users. */
+/* Forbids core dumps, since the memory holds prompts and outputs of all users. */
 static void forbid_core_dumps(void) {
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         log_warn(TOPIC_DAEMON, "core dumps stay possible: %s", strerror(errno));
 }
 
-/* Defaults go by them, and nobody looks for the reason in a cgroup. */
+/* Logs limits of the service's cgroup: defaults depend on them, and users do not expect the reason there. */
 static void say_limits(void) {
     MachineLimits machine, ours;
 
@@ -105,7 +105,7 @@ static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
     if (!core_dumps)
         forbid_core_dumps();
     say_limits();
-    map_guard_install(); /* engines look at the marks: no file that a client names or hands over ends the service */
+    map_guard_install(); /* a truncated mapped file marks its mapping instead of ending the service */
     r = listener_set_open(&listeners, *configp, &err);
     if (r) {
         log_error(TOPIC_DAEMON, "%s", err.text);
@@ -121,7 +121,7 @@ static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
     mask_signals(SIG_UNBLOCK);
     r = server_run(server);
     if (r == -ETIMEDOUT)
-        _exit(EXIT_SUCCESS); /* a thread still computes: nothing may be freed under it */
+        _exit(EXIT_SUCCESS); /* a thread still computes, so its memory must not be freed */
     server_free(server);
     return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -133,16 +133,16 @@ int main(int argc, char *argv[]) {
     ErrText err = { "" };
     int r;
 
-    if (standard_io_secure()) { /* before a socket can become what messages go to */
+    if (standard_io_secure()) { /* first of all, so that no socket takes the place of a standard stream */
         journal_open(LOG_TARGET_AUTO);
         return complain(&(ErrText){ "/dev/null cannot be opened in place of a closed standard descriptor" },
                         EXIT_FAILURE);
     }
-    signal(SIGXFSZ, SIG_IGN); /* EFBIG says it too */
+    signal(SIGXFSZ, SIG_IGN); /* writes fail with EFBIG instead */
     if (argc > 1 && !strcmp(argv[1], IMPORT_WORKER_FLAG))
         return import_worker_main(argc - 2, argv + 2);
     mask_signals(SIG_BLOCK);
-    journal_open(LOG_TARGET_AUTO); /* until the configuration says where */
+    journal_open(LOG_TARGET_AUTO); /* until the configuration names the target */
     refusal_prepare(&spare);
     r = config_load(&config, "", argc, argv, &action, &err);
     if (r) {

@@ -13,8 +13,8 @@ typedef struct Loop {
     struct event *settle; /* made active by loop_pump() */
 } Loop;
 
-/* Runs service_settle() when the loop is back at its top, because something has ended or changed: requests start, those
- * that wait for a model hear of it, and a drained server ends. */
+/* Schedules service_settle() at the top of the loop, because an object has ended or changed. Requests then start,
+ * requests that wait for a model are told, and a drained server ends. */
 static inline void loop_pump(Loop *loop) {
     event_active(loop->settle, 0, 0);
 }

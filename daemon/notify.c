@@ -17,16 +17,17 @@
 #include "base/log.h"
 #include "base/strings/decimal.h"
 
-/* A manager that is slow to read must not hold the loop up: sd_notify() itself would wait for it without end. */
+/* A service manager that reads slowly must not block the loop; sd_notify() itself would wait without limit. */
 #define IMPORTANT_WAIT_S 1
 
 static char last_status[512]; /* loop thread */
 
 /**
- * send_state() - one datagram of sd_notify(3) assignments to the service manager
- * @is_important: waits a moment for room in the manager's queue; else the message is dropped when there is none
+ * send_state() - send one datagram of sd_notify(3) assignments to the service manager
+ * @is_important: waits up to IMPORTANT_WAIT_S for room in the manager's queue; any other message is dropped without
+ *                room
  *
- * Return: whether it went out, or nobody wants to hear it.
+ * Return: whether the datagram was sent, or no manager listens.
  */
 static bool send_state(const char *state, bool is_important) {
     static const struct timeval wait = { .tv_sec = IMPORTANT_WAIT_S };
@@ -54,7 +55,7 @@ static bool send_state(const char *state, bool is_important) {
     return false;
 }
 
-/* A newline would begin another assignment. */
+/* Replaces control characters, since a newline would begin another assignment. */
 static void one_line(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < 0x20)
@@ -98,7 +99,7 @@ void notify_stopping(const char *status, uint64_t timeout_us) {
     (void)send_state(state, true);
 }
 
-/* sd_watchdog_enabled(3): a period for another process, or none that is a number, is no watchdog. */
+/* Returns the watchdog's period in µs; 0 if there is none for this process, or no number: sd_watchdog_enabled(3). */
 uint64_t notify_watchdog_us(void) {
     const char *period = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
     uint64_t usec = 0, owner;

@@ -64,7 +64,7 @@ static void show_status(Server *server) {
     uint64_t now_ns = clock_now_ns();
     char text[512];
 
-    /* A change of a percentage is sent once a second, any other change at once. */
+    /* The import's percentage is sent once a second, any other change at once. */
     if (model && model->stage == MODEL_IMPORTING && now_ns - server->status_ns < STATUS_INTERVAL_NS)
         return;
     server->status_ns = now_ns;
@@ -114,8 +114,8 @@ static void on_accept(void *arg, int fd, bool is_admin) {
     }
 }
 
-/* Every client takes a descriptor: a limit that does not allow max-connections shows now, not under load. 0, or
- * -EMFILE: the limit allows next to none. */
+/* Checks the limit on open files against max-connections, so that a low limit shows at the start and not under load.
+ * Return: 0, or -EMFILE if the limit allows too few connections. */
 int server_check_descriptors(Config *config, ErrText *err) {
     const rlim_t beside = ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS,
                  wanted = (rlim_t)config->max_connections + beside;
@@ -153,16 +153,16 @@ static void arm_tick(Server *server) {
         log_error(TOPIC_DAEMON, "out of memory: waiting requests hear nothing until the next one ends");
 }
 
-/* The timer runs only while there is something to tell. */
+/* Starts the timer of suppressed log lines, which runs only while there are counts to log. */
 static void arm_log_rate(Server *server) {
     static const struct timeval after = { .tv_sec = LOG_RATE_INTERVAL_S };
 
     if (!event_pending(server->log_rate, EV_TIMEOUT, NULL) && log_rate_flush(clock_now_ns(), false) &&
         evtimer_add(server->log_rate, &after))
-        (void)log_rate_flush(clock_now_ns(), true); /* out of memory */
+        (void)log_rate_flush(clock_now_ns(), true); /* no memory for the timer: log the counts now */
 }
 
-/* Any thread. */
+/* Wakes the loop to log the counts. Thread: any. */
 static void on_log_count(void *outbox) {
     outbox_call(outbox);
 }
@@ -200,7 +200,8 @@ static void on_news(evutil_socket_t fd, short what, void *arg) {
 
 /* ---- watchdog ---------------------------------------------------------------------------------------------------- */
 
-/* This callback shows that the loop is alive; the engine thread is alive if it is idle or has done something lately. */
+/* Pings the watchdog. The callback itself shows that the loop is alive; the engine thread is alive if it is idle or has
+ * made progress within step-timeout. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
     EngineThreadPulse pulse = engine_thread_pulse(server->service.engine_thread);
@@ -378,7 +379,7 @@ Server *server_free(Server *server) {
         return NULL;
     log_rate_stop();
     if (service_stop(&server->service))
-        return server; /* server_run() has said so already; the memory goes with the process */
+        return server; /* server_run() has logged the reason; the process ends with the memory */
     listener_set_close(&server->listeners);
     for (size_t i = 0; i < ARRAY_LEN(server->signal_events); i++)
         if (server->signal_events[i])
@@ -415,7 +416,7 @@ int server_run(Server *server) {
     if (event_base_dispatch(server->service.loop.base) < 0)
         return err_raise(-EIO);
     r = service_stop(&server->service);
-    log_rate_stop(); /* nothing is left that could log many lines */
+    log_rate_stop(); /* no part that could log many lines is left */
     if (r)
         log_warn(TOPIC_DAEMON, "a thread is in a long step, or waits for the disk: leaving without it");
     else

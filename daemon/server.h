@@ -17,10 +17,10 @@ typedef struct Server { /* all loop */
     struct event *signal_events[3];
     struct event *tick;     /* progress of waiting requests, status text */
     struct event *watchdog; /* NULL: none is wanted */
-    struct event *log_rate; /* runs while log lines are counted and not told yet */
+    struct event *log_rate; /* runs while there are counts of suppressed log lines to log */
     struct event *deadline; /* end of the draining */
 
-    bool was_late;                /* the watchdog has complained about the operator that runs */
+    bool was_late;                /* the watchdog has already reported the running operator */
     uint64_t beats_seen, beat_ns; /* last sign of life of the engine thread that the watchdog saw, and its time */
     bool was_cancelled;           /* drain-timeout has passed */
     uint64_t status_ns;           /* last status text for the service manager */

@@ -19,14 +19,14 @@
 #include "daemon/config_setting.h"
 
 enum {
-    NEWS_AT_A_TIME = 64, /* news handled at a time, before connections have their turn */
-    CLIENTS_SHARE = 8,   /* at most one part in so many of memory-limit is kept free for clients */
+    NEWS_AT_A_TIME = 64, /* number of news handled at a time before connections have their turn */
+    CLIENTS_SHARE = 8,   /* at most 1/8 of memory-limit is kept free for clients */
 };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Clients are taken in on the loop thread, which cannot evict what the engine thread keeps of prompts: models, running
- * generations and kept prompts leave them a part of memory-limit. */
+/* Keeps a part of memory-limit free for clients, which models, generations and kept prompts must leave. The loop thread
+ * accepts clients, and cannot evict prompts that the engine thread keeps. */
 static void keep_free_for_clients(AccountTable *accounts) {
     const uint64_t part = accounts->total_limit_bytes / CLIENTS_SHARE, wanted = accounts->limit_bytes[ACCOUNT_SESSIONS];
 
@@ -185,7 +185,7 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     return r ? r : make_prefix_cache(service, err);
 }
 
-/* Adds a file that a setting names. 0 or -errno with a text. */
+/* Adds a file that a setting names. Return: 0 or -errno with a text. */
 static int add_file(Service *service, const char *path, Model **modelp, ErrText *err) {
     int r = model_registry_add(&service->models, path, modelp, err);
 
@@ -246,7 +246,7 @@ int service_add_models(Service *service, ErrText *err) {
     return 0;
 }
 
-/* Loads one model of the start; without memory for it the others stay. */
+/* Loads one model at the start; a failure does not affect the other models. */
 static void load_first(Model *model) {
     ErrText err;
 
@@ -368,6 +368,6 @@ int service_stop(Service *service) {
         ;
     if (!service->draft_store)
         return 0;
-    TAILQ_INIT(&service->draft_calls); /* no client is left to be answered; the store's lists own the errands */
+    TAILQ_INIT(&service->draft_calls); /* no client waits for an answer; the store's lists own the errands */
     return draft_store_stop(service->draft_store, SERVICE_STORE_MS);
 }

@@ -64,7 +64,7 @@ void service_warn_sections(Service *service); /* warns of sections of unknown mo
 int service_start_draft_store(Service *service, ErrText *err);
 void service_settle(Service *service);           /* acts on ends and changes, at the top of the loop */
 bool service_take_news(Service *service);        /* handles news of the engine thread; true: there may be more */
-bool service_is_drained(const Service *service); /* nobody waits for an answer or has one to read */
+bool service_is_drained(const Service *service); /* no client waits for an answer or has one to read */
 /* Ends all requests and the engine thread, before anything that it uses is freed. 0, or -ETIMEDOUT: it still runs. */
 int service_stop(Service *service);
 

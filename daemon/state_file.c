@@ -18,8 +18,8 @@
 
 static const char seal[] = "sha256 ";
 
-#define SEAL_BYTES (sizeof(seal) - 1 + SHA256_HEX_BYTES) /* a line's end instead of the NUL */
-#define ASIDE_MAX 99                                     /* damaged files that are kept */
+#define SEAL_BYTES (sizeof(seal) - 1 + SHA256_HEX_BYTES) /* with a newline instead of the NUL */
+#define ASIDE_MAX 99                                     /* number of damaged files that are kept */
 
 bool state_file_is_name(const char *text) {
     if (!utf8_is_valid(text, strlen(text)))
@@ -30,7 +30,7 @@ bool state_file_is_name(const char *text) {
     return true;
 }
 
-/* Where the seal begins; NULL: there is none, or it is broken. */
+/* Returns where the seal begins; NULL if the seal is missing or wrong. */
 static char *find_seal(const StateFile *file, char *text, size_t len_bytes) {
     char hex[SHA256_HEX_BYTES], *at = text + len_bytes - SEAL_BYTES;
 
@@ -41,7 +41,7 @@ static char *find_seal(const StateFile *file, char *text, size_t len_bytes) {
     return memcmp(at + strlen(seal), hex, SHA256_HEX_BYTES - 1) ? NULL : at;
 }
 
-/* Renames a damaged file; the last of many takes the place of the one before. */
+/* Renames a damaged file. Once there are ASIDE_MAX such files, each new one replaces the last of them. */
 static void set_aside(const StateFile *file, const char *lost) {
     char *aside = NULL;
 
@@ -64,7 +64,7 @@ static void set_aside(const StateFile *file, const char *lost) {
     free(aside);
 }
 
-/* Removes files of writers that were killed: nobody else writes here. */
+/* Removes temporary files of killed writers. No other process writes here. */
 static void remove_leftovers(const char *dir, const char *name) {
     _cleanup_(freep) char *begin = NULL;
     DIR *folder = opendir(dir);

@@ -10,14 +10,14 @@
 #include "base/err.h"
 
 enum {
-    STATE_FILE_E_STORE = 1,   /* the file could not be written; it is as it was */
+    STATE_FILE_E_STORE = 1,   /* the file could not be written and is unchanged */
     STATE_FILE_E_DAMAGED = 2, /* StateFileParseFn: the body makes no sense */
 };
 
 typedef struct StateFile { /* zero: no file */
     char *path;            /* NULL: there is no folder for it */
     const char *head;      /* the first line, with its end */
-    bool is_unreadable;    /* a file is there that could not be read: never overwritten */
+    bool is_unreadable;    /* the file exists but could not be read: never overwritten */
 } StateFile;
 
 /* Parses the body, which it may change. 0, STATE_FILE_E_DAMAGED, -ENOMEM. */

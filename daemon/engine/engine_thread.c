@@ -31,14 +31,14 @@ struct EngineThread {
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    JobList small;        /* lock: all but generations */
-    JobList arrived;      /* lock: generations that have not had a turn */
+    JobList small;        /* lock; all jobs but generations */
+    JobList arrived;      /* lock; generations without a turn so far */
     bool stopping;        /* lock */
-    Histories *histories; /* engine thread, once it is there (lock); NULL: none */
+    Histories *histories; /* engine thread, once set under the lock; NULL: none */
 
-    Turns *turns;     /* engine thread, but what turns.h says */
-    uint64_t owed_ns; /* engine thread: what the last small job took, until interactive steps have had as much */
-    JobList arriving; /* engine thread: loads whose engine is there before its weights */
+    Turns *turns;     /* engine thread, except for what turns.h allows elsewhere */
+    uint64_t owed_ns; /* engine thread; time that interactive steps are due after the last small job */
+    JobList arriving; /* engine thread; loads with an engine whose weights still arrive */
 
     _Atomic uint64_t n_beats;
     _Atomic uint64_t busy_since_ns;
@@ -46,7 +46,7 @@ struct EngineThread {
 
 /* ---- small jobs -------------------------------------------------------------------------------------------------- */
 
-/* Looked at after each token, so that no text grows far beyond what a message may hold. */
+/* Checks the answer's length after each token, so that no text grows far beyond what a message may hold. */
 static int check_answer(const JobNews *news, ErrText *err) {
     if (str_buf_failed(&news->text))
         return err_raise(-ENOMEM);
@@ -105,8 +105,8 @@ static int load_code(int r) {
     return r == ENGINE_E_MODEL ? JOB_E_MODEL : r == ENGINE_E_MEMORY ? JOB_E_MEMORY : err_fold(r);
 }
 
-/* The predictor that lies beside the package, if there is one; without one, or with one that is refused, all goes on as
- * before. Not beside a file that a client has handed over, whose path here may be somebody else's. */
+/* Loads the early-exit predictor beside the package, if there is one. The load succeeds without a predictor, or with
+ * one that is refused. A package that a client handed over has none: its path here may belong to somebody else. */
 static void load_exit(Engine *engine, const EngineOptions *options) {
     char path[PATH_MAX];
     ErrText err = { "" };
@@ -120,7 +120,7 @@ static void load_exit(Engine *engine, const EngineOptions *options) {
         log_info(TOPIC_DAEMON, "early exit behind layer %u: %s", engine_exit_layer(engine), path);
 }
 
-/* What is kept of prompts and answers never keeps a model out. */
+/* Loads an engine. If memory is short, histories and kept prompts are dropped: neither keeps a model out. */
 static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
     PrefixCache *cache = job->engine_options.prefix_cache;
     int r;
@@ -139,7 +139,7 @@ static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, Err
     return load_code(r);
 }
 
-/* The engine is the loop's, and generations may begin on it; the job ends when its weights are there. */
+/* Hands the engine over to the loop, so that generations may begin on it; the job ends once all weights are there. */
 static int begin_arrival(EngineThread *thread, Job *job, const JobNews *news) {
     job->engine = news->engine;
     TAILQ_INSERT_TAIL(&thread->arriving, job, link);
@@ -210,8 +210,8 @@ static void tell_progress(EngineThread *thread, Job *job) {
     outbox_unlock(thread->outbox);
 }
 
-/* Takes weights in until the time has come or someone interactive has; at least a few MiB. What generations on the
- * engine have taken in by themselves is there already. */
+/* Reads weights, at least a few MiB, until @until_ns or until an interactive generation arrives. Weights that steps on
+ * the engine have already read are skipped. */
 static void engine_thread_take_in(EngineThread *thread, uint64_t until_ns) {
     Job *job = TAILQ_FIRST(&thread->arriving);
     ErrText err = { "" };
@@ -237,7 +237,7 @@ static void busy(EngineThread *thread, bool is_busy) {
     atomic_store(&thread->busy_since_ns, is_busy ? clock_now_ns() : 0);
 }
 
-/* Sleeps until something happens, or histories that nobody uses can go. The lock is held. */
+/* Sleeps until the thread is woken or unused histories can be dropped. The caller holds the lock. */
 static void sleep_on(EngineThread *thread) {
     const uint64_t wake_ns = thread->histories ? histories_wake_ns(thread->histories) : UINT64_MAX;
 
@@ -253,7 +253,7 @@ static bool has_history_work(const EngineThread *thread) {
            (histories_have_news(thread->histories) || histories_wake_ns(thread->histories) <= clock_now_ns());
 }
 
-/* Sleeps until there is work. Return: false when the thread must end. */
+/* Sleeps until there is work, and takes new generations in. Return: false if the thread must end. */
 static bool wait_for_work(EngineThread *thread, Job **smallp) {
     Job *job;
     bool stopping;
@@ -267,8 +267,8 @@ static bool wait_for_work(EngineThread *thread, Job **smallp) {
         TAILQ_REMOVE(&thread->arrived, job, link);
         turns_add(thread->turns, job);
     }
-    /* A turn serves one small job: many small jobs slow generations down, but never stop them. Interactive generations
-     * get as much time as small jobs. */
+    /* A turn serves one small job, so that many small jobs slow generations down but never stop them. Interactive
+     * generations get as much time as small jobs. */
     if (!turns_have_interactive(thread->turns))
         thread->owed_ns = 0;
     *smallp = thread->owed_ns ? NULL : TAILQ_FIRST(&thread->small);
@@ -325,7 +325,7 @@ static void *engine_thread_run(void *arg) {
             busy(thread, true);
             interactive_ns = turns_take(thread->turns);
             thread->owed_ns -= MIN(interactive_ns, thread->owed_ns);
-            until_ns = 2 * clock_now_ns() - start_ns; /* a load gets half of the time */
+            until_ns = 2 * clock_now_ns() - start_ns; /* a load gets half of the thread's time */
         }
         busy(thread, true);
         engine_thread_take_in(thread, until_ns);
@@ -341,7 +341,7 @@ static void *engine_thread_run(void *arg) {
  * engine_thread_new() - start the thread that computes and its workers
  * @n_threads:   threads that compute, this one counted; at least 1
  *
- * Where there is one for every processor the others stay on one each; the log says why where they cannot.
+ * With one thread for every processor each worker is bound to one processor; if that fails, the log says why.
  * Signals stay with the loop: see thread_start().
  */
 int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err) {

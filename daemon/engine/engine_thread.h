@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The one thread that computes. Generations share steps, by class; a step of lower classes makes way for an interactive
- * job at its next operator and goes on later. Small jobs are served between steps. */
+/* The one thread that computes. Generations share steps by class. A step of lower classes makes way for an interactive
+ * job at its next operator, and goes on later. Small jobs are served between steps. */
 #ifndef COORDGEN_DAEMON_ENGINE_THREAD_H
 #define COORDGEN_DAEMON_ENGINE_THREAD_H
 

@@ -61,7 +61,7 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
     }
 }
 
-/* Prompt text to tokens. Return: 0, JOB_E_*, -errno. */
+/* Tokenizes the prompt. Return: 0, JOB_E_*, -errno. */
 int job_encode(const Job *job, TokenList *list, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
     _cleanup_(bill_settle) Bill bill = { 0 };
@@ -76,7 +76,7 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     return r > 0 ? JOB_E_TOO_LONG : r;
 }
 
-/* Whether its user's share has room for the draft's keys and values beside the target's, and for the trees of both. */
+/* Tells whether the user's share has room for keys and values and trees of both the target and its draft model. */
 static bool draft_is_within_share(const Job *job, size_t capacity_tokens, uint64_t kv_max_bytes) {
     const Engine *engines[] = { job->engine, job->draft_engine };
     uint64_t both_bytes = 0;

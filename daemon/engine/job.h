@@ -16,7 +16,7 @@ typedef enum JobKind {
     JOB_GENERATE,
     JOB_TOKENIZE,
     JOB_DETOKENIZE,
-    JOB_LOAD, /* owner: the model; of the jobs above: a request */
+    JOB_LOAD, /* owner: the model; a request owns the jobs above */
     JOB_UNLOAD,
     JOB_SESSION_FORK, /* owner: the session */
     JOB_SESSION_CLOSE,
@@ -58,7 +58,7 @@ typedef struct JobNews {
     GenerationEnd end;
     Engine *engine;    /* JOB_LOAD: passes to the loop, before `done` if weights are still on their way */
     uint32_t permille; /* JOB_LOAD: part of the weights that has arrived */
-    bool done;         /* the engine thread has let go of the job */
+    bool done;         /* the engine thread has released the job */
     int result;        /* 0, JOB_E_*, -errno */
     ErrText err;
 } JobNews;
@@ -125,7 +125,7 @@ int job_encode(const Job *job, TokenList *list, ErrText *err);
  * layers in memory. Without memory the generation gets none. */
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options);
 void job_end_draft(Job *job); /* after the generation is freed; there may have been no draft */
-/* Adds a mark after what text and tokens hold now. 0 or -ENOMEM. */
+/* Adds a mark at the present end of text and tokens. 0 or -ENOMEM. */
 int job_news_mark(JobNews *news);
 void job_news_deinit(JobNews *news); /* does not free the engine */
 

@@ -6,7 +6,7 @@
 
 struct Outbox {
     pthread_mutex_t lock;
-    STAILQ_HEAD(, Job) jobs; /* lock */
+    STAILQ_HEAD(, Job) jobs; /* under the lock */
     int fd;                  /* const */
 };
 
@@ -52,7 +52,7 @@ void outbox_unlock(Outbox *outbox) {
 void outbox_call(Outbox *outbox) {
     uint64_t one = 1;
 
-    /* Fails only when the counter is full, and then the loop is awake anyway. */
+    /* The write fails only if the counter is full, and then the loop is awake anyway. */
     (void)!write(outbox->fd, &one, sizeof(one));
 }
 
@@ -65,7 +65,7 @@ void outbox_post_locked(Outbox *outbox, Job *job) {
         outbox_call(outbox);
 }
 
-/* The last touch of a job by the engine thread: from here on it is the loop's. */
+/* Ends a job, which belongs to the loop from here on: the engine thread must not touch the job any more. */
 void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, const ErrText *err) {
     Generation *generation;
 
@@ -73,7 +73,7 @@ void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, cons
     generation = steal(&job->running);
     outbox_unlock(outbox);
     job->answer = draft_errand_free(job->answer);
-    /* Memory first: a client that has read the end finds its pages free. */
+    /* Memory is freed first, so that a client that has read the end finds its pages free. */
     if (generation) {
         GenerationUsage usage = *generation_usage(generation);
 

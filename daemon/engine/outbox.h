@@ -8,7 +8,7 @@
 typedef struct Outbox Outbox;
 
 int outbox_new(Outbox **outboxp);
-Outbox *outbox_free(Outbox *outbox); /* no thread may use it any more; its jobs are forgotten */
+Outbox *outbox_free(Outbox *outbox); /* no thread may use the outbox any more; its jobs are forgotten */
 DEFINE_CLEANUP(Outbox, outbox_free)
 
 int outbox_fd(const Outbox *outbox); /* readable when there are news */

@@ -30,7 +30,7 @@ DraftErrand *draft_errand_free(DraftErrand *errand) {
     return NULL;
 }
 
-/* Room for twice as many, paid for before it is taken. */
+/* Doubles the room for tokens, and charges the new room before it is allocated. */
 static bool grow(DraftErrand *errand, AccountTable *accounts) {
     const size_t room = errand->room ? 2 * errand->room : 64;
     uint32_t *tokens;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A task for the thread of the draft database, with its result. An errand belongs to one thread at a time, and passes
- * to the next by the lists of draft_store.h. */
+ * to the next thread by the lists of draft_store.h. */
 #ifndef COORDGEN_DAEMON_DRAFT_ERRAND_H
 #define COORDGEN_DAEMON_DRAFT_ERRAND_H
 
@@ -16,7 +16,7 @@ typedef enum DraftErrandKind {
     DRAFT_ADD,    /* engine thread: stores a finished answer, which then goes into the History in memory */
     DRAFT_BUILD,  /* engine thread: builds a History of the stored answers */
     DRAFT_RECENT, /* engine thread: finds the users who were answered lately */
-    DRAFT_STATS,  /* loop, and so are all below */
+    DRAFT_STATS,  /* loop, like all kinds below */
     DRAFT_FORGET,
     DRAFT_FREEZE,
     DRAFT_EXPORT,
@@ -46,7 +46,7 @@ typedef struct DraftErrand {
     bool has_before;    /* FORGET: only documents older than before_s */
     uint64_t before_s;
     bool is_frozen; /* FREEZE: false thaws */
-    int fd;         /* of a file in memory; EXPORT: out; IMPORT: in; -1: none */
+    int fd;         /* file in memory; EXPORT: out; IMPORT: in; -1: none */
 
     int r; /* out: 0, DRAFT_DB_E_*, -errno, with a text */
     ErrText err;

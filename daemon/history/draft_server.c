@@ -21,7 +21,7 @@ static int make_parents(const char *path, ErrText *err) {
     _cleanup_(freep) char *folder = strdup(path);
     char *slash;
 
-    for (int i = 0; folder && i < 2; i++) { /* the database makes the last folder itself */
+    for (int i = 0; folder && i < 2; i++) { /* the database creates the last folder itself */
         slash = strrchr(folder, '/');
         if (!slash || slash == folder)
             return 0;
@@ -35,7 +35,7 @@ static int count_documents(void *arg, const DraftDbStats *stats) {
     return 0;
 }
 
-/* Logs that the database was set aside, and turns that into 0, for callers for whom an empty database is as good. */
+/* Logs that the database was set aside, and returns 0 then, for callers that can use the empty database instead. */
 static int taken_as_empty(int r, const ErrText *err) {
     if (r == DRAFT_DB_E_SET_ASIDE) {
         log_error(TOPIC_DAEMON, "draft database %s", err->text);
@@ -44,7 +44,7 @@ static int taken_as_empty(int r, const ErrText *err) {
     return r;
 }
 
-/* Opens the database and says so, also where it could not be opened before. */
+/* Opens the database and logs that, also after attempts that failed. */
 static int server_open(DraftServer *server, ErrText *err) {
     uint64_t n_documents = 0;
     ErrText ignored;
@@ -54,7 +54,7 @@ static int server_open(DraftServer *server, ErrText *err) {
     draft_clock_read_system(&now);
     if (!r)
         r = taken_as_empty(draft_db_open(&server->db, server->path, &server->limits, &now, err), err);
-    if (r == DRAFT_DB_E_FULL) { /* the database is open, and errands that need room try again */
+    if (r == DRAFT_DB_E_FULL) { /* the database is open; errands that need room try again */
         log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err->text);
         return 0;
     }
@@ -64,8 +64,8 @@ static int server_open(DraftServer *server, ErrText *err) {
     return r;
 }
 
-/* A database that cannot be opened is tried again once a minute. One that another process has is tried every few
- * seconds and at every use, which costs a few system calls. */
+/* Opens the database again once a minute if that failed before. If another process holds the database, the next attempt
+ * follows after a few seconds and at every use; an attempt costs a few system calls. */
 bool draft_server_ready(DraftServer *server) {
     const uint64_t now_ns = clock_now_ns();
     ErrText err = { "" };
@@ -81,7 +81,7 @@ bool draft_server_ready(DraftServer *server) {
         return true;
     }
     server->db = draft_db_free(server->db);
-    if (strcmp(err.text, server->why.text)) /* once, as long as it is the same */
+    if (strcmp(err.text, server->why.text)) /* the same reason is logged once */
         log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: draft database %s", err.text);
     server->why = err;
     return false;
@@ -114,7 +114,7 @@ static int add_once(DraftServer *server, const DraftErrand *errand, ErrText *err
     return draft_db_add(server->db, &document, &now, err);
 }
 
-/* 0: it is on the disk. */
+/* Stores the errand's document. Return: 0 once the document is on disk. */
 int draft_server_add(DraftServer *server, DraftErrand *errand) {
     ErrText err = { "" };
     int r;
@@ -132,14 +132,14 @@ int draft_server_add(DraftServer *server, DraftErrand *errand) {
                   errand->n_tokens);
         return 0;
     }
-    if (r == DRAFT_DB_E_FROZEN) /* as its user wants it */
+    if (r == DRAFT_DB_E_FROZEN) /* the user has frozen their documents, so this is no failure */
         return r;
     atomic_fetch_add(&server->n_dropped, 1);
     log_warn_of(errand->uid, TOPIC_DAEMON, "an answer is not stored for later drafts: %s", err.text);
     return r;
 }
 
-/* Documents read from the database, the newest first. */
+/* The documents read from the database, the newest first. */
 typedef struct Collection {
     DraftServer *server;
     uint32_t **texts; /* [n], each [lengths[i]] */
@@ -172,7 +172,7 @@ static bool collection_grow(Collection *collection) {
     return true;
 }
 
-/* Ends the reading where memory ends: the documents read so far are the newest. */
+/* Collects one document, and stops the reading if memory runs out: the documents read so far are the newest. */
 static int collect(void *arg, const DraftDbDocument *document) {
     Collection *collection = arg;
     const size_t len_bytes = document->n_tokens * sizeof(uint32_t);
@@ -228,7 +228,7 @@ void draft_server_build(DraftServer *server, DraftErrand *errand) {
     errand->history = steal(&history);
 }
 
-/* Nobody, where there is no database. */
+/* Lists the users with the latest documents of the tokenizer; without a database the list is empty. */
 void draft_server_recent(DraftServer *server, DraftErrand *errand) {
     ErrText err = { "" };
     int r;
@@ -282,12 +282,13 @@ static int serve_forget(DraftServer *server, DraftErrand *errand) {
     };
     const int r = taken_as_empty(draft_db_forget(server->db, &what, &errand->n_documents, &errand->err), &errand->err);
 
-    if (r) /* the log has details that the user is not told */
+    if (r) /* the log has details that the user must not see */
         log_error(TOPIC_DAEMON, "draft database %s", errand->err.text);
     return r;
 }
 
-/* Exports into a file in memory, charged before it is written: documents take less there than the database charges. */
+/* Exports into a file in memory. The database's charge for the documents, which is more than their size in the file, is
+ * paid before the file is written. */
 static int serve_export(DraftServer *server, DraftErrand *errand) {
     DraftDbStats own = { 0 };
     int r = taken_as_empty(draft_db_stats(server->db, errand->uid, &own, &errand->err), &errand->err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The draft database as the store's thread has it: opened when it can be, cleared of what is too old, and asked by
+/* The draft database for the store's thread: opens the database when possible, deletes old documents, and serves
  * errands. Only that thread calls these functions. */
 #ifndef COORDGEN_DAEMON_DRAFT_SERVER_H
 #define COORDGEN_DAEMON_DRAFT_SERVER_H
@@ -12,9 +12,9 @@ enum {
     DRAFT_SERVER_HISTORY_BYTES = 32 << 20 /* a History at most: some 360,000 tokens */
 };
 
-#define DRAFT_SERVER_EXPIRE_NS (UINT64_C(3600) * 1000 * 1000 * 1000) /* between two searches for what is too old */
-#define DRAFT_SERVER_RETRY_NS (UINT64_C(60) * 1000 * 1000 * 1000)    /* before a database is opened again that failed */
-#define DRAFT_SERVER_BUSY_NS (UINT64_C(3) * 1000 * 1000 * 1000)      /* before one that another process has */
+#define DRAFT_SERVER_EXPIRE_NS (UINT64_C(3600) * 1000 * 1000 * 1000) /* between two searches for old documents */
+#define DRAFT_SERVER_RETRY_NS (UINT64_C(60) * 1000 * 1000 * 1000)    /* until a database that failed is opened again */
+#define DRAFT_SERVER_BUSY_NS (UINT64_C(3) * 1000 * 1000 * 1000)      /* until the next attempt on a busy database */
 
 typedef struct DraftServer {
     char *path;                           /* const; the store frees it */
@@ -28,14 +28,14 @@ typedef struct DraftServer {
     int why_r;          /* without db: what draft_db_open() has returned */
     ErrText why;        /* without db: the reason; empty: opening has never failed, or has succeeded since */
     uint64_t retry_ns;  /* without db: when to try again */
-    uint64_t expire_ns; /* when to look for what is too old */
+    uint64_t expire_ns; /* when to look for old documents */
 } DraftServer;
 
-/* Tells whether the database can be used; opens it where that is due. */
+/* Tells whether the database can be used, and opens the database if an attempt is due. */
 bool draft_server_ready(DraftServer *server);
-/* Deletes what is too old, once an hour. */
+/* Deletes documents that are too old, once an hour. */
 void draft_server_expire(DraftServer *server);
-/* Stores an answer (DRAFT_ADD). 0: it is on the disk, and the engine thread is to hear of it. */
+/* Stores an answer (DRAFT_ADD). 0: the answer is on disk, and the engine thread must be told. */
 int draft_server_add(DraftServer *server, DraftErrand *errand);
 void draft_server_build(DraftServer *server, DraftErrand *errand);  /* DRAFT_BUILD */
 void draft_server_recent(DraftServer *server, DraftErrand *errand); /* DRAFT_RECENT */

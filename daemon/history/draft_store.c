@@ -20,27 +20,27 @@
 #include "daemon/history/draft_server.h"
 
 enum {
-    NICENESS = 10, /* requests that run come first */
+    NICENESS = 10, /* running requests have precedence */
 };
 
 struct DraftStore {
-    DraftServer server; /* used by the thread, except where its header says so */
+    DraftServer server; /* store thread, except for what its header allows elsewhere */
     void (*on_news)(void *arg);
     void *on_news_arg;
     pthread_t thread;
     bool is_started, is_joined; /* loop */
-    int fd;                     /* const: readable when there are answers */
+    int fd;                     /* const; readable when there are answers */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
     DraftErrandList queue;   /* lock */
-    uint64_t waiting_bytes;  /* lock: of tokens in the queue */
+    uint64_t waiting_bytes;  /* lock; of the tokens in the queue */
     DraftErrandList news;    /* lock: for the engine thread */
     DraftErrandList answers; /* lock: for the loop */
-    _Atomic bool has_news;   /* news is not empty */
+    _Atomic bool has_news;   /* whether news has entries; any thread may read this without the lock */
 };
 
-/* Returns what an errand takes of the room for waiting answers. */
+/* Returns the bytes that an errand takes of the room for waiting answers. */
 static uint64_t errand_waiting_bytes(const DraftErrand *errand) {
     return errand->kind == DRAFT_ADD ? errand->bill.bytes : 0;
 }
@@ -57,8 +57,8 @@ static void post_news(DraftStore *store, DraftErrand **errandp) {
     store->on_news(store->on_news_arg);
 }
 
-/* Does an errand and passes it on. An errand that changes a user's documents goes by the engine thread, so that its
- * answer comes when the old documents are out of memory. */
+/* Does an errand and passes it on. An errand that changes a user's documents passes through the engine thread, so that
+ * its answer comes after the old documents have left memory. */
 static void serve(DraftStore *store, DraftErrand *next) {
     _cleanup_(draft_errand_freep) DraftErrand *errand = next;
 
@@ -86,8 +86,8 @@ static void serve(DraftStore *store, DraftErrand *next) {
     }
 }
 
-/* Returns the next answer to store while the service ends: all other errands are for clients or for memory that
- * goes. */
+/* Returns the next answer to store while the service ends. All other errands serve clients or histories in memory, and
+ * both end with the service. */
 static DraftErrand *next_while_stopping(DraftStore *store) {
     DraftErrand *errand;
 
@@ -99,8 +99,8 @@ static DraftErrand *next_while_stopping(DraftStore *store) {
     return errand;
 }
 
-/* Waits for the next errand. NULL with *endp: the thread ends. NULL without: time to expire documents or to open the
- * database. */
+/* Waits for the next errand. Return: NULL with *endp set if the thread must end; NULL otherwise if documents must
+ * expire or the database must be opened. */
 static DraftErrand *next_errand(DraftStore *store, bool *endp) {
     DraftErrand *errand;
 
@@ -156,7 +156,7 @@ int draft_store_new(DraftStore **storep, const char *path, const DraftDbLimits *
     store->server = (DraftServer){
         .limits = *limits,
         .accounts = accounts,
-        .expire_ns = clock_now_ns() + DRAFT_SERVER_EXPIRE_NS, /* opening it has looked */
+        .expire_ns = clock_now_ns() + DRAFT_SERVER_EXPIRE_NS, /* the opening itself expires documents */
     };
     store->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (store->fd < 0)
@@ -221,7 +221,7 @@ DraftStore *draft_store_free(DraftStore *store) {
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the bytes of one user's answers in the queue. Locked. */
+/* Returns the bytes of one user's answers in the queue. The caller holds the lock. */
 static uint64_t waiting_of(const DraftStore *store, uint32_t uid) {
     const DraftErrand *errand;
     uint64_t len_bytes = 0;
@@ -232,8 +232,8 @@ static uint64_t waiting_of(const DraftStore *store, uint32_t uid) {
     return len_bytes;
 }
 
-/* Tells whether the queue takes the errand: a slow disk drops the latest answers, and one user leaves room for others.
- * Locked. */
+/* Tells whether the queue takes the errand. If the disk is slow, the latest answers are dropped; one user's answers
+ * leave room for others. The caller holds the lock. */
 static bool has_room(const DraftStore *store, const DraftErrand *errand) {
     const uint64_t len_bytes = errand_waiting_bytes(errand);
 
@@ -287,7 +287,7 @@ void draft_store_answer(DraftStore *store, DraftErrand **errandp) {
     pthread_mutex_lock(&store->lock);
     STAILQ_INSERT_TAIL(&store->answers, errand, link);
     pthread_mutex_unlock(&store->lock);
-    /* Fails only when the counter is full, and then the loop is awake anyway. */
+    /* The write fails only if the counter is full, and then the loop is awake anyway. */
     (void)!write(store->fd, &one, sizeof(one));
 }
 

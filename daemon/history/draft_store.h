@@ -7,8 +7,8 @@
 #include "daemon/history/draft_errand.h"
 
 enum {
-    DRAFT_STORE_WAITING_BYTES = 4 << 20, /* of answers that wait to be stored; answers beyond that are dropped */
-    DRAFT_STORE_USER_PARTS = 2           /* one user's answers get one part in so many */
+    DRAFT_STORE_WAITING_BYTES = 4 << 20, /* bytes of answers in the queue; answers beyond that are dropped */
+    DRAFT_STORE_USER_PARTS = 2           /* one user's answers get at most 1/2 of the queue */
 };
 
 typedef struct DraftStore DraftStore;
@@ -32,7 +32,7 @@ DEFINE_CLEANUP(DraftStore, draft_store_free)
 void draft_store_submit(DraftStore *store, DraftErrand **errandp);
 DraftStoreCounts draft_store_counts(const DraftStore *store);
 
-/* Engine thread: takes the next finished errand that changes what is in memory, in the order in which they were done;
+/* Engine thread: takes the next finished errand that changes Histories in memory, in the order in which they were done;
  * NULL: none. An errand of the loop goes on to it with draft_store_answer(). */
 bool draft_store_has_news(const DraftStore *store);
 DraftErrand *draft_store_take_news(DraftStore *store);

@@ -8,8 +8,8 @@
 typedef struct Entry {
     uint32_t uid;
     uint8_t tokenizer[DRAFT_DB_TOKENIZER_BYTES];
-    History *history; /* NULL: the store makes it */
-    uint64_t used_ns; /* asked for last */
+    History *history; /* NULL: the store still builds it */
+    uint64_t used_ns; /* time of the last request for this history */
     uint64_t made_ns;
 } Entry;
 
@@ -65,8 +65,8 @@ static size_t count_of(const Histories *histories, uint32_t uid) {
     return n;
 }
 
-/* Who has the most gives: the one of it that was asked for least recently. One user's never goes for a user who has as
- * many; then the newcomer has none. */
+/* Makes room for a history of user @uid. The user with the most histories loses the least recently used one, but never
+ * to another user who has as many, or would then have as many. Return: whether there is room. */
 static bool make_room(Histories *histories, uint32_t uid) {
     const size_t own = count_of(histories, uid);
     size_t most = 0, victim = HISTORIES_MAX;
@@ -81,7 +81,7 @@ static bool make_room(Histories *histories, uint32_t uid) {
             victim = i;
         }
     }
-    if (own == most) /* then it is one of its own that goes */
+    if (own == most) /* the user with the most gives up one of its own histories */
         for (size_t i = 0; i < histories->n; i++)
             if (histories->entries[i].uid == uid &&
                 (histories->entries[victim].uid != uid ||
@@ -116,13 +116,14 @@ History *histories_find(Histories *histories, uint32_t uid, const uint8_t *token
 void histories_warm(Histories *histories, const uint8_t *tokenizer) {
     DraftErrand *errand = draft_errand_new(DRAFT_RECENT, 0, tokenizer);
 
-    if (errand) /* else they are made when somebody asks */
+    if (errand) /* without memory each history is built when a user asks for it */
         draft_store_submit(histories->store, &errand);
 }
 
 /* ---- news -------------------------------------------------------------------------------------------------------- */
 
-/* Without a history in it there is no database: who asks later asks anew. */
+/* Takes a history that the store has built. Without a database the errand has none: the entry goes, so that the next
+ * request asks again. */
 static void take_built(Histories *histories, DraftErrand *errand, uint64_t now_ns) {
     Entry *entry = find(histories, errand->uid, errand->tokenizer);
 
@@ -134,23 +135,26 @@ static void take_built(Histories *histories, DraftErrand *errand, uint64_t now_n
         remove_at(histories, (size_t)(entry - histories->entries));
 }
 
-/* Nobody's makes room for one that is not asked for yet. */
+/* Asks for histories of the latest users while there is room. No history is dropped for one that nobody has asked for
+ * yet. */
 static void take_recent(Histories *histories, const DraftErrand *errand, uint64_t now_ns) {
     for (size_t i = 0; i < errand->n_recent && histories->n < HISTORIES_MAX; i++)
         if (!find(histories, errand->recent[i], errand->tokenizer))
             (void)histories_find(histories, errand->recent[i], errand->tokenizer, now_ns);
 }
 
-/* An entry whose history is still being made has the answer in that one: errands are done in order. */
+/* Adds a stored answer to its user's history. A history that the store still builds will contain the answer, since the
+ * store does errands in order. */
 static void take_stored(Histories *histories, const DraftErrand *errand) {
     const Entry *entry = find(histories, errand->uid, errand->tokenizer);
 
-    /* Where memory ends a part of it is missing, and drafts come from the rest. */
+    /* If memory runs out, a part of the answer is missing, and drafts come from the rest. */
     if (entry && entry->history)
         (void)history_add(entry->history, errand->tokens, errand->n_tokens);
 }
 
-/* What the user's documents were is no longer so. Those that are still being made are of documents as they are now. */
+/* Drops a user's histories after a change of the user's documents. Histories that the store still builds already
+ * reflect the change. */
 static void drop_of(Histories *histories, const DraftErrand *errand) {
     for (size_t i = histories->n; i-- > 0;)
         if (histories->entries[i].history && (errand->of_all_users || histories->entries[i].uid == errand->uid))

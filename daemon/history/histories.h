@@ -12,7 +12,7 @@ enum {
 };
 
 #define HISTORIES_IDLE_NS (UINT64_C(600) * 1000 * 1000 * 1000) /* a History unused for so long is dropped */
-/* A History is built anew after so long, without answers that have become too old. */
+/* A History is dropped at this age and then built again, without answers that have become too old. */
 #define HISTORIES_LIFE_NS (UINT64_C(24) * 3600 * 1000 * 1000 * 1000)
 
 typedef struct Histories Histories;

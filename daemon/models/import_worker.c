@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The child side of model_import.h: one import, reported by lines. A program of its own after exec. */
+/* The child side of model_import.h: a separate program after exec, which runs one import and reports it line by line.
+ * */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -19,9 +20,9 @@
 #include "importer/importer.h"
 
 enum {
-    PERMILLE_HASH = 100, /* of the bar: reading the source for its hash is quick beside the conversion */
+    PERMILLE_HASH = 100, /* share of the progress bar for the source's hash, which is quick beside the conversion */
     PERMILLE_SYNC = 990,
-    NICENESS = 5, /* apps that are being served come first */
+    NICENESS = 5, /* apps that are being served have precedence over an import */
 };
 
 static void import_worker_report(const char *verb, const char *text) {
@@ -70,14 +71,14 @@ static void report_failure(int r, const ErrText *err) {
                          text);
 }
 
-/* Whether the service ended before it could be asked to take this process along. */
+/* Tells whether the service ended before PR_SET_PDEATHSIG could tie this process to it. */
 static bool is_orphan(void) {
     struct pollfd pollfd = { .fd = IMPORT_REPORT_FD };
 
     return poll(&pollfd, 1, 0) == 1 && pollfd.revents & POLLERR; /* nobody reads the report */
 }
 
-/* The words behind source and folder. Return: whether all are known. */
+/* Parses the arguments behind source and folder. Return: whether all of them are known. */
 static bool take_words(int argc, char *const argv[], ImportOptions *options) {
     static const int source_fd = IMPORT_SOURCE_FD;
 
@@ -103,12 +104,12 @@ int import_worker_main(int argc, char *const argv[]) {
         log_error(TOPIC_DAEMON, IMPORT_WORKER_FLAG " is for the service itself");
         return 2;
     }
-    /* Nobody would read the report of an orphan, and its successor may import the same file. */
+    /* An orphan's report has no reader, and its successor may import the same file. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (is_orphan())
         return 1;
     (void)prctl(PR_SET_NAME, "import");
-    map_guard_install(); /* import_run() looks at the marks */
+    map_guard_install(); /* import_run() checks what the guard has marked */
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);
     if (asprintf(&folder, "%s/models", argv[1]) < 0) {
         folder = NULL;

@@ -35,7 +35,7 @@ const char *model_stage_name(ModelStage stage) {
     return names[stage];
 }
 
-/* The stages that may follow each: a load is tried again without its image, or begins anew with an import. */
+/* The stages that may follow each stage. A load may be repeated without its image, or start again with an import. */
 static const unsigned int next_stages[_MODEL_STAGE_N] = {
     [MODEL_AVAILABLE] = 1u << MODEL_IMPORTING | 1u << MODEL_LOADING | 1u << MODEL_FAILED,
     [MODEL_IMPORTING] = 1u << MODEL_LOADING | 1u << MODEL_FAILED | 1u << MODEL_AVAILABLE,
@@ -55,7 +55,7 @@ void model_set_stage(Model *model, ModelStage stage) {
     model->registry->n_unloading += (unsigned int)is_unloading(stage) - (unsigned int)is_unloading(model->stage);
     model->stage = stage;
     model->registry->is_unsettled = true;
-    if (stage == MODEL_AVAILABLE) { /* whoever wants it again hands over the file that there is then */
+    if (stage == MODEL_AVAILABLE) { /* the next client that wants the model hands over its file again */
         closep(&model->fd);
         model->fd = -1;
     }

@@ -23,16 +23,16 @@ typedef enum ModelStage {
     MODEL_LOADING,
     MODEL_READY,
     MODEL_UNLOADING,
-    MODEL_RELOADING, /* being unloaded, to be loaded again for those who want it by then */
-    MODEL_FAILED,    /* the engine may still be there, until the last request has let go */
+    MODEL_RELOADING, /* being unloaded; loaded again afterwards if requests still want it */
+    MODEL_FAILED,    /* the engine may exist until the last request has released the model */
     _MODEL_STAGE_N,
 } ModelStage;
 
 typedef enum ModelFailure { /* why a model is in MODEL_FAILED */
     MODEL_FAILURE_OTHER,
     MODEL_FAILURE_CORRUPT,
-    MODEL_FAILURE_MEMORY,        /* it does not fit: the next request tries again */
-    MODEL_FAILURE_MEMORY_IN_USE, /* it would fit without models that are in use */
+    MODEL_FAILURE_MEMORY,        /* the model does not fit; the next request tries again */
+    MODEL_FAILURE_MEMORY_IN_USE, /* the model would fit without models that are in use */
 } ModelFailure;
 
 typedef struct ModelRegistry ModelRegistry;
@@ -48,22 +48,22 @@ typedef struct Model { /* all loop */
     const char *no_image; /* why no image is wanted; NULL: one is */
     bool may_have_image;  /* the last load may have used an image */
     bool without_image;   /* a load with an image has failed */
-    bool checks_package;  /* a load of an earlier import's package has failed: the import compares its checksums */
+    bool checks_package;  /* the next import checks an existing package, since its load failed */
     bool is_named;        /* a setting names the file: never forgotten */
-    bool was_unloaded;    /* by a command: only a request that names the model loads it again */
+    bool was_unloaded;    /* unloaded by a command: only a request that names the model loads it again */
     bool makes_room;      /* its load may unload unused models */
     uint64_t used_ns;     /* when the last user left, or the load ended */
-    bool from_folder;     /* forgotten when its file goes; others, unless is_named, when they are unloaded */
+    bool from_folder;     /* forgotten with its file; other models, unless is_named, with their unload */
     uint64_t scan;        /* last scan of the folder that has met the file */
     uint64_t file_bytes;  /* at the last look; 0: no regular file */
     ModelStage stage;
-    uint32_t permille; /* of the import, or of the weights that a load brings */
+    uint32_t permille; /* progress of the import or of the arriving weights */
     ModelFailure failure;
-    ErrText failure_text; /* of MODEL_FAILED, for administrators */
-    ErrText no_room;      /* of MODEL_FAILURE_MEMORY and _IN_USE: what everybody may know */
-    /* The engine thread computes with the engine; the loop carries the pointer and, when the model is ready, reads its
-     * info. Set before the model is ready, while weights are on their way. After a failure the engine stays until the
-     * last request has let go. */
+    ErrText failure_text; /* reason for MODEL_FAILED, for administrators */
+    ErrText no_room;      /* reason for MODEL_FAILURE_MEMORY and _IN_USE that everybody may know */
+    /* The engine thread computes with the engine; the loop owns the pointer and reads the info of a ready model's
+     * engine. The pointer is set before the model is ready, while weights still arrive. After a failure the engine
+     * stays until the last request has released the model. */
     Engine *engine;
     ModelImport *import;
     Job *job;             /* load or unload */
@@ -74,7 +74,7 @@ typedef struct Model { /* all loop */
     unsigned int n_drafted; /* generations that may use draft_pair; they may outlast the pair of models */
     bool draft_leaves;      /* later generations get no drafts from it */
     bool draft_was_tried; /* a load of the draft model was tried since the target was loaded or the pair has changed */
-    char *draft_failure;  /* how the tokens of the two differ, so that there is none; NULL: there is, or may be */
+    char *draft_failure;  /* how the tokens of target and draft model differ; NULL: no difference is known */
     bool is_loaded_as_draft; /* loaded for targets alone: unloaded with the last of them */
     uint64_t load_began_ns;
     TAILQ_ENTRY(Model) link;
@@ -84,7 +84,7 @@ TAILQ_HEAD(ModelList, Model);
 typedef struct ModelList ModelList;
 
 typedef void ModelChangeFn(void *arg, Model *model);     /* stage or progress */
-typedef bool ModelHeldFn(void *arg, const Model *model); /* whether something holds it that is not in n_users */
+typedef bool ModelHeldFn(void *arg, const Model *model); /* tells of holders beside n_users */
 
 struct ModelRegistry {
     Loop *loop;
@@ -93,8 +93,8 @@ struct ModelRegistry {
     AccountTable *accounts;
     PrefixCache *prefix_cache; /* may be NULL */
     ModelChangeFn *on_change;
-    ModelHeldFn *is_held; /* NULL: nothing does */
-    void *on_change_arg;  /* of both */
+    ModelHeldFn *is_held; /* NULL: no such holder exists */
+    void *on_change_arg;  /* first argument of both callbacks */
     ModelList models;
     size_t n_models;
     unsigned int n_unloading; /* models in MODEL_UNLOADING or MODEL_RELOADING */
@@ -127,6 +127,6 @@ bool model_can_serve(const Model *model); /* the engine takes jobs: ready, or we
 /* Returns why the model failed; without paths only what everybody may know. */
 const char *model_failure(const Model *model, bool with_paths);
 const BackendDevice *model_device(const Model *model);
-uint32_t model_context_tokens(const Model *model); /* of a loaded model, for prompt and output of a request */
+uint32_t model_context_tokens(const Model *model); /* of a loaded model: limit on prompt and output together */
 
 #endif

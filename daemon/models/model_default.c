@@ -11,7 +11,7 @@
 #include "base/strings/printable.h"
 #include "base/strings/str_buf.h"
 
-/* The file's first line. Behind it there is one line, "command<tab>NAME" or "first<tab>NAME". */
+/* The file's first line. The second and last line is "command<tab>NAME" or "first<tab>NAME". */
 static const char head[] = "coordgen-default-model 1\n";
 static const char lost[] = "no default model is known but that of the setting model; name it again (coordgenctl model "
                            "default NAME)";
@@ -75,7 +75,7 @@ ModelDefaultBy model_default_by(const ModelDefault *def) {
     return def->set ? MODEL_DEFAULT_BY_SETTING : def->stored ? def->stored_by : MODEL_DEFAULT_NONE;
 }
 
-/* Writes the file; what is in memory stays. 0, STATE_FILE_E_STORE, -ENOMEM. */
+/* Writes the file without a change to @def in memory. Return: 0, STATE_FILE_E_STORE, -ENOMEM. */
 static int write_file(const ModelDefault *def, ModelDefaultBy by, const char *name, ErrText *err) {
     _cleanup_(str_buf_deinit) StrBuf body = STR_BUF_NULL;
 
@@ -111,7 +111,7 @@ void model_default_note_first(ModelDefault *def, const char *name, bool is_kept)
     ErrText err = { "out of memory" };
 
     if (!copy)
-        return; /* the next request tries again */
+        return; /* the next request tries to store the name again */
     free(def->stored);
     def->stored = copy;
     def->stored_by = MODEL_DEFAULT_BY_FIRST;

@@ -4,7 +4,7 @@
 #include "base/strings/printable.h"
 #include "daemon/models/model_load.h"
 
-/* Tells whether the setting lets the request load the model; if not, *whyp says to whom it does. */
+/* Tells whether the setting lets the request load the model; if not, *whyp says whose requests may load models. */
 static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp) {
     switch ((ConfigDemand)model->registry->config->load_on_demand) {
     case CONFIG_DEMAND_ALL:
@@ -22,7 +22,7 @@ static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp
     return false;
 }
 
-/* Tells whether a load may help: a load that lacked memory may find some now, any other failure would come again. */
+/* Tells whether a load may help: a load that lacked memory may succeed now, any other failure would repeat. */
 static bool is_absent(const Model *model) {
     return model->stage == MODEL_AVAILABLE || model->stage == MODEL_UNLOADING ||
            (model_lacked_memory(model) && !model->engine);
@@ -38,13 +38,13 @@ int model_demand(Model *model, ModelDemand demand, ErrText *err) {
         return err_set(err, MODEL_DEMAND_E_DENIED,
                        "model %.*s is not loaded, and %s: an administrator can (coordgenctl model load %.*s)",
                        UTF8_PREFIX(model->name, 64), why, UTF8_PREFIX(model->name, 64));
-    /* Apps that name no model would take the memory again at once that somebody wanted back. */
+    /* Somebody unloaded the model for its memory; apps that name no model would load it again at once. */
     if (model->was_unloaded && !demand.is_named)
         return err_set(err, MODEL_DEMAND_E_DENIED,
                        "the default model %.*s was unloaded by a command: a request that names it loads it again, "
                        "or coordgenctl model load %.*s",
                        UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
     if (!model_load_with_room(model, err) && model->registry->config->load_on_demand == CONFIG_DEMAND_DEFAULT_ONLY)
-        model->makes_room = false; /* what an administrator has loaded would not come again */
+        model->makes_room = false; /* no request could reload an evicted model that an administrator loaded */
     return 0;
 }

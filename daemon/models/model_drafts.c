@@ -8,7 +8,7 @@
 #include "daemon/models/model_load.h"
 #include "daemon/models/model_unload.h"
 
-/* A comparison takes some milliseconds, whenever a pair of loaded models is made or a model of a pair is loaded. */
+/* Compares the tokenizers in some milliseconds: once per new pair of loaded models, and per load of a paired model. */
 int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sharedp, ErrText *err) {
     int r = tokenizer_compare(engine_tokenizer(target->engine), target->name, engine_tokenizer(draft->engine),
                               draft->name, n_sharedp, err);
@@ -42,8 +42,8 @@ static Model *wanted_draft(ModelRegistry *registry, const Model *target) {
     return name ? model_registry_find(registry, name) : NULL;
 }
 
-/* Loads a draft model behind its target in the engine thread's queue: the target finds memory first. Tried once, until
- * the target is loaded again. */
+/* Loads a draft model behind its target in the engine thread's queue, so that the target takes memory first. The load
+ * is tried once per load of the target. */
 static void bring(Model *target, Model *draft) {
     ErrText err;
 
@@ -71,7 +71,7 @@ static void join(Model *target, Model *draft) {
         return;
     }
     log_error(TOPIC_DAEMON, "model %s: %s cannot draft for it: %s", target->name, draft->name, err.text);
-    target->draft_failure = strdup(err.text); /* without memory it is compared again at the next change */
+    target->draft_failure = strdup(err.text); /* if strdup() fails, the next change repeats the comparison */
 }
 
 static void settle_target(ModelRegistry *registry, Model *target) {
@@ -113,8 +113,8 @@ const Model *model_drafts_target_of(ModelRegistry *registry, const Model *draft)
     return model_is_loaded(draft) ? find_target(registry, draft) : NULL;
 }
 
-/* Unloads a draft model that was loaded for targets alone, after the last of them. While its weights arrive it cannot
- * be unloaded, and goes later. */
+/* Unloads a draft model that only targets needed, after its last target. A model whose weights still arrive cannot be
+ * unloaded yet; a later call unloads it. */
 static void let_go(ModelRegistry *registry, Model *draft) {
     ErrText err;
 

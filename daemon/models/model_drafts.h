@@ -15,7 +15,7 @@ int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sh
 /* Loads the draft models that are wanted, pairs those that fit, and unloads those that no target needs. At the top of
  * the loop, after changes of models or pairs. */
 void model_drafts_settle(ModelRegistry *registry);
-/* Tries the target's draft model anew, because the pair has changed. */
+/* Tries the target's draft model again, because the pair has changed. */
 void model_drafts_renew(Model *target);
 void model_drafts_renew_all(ModelRegistry *registry);
 /* Finds a loaded target that keeps a draft model in memory; NULL: none. */

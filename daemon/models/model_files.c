@@ -50,14 +50,14 @@ static ModelFile *find(const ModelFiles *files, const char *name) {
     return node ? *node : NULL;
 }
 
-/* Ctime too: a program that fetches a file may set its time to that of the source. */
+/* Compares ctime too: a download program may set the modification time to that of the source. */
 static bool is_same(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            !memcmp(&a->st_mtim, &b->st_mtim, sizeof(a->st_mtim)) &&
            !memcmp(&a->st_ctim, &b->st_ctim, sizeof(a->st_ctim));
 }
 
-/* Puts a file whose kind is known into the list. NULL: there is no room. */
+/* Puts a file whose kind is known into the list, which owns it then. Return: the file; NULL: there is no room. */
 static ModelFile *enter(ModelFiles *files, ModelFile *file) {
     ModelFile *before = find(files, file->name);
 
@@ -70,7 +70,7 @@ static ModelFile *enter(ModelFiles *files, ModelFile *file) {
     return file;
 }
 
-/* Opens a file for the steps that read it. False: what it is shows without, in its info. */
+/* Opens a file for the steps that read it. Return: false if no read is needed, with the file's kind in its info. */
 static bool begin(ModelFiles *files, ModelFile *file, const char *path) {
     int fd, r;
 
@@ -95,7 +95,7 @@ ModelFile *model_files_look(ModelFiles *files, uint64_t scan, const char *path, 
     if (known && known->scan == scan)
         return known;
     if (stat(path, &st) < 0)
-        return NULL; /* gone meanwhile, or a link to nothing */
+        return NULL; /* removed meanwhile, or a dangling link */
     if (known && is_same(&known->seen, &st)) {
         known->scan = scan;
         return known;
@@ -120,7 +120,7 @@ bool model_files_step(ModelFiles *files) {
     if (!gguf_kind_reader_step(files->reader, MODEL_FILES_STEP_BYTES))
         return true;
     info = *gguf_kind_reader_info(files->reader);
-    /* A later part by its name is no model, whatever its content says. */
+    /* A file that is a later part by its name is no model, whatever its content says. */
     if (files->reading->info.kind != GGUF_KIND_PART || info.kind == GGUF_KIND_CUT)
         files->reading->info = info;
     files->reader = gguf_kind_reader_free(files->reader);
@@ -144,7 +144,7 @@ void model_file_explain(ModelFile *file, const char *why_not) {
     file->why_not = why_not ? strdup(why_not) : NULL;
 }
 
-/* A model has the name of its file, or of its files without their numbers. */
+/* Tells whether the file belongs to the model's name: the file name without its extension and without a part number. */
 static bool is_named(const ModelFile *file, const char *model) {
     const size_t n = strlen(model);
     const char *dot = strrchr(file->name, '.');

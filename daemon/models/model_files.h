@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The files of model-dir that a scan has met, with what each is. A new or changed file is read in steps. Owned by the
- * loop. */
+/* The files of model-dir that a scan has met, with the kind of each. A new or changed file is read in steps. Owned by
+ * the loop. */
 #ifndef COORDGEN_DAEMON_MODEL_FILES_H
 #define COORDGEN_DAEMON_MODEL_FILES_H
 
@@ -30,14 +30,14 @@ typedef struct ModelFiles { /* all loop */
     struct ModelFileList list;
     size_t n;
     void *by_name;          /* the files, in a tree of tsearch(3) */
-    GgufKindReader *reader; /* of the file being read; NULL: none */
+    GgufKindReader *reader; /* reader of the file being read; NULL: none */
     ModelFile *reading;     /* the file being read, not in the list yet */
 } ModelFiles;
 
 void model_files_init(ModelFiles *files);
 void model_files_deinit(ModelFiles *files);
 /* Looks at a file of the folder in this scan. NULL with *pendingp: the file must be read; call model_files_step() and
- * then this again. NULL without: the file is gone, or one too many. */
+ * then this again. NULL otherwise: the file is gone, or there are too many files. */
 ModelFile *model_files_look(ModelFiles *files, uint64_t scan, const char *path, bool *pendingp);
 /* Reads a part of the pending file. Return: whether there is more to do. */
 bool model_files_step(ModelFiles *files);

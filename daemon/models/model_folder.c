@@ -12,8 +12,8 @@
 #include "base/min_max.h"
 #include "model/gguf/gguf_parts.h"
 
-#define MAX_AGE_NS (UINT64_C(1000) * 1000 * 1000) /* files that links lead to change without the folder */
-#define TICK_NS (UINT64_C(50) * 1000 * 1000)      /* longer than the step of a file system's clock */
+#define MAX_AGE_NS (UINT64_C(1000) * 1000 * 1000) /* targets of links change without a change of the folder */
+#define TICK_NS (UINT64_C(50) * 1000 * 1000)      /* more than the resolution of a file system's timestamps */
 
 void model_folder_init(ModelFolder *folder, ModelRegistry *registry) {
     *folder = (ModelFolder){ .registry = registry };
@@ -42,7 +42,7 @@ static bool is_same(const struct stat *a, const struct stat *b) {
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Since the last scan began. */
+/* Tells whether the folder has changed since the last scan began. */
 static bool is_changed(const ModelFolder *folder) {
     struct stat now;
 
@@ -61,7 +61,7 @@ static bool is_just_changed(const struct stat *info) {
 }
 
 static void note_error(ModelFolder *folder, int error) {
-    if (error != folder->error && error == ENOENT) /* it may come with the first model */
+    if (error != folder->error && error == ENOENT) /* the first model may create the folder */
         log_debug(TOPIC_DAEMON, "model-dir %s: %s", path_of(folder), strerror(error));
     else if (error != folder->error && error)
         log_warn(TOPIC_DAEMON, "model-dir %s: %s", path_of(folder), strerror(error));
@@ -86,11 +86,12 @@ static void model_folder_begin(ModelFolder *folder) {
 }
 
 /**
- * model_folder_want() - the scan to wait for by who must not miss a file of the folder
+ * model_folder_want() - request a scan that sees every file that is now in the folder
  *
- * Who asks while a scan runs shares it, unless the folder has changed since that began: then another one follows. So
- * clients cause one scan a second at most, however often they ask; whoever changes the folder causes one more a change.
- * Return: its number, or 0.
+ * A caller during a scan shares that scan, unless the folder has changed since the scan began: then another scan
+ * follows. Clients therefore cause at most one scan a second, however often they ask; each change of the folder causes
+ * one more scan.
+ * Return: number of the scan to wait for, or 0 if the caller need not wait.
  */
 uint64_t model_folder_want(ModelFolder *folder) {
     uint64_t wanted;
@@ -109,7 +110,7 @@ uint64_t model_folder_want(ModelFolder *folder) {
     return folder->n_begun;
 }
 
-/* Notes why a file is not listed, and tells it once. */
+/* Notes why a file is not listed, and logs the reason once. */
 static void leave_out(ModelFolder *folder, ModelFile *file, const char *why) {
     model_file_explain(file, why);
     if (folder->has_news && file->info.kind == GGUF_KIND_PART)
@@ -118,7 +119,7 @@ static void leave_out(ModelFolder *folder, ModelFile *file, const char *why) {
         log_info(TOPIC_DAEMON, "not listed: %s", *why ? why : "out of memory");
 }
 
-/* Whether a file is what it should be in a whole model. If not, err says so. */
+/* Tells whether a file is of the expected kind and completely downloaded; if not, @err has the reason. */
 static bool is_kind(const ModelFile *file, const char *path, GgufKind kind, ErrText *err) {
     GgufKindInfo info = file->info;
 
@@ -135,15 +136,15 @@ static bool is_kind(const ModelFile *file, const char *path, GgufKind kind, ErrT
     return false;
 }
 
-/* Looks at the files behind the first one at path, and sums their bytes. False: some are not whole, as err says, or one
- * must be read first. */
+/* Checks all parts of the model after the first one, which is at @path, and adds their bytes to *bytesp. Return: false
+ * if a part is incomplete, with the reason in @err, or if a part must be read first (*pendingp). */
 static bool look_at_parts(ModelFolder *folder, const char *path, uint32_t n, uint64_t *bytesp, bool *pendingp,
                           ErrText *err) {
     for (uint32_t part = 1; part < n; part++) {
         _cleanup_(freep) char *other_path = gguf_parts_path(path, part, n);
         const ModelFile *other;
 
-        if (!other_path) /* named otherwise: its load says so */
+        if (!other_path) /* the name has no part number: the load reports missing parts */
             return true;
         other = model_files_look(&folder->files, folder->n_begun, other_path, pendingp);
         if (!other) {
@@ -158,7 +159,7 @@ static bool look_at_parts(ModelFolder *folder, const char *path, uint32_t n, uin
     return true;
 }
 
-/* Takes what the scan leaves of a model. Whether a file must be read before. */
+/* Lists an entry of the folder if it is a model. Return: whether a file must be read before that can be decided. */
 static bool take_entry(ModelFolder *folder, const char *name) {
     ModelRegistry *registry = folder->registry;
     const char *slash = path_of(folder)[strlen(path_of(folder)) - 1] == '/' ? "" : "/";
@@ -188,7 +189,7 @@ static bool take_entry(ModelFolder *folder, const char *name) {
     }
     model_file_explain(file, NULL);
     if (strcmp(model->path, path))
-        return false; /* another name of a file that is known */
+        return false; /* another path of a known file */
     model->file_bytes = bytes;
     model->scan = folder->n_begun;
     model->from_folder |= model != registry->default_model;
@@ -201,7 +202,7 @@ const char *model_folder_why_not(const ModelFolder *folder, const char *name) {
 
 static void model_folder_finish(ModelFolder *folder) {
     close_stream(folder);
-    /* A folder that cannot be read at the moment says nothing about its files. */
+    /* A folder that cannot be read at the moment is no evidence that its files are gone. */
     if (!folder->error || folder->error == ENOENT) {
         model_registry_forget_gone(folder->registry, folder->n_begun);
         model_files_forget_gone(&folder->files, folder->n_begun);
@@ -212,7 +213,7 @@ static void model_folder_finish(ModelFolder *folder) {
         model_folder_begin(folder);
 }
 
-/* Reads on in the files of an entry. Whether it is still pending. */
+/* Reads on in the files of the pending entry. Return: whether the entry is still pending. */
 static bool go_on_with_pending(ModelFolder *folder) {
     if (!folder->pending || model_files_step(&folder->files) || take_entry(folder, folder->pending))
         return folder->pending;
@@ -221,7 +222,7 @@ static bool go_on_with_pending(ModelFolder *folder) {
     return false;
 }
 
-/* Takes the next entry. False: there is none. */
+/* Handles the next entry of the folder. Return: false if there is none. */
 static bool next_entry(ModelFolder *folder) {
     const struct dirent *entry = folder->stream ? readdir(folder->stream) : NULL;
 

@@ -16,20 +16,20 @@ typedef struct ModelFolder { /* all loop */
     ModelRegistry *registry;
     ModelFiles files;
     char *pending;     /* entry whose files are being read; NULL: none */
-    DIR *stream;       /* of the running scan; NULL: none runs */
+    DIR *stream;       /* directory stream of the running scan; NULL: none runs */
     uint64_t n_begun;  /* scans that have begun, with the running one */
     uint64_t n_done;   /* scans that have ended */
     uint64_t n_wanted; /* number of the last scan that somebody waits for */
     uint64_t began_ns; /* begin of the last scan */
     struct stat seen;  /* the folder's state when the last scan began */
     int error;         /* errno of the last scan; 0: the folder could be read */
-    bool too_soon;     /* changed so shortly before that a further change may not show in its times */
-    bool has_news;     /* changed since the scan before: the log names files that are not listed, once */
+    bool too_soon;     /* changed so shortly before that a further change may not show in the folder's time */
+    bool has_news;     /* changed since the previous scan, so that files that are not listed are logged once */
 } ModelFolder;
 
 void model_folder_init(ModelFolder *folder, ModelRegistry *registry);
 void model_folder_deinit(ModelFolder *folder);
-/* Returns the scan to wait for; call model_folder_step() for it. 0: what is known is less than a second old and the
+/* Returns the scan to wait for; model_folder_step() runs the scan. 0: the last scan is less than a second old and the
  * folder has not changed. */
 uint64_t model_folder_want(ModelFolder *folder);
 bool model_folder_step(ModelFolder *folder); /* does a part of the scan; true: there is more to do */

@@ -19,7 +19,7 @@ extern char **environ;
 
 struct ModelImport {
     Loop *loop;
-    pid_t pid; /* 0: reaped */
+    pid_t pid; /* child process; 0: reaped */
     int pid_fd;
     int report_fd;
     struct event *exit_event;
@@ -27,12 +27,12 @@ struct ModelImport {
     ModelImportProgressFn *progress;
     ModelImportDoneFn *done;
     void *arg;
-    char line[REPORT_LINE_MAX]; /* of the report, as far as it has come */
+    char line[REPORT_LINE_MAX]; /* the beginning of the report's current line */
     size_t line_bytes;
     char *package_path;
-    TAILQ_ENTRY(ModelImport) link; /* abandoned ones */
-    ModelImportList *abandoned;    /* NULL: it is not */
-    int result;                    /* what the child said, or MODEL_IMPORT_E_FAILED until it says something */
+    TAILQ_ENTRY(ModelImport) link; /* in the list of abandoned imports */
+    ModelImportList *abandoned;    /* list that holds this import; NULL: not abandoned */
+    int result;                    /* the result that the child reported; MODEL_IMPORT_E_FAILED before its report */
     ErrText err;
 };
 
@@ -78,7 +78,7 @@ void model_import_reap(ModelImportList *abandoned) {
     }
 }
 
-/* The rest of the line when it begins with the verb, else NULL. */
+/* Returns the rest of the line if it begins with the verb, else NULL. */
 static const char *after_verb(const char *line, const char *verb) {
     size_t verb_bytes = strlen(verb);
 
@@ -103,7 +103,7 @@ static void take_line(ModelImport *import, const char *line) {
     }
 }
 
-/* Return: whether the pipe is still open. */
+/* Reads the child's report as far as it has arrived. Return: whether the pipe is still open. */
 static bool read_report(ModelImport *import) {
     for (;;) {
         char *start = import->line, *newline;
@@ -126,7 +126,7 @@ static bool read_report(ModelImport *import) {
         import->line_bytes -= (size_t)(start - import->line);
         memmove(import->line, start, import->line_bytes);
         if (import->line_bytes == sizeof(import->line) - 1)
-            import->line_bytes = 0; /* no line of ours is that long */
+            import->line_bytes = 0; /* drop it: the worker writes no line of this length */
     }
 }
 
@@ -166,7 +166,8 @@ static void on_exit_of_child(evutil_socket_t fd, short what, void *arg) {
     import->done(import->arg, import->result, import->package_path, &import->err);
 }
 
-/* Both descriptors are above those that the child knows: dup2 onto itself would keep close-on-exec. */
+/* Starts the child. Both descriptors must be above the child's fixed numbers, since a dup2() of a descriptor onto
+ * itself would keep close-on-exec. */
 static int spawn(ModelImport *import, int report_write_fd, const char *source, int source_fd, const char *cache_dir,
                  bool checks_package) {
     char *argv[7] = { (char *)"coordgend", (char *)IMPORT_WORKER_FLAG, (char *)source, (char *)cache_dir };
@@ -208,8 +209,8 @@ static int spawn(ModelImport *import, int report_write_fd, const char *source, i
 /**
  * model_import_new() - start the import of a GGUF into the cache folder
  *
- * The child is this program again (exec, not a mere fork: none of our memory goes with it). It sends lines through a
- * pipe; its end is seen through a pidfd, so that no signal handler is needed.
+ * The child executes this program again, so that it shares none of the daemon's memory. The child reports lines through
+ * a pipe. A pidfd reports its end, so that no signal handler is needed.
  * Thread: loop. Return: 0 or -errno with a text.
  */
 int model_import_new(ModelImport **importp, Loop *loop, const char *source, int fd, const char *cache_dir,

@@ -73,8 +73,8 @@ static void submit_import(Model *model) {
 /**
  * model_load() - bring a model into memory
  *
- * A GGUF for the cpu device goes through an import first (a child process, which finds an earlier import of the same
- * file by itself); the engine thread then loads the package.
+ * A child process first imports a GGUF for the cpu device, or finds an earlier import of the same file. The engine
+ * thread then loads the package.
  * Thread: loop. Return: 0, or MODEL_E_STATE.
  */
 int model_load(Model *model, ErrText *err) {
@@ -112,8 +112,8 @@ int model_load_with_room(Model *model, ErrText *err) {
     return r;
 }
 
-/* Loads the package without its image, once, when the engine has gone: the image of a failed load may be bad, and that
- * of a loaded model may have been lost. */
+/* Loads the package without its image, once, after the engine was freed. The image of a failed load may be damaged, and
+ * the image of a loaded model may be lost. */
 static bool load_without_image(Model *model) {
     if (!model->may_have_image || model->engine || model->without_image)
         return false;
@@ -124,7 +124,7 @@ static bool load_without_image(Model *model) {
     return true;
 }
 
-/* Imports once more with a check: the package that an import has found may be damaged, and is made again then. */
+/* Imports once more with a check, which replaces the package if the one that the first import found is damaged. */
 static bool import_again(Model *model) {
     if (!strcmp(model->path, model->package_path) || model->checks_package || model->engine)
         return false;
@@ -145,7 +145,7 @@ static void on_loaded(Model *model, JobNews *news) {
     const EngineInfo *info;
 
     if (news->result == JOB_E_MEMORY && !model->engine && model_make_room(model)) {
-        submit_load(model); /* behind what makes room */
+        submit_load(model); /* queued behind the unloads that free memory */
         return;
     }
     if (news->result) {
@@ -153,7 +153,7 @@ static void on_loaded(Model *model, JobNews *news) {
             err_set(&news->err, 0, "the load was given up");
         if (news->result == JOB_E_MEMORY)
             model_explain_memory(model->registry, &news->err);
-        /* Users know the file that they named, not the package that was made of it. */
+        /* The error names the user's file: users do not know the package that the service made from it. */
         if (strcmp(model->path, model->package_path))
             err_prefix(&news->err, "%.*s", UTF8_PREFIX(model->path, 200));
         if (news->result == JOB_E_MODEL && load_otherwise(model)) {
@@ -169,7 +169,7 @@ static void on_loaded(Model *model, JobNews *news) {
         return;
     }
     info = engine_info(model->engine);
-    if (info->n_streamed_layers || model_device(model)->has_graphs) /* the image is new from this load, or a good one */
+    if (info->n_streamed_layers || model_device(model)->has_graphs) /* this load wrote the image or could use it */
         model->without_image = false;
     log_notice(TOPIC_DAEMON,
                "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",
@@ -179,7 +179,7 @@ static void on_loaded(Model *model, JobNews *news) {
     model_set_stage(model, MODEL_READY);
 }
 
-/* Takes the end of the engine: loads the model again for requests that have come meanwhile. */
+/* Handles the end of the engine, and loads the model again for requests that arrived meanwhile. */
 static void on_unloaded(Model *model) {
     const bool is_wanted = model->stage == MODEL_RELOADING;
     ErrText err;
@@ -191,7 +191,7 @@ static void on_unloaded(Model *model) {
         (void)load_otherwise(model);
     if (is_wanted && model->n_users)
         (void)model_load_with_room(model, &err);
-    model_forget_unused(model); /* who asked for it may have left */
+    model_forget_unused(model); /* the client that asked for the model may have left */
 }
 
 void model_on_news(Model *model, Job *job, JobNews *news) {
@@ -201,13 +201,13 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
         model->engine = steal(&news->engine);
     if (!news->done) {
         model->permille = news->permille;
-        model_set_stage(model, MODEL_LOADING); /* requests need not wait for its weights */
+        model_set_stage(model, MODEL_LOADING); /* requests need not wait for the weights */
         return;
     }
     model->job = NULL;
     if (job->kind == JOB_LOAD) {
         on_loaded(model, news);
-    } else if (!news->result) { /* on an error the engine thread ends, and the model keeps its engine */
+    } else if (!news->result) { /* after an error the engine thread ends, and the model keeps its engine */
         on_unloaded(model);
     }
     free(job);

@@ -16,7 +16,7 @@ static uint64_t weights_bytes_of(const Model *model) {
     return model->stage == MODEL_READY ? engine_info(model->engine)->weights_bytes : 0;
 }
 
-/* The loaded model with the most weights of those with fewer than so many bytes. NULL: none. */
+/* Returns the loaded model with the most weights below @below_bytes; NULL: none. */
 static const Model *next_largest(const ModelRegistry *registry, uint64_t below_bytes) {
     const Model *model, *largest = NULL;
 
@@ -28,10 +28,10 @@ static const Model *next_largest(const ModelRegistry *registry, uint64_t below_b
 }
 
 /**
- * model_explain_memory() - adds to an error of memory what holds it, and the remedy
+ * model_explain_memory() - add to a memory error what holds the memory, and the remedy
  *
- * For administrators alone: what others do is not an app's business. Accounts and models come by name and size, the
- * largest first.
+ * The text lists accounts and models by name and size, the largest first. Only administrators may receive it, since
+ * apps must not learn what other apps do.
  */
 void model_explain_memory(const ModelRegistry *registry, ErrText *err) {
     const Model *model = next_largest(registry, UINT64_MAX), *largest = model;

@@ -5,7 +5,7 @@
 
 #include "daemon/models/model.h"
 
-/* Adds to an error of memory, for administrators, what holds it and what to do. */
+/* Adds to a memory error, for administrators, what holds the memory and what to do. */
 void model_explain_memory(const ModelRegistry *registry, ErrText *err);
 
 #endif

@@ -39,7 +39,7 @@ void model_describe_pair(Coordgen__V1__ModelPair *message, ModelRegistry *regist
         message->detail = (char *)(uintptr_t)model_failure(draft, with_paths);
 }
 
-/* The pair of a target, and the targets of a draft model, as they are said. */
+/* Fills in the draft model of a target and the targets of a draft model, by path or by name. */
 static void describe_pairs(ModelMessage *message, const Model *model, bool with_paths) {
     const ModelPairs *pairs = model->registry->pairs;
     ModelPairEntry pair;
@@ -48,7 +48,7 @@ static void describe_pairs(ModelMessage *message, const Model *model, bool with_
         model_describe_pair(&message->draft, model->registry, &pair, with_paths);
         message->model.draft = &message->draft;
     }
-    message->model.draft_of = (char **)(uintptr_t)message->draft_of; /* packing reads them only */
+    message->model.draft_of = (char **)(uintptr_t)message->draft_of; /* packing only reads the strings */
     message->model.n_draft_of = model_pairs_targets_of(pairs, model->name, message->draft_of, MODEL_DRAFT_OF_MAX);
 }
 
@@ -91,13 +91,13 @@ static void describe_image(ModelMessage *message, const Model *model, bool with_
     message->model.image = message->image;
 }
 
-/* Tells of the chat templates: which there are, and what they take. */
+/* Describes the chat templates: which exist, and which kinds of messages they accept. */
 static void describe_chat(ModelMessage *message, const ChatTemplate *chat) {
     const unsigned int takes = chat_template_takes(chat);
 
     chat_template_describe(chat, message->chat_format, sizeof(message->chat_format));
     message->model.chat_format = message->chat_format;
-    message->model.chat_takes = (char **)(uintptr_t)message->chat_takes; /* packing reads them only */
+    message->model.chat_takes = (char **)(uintptr_t)message->chat_takes; /* packing only reads the strings */
     if (takes & CHAT_TAKES_TOOLS)
         message->chat_takes[message->model.n_chat_takes++] = "tools";
     if (takes & CHAT_TAKES_DOCUMENTS)

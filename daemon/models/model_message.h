@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages that describe models and pairs. Their strings belong to these, and are valid until the next change. */
+/* Messages that describe models and pairs. The strings belong to the models and pairs, and are valid until the next
+ * change. */
 #ifndef COORDGEN_DAEMON_MODEL_MESSAGE_H
 #define COORDGEN_DAEMON_MODEL_MESSAGE_H
 
 #include "daemon/models/model_registry.h"
 #include "proto/coordgen.pb-c.h"
 
-#define MODEL_DRAFT_OF_MAX 4 /* targets that are named with their draft model, of more the first ones */
+#define MODEL_DRAFT_OF_MAX 4 /* most targets that a draft model's message names; further targets are left out */
 
 typedef struct ModelMessage {
     Coordgen__V1__Model model;

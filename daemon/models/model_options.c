@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "weights/image/weights_image.h"
 
-/* Returns the open file, if a client has handed the package itself over; NULL: the package has a path. */
+/* Returns the open file if a client has handed over the package itself; NULL: the package has a path. */
 static const int *package_fd_of(const Model *model) {
     return model->fd >= 0 && !strcmp(model->path, model->package_path) ? &model->fd : NULL;
 }
@@ -46,7 +46,7 @@ static const char *no_image(const Model *model) {
     return NULL;
 }
 
-/* Chooses the path of the image. Where all weights are in memory a load without an image is only slower. */
+/* Chooses the path of the image. If all weights fit into memory, a load without an image is only slower. */
 static void choose_image_path(Model *model) {
     const Config *config = model->registry->config;
     char path[PATH_MAX];
@@ -68,7 +68,7 @@ static void choose_image_path(Model *model) {
     log_warn(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->no_image);
 }
 
-/* For the load that comes next. */
+/* Chooses the engine's options for the next load. */
 void model_choose_options(Model *model, EngineOptions *options) {
     const Config *config = model->registry->config;
     const ConfigMemory memory = config_weights_memory(config, model->name);
@@ -113,7 +113,7 @@ void model_choose_options(Model *model, EngineOptions *options) {
 
 /* --- chat template ---------------------------------------------------------------------------------------------- */
 
-/* Reads the template's file without a byte order mark. */
+/* Reads the template's file and drops a byte order mark. */
 static int slurp_chat_template(const Config *config, char **textp, size_t *len_bytesp, ErrText *err) {
     int r = file_slurp(config->chat_template, JINJA_SOURCE_BYTES_MAX, textp, len_bytesp, err);
     size_t skipped;

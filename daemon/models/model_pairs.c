@@ -11,14 +11,14 @@
 #include "base/strings/printable.h"
 #include "base/strings/str_buf.h"
 
-/* The file's first line. Behind it there is a line "TARGET<tab>DRAFT" for each pair. */
+/* The file's first line. Each further line is "TARGET<tab>DRAFT", one for each pair. */
 static const char head[] = "coordgen-model-pairs 1\n";
 static const char lost[] =
     "no pair of models is known but those of draft-model; name them again (coordgenctl model pair)";
 
 #define BODY_BYTES_MAX (PAIRS_MAX * 2 * (PAIR_NAME_BYTES_MAX + 1))
 
-/* ---- what the file says ------------------------------------------------------------------------------------------ */
+/* ---- content of the file ----------------------------------------------------------------------------------------- */
 
 static const char *lookup(const void *arg, const char *target) {
     return model_pairs_draft_of(arg, target);
@@ -49,7 +49,7 @@ static int parse(PairList *list, char *body) {
         if (r)
             return r < 0 ? r : STATE_FILE_E_DAMAGED;
     }
-    return rest ? STATE_FILE_E_DAMAGED : 0; /* an empty line before the end */
+    return rest ? STATE_FILE_E_DAMAGED : 0; /* text behind an empty line is damage */
 }
 
 static int take_body(void *arg, char *body) {
@@ -98,12 +98,12 @@ int model_pairs_take_setting(ModelPairs *pairs, const char *text) {
     int r = pair_list_parse(&wanted, text, &err);
 
     if (r)
-        return err_fold(r); /* the configuration has checked it */
+        return err_fold(r); /* the configuration has checked the setting */
     pairs->set = (PairList){ 0 };
     for (size_t i = 0; !r && i < wanted.n; i++) {
         const NamePair *pair = &wanted.pairs[i];
 
-        /* What was said of the target goes before the setting. */
+        /* A pair that an administrator stored for the target overrides the setting. */
         if (!pair_list_find(&pairs->stored, pair->target) &&
             pair_makes_circle(lookup, pairs, pair->target, pair->draft))
             log_warn(TOPIC_DAEMON,
@@ -132,7 +132,7 @@ const char *model_pairs_draft_of(const ModelPairs *pairs, const char *target) {
     return draft && *draft ? draft : NULL;
 }
 
-/* A list like the stored one, with another draft for the target. */
+/* Copies the stored list with another draft model for the target. */
 static int changed_list(const ModelPairs *pairs, const char *target, const char *draft, PairList *list) {
     int r = 0;
 
@@ -140,15 +140,15 @@ static int changed_list(const ModelPairs *pairs, const char *target, const char 
         r = pair_list_set(list, pairs->stored.pairs[i].target, pairs->stored.pairs[i].draft);
     if (r)
         return r;
-    /* Where the setting has one for it, that there is to be none is remembered. */
+    /* An empty draft must be stored if it overrides a pair of the setting. */
     if (*draft || pair_list_find(&pairs->set, target))
         return pair_list_set(list, target, draft);
     pair_list_remove(list, target);
     return 0;
 }
 
-/* Writes a list, which takes the place of the stored one; of before it has what that was. 0, MODEL_PAIRS_E_STORE,
- * -ENOMEM. */
+/* Writes a list and swaps it with the stored one: afterwards @list has the pairs stored before. Return: 0,
+ * MODEL_PAIRS_E_STORE, -ENOMEM. */
 static int store(ModelPairs *pairs, PairList *list, ErrText *err) {
     const PairList before = pairs->stored;
     int r = write_file(pairs, list, err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pairs of target and draft model by name: from administrators' commands, which are kept in a file, and from the
- * setting draft-model. model_drafts.h finds the models and whether they fit. Owned by the loop. */
+/* Pairs of target and draft model by name: from administrators' commands, which are stored in a file, and from the
+ * setting draft-model. model_drafts.h finds the models and tells whether they fit. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_MODEL_PAIRS_H
 #define COORDGEN_DAEMON_MODEL_PAIRS_H
 
@@ -17,7 +17,7 @@ enum {
 
 typedef struct ModelPairs { /* zero is empty, and writes no file */
     StateFile file;
-    PairList stored; /* from commands; a draft of "": none, whatever the setting says */
+    PairList stored; /* from commands; a draft of "" overrides a pair of the setting with none */
     PairList set;    /* from the setting */
 } ModelPairs;
 
@@ -25,8 +25,8 @@ typedef struct ModelPairs { /* zero is empty, and writes no file */
  * -ENOMEM. */
 int model_pairs_init(ModelPairs *pairs, const char *dir);
 void model_pairs_deinit(ModelPairs *pairs);
-/* Takes the setting over, without pairs that would make a circle with stored ones, which are logged. 0, or -ENOMEM:
- * nothing has changed. */
+/* Takes the setting over, except for pairs that would make a circle with stored ones; each of these is logged. 0, or
+ * -ENOMEM: nothing has changed. */
 int model_pairs_take_setting(ModelPairs *pairs, const char *text);
 /* Stores the draft ("": none) of a target; waits for the disk. 0; MODEL_PAIRS_E_*, with a text, or -ENOMEM: nothing has
  * changed. */
@@ -38,7 +38,7 @@ const char *model_pairs_draft_of(const ModelPairs *pairs, const char *target); /
 
 typedef struct ModelPairEntry {
     const char *target;
-    const char *draft; /* "": none, against the setting */
+    const char *draft; /* "": none, in spite of the setting */
     bool is_stored;    /* from a command, not from the setting */
 } ModelPairEntry;
 bool model_pairs_find(const ModelPairs *pairs, const char *target, ModelPairEntry *entry); /* false: no pair */

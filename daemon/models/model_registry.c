@@ -63,7 +63,7 @@ Model *model_registry_find_path(ModelRegistry *registry, const char *path) {
     return found_in(&registry->by_path, &key, compare_paths);
 }
 
-/* Neither its name nor its path is known. 0 or -ENOMEM. */
+/* Enters a model whose name and path are both new. Return: 0 or -ENOMEM. */
 static int enter(ModelRegistry *registry, Model *model) {
     if (!tsearch(model, &registry->by_name, compare_names))
         return err_raise(-ENOMEM);
@@ -101,10 +101,10 @@ void model_registry_deinit(ModelRegistry *registry) {
     registry->chat_template = NULL;
 }
 
-/* ---- what there is ----------------------------------------------------------------------------------------------- */
+/* ---- files and names of models ----------------------------------------------------------------------------------- */
 
-/* Makes a model's name of a path: a file's name may be any bytes, a model's is text, which is sent and typed. NULL: no
- * memory. */
+/* Derives a model's name from a path. File names are arbitrary bytes, while model names are text that is sent and
+ * typed. Return: the name, which the caller frees; NULL: out of memory. */
 static char *name_of_path(const char *path) {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     _cleanup_(freep) char *stem = strndup(file, gguf_parts_stem_bytes(file));
@@ -146,7 +146,7 @@ bool model_is_file_name(const char *name) {
     return model_is_source(name) || ends_with(name, EXTENSION_PACKAGE);
 }
 
-/* Bytes of a regular file; 0: it is none. */
+/* Returns the bytes of a regular file; 0 if it is none. */
 static uint64_t regular_bytes(const char *path, int fd) {
     struct stat info;
 
@@ -173,7 +173,7 @@ static bool is_file_of(const Model *model, const struct stat *file) {
            own.st_ino == file->st_ino;
 }
 
-/* A file may have several paths, and names in the folder: of those the one that is loaded, or on its way. */
+/* Finds the model of a file. Of several models by different paths to the same file, a loaded or loading one wins. */
 Model *model_registry_find_file(ModelRegistry *registry, const char *path, int fd) {
     Model *model, *found = NULL;
     struct stat file;

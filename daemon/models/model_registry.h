@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of models: finds them by name, path or file, adds and forgets them, and knows which is the default. Owned
- * by the loop. */
+/* The table of models: finds models by name, path or file, adds and forgets models, and knows the default. Owned by the
+ * loop. */
 #ifndef COORDGEN_DAEMON_MODEL_REGISTRY_H
 #define COORDGEN_DAEMON_MODEL_REGISTRY_H
 
@@ -26,9 +26,9 @@ void model_take_file(Model *model, int *fdp);
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err);
 Model *model_registry_find_name(ModelRegistry *registry, const char *name); /* NULL: none */
 
-/* Forgets a model outside of the folder that is neither loaded nor used: whoever named its file can name it again. */
+/* Forgets a model outside of the folder that is neither loaded nor used: a client can name its file again. */
 void model_forget_unused(Model *model);
-bool model_suits_device(const Config *config, const char *path, ErrText *err); /* by the file's name */
+bool model_suits_device(const Config *config, const char *path, ErrText *err); /* decides by the file's name */
 bool model_is_source(const char *name);    /* tells whether a file of this name is imported */
 bool model_is_file_name(const char *name); /* tells whether a file of this name is a model */
 void model_measure(Model *model);          /* looks at the size of the files again */

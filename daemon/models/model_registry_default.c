@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The default model: found among the models by the name that model_default.h has. */
+/* Finds the default model among the models by the name that model_default.h stores. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "base/system/kernel_call.h"
 #include "daemon/models/model_registry.h"
 
-/* Finds the model that is named as the default; NULL: none is named, or it is not there. */
+/* Finds the model that is named as the default; NULL: none is named, or the named model does not exist. */
 static Model *named_default(const ModelRegistry *registry) {
     const char *name = model_default_name(registry->def);
 
@@ -24,7 +24,7 @@ Model *model_registry_default(const ModelRegistry *registry) {
 
     if (model || model_default_by(registry->def) == MODEL_DEFAULT_BY_SETTING || registry->n_models != 1)
         return model;
-    return TAILQ_FIRST(&registry->models); /* no other can be meant */
+    return TAILQ_FIRST(&registry->models); /* an only model is the default */
 }
 
 Model *model_registry_find(ModelRegistry *registry, const char *name) {
@@ -41,7 +41,7 @@ ModelDefaultBy model_registry_default_by(const ModelRegistry *registry) {
     return by == MODEL_DEFAULT_BY_SETTING || named_default(registry) ? by : MODEL_DEFAULT_BY_FIRST;
 }
 
-/* Tells whether the earliest model may become the default: none was named, and no default is there any more. */
+/* Tells whether the earliest model may become the default: no default was named, and no earlier default exists. */
 static bool is_open(const ModelRegistry *registry) {
     const ModelDefaultBy by = model_default_by(registry->def);
 
@@ -49,7 +49,7 @@ static bool is_open(const ModelRegistry *registry) {
 }
 
 static void note_first(ModelRegistry *registry, const Model *model) {
-    /* A model outside of the folder is not known any more after a restart. */
+    /* The service forgets a model outside of the folder when it restarts. */
     model_default_note_first(registry->def, model->name, model->from_folder);
     log_notice(TOPIC_DAEMON, "model %s: the default from now on, as the first one: see coordgenctl model default",
                model->name);
@@ -61,7 +61,7 @@ void model_registry_note_default(ModelRegistry *registry) {
         note_first(registry, TAILQ_FIRST(&registry->models));
 }
 
-/* Returns when the file was made, in ns, as far as the file system tells; UINT64_MAX: unknown. */
+/* Returns the creation time of the file in ns; UINT64_MAX if the file system does not tell. */
 static uint64_t arrival_ns(const Model *model) {
     uint64_t at_ns;
 

@@ -9,7 +9,7 @@
 #include "base/strings/printable.h"
 #include "daemon/models/model_unload.h"
 
-/* Tells whether a model may be unloaded: ready, neither used nor held, and found again by its name. */
+/* Tells whether a model may be unloaded: ready, neither used nor held, and reachable again by its name. */
 static bool is_idle(const Model *model) {
     const ModelRegistry *registry = model->registry;
 
@@ -26,7 +26,7 @@ static Model *find_idle(ModelRegistry *registry) {
     return oldest;
 }
 
-/* Unloads a model, and the model that drafts for it alone. what: the user of the memory, for the log. */
+/* Unloads a model, and the model that drafts only for it. @what: who needs the memory, for the log. */
 static bool evict(Model *model, const char *what) {
     Model *draft = model->draft;
     ErrText err = { "out of memory" };
@@ -36,13 +36,13 @@ static bool evict(Model *model, const char *what) {
         return false;
     }
     log_notice(TOPIC_DAEMON, "model %s: unloaded to make room for %s: nobody used it", model->name, what);
-    if (draft && draft->is_loaded_as_draft && is_idle(draft)) /* it came with this one */
+    if (draft && draft->is_loaded_as_draft && is_idle(draft)) /* the draft model was loaded with this target */
         (void)evict(draft, what);
     return true;
 }
 
-/* Tells whether the model would fit if all unused models went; weights take about as much as their package. Without
- * this check a model that is far too large would drive all others out in vain. */
+/* Tells whether the model would fit if all unused models were unloaded; weights take about as much as their package.
+ * Without this check a model that is far too large would evict all others in vain. */
 static bool may_fit(const Model *wanting) {
     const ModelRegistry *registry = wanting->registry;
     const uint64_t limit_bytes = registry->accounts->others_limit_bytes;
@@ -64,8 +64,8 @@ bool model_make_room_for_kv(ModelRegistry *registry) {
     Model *model;
 
     assert_on_loop(registry->loop);
-    /* The next request must be able to load the model again, and more than the limit on keys and values must be
-     * reached. */
+    /* Evicts only what the next request can load again, and only if the shared limit is reached, not just the limit on
+     * keys and values. */
     if (registry->config->load_on_demand != CONFIG_DEMAND_ALL ||
         account_shared_room_bytes(registry->accounts, ACCOUNT_KV) >=
             account_own_room_bytes(registry->accounts, ACCOUNT_KV))

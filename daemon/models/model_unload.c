@@ -34,7 +34,7 @@ static int submit_unload(Model *model) {
     return 0;
 }
 
-/* An engine whose weights did not come goes with its last user. */
+/* Unloads an engine whose weights did not arrive, once it has no user. */
 void model_unload_failed(Model *model) {
     if (model->stage == MODEL_FAILED && model->engine && !model->job && !model->n_users && submit_unload(model))
         log_error(TOPIC_DAEMON, "model %s: out of memory: its engine stays", model->name);
@@ -98,7 +98,7 @@ int model_unload(Model *model, ErrText *err) {
 int model_unload_unused(Model *model, ErrText *err) {
     int r;
 
-    model->n_users++; /* who asks */
+    model->n_users++; /* the caller is a user, too */
     r = model_unload(model, err);
     model->was_unloaded = false;
     model->n_users--;

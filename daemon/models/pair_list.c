@@ -62,7 +62,7 @@ void pair_list_remove(PairList *list, const char *target) {
     *pair = list->pairs[--list->n];
 }
 
-/* A way of more steps than there are pairs goes round in a circle without the target. */
+/* A path of more steps than there are pairs follows a circle that does not contain the target. */
 bool pair_makes_circle(PairLookupFn *lookup, const void *arg, const char *target, const char *draft) {
     for (size_t i = 0; draft && *draft && i <= 2 * PAIRS_MAX; i++) {
         if (!strcmp(draft, target))
@@ -76,7 +76,7 @@ static const char *lookup_list(const void *arg, const char *target) {
     return pair_list_find(arg, target);
 }
 
-/* A name in the text, without the blanks around it; NULL: there is none, or it is too long, or -ENOMEM. */
+/* Copies a name out of the text, without the blanks around it; NULL: no name, a name that is too long, or no memory. */
 static char *name_dup(const char *from, const char *end) {
     while (from < end && (*from == ' ' || *from == '\t'))
         from++;

@@ -9,16 +9,16 @@
 #include "base/err.h"
 
 enum {
-    PAIR_LIST_E_TEXT = 1, /* no list of pairs; the text says where */
+    PAIR_LIST_E_TEXT = 1, /* not a list of pairs; the text says where */
     PAIR_LIST_E_FULL = 2, /* more than PAIRS_MAX */
 };
 
 #define PAIRS_MAX 256
-#define PAIR_NAME_BYTES_MAX 255 /* of a model's name: PROTO_MODEL_NAME_BYTES_MAX */
+#define PAIR_NAME_BYTES_MAX 255 /* limit on a model's name: PROTO_MODEL_NAME_BYTES_MAX */
 
 typedef struct NamePair {
     char *target;
-    char *draft; /* "": none drafts for it */
+    char *draft; /* "": no draft model */
 } NamePair;
 
 typedef struct PairList { /* zero is empty */

@@ -24,7 +24,7 @@
 
 #define PART ".part"
 #define JOURNAL ".part.journal"
-#define HASH_DIGITS 12 /* of the source, in the name of a package that the service has made */
+#define HASH_DIGITS 12 /* digits of the source's hash in the name of a package that the service made */
 
 static bool ends_with(const char *text, const char *end) {
     const size_t text_bytes = strlen(text), end_bytes = strlen(end);
@@ -48,7 +48,7 @@ void stored_files_deinit(StoredFiles *files) {
     *files = (StoredFiles){ 0 };
 }
 
-/* Adds an entry. NULL: no room, or no memory. */
+/* Adds an entry. Return: the entry; NULL: too many files, or out of memory. */
 static StoredFile *add(StoredFiles *files, const char *folder, const char *name, Coordgen__V1__FileKind kind) {
     const size_t room = files->room ? 2 * files->room : 64;
     StoredFile *grown, *file;
@@ -68,7 +68,7 @@ static StoredFile *add(StoredFiles *files, const char *folder, const char *name,
     return file;
 }
 
-/* Bytes of the disk of all that is in a folder, a few folders deep. */
+/* Returns the bytes on disk of a folder's content, down to @depth levels of subfolders. */
 static uint64_t folder_bytes(int parent_fd, const char *name, unsigned int depth) {
     const int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
@@ -93,7 +93,7 @@ static uint64_t folder_bytes(int parent_fd, const char *name, unsigned int depth
 
 typedef void ClassifyFn(StoredFile *file, const StoredFiles *files, int folder_fd);
 
-/* Everything in a folder; further folders as one entry each, where they are wanted. */
+/* Collects a folder's files; with @with_folders each subfolder is one entry, too. */
 static void collect_folder(StoredFiles *files, const char *folder, bool with_folders, ClassifyFn *classify) {
     DIR *entries = *folder ? opendir(folder) : NULL;
     const struct dirent *entry;
@@ -120,9 +120,9 @@ static void collect_folder(StoredFiles *files, const char *folder, bool with_fol
         closedir(entries);
 }
 
-/* --- what they are ------------------------------------------------------------------------------------------------ */
+/* --- kinds of files ----------------------------------------------------------------------------------------------- */
 
-/* Work of an import: whether it runs, may be gone on with, or is of no use. */
+/* Classifies the working files of an import: in use, resumable, or useless. */
 static void judge_import(StoredFile *file, const char *suffix) {
     _cleanup_(freep) char *package = strndup(file->path, strlen(file->path) - strlen(suffix));
 
@@ -142,7 +142,7 @@ static void judge_import(StoredFile *file, const char *suffix) {
     }
 }
 
-/* The name of a model by that of its file, without what follows it. */
+/* Makes a model's name of the first @len_bytes of its file's name. The caller frees the name; NULL: out of memory. */
 static char *model_name(const char *file_name, size_t len_bytes) {
     _cleanup_(freep) char *stem = strndup(file_name, len_bytes);
 
@@ -172,7 +172,7 @@ static void classify_model(StoredFile *file, const StoredFiles *files, int folde
         }
 }
 
-/* Bytes before "-<hash of the source>" in the name of a package that the service has made; 0: there is none. */
+/* Returns the bytes before "-<hash of the source>" in the name of a package that the service made; 0: no such hash. */
 static size_t imported_stem_bytes(const char *name) {
     for (size_t i = 1; name[i]; i++)
         if (name[i] == '-' && strspn(name + i + 1, "0123456789abcdef") == HASH_DIGITS &&
@@ -240,9 +240,10 @@ static void classify_state(StoredFile *file, const StoredFiles *files, int folde
         classify_draft_db(file, files, folder_fd);
 }
 
-/* --- whose they are ----------------------------------------------------------------------------------------------- */
+/* --- owners of files ---------------------------------------------------------------------------------------------- */
 
-/* The package that the service has made of a source, as far as that is known without reading the source. */
+/* Finds the package that the service made from a model's source. Return: false if only a read of the source could tell
+ * the package's name. */
 static bool imported_path(const Model *model, char path[PATH_MAX]) {
     const ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     char folder[PATH_MAX], notes[PATH_MAX + 16], sha256[FILE_NOTE_BYTES_MAX];
@@ -314,7 +315,7 @@ int stored_files_collect(StoredFiles *files, ModelRegistry *registry) {
 
 /* --- removal ------------------------------------------------------------------------------------------------------ */
 
-/* Whether another model that is loaded uses the package too. */
+/* Tells whether a loaded or loading model other than @than uses the package. */
 static bool is_shared(const StoredFiles *files, const char *package_path, const Model *than) {
     const Model *model;
 
@@ -325,7 +326,7 @@ static bool is_shared(const StoredFiles *files, const char *package_path, const 
     return false;
 }
 
-/* Whether path is that of the model, or of another of its files. */
+/* Tells whether the path is one of the model's files: the first one or another part. */
 static bool is_file_of(const Model *model, const char *path) {
     const size_t n = gguf_parts_stem_bytes(model->path);
     uint32_t part, own_n, n_parts;
@@ -341,7 +342,7 @@ static bool is_imported_of(const StoredFiles *files, const StoredFile *file, con
 
     if (!file->model || strcmp(file->model, model->name) || is_shared(files, file->path, model))
         return false;
-    /* The source of a model in several files is not noted: the name has to tell. */
+    /* No note has the hash of a source in several files, so the name decides for such a model. */
     return !file->is_guess || gguf_parts_of_name(model->path, &part, &n);
 }
 
@@ -370,7 +371,7 @@ bool stored_file_goes_with(const StoredFiles *files, const StoredFile *file, con
     }
 }
 
-/* Both files of an import go together, under its lock. */
+/* Removes both working files of an import together, under the import's lock. */
 static int remove_import(const StoredFile *file, ErrText *err) {
     const char *suffix = ends_with(file->path, JOURNAL) ? JOURNAL : PART;
     _cleanup_(freep) char *package = strndup(file->path, strlen(file->path) - strlen(suffix));

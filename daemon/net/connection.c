@@ -21,9 +21,9 @@
 
 enum {
     FRAME_STEP_BYTES = 64 << 10,
-    READ_BYTES = 16 << 10, /* at a time: others are read in turn */
-    TURN_WORK = 64,        /* then other connections have their turn */
-    WORK_BYTES = 16 << 10, /* a unit of it */
+    READ_BYTES = 16 << 10, /* read at a time, so that connections are read in turn */
+    TURN_WORK = 64,        /* units of work until other connections have their turn */
+    WORK_BYTES = 16 << 10, /* bytes in a unit of work */
 };
 
 static struct timeval timeval_of(uint32_t ms) {
@@ -43,7 +43,7 @@ int connection_peer(int fd, uid_t *uidp, pid_t *pidp) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Callers up the stack still hold the pointer, so the loop frees the object when it is back at its top. */
+/* Ends the connection. Callers up the stack still hold the pointer, so the loop frees the object from its top level. */
 static void die(Connection *connection) {
     if (connection->state == CONNECTION_DEAD)
         return;
@@ -74,7 +74,7 @@ Connection *connection_free(Connection *connection) {
     assert_on_loop(connection->loop);
     connection->state = CONNECTION_DEAD;
     connection->ops->on_end(connection->arg);
-    if (connection->readable) /* before its socket is closed */
+    if (connection->readable) /* the event must be freed before its socket is closed */
         event_free(connection->readable);
     inlet_deinit(&connection->inlet);
     closep(&connection->frame_fd);
@@ -124,7 +124,7 @@ size_t connection_unsent_bytes(const Connection *connection) {
     return evbuffer_get_length(bufferevent_get_output(connection->stream));
 }
 
-/* Reads only when frames can be served, so that one read bounds the bytes that wait. */
+/* Enables reads only while frames can be served, so that at most one read's bytes wait. */
 static void update_reading(Connection *connection) {
     if (connection->state >= CONNECTION_CLOSING)
         return;
@@ -134,8 +134,8 @@ static void update_reading(Connection *connection) {
         die_of_memory(connection);
 }
 
-/* Output may be unread in the socket long before the buffer here has any. What the client has read is not told, only
- * that less is there than before, or nothing. */
+/* Notes whether the client has read output. Unread output may sit in the socket's buffer long before the connection's
+ * own buffer has any. The kernel does not report reads: a smaller or empty socket buffer shows them. */
 static void note_reading(Connection *connection) {
     const int before_bytes = connection->queued_bytes;
 
@@ -164,7 +164,7 @@ static void choke(Connection *connection, bool choked) {
               choked ? "paused" : "goes on", connection_unsent_bytes(connection));
 }
 
-/* An answer may be longer than the output buffer, which the connection has paid for. 0 or ACCOUNT_E_LIMIT. */
+/* Charges output beyond the output buffer, which the connection has already paid for. Return: 0 or ACCOUNT_E_LIMIT. */
 static int charge_output(Connection *connection, size_t len_bytes) {
     const uint64_t unsent_bytes = connection_unsent_bytes(connection) + len_bytes,
                    paid_bytes = connection->config->output_buffer_bytes + connection->output_bill.bytes;
@@ -191,7 +191,8 @@ static void refuse_output(Connection *connection, const Coordgen__V1__Response *
     die(connection);
 }
 
-/* libevent does not report that it lacks memory to wait for the socket: the queued output would never be written. */
+/* Tells whether queued output will be written. Without memory to wait for the socket, libevent would never write it and
+ * reports no error. */
 static bool will_be_written(Connection *connection) {
     return !connection_unsent_bytes(connection) || event_pending(&connection->stream->ev_write, EV_WRITE, NULL) ||
            !bufferevent_enable(connection->stream, EV_WRITE);
@@ -264,7 +265,8 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-/* A frame is paid for as it comes, a step ahead of its bytes: a header may promise much. 0 or ACCOUNT_E_LIMIT. */
+/* Charges a frame in steps, just ahead of its bytes, since a header may announce more than the client sends. Return: 0
+ * or ACCOUNT_E_LIMIT. */
 static int charge_frame(Connection *connection, size_t have_bytes, size_t needed_bytes) {
     const size_t ahead_bytes = (have_bytes / FRAME_STEP_BYTES + 1) * FRAME_STEP_BYTES,
                  wanted_bytes = MIN(ahead_bytes, needed_bytes);
@@ -275,7 +277,7 @@ static int charge_frame(Connection *connection, size_t have_bytes, size_t needed
                        wanted_bytes - connection->frame_bill.bytes);
 }
 
-/* Serves the next frame, if it is whole. Return: whether there may be another frame. */
+/* Serves the next frame if it is complete. Return: whether there may be another frame. */
 static bool take_input(Connection *connection) {
     struct evbuffer *input = connection->inlet.bytes;
     size_t have_bytes = evbuffer_get_length(input), body_bytes, needed_bytes;
@@ -287,7 +289,7 @@ static bool take_input(Connection *connection) {
 
     if (!have_bytes)
         return false;
-    /* The header alone decides whether the frame is accepted: nothing is moved or reserved before. */
+    /* The header alone decides whether the frame is accepted; before that nothing is moved or reserved. */
     evbuffer_copyout(input, header, sizeof(header));
     body_bytes = 0;
     needed_bytes = 0;
@@ -322,7 +324,7 @@ static bool take_input(Connection *connection) {
     connection->ops->on_frame(connection->arg, frame + FRAME_HEADER_BYTES, needed_bytes - FRAME_HEADER_BYTES);
     if (connection->waits) /* the frame is served again later, with its file */
         return false;
-    closep(&connection->frame_fd); /* of another message than those that take a file, or of a refused one */
+    closep(&connection->frame_fd); /* the message takes no file, or was refused */
     connection->frame_fd = -1;
     bill_settle(&connection->frame_bill);
     evbuffer_drain(input, needed_bytes);
@@ -333,7 +335,7 @@ void connection_spend(Connection *connection, uint64_t work) {
     connection->work_left -= work < connection->work_left ? (uint32_t)work : connection->work_left;
 }
 
-/* A timer gives others their turn: an event made active would run before what the loop has not polled yet. */
+/* Waits for the next turn by a timer. An event that is activated directly would run before sockets are polled again. */
 static void wait_for_turn(Connection *connection) {
     static const struct timeval at_once = { 0 };
 
@@ -343,11 +345,11 @@ static void wait_for_turn(Connection *connection) {
 }
 
 /**
- * read_frames() - serve what has come, as much of it as one turn may cost
+ * read_frames() - serve the frames that have arrived, as far as one turn allows
  *
- * A client may have sent thousands of requests at once: the rest of them waits until the loop has been with everybody
- * else, and meanwhile nothing more is read. Between two turns a connection waits, and no other callback takes its
- * frames.
+ * A client may have sent thousands of requests at once. The rest of them waits until the loop has served all other
+ * connections, and meanwhile nothing more is read. Between two turns a connection waits, and no other callback takes
+ * its frames.
  */
 static void read_frames(Connection *connection) {
     if (connection->waits)
@@ -395,7 +397,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
     int r;
 
     assert_on_loop(connection->loop);
-    /* A frame that is whole is taken at once: there is always room for a byte. */
+    /* There is always room for a byte, since each complete frame leaves the buffer at once. */
     room_for_bytes = connection->frame_max_bytes + FRAME_HEADER_BYTES - evbuffer_get_length(connection->inlet.bytes);
     r = inlet_read(&connection->inlet, fd, MIN(room_for_bytes, READ_BYTES), connection->takes_files);
     if (r == INLET_E_DESCRIPTORS)
@@ -407,7 +409,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
         read_frames(connection);
 }
 
-/* Called when the unsent output has fallen to the low mark, or to nothing while closing. */
+/* Runs when the unsent output has fallen to the low mark, or to nothing while the connection closes. */
 static void on_written(struct bufferevent *stream, void *arg) {
     Connection *connection = arg;
 
@@ -462,7 +464,7 @@ void connection_open(Connection *connection) {
     evtimer_del(connection->hello_timer);
 }
 
-/* The socket's buffer is empty, so the error is written at once or never. */
+/* Sends an error without a wait. The socket's buffer is empty, so the error is written at once or never. */
 static void send_at_once(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
     Coordgen__V1__Response response;
     Coordgen__V1__Error error;
@@ -487,7 +489,7 @@ void connection_dismiss(Connection *connection, Coordgen__V1__ErrorCode code, co
     connection->ops->on_closed(connection->arg);
 }
 
-/* The bufferevent only writes; the inlet reads. 0 or -ENOMEM. */
+/* Sets up events and timers. The bufferevent only writes; the inlet reads. Return: 0 or -ENOMEM. */
 static int start_stream(Connection *connection, int fd) {
     const Config *config = connection->config;
     struct event_base *base = connection->loop->base;

@@ -28,13 +28,13 @@ typedef struct ConnectionOps {
     void (*on_frame)(void *arg, const uint8_t *body, size_t len_bytes);
     void (*on_choke)(void *arg, bool choked); /* the client reads too slowly, or has caught up */
     void (*on_end)(void *arg);                /* the connection begins to close; called again before on_closed() */
-    void (*on_closed)(void *arg);             /* frees the connection: nobody uses it any more */
+    void (*on_closed)(void *arg);             /* frees the connection, which has no user any more */
     uint32_t (*retry_ms)(void *arg);          /* when a client that was told BUSY is to come again */
 } ConnectionOps;
 
 typedef struct Connection { /* all loop */
     const ConnectionOps *ops;
-    void *arg; /* of ops */
+    void *arg; /* first argument of ops */
     Loop *loop;
     const Config *config;
     User *user;    /* pays for the memory; the connection's owner holds the user */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bufferevents read without room for control messages, so that open files are lost; hence a read of our own into an
- * evbuffer.
+ * Reads a client's socket into an evbuffer. A bufferevent reads without room for control messages, which would lose
+ * open files.
  *
- * In a stream the kernel gives a descriptor out with the message that it was sent with, or with a part of its front,
- * and ends the read there. What came before it may be in the same read. So the last byte of the read is one that was
- * sent with the descriptor, and a client that sends it with bytes of one frame alone says which frame it belongs to.
+ * On a stream socket the kernel delivers a descriptor together with bytes of the message that carried it, and ends the
+ * read with them. The same read may begin with earlier bytes. The last byte of the read was therefore sent with the
+ * descriptor, and a client that sends a descriptor only with bytes of one frame says which frame it belongs to.
  */
 #define _GNU_SOURCE
 #include "daemon/net/inlet.h"
@@ -20,7 +20,7 @@
 #include "base/err.h"
 
 enum {
-    ROOM_DESCRIPTORS = 2 /* to tell one from more; what there is no room for is closed by the kernel */
+    ROOM_DESCRIPTORS = 2 /* tells one from more; the kernel closes descriptors without room */
 };
 
 int inlet_init(Inlet *inlet) {
@@ -29,14 +29,14 @@ int inlet_init(Inlet *inlet) {
 }
 
 void inlet_deinit(Inlet *inlet) {
-    if (inlet->bytes) /* else it was never begun, and no descriptor is its own */
+    if (inlet->bytes) /* an inlet without a buffer was never initialized and owns no descriptor */
         closep(&inlet->fd);
     if (inlet->bytes)
         evbuffer_free(inlet->bytes);
     *inlet = (Inlet){ .fd = -1 };
 }
 
-/* Return: whether there is at most one, which is the inlet's then. */
+/* Takes the message's descriptor over. Return: false if the message brought more than one. */
 static bool keep_descriptor(Inlet *inlet, struct msghdr *message) {
     bool is_one = !(message->msg_flags & MSG_CTRUNC) || !message->msg_control;
 
@@ -62,11 +62,10 @@ static bool keep_descriptor(Inlet *inlet, struct msghdr *message) {
 }
 
 /**
- * inlet_read() - take in what has come
+ * inlet_read() - read the bytes that have arrived
  * @max_bytes:       at least 1
- * @take_descriptor: without it the kernel drops the files that come. To close one can take as long as its owner likes
- *                   (a file system of a user, a socket that lingers), so that only those who are trusted may hand us
- *                   one
+ * @take_descriptor: if false, the kernel drops open files that arrive. Only trusted clients may hand over a file,
+ *                   because its close can block as long as its owner likes (a user's file system, a lingering socket)
  *
  * Thread: loop.
  */

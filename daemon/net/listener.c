@@ -24,7 +24,7 @@
 
 #define BACKLOG 128
 #define RETRY_S 1
-#define ACCEPTS_AT_ONCE 16 /* accepted at a time, before existing connections have their turn */
+#define ACCEPTS_AT_ONCE 16 /* number of clients accepted at a time before existing connections have their turn */
 
 enum {
     LOCK_TRIES = 100,
@@ -33,7 +33,8 @@ enum {
 
 typedef char SocketPath[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 
-/* A relative path must begin with a dot: a bare word or host:port is a mistake, not a file in the current folder. */
+/* Tells whether an address is a path. A relative path must begin with a dot, since a bare word or host:port is a
+ * mistake, not a file in the current folder. */
 static bool is_path(const char *text) {
     return *text == '/' || !strncmp(text, "./", 2) || !strncmp(text, "../", 3);
 }
@@ -65,7 +66,7 @@ static void folder_of(const struct sockaddr_un *address, SocketPath folder) {
         slash[slash == folder] = 0;
 }
 
-/* A default folder is made at the start. */
+/* Checks the folder of a socket. A default folder may be absent, since the start creates it. */
 static int check_folder(const struct sockaddr_un *to, bool may_be_absent, ErrText *err) {
     SocketPath folder;
     struct stat info;
@@ -93,7 +94,8 @@ static int check_place(const struct sockaddr_un *to, ErrText *err) {
     return 0;
 }
 
-/* A socket file outlives its daemon. Nobody answering is the proof that it is stale; anything else keeps it. */
+/* Removes a socket file that a dead daemon left. Only a refused connection proves that a file is stale; any other
+ * result keeps the file. */
 static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
     _cleanup_(closep) int fd = -1;
     struct stat info;
@@ -117,9 +119,9 @@ static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
     return 0;
 }
 
-/* Daemons that start at once make their sockets one by one: a socket has its name before anybody listens, and another
- * daemon would take it for stale then. Whoever may read the folder can lock it too, so this waits for a second at most
- * and then does without. Returns the lock, or -1; closing it unlocks. */
+/* Locks a folder, so that daemons that start at once create their sockets one by one. A socket has its name before the
+ * daemon listens, and another daemon would take it for stale in between. Anybody who may read the folder can hold the
+ * lock, so after a second the start goes on without it. Return: a descriptor whose close unlocks, or -1. */
 static int lock_folder(const struct sockaddr_un *address) {
     _cleanup_(closep) int fd = -1;
     SocketPath folder;
@@ -134,7 +136,7 @@ static int lock_folder(const struct sockaddr_un *address) {
     return steal_fd(&fd);
 }
 
-/* The mode must be right from the first moment: by the umask, while there is no other thread. */
+/* Binds the socket and listens. The umask gives the file its mode from the first moment; no other thread runs yet. */
 static int bind_and_listen(int fd, const struct sockaddr_un *to, bool is_admin, struct stat *info, ErrText *err) {
     const mode_t mask = umask(is_admin ? 0177 : 0117);
     int r = bind(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 ? -errno : 0;
@@ -188,7 +190,8 @@ void listener_close(Listener *listener) {
         event_free(listener->event);
     if (listener->retry)
         event_free(listener->retry);
-    /* Another daemon may have taken the path over meanwhile. While our socket is open its inode is not used again. */
+    /* Another daemon may own the path now. The inode identifies this socket, since it is not reused while the socket is
+     * open. */
     if (listener->path && !lstat(listener->path, &info) && info.st_dev == listener->device &&
         info.st_ino == listener->inode)
         unlink(listener->path);
@@ -228,16 +231,16 @@ static int add(ListenerSet *set, const char *address, bool is_admin, ErrText *er
     return r;
 }
 
-/* A socket to open: the setting's address, or the default in a folder that is made. */
+/* A socket to open, at the setting's address or at the default path in a folder that the start creates. */
 typedef struct SocketPlace {
     const char *setting;
-    const char *address; /* NULL: there is to be no socket */
+    const char *address; /* NULL: no socket */
     bool is_admin;
     bool is_default;
     char path[PATH_MAX];
 } SocketPlace;
 
-enum { /* indices of what is wanted */
+enum { /* indices of the sockets to open */
     SOCKET_API,
     SOCKET_ADMIN,
     SOCKETS
@@ -260,7 +263,7 @@ static int default_path(const Config *config, bool is_admin, char *path, size_t 
              : 0;
 }
 
-/* LISTENER_E_PATH: the environment names no folder for default sockets. */
+/* Sets the default address. Return: 0, or LISTENER_E_PATH if the environment names no folder for default sockets. */
 static int name_default(SocketPlace *place, const Config *config, ErrText *err) {
     int r = default_path(config, place->is_admin, place->path, sizeof(place->path), err);
 
@@ -288,7 +291,7 @@ static int find_places(SocketPlace places[SOCKETS], const Config *config, bool h
     return r;
 }
 
-/* Checks what shows without making a socket: the addresses, and that no two are the same. */
+/* Checks the addresses, and that no two are the same, without a socket. */
 static int check_addresses(const SocketPlace places[SOCKETS], struct sockaddr_un to[SOCKETS], ErrText *err) {
     for (size_t i = 0; i < SOCKETS; i++) {
         int r = places[i].address ? address_of(places[i].address, &to[i], err) : 0;
@@ -310,7 +313,7 @@ int listener_set_check(const Config *config, ErrText *err) {
     SocketPlace places[SOCKETS];
     int r = find_places(places, config, false, err);
 
-    /* The check of a system's service runs elsewhere, where there is no runtime directory and no socket of systemd. */
+    /* The check of a system service may run without the service's runtime directory and without systemd's sockets. */
     if (r == LISTENER_E_PATH && !config->is_users)
         r = find_places(places, config, true, err);
     if (!r)
@@ -356,7 +359,7 @@ int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
     return r;
 }
 
-/* The timer comes again until listening has begun anew: a service that accepts nobody is useless. */
+/* Resumes listening, and repeats the timer until that succeeds: a service that accepts nobody is useless. */
 static void on_retry(evutil_socket_t fd, short what, void *arg) {
     Listener *listener = arg;
 
@@ -365,7 +368,8 @@ static void on_retry(evutil_socket_t fd, short what, void *arg) {
         event_del(listener->retry);
 }
 
-/* Out of descriptors or memory: the connection stays in the backlog, and asking again at once would spin. */
+/* Pauses accept() if descriptors or memory ran out. The connection stays in the backlog, and a retry at once would
+ * spin. */
 static void pause_accepting(Listener *listener, int error) {
     static const struct timeval pause = { .tv_sec = RETRY_S };
 

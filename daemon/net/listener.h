@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listening sockets: handed over by whoever started the service, or made at a path. The socket of a dead daemon is
- * replaced. */
+/* Listening sockets: handed over by the process that started the service, or created at a path. The socket of a dead
+ * daemon is replaced. */
 #ifndef COORDGEN_DAEMON_LISTENER_H
 #define COORDGEN_DAEMON_LISTENER_H
 
@@ -22,7 +22,7 @@ typedef struct Listener {
     Loop *loop;
     int fd; /* -1: none */
     bool is_admin;
-    char *path; /* of a socket that this process has made and removes; NULL: handed over */
+    char *path; /* path of a socket that this process created and removes; NULL: handed over */
     uint64_t device;
     uint64_t inode;
     struct event *event;
@@ -37,7 +37,7 @@ typedef struct ListenerSet {
     bool handed_over; /* by systemd or by init */
 } ListenerSet;
 
-/* Takes what was handed over (daemon/activation.h), or opens the paths that the configuration gives. 0, LISTENER_E_*,
+/* Takes the sockets that were handed over (daemon/activation.h), or opens the configuration's paths. 0, LISTENER_E_*,
  * -errno, with a text. */
 int listener_set_open(ListenerSet *set, const Config *config, ErrText *err);
 int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg);

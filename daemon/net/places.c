@@ -13,7 +13,7 @@ static unsigned int n_connections_of(UserTable *users, uid_t uid) {
     return user ? user->n_connections : 0;
 }
 
-/* Administrators have places of their own, so that a full service can still be looked at. */
+/* Tells whether no place is free. Administrators have places of their own, so that they can inspect a full service. */
 static bool is_full(const UserTable *users, bool is_admin) {
     return is_admin ? users->n_admin_connections >= ADMIN_CONNECTIONS_MAX
                     : users->n_connections >= users->config->max_connections;
@@ -23,9 +23,8 @@ static bool is_full_for(UserTable *users, bool is_admin, uid_t uid) {
     return !is_admin && n_connections_of(users, uid) >= users->config->max_connections_per_uid;
 }
 
-/* Frees the places of connections whose clients have closed them already: a client that opens its next connection may
- * be accepted before the loop sees the end of the last one. All connections are polled in one call, because refused
- * clients cause this search. */
+/* Frees the places of connections that their clients have closed: a client's next connection may be accepted before the
+ * loop sees the end of the last one. One call polls all connections, because refused clients cause this search. */
 static void free_gone(UserTable *users) {
     const size_t n = users->n_connections + users->n_admin_connections;
     _cleanup_(freep) struct pollfd *fds = calloc(n + 1, sizeof(*fds));
@@ -49,7 +48,7 @@ static void free_gone(UserTable *users) {
             peer_free(peers[i]);
 }
 
-/* Prefers, of two idle connections of a user, one without a Hello, else the one that has been idle for longer. */
+/* Tells whether to close @connection rather than @other, both idle: first one without a Hello, else the longer idle. */
 static bool is_rather(const Connection *connection, const Connection *other) {
     const bool is_silent = connection->state == CONNECTION_HELLO;
 
@@ -58,7 +57,7 @@ static bool is_rather(const Connection *connection, const Connection *other) {
     return connection->served_ns < other->served_ns;
 }
 
-/* NULL: none of the user's apps is idle. */
+/* Finds the idle connection of a user's apps to close first; NULL: none of the apps is idle. */
 static Peer *find_idle(const User *user) {
     Peer *peer, *found = NULL;
 
@@ -68,8 +67,8 @@ static Peer *find_idle(const User *user) {
     return found;
 }
 
-/* Finds an idle connection of a user who has the most connections. NULL: no such user has two more than the one who
- * wants a place; otherwise two users could take places from each other in turns. */
+/* Finds an idle connection of the user with the most connections. That user must have at least two more than @uid;
+ * otherwise two users could take places from each other in turns. NULL: no such connection. */
 static Peer *find_dispensable(UserTable *users, uid_t uid) {
     unsigned int n_found = n_connections_of(users, uid) + 1;
     User *user = NULL;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Places for connections: decides who gets one, and closes an idle connection when none is free. Owned by the loop. */
+/* Places for connections: decides which user gets a place, and closes an idle connection if none is free. Owned by the
+ * loop. */
 #ifndef COORDGEN_DAEMON_PLACES_H
 #define COORDGEN_DAEMON_PLACES_H
 

@@ -12,8 +12,8 @@
 #include "daemon/net/connection.h"
 #include "daemon/notify.h"
 
-/* The time keeps failing starts below the service manager's limit (5 starts in 10 s), beyond which it closes the
- * sockets: a connection that nobody has accepted starts the service again at once. */
+/* Time that a failed start spends on refusals. A connection that nobody accepts starts the service again at once, and
+ * beyond the service manager's limit of 5 starts in 10 s the manager would close the sockets. */
 #define REFUSE_MS 3000
 #define RETRY_MS 60000
 
@@ -51,7 +51,7 @@ void refusal_serve(ListenerSet *spare, const char *reason) {
         fds[i] = (struct pollfd){ .fd = spare->listeners[i].fd, .events = POLLIN };
     while (spare->n && (now_ms = clock_now_ns() / 1000000) < end_ms) {
         if (poll(fds, spare->n, (int)(end_ms - now_ms)) < 0)
-            continue; /* a signal */
+            continue; /* interrupted by a signal */
         for (size_t i = 0; i < spare->n; i++)
             if (fds[i].revents & POLLIN)
                 refuse_all(fds[i].fd);

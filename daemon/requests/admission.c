@@ -12,10 +12,10 @@
 enum {
     RETRY_MIN_MS = 200,
     RETRY_MAX_MS = 60000,
-    RUN_GUESS_US = 2000000, /* before the first generation has ended */
-    /* Paused generations do not take a turn, but they keep their memory: they may not grow without bound. */
+    RUN_GUESS_US = 2000000, /* assumed time of a generation before the first one has ended */
+    /* Paused generations take no turn but keep their memory, so their number is bounded, too. */
     HELD_PER_ACTIVE = 4,
-    USER_HELD_PER_ACTIVE = 2, /* the part of one user's apps */
+    USER_HELD_PER_ACTIVE = 2, /* bound for one user's apps */
 };
 
 #define UNREAD_NS                                                                                                      \
@@ -32,7 +32,7 @@ PlaceKind admission_kind(const Request *request) {
     return request->job.priority == PRIORITY_INTERACTIVE ? PLACE_INTERACTIVE : PLACE_OTHER;
 }
 
-/* The class that a request counts as by now. */
+/* Returns the priority that a request has reached by aging. */
 static Priority rank_of(const Request *request, uint64_t now_ns) {
     const uint64_t since_ns = request_is_resting(request) ? request->rested_ns : request->received_ns,
                    waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
@@ -55,7 +55,7 @@ static uint32_t max_active_of(const Admission *admission, const Request *request
     return request->job.priority == PRIORITY_INTERACTIVE ? config->max_active_interactive : config->max_active;
 }
 
-/* Tells whether both wait for a place of the same kind, or, as small requests, for the same connection. */
+/* Tells whether both requests need a place of the same kind or, as small requests, belong to the same connection. */
 static bool is_alike(const Request *request, const Request *other) {
     if (request_is_generation(request) != request_is_generation(other))
         return false;
@@ -68,7 +68,7 @@ static bool is_of_apps_of(const Request *request, const User *user) {
     return request->user == user && !request->is_admin;
 }
 
-/* Interactive requests and others never wait for one another: each kind has its own places. */
+/* Tells whether a place of the request's kind is free. Interactive and other requests have separate places. */
 bool admission_has_turn(Admission *admission, const Request *request) {
     const AdmissionPlaces *places = places_of(admission, request);
 
@@ -90,8 +90,8 @@ static bool has_place(Admission *admission, const Request *request) {
            !user_holds_enough(admission, request);
 }
 
-/* The engine thread has one small request of a connection at a time, so that no more than its answer is unsent beyond
- * output-buffer. */
+/* Tells whether the request can start now. The engine thread has one small request of a connection at a time, so that
+ * at most that request's answer is unsent beyond output-buffer. */
 bool admission_can_start(Admission *admission, const Request *request) {
     if (!model_can_serve(request->model) || request->peer->connection->choked)
         return false;
@@ -100,7 +100,7 @@ bool admission_can_start(Admission *admission, const Request *request) {
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-/* Moves a user who comes anew up to the clock: time without requests gives no claim. */
+/* Moves a returning user's served time up to the clock: time without requests gives no claim. */
 static void take_clock(Admission *admission, const Request *request) {
     const uint64_t clock_ns = places_of(admission, request)->clock_ns;
     UserPlaces *user = user_places_of(request);
@@ -200,7 +200,7 @@ unsigned int admission_user_max(const Admission *admission) {
     return half ? half : 1;
 }
 
-/* Tells whether another request waits for the same place already. */
+/* Tells whether an earlier request waits for the same place. */
 static bool would_overtake(Admission *admission, const Request *request) {
     const Request *other;
 
@@ -250,7 +250,7 @@ static void leave_waiting(Admission *admission, Request *request) {
         user_places_of(request)->n_waiting--;
 }
 
-/* Takes a request from the engine thread's list, which has let go of it. */
+/* Takes a request off the list of submitted requests, after the engine thread has released it. */
 static void leave_submitted(Admission *admission, Request *request, RequestState to) {
     TAILQ_REMOVE(&admission->submitted, request, queue_link);
     admission_let_go(admission, request);
@@ -300,7 +300,7 @@ static AdmissionClaim claim_of(const Request *request, uint64_t now_ns) {
     };
 }
 
-/* Tells whether the request, in the queue or at rest, waits for nothing but a turn. */
+/* Tells whether a queued or resting request lacks nothing but a turn. */
 static bool wants_turn(Admission *admission, const Request *request) {
     if (!request_is_generation(request) || !request->peer)
         return false;
@@ -312,7 +312,7 @@ static bool wants_turn(Admission *admission, const Request *request) {
            !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
 }
 
-/* Finds the generation that gives its place up for another one. NULL: none has to. */
+/* Finds the generation that must give its place up for another one; NULL: no generation must. */
 static Request *find_yielding(const Admission *admission, const AdmissionClaim *to, uint64_t now_ns) {
     Request *request, *best = NULL;
     AdmissionClaim best_claim;
@@ -379,9 +379,8 @@ void admission_count_service(Admission *admission, uint64_t now_ns) {
             count_service(request, now_ns);
 }
 
-/* Finds the generation paused for longest among those whose end would let the request start: all of its kind, or its
- * user's if only that user holds too many. NULL: none has been paused for long, or one that was ended is still
- * there. */
+/* Finds the longest paused generation whose end would let the request start: among all of its kind, or among its user's
+ * if only that user holds too many. NULL: none is paused for long, or a cancelled one still has to end. */
 static Request *find_stalled(Admission *admission, const Request *request, uint64_t now_ns) {
     const bool of_all = all_hold_enough(admission, request);
     Request *other, *stalled = NULL;
@@ -397,8 +396,8 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
     return stalled && now_ns - stalled->paused_ns >= STALLED_NS ? stalled : NULL;
 }
 
-/* Paused generations hold memory but no turn. When they keep out one that could have a turn, one of them must end:
- * otherwise a client that reads just enough to stay would block everybody. */
+/* Finds a paused generation that must end because its memory keeps out a request that could have a turn. Otherwise a
+ * client that reads just enough to stay would block everybody. NULL: none. */
 Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
     Request *request, *stalled;
 
@@ -418,8 +417,8 @@ void admission_note_stalled(Admission *admission, Request *request) {
     move(admission, request, REQUEST_STALLED);
 }
 
-/* Finds another user's generation that has stood still for longest because its client does not read: paused, or about
- * to be. NULL: none. */
+/* Finds another user's generation that has stood still for longest, paused or about to be, because its client does not
+ * read. NULL: none. */
 Request *admission_find_holder(const Admission *admission, const User *user) {
     const uint64_t now_ns = clock_now_ns();
     Request *request, *found = NULL;
@@ -444,7 +443,7 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
     return found;
 }
 
-/* The request goes to the front of the queue, before all that came later. */
+/* Puts a request back to the front of the queue, before all requests that came later. */
 void admission_wait_again(Admission *admission, Request *request) {
     leave_submitted(admission, request, REQUEST_WAITING_FOR_MEMORY);
     loop_pump(admission->loop);
@@ -464,14 +463,14 @@ void admission_note_run(Admission *admission, uint64_t run_us) {
     admission->mean_run_us = (admission->mean_run_us * 7 + run_us) / 8;
 }
 
-/* Draws uniformly from 0..1023, so that clients refused at one moment do not come again at one. */
+/* Draws uniformly from 0..1023, so that clients refused at one moment do not all return at one moment. */
 static uint64_t draw(Admission *admission) {
     admission->jitter = (admission->jitter + UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
     return admission->jitter >> 54;
 }
 
-/* Estimates when today's queue will have had its turns, at the recent pace, and draws from half of that time to all of
- * it: clients that come again find room before the queue is empty. */
+/* Estimates from the recent pace when the present queue will have had its turns, and draws from the second half of that
+ * time, so that some clients return before the queue is empty. Return: ms. */
 uint32_t admission_retry_ms(Admission *admission) {
     const unsigned int n_running =
         admission->places[PLACE_OTHER].n_running + admission->places[PLACE_INTERACTIVE].n_running;

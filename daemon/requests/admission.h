@@ -21,7 +21,7 @@ typedef struct AdmissionPlaces {
     unsigned int n_active;  /* generations with the engine thread */
     unsigned int n_running; /* part of n_active: have a place, neither paused nor resting */
     unsigned int n_resting; /* part of n_active */
-    uint64_t clock_ns;      /* served_ns of the user who got the last place: a user who comes anew begins with it */
+    uint64_t clock_ns;      /* served_ns of the user who got the last place; a returning user begins there */
 } AdmissionPlaces;
 
 typedef struct Admission { /* all loop */
@@ -43,7 +43,7 @@ void admission_init(Admission *admission, Loop *loop, const Config *config);
  * on its way. 0 (the state says which), ADMISSION_E_FULL, ADMISSION_E_QUOTA. */
 int admission_enter(Admission *admission, Request *request);
 bool admission_can_start(Admission *admission, const Request *request); /* model, place and client are ready */
-void admission_start(Admission *admission, Request *request);           /* starts one that waits */
+void admission_start(Admission *admission, Request *request);           /* starts a waiting request */
 unsigned int admission_user_max(const Admission *admission);            /* how many requests of one user may wait */
 void admission_leave(Admission *admission, Request *request);           /* takes a request that ends from all lists */
 /* Pauses a generation whose client reads too slowly, or lets it go on. */
@@ -54,18 +54,18 @@ unsigned int admission_n_resting(const Admission *admission);  /* generations at
 void admission_let_go(Admission *admission, Request *request); /* lets it run to its end, neither paused nor resting */
 bool admission_has_turn(Admission *admission, const Request *request); /* a place of the request's kind is free */
 void admission_count_service(Admission *admission, uint64_t now_ns);   /* counts time with a place up to now */
-/* Returns the request that takes the next place; NULL: none. yieldingp: out: the one that gives its place up; NULL: the
- * place is free. */
+/* Returns the request that takes the next place; NULL: none. yieldingp: out: the request that gives its place up; NULL:
+ * the place is free. */
 Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldingp);
-/* Finds a long-paused generation that keeps out one that could have a turn; NULL: none. */
+/* Finds a long-paused generation that keeps out a request that could have a turn; NULL: none. */
 Request *admission_find_stalled(Admission *admission, uint64_t now_ns);
 /* Finds a generation of another user whose client does not read, and whose memory is wanted; NULL: none. */
 Request *admission_find_holder(const Admission *admission, const User *user);
 /* Fills queue_position of all that wait: 1 is the next. Positions stay as they were if memory is short. */
 void admission_number(Admission *admission, uint64_t now_ns);
 PlaceKind admission_kind(const Request *request);                    /* which places a generation takes */
-void admission_note_stalled(Admission *admission, Request *request); /* to call before it is ended for others */
-void admission_wait_again(Admission *admission, Request *request);   /* back to the queue's front: no memory for it */
+void admission_note_stalled(Admission *admission, Request *request); /* call this before its end */
+void admission_wait_again(Admission *admission, Request *request);   /* back to the front: no memory */
 void admission_note_run(Admission *admission, uint64_t run_us);
 /* Returns when a refused client is to come again: 100 ms to a minute, by the queue's length, with jitter. */
 uint32_t admission_retry_ms(Admission *admission);

@@ -12,7 +12,7 @@
 static_assert(sizeof(KeptExplanation) * EXPLANATIONS_A_USER * EXPLANATION_USERS_MAX <= 4 << 20,
               "what all take is bounded");
 
-/* What a generation that has not ended is at. */
+/* Returns the wire state of a generation that has not ended. */
 static Coordgen__V1__RequestState state_of(const Request *request) {
     if (!request_is_submitted(request))
         return model_can_serve(request->model) ? COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_QUEUED
@@ -45,7 +45,7 @@ void explanation_of(Explanation *explanation, const Request *request, const char
              UTF8_PREFIX(request->model->name, EXPLANATION_MODEL_BYTES));
 }
 
-/* The user's place; else a free one; else that of the user who has had nothing kept for longest. */
+/* Finds a place: the user's own, else a free one, else the place of the user whose last explanation is the oldest. */
 static UserExplanations *place_for(ExplanationTable *table, uid_t uid) {
     UserExplanations *place = &table->users[0];
 

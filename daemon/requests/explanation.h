@@ -24,19 +24,19 @@ typedef struct Explanation {
     uint32_t sources; /* asked for, as bits */
     bool by_request;  /* not by the setting */
     GenerationUsage usage;
-    const DraftReport *report; /* of the job, or of the table; NULL: the generation has not begun */
+    const DraftReport *report; /* the job's report or the table's copy; NULL: the generation has not begun */
 } Explanation;
 
 typedef struct KeptExplanation {
     Explanation it;
-    DraftReport report; /* of it, where it has begun */
+    DraftReport report; /* copy of the generation's report, if the generation has begun */
 } KeptExplanation;
 
 typedef struct UserExplanations {
     uid_t uid;
     uint64_t n_kept;       /* since its first; the last EXPLANATIONS_A_USER are there */
     uint64_t last_kept;    /* when, on the table's clock */
-    KeptExplanation *ring; /* NULL: nobody's */
+    KeptExplanation *ring; /* NULL: a free place */
 } UserExplanations;
 
 typedef struct ExplanationTable {
@@ -46,8 +46,8 @@ typedef struct ExplanationTable {
 
 /* Describes a generation as it is now. outcome: a static text if it ends now, else NULL. */
 void explanation_of(Explanation *explanation, const Request *request, const char *outcome);
-/* Keeps an explanation in place of the user's oldest one. With too many users, the user who has had none for longest
- * loses all. Without memory nothing is kept. */
+/* Keeps an explanation in place of the user's oldest one. With too many users, the user without a new explanation for
+ * longest loses all. Without memory nothing is kept. */
 void explanation_keep(ExplanationTable *table, const Explanation *explanation);
 /* Finds a kept explanation; uid NULL: of any user. NULL: not kept, or not any more. */
 const Explanation *explanation_find(const ExplanationTable *table, uint64_t number, const uid_t *uid);
@@ -56,7 +56,7 @@ void explanation_table_deinit(ExplanationTable *table);
 /* explanation_message.c: its messages, whose texts and numbers are the explanation's. */
 typedef struct ExplanationMessage {
     Coordgen__V1__RequestInfo info;
-    Coordgen__V1__Explanation explanation; /* of info */
+    Coordgen__V1__Explanation explanation; /* the member that info points to */
     Coordgen__V1__DraftSource sources[_SPECULATION_N];
     Coordgen__V1__DraftSource *source_list[_SPECULATION_N];
     uint64_t lengths[DRAFT_ROWS_MAX];

@@ -17,7 +17,7 @@ static Coordgen__V1__SpeculationOff why_off(const Explanation *explanation) {
     return COORDGEN__V1__SPECULATION_OFF__SPECULATION_OFF_UNSPECIFIED;
 }
 
-/* Most models have no draft model: that `auto` would have taken one is no news. */
+/* Tells whether to leave a source out. Most models have no draft model, so its absence under `auto` is no news. */
 static bool is_beside_the_point(const Explanation *explanation, SpeculationSource source) {
     return source == SPECULATION_MODEL && explanation->sources == SPECULATION_AUTO &&
            !(explanation->report && explanation->report->sources >> source & 1);
@@ -35,7 +35,7 @@ static size_t fill_sources(ExplanationMessage *message, const Explanation *expla
         source->name = (char *)speculation_source_name((SpeculationSource)i);
         source->has_is_on = source->has_drafted_tokens = source->has_accepted_tokens = true;
         source->is_on = !explanation->report || report->sources >> i & 1;
-        source->accepted_tokens = report->accepted[i]; /* first: never more than are drafted */
+        source->accepted_tokens = report->accepted[i]; /* read first: never above drafted_tokens */
         source->drafted_tokens = report->drafted[i];
         message->source_list[n++] = source;
     }
@@ -62,7 +62,7 @@ static void fill_explanation(ExplanationMessage *message, const Explanation *exp
     static const DraftReport nothing_yet;
     const DraftReport *report = explanation->report ? explanation->report : &nothing_yet;
     Coordgen__V1__Explanation *to = &message->explanation;
-    /* Every step gives the token of its last row that is not a wrong draft, and one for each accepted draft. */
+    /* Each step yields one token from its last correct row, plus one for each accepted draft. */
     const uint64_t n_valid = (uint64_t)explanation->usage.n_steps + explanation->usage.n_accepted_tokens,
                    n_rows = report->n_rows;
 
@@ -74,7 +74,7 @@ static void fill_explanation(ExplanationMessage *message, const Explanation *exp
     to->accept_lengths = message->lengths;
     for (size_t i = 0; with_lengths && i < DRAFT_ROWS_MAX; i++) {
         message->lengths[i] = report->lengths[i];
-        to->verifications += message->lengths[i]; /* their sum, while steps go on, too */
+        to->verifications += message->lengths[i]; /* the sum of the lengths, consistent also while steps go on */
         if (message->lengths[i])
             to->n_accept_lengths = i + 1;
     }

@@ -98,7 +98,7 @@ void request_on_news(Request *request, JobNews *news) {
 }
 
 static void cut_short(Request *request) {
-    request->is_cut_short = !atomic_load(&request->job.cancelled); /* else its client has ended it */
+    request->is_cut_short = !atomic_load(&request->job.cancelled); /* false: the client has cancelled it */
     if (request_is_submitted(request))
         engine_thread_cancel(request->table->engine_thread, &request->job);
     else

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What happens to requests that take time: news of the engine thread, a client that cancels, the end of the service.
- * Owned by the loop. */
+/* Handles events of requests that take time: news of the engine thread, cancellation by the client, the end of the
+ * service. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_REQUEST_H
 #define COORDGEN_DAEMON_REQUEST_H
 
 #include "daemon/requests/request_table.h"
 
-/* Sends what the news bring, and ends the request if they are the last. */
+/* Sends the content of the news, and ends the request if the news are its last. */
 void request_on_news(Request *request, JobNews *news);
 /* Ends the request as its client asked: GenerateDone with reason cancelled, or an error. */
 void request_cancel(Request *request);
-/* Turns away the requests that have no turn yet, because the service ends: nothing is lost if they are sent again. */
+/* Refuses the requests that have had no turn yet, because the service ends; clients can send them again without loss.
+ * */
 void request_turn_away_all(RequestTable *table);
-/* Ends all requests with an error that says that the service ends, behind what was sent. */
+/* Ends all requests with the error that the service ends, behind the deltas already sent. */
 void request_cut_short_all(RequestTable *table);
 
 #endif

@@ -94,15 +94,15 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED;
         text = "cancelled";
         break;
-    case JOB_E_MODEL: /* the model's file was changed while loaded */
+    case JOB_E_MODEL: /* the model's file changed after its load */
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT;
         log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
         if (!request->peer || !request->peer->may_administer)
-            text = "its file is damaged: the service's log says where"; /* and has the path */
+            text = "its file is damaged: the service's log says where"; /* only the log has the path */
         break;
     case JOB_E_MEMORY:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
-        /* When nobody else holds memory, waiting frees none. */
+        /* A wait frees no memory if no other request holds any. */
         if (request->table->admission.n_active > (request_is_generation(request) ? 1u : 0u)) {
             retry_ms = admission_retry_ms(&request->table->admission);
             remedy = ": try again later, or with less";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a request ends with an error: which code, field and text its client gets. Owned by the loop. */
+/* Ends requests with an error, and chooses the code, field and text for the client. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_REQUEST_FAILURE_H
 #define COORDGEN_DAEMON_REQUEST_FAILURE_H
 

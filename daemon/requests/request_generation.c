@@ -117,7 +117,7 @@ static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__
     coordgen__v1__timings__init(timings);
     timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
     timings->has_decode_us = timings->has_total_us = true;
-    /* A request may begin before all weights are there: the time that its steps waited for weights counts as load. */
+    /* A request may begin before all weights have arrived; the time that its steps wait for weights counts as load. */
     timings->load_us = request_since_us(request->received_ns, ready_ns) + request->usage.load_ns / 1000;
     timings->queue_us = request_since_us(ready_ns, began_ns);
     timings->prefill_us = request->usage.prefill_ns / 1000;
@@ -161,7 +161,7 @@ static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigi
     origins->repetition_window = origin_of(from, SAMPLING_REPETITION_WINDOW);
 }
 
-/* Returns the effective limit on output tokens: what was asked for, or what the context leaves. */
+/* Returns the effective limit on output tokens: the smaller one of the request's limit and the rest of the context. */
 static uint32_t effective_max_tokens(const Request *request) {
     uint32_t asked = request->job.generation_options.max_tokens, left;
 
@@ -173,15 +173,15 @@ static uint32_t effective_max_tokens(const Request *request) {
     return asked && MIN(asked, left);
 }
 
-/* Collects the answer for the session. */
+/* Appends the new text to the answer that the session will keep. */
 static void keep_answer(Request *request, const JobNews *news) {
-    /* Text that cannot be charged is not kept: the request then ends with an error (see remember_turn()). */
+    /* Text without room on the account is not kept, and the request ends with an error (see remember_turn()). */
     if (user_charge(request->user, request->is_admin, &request->bill, news->text.len_bytes))
         request->answer.failed = true;
     str_buf_append(&request->answer, news->text.data ? news->text.data : "", news->text.len_bytes);
 }
 
-/* Adds question and answer to the session, if there is an answer. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+/* Adds question and answer to the session, if there is an answer. Return: 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 static int remember_turn(const Request *request) {
     Session *session = request->session;
     const StrBuf *answer = &request->answer;
@@ -251,7 +251,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         done.seed = sampling.seed;
         done.sampling = &sampling;
         done.sampling_origins = &origins;
-        done.sampling_family = (char *)(uintptr_t)request->job.sampling.family; /* only read */
+        done.sampling_family = (char *)(uintptr_t)request->job.sampling.family; /* packing only reads the string */
         done.has_end_repetition = true;
         done.end_repetition = request->job.generation_options.ends_repetition;
         done.max_tokens = effective_max_tokens(request);

@@ -28,7 +28,7 @@ static void start(Request *request) {
     submit(request);
 }
 
-/* Lets the engine thread run the job while the request has a place. */
+/* Pauses or resumes the job, which runs while its request has a place. */
 static void settle_job(Request *request) {
     engine_thread_pause(request->table->engine_thread, &request->job, request->state != REQUEST_RUNNING);
 }
@@ -63,7 +63,7 @@ void request_queue_pause(Request *request, bool paused) {
     settle_job(request);
 }
 
-/* Ends a generation whose client does not read, with an error. wanted: what others wait for. */
+/* Ends a generation whose client does not read, with an error. @wanted: the resource that others wait for. */
 static void end_stalled(Request *request, const char *wanted) {
     Admission *admission = &request->table->admission;
     const uint64_t since_ns = request_is_paused(request) ? request->paused_ns : request->peer->connection->accepted_ns;
@@ -103,7 +103,7 @@ static void rest(Request *request, bool resting) {
     settle_job(request);
 }
 
-/* Each round gives a place to one request, so that the loop ends. */
+/* Gives free places to requests. Each round gives one request a place, so that the loop ends. */
 static void take_turns(Admission *admission, uint64_t now_ns) {
     Request *request, *yielding = NULL;
 

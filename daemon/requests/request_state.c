@@ -5,7 +5,7 @@
 
 #define TO(state) (1u << REQUEST_##state)
 
-/* The states that may follow each; all may end. */
+/* The states that may follow each state. Every state may end. */
 static const unsigned int next_states[_REQUEST_STATE_N] = {
     [REQUEST_NEW] = TO(WAITING) | TO(RUNNING) | TO(LOADING) | TO(ENDED),
     [REQUEST_WAITING] = TO(RUNNING) | TO(ENDED),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A request that takes time, with its state: what the queue knows of requests. request.h has what happens to them. */
+/* A request that takes time, with its state, as the queue needs it. request.h handles the events of requests. */
 #ifndef COORDGEN_DAEMON_REQUEST_STATE_H
 #define COORDGEN_DAEMON_REQUEST_STATE_H
 
@@ -16,7 +16,7 @@ typedef enum RequestState {
     /* The job is with the engine thread. */
     REQUEST_RUNNING,        /* a generation has a place */
     REQUEST_PAUSED,         /* no place: its client reads too slowly */
-    REQUEST_RESTING,        /* no place: given up for another user's request, until it is next again */
+    REQUEST_RESTING,        /* no place: given up for another user's request until the next turn */
     REQUEST_RESTING_PAUSED, /* no place, for both reasons */
     REQUEST_STALLED,        /* has a place until its end: ended because it was paused while others waited */
     REQUEST_ENDED,          /* in no list of the queue any more */
@@ -56,7 +56,7 @@ typedef struct Request { /* all loop; the job as job.h says */
     uint32_t queue_position; /* while it waits: by the last admission_number() */
     uint32_t progress_position;
     uint32_t progress_prefilled;
-    uint32_t progress_permille; /* of the model's load */
+    uint32_t progress_permille; /* progress of the model's load that the client knows */
     uint64_t n_deltas;
     GenerationUsage usage;
     bool chose_speculation; /* sources of drafts come from the request, not from the setting */

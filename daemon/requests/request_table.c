@@ -56,7 +56,7 @@ int request_new(Request **requestp, RequestTable *table, Peer *peer, Coordgen__V
     if (!request)
         return err_raise(-ENOMEM);
     request->user = user_ref(peer->user);
-    /* The bound on what decoding has allocated: the message stays until the request ends. */
+    /* Charges the upper bound on the decoded message, which stays in memory until the request ends. */
     r = user_charge(peer->user, peer->is_admin, &request->bill,
                     sizeof(*request) + frame_decode_budget_bytes(len_bytes));
     if (r)
@@ -161,7 +161,7 @@ void request_abandon(Request *request) {
     assert_on_loop(request->table->loop);
     leave_connection(request);
     if (request_is_submitted(request)) {
-        /* Counted when the engine thread lets go. A paused job must run to be let go of. */
+        /* The request leaves the counts once the engine thread releases the job, which a paused job must run for. */
         engine_thread_cancel(request->table->engine_thread, &request->job);
         admission_let_go(&request->table->admission, request);
         return;

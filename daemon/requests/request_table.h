@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All requests that take time, with what is counted of them; how a request enters the table and leaves it. Owned by
- * the loop. */
+/* The table of all requests that take time, with their counts. Requests enter and leave the table here. Owned by the
+ * loop. */
 #ifndef COORDGEN_DAEMON_REQUEST_TABLE_H
 #define COORDGEN_DAEMON_REQUEST_TABLE_H
 
@@ -35,9 +35,9 @@ int request_new(Request **requestp, RequestTable *table, Peer *peer, Coordgen__V
 Request *request_find(Peer *peer, uint64_t id); /* the client's request of that number; NULL: none */
 /* Writes one line into the journal and counts the request, once a request. outcome: a word for the journal. */
 void request_record(Request *request, const char *outcome, TallyOutcome tally);
-/* Frees a request whose answer is out, or whose answer nobody waits for; the engine thread must have let go of it. */
+/* Frees a request whose answer is sent or not wanted any more; the engine thread must have released its job. */
 void request_end(Request *request);
-/* Forgets the client, which has gone. The request ends now, or when the engine thread lets go of it. */
+/* Forgets the client, which has gone. The request ends now, or when the engine thread releases its job. */
 void request_abandon(Request *request);
 
 const char *request_operation_name(const Request *request);  /* a word for journal and error fields */

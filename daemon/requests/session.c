@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { /* of connection_spend() */
+enum { /* units of connection_spend() */
     MESSAGES_A_UNIT = 64,
     BYTES_A_UNIT = 64 << 10,
 };
@@ -61,12 +61,12 @@ static void submit_job(Session *session) {
     engine_thread_submit(session->table->engine_thread, &session->job);
 }
 
-/* Nobody knows it any more: the thread that owns the prefix cache lets go of what it holds there, then it is freed. */
+/* Frees a closed session, after the engine thread, which owns the prefix cache, has released the session's pin. */
 static void release(Session *session) {
     SessionTable *table = session->table;
 
     if (session->request || session->job_runs)
-        return; /* at its end */
+        return; /* the end of the request or job calls release() again */
     if (table->engine_ended && table->prefix_cache)
         prefix_pin_release(table->prefix_cache, &session->pin);
     if (table->engine_ended || !table->prefix_cache) {
@@ -95,7 +95,7 @@ Session *session_find(Peer *peer, uint64_t id) {
     return NULL;
 }
 
-/* ---- what was said ----------------------------------------------------------------------------------------------- */
+/* ---- messages and texts ------------------------------------------------------------------------------------------ */
 
 static int copy_messages(ChatMessage *to, const ChatMessage *from, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -125,7 +125,7 @@ int session_add_messages(Session *session, const ChatMessage *messages, size_t n
     r = user_charge(session->user, session->peer->is_admin, &session->bill, bytes);
     if (r)
         return r;
-    /* Requests that run point to the texts, never to the array. */
+    /* The array may move: running requests point to the texts, never to the array. */
     all = reallocarray(session->messages, n_all, sizeof(*all));
     if (!all)
         return err_raise(-ENOMEM);
@@ -171,7 +171,7 @@ void session_fork_pin(Session *session, Session *from) {
 
     if (!table->prefix_cache)
         return;
-    /* A source that is closed meanwhile gives its pin back in a job behind this one. */
+    /* If the source is closed meanwhile, its pin is released by a job behind this one. */
     session->job.kind = JOB_SESSION_FORK;
     session->job.pin_from = &from->pin;
     submit_job(session);
@@ -188,7 +188,8 @@ void session_detach(Session *session) {
         release(session);
 }
 
-/* A job that the end of the engine thread has cancelled did nothing. */
+/* Handles the end of the session's job. A close that the engine thread's end has cancelled did nothing, so it is
+ * repeated. */
 void session_on_news(Session *session, const JobNews *news) {
     session->job_runs = false;
     if (session->job.kind == JOB_SESSION_CLOSE && !news->result)

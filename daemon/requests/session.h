@@ -46,8 +46,8 @@ typedef struct Session { /* all loop, but the pin */
 
 /* Makes an empty session in the list of its client. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 int session_new(Session **sessionp, SessionTable *table, Peer *peer, const char *model_name);
-/* Takes the session from its client at once. The caller cancels a generation that still answers in it. The memory goes
- * back when the engine thread has let go. */
+/* Takes the session from its client at once. The caller cancels a generation that still answers in the session. The
+ * memory is freed once the engine thread has released the session's pin. */
 void session_close(Session *session);
 Session *session_find(Peer *peer, uint64_t id);
 
@@ -59,8 +59,8 @@ uint64_t session_work(const Session *session); /* cost of a copy on the loop, fo
 /* Copies the other session's pin to the new session, in a job of the engine thread. */
 void session_fork_pin(Session *session, Session *from);
 
-void session_attach(Session *session, Request *request);     /* the request runs in it */
-void session_detach(Session *session);                       /* it has ended */
-void session_on_news(Session *session, const JobNews *news); /* of its job */
+void session_attach(Session *session, Request *request);     /* the request now runs in the session */
+void session_detach(Session *session);                       /* the session's request has ended */
+void session_on_news(Session *session, const JobNews *news); /* news of the session's job */
 
 #endif

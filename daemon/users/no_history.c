@@ -18,7 +18,7 @@ void no_history_deinit(NoHistory *list) {
     *list = (NoHistory){ 0 };
 }
 
-/* A user that the name or number means. */
+/* Finds the uid of a user's name or number. */
 static bool find_uid(const char *name, uid_t *uidp) {
     struct passwd entry, *found = NULL;
     char room[PASSWD_BYTES];
@@ -53,7 +53,7 @@ int no_history_set(NoHistory *list, const char *text) {
             break;
         memcpy(to, text, n);
         text += n;
-        while (strchr(blanks, to[n - 1])) /* the first byte is none */
+        while (strchr(blanks, to[n - 1])) /* ends at the first byte, which is no blank */
             n--;
         to[n] = 0;
         if (find_uid(to, &made.uids[made.n_uids]))

@@ -10,7 +10,7 @@
 #include "base/err.h"
 
 typedef struct NoHistory {
-    char *text;  /* apps' names, each with a NUL behind it, and an empty one at the end; NULL: none */
+    char *text;  /* names of apps, each ended by a NUL, with an empty name at the end; NULL: none */
     uid_t *uids; /* [n_uids] */
     size_t n_uids;
 } NoHistory;

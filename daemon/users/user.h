@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The registry of users (uids): counts the connections, requests, sessions, places and memory that each has. Counts
- * change where things are taken and given back, so that nothing searches all connections or requests. A user is known
- * while it has a connection, request or session. */
+/* The registry of users (uids), with the connections, requests, sessions, places and memory of each. Every take and
+ * release updates the counts, so that no code must search all connections or requests. A user is known while it has a
+ * connection, request or session. */
 #ifndef COORDGEN_DAEMON_USER_H
 #define COORDGEN_DAEMON_USER_H
 
@@ -44,8 +44,8 @@ typedef struct User { /* all loop */
     uid_t uid;
     unsigned int n_refs;
     PeerList peers;             /* all connected clients: apps and administrators */
-    RequestList requests;       /* of both, also without a client any more */
-    unsigned int n_connections; /* of apps */
+    RequestList requests;       /* all requests, also those whose client has gone */
+    unsigned int n_connections; /* connections of this user's apps */
     unsigned int n_sessions;    /* open ones */
     unsigned int n_held_back;   /* requests of apps that wait, and small ones with the engine thread */
     uint64_t client_bytes;      /* bytes of apps on the account sessions */
@@ -64,7 +64,7 @@ struct UserTable { /* all loop */
     const Config *config;
     AccountTable *accounts;
     struct UserList buckets[USER_BUCKETS];
-    unsigned int n_connections; /* of all users' apps */
+    unsigned int n_connections; /* connections of all users' apps */
     unsigned int n_admin_connections;
     uint64_t last_connection; /* serials, for the log */
 };

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Configurations of tests: files below a folder that stands for /, loads with flags, and counts of what a reload
- * changes. */
+/* Configurations for tests: files below a temporary root folder, loads with flags, and counts of a reload's changes. */
 #ifndef COORDGEN_TEST_CONFIG_FIXTURE_H
 #define COORDGEN_TEST_CONFIG_FIXTURE_H
 
 #include "daemon/config.h"
 
-typedef struct ConfigRoot { /* a folder that stands for / */
+typedef struct ConfigRoot { /* a temporary folder in place of / */
     char path[64];
 } ConfigRoot;
 
-int config_root_setup(void **state); /* of a test: its state is a ConfigRoot */
+int config_root_setup(void **state); /* cmocka setup; the test's state is a ConfigRoot */
 int config_root_teardown(void **state);
-/* Writes a file and makes the folders above it. path: below the root, beginning with a slash. */
+/* Writes a file and creates the folders above it. @path: below the root, with a slash first. */
 void config_root_write(const ConfigRoot *root, const char *path, const char *text);
 
-/* Asserts the result of config_load(). Return: the configuration, which the caller frees; NULL where a failure was
+/* Asserts the result of config_load(). Return: the configuration, which the caller frees; NULL if a failure was
  * expected. */
 Config *config_root_load(const ConfigRoot *root, int expected, ErrText *err, int argc, const char *const argv[]);
 /* Loads with the flags that follow. */
@@ -30,7 +29,7 @@ typedef struct ConfigChanges {
     size_t n_restart;
 } ConfigChanges;
 
-/* A ConfigChangeFn that counts; arg: a ConfigChanges. */
+/* Counts the changes of a reload: a ConfigChangeFn with a ConfigChanges as @arg. */
 void config_count_change(void *arg, const char *name, const char *from, const char *to, bool is_live);
 
 #endif

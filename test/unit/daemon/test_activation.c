@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sockets that systemd or Android's init hands over by environment variables, and what is refused of them. */
+/* Sockets that systemd or Android's init hands over by environment variables, and which of them are refused. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -22,9 +22,9 @@
 
 enum {
     KEPT_FROM = 100
-}; /* what stands where systemd's descriptors begin is kept there meanwhile */
+}; /* first number for the process's own descriptors while sockets take their numbers */
 
-/* A Unix socket with an address of its own; the kernel chooses one. */
+/* Makes a Unix socket that is bound to an address of the kernel's choice. */
 static int bound_socket(int type) {
     const struct sockaddr_un address = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, type, 0);
@@ -61,7 +61,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Puts new sockets where systemd has them. */
+/* Puts new sockets at the descriptor numbers that systemd uses. */
 static void hand_over(int n, int type, bool listening) {
     for (int i = 0; i < n; i++) {
         int fd = bound_socket(type);
@@ -92,7 +92,7 @@ static void test_activation_systemd(void **state) {
 
     hand_over(2, SOCK_STREAM, true);
     setenv("LISTEN_FDNAMES", "coordgend-admin.socket:api", 1);
-    for (int again = 0; again < 2; again++) { /* a look takes nothing away */
+    for (int again = 0; again < 2; again++) { /* a look leaves the sockets in place */
         assert_int_equal(activation_look(&given, &err), 0);
         assert_int_equal(given.n, 2);
         assert_int_equal(given.sockets[0].fd, 3);
@@ -115,7 +115,7 @@ static void test_activation_systemd_one_without_a_name(void **state) {
     assert_int_equal(activation_look(&given, NULL), 0);
     assert_int_equal(given.n, 1);
     assert_false(given.sockets[0].is_admin);
-    set("LISTEN_PID", "%d", (int)getpid() + 1); /* another process's */
+    set("LISTEN_PID", "%d", (int)getpid() + 1); /* the variables are for another process */
     assert_int_equal(activation_look(&given, NULL), 0);
     assert_int_equal(given.n, 0);
 }
@@ -129,7 +129,7 @@ static void test_activation_systemd_refused(void **state) {
     assert_int_equal(activation_look(&given, &err), -EINVAL);
     assert_non_null(strstr(err.text, "descriptor 4 from systemd is named 'metrics'"));
     assert_non_null(strstr(err.text, "FileDescriptorName="));
-    assert_int_equal(given.n, 1); /* who is told that the service cannot start */
+    assert_int_equal(given.n, 1); /* the sockets' clients are told that the service cannot start */
     set("LISTEN_FDS", "%d", ACTIVATION_SOCKETS_MAX + 1);
     assert_int_equal(activation_look(&given, &err), -E2BIG);
     setenv("LISTEN_FDS", "two", 1);
@@ -137,14 +137,14 @@ static void test_activation_systemd_refused(void **state) {
     assert_non_null(strstr(err.text, "LISTEN_FDS=two"));
     setenv("LISTEN_PID", "-1", 1);
     assert_int_equal(activation_look(&given, &err), -EINVAL);
-    hand_over(1, SOCK_STREAM, false); /* bound, and nobody listens */
+    hand_over(1, SOCK_STREAM, false); /* bound, but not listening */
     assert_int_equal(activation_look(&given, &err), -EINVAL);
     hand_over(1, SOCK_DGRAM, false);
     assert_int_equal(activation_look(&given, &err), -EINVAL);
     assert_non_null(strstr(err.text, "is not a listening Unix stream socket"));
 }
 
-/* init binds the socket, and listens only with "+listen". */
+/* Android's init binds the socket, and listens only with "+listen". */
 static void test_activation_android(void **state) {
     int api = bound_socket(SOCK_STREAM), admin = bound_socket(SOCK_STREAM);
     ActivationSet given;

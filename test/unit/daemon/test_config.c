@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Settings of the daemon: files, drop-ins, flags, and what a wrong one says. */
+/* Settings of the daemon: files, drop-ins, flags, and the messages about wrong settings. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,7 +65,7 @@ static void test_config_order(void **state) {
     assert_int_equal(config->threads, 9);
     config_free(config);
 
-    /* Other names are not read. */
+    /* Files with other names are not read. */
     config_root_write(*state, "/etc/coordgen/coordgend.conf.d/99.conf.bak", "no such line\n");
     config_root_write(*state, "/etc/coordgen/coordgend.conf.d/.hidden.conf", "no such line\n");
     config_free(CONFIG_LOAD(*state, 0, &err));
@@ -195,7 +195,7 @@ static void test_config_flags(void **state) {
 
     assert_non_null(getcwd(cwd, sizeof(cwd)));
     snprintf(expected, sizeof(expected), "%s/m.gguf", cwd);
-    assert_string_equal(config->model, expected); /* a relative path means the same after a reload */
+    assert_string_equal(config->model, expected); /* made absolute, so that a reload finds the same file */
     assert_true(config->api_may_load);
     assert_int_equal(config->frame_timeout_ms, 1500);
     assert_int_equal(config->kv_memory_limit_bytes, 0);
@@ -225,7 +225,7 @@ static void test_config_actions(void **state) {
     }
 }
 
-/* A user's own service reads the user's files and has the user's folders, for root too, and nothing of the system's. */
+/* A user's own service, also root's, reads the user's files and uses the user's folders, and none of the system's. */
 static void test_config_of_a_user(void **state) {
     static const char *const names[] = { "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
                                          "XDG_CACHE_HOME" };
@@ -268,7 +268,7 @@ static void test_config_of_a_user(void **state) {
     }
 }
 
-/* A folder that everybody can write to may be somebody else's already: without a place of its own there is none. */
+/* The service has no cache folder without a private place: anybody can create a folder in a world-writable place. */
 static void test_config_no_cache_folder(void **state) {
     static const char *const names[] = { "HOME", "XDG_CACHE_HOME", "CACHE_DIRECTORY" };
     char *before[ARRAY_LEN(names)] = { NULL };
@@ -278,7 +278,7 @@ static void test_config_no_cache_folder(void **state) {
     ErrText err;
 
     assert_int_equal(chmod(root->path, 0755), 0);
-    if (is_root) /* has one in any case */
+    if (is_root) /* root always has a cache folder */
         assert_int_equal(seteuid(65534), 0);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         before[i] = getenv(names[i]) ? strdup(getenv(names[i])) : NULL;
@@ -306,7 +306,7 @@ static void test_config_no_cache_folder(void **state) {
         assert_int_equal(seteuid(0), 0);
 }
 
-/* What --print-config shows can be read back and gives the same configuration. */
+/* The output of --print-config can be read back and gives the same configuration. */
 static void test_config_print_round_trip(void **state) {
     const ConfigRoot *root = *state;
     char path[128], flag[160];
@@ -348,7 +348,7 @@ static void test_config_reload(void **state) {
     config_free(to);
 }
 
-/* Sources of drafts are a text that is kept as it is given, when it names some; a reload takes it over. */
+/* A valid list of draft sources is kept as given, and a reload takes it over. */
 static void test_config_sources_of_drafts(void **state) {
     ErrText err;
     Config *from = CONFIG_LOAD(*state, 0, &err), *to = CONFIG_LOAD(*state, 0, &err, "--speculation=sam,table");
@@ -357,7 +357,7 @@ static void test_config_sources_of_drafts(void **state) {
     assert_int_equal(config_set(to, "speculation", "sam,bogus", &err), CONFIG_E_SETTING);
     assert_string_equal(err.text, "speculation: no source \"bogus\"; say auto, off, or some of lookup, sam, "
                                   "history, calibration, table, reuse, model with commas between");
-    assert_int_equal(config_set(to, "speculation", "opt-tree", &err), CONFIG_E_SETTING); /* the laboratory's */
+    assert_int_equal(config_set(to, "speculation", "opt-tree", &err), CONFIG_E_SETTING); /* only in the laboratory */
     assert_int_equal(config_set(to, "speculation", "ours", &err), 0);
     assert_string_equal(to->speculation, "ours");
     assert_int_equal(config_set(to, "speculation", "sam,table", &err), 0);
@@ -370,7 +370,7 @@ static void test_config_sources_of_drafts(void **state) {
     config_free(to);
 }
 
-/* Ages: seconds, or a number with a unit; each comes back as it would stand in a file. */
+/* Ages are seconds or a number with a unit; each is printed as a file may contain it. */
 static void test_config_age(void **state) {
     static const struct {
         const char *given, *shown;
@@ -405,7 +405,7 @@ static void test_config_age(void **state) {
     config_free(config);
 }
 
-/* The folder of the draft database, where nobody says which. */
+/* The default folder of the draft database. */
 static void test_config_draftdb_dir(void **state) {
     ErrText err;
     Config *config;
@@ -422,7 +422,7 @@ static void test_config_draftdb_dir(void **state) {
     config_free(config);
 }
 
-/* Bytes, a part, or nothing; what is printed is taken again. */
+/* The setting takes bytes, a share of memory, or nothing; the printed value can be read back. */
 static void test_config_weights_memory(void **state) {
     static const struct {
         const char *flag, *printed;
@@ -469,7 +469,7 @@ static void test_config_weights_memory(void **state) {
     }
 }
 
-/* A switch before it was a choice: its words are taken as before. */
+/* The setting still accepts the words of a switch, which the setting was before it became a choice. */
 static void test_config_weights_image(void **state) {
     static const struct {
         const char *value;
@@ -542,7 +542,7 @@ static void test_config_draft_model(void **state) {
     assert_non_null(strstr(err.text, "coordgend.conf:1: draft-model: 'b=a'"));
 }
 
-/* The folder of what administrators say. */
+/* The folder that keeps the administrators' choices. */
 static void test_config_state_dir(void **state) {
     ErrText err;
     Config *config;
@@ -560,7 +560,7 @@ static void test_config_state_dir(void **state) {
     config_free(config);
 }
 
-/* The table is right about itself: built-in values are in range, names are unique and have a help. */
+/* The table is consistent: built-in values are in range, names are unique, and each has a help text. */
 static void test_config_table(void **state) {
     for (size_t i = 0; i < n_config_settings; i++) {
         const Setting *setting = &config_settings[i];
@@ -574,14 +574,14 @@ static void test_config_table(void **state) {
     assert_null(config_table_find("listen-"));
 }
 
-/* Every setting has an entry of its own in the manual page, and the page has no other ones in its lists. */
+/* Every setting has an entry of its own in the manual page, and the page lists no other settings. */
 static void test_config_manual_page(void **state) {
     _cleanup_(freep) char *page = NULL;
     size_t len_bytes, n_entries = 0;
     ErrText err;
 
     assert_int_equal(file_slurp("packaging/man/coordgend.conf.5", 1 << 20, &page, &len_bytes, &err), 0);
-    for (char *from = page, *to = page;; from++) { /* roff writes \\- for a hyphen that can be copied */
+    for (char *from = page, *to = page;; from++) { /* roff source has \\- for a hyphen that can be copied */
         while (*from == '\\')
             from++;
         *to++ = *from;
@@ -617,7 +617,7 @@ static void test_config_isa_of_environment(void **state) {
     assert_int_equal(unsetenv("COORDGEN_ISA"), 0);
 }
 
-/* A setting that there is not is told with the one that may be meant. */
+/* The message about an unknown setting suggests the setting that may be meant. */
 static void test_config_unknown_settings(void **state) {
     _cleanup_(config_freep) Config *config = NULL;
     ErrText err = { "" };

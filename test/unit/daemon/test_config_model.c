@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 #include "test/unit/daemon/config_fixture.h"
 
-/* How models stand in settings: names, and paths. */
+/* Settings refer to models by names or by paths. */
 static void test_config_model_names(void **state) {
     ErrText err;
     Config *config = CONFIG_LOAD(*state, 0, &err, "--model=small", "--preload= a ,/m/b.cgm,,größe");
@@ -36,7 +36,7 @@ static void test_config_model_names(void **state) {
     config_free(config);
 }
 
-/* Sections of models: what they say goes before what holds for all, and the next one or the file's end is theirs. */
+/* A model's section overrides the settings for all models, and ends at the next section or at the file's end. */
 static void test_config_model_sections(void **state) {
     const ConfigRoot *root = *state;
     char path[128], flag[160], *text;
@@ -51,7 +51,7 @@ static void test_config_model_sections(void **state) {
     config_root_write(root, "/etc/coordgen/coordgend.conf.d/50-a.conf",
                       "max-queue = 7\n[model  a b ]\nweights-memory = 50%\n");
     config = CONFIG_LOAD(root, 0, &err, "--context-tokens=300");
-    assert_int_equal(config->max_queue, 7); /* the section of the file before has ended */
+    assert_int_equal(config->max_queue, 7); /* the previous file's section has ended with that file */
     assert_int_equal(config_context_tokens(config, "a b"), 200);
     assert_int_equal(config_context_tokens(config, "c"), 300);
     assert_int_equal(config_context_tokens(config, "other"), 300);
@@ -63,7 +63,7 @@ static void test_config_model_sections(void **state) {
     assert_string_equal(config_next_section(config, "a b"), "c");
     assert_null(config_next_section(config, "c"));
 
-    /* What is shown can be read back. */
+    /* The printed configuration can be read back. */
     snprintf(path, sizeof(path), "%s/printed.conf", root->path);
     file = fopen(path, "w");
     assert_non_null(file);
@@ -105,7 +105,7 @@ static void test_config_model_wrong_sections(void **state) {
     }
 }
 
-/* A reload takes over what holds live, of sections that were there, have come and have gone. */
+/* A reload takes over the live settings of sections that stayed, were added or were removed. */
 static void test_config_model_reload(void **state) {
     ConfigChanges changes = { 0 };
     Config *from, *to;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which log targets a build has. */
+/* The log targets of a build with and without the journal. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,10 +20,10 @@ static void test_journal_check(void **state) {
     assert_int_equal(journal_check(LOG_TARGET_AUTO, &err), 0);
     assert_int_equal(journal_check(LOG_TARGET_STDERR, &err), 0);
     assert_int_equal(journal_check(LOG_TARGET_JOURNAL, &err), sink ? 0 : -EINVAL);
-    assert_int_equal(!strstr(err.text, "auto or stderr"), !!sink); /* the remedy */
+    assert_int_equal(!strstr(err.text, "auto or stderr"), !!sink); /* the text names the remedy */
 }
 
-/* "auto" goes to stderr in a build without the journal, whatever stderr is. */
+/* In a build without the journal "auto" logs to stderr, whatever stderr is. */
 static void test_journal_open(void **state) {
     journal_open(LOG_TARGET_STDERR);
     assert_false(journal_takes_priorities());

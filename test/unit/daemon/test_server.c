@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A whole server in this process, whose allocations fail one by one: a connection may be lost, the service goes on. */
+/* A whole server in this process with failing allocations: a connection may be lost, but the service goes on. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,14 +21,14 @@
 #include "proto/frame.h"
 
 enum {
-    ROUNDS = 2000, /* of the loop, without waiting: what has not come then never comes */
-    MANY = 250,    /* requests, whose answers a socket takes without being read */
+    ROUNDS = 2000, /* rounds of the loop without waiting; an answer that has not come after them never comes */
+    MANY = 250,    /* number of requests whose answers fit into the socket's buffer unread */
 };
 
 /* ---- allocations that fail --------------------------------------------------------------------------------------- */
 
-static __thread long n_until_failure = -1; /* of this thread; -1: none fails */
-static __thread bool fails_on;             /* all behind that one too */
+static __thread long n_until_failure = -1; /* allocations of this thread until one fails; -1: none fails */
+static __thread bool fails_on;             /* whether all later allocations fail, too */
 static __thread unsigned int n_failed;
 
 void *__real_malloc(size_t len_bytes);
@@ -135,11 +135,11 @@ static void send_request(int fd, Coordgen__V1__Request *request) {
     request->has_request_id = true;
     request->request_id = 1;
     assert_int_equal(frame_encode(&request->base, &frame, &len_bytes, NULL), 0);
-    (void)!send(fd, frame, len_bytes, MSG_NOSIGNAL); /* it may be closed already */
+    (void)!send(fd, frame, len_bytes, MSG_NOSIGNAL); /* the service may have closed the connection already */
     free(frame);
 }
 
-/* A Hello and some requests, as an app sends them that does not wait for answers. */
+/* Sends a Hello and some requests, like an app that does not wait for answers. */
 static void send_all(int fd) {
     Coordgen__V1__Request request = COORDGEN__V1__REQUEST__INIT;
     Coordgen__V1__HelloRequest hello = COORDGEN__V1__HELLO_REQUEST__INIT;
@@ -172,15 +172,15 @@ static unsigned int n_frames(const uint8_t *data, size_t len_bytes) {
     return n;
 }
 
-/* Return: how many of three answers came before the service closed the connection, -1: it neither answers nor
- * closes. */
+/* Serves one connection. Return: how many of three answers came before the service closed the connection; -1 if the
+ * service neither answered nor closed. */
 static int serve_one(const Fixture *fixture) {
     uint8_t data[16384];
     size_t len_bytes = 0;
     int fd = connect_to(fixture), result = -1;
     const long failure = n_until_failure;
 
-    n_until_failure = -1; /* the client's own do not fail */
+    n_until_failure = -1; /* the client's own allocations do not fail */
     send_all(fd);
     n_until_failure = failure;
     for (int i = 0; i < ROUNDS && result < 0; i++) {
@@ -210,7 +210,7 @@ static void fail_each(Fixture *fixture, bool on) {
             assert_true(at > 10);
             return;
         }
-        assert_int_equal(serve_one(fixture), 3); /* and the next one is served */
+        assert_int_equal(serve_one(fixture), 3); /* the next client is served */
     }
 }
 
@@ -235,7 +235,7 @@ static unsigned int n_answers(Reader *reader) {
     return n_frames(reader->data, reader->len_bytes);
 }
 
-/* In one piece: the socket takes few small ones. */
+/* Sends MANY requests in one piece, since a socket's buffer takes only few small pieces. */
 static void send_many_shows(int fd) {
     Coordgen__V1__Request request = COORDGEN__V1__REQUEST__INIT;
     Coordgen__V1__ModelShowRequest show = COORDGEN__V1__MODEL_SHOW_REQUEST__INIT;
@@ -256,7 +256,7 @@ static void send_many_shows(int fd) {
     assert_int_equal(send(fd, data, len_bytes, MSG_NOSIGNAL), len_bytes);
 }
 
-/* Many requests that are there at once are not served at once: whoever comes behind them has a turn. */
+/* Many requests that arrive at once are served in parts: a client behind them gets a turn in between. */
 static void test_server_turns(void **state) {
     static Reader crowd, other;
     const Fixture *fixture = *state;

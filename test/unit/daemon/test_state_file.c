@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Small files of the state directory. What their owners keep is in test_model_pairs.c and test_model_default.c. */
+/* Small files of the state directory. test_model_pairs.c and test_model_default.c test the content of such files. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -49,7 +49,7 @@ static void test_state_file(void **state) {
     snprintf(left, sizeof(left), "%s/name" ATOMIC_FILE_INFIX "123", dir);
     write_text(left, "half", 4);
     assert_int_equal(state_file_init(&file, dir, "name", head), 0);
-    assert_int_equal(access(left, F_OK), -1); /* of a writer that was killed */
+    assert_int_equal(access(left, F_OK), -1); /* a temporary file of a killed writer is removed */
     assert_int_equal(state_file_read(&file, 100, keep, &kept, "all is lost"), 0);
     assert_null(kept);
     assert_int_equal(state_file_write(&file, "a\nb\n", "it", &err), 0);
@@ -59,7 +59,7 @@ static void test_state_file(void **state) {
     assert_int_equal(state_file_read(&file, 100, keep, &kept, "all is lost"), 0);
     assert_string_equal(kept, "");
 
-    /* A file of another kind, too long, cut, with a NUL, or refused by its owner is set aside. */
+    /* A file is set aside if it is of another kind, too long, cut, contains a NUL, or is refused by its owner. */
     assert_int_equal(state_file_write(&file, "a\nb\n", "it", &err), 0);
     assert_int_equal(file_slurp(path, 4096, &text, &len_bytes, &err), 0);
     for (int i = 1; i <= 5; i++) {

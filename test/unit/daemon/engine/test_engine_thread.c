@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The thread that computes, on the real model: turns, cancel at every stage, pause, small jobs between steps. */
+/* The engine thread on the real model: turns, cancellation at every stage, pauses, small jobs between steps. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,9 +19,9 @@
 
 #define TIMEOUT_MS 120000 /* sanitizers are slow */
 
-/* What the loop would have: the thread, and the news of each job added up. */
+/* Stands in for the loop: owns the thread, and accumulates the news of each job. */
 typedef struct Fixture {
-    RealModel model; /* opened once: sanitizers make that long */
+    RealModel model; /* opened once for all tests, which is slow with a sanitizer */
     Outbox *outbox;
     EngineThread *thread;
 } Fixture;
@@ -37,7 +37,7 @@ typedef struct Got {
     GenerationUsage usage;
     ErrText err;
     uint64_t done_order;
-    Engine *engine; /* of a load */
+    Engine *engine; /* result of a load */
 } Got;
 
 static uint64_t n_done;
@@ -94,7 +94,7 @@ static Job generate_job(Fixture *fixture, Got *got, const char *text, uint32_t m
     };
 }
 
-/* Takes what news there are within the time; each goes to its job's Got. */
+/* Takes the news that arrive within the time-out, and adds each to its job's Got. */
 static void take_news(Fixture *fixture, int timeout_ms) {
     struct pollfd wait = { .fd = outbox_fd(fixture->outbox), .events = POLLIN };
     JobNews news;
@@ -155,7 +155,7 @@ static void test_engine_thread_generates(void **state) {
     assert_true(got.text.len_bytes > 0);
 }
 
-/* Turns: a short one that comes later ends before a long one, and both have the tokens they have alone. */
+/* A short generation that begins later ends before a long one; both have the same tokens as alone. */
 static void test_engine_thread_takes_turns(void **state) {
     Fixture *fixture = *state;
     _cleanup_(got_deinit) Got alone = { 0 }, lengthy = { 0 }, brief = { 0 };
@@ -175,8 +175,8 @@ static void test_engine_thread_takes_turns(void **state) {
     assert_int_equal(lengthy.tokens.n, 24);
 }
 
-/* An interactive request that comes while a step of a long prompt runs ends first, and both have the tokens they have
- * alone. When it comes depends on the machine: until it has come at such a moment. */
+/* An interactive request that arrives during a step of a long prompt ends first; both have the same tokens as alone.
+ * The moment of arrival depends on the machine, so the test repeats until a request has arrived during a step. */
 static void test_engine_thread_preempts(void **state) {
     static char text[1200];
     Fixture *fixture = *state;
@@ -202,7 +202,7 @@ static void test_engine_thread_preempts(void **state) {
         lengthy_job.priority = PRIORITY_BACKGROUND;
         brief_job.priority = PRIORITY_INTERACTIVE;
         engine_thread_submit(fixture->thread, &lengthy_job);
-        while (!lengthy.usage.n_prompt_tokens) /* its first turn */
+        while (!lengthy.usage.n_prompt_tokens) /* until the lengthy job has had its first turn */
             take_news(fixture, 100);
         engine_thread_submit(fixture->thread, &brief_job);
         wait_done(fixture, &brief);
@@ -230,7 +230,7 @@ static void test_engine_thread_cancels_in_decode(void **state) {
     assert_int_equal(got.result, 0);
     assert_int_equal(got.end, GENERATION_END_CANCELLED);
     assert_true(got.tokens.n < 900);
-    wait_done(fixture, &other); /* the other one knows nothing of it */
+    wait_done(fixture, &other); /* the cancellation does not affect the other job */
     assert_int_equal(other.end, GENERATION_END_MAX);
     assert_int_equal(other.tokens.n, 10);
 }
@@ -266,7 +266,7 @@ static void test_engine_thread_cancelled_before_its_first_turn(void **state) {
     assert_false(got.started);
 }
 
-/* A paused job computes nothing, does not hold others up, goes on where it was, and can be cancelled. */
+/* A paused job computes nothing, does not delay others, goes on from where it stopped, and can be cancelled. */
 static void test_engine_thread_pauses(void **state) {
     Fixture *fixture = *state;
     _cleanup_(got_deinit) Got got = { 0 }, other = { 0 };
@@ -281,7 +281,7 @@ static void test_engine_thread_pauses(void **state) {
     wait_done(fixture, &other);
     n_tokens = got.tokens.n;
     take_news(fixture, 300);
-    assert_int_equal(got.tokens.n, n_tokens); /* the step that ran came with the other's news, and no more since */
+    assert_int_equal(got.tokens.n, n_tokens); /* no further token since the step that ran at the pause */
     assert_int_equal(engine_thread_pulse(fixture->thread).busy_since_ns, 0);
     engine_thread_pause(fixture->thread, &job, false);
     while (got.tokens.n < n_tokens + 2)
@@ -292,7 +292,7 @@ static void test_engine_thread_pauses(void **state) {
     assert_int_equal(got.end, GENERATION_END_CANCELLED);
 }
 
-/* Tokenize and detokenize are answered while a generation is at work, not after it. */
+/* Tokenize and detokenize jobs are answered during a generation, not after its end. */
 static void test_engine_thread_small_jobs_between_steps(void **state) {
     Fixture *fixture = *state;
     _cleanup_(got_deinit) Got got = { 0 }, tokens = { 0 }, text = { 0 }, bad = { 0 };
@@ -314,7 +314,7 @@ static void test_engine_thread_small_jobs_between_steps(void **state) {
     wait_done(fixture, &tokens);
     assert_int_equal(tokens.result, 0);
     assert_int_equal(tokens.n_marks, tokens.tokens.n);
-    assert_string_equal(tokens.text.data, words); /* the pieces are the text */
+    assert_string_equal(tokens.text.data, words); /* the token's pieces give the text again */
     decode.tokens = tokens.tokens.ids;
     decode.n_tokens = tokens.tokens.n;
     engine_thread_submit(fixture->thread, &decode);
@@ -330,7 +330,7 @@ static void test_engine_thread_small_jobs_between_steps(void **state) {
     wait_done(fixture, &got);
 }
 
-/* A text has its memory before it becomes tokens; what has none is told so, and leaves nothing behind. */
+/* The memory of a text is charged before the text is tokenized. A refused text gets an error and leaves no charge. */
 static void test_engine_thread_text_memory(void **state) {
     Fixture *fixture = *state;
     AccountTable *accounts = &fixture->model.accounts;
@@ -363,7 +363,8 @@ enum {
     INTERACTIVE_TOKENS = 60
 };
 
-/* Nanoseconds of an interactive generation beside small jobs, each submitted anew when it is done. n_small: of them. */
+/* Measures an interactive generation beside @n_small small jobs, each of which is submitted again when done. Return:
+ * ns. */
 static uint64_t run_interactive(Fixture *fixture, Job *small, Got *small_gots, size_t n_small) {
     _cleanup_(got_deinit) Got got = { 0 };
     Job job = generate_job(fixture, &got, "Water boils at", INTERACTIVE_TOKENS);
@@ -393,8 +394,9 @@ static uint64_t run_interactive(Fixture *fixture, Job *small, Got *small_gots, s
     return took_ns;
 }
 
-/* Small jobs have as much time as an interactive generation beside them, and no more: it takes twice its time and one
- * job's, where one job a step would take many times that. Times on a busy machine: until a round has shown it. */
+/* Small jobs get as much time as an interactive generation beside them, and no more. The generation therefore takes
+ * twice its time alone plus one job; with one small job per step the time would be many times that. The machine may be
+ * busy, so the test repeats until one round is within the bound. */
 static void test_engine_thread_small_jobs_beside_interactive(void **state) {
     static char text[SMALL_TEXT_BYTES];
     Fixture *fixture = *state;
@@ -424,7 +426,7 @@ static void test_engine_thread_small_jobs_beside_interactive(void **state) {
     }
 }
 
-/* Few ids can stand for much text: it is not built beyond what a message holds. */
+/* Few token ids can stand for a long text, which is not built beyond the size of a message. */
 static void test_engine_thread_answer_too_long(void **state) {
     enum {
         N = FRAME_MAX_BYTES / 64
@@ -521,7 +523,7 @@ static bool loads_within(EngineOptions *options, uint64_t limit_bytes) {
     return r == 0;
 }
 
-/* The least limit on all accounts together that the package can be loaded with, to a few KiB. */
+/* Finds the least limit on all accounts together, to a few KiB, with which the package can be loaded. */
 static uint64_t least_limit(EngineOptions *options) {
     uint64_t low = options->accounts->total_bytes, high = low + (256 << 20);
 
@@ -534,7 +536,7 @@ static uint64_t least_limit(EngineOptions *options) {
     return high;
 }
 
-/* What is kept of prompts makes way for a model. */
+/* Kept prompts make way for a model's load. */
 static void test_engine_thread_load_drops_kept_prompts(void **state) {
     static const uint32_t prompt[100] = { 1, 2, 3 };
     const GenerationOptions options = { .max_tokens = 2, .ignore_end = true, .sampler = SAMPLER_OPTIONS_GREEDY };
@@ -585,7 +587,7 @@ static void test_engine_thread_load_drops_kept_prompts(void **state) {
     import_fixture_teardown(&folder);
 }
 
-/* Stopping cancels what runs and what waits, and every job is given back. */
+/* A stop cancels running and waiting jobs, and gives every job back. */
 static void test_engine_thread_stops_under_work(void **state) {
     Fixture *fixture = *state;
     Got got[4] = { { .done = false } };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks turns one by one: steps yield at a known operator, wait while interactive generations run, and all answers
- * have the tokens that they have alone. */
+/* The order of turns, one turn at a time. Steps make way at a known operator, and resume while interactive generations
+ * run. Every answer has the same tokens as without other generations. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -23,10 +23,10 @@ static const SpecLab always = { .always = true };
 enum {
     CHUNK = 32,
     JOBS_MAX = 8,
-    TURNS_MAX = 20000, /* of a test: more mean that it would never end */
+    TURNS_MAX = 20000, /* turns of a test; a test with more would never end */
 };
 
-#define AGEING_NS (UINT64_C(3600) * 1000000000) /* an hour: in no test does anything age by itself */
+#define AGEING_NS (UINT64_C(3600) * 1000000000) /* an hour: no request ages during a test by itself */
 
 static const char long_text[] =
     "The ferry had left an hour before, and the keeper of the landing counted the coins by lamplight. There were fewer "
@@ -43,8 +43,8 @@ typedef struct Got {
     GenerationUsage usage;
     GenerationEnd end;
     bool is_done;
-    unsigned int order; /* of the ends */
-    unsigned int begun; /* the order in which something of each was computed; 0: nothing yet */
+    unsigned int order; /* rank of this generation's end among all ends, from 1 */
+    unsigned int begun; /* rank of this generation's first computed tokens among all, from 1; 0: nothing computed yet */
 } Got;
 
 typedef struct Fixture {
@@ -155,7 +155,7 @@ static void run_all(Fixture *fixture) {
         assert_true(fixture->got[i].is_done);
 }
 
-/* The job's step has begun and made way after its first operator. */
+/* Adds a job whose first step makes way after its first operator. */
 static Got *park(Fixture *fixture, Priority priority, uint32_t max_tokens) {
     const uint64_t before = turns_n_preempted(fixture->turns);
     Got *got = add(fixture, model.engine, priority, long_text, max_tokens);
@@ -167,7 +167,7 @@ static Got *park(Fixture *fixture, Priority priority, uint32_t max_tokens) {
     return got;
 }
 
-/* The other one may have had its equal time already: how much that was depends on the machine. */
+/* Asserts that @got began first. @other may have begun, too: how far its share of time gets depends on the machine. */
 static void assert_begun_before(const Got *got, const Got *other) {
     assert_true(got->begun && (!other->begun || got->begun < other->begun));
 }
@@ -189,7 +189,7 @@ static void test_turns_make_way(void **state) {
 
     parked = park(fixture, PRIORITY_BACKGROUND, 6);
     brief = add(fixture, model.engine, PRIORITY_INTERACTIVE, brief_text, 6);
-    take_turn(fixture); /* its first turn, its prompt and its first token; the other one got nothing before */
+    take_turn(fixture); /* computes the brief job's prompt and first token */
     assert_int_equal(brief->tokens.n, 1);
     assert_begun_before(brief, parked);
     run_until_done(fixture, brief);
@@ -197,11 +197,11 @@ static void test_turns_make_way(void **state) {
     assert_true(brief->order < parked->order);
     same_tokens(brief, brief_alone);
     same_tokens(parked, long_alone);
-    assert_int_equal(parked->usage.n_prefilled_tokens, parked->usage.n_prompt_tokens); /* nothing twice */
+    assert_int_equal(parked->usage.n_prefilled_tokens, parked->usage.n_prompt_tokens); /* no token is computed twice */
 }
 
-/* While an interactive generation answers, the step that has made way goes on in parts, and its generation after
- * that. */
+/* While an interactive generation answers, a parked step goes on in parts, and its generation goes on after the step.
+ * */
 static void test_turns_go_on_between_interactive_tokens(void **state) {
     Fixture *fixture = *state;
     Got *parked = park(fixture, PRIORITY_BACKGROUND, 2),
@@ -213,8 +213,8 @@ static void test_turns_go_on_between_interactive_tokens(void **state) {
     run_all(fixture);
 }
 
-/* A background step makes way for a normal request, whose first token waits for no more of it. The step goes on while
- * the request answers. */
+/* A background step makes way for a normal request, whose first token does not wait for the rest of the step. The step
+ * goes on while the request answers. */
 static void test_turns_background_makes_way_for_normal(void **state) {
     Fixture *fixture = *state;
     Got *parked = add(fixture, model.engine, PRIORITY_BACKGROUND, long_text, 2), *normal, *interactive;
@@ -228,7 +228,7 @@ static void test_turns_background_makes_way_for_normal(void **state) {
         take_turn(fixture);
         assert_false(parked->begun);
     }
-    /* An interactive one has its steps beside the parked one, as ever. */
+    /* An interactive request has its steps beside the parked step as usual. */
     interactive = add(fixture, model.engine, PRIORITY_INTERACTIVE, brief_text, 2);
     take_turn(fixture);
     assert_int_equal(interactive->tokens.n, 1);
@@ -239,7 +239,7 @@ static void test_turns_background_makes_way_for_normal(void **state) {
     run_all(fixture);
 }
 
-/* A normal request is nothing that a step with one of its own class makes way for. */
+/* A step of a normal request does not make way for another normal request. */
 static void test_turns_normal_does_not_make_way_for_normal(void **state) {
     Fixture *fixture = *state;
     Got *normal = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 1);
@@ -253,20 +253,20 @@ static void test_turns_normal_does_not_make_way_for_normal(void **state) {
     run_all(fixture);
 }
 
-/* A request that has waited long enough counts as interactive: then it goes on beside those that wait for their first
- * token, too. */
+/* A request that has waited long enough counts as interactive, and then goes on beside requests that wait for their
+ * first token. */
 static void test_turns_age(void **state) {
     Fixture *fixture = *state;
     Got *parked = park(fixture, PRIORITY_BACKGROUND, 2);
     size_t n_before, n_turns = 0;
 
-    for (size_t i = 0; i < 3; i++) /* prompts that fill chunks */
+    for (size_t i = 0; i < 3; i++) /* prompts that fill whole chunks */
         add(fixture, model.engine, PRIORITY_INTERACTIVE, long_text, 1);
     take_turn(fixture);
     take_turn(fixture);
     n_before = parked->usage.n_prefilled_tokens;
     assert_int_equal(n_before, 0);
-    parked->job.ageing_ns = 1; /* as if it had waited for ever */
+    parked->job.ageing_ns = 1; /* the parked job counts as aged from now on */
     while (!parked->usage.n_prefilled_tokens) {
         assert_false(fixture->got[3].is_done);
         assert_true(n_turns++ < 100);
@@ -276,7 +276,7 @@ static void test_turns_age(void **state) {
     assert_int_equal(parked->tokens.n, 2);
 }
 
-/* A cancelled request is let go of at once, while interactive ones go on. */
+/* A cancelled request with a parked step ends at once, while interactive requests go on. */
 static void test_turns_let_go_of_what_made_way(void **state) {
     Fixture *fixture = *state;
     Got *parked = park(fixture, PRIORITY_NORMAL, 2),
@@ -309,8 +309,8 @@ static void test_turns_cancel_all_with_a_parked_step(void **state) {
     assert_false(turns_have_work(fixture->turns));
 }
 
-/* A step of one model makes way for a request of another one; and requests of the one do not starve beside the
- * other. */
+/* A step of one model makes way for a request of another model, and requests of either model do not starve the other.
+ * */
 static void test_turns_of_two_models(void **state) {
     Fixture *fixture = *state;
     Got *alone, *parked, *talker, *normal;
@@ -335,7 +335,7 @@ static void test_turns_of_two_models(void **state) {
     real_model_close(&other_model);
 }
 
-/* Without interactive requests the others go by class, then by the order of their turns. */
+/* Without interactive requests the others are ordered by class, then by their last turns. */
 static void test_turns_by_class(void **state) {
     Fixture *fixture = *state;
     Got *background = add(fixture, model.engine, PRIORITY_BACKGROUND, long_text, 1),
@@ -345,7 +345,7 @@ static void test_turns_by_class(void **state) {
     assert_true(normal->order < background->order);
     background = add(fixture, model.engine, PRIORITY_BACKGROUND, long_text, 1);
     normal = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 1);
-    background->job.ageing_ns = 1; /* it counts as more than the normal one by the time of the first step */
+    background->job.ageing_ns = 1; /* aged before the first step, hence ahead of the normal job */
     run_all(fixture);
     assert_true(background->order < normal->order);
 }
@@ -355,7 +355,7 @@ static void test_turns_by_class(void **state) {
 enum {
     ADA = 1000,
     BOB = 1001,
-    SAID = 40, /* tokens */
+    SAID = 40, /* tokens of an answer */
 };
 
 typedef struct Past {
@@ -382,7 +382,7 @@ static void past_deinit(Past *past) {
     draft_db_fixture_deinit(&past->files);
 }
 
-/* The errand, when the store has answered it. */
+/* Waits for the store's answer to an errand. The caller frees the answer. */
 static DraftErrand *past_call(Past *past, DraftErrandKind kind, uint32_t uid) {
     DraftErrand *errand = draft_errand_new(kind, uid, NULL);
 
@@ -410,8 +410,8 @@ static Got *ask_past(Fixture *fixture, uint32_t uid, bool keeps_history) {
     return got;
 }
 
-/* Who has asked before is drafted for, with the same tokens; nobody else is, nor who wants no history, and nothing of
- * what was forgotten. */
+/* A user's earlier answers give drafts for that user, with the same tokens as without. Other users, requests without a
+ * history and deleted answers get no drafts. */
 static void test_turns_draft_from_earlier_answers(void **state) {
     Fixture *fixture = *state;
     _cleanup_(past_deinit) Past past = { 0 };
@@ -446,7 +446,7 @@ static void test_turns_draft_from_earlier_answers(void **state) {
     same_tokens(after, first);
 }
 
-/* A generation goes on while its history is forgotten, without more drafts from that history. */
+/* A generation goes on while its user's history is deleted, without more drafts from that history. */
 static void test_turns_forget_while_it_runs(void **state) {
     Fixture *fixture = *state;
     _cleanup_(past_deinit) Past past = { 0 };
@@ -468,7 +468,7 @@ static void test_turns_forget_while_it_runs(void **state) {
     same_tokens(second, first);
 }
 
-/* The memory that they take is another user's when there is no other. */
+/* Earlier answers in memory make way for another user's request if there is no other memory. */
 static void test_turns_earlier_answers_make_way(void **state) {
     Fixture *fixture = *state;
     _cleanup_(past_deinit) Past past = { 0 };
@@ -482,7 +482,7 @@ static void test_turns_earlier_answers_make_way(void **state) {
     draft_store_submit(past.store, &answer);
     while (!histories_find(past.histories, ADA, tokenizer, clock_now_ns()))
         histories_settle(past.histories, clock_now_ns());
-    room_bytes = model.accounts.total_bytes + (500 << 10); /* a tenth of what they take, and too little for a request */
+    room_bytes = model.accounts.total_bytes + (500 << 10); /* a tenth of the history, too little for a request */
     model.accounts.total_limit_bytes = model.accounts.others_limit_bytes = room_bytes;
     (void)ask_past(fixture, BOB, false);
     run_all(fixture);
@@ -490,7 +490,7 @@ static void test_turns_earlier_answers_make_way(void **state) {
     model.accounts.total_limit_bytes = model.accounts.others_limit_bytes = UINT64_MAX;
 }
 
-/* Between two steps, and within one. */
+/* No part of a cancelled answer is stored, whether the request is cancelled between two steps or within one. */
 static void test_turns_store_nothing_of_what_is_cancelled(void **state) {
     Fixture *fixture = *state;
     _cleanup_(past_deinit) Past past = { 0 };
@@ -520,7 +520,7 @@ static int lost_linear(Backend *backend, const BackendLinear *const *linears, si
     return err_set(err, -EIO, "the device does not answer");
 }
 
-/* Both requests of the step end with the device's own words. The next request is answered as ever. */
+/* Both requests of a failed step end with the device's error text. The next request is answered as usual. */
 static void test_turns_end_with_what_a_device_says(void **state) {
     Fixture *fixture = *state;
     const BackendOps *ops = model.engine->backend->ops;
@@ -555,14 +555,14 @@ static void test_turns_end_with_what_a_device_says(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    /* Steps that are parked, let go of, forgotten and lost. */
+    /* The short tests: steps that are parked, cancelled, forgotten or lost. */
 #define PARTED                                                                                                         \
     TEST(test_turns_make_way), TEST(test_turns_normal_does_not_make_way_for_normal), TEST(test_turns_age),             \
         TEST(test_turns_let_go_of_what_made_way), TEST(test_turns_cancel_all_with_a_parked_step),                      \
         TEST(test_turns_by_class), TEST(test_turns_forget_while_it_runs), TEST(test_turns_earlier_answers_make_way),   \
         TEST(test_turns_store_nothing_of_what_is_cancelled), TEST(test_turns_end_with_what_a_device_says)
     const struct CMUnitTest brief[] = { PARTED };
-    /* Hundreds of steps beside them, which take a sanitizer half a minute. */
+    /* The further tests take hundreds of steps, about half a minute with a sanitizer. */
     const struct CMUnitTest tests[] = {
         PARTED,
         TEST(test_turns_go_on_between_interactive_tokens),

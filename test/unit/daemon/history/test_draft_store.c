@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The thread of the draft database and what it leaves in memory: order, bounds, shares of users, what is forgotten, and
- * databases that cannot be used. */
+/* The thread of the draft database and the histories in memory: order, bounds, shares of users, deletion, and unusable
+ * databases. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -87,13 +87,14 @@ static void submit_text(Fixture *fixture, uint32_t uid, uint32_t seed, size_t n)
     assert_null(errand);
 }
 
-/* Waits for news and takes them in. */
+/* Waits for news and hands them to the histories. */
 static void settle(Fixture *fixture, uint64_t now_ns) {
     sem_wait(&fixture->news);
     histories_settle(fixture->histories, now_ns);
 }
 
-/* The errand's way through the store and, where it goes that way, the engine thread. The caller's. */
+/* Sends an errand through the store and, if its kind needs that, through the engine thread. The caller frees the
+ * answer. */
 static DraftErrand *call(Fixture *fixture, DraftErrand *errand) {
     const bool by_engine = errand->kind == DRAFT_FORGET || errand->kind == DRAFT_IMPORT;
     struct pollfd answered = { .fd = draft_store_fd(fixture->store), .events = POLLIN };
@@ -116,7 +117,7 @@ static uint64_t stored(Fixture *fixture, uint32_t uid) {
     return errand->stats[0].n_documents;
 }
 
-/* The user's history when the store has made it. */
+/* Waits until the store has built the user's history, and returns the history. */
 static History *made(Fixture *fixture, uint32_t uid) {
     History *history;
 
@@ -128,7 +129,7 @@ static History *made(Fixture *fixture, uint32_t uid) {
 
 /* ---- the store --------------------------------------------------------------------------------------------------- */
 
-/* What was submitted before is counted. */
+/* Statistics count all answers that were submitted before the request. */
 static void test_draft_store_in_order(void **state) {
     Fixture *fixture = *state;
 
@@ -150,7 +151,7 @@ static void test_draft_store_in_order(void **state) {
     assert_false(draft_store_has_news(fixture->store));
 }
 
-/* While the disk does not keep up: one user's answers leave room for another's, and all are bounded. */
+/* While the disk does not keep up, one user's answers leave room for another's, and the bytes of all are bounded. */
 static void test_draft_store_bounds_what_waits(void **state) {
     Fixture *fixture = *state;
     const size_t n = 16384, len_bytes = n * sizeof(uint32_t);
@@ -182,7 +183,7 @@ static void test_draft_store_without_memory(void **state) {
     assert_int_equal(draft_store_counts(fixture->store).n_dropped, 1);
 }
 
-/* What is finished when the service ends is stored; what somebody has asked for is not done any more. */
+/* Answers that are finished when the service ends are stored; requests of clients are not done any more. */
 static void test_draft_store_stops(void **state) {
     Fixture *fixture = *state;
     DraftErrand *forget = draft_errand_new(DRAFT_FORGET, ADA, NULL);
@@ -199,10 +200,10 @@ static void test_draft_store_stops(void **state) {
     fixture->files.now_s = 0;
     assert_int_equal(draft_db_fixture_open(&fixture->files), 0);
     assert_int_equal(draft_db_stats(fixture->files.db, ADA, &stats, &err), 0);
-    assert_true(stats.n_documents == 40 || stats.n_documents == 20); /* it may have come to forgetting */
+    assert_true(stats.n_documents == 40 || stats.n_documents == 20); /* the deletion may be done already */
 }
 
-/* A folder that others may read: the store says why, and goes on. */
+/* The store refuses a folder that others may read, says why, and goes on without a database. */
 static void test_draft_store_unusable(void **state) {
     Fixture *fixture = *state;
     _cleanup_(draft_errand_freep) DraftErrand *stats = NULL;
@@ -214,14 +215,14 @@ static void test_draft_store_unusable(void **state) {
     assert_int_equal(stats->r, -ENOENT);
     assert_non_null(strstr(stats->err.text, "chmod 700"));
     assert_int_equal(draft_store_counts(fixture->store).n_dropped, 1);
-    /* Who asks for a history is not kept waiting for it: the next one asks anew. */
+    /* A request for a history does not leave a pending entry behind: the next request asks again. */
     assert_null(histories_find(fixture->histories, ADA, tokenizer, 1));
     settle(fixture, 1);
     assert_null(histories_find(fixture->histories, ADA, tokenizer, 1));
     settle(fixture, 1);
 }
 
-/* While another has the database its users are told who, at once; the first use afterwards takes it over. */
+/* While another process holds the database, users are told at once who holds it. The first use afterwards opens it. */
 static void test_draft_store_takes_over(void **state) {
     Fixture *fixture = *state;
     DraftErrand *errand;
@@ -262,7 +263,7 @@ static void test_histories_have_what_is_stored(void **state) {
     assert_int_equal(history_stats(made(fixture, 1002)).n_texts, 0);
 }
 
-/* An answer that is stored while the history is being made is in it once. */
+/* The history contains an answer once that is stored while the history is built. */
 static void test_histories_have_each_once(void **state) {
     Fixture *fixture = *state;
     History *history;
@@ -278,7 +279,7 @@ static void test_histories_have_each_once(void **state) {
     assert_int_equal(history_stats(history).n_texts, 2);
 }
 
-/* When a model is loaded, the last ones who were answered by it are there before anybody asks. */
+/* After a model's load the histories of its latest users are built before anybody asks. */
 static void test_histories_warm(void **state) {
     Fixture *fixture = *state;
     History *history;
@@ -291,7 +292,7 @@ static void test_histories_warm(void **state) {
     assert_int_equal(stored(fixture, BOB), 1);
     histories_settle(fixture->histories, 1);
     histories_warm(fixture->histories, tokenizer);
-    for (int turn = 0; turn < 2; turn++) { /* who they are, and what they said: errands are done in order */
+    for (int turn = 0; turn < 2; turn++) { /* the list of users, then their histories, in order */
         assert_int_equal(stored(fixture, BOB), 1);
         histories_settle(fixture->histories, 1);
     }
@@ -299,7 +300,7 @@ static void test_histories_warm(void **state) {
     assert_non_null(history);
     assert_int_equal(history_stats(history).n_texts, 1);
     assert_non_null(histories_find(fixture->histories, 2000, tokenizer, 1));
-    assert_null(histories_find(fixture->histories, ADA, tokenizer, 1)); /* one too many */
+    assert_null(histories_find(fixture->histories, ADA, tokenizer, 1)); /* the earliest of too many users */
 }
 
 static void test_histories_forget(void **state) {
@@ -334,7 +335,7 @@ static void test_histories_frozen(void **state) {
     assert_int_equal(draft_store_counts(fixture->store).n_dropped, 0);
 }
 
-/* What nobody has asked for goes, and what is a day old is made anew. */
+/* A history is dropped once unused for HISTORIES_IDLE_NS, or at the age of HISTORIES_LIFE_NS even if used. */
 static void test_histories_go(void **state) {
     Fixture *fixture = *state;
     uint64_t now_ns = 1;
@@ -358,7 +359,7 @@ static void test_histories_go(void **state) {
     assert_false(histories_drop(fixture->histories));
 }
 
-/* Where memory is short, one at a time: of the user who has the most, the one that was asked for least recently. */
+/* If memory is short, one history is dropped at a time: the least recently used one of the user with the most bytes. */
 static void test_histories_make_way_one_by_one(void **state) {
     Fixture *fixture = *state;
 
@@ -374,7 +375,7 @@ static void test_histories_make_way_one_by_one(void **state) {
     assert_false(histories_drop_one(fixture->histories));
 }
 
-/* Many answers of one user leave room for other users' answers. */
+/* Many histories of one user leave room for other users' histories. */
 static void test_histories_share_the_room(void **state) {
     Fixture *fixture = *state;
     uint8_t other[DRAFT_DB_TOKENIZER_BYTES] = { 0 };
@@ -388,11 +389,11 @@ static void test_histories_share_the_room(void **state) {
             settle(fixture, 2 + i);
     }
     assert_non_null(histories_find(fixture->histories, BOB, tokenizer, 100));
-    other[0] = HISTORIES_MAX - 1; /* the latest of hers are there */
+    other[0] = HISTORIES_MAX - 1; /* only the latest of ADA's histories are kept */
     assert_null(histories_find(fixture->histories, ADA, other, 100));
     other[0] = 2 * HISTORIES_MAX - 1;
     assert_non_null(histories_find(fixture->histories, ADA, other, 100));
-    for (uint32_t uid = 2000; uid < 2000 + HISTORIES_MAX; uid++) /* of as many users each has one */
+    for (uint32_t uid = 2000; uid < 2000 + HISTORIES_MAX; uid++) /* as many users with one history each */
         (void)histories_find(fixture->histories, uid, tokenizer, 100);
     assert_non_null(histories_find(fixture->histories, BOB, tokenizer, 100));
 }

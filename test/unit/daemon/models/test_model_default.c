@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The default model as it is kept: what survives, what is set aside, and what goes before what. */
+/* The stored default model: what survives a restart, which files are set aside, and the order of precedence. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 #include "daemon/models/model_default.h"
 
 typedef struct Place {
-    char dir[64]; /* not made yet */
+    char dir[64]; /* a folder that does not exist at first */
     char path[128];
     ModelDefault def;
 } Place;
@@ -51,7 +51,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* As after a restart. */
+/* Reads the file again, as after a restart. */
 static void reopen(Place *place) {
     model_default_deinit(&place->def);
     assert_int_equal(model_default_init(&place->def, place->dir), 0);
@@ -88,7 +88,7 @@ static void test_model_default_is_kept(void **state) {
     expect(place, MODEL_DEFAULT_BY_COMMAND, "größe =,1");
 }
 
-/* The setting goes before what was said, which is there again when the setting has gone. */
+/* The setting overrides the default that a command stored; without the setting the stored default holds again. */
 static void test_model_default_setting(void **state) {
     Place *place = *state;
     ErrText err;
@@ -103,7 +103,7 @@ static void test_model_default_setting(void **state) {
     expect(place, MODEL_DEFAULT_BY_COMMAND, "said");
 }
 
-/* Damage of each byte, and files that say nothing that can be meant, are set aside. */
+/* A file with damage at any byte, or with content that cannot be valid, is set aside. */
 static void test_model_default_damage(void **state) {
     static const char *const bodies[] = {
         "",
@@ -149,7 +149,7 @@ static void test_model_default_damage(void **state) {
     expect(place, MODEL_DEFAULT_BY_COMMAND, "again");
 }
 
-/* A writer that is killed leaves what there was, or what it wrote. */
+/* A killed writer leaves either the old file or the new one. */
 static void test_model_default_killed(void **state) {
     static const char *const names[] = { "one", "other" };
     Place *place = *state;
@@ -176,7 +176,8 @@ static void test_model_default_killed(void **state) {
     }
 }
 
-/* Without a place to keep it nothing changes, and the first model is the default as long as the service runs. */
+/* If the default cannot be stored, a command changes nothing, and the first model is the default until the service
+ * ends. */
 static void test_model_default_nowhere(void **state) {
     Place *place = *state;
     ModelDefault nowhere;
@@ -191,7 +192,7 @@ static void test_model_default_nowhere(void **state) {
     model_default_deinit(&nowhere);
 
     assert_int_equal(mkdir(place->dir, 0700), 0);
-    assert_int_equal(mkdir(place->path, 0700), 0); /* not a file: it cannot be read */
+    assert_int_equal(mkdir(place->path, 0700), 0); /* a folder of the file's name cannot be read */
     reopen(place);
     assert_int_equal(model_default_set(&place->def, "name", &err), MODEL_DEFAULT_E_STORE);
     assert_non_null(strstr(err.text, "could not be read"));

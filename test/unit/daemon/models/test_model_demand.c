@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The setting load-on-demand, and what an unload means. A real load is in test_demand.py. */
+/* The setting load-on-demand, and the effect of an unload on later requests. test_demand.py tests real loads. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -49,7 +49,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Asks with a model that is being unloaded: it is to be loaded again then, and no load begins here. */
+/* Tells whether a request may load the model. The model is being unloaded, so that the request only marks it for a
+ * later load, and no load begins in this test. */
 static bool is_allowed(Model *model, ModelDemand demand, ErrText *err) {
     int r;
 
@@ -88,7 +89,7 @@ static void test_model_demand_setting(void **state) {
     }
 }
 
-/* Who has unloaded a model wants its memory back: a request that names none does not load it again. */
+/* A request that names no model does not load an unloaded model again, since somebody wanted its memory back. */
 static void test_model_demand_unloaded(void **state) {
     Fixture *fixture = *state;
     ErrText err;
@@ -100,14 +101,14 @@ static void test_model_demand_unloaded(void **state) {
     assert_true(is_allowed(fixture->model, (ModelDemand){ .is_named = true }, &err));
 }
 
-/* A load that failed is tried again only where it lacked memory; what is there needs none. */
+/* A failed load is repeated only if memory was short; a model that is loaded needs no load. */
 static void test_model_demand_stages(void **state) {
     Fixture *fixture = *state;
     Model *model = fixture->model;
     const ModelDemand demand = { .is_named = true };
     ErrText err;
 
-    fixture->config.load_on_demand = CONFIG_DEMAND_NO; /* so that what would be loaded is refused */
+    fixture->config.load_on_demand = CONFIG_DEMAND_NO; /* a refusal shows that a load was needed */
     for (ModelStage stage = MODEL_AVAILABLE; stage <= MODEL_FAILED; stage++) {
         model->stage = stage;
         assert_int_equal(model_demand(model, demand, &err),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is remembered of a folder's files: each is read once as long as it stays as it is, and few of too many. */
+/* The memory of a folder's files: each file is read once as long as it is unchanged, and the number of files is
+ * bounded. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -57,7 +58,7 @@ static void test_model_files_reads_once(void **state) {
         assert_int_equal(file->info.kind, GGUF_KIND_CUT);
     }
     test_write_file(fixture->folder, "a.gguf", "none!", 5);
-    assert_non_null(model_files_look(&fixture->files, 2, fixture->path, &is_pending)); /* known in this scan */
+    assert_non_null(model_files_look(&fixture->files, 2, fixture->path, &is_pending)); /* known in scan 2 */
     assert_null(model_files_look(&fixture->files, 3, fixture->path, &is_pending));
     assert_true(is_pending);
     while (model_files_step(&fixture->files))
@@ -71,7 +72,7 @@ static void test_model_files_reads_once(void **state) {
     assert_int_equal(fixture->files.n, 0);
 }
 
-/* A name that tells is not read; and a reading that is given up leaves nothing. */
+/* A file whose name tells its kind is not read, and an abandoned read leaves nothing behind. */
 static void test_model_files_by_name(void **state) {
     Fixture *fixture = *state;
     bool is_pending;

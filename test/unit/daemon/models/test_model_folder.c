@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The models' folder: what a scan finds, when one is due, and how much of it one step does. */
+/* The models' folder: what a scan finds, when a scan is due, and how much of a scan one step does. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,11 +62,11 @@ enum {
     MODEL_BYTES = 68,
 };
 
-/* The smallest file that counts as a model: one number, behind its description. */
+/* The smallest file that counts as a model: a tensor of one number, behind its description. */
 static const char whole_model[MODEL_BYTES] = "GGUF\3\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                                              "\1\0\0\0\0\0\0\0t\1\0\0\0\1\0\0\0\0\0\0\0";
 
-/* A file of the first n bytes of a model, then zeros. */
+/* Makes a file of the first @n bytes of a model, then zeros up to @len_bytes. */
 static void make_part_of_file(const Fixture *fixture, const char *name, size_t n, size_t len_bytes) {
     static const char zeros[MODEL_BYTES];
     char path[PATH_MAX];
@@ -91,7 +91,7 @@ static void remove_file(const Fixture *fixture, const char *name) {
     assert_int_equal(unlink(path), 0);
 }
 
-/* As if the folder had been changed long ago, so that only what the test does is news. */
+/* Sets the folder's time to so many seconds ago, so that only the test's own changes count as news. */
 static void age(const Fixture *fixture, long seconds) {
     struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
 
@@ -162,7 +162,7 @@ static void test_model_folder_keeps_what_is_used(void **state) {
     assert_null(model_registry_find(&fixture->registry, "a"));
 }
 
-/* However often they ask, clients cause no scan of a folder that is as it was. */
+/* Clients cause no scan of an unchanged folder, however often they ask. */
 static void test_model_folder_is_read_once(void **state) {
     Fixture *fixture = *state;
 
@@ -170,15 +170,15 @@ static void test_model_folder_is_read_once(void **state) {
     scan(fixture);
     assert_int_equal(fixture->registry.n_models, MANY);
     assert_int_equal(fixture->folder.n_begun, 1);
-    fixture->folder.began_ns = UINT64_MAX / 2; /* the second does not pass, however slow the machine is */
+    fixture->folder.began_ns = UINT64_MAX / 2; /* the last scan stays recent, however slow the machine is */
     for (int i = 0; i < 10000; i++)
         assert_int_equal(model_folder_want(&fixture->folder), 0);
     assert_int_equal(fixture->folder.n_begun, 1);
-    fixture->folder.began_ns = 0; /* it has passed */
+    fixture->folder.began_ns = 0; /* the last scan is over a second old */
     assert_int_equal(model_folder_want(&fixture->folder), 2);
 }
 
-/* No step does more than its part, and those that ask meanwhile wait for the same scan. */
+/* No step handles more entries than its limit, and callers during a scan wait for that scan. */
 static void test_model_folder_goes_in_steps(void **state) {
     Fixture *fixture = *state;
     size_t n_before = 0;
@@ -195,7 +195,7 @@ static void test_model_folder_goes_in_steps(void **state) {
     assert_int_equal(fixture->registry.n_models, MANY);
 }
 
-/* Whoever asks after a change gets a scan that began after it, and those before do not wait for that. */
+/* A caller after a change gets a scan that began after the change; earlier callers do not wait for that scan. */
 static void test_model_folder_changed_meanwhile(void **state) {
     Fixture *fixture = *state;
 
@@ -215,17 +215,18 @@ static void test_model_folder_changed_meanwhile(void **state) {
     assert_null(model_registry_find(&fixture->registry, "m000"));
 }
 
-/* A change within one step of the file system's clock leaves no trace: right after one, nothing is taken for known. */
+/* A second change within the resolution of the file system's clock leaves no trace, so the folder counts as changed
+ * right after any change. */
 static void test_model_folder_two_changes_at_once(void **state) {
     Fixture *fixture = *state;
 
     make_file(fixture, "a.gguf");
-    age(fixture, -5); /* as by a clock that is ahead: not "just changed" */
+    age(fixture, -5); /* a time in the future, as from a clock that is ahead, does not count as just changed */
     scan(fixture);
     assert_int_equal(model_folder_want(&fixture->folder), 0);
     age(fixture, 0);
     scan(fixture);
-    fixture->folder.too_soon = true; /* it was, unless this process was held up */
+    fixture->folder.too_soon = true; /* set by the scan, unless this process was delayed */
     make_file(fixture, "b.gguf");
     scan(fixture);
     assert_non_null(model_registry_find(&fixture->registry, "b"));
@@ -250,7 +251,7 @@ static void test_model_folder_that_is_not_there(void **state) {
     assert_non_null(model_registry_find(&fixture->registry, "a"));
 }
 
-/* What is no model does not take the default away, and whoever names it is told what it is. */
+/* A file that is no model does not affect the default model, and a request that names the file is told its kind. */
 static void test_model_folder_lists_models_only(void **state) {
     Fixture *fixture = *state;
     const char *why;
@@ -276,7 +277,7 @@ static void test_model_folder_lists_models_only(void **state) {
     assert_non_null(strstr(model_folder_why_not(&fixture->folder, "reserved"), "not a GGUF file"));
 }
 
-/* A download becomes a model when it is whole, and a file that loses its end is none any more. */
+/* A download becomes a model once complete, and a truncated file is no model any more. */
 static void test_model_folder_follows_a_file(void **state) {
     Fixture *fixture = *state;
     char path[PATH_MAX];
@@ -286,7 +287,7 @@ static void test_model_folder_follows_a_file(void **state) {
     scan(fixture);
     assert_null(model_registry_find(&fixture->registry, "a"));
     assert_int_equal(truncate(path, MODEL_BYTES), 0);
-    fixture->folder.began_ns = 0; /* a second has passed: the folder itself is as it was */
+    fixture->folder.began_ns = 0; /* the last scan is over a second old; the folder itself is unchanged */
     scan(fixture);
     assert_non_null(model_registry_find(&fixture->registry, "a"));
     assert_null(model_folder_why_not(&fixture->folder, "a"));
@@ -297,7 +298,7 @@ static void test_model_folder_follows_a_file(void **state) {
     assert_non_null(model_folder_why_not(&fixture->folder, "a"));
 }
 
-/* Keys of a part before its tensor, as whole_model has it. */
+/* Makes a part: keys that tell the part's number, then the tensor of whole_model. */
 static void make_part(const Fixture *fixture, const char *name, char no, char count) {
     const char keys[] = { 8, 0, 0, 0, 0, 0, 0,   0,   's', 'p', 'l', 'i', 't', '.', 'n', 'o', 0,   0, 0, 0, no, 11,   0,
                           0, 0, 0, 0, 0, 0, 's', 'p', 'l', 'i', 't', '.', 'c', 'o', 'u', 'n', 't', 0, 0, 0, 0,  count };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pairs of models as they are kept: what survives, what is set aside, and what goes before what. */
+/* The stored pairs of models: what survives a restart, which files are set aside, and the order of precedence. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 #include "daemon/models/model_pairs.h"
 
 typedef struct Place {
-    char dir[64]; /* not made yet */
+    char dir[64]; /* a folder that does not exist at first */
     char path[128];
     ModelPairs pairs;
 } Place;
@@ -53,7 +53,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* As after a restart. */
+/* Reads the file again, as after a restart. */
 static void reopen(Place *place) {
     model_pairs_deinit(&place->pairs);
     assert_int_equal(model_pairs_init(&place->pairs, place->dir), 0);
@@ -84,7 +84,7 @@ static void test_model_pairs_are_kept(void **state) {
     expect(place, "big", NULL);
     set(place, "big", "small");
     set(place, "mid", "small");
-    set(place, "mid", "tiny"); /* instead */
+    set(place, "mid", "tiny"); /* replaces the pair before */
     set(place, "größe =,1", "klein");
     set(place, "gone", "small");
     set(place, "gone", "");
@@ -103,8 +103,7 @@ static void test_model_pairs_are_kept(void **state) {
     expect(place, "mid", "tiny");
 }
 
-/* What an administrator has said goes before the setting, also that there is to be none; and lists say which is
- * which. */
+/* An administrator's pair overrides the setting, also a pair without a draft model. Lists tell both kinds apart. */
 static void test_model_pairs_setting(void **state) {
     ModelPairEntry entries[2 * PAIRS_MAX], entry;
     Place *place = *state;
@@ -132,11 +131,11 @@ static void test_model_pairs_setting(void **state) {
     assert_string_equal(targets[0], "other");
     assert_int_equal(model_pairs_take_setting(&place->pairs, ""), 0);
     expect(place, "other", NULL);
-    set(place, "mid", ""); /* nothing to remember any more */
+    set(place, "mid", ""); /* without a setting for the target nothing is stored */
     assert_int_equal(place->pairs.stored.n, 1);
 }
 
-/* Nothing drafts for itself, whoever says it. */
+/* No pair of commands or settings makes a model draft for itself, also over several pairs. */
 static void test_model_pairs_circles(void **state) {
     Place *place = *state;
     ErrText err;
@@ -179,8 +178,8 @@ static void count_told(LogLevel level, const char *topic, const char *line) {
     n_told += strstr(line, "damaged, and set aside as ") != NULL;
 }
 
-/* Every byte of the file counts; what is damaged is set aside, each under a name of its own, and pairs can be
- * stored. */
+/* Damage at any byte of the file is noticed. Each damaged file is set aside under a name of its own, and new pairs can
+ * be stored. */
 static void test_model_pairs_damage(void **state) {
     Place *place = *state;
     _cleanup_(freep) char *good = NULL;
@@ -224,7 +223,7 @@ static void test_model_pairs_damage(void **state) {
     expect(place, "mid", "tiny");
 }
 
-/* A file with a right hash that nobody here would write. */
+/* A file with a correct hash, but content that the service would not write, is set aside. */
 static void test_model_pairs_forged(void **state) {
     static const char *const bodies[] = {
         "big\n",        "\tsmall\n", "big\tsmall\tmore\n", "big\tsm\x01ll\n", "big\t\xc3\n", "a\tb\na\tc\n",
@@ -244,12 +243,12 @@ static void test_model_pairs_forged(void **state) {
         if (i < ARRAY_LEN(bodies) && (place->pairs.stored.n || is_there(place, "")))
             fail_msg("taken: %s", bodies[i]);
     }
-    expect(place, "big", "small"); /* the last one is right */
+    expect(place, "big", "small"); /* the last of the files is valid */
     expect(place, "mid", NULL);
     assert_int_equal(place->pairs.stored.n, 2);
 }
 
-/* What could not be read is not written over, and what could not be written changes nothing. */
+/* A file that could not be read is not overwritten, and a write that fails changes no pair. */
 static void test_model_pairs_no_place(void **state) {
     Place *place = *state;
     ErrText err;
@@ -279,7 +278,7 @@ static void test_model_pairs_full(void **state) {
     char name[16];
     ErrText err;
 
-    for (int i = 0; i < PAIRS_MAX; i++) { /* as a file has them: 256 times fsync() would take long */
+    for (int i = 0; i < PAIRS_MAX; i++) { /* filled in as from a file: 256 calls of fsync() would take long */
         snprintf(name, sizeof(name), "t%d", i);
         assert_int_equal(pair_list_set(&place->pairs.stored, name, "d"), 0);
     }
@@ -292,7 +291,7 @@ static void test_model_pairs_full(void **state) {
     expect(place, "t255", "d");
 }
 
-/* A writer that is killed leaves the pairs of before or the new ones, and nothing beside them for long. */
+/* A killed writer leaves either the old pairs or the new ones; its temporary file is removed at the next start. */
 static void test_model_pairs_kill(void **state) {
     Place *place = *state;
     char command[256];
@@ -318,7 +317,7 @@ static void test_model_pairs_kill(void **state) {
                     (void)!write(written[1], "w", 1);
             }
         }
-        /* Every second one from its first pair on, whenever a busy machine lets it begin. */
+        /* Every second writer is killed after its first pair, however late a busy machine lets the writer begin. */
         if (i % 2)
             assert_int_equal(read(written[0], &byte, 1), 1);
         usleep(1000 + i * 700);

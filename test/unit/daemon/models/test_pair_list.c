@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of pairs of models' names: what is one, and what would draft for itself. */
+/* Lists of pairs of models' names: which texts are valid lists, and which pairs would make a model draft for itself. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void test_pair_list_parse(void **state) {
     pair_list_deinit(&list);
 }
 
-/* What is wrong is named, and the list is as it was. */
+/* An error names the wrong part of the text, and leaves the list unchanged. */
 static void test_pair_list_refused(void **state) {
     static const struct {
         const char *text, *says;
@@ -77,7 +77,7 @@ static void test_pair_list_full(void **state) {
     assert_int_equal(pair_list_parse(&list, text.data, &err), 0);
     assert_int_equal(list.n, PAIRS_MAX);
     assert_int_equal(pair_list_set(&list, "more", "d"), PAIR_LIST_E_FULL);
-    assert_int_equal(pair_list_set(&list, "t7", "other"), 0); /* it has its place */
+    assert_int_equal(pair_list_set(&list, "t7", "other"), 0); /* a known target fits into a full list */
     assert_string_equal(pair_list_find(&list, "t7"), "other");
     str_buf_add(&text, "more=d");
     assert_false(str_buf_failed(&text));
@@ -95,7 +95,7 @@ static const char *lookup(const void *arg, const char *target) {
     return pair_list_find(arg, target);
 }
 
-/* Over any number of pairs, and also where others go round. */
+/* The check finds a circle over any number of pairs, and ends even if other pairs form a circle. */
 static void test_pair_list_circle(void **state) {
     PairList list = { 0 };
     char from[16], to[16];
@@ -111,10 +111,10 @@ static void test_pair_list_circle(void **state) {
     assert_false(pair_makes_circle(lookup, &list, "m5", "m7"));
     assert_false(pair_makes_circle(lookup, &list, "new", "m0"));
     assert_false(pair_makes_circle(lookup, &list, "m0", ""));
-    assert_int_equal(pair_list_set(&list, "m1", ""), 0); /* none: a way's end */
+    assert_int_equal(pair_list_set(&list, "m1", ""), 0); /* no draft model: the path ends here */
     assert_false(pair_makes_circle(lookup, &list, to, "m0"));
     assert_int_equal(pair_list_set(&list, "m1", "m0"), 0);
-    assert_false(pair_makes_circle(lookup, &list, "new", "m0")); /* and it ends */
+    assert_false(pair_makes_circle(lookup, &list, "new", "m0")); /* the check ends in a circle without its target */
     pair_list_deinit(&list);
 }
 

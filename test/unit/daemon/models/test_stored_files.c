@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files of the service: what they are by their names, whose they are, and which go with a model. Packages and images
- * are test_disk's. */
+/* Files of the service: their kinds by name, their owners, and which are removed with a model. test_disk tests packages
+ * and images. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -83,7 +83,7 @@ static Model *add_model(Fixture *fixture, const char *name) {
     return model;
 }
 
-/* A name is removed with its own model only, however much others' names resemble it. */
+/* A file is removed with its own model only, however similar the names of other models are. */
 static void test_stored_files_of_a_model(void **state) {
     static const struct {
         const char *name;
@@ -91,7 +91,7 @@ static void test_stored_files_of_a_model(void **state) {
     } expected[] = {
         { "big.cgm", true, false },
         { "big.cgm.exit", true, false },
-        { "big.gguf", false, false }, /* another file of the name, which is not listed */
+        { "big.gguf", false, false }, /* a source whose name is taken by the listed package */
         { "big.cgm.part", true, false },
         { "big-2.cgm", false, false },
         { "split-00001-of-00002.gguf", false, true },
@@ -99,7 +99,7 @@ static void test_stored_files_of_a_model(void **state) {
         { "split-00002-of-00003.gguf", false, false },
         { "notes.txt", false, false },
         { "split-0123456789ab.cgm", false, true },
-        { "big-0123456789ab.cgm", false, false }, /* of a source elsewhere */
+        { "big-0123456789ab.cgm", false, false }, /* made from a source elsewhere */
     };
     Fixture *fixture = *state;
     const Model *big = add_model(fixture, "big.cgm"), *split = add_model(fixture, "split-00001-of-00002.gguf");
@@ -137,7 +137,7 @@ static void test_stored_files_of_imports(void **state) {
     assert_int_equal(fixture->files.n, 0);
 }
 
-/* The link goes, and what it leads to stays. */
+/* Removal deletes a link, and leaves the link's target. */
 static void test_stored_files_links(void **state) {
     Fixture *fixture = *state;
     char target[400], link[400];
@@ -152,7 +152,7 @@ static void test_stored_files_links(void **state) {
     assert_int_equal(stored_file_remove(find(fixture, "link.cgm"), &err), 0);
     assert_int_equal(access(target, F_OK), 0);
     assert_int_equal(access(link, F_OK), -1);
-    assert_int_equal(stored_file_remove(find(fixture, "link.cgm"), &err), 0); /* gone meanwhile */
+    assert_int_equal(stored_file_remove(find(fixture, "link.cgm"), &err), 0); /* the file was removed meanwhile */
 }
 
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

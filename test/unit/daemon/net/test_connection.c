@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes and frames of one client, with an owner that only takes notes: what a connection tells it, and when. */
+/* Calls of a connection to its owner about bytes and frames of one client. The owner only records the calls. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include "proto/frame.h"
 
 enum {
-    ROUNDS = 200, /* of the loop, without waiting */
+    ROUNDS = 200, /* rounds of the loop, without waiting */
     RETRY_MS = 1234,
     OUTPUT_BYTES = 64 << 10,
     FRAME_BYTES = 64 << 10,
@@ -30,10 +30,10 @@ typedef struct Owner {
     AccountTable accounts;
     UserTable users;
     User *user;
-    Connection *connection; /* NULL: it was closed */
-    int fd;                 /* the client's end */
-    bool puts_off;          /* the next frame */
-    char bodies[512];       /* of all frames, one after the other */
+    Connection *connection; /* NULL: closed */
+    int fd;                 /* the client's end of the socket */
+    bool puts_off;          /* whether the owner postpones the next frame */
+    char bodies[512];       /* the bodies of all frames, one after the other */
     unsigned int n_frames, n_chokes, n_unchokes, n_ends, n_closed;
 } Owner;
 
@@ -127,7 +127,7 @@ static void give(Owner *owner, const void *data, size_t len_bytes) {
     turn(owner);
 }
 
-/* All that is there. Return: the bytes. */
+/* Reads all bytes that have arrived. Return: their number. */
 static size_t take(Owner *owner, uint8_t *data, size_t room_bytes) {
     size_t len_bytes = 0;
 
@@ -138,7 +138,7 @@ static size_t take(Owner *owner, uint8_t *data, size_t room_bytes) {
     return len_bytes;
 }
 
-/* The error that the client is sent last, and the end behind it. */
+/* Expects the given error as the client's last message, and the end of the stream behind it. */
 static void expect_error(Owner *owner, Coordgen__V1__ErrorCode code, uint32_t wanted_retry_ms) {
     _cleanup_(frame_response_freep) Coordgen__V1__Response *response = NULL;
     uint8_t data[4096];
@@ -180,13 +180,13 @@ static void test_connection_puts_off(void **state) {
     assert_int_equal(owner->n_frames, 1);
     owner->puts_off = false;
     give(owner, "\1\0\0\0c", 5);
-    assert_string_equal(owner->bodies, "a"); /* nothing before the one that waits */
+    assert_string_equal(owner->bodies, "a"); /* no later frame overtakes the postponed one */
     connection_go_on(owner->connection);
     turn(owner);
     assert_string_equal(owner->bodies, "aabc");
 }
 
-/* Past the output buffer its owner is told, and nothing is read until the client has. */
+/* Once the output buffer is full, the owner is told, and nothing is read until the client has read. */
 static void test_connection_chokes(void **state) {
     static uint8_t data[1 << 20];
     Owner *owner = *state;
@@ -235,7 +235,7 @@ static void test_connection_refuses_long_frames(void **state) {
     expect_error(owner, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0);
 }
 
-/* What is arriving is on the account before it is there; who cannot pay is told when to come again. */
+/* An arriving frame is charged before its bytes are there; a client without room is told when to retry. */
 static void test_connection_pays(void **state) {
     Owner *owner = *state;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What comes in through a socket: bytes, and which of them an open file came with. */
+/* Input through a socket: bytes, and the bytes that an open file came with. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <setjmp.h>
@@ -63,7 +63,7 @@ static int take(Fixture *fixture, size_t max_bytes) {
 static void test_inlet_bytes(void **state) {
     Fixture *fixture = *state;
 
-    assert_int_equal(take(fixture, 10), 0); /* nothing there */
+    assert_int_equal(take(fixture, 10), 0); /* nothing has arrived */
     give(fixture, "abcdef", 0);
     assert_int_equal(take(fixture, 4), 0);
     assert_int_equal(evbuffer_get_length(fixture->inlet.bytes), 4);
@@ -75,7 +75,7 @@ static void test_inlet_bytes(void **state) {
     assert_int_equal(take(fixture, 4), INLET_E_END);
 }
 
-/* A read may begin with frames that were sent before: the file is not theirs. */
+/* A read may begin with frames that were sent before the file; the file does not belong to them. */
 static void test_inlet_file_of_its_frame(void **state) {
     Fixture *fixture = *state;
     int fd;
@@ -102,9 +102,9 @@ static void test_inlet_too_many_files(void **state) {
     give(fixture, "a", 2);
     assert_int_equal(take(fixture, 100), INLET_E_DESCRIPTORS);
     close(inlet_take_fd(&fixture->inlet, 1));
-    give(fixture, "a", 4); /* more than there is room for */
+    give(fixture, "a", 4); /* more descriptors than fit */
     assert_int_equal(take(fixture, 100), INLET_E_DESCRIPTORS);
-    give(fixture, "a", 1); /* one waits already */
+    give(fixture, "a", 1); /* a descriptor is already waiting */
     assert_int_equal(take(fixture, 100), INLET_E_DESCRIPTORS);
 }
 

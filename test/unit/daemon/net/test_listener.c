@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listening sockets at a path: modes, stale ones, served ones, and whose file is removed at the end. */
+/* Listening sockets at a path: file modes, stale sockets, served sockets, and which socket file is removed at the end.
+ * */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -44,7 +45,7 @@ static int teardown(void **state) {
     Folder *folder = *state;
 
     unlink(folder->socket);
-    assert_int_equal(rmdir(folder->path), 0); /* nothing else was left there */
+    assert_int_equal(rmdir(folder->path), 0); /* the folder is empty */
     free(folder);
     return 0;
 }
@@ -83,7 +84,7 @@ static void test_listener_modes_and_forms(void **state) {
     assert_int_equal(listener_open(&listener, address, true, &err), 0);
     assert_int_equal(mode_of(folder->socket), 0600);
     listener_close(&listener);
-    assert_int_equal(umask(before), 022); /* it puts the mask back */
+    assert_int_equal(umask(before), 022); /* the umask is restored */
 }
 
 static void test_listener_replaces_a_stale_socket(void **state) {
@@ -92,7 +93,7 @@ static void test_listener_replaces_a_stale_socket(void **state) {
     ErrText err;
 
     assert_int_equal(listener_open(&dead, folder->socket, false, &err), 0);
-    close(dead.fd); /* as when its process was killed: the file stays */
+    close(dead.fd); /* as after a killed process, the file stays */
     free(dead.path);
     assert_int_equal(connect_to(folder->socket), -ECONNREFUSED);
     assert_int_equal(listener_open(&listener, folder->socket, false, &err), 0);
@@ -136,7 +137,7 @@ static void *open_it(void *arg) {
     return (void *)(intptr_t)r;
 }
 
-/* A socket that has its name, and nobody listens yet, is no stale one. */
+/* A socket that is bound but does not listen yet is not stale. */
 static void test_listener_waits_for_one_that_starts(void **state) {
     Folder *folder = *state;
     struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -155,7 +156,7 @@ static void test_listener_waits_for_one_that_starts(void **state) {
     assert_int_equal((intptr_t)r, LISTENER_E_SERVED);
     close(fd);
 
-    assert_int_equal(flock(lock, LOCK_EX), 0); /* whoever never lets go keeps nobody out */
+    assert_int_equal(flock(lock, LOCK_EX), 0); /* a lock that is never released does not block others */
     assert_null(open_it(folder));
     close(lock);
 }
@@ -171,7 +172,7 @@ static void test_listener_refuses_paths(void **state) {
     assert_int_equal(fclose(file), 0);
     assert_int_equal(listener_open(&listener, folder->socket, false, &err), LISTENER_E_PATH);
     assert_non_null(strstr(err.text, "not a socket"));
-    assert_int_equal(access(folder->socket, F_OK), 0); /* somebody's file stays */
+    assert_int_equal(access(folder->socket, F_OK), 0); /* a file of somebody else stays */
 
     memset(longer, 'x', sizeof(longer));
     longer[0] = '/';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the queue tells those whom it has no room for. */
+/* The retry time that the queue gives to clients for which it has no room. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static Range draw_many(Admission *admission) {
     return range;
 }
 
-/* 32 wait, four run, two seconds each: 16.5 s until the next one has had its turn. */
+/* With 32 waiting and four running requests of two seconds each, the next one has had its turn after 16.5 s. */
 static void test_admission_retry_by_queue(void **state) {
     Admission admission;
     Range range;

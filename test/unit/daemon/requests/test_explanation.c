@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is kept of generations that have ended, for whom, and what their messages say. */
+/* Explanations of ended generations: which are kept, for which users, and what their messages contain. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@ static void keep(ExplanationTable *table, uid_t uid, uint64_t number) {
     explanation_keep(table, &(Explanation){ .number = number, .uid = uid });
 }
 
-/* The last ones of each user, in whatever order their numbers came. */
+/* The table keeps the last explanations of each user, in whatever order their numbers came. */
 static void test_explanation_the_last_of_each_user(void **state) {
     const uid_t mine = 1000, other = 1001, nobody = 1002;
     ExplanationTable table = { 0 };
@@ -25,19 +25,19 @@ static void test_explanation_the_last_of_each_user(void **state) {
     keep(&table, other, 7);
     for (uint64_t number = 1; number <= EXPLANATIONS_A_USER; number++)
         keep(&table, mine, 1000 - number);
-    assert_null(explanation_find(&table, 500, NULL)); /* made way */
+    assert_null(explanation_find(&table, 500, NULL)); /* replaced by later explanations */
     for (uint64_t number = 1; number <= EXPLANATIONS_A_USER; number++)
         assert_int_equal(explanation_find(&table, 1000 - number, &mine)->number, 1000 - number);
     assert_int_equal(explanation_find(&table, 7, &other)->uid, other);
     assert_int_equal(explanation_find(&table, 7, NULL)->uid, other);
     assert_null(explanation_find(&table, 7, &mine));
     assert_null(explanation_find(&table, 7, &nobody));
-    assert_null(explanation_find(&table, 0, NULL)); /* nor what was never filled */
+    assert_null(explanation_find(&table, 0, NULL)); /* an empty entry is not found */
     explanation_table_deinit(&table);
     assert_null(explanation_find(&table, 7, NULL));
 }
 
-/* A user too many replaces the user who has had none for longest, of whom nothing is left. */
+/* A user beyond the limit replaces the user without a new explanation for longest, of whom nothing is left. */
 static void test_explanation_users_are_bounded(void **state) {
     const uid_t first = 0, second = 1, last = EXPLANATION_USERS_MAX;
     ExplanationTable table = { 0 };
@@ -53,7 +53,7 @@ static void test_explanation_users_are_bounded(void **state) {
     assert_int_equal(explanation_find(&table, 900, &first)->uid, first);
     assert_int_equal(explanation_find(&table, 102, NULL)->uid, 2);
     keep(&table, second, 902);
-    assert_null(explanation_find(&table, 102, NULL)); /* the next one whose turn it was */
+    assert_null(explanation_find(&table, 102, NULL)); /* user 2 had no new explanation for longest */
     explanation_table_deinit(&table);
 }
 
@@ -105,7 +105,7 @@ static void test_explanation_message_of_one_with_drafts(void **state) {
     assert_true(made->sources[1]->is_on);
     assert_int_equal(made->sources[1]->drafted_tokens, 20);
     assert_int_equal(made->sources[1]->accepted_tokens, 6);
-    assert_int_equal(made->n_accept_lengths, 3); /* up to the last that is not 0 */
+    assert_int_equal(made->n_accept_lengths, 3); /* up to the last length with a count other than 0 */
     assert_int_equal(made->accept_lengths[2], 3);
     assert_int_equal(made->valid_rows, 16);
     assert_int_equal(made->wasted_rows, 14);
@@ -122,7 +122,7 @@ static void test_explanation_message_of_one_with_drafts(void **state) {
     assert_int_equal(made->verifications, 7);
 }
 
-/* A missing draft model is told to those who asked for one, not where auto found none. */
+/* The message names a missing draft model if the request asked for one, but not if auto found none. */
 static void test_explanation_message_of_one_without_model(void **state) {
     static const uint32_t asked[] = { SPECULATION_AUTO, SPECULATION_AUTO | 1u << SPECULATION_LOOKUP };
 
@@ -141,7 +141,7 @@ static void test_explanation_message_of_one_without_model(void **state) {
         }
 }
 
-/* Counts that do not fit each other never make a number out of nothing. */
+/* Inconsistent counts never make a subtraction wrap. */
 static void test_explanation_message_rows_never_wrap(void **state) {
     Explanation explanation = begun();
     ExplanationMessage message;

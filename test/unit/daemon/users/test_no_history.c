@@ -22,7 +22,7 @@ static void test_no_history_nobody(void **state) {
     no_history_deinit(&list);
 }
 
-/* Numbers and names of users, and names of apps, which may have blanks within. */
+/* The list takes numbers and names of users, and names of apps, which may contain blanks. */
 static void test_no_history_has(void **state) {
     NoHistory list = { 0 };
 
@@ -31,7 +31,7 @@ static void test_no_history_has(void **state) {
     assert_true(no_history_has(&list, 0, "anything"));
     assert_true(no_history_has(&list, UINT32_MAX, ""));
     assert_true(no_history_has(&list, 7, "diary of ada"));
-    assert_true(no_history_has(&list, 7, "root")); /* an app may be called so, too */
+    assert_true(no_history_has(&list, 7, "root")); /* an app may have this name, too */
     assert_true(no_history_has(&list, 7, "1000"));
     assert_false(no_history_has(&list, 7, ""));
     assert_false(no_history_has(&list, 7, "diary"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What was served: of everybody, and of each user alone. */
+/* Counts of served requests: of all users together, and of each user. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The registry of users: one object a uid, there while somebody holds it. */
+/* The registry of users has one object per uid, which exists as long as somebody holds a reference. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ static void test_user_one_a_uid(void **state) {
     assert_null(user_find(&table, 1000));
     a = user_get(&table, 1000);
     b = user_get(&table, 1000);
-    other = user_get(&table, 1000 + USER_BUCKETS); /* of the same bucket */
+    other = user_get(&table, 1000 + USER_BUCKETS); /* a uid in the same bucket */
     assert_non_null(a);
     assert_ptr_equal(a, b);
     assert_ptr_not_equal(a, other);
@@ -47,7 +47,7 @@ static void test_user_known_while_held(void **state) {
     assert_null(user_unref(NULL));
 }
 
-/* Everybody who is known once, in the same bucket or not, also when the one before goes. */
+/* The iteration meets each known user once, across buckets, and also if the previous user is freed meanwhile. */
 static void test_user_next_meets_all(void **state) {
     static const uid_t uids[] = { 0, 7, 7 + USER_BUCKETS, 7 + 2 * USER_BUCKETS, USER_BUCKETS - 1 };
     unsigned int n_met[3 * USER_BUCKETS] = { 0 }, n = 0;

@@ -126,7 +126,7 @@ int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_word
         return err_set(err, VOCAB_E_CORRUPT,
                        "%s: key \"tokenizer.ggml.merges\" has %" PRIu64 " merges; at most %u can be used",
                        gguf_path(file), n_merges, MERGES_MAX);
-    r = hash_table_init(&bpe->table, n_merges, 66, &n_slots);
+    r = hash_table_init(&bpe->table, n_merges, 67, &n_slots);
     if (r)
         return err_trace(r);
     bpe->merges = malloc(n_slots * sizeof(*bpe->merges));

@@ -328,7 +328,8 @@ int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n,
         turns[i].r = 0;
     }
     list_claims(turns, n, claims);
-    share = row_share_begin(claims, n, rows_max && MIN(rows_max, chunk), engine_shared_chunk_tokens(engine));
+    share =
+        row_share_begin(claims, n, rows_max && rows_max < chunk ? rows_max : chunk, engine_shared_chunk_tokens(engine));
     add_turns(step, turns, n, false, &share);
     if (step->n)
         add_drafts(step, claims, n, &share);

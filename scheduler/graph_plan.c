@@ -116,7 +116,7 @@ void graph_plan_make(GraphPlan *plan, const GraphTimes *times, const GraphKind *
     /* All loads fit into the last positions: in a long prompt, an earlier begin is too early. */
     earliest = (uint64_t)n_blocks * (plan->n_hiding + 2);
     earliest = n_positions > TRIES && n_positions > earliest ? n_positions - earliest : 0;
-    earliest = must_go_back && MAX(plan->begin, earliest);
+    earliest = must_go_back && plan->begin > earliest ? plan->begin : earliest;
     for (int goes_back = must_go_back; goes_back < 2; goes_back++)
         for (uint64_t begin = earliest; begin <= n_positions; begin++)
             try_begin(plan, times, is, n_blocks, first, n_positions, goes_back, begin);

@@ -171,7 +171,7 @@ int page_cache_disk_speed(const char *path, uint64_t max_bytes, double *bytes_pe
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode) || !st.st_size)
         return err_set(err, -EINVAL, "%s: not a regular file, or empty", path);
-    len_bytes = max_bytes && MIN(max_bytes, (uint64_t)st.st_size);
+    len_bytes = max_bytes && max_bytes < (uint64_t)st.st_size ? max_bytes : (uint64_t)st.st_size;
     account_table_init(&accounts);
     r = accounted_block_init(&memory, &accounts, ACCOUNT_ACTIVATIONS, SPEED_EXTENTS * SPEED_BYTES);
     if (r)

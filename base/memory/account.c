@@ -38,7 +38,7 @@ uint64_t account_shared_room_bytes(const AccountTable *table, AccountId id) {
     const uint64_t all = room_of(atomic_load(&table->total_bytes), table->total_limit_bytes),
                    others = room_of(atomic_load(&table->others_bytes), table->others_limit_bytes);
 
-    return id == ACCOUNT_SESSIONS || MIN(all, others);
+    return id == ACCOUNT_SESSIONS || all < others ? all : others;
 }
 
 /* Adds bytes to the counter unless that would pass the limit. */

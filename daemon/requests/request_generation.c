@@ -170,7 +170,7 @@ static uint32_t effective_max_tokens(const Request *request) {
     left = request->context_tokens > request->usage.n_prompt_tokens
                ? request->context_tokens - request->usage.n_prompt_tokens
                : 0;
-    return asked && MIN(asked, left);
+    return asked && asked < left ? asked : left;
 }
 
 /* Appends the new text to the answer that the session will keep. */

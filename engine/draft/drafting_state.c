@@ -117,7 +117,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *op
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
     SpeculatorOptions speculator = {
         .sources = speculation->sources,
-        .nodes_max = (rows_max && MIN(rows_max, DRAFT_ROWS_MAX)) - 1,
+        .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
         .chains = options->chains,
         .stats = user && user->has_stats ? &user->stats : NULL,
         .history = speculation->history,

@@ -256,7 +256,7 @@ static size_t n_outputs_of(const EngineStep *step, HeadWay way) {
 
     for (size_t i = 0; way == HEAD_SHORT && i < step->n_spans; i++)
         most = MAX(step->spans[i].n_top_outputs, most);
-    return way == HEAD_SHORT && MIN(most, n_vocab);
+    return way == HEAD_SHORT && most < n_vocab ? most : n_vocab;
 }
 
 /* Finds the most probable tokens of rows, so many at a time, and the logits of those that have a place for them. */

@@ -178,7 +178,9 @@ uint32_t engine_chunk_tokens(const Engine *engine) {
 }
 
 uint32_t engine_shared_chunk_tokens(const Engine *engine) {
-    return engine->steps->chunk_is_chosen && MIN(ENGINE_CHUNK_DEFAULT, engine->steps->chunk_tokens);
+    return engine->steps->chunk_is_chosen && ENGINE_CHUNK_DEFAULT < engine->steps->chunk_tokens
+               ? ENGINE_CHUNK_DEFAULT
+               : engine->steps->chunk_tokens;
 }
 
 bool engine_has_preemption(const Engine *engine) {

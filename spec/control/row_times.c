@@ -64,7 +64,7 @@ void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, fl
                                                                (float)(rows[i] - rows[i - 1]);
     slope = n_levels > 1 ? (levels[n_levels - 1] - levels[0]) / (float)(last - rows[0]) : 0;
     guess = row_share * levels[0];
-    guess = (row_ms > 0 && MIN(row_ms, guess)) / (float)(n_levels > 1 ? n_levels - 1 : 1);
+    guess = (row_ms > 0 && row_ms < guess ? row_ms : guess) / (float)(n_levels > 1 ? n_levels - 1 : 1);
     slope = MAX(slope, guess);
     for (uint32_t row = last + 1; row <= n; row++)
         ms[row - 1] = levels[n_levels - 1] + slope * (float)(row - last);

@@ -124,7 +124,7 @@ static void measure(SpeculationControl *control, uint32_t rows, float ms) {
         stretch(control, rows, ms);
     control->n_guessed -= control->n_guessed ? 1 : 0;
     most = outlier * (control->n_seen[i] ? control->seen_ms[i] : control->ms[i]);
-    ms = most > 0 && MIN(most, ms);
+    ms = most > 0 && most < ms ? most : ms;
     if (control->n_seen[i] < ROW_TIMES_AVERAGED)
         control->n_seen[i]++;
     control->seen_ms[i] += (ms - control->seen_ms[i]) / (float)control->n_seen[i];
@@ -225,7 +225,7 @@ uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany
     if (!may_draft(control, company))
         return 1;
     for (uint32_t i = 0; i < CONTROL_ROWS; i++)
-        most = control->n_seen[i] && MAX(2 * (i + 1), most);
+        most = control->n_seen[i] && 2 * (i + 1) > most ? 2 * (i + 1) : most;
     most -= company.rows;
     most = MIN(most, DRAFT_ROWS_MAX);
     while (rows < most && can_afford(control, rows + 1, company, model))

@@ -324,7 +324,7 @@ static double values_of(const Data *data, const Step *step) {
 /* Returns the ns a value of a step. */
 static double measure(const Options *options, Data *data, const Step *step) {
     double times[ROUNDS_MAX];
-    const int rounds = step->heavy && MIN(3, options->rounds);
+    const int rounds = step->heavy && 3 < options->rounds ? 3 : options->rounds;
 
     data->grid = step->grid;
     for (int round = step->heavy ? 0 : -1; round < rounds; round++) { /* -1 warms up */

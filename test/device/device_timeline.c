@@ -216,7 +216,7 @@ void members_run(KvRig *kv, Member *members, size_t n, size_t layer, size_t rows
     gather(kv, members, n, &all);
     assert_int_equal(batch.n_rows, n_rows);
     for (size_t first = 0, rows; first < n_rows; first += rows) {
-        rows = rows_a_call && MIN(rows_a_call, n_rows - first);
+        rows = rows_a_call && rows_a_call < n_rows - first ? rows_a_call : n_rows - first;
         run_call(kv, &batch, &all, layer, first, rows, out);
     }
     for (size_t m = 0, first = 0; m < n; first += members[m++].n) {

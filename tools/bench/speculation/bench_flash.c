@@ -183,7 +183,7 @@ static int compare_plain(FlashBench *bench, size_t cell, size_t index, ErrText *
 static size_t tokens_of(const FlashBench *bench, const FlashPolicy *policy) {
     const size_t all = bench->run->options->output_tokens, plain = bench->run->options->flash.plain_tokens;
 
-    return policy == &flash_policies[FLASH_AR] && plain && MIN(plain, all);
+    return policy == &flash_policies[FLASH_AR] && plain && plain < all ? plain : all;
 }
 
 /* Answers a request under all policies. Each request begins with another policy, so that changes of the machine favour

@@ -36,7 +36,7 @@ double spec_lowest_window(const SpecAnswer *answer, const SpecAnswer *plain) {
         if (!time_ns)
             continue;
         ratio = (double)(plain->ends_ns[to] - plain->ends_ns[from]) / (double)time_ns;
-        lowest = lowest > 0 && MIN(lowest, ratio);
+        lowest = lowest > 0 && lowest < ratio ? lowest : ratio;
     }
     return lowest;
 }

@@ -58,7 +58,7 @@ static float best_of(const Case *c, uint32_t k) {
             sum += c->rows.values[row];
             fits = !c->rows.is_computed[row] && (!row || c->rows.is_computed[parent] || set >> parent & 1);
         }
-        best = fits && MAX(sum, best);
+        best = fits && sum > best ? sum : best;
     }
     return best;
 }

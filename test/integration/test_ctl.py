@@ -35,7 +35,7 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
-                for number in (signal.SIGINT, signal.SIGQUIT):  # ignored, where a shell runs the tests behind itself
+                for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # a shell's & and nohup ignore them
                     signal.signal(number, signal.SIG_DFL)
                 os.execve(command[0], command, env)
             finally:

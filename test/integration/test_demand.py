@@ -307,7 +307,7 @@ class Room(Case):
 
     def setUp(self):
         super().setUp()
-        self.daemon = self.start("--memory-limit=470M", "--prefix-cache-max=0", "--weights-image=off", "--context-tokens=8192")
+        self.daemon = self.start("--memory-limit=490M", "--prefix-cache-max=0", "--weights-image=off", "--context-tokens=8192")
         self.admin = self.daemon.connect(admin=True)
 
     def loaded(self):
@@ -330,10 +330,10 @@ class Room(Case):
         holder.open_session(model="b")
         self.wait_ready(self.daemon, self.admin, "b")
         error = self.assertRefused(pb.ERROR_CODE_MODEL_NOT_READY,
-                                   r"last could not be loaded.*memory-limit \(470 MiB\).*(a, b|b, a), which are in use",
+                                   r"last could not be loaded.*memory-limit \(490 MiB\).*(a, b|b, a), which are in use",
                                    answered_by, self.admin, "last")
         self.assertGreater(error.retry_after_ms, 0)
-        self.assertRefused(pb.ERROR_CODE_MODEL_NOT_READY, r"could not be loaded: memory-limit \(470 MiB\) holds it only without",
+        self.assertRefused(pb.ERROR_CODE_MODEL_NOT_READY, r"could not be loaded: memory-limit \(490 MiB\) holds it only without",
                            answered_by, self.user(self.daemon), "last")
         self.assertEqual(self.loaded(), {"a", "b"})
         holder.close()

@@ -125,6 +125,11 @@ void client_flush_locked(CoordgenClient *client);
  * caller's; -1: none. 0, or a CoordgenError with failure filled in. */
 int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, int fd, ClientFailure *failure);
 
+/* Drops const for protobuf-c, which takes texts as char * and only reads them. */
+static inline char *client_text(const char *text) {
+    return (char *)(uintptr_t)text;
+}
+
 /* client_start.c */
 int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int timeout_ms,
                  CoordgenEventFn *fn, void *arg, uint64_t *request_idp);

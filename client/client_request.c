@@ -20,11 +20,6 @@ static void message_room_deinit(MessageRoom *room) {
     free(room->pointers);
 }
 
-/* Drops const for protobuf-c, which takes texts as char * and only reads them. */
-static char *unconst(const char *text) {
-    return (char *)(uintptr_t)text;
-}
-
 static int messages_fill(CoordgenClient *client, MessageRoom *room, const CoordgenMessage *messages, size_t n) {
     room->list = (Coordgen__V1__Messages)COORDGEN__V1__MESSAGES__INIT;
     if (!n)
@@ -44,7 +39,7 @@ static int messages_fill(CoordgenClient *client, MessageRoom *room, const Coordg
         room->messages[i] = (Coordgen__V1__Message)COORDGEN__V1__MESSAGE__INIT;
         room->messages[i].has_role = true;
         room->messages[i].role = (Coordgen__V1__Role)messages[i].role;
-        room->messages[i].text = unconst(messages[i].text);
+        room->messages[i].text = client_text(messages[i].text);
         room->pointers[i] = &room->messages[i];
     }
     room->list.n_message = n;
@@ -95,13 +90,13 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
             return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.stop", 0, "stop string %zu is NULL", i);
     if (options.prompt) {
         generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT;
-        generate.prompt = unconst(options.prompt);
+        generate.prompt = client_text(options.prompt);
     } else {
         generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
         generate.messages = &room.list;
     }
     sampling_fill(&sampling, &options);
-    generate.model = unconst(options.model);
+    generate.model = client_text(options.model);
     generate.sampling = &sampling;
     generate.has_max_tokens = true;
     generate.max_tokens = options.max_tokens;
@@ -115,13 +110,13 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.session = options.session;
     generate.has_no_reuse = options.no_reuse;
     generate.no_reuse = options.no_reuse;
-    generate.speculation = unconst(options.speculation);
+    generate.speculation = client_text(options.speculation);
     generate.has_explain = options.explain;
     generate.explain = options.explain;
     generate.has_no_history = options.no_history;
     generate.no_history = options.no_history;
-    generate.tools = unconst(options.tools);
-    generate.documents = unconst(options.documents);
+    generate.tools = client_text(options.tools);
+    generate.documents = client_text(options.documents);
     generate.has_end_repetition = options.repetition != COORDGEN_REPETITION_DEFAULT;
     generate.end_repetition = options.repetition == COORDGEN_REPETITION_END;
     generate.has_add_generation_prompt = options.no_generation_prompt;
@@ -152,12 +147,12 @@ int coordgen_session_open_start(CoordgenClient *client, const CoordgenSessionOpt
                            "messages and a raw prompt are given: one of them");
     if (options.prompt) {
         open.input_case = COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_PROMPT;
-        open.prompt = unconst(options.prompt);
+        open.prompt = client_text(options.prompt);
     } else if (options.n_messages) {
         open.input_case = COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_MESSAGES;
         open.messages = &room.list;
     }
-    open.model = unconst(options.model);
+    open.model = client_text(options.model);
     message.op_case = COORDGEN__V1__REQUEST__OP_SESSION_OPEN;
     message.session_open = &open;
     return client_start(client, REQUEST_SESSION_OPEN, &message, options.timeout_ms, fn, arg, request_idp);
@@ -208,20 +203,20 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
                            "messages and a text are given: one of them");
     if (options.text) {
         tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT;
-        tokenize.text = unconst(options.text);
+        tokenize.text = client_text(options.text);
     } else if (options.n_messages) {
         tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES;
         tokenize.messages = &room.list;
     }
-    tokenize.model = unconst(options.model);
+    tokenize.model = client_text(options.model);
     tokenize.has_add_special = options.add_special;
     tokenize.add_special = options.add_special;
     tokenize.has_parse_special = options.parse_special;
     tokenize.parse_special = options.parse_special;
     tokenize.has_count_only = options.count_only;
     tokenize.count_only = options.count_only;
-    tokenize.tools = unconst(options.tools);
-    tokenize.documents = unconst(options.documents);
+    tokenize.tools = client_text(options.tools);
+    tokenize.documents = client_text(options.documents);
     tokenize.has_add_generation_prompt = options.no_generation_prompt;
     tokenize.add_generation_prompt = !options.no_generation_prompt;
     message.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
@@ -243,7 +238,7 @@ int coordgen_detokenize_start(CoordgenClient *client, const CoordgenDetokenizeOp
     if (options.n_tokens && !options.tokens)
         return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "detokenize.tokens", 0,
                            "%zu tokens are given, which are NULL", options.n_tokens);
-    detokenize.model = unconst(options.model);
+    detokenize.model = client_text(options.model);
     detokenize.n_tokens = options.n_tokens;
     detokenize.tokens = (uint32_t *)(uintptr_t)options.tokens;
     detokenize.has_with_special = options.with_special;
@@ -312,7 +307,7 @@ int coordgen_model_show_start(CoordgenClient *client, const char *model, int tim
     Coordgen__V1__ModelShowRequest show = COORDGEN__V1__MODEL_SHOW_REQUEST__INIT;
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
 
-    show.model = unconst(model);
+    show.model = client_text(model);
     message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_SHOW;
     message.model_show = &show;
     return client_start(client, REQUEST_MODEL_SHOW, &message, timeout_ms, fn, arg, request_idp);
@@ -323,7 +318,7 @@ static int load_start(CoordgenClient *client, const char *model, bool on_demand,
     Coordgen__V1__ModelLoadRequest load = COORDGEN__V1__MODEL_LOAD_REQUEST__INIT;
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
 
-    load.model = unconst(model);
+    load.model = client_text(model);
     load.has_on_demand = load.on_demand = on_demand;
     message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LOAD;
     message.model_load = &load;
@@ -345,7 +340,7 @@ int coordgen_model_default_start(CoordgenClient *client, const char *model, int 
     Coordgen__V1__ModelDefaultRequest choice = COORDGEN__V1__MODEL_DEFAULT_REQUEST__INIT;
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
 
-    choice.model = unconst(model);
+    choice.model = client_text(model);
     message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_DEFAULT;
     message.model_default = &choice;
     return client_start(client, REQUEST_MODEL_DEFAULT, &message, timeout_ms, fn, arg, request_idp);
@@ -388,7 +383,7 @@ int coordgen_model_load_file_start(CoordgenClient *client, const char *path, int
         return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "%.*s: cannot find the current folder",
                            UTF8_PREFIX(path, 512));
     }
-    load.model = absolute ? absolute : unconst(path);
+    load.model = absolute ? absolute : client_text(path);
     load.has_with_file = load.with_file = true;
     message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LOAD;
     message.model_load = &load;
@@ -400,7 +395,7 @@ int coordgen_model_unload_start(CoordgenClient *client, const char *model, int t
     Coordgen__V1__ModelUnloadRequest unload = COORDGEN__V1__MODEL_UNLOAD_REQUEST__INIT;
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
 
-    unload.model = unconst(model);
+    unload.model = client_text(model);
     message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD;
     message.model_unload = &unload;
     return client_start(client, REQUEST_MODEL_UNLOAD, &message, timeout_ms, fn, arg, request_idp);

@@ -51,7 +51,7 @@ int coordgen_draft_db_forget_start(CoordgenClient *client, const CoordgenDraftDb
     forget.has_all_users = forget.all_users = options.all_users;
     forget.has_before_s = options.has_before;
     forget.before_s = options.has_before ? options.before_s : 0;
-    forget.model = (char *)(uintptr_t)options.model;
+    forget.model = client_text(options.model);
     message.op_case = COORDGEN__V1__REQUEST__OP_DRAFT_DB_FORGET;
     message.draft_db_forget = &forget;
     return client_start(client, REQUEST_DRAFT_DB_FORGET, &message, options.timeout_ms, fn, arg, request_idp);

@@ -7,7 +7,7 @@ int coordgen_model_remove_start(CoordgenClient *client, const char *model, bool 
     Coordgen__V1__ModelRemoveRequest remove = COORDGEN__V1__MODEL_REMOVE_REQUEST__INIT;
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
 
-    remove.model = (char *)(uintptr_t)model;
+    remove.model = client_text(model);
     remove.has_dry_run = true;
     remove.dry_run = dry_run;
     message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_REMOVE;

@@ -7,8 +7,8 @@ int coordgen_model_pair_start(CoordgenClient *client, const char *target, const 
     Coordgen__V1__ModelPairRequest pair = COORDGEN__V1__MODEL_PAIR_REQUEST__INIT;
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
 
-    pair.target = (char *)(uintptr_t)target;
-    pair.draft = (char *)(uintptr_t)(draft ? draft : "");
+    pair.target = client_text(target);
+    pair.draft = client_text(draft ? draft : "");
     message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_PAIR;
     message.model_pair = &pair;
     return client_start(client, REQUEST_MODEL_PAIR, &message, timeout_ms, fn, arg, request_idp);

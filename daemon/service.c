@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/min_max.h"
 #include "daemon/models/model_drafts.h"
-#include "daemon/models/model_load.h"
+#include "daemon/models/load/model_load.h"
 #include "daemon/models/model_options.h"
 #include "daemon/requests/request.h"
 #include "daemon/requests/request_load.h"

@@ -6,7 +6,7 @@
 
 #include "daemon/engine/outbox.h"
 #include "daemon/history/histories.h"
-#include "daemon/models/model_folder.h"
+#include "daemon/models/files/model_folder.h"
 #include "daemon/requests/request_table.h"
 #include "daemon/requests/session.h"
 #include "daemon/users/no_history.h"

@@ -6,7 +6,7 @@
 #include "engine/draft/draft_options.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
-#include "scheduler/priority.h"
+#include "scheduler/requests/priority.h"
 
 enum {
     GENERATION_E_EMPTY = 1,    /* the prompt has no token */

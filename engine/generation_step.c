@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/min_max.h"
 #include "engine/generation_state.h"
-#include "scheduler/row_share.h"
+#include "scheduler/requests/row_share.h"
 #include "spec/tree/draft_share.h"
 #include "weights/weights_report.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "scheduler/graph_switch.h"
+#include "scheduler/graphs/graph_switch.h"
 
 WeightsRingCounts weights_flash_counts(const Weights *weights) {
     return weights_ring(weights) ? weights_ring_counts(weights_ring(weights)) : (WeightsRingCounts){ 0 };

@@ -10,7 +10,7 @@
 #include "engine/draft/draft_timeline.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
-#include "scheduler/priority.h"
+#include "scheduler/requests/priority.h"
 
 typedef enum JobKind {
     JOB_GENERATE,

@@ -10,7 +10,7 @@
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers_list.h"
 #include "daemon/models/model_drafts.h"
-#include "daemon/models/stored_files.h"
+#include "daemon/models/files/stored_files.h"
 #include "daemon/net/reply.h"
 
 enum {

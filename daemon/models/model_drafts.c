@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "daemon/models/model_load.h"
-#include "daemon/models/model_unload.h"
+#include "daemon/models/load/model_load.h"
+#include "daemon/models/load/model_unload.h"
 
 /* Compares the tokenizers in some milliseconds: once per new pair of loaded models, and per load of a paired model. */
 int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sharedp, ErrText *err) {

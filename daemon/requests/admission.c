@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/min_max.h"
 #include "daemon/requests/request_state.h"
-#include "scheduler/admission_order.h"
+#include "scheduler/requests/admission_order.h"
 
 enum {
     RETRY_MIN_MS = 200,

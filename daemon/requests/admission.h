@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The queue in front of the engine thread. The queue decides, by the rules of scheduler/admission_order, and counts;
- * request_queue.h acts. Places bound the number of generations at work; interactive ones have places of their own. */
+/* The queue in front of the engine thread. The queue decides, by the rules of scheduler/requests/admission_order, and
+ * counts; request_queue.h acts. Places bound the number of generations at work; interactive ones have places of their
+ * own. */
 #ifndef COORDGEN_DAEMON_ADMISSION_H
 #define COORDGEN_DAEMON_ADMISSION_H
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/strings/printable.h"
-#include "daemon/models/model_memory.h"
+#include "daemon/models/load/model_memory.h"
 #include "daemon/net/reply.h"
 
 void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *field,

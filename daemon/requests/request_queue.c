@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/models/model_room.h"
+#include "daemon/models/load/model_room.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_generation.h"
 

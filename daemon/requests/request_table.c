@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/journal.h"
-#include "daemon/models/model_unload.h"
+#include "daemon/models/load/model_unload.h"
 #include "daemon/requests/session.h"
 
 void request_table_init(RequestTable *table, Loop *loop, const Config *config) {

@@ -10,7 +10,7 @@
 #include "backends/backend.h"
 #include "base/err.h"
 #include "base/memory/account.h"
-#include "scheduler/trace.h"
+#include "scheduler/operators/trace.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 #include "weights/weights.h"

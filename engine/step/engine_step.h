@@ -6,8 +6,8 @@
 #include "backends/batch.h"
 #include "engine/core/engine_core.h"
 #include "engine/kv/sequence.h"
-#include "scheduler/op_placement.h"
-#include "scheduler/op_queues.h"
+#include "scheduler/operators/op_placement.h"
+#include "scheduler/operators/op_queues.h"
 #include "spec/sources/context_map.h"
 
 #define ENGINE_CHUNK_DEFAULT 256 /* without the device's advice, and where memory is short */

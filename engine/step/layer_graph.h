@@ -6,7 +6,7 @@
 
 #include "backends/backend.h"
 #include "model/hparams/arch.h"
-#include "scheduler/op_graph.h"
+#include "scheduler/operators/op_graph.h"
 
 /* Consecutive operators of the table that run as one. */
 typedef struct LayerNode {

@@ -8,7 +8,7 @@
 #include "base/min_max.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
-#include "scheduler/op_loop.h"
+#include "scheduler/operators/op_loop.h"
 
 typedef struct QueueRun {
     EngineStep *step;

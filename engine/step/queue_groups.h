@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A step's rows on a device whose products have a queue of their own: groups of as many rows as a graph has, whose
- * products and other operators run at the same time. The thread that computes carries out what scheduler/op_loop
- * decides: it gives the queue products, and runs other operators meanwhile. Private to the engine. */
+ * products and other operators run at the same time. The thread that computes carries out what
+ * scheduler/operators/op_loop decides: it gives the queue products, and runs other operators meanwhile. Private to the
+ * engine. */
 #ifndef COORDGEN_ENGINE_QUEUE_GROUPS_H
 #define COORDGEN_ENGINE_QUEUE_GROUPS_H
 

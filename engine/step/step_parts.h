@@ -5,7 +5,7 @@
 
 #include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
-#include "scheduler/row_cut.h"
+#include "scheduler/requests/row_cut.h"
 
 /* --- memory of steps ---------------------------------------------------------------------------------------------- */
 

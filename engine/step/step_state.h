@@ -7,10 +7,10 @@
 #include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
 #include "model/package/exit_map.h"
-#include "scheduler/op_queues.h"
-#include "scheduler/queue_profile.h"
-#include "scheduler/row_cut.h"
-#include "scheduler/wavefront.h"
+#include "scheduler/operators/op_queues.h"
+#include "scheduler/operators/queue_profile.h"
+#include "scheduler/requests/row_cut.h"
+#include "scheduler/operators/wavefront.h"
 #include "spec/tree/tree_pruning.h"
 
 #define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */

@@ -8,7 +8,7 @@
 
 #include "backends/backend.h"
 #include "base/files/read_limiter.h"
-#include "scheduler/graph_times.h"
+#include "scheduler/graphs/graph_times.h"
 
 /* What the times belong to. Zero: nothing is noted. */
 typedef struct GraphTimesNote {

@@ -3,13 +3,13 @@
  * one for decoding. The layers' matrices are in memory without their integers, which stand in the arena of the graphs.
  * Integers come from an image of the weights, which has a block's graph as the device has it in memory, or from the
  * package, and are then expanded on the way (graph_form). Both files serve graphs of either kind, and any number of
- * blocks. scheduler/graph_switch decides what is loaded and dropped when. */
+ * blocks. scheduler/graphs/graph_switch decides what is loaded and dropped when. */
 #ifndef COORDGEN_WEIGHTS_WEIGHTS_GRAPHS_H
 #define COORDGEN_WEIGHTS_WEIGHTS_GRAPHS_H
 
 #include "backends/backend.h"
-#include "scheduler/graph_switch.h"
-#include "scheduler/trace.h"
+#include "scheduler/graphs/graph_switch.h"
+#include "scheduler/operators/trace.h"
 #include "weights/graphs/graph_form.h"
 #include "weights/graphs/graph_pieces.h"
 #include "weights/image/weights_image.h"

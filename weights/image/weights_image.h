@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "scheduler/trace.h"
+#include "scheduler/operators/trace.h"
 #include "weights/image/image_folder.h"
 #include "weights/image/image_format.h"
 #include "weights/image/image_report.h"

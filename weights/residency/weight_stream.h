@@ -15,7 +15,7 @@
 #include "base/system/worker_pool.h"
 #include "model/package/package_checksum.h"
 #include "quant/format/grid.h"
-#include "scheduler/trace.h"
+#include "scheduler/operators/trace.h"
 
 enum {
     WEIGHT_STREAM_E_MEMORY = 1, /* the account of the activations has no room for the staging memory */

@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/files/extent_reader.h"
 #include "base/files/read_limiter.h"
-#include "scheduler/layer_slots.h"
+#include "scheduler/graphs/layer_slots.h"
 
 enum {
     LAYER_READER_E_WAITING = 1, /* the layer is on its way */

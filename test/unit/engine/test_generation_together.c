@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "engine/generation_state.h"
-#include "scheduler/row_share.h"
+#include "scheduler/requests/row_share.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/patience.h"

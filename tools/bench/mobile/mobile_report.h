@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "scheduler/graph_switch.h"
+#include "scheduler/graphs/graph_switch.h"
 #include "tools/bench/mobile/mobile_orders.h"
 #include "tools/bench/report.h"
 

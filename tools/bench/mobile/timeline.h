@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/strings/str_buf.h"
-#include "scheduler/trace.h"
+#include "scheduler/operators/trace.h"
 
 /* A line of a band. */
 typedef enum TimelineLine {

@@ -53,11 +53,24 @@ class Result(unittest.TestResult):
             self.note(subtest, "failed", report(err))
 
 
+def marked(suite):
+    """The tests that settings.whole_model() marks, or whose class it marks; with the fixtures of their classes."""
+    kept = unittest.TestSuite()
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            kept.addTest(marked(test))
+        elif hasattr(test, "whole_model") or hasattr(getattr(test, test._testMethodName), "whole_model"):
+            kept.addTest(test)
+    return kept
+
+
 def main():
     faulthandler.register(signal.SIGUSR1)
     loader = unittest.TestLoader()
     names = sys.argv[1:] or sorted(path.stem for path in HERE.glob("test_*.py"))
     suite = loader.loadTestsFromNames(names)
+    if os.environ.get("COORDGEN_ONLY_WHOLE"):
+        suite = marked(suite)
     result = Result()
     suite.run(result)
     count = {outcome: sum(row["outcome"] == outcome for row in result.rows) for outcome in ("passed", "failed", "skipped")}

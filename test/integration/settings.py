@@ -2,6 +2,7 @@
 """Where the programs under test, the model and the scratch folders are."""
 
 import os
+import unittest
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
@@ -22,3 +23,10 @@ def default_model():
 MODEL = Path(os.environ.get("COORDGEN_MODEL") or default_model())
 CUT = MODEL.parent.name == "cut"  # a few of its layers, by test/run-check: what it says makes no sense
 CACHE = Path(os.environ.get("COORDGEN_TEST_CACHE") or TOP / "build" / "check" / "cache").absolute()
+
+
+def whole_model(test):
+    """Marks a test, or a class, that a model of few layers cannot show. test/run-check runs it on the whole model."""
+    test = unittest.skipIf(CUT, "it is about the whole model")(test)
+    test.whole_model = True
+    return test

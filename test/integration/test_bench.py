@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from completion import complete
-from settings import BIN, BUILD, MODEL, SLOW, TOP
+from settings import BIN, BUILD, MODEL, SLOW, TOP, whole_model
 
 OTHER = MODEL.parent / "gemma3-270m.gguf"  # another vocabulary
 VERBS = {
@@ -592,6 +592,7 @@ class BenchModels(unittest.TestCase):
                              text=True, timeout=60 * SLOW)
         self.assertRegex(run.stdout, "tools/bench-spec --build .* --data 'some/data' --models 'a,b'")
 
+    @whole_model
     def test_the_real_one(self):
         if MODEL.name != "smollm2-135m.gguf" or MODEL.parent.name != "fetched":
             self.skipTest("the model is not the fetched smollm2-135m")

@@ -10,7 +10,7 @@ import unittest
 
 import test_ctl
 from daemon import SANITIZER, DaemonCase
-from settings import CUT, MODEL, SLOW
+from settings import MODEL, SLOW, whole_model
 from wire import prompt
 
 
@@ -45,7 +45,7 @@ class WithoutService(unittest.TestCase):
     def test_wait_ready_gives_up(self):
         self.assertEqual(ctl("wait-ready", "--timeout=0", socket=self.SOCKET).returncode, 69)
 
-    @unittest.skipIf(CUT, "it is about the whole model")
+    @whole_model
     def test_show_file_as_json(self):
         for mode in ("short", "pretty"):
             shown = json.loads(ctl(f"--json={mode}", "model", "show", str(MODEL), socket=self.SOCKET).out)
@@ -55,7 +55,7 @@ class WithoutService(unittest.TestCase):
             self.assertEqual(used, [tensor["name"] for tensor in shown["tensors"]])
             self.assertEqual([entry for entry in shown["use"] if entry["fate"] == "refused"], [])
 
-    @unittest.skipIf(CUT, "it is about the whole model")
+    @whole_model
     def test_show_file_says_what_becomes_of_it(self):
         shown = ctl("model", "show", str(MODEL), socket=self.SOCKET).out
         self.assertRegex(shown, r"\nHere: the model can be used\n  used     \d+ keys, 272 tensors\n")

@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 from completion import complete
-from settings import BIN, MODEL, SLOW, TOP
+from settings import BIN, MODEL, SLOW, TOP, whole_model
 
 CHOICES = TOP / "test" / "golden" / "choices"
 
@@ -218,6 +218,7 @@ class QuantTable(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         return run
 
+    @whole_model
     def test_rows(self):
         plot = self.work / "plot.csv"
         run = self.run_table("--plot", plot)

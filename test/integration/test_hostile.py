@@ -14,7 +14,7 @@ import unittest
 import coordgen_pb2 as pb
 
 from daemon import Daemon, DaemonCase
-from settings import BIN, CUT, SLOW
+from settings import BIN, SLOW, whole_model
 from wire import Closed, Connection, Refused, prompt
 
 
@@ -415,7 +415,7 @@ class Places(DaemonCase):
             generation.finish()
 
 
-@unittest.skipIf(CUT, "it is about the whole model")
+@whole_model
 class KvMemory(DaemonCase):
     flags = ("--kv-memory-limit=8M", "--kv-user-share=100")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import coordgen_pb2 as pb
 
 from daemon import SANITIZER, Daemon
-from settings import BIN, LONG, MODEL, SANITIZED, SLOW, TOP
+from settings import BIN, LONG, MODEL, SANITIZED, SLOW, TOP, whole_model
 from wire import Refused, prompt
 
 CTL = BIN / "coordgenctl"
@@ -228,6 +228,7 @@ class Stopped(ImportCase):
             self.out.unlink()
         return self.fail("four imports ended before they could be interrupted")
 
+    @whole_model
     def test_cancelled(self):
         expected, seconds = self.undisturbed(*self.BITS)
         stderr = self.interrupt(seconds)
@@ -274,6 +275,7 @@ class Settings(ImportCase):
             hashes.add(self.take_hash())
         self.assertEqual(len(hashes), 1)
 
+    @whole_model
     def test_report_and_recognition(self):
         report = self.run_import("--recipe", "int8:3:embedding-bits=6:-rotation:-scale-search")
         self.assertEqual((report["recipe"], report["bits"], report["bits_asked"], report["embedding_bits"]), ("int8", 3, 3, 6))
@@ -315,6 +317,7 @@ class Settings(ImportCase):
         self.assertEqual(names[1:], [f"{stem}-int8-4.5.cgm", f"{stem}-int8-4.5-unrotated.cgm",
                                      f"{stem}-int8-4-normal-grid.cgm"])
 
+    @whole_model
     def test_budget(self):
         budget = 80 << 20
         report = self.run_import("--budget-bytes", "80M")  # by Algorithm 1
@@ -331,6 +334,7 @@ class Settings(ImportCase):
         self.assertRegex(stderr, r"the smallest package has \d+ bytes .*, the budget is 31457280 bytes")
         self.assertEqual(list(self.out.parent.iterdir()), [])
 
+    @whole_model
     def test_verify(self):
         report = self.run_import()
 
@@ -493,6 +497,7 @@ class Served(ImportCase):
             self.assertEqual(connection.generate(prompt("Name three colours.", 24, ignore_end=True)).tokens, one)
         daemon.stop()
 
+    @whole_model
     def test_static_package_cut_short(self):
         """Weights of outliers are read on demand: when the package has lost them the request fails, and nothing else."""
         text = self.folder / "text"

@@ -19,7 +19,7 @@ import coordgen_pb2 as pb
 import gguf
 
 from daemon import SANITIZER, Daemon, DaemonCase
-from settings import BIN, CUT, LONG, MODEL, SANITIZED, SLOW
+from settings import BIN, LONG, MODEL, SANITIZED, SLOW, whole_model
 from wire import Connection, Refused, prompt
 
 CTL = BIN / "coordgenctl"
@@ -42,7 +42,7 @@ def imported():
 
 
 class Models(DaemonCase):
-    @unittest.skipIf(CUT, "it is about the whole model")
+    @whole_model
     def test_list_and_show(self):
         connection = self.connect()
         models = connection.call(model_list=pb.ModelListRequest()).model_list.models
@@ -259,6 +259,7 @@ class Paths(unittest.TestCase):
             self.admin.load("link")
         self.daemon.stop()
 
+    @whole_model
     def test_what_is_no_model(self):
         """It neither is listed nor takes the default away; who names it is told what it is, here and by an import."""
         shutil.copyfile(self.package, self.models / "only.cgm")

@@ -7,7 +7,7 @@ import unittest
 import coordgen_pb2 as pb
 
 from daemon import DaemonCase
-from settings import CUT, MODEL
+from settings import MODEL, whole_model
 from wire import Connection, prompt, talk
 
 STORY = " ".join(f"On day {day} the keeper of the lighthouse counted {day * 7 % 31} ships and wrote it down."
@@ -118,7 +118,7 @@ class Reuse(DaemonCase):
 class Limit(DaemonCase):
     flags = ("--prefix-cache-max=3M",)  # two pages of the default model
 
-    @unittest.skipIf(CUT, "it is about the whole model")
+    @whole_model
     def test_limit(self):
         connection = self.connect()
         for n in range(3):

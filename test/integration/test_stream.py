@@ -6,7 +6,7 @@ import unittest
 import coordgen_pb2 as pb
 
 from daemon import Daemon, DaemonCase
-from settings import CUT, LONG, SANITIZED
+from settings import LONG, SANITIZED, whole_model
 from wire import GREEDY, chat, messages_of, prompt, talk
 
 STORY = "Once upon a time there was a lighthouse keeper who counted the ships that passed at night."
@@ -42,7 +42,7 @@ class Stream(DaemonCase):
         parts = timings.queue_us + timings.load_us + timings.prefill_us + timings.decode_us
         self.assertLessEqual(parts, timings.total_us * 1.02 + 1000)
 
-    @unittest.skipIf(CUT, "it is about the whole model")
+    @whole_model
     def test_chat_template_is_used(self):
         connection = self.connect()
         text = "Answer with one word: what colour is the sky on a clear day?"
@@ -79,7 +79,7 @@ class Stream(DaemonCase):
             several += sum(byte > 127 for byte in generation.text)
         self.assertGreater(several, 0, "no character of several bytes came out: the test shows nothing")
 
-    @unittest.skipIf(CUT, "it is about the whole model")
+    @whole_model
     def test_the_end_inside_a_character(self):
         connection = self.connect()
         cut = set()

@@ -293,7 +293,7 @@ include mk/test.mk mk/install.mk
 help:
 	@echo 'make [all]            programs in $(BUILD)/bin, libraries in $(BUILD)/lib'
 	@echo 'make demo             packages, build, default model, daemon, a function written; MODEL=FILE.gguf PROMPT=FILE'
-	@echo 'make check            packages, default model, all tests and sanitizer runs (20 to 30 minutes on two cores)'
+	@echo 'make check            packages, default model, all tests and sanitizer runs (20 minutes on two cores)'
 	@echo 'make check-long       the same on all four models, with longer fuzzing'
 	@echo 'make unit             unit tests; one: make $(BUILD)/test/test_NAME'
 	@echo 'make integration      the real daemon on the real model; one: make integration T=test_stream'

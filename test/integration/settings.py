@@ -26,7 +26,8 @@ CACHE = Path(os.environ.get("COORDGEN_TEST_CACHE") or TOP / "build" / "check" / 
 
 
 def whole_model(test):
-    """Marks a test, or a class, that a model of few layers cannot show. test/run-check runs it on the whole model."""
+    """Marks a test, or a class, that a model of few layers cannot show. test/run-check runs it on the whole model. Goes above
+    other decorators, so that its reason is the one that counts."""
     test = unittest.skipIf(CUT, "it is about the whole model")(test)
     test.whole_model = True
     return test

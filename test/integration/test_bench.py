@@ -387,6 +387,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(run.returncode, 1)
         self.assertIn("/nonexistent.gguf", run.stderr)
 
+    @whole_model
     @unittest.skipUnless(OTHER.exists(), f"{OTHER} is not there: tools/fetch-model gemma3-270m")
     def test_flash_other_tokens(self):
         data = self.requests({"task": "t", "prompt": "Hello"})

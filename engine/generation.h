@@ -118,7 +118,6 @@ int generation_step_together(GenerationTurn *turns, size_t n, ErrText *err);
 typedef struct GenerationStep {
     EngineSpan spans[GENERATION_TURNS_MAX];
     GenerationTurn *turns[GENERATION_TURNS_MAX];
-    bool prefill[GENERATION_TURNS_MAX];
     size_t n;                          /* generations that have rows in the step */
     uint32_t decode_rows, prompt_rows; /* of all generations */
     EngineStep *step;                  /* NULL: nothing to compute, or the step has ended */

@@ -114,8 +114,9 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
 }
 
 /* Takes what the step gave this generation. */
-static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool prefill) {
+static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
     Generation *generation = turn->generation;
+    const bool prefill = !span->decodes;
     uint32_t token;
 
     if (span->is_cancelled)
@@ -163,11 +164,11 @@ static void count_undivided(const GenerationStep *step) {
     bool has_background = false;
 
     for (size_t i = 0; i < step->n; i++)
-        has_background = has_background || (step->prefill[i] && step->turns[i]->priority == PRIORITY_BACKGROUND);
+        has_background = has_background || (!step->spans[i].decodes && step->turns[i]->priority == PRIORITY_BACKGROUND);
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
 
-        if (!step->prefill[i])
+        if (step->spans[i].decodes)
             generation->n_undivided = has_background ? 0 : generation->n_undivided + 1;
     }
 }
@@ -183,7 +184,6 @@ static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, boo
                 continue;
             row_share_take(share, prefill, turn->priority, span->n);
             *(prefill ? &step->prompt_rows : &step->decode_rows) += (uint32_t)span->n;
-            step->prefill[step->n] = prefill;
             step->turns[step->n++] = turn;
         }
 }
@@ -231,7 +231,7 @@ static void place_drafts(GenerationStep *step) {
         Drafting *drafting = step->turns[i]->generation->drafting;
         EngineSpan *span = &step->spans[i];
 
-        if (!drafting || step->prefill[i])
+        if (!drafting || !step->spans[i].decodes)
             continue;
         step->decode_rows -= (uint32_t)span->n;
         drafting_fill_span(drafting, span);
@@ -273,7 +273,7 @@ static void cut_to_chains(GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Drafting *drafting = step->turns[i]->generation->drafting;
 
-        if (!drafting || step->prefill[i])
+        if (!drafting || !step->spans[i].decodes)
             continue;
         drafting_use_chains(drafting);
     }
@@ -285,7 +285,7 @@ static void tell_company(GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Drafting *drafting = step->turns[i]->generation->drafting;
 
-        if (!drafting || step->prefill[i])
+        if (!drafting || !step->spans[i].decodes)
             continue;
         drafting_begin_step(drafting, &step->spans[i],
                             (StepCompany){ step->decode_rows - (uint32_t)step->spans[i].n, step->prompt_rows });
@@ -365,7 +365,7 @@ static uint64_t models_ns(const GenerationStep *step) {
 /* Returns whether rows of any generation ended early: the step's duration says nothing of a number of rows then. */
 static bool has_pruned(const GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++)
-        if (!step->prefill[i] && step->turns[i]->generation->drafting &&
+        if (step->spans[i].decodes && step->turns[i]->generation->drafting &&
             drafting_n_pruned(step->turns[i]->generation->drafting))
             return true;
     return false;
@@ -413,8 +413,8 @@ static void count_time(const GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
 
-        *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns - load_ns;
-        if (!step->prefill[i]) {
+        *(step->spans[i].decodes ? &generation->usage.decode_ns : &generation->usage.prefill_ns) += ns - load_ns;
+        if (step->spans[i].decodes) {
             generation->idle_rows += (double)step->spans[i].n * idle;
             generation->report->n_rows_idle = (uint64_t)(generation->idle_rows + 0.5);
             generation->report->step_ns = generation->usage.decode_ns;
@@ -422,9 +422,10 @@ static void count_time(const GenerationStep *step) {
         generation->usage.load_ns += load_ns;
         generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;
-        if (step->prefill[i] && generation->drafting && !step->decode_rows && !step->has_yielded && ns > waited_ns)
+        if (!step->spans[i].decodes && generation->drafting && !step->decode_rows && !step->has_yielded &&
+            ns > waited_ns)
             drafting_prompt_took(generation->drafting, step->prompt_rows, ns - waited_ns);
-        if (!step->prefill[i] && generation->drafting && !step->spans[i].is_cancelled)
+        if (step->spans[i].decodes && generation->drafting && !step->spans[i].is_cancelled)
             drafting_took(generation->drafting, says_nothing ? 0 : rows_ns);
         if (generation->drafting)
             drafting_end_step(generation->drafting);
@@ -459,7 +460,7 @@ int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText 
     if (r && r != ENGINE_E_CANCELLED)
         return err_fold(r);
     for (size_t i = 0; i < step->n; i++)
-        step->turns[i]->r = end_turn(step->turns[i], &step->spans[i], step->prefill[i]);
+        step->turns[i]->r = end_turn(step->turns[i], &step->spans[i]);
     if (step->n)
         count_time(step);
     return 0;

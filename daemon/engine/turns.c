@@ -64,7 +64,7 @@ static void gather(Turns *turns, const Engine *engine, Company *company, Priorit
             .priority = job->priority,
             .rank = rank,
         };
-        company->jobs[company->n++] = job;
+        company->n++;
     }
 }
 
@@ -74,11 +74,11 @@ static void turns_settle(Turns *turns, Company *company, int r, const ErrText *e
         const GenerationTurn *turn = &company->turns[i];
         ErrText own = *err;
 
-        if (!company->jobs[i])
+        if (!company->targets[i].job)
             continue;
-        company->jobs[i]->waits_since_ns = clock_now_ns();
-        if (turns_took_turn(turns, company->jobs[i], r ? r : turn->r ? turn->r : company->targets[i].r, &own))
-            TAILQ_INSERT_TAIL(&turns->active, company->jobs[i], link);
+        company->targets[i].job->waits_since_ns = clock_now_ns();
+        if (turns_took_turn(turns, company->targets[i].job, r ? r : turn->r ? turn->r : company->targets[i].r, &own))
+            TAILQ_INSERT_TAIL(&turns->active, company->targets[i].job, link);
     }
     company->n = 0;
 }
@@ -99,11 +99,11 @@ static Company *begin_step(Turns *turns, const Engine *engine, Priority top, siz
     r = generation_step_begin(&company->step, company->turns, company->n, rows_max, &err);
     for (size_t i = 0; i < company->n; i++)
         if (company->turns[i].ran) {
-            TAILQ_REMOVE(&turns->active, company->jobs[i], link);
-            if (company->jobs[i]->priority > company->top)
-                company->top = company->jobs[i]->priority;
+            TAILQ_REMOVE(&turns->active, company->targets[i].job, link);
+            if (company->targets[i].job->priority > company->top)
+                company->top = company->targets[i].job->priority;
         } else {
-            company->jobs[i] = NULL;
+            company->targets[i].job = NULL;
         }
     if (!r && company->step.n)
         return company;
@@ -135,15 +135,15 @@ static Priority parked_rank(const Turns *turns, uint64_t now_ns) {
     Priority rank = PRIORITY_BACKGROUND;
 
     for (size_t i = 0; i < turns->parked->n; i++)
-        if (turns->parked->jobs[i] && rank_of(turns->parked->jobs[i], now_ns) > rank)
-            rank = rank_of(turns->parked->jobs[i], now_ns);
+        if (turns->parked->targets[i].job && rank_of(turns->parked->targets[i].job, now_ns) > rank)
+            rank = rank_of(turns->parked->targets[i].job, now_ns);
     return rank;
 }
 
 /* Whether all jobs of the parked step are cancelled, so that its memory can be freed. */
 static bool parked_is_dead(const Turns *turns) {
     for (size_t i = 0; i < turns->parked->n; i++)
-        if (turns->parked->jobs[i] && !atomic_load(&turns->parked->jobs[i]->cancelled))
+        if (turns->parked->targets[i].job && !atomic_load(&turns->parked->targets[i].job->cancelled))
             return false;
     return true;
 }
@@ -245,8 +245,8 @@ static void share_a_part(Turns *turns, uint64_t took_ns) {
     run_step(turns, turns->parked, &yield);
     turns->parked_credit_ns -= (int64_t)(clock_now_ns() - start_ns);
     for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
-        if (turns->parked->jobs[i])
-            turns->parked->jobs[i]->waits_since_ns = clock_now_ns();
+        if (turns->parked->targets[i].job)
+            turns->parked->targets[i].job->waits_since_ns = clock_now_ns();
 }
 
 /* Gives others their time after a step of class `top` that took took_ns: the parked step goes on, or a step of another
@@ -333,8 +333,8 @@ static void plain_turn(Turns *turns, const Engine *engine, uint64_t now_ns) {
 /* Returns the engine of a company's jobs; NULL if no job is left. */
 static const Engine *engine_of(const Company *company) {
     for (size_t i = 0; i < company->n; i++)
-        if (company->jobs[i])
-            return company->jobs[i]->engine;
+        if (company->targets[i].job)
+            return company->targets[i].job->engine;
     return NULL;
 }
 
@@ -416,8 +416,8 @@ void turns_cancel_all(Turns *turns) {
     if (parked)
         generation_step_drop(&parked->step);
     for (size_t i = 0; parked && i < parked->n; i++)
-        if (parked->jobs[i])
-            outbox_finish(turns->outbox, parked->jobs[i], GENERATION_END_CANCELLED, 0, NULL);
+        if (parked->targets[i].job)
+            outbox_finish(turns->outbox, parked->targets[i].job, GENERATION_END_CANCELLED, 0, NULL);
     while ((job = TAILQ_FIRST(&turns->active))) {
         TAILQ_REMOVE(&turns->active, job, link);
         outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);

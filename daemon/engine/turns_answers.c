@@ -40,7 +40,7 @@ static GenerationOptions options_within_share(const Turns *turns, const Job *job
     TAILQ_FOREACH (other, &turns->active, link)
         held_bytes += kv_bytes_of(other, options.user);
     for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
-        held_bytes += kv_bytes_of(turns->parked->jobs[i], options.user);
+        held_bytes += kv_bytes_of(turns->parked->targets[i].job, options.user);
     options.kv_max_bytes = held_bytes < options.kv_max_bytes ? options.kv_max_bytes - held_bytes : 1;
     return options;
 }

@@ -24,12 +24,11 @@ struct Turns {
 
 typedef struct StepTarget {
     Turns *turns;
-    Job *job;
+    Job *job; /* NULL: not in the step */
     int r;
 } StepTarget;
 
 struct Company {
-    Job *jobs[GENERATION_TURNS_MAX]; /* NULL: not in the step */
     StepTarget targets[GENERATION_TURNS_MAX];
     GenerationTurn turns[GENERATION_TURNS_MAX];
     size_t n;

@@ -62,24 +62,6 @@ void str_buf_addf(StrBuf *buf, const char *format, ...) {
     buf->len_bytes += (size_t)n;
 }
 
-void str_buf_add_xml(StrBuf *buf, const char *text) {
-    for (; *text; text++)
-        switch (*text) {
-        case '&':
-            str_buf_add(buf, "&amp;");
-            break;
-        case '<':
-            str_buf_add(buf, "&lt;");
-            break;
-        case '>':
-            str_buf_add(buf, "&gt;");
-            break;
-        default:
-            if ((unsigned char)*text >= 0x20)
-                str_buf_append(buf, text, 1);
-        }
-}
-
 void str_buf_truncate(StrBuf *buf, size_t len_bytes) {
     if (len_bytes < buf->len_bytes) {
         buf->len_bytes = len_bytes;

@@ -19,8 +19,6 @@ typedef struct StrBuf {
 void str_buf_append(StrBuf *buf, const void *data, size_t len_bytes);
 void str_buf_add(StrBuf *buf, const char *text);
 void str_buf_addf(StrBuf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* As text within XML: escaped, and without control characters, for which XML has no place. */
-void str_buf_add_xml(StrBuf *buf, const char *text);
 void str_buf_truncate(StrBuf *buf, size_t len_bytes);
 /* Returns the text, which the caller frees by free(), and empties the buffer. NULL only if the buffer has failed. */
 char *str_buf_steal(StrBuf *buf);

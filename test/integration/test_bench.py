@@ -570,7 +570,9 @@ class BenchModels(unittest.TestCase):
                                ("point,a,1,x\n", ":1: could not convert"), ("point,a,1,nan\n", "'nan' is no finite number"),
                                ("x,t,log\npoint,a,0,1\n", "above 0"), ("x,t,lin\n", ":1: not one of"),
                                ("bar,a,g,-1\n", "0 or more"), ("bar,a,g,1\nbar,a,g,2\n", "one bar in each group"),
-                               ("bar,a,g,1\npoint,a,1,2\n", "choose one")):
+                               ("bar,a,g,1\npoint,a,1,2\n", "choose one"), ("band,1,0,b\npoint,a,1,2\n", "choose one"),
+                               ("span,l,products,0,1\n", "the band before it"),
+                               ("band,1,0,b\nspan,l,naps,0,1\n", "'naps' is no kind of span")):
             with self.subTest(text=text):
                 run = self.plot(text)
                 self.assertEqual(run.returncode, 1)

@@ -157,8 +157,8 @@ static const CommandOption option_table[] = {
       TYPED(eval_set_bytes, bench.mobile.memory_bytes, EVAL_BYTES_ACCEPTS),
       .verbs = "mobile" },
     { { "timeline", 0, "FILE",
-        "mobile: an SVG of what ran when in the last repetitions: the NPU, the processors, loads;\n"
-        "the same in numbers where its name ends in .json" },
+        "mobile: what ran when in the last repetitions: the NPU, the processors, loads; CSV, which\n"
+        "tools/plot draws" },
       TEXT(bench.mobile.timeline),
       NAMES_FILE,
       .verbs = "mobile" },

@@ -81,7 +81,9 @@ static void check_pair(Engine *target, Engine *draft, const Given *plain, Given 
     DraftModel model;
     ErrText err = { "" };
 
-    if (draft_pair_new(&pair, draft, target, &err) || draft_timeline_new(&model, pair, CAPACITY, &err))
+    if (draft_pair_new(&pair, draft, target, &err))
+        fail_msg("%s", err.text);
+    if (draft_timeline_new(&model, pair, CAPACITY, &err))
         fail_msg("%s", err.text);
     check_model_drafts(target, 0, model, plain, given);
     draft_timeline_free(&model);

@@ -4,21 +4,14 @@
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/min_max.h"
 #include "tools/eval/text_file.h"
 
-#define WIDTH 1000.0
-#define LEFT 90.0    /* x of the bands, behind the names of the lines */
-#define COLUMNS 880u /* pixels of the longest one */
-#define TOP 80.0
-#define LINE_HEIGHT 14.0
-#define LINE_GAP 3.0
-#define BAND_GAP 30.0 /* gap with the name of the next band */
-#define BOTTOM 30.0
-#define TICKS 8.0
+#define COLUMNS 880u /* parts of the longest band; each has one kind, since operators are too short to tell apart */
 
 typedef struct TimelineSpan {
     uint64_t start_ns, end_ns; /* since the band's begin */
@@ -41,16 +34,13 @@ struct Timeline {
 
 static const char *const line_names[_TIMELINE_LINES] = { "NPU", "processors", "loads" };
 
-/* Colours of Okabe and Ito, which people with any colour vision tell apart. */
-static const struct {
-    const char *name, *colour;
-} kinds[_TIMELINE_KINDS] = {
-    [TIMELINE_PRODUCT] = { "products", "#0072b2" },
-    [TIMELINE_ATTENTION] = { "attention", "#e69f00" },
-    [TIMELINE_OTHER] = { "other operators", "#009e73" },
-    [TIMELINE_LOAD_PROMPTS] = { "graphs of prompts", "#56b4e9" },
-    [TIMELINE_LOAD_DECODING] = { "graphs of decoding", "#cc79a7" },
-    [TIMELINE_WAIT] = { "waiting for a load", "#d55e00" },
+static const char *const kind_names[_TIMELINE_KINDS] = {
+    [TIMELINE_PRODUCT] = "products",
+    [TIMELINE_ATTENTION] = "attention",
+    [TIMELINE_OTHER] = "other operators",
+    [TIMELINE_LOAD_PROMPTS] = "graphs of prompts",
+    [TIMELINE_LOAD_DECODING] = "graphs of decoding",
+    [TIMELINE_WAIT] = "waiting for a load",
 };
 
 int timeline_new(Timeline **timelinep) {
@@ -135,20 +125,9 @@ int timeline_add(Timeline *timeline, size_t place, const char *name, const Trace
     return 0;
 }
 
-/* --- the picture -------------------------------------------------------------------------------------------------- */
+/* --- the numbers of the picture ------------------------------------------------------------------------------------ */
 
-static void put_text(StrBuf *text, double x, double y, const char *anchor, const char *what) {
-    str_buf_addf(text, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
-    str_buf_add_xml(text, what);
-    str_buf_add(text, "</text>\n");
-}
-
-static void put_box(StrBuf *text, double x, double y, double width, double height, const char *colour) {
-    str_buf_addf(text, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x, y, width,
-                 height, colour);
-}
-
-/* Times that each kind ran within one column of pixels. */
+/* Times that each kind ran within one column. */
 typedef struct TimelineColumn {
     double ns[_TIMELINE_KINDS];
 } TimelineColumn;
@@ -182,156 +161,45 @@ static TimelineKind kind_of(const TimelineColumn *column, double ns_of_column) {
     return left > ns_of_column / 2 ? _TIMELINE_KINDS : kind;
 }
 
-/* Draws a line of a band. Each column of pixels has one kind, since operators are too short to tell apart. */
-static void put_line(StrBuf *text, const TimelineBand *band, TimelineLine line, double y, double ns_of_column) {
+static double ms_of(double ns) {
+    return ns / 1e6;
+}
+
+static void put_line(StrBuf *text, const TimelineBand *band, TimelineLine line, double ns_of_column) {
     TimelineColumn columns[COLUMNS];
 
     count_spans(columns, band, line, ns_of_column);
-    for (size_t kind = 0; kind < _TIMELINE_KINDS; kind++) {
-        bool has_any = false;
+    for (size_t at = 0, end; at < COLUMNS; at = end) {
+        const TimelineKind kind = kind_of(&columns[at], ns_of_column);
 
-        for (size_t at = 0, end; at < COLUMNS; at = end) {
-            end = at + 1;
-            if (kind_of(&columns[at], ns_of_column) != (TimelineKind)kind)
-                continue;
-            while (end < COLUMNS && kind_of(&columns[end], ns_of_column) == (TimelineKind)kind)
-                end++;
-            if (!has_any)
-                str_buf_addf(text, "<path stroke=\"%s\" stroke-width=\"%.0f\" d=\"", kinds[kind].colour, LINE_HEIGHT);
-            has_any = true;
-            str_buf_addf(text, "M%.0f %.0fh%zu", LEFT + (double)at, y + LINE_HEIGHT / 2, end - at);
-        }
-        if (has_any)
-            str_buf_add(text, "\"/>\n");
+        end = at + 1;
+        while (end < COLUMNS && kind_of(&columns[end], ns_of_column) == kind)
+            end++;
+        if (kind < _TIMELINE_KINDS)
+            str_buf_addf(text, "span,%s,%s,%.2f,%.2f\n", line_names[line], kind_names[kind],
+                         ms_of((double)at * ns_of_column), ms_of((double)end * ns_of_column));
     }
 }
 
-static double band_height(const TimelineBand *band) {
-    size_t n = _TIMELINE_LINES - 1;
-
-    for (size_t i = 0; i < band->n; i++)
-        n = band->spans[i].line == TIMELINE_LOADS ? _TIMELINE_LINES : n;
-    return (double)n * (LINE_HEIGHT + LINE_GAP) - LINE_GAP;
-}
-
-/* Draws a band: its name, its lines, what ran, and the end of the prompt. */
-static void put_band(StrBuf *text, const TimelineBand *band, double y, double ns_of_column) {
-    const double height = band_height(band), width = (double)band->len_ns / ns_of_column;
-
-    put_text(text, LEFT, y - 6, "start", band->name);
-    for (size_t line = 0; (double)line * (LINE_HEIGHT + LINE_GAP) < height; line++) {
-        const double at = y + (double)line * (LINE_HEIGHT + LINE_GAP);
-
-        put_box(text, LEFT, at, width, LINE_HEIGHT, "#eeeeee");
-        put_text(text, LEFT - 6, at + LINE_HEIGHT - 3, "end", line_names[line]);
-        put_line(text, band, (TimelineLine)line, at, ns_of_column);
-    }
-    if (band->prompt_end_ns)
-        str_buf_addf(text, "<path d=\"M%.1f %.1fv%.1f\" stroke=\"black\" stroke-dasharray=\"3 2\"/>\n",
-                     LEFT + (double)band->prompt_end_ns / ns_of_column, y - 3, height + 6);
-}
-
-/* Returns the distance of ticks: 1, 2 or 5 times a power of ten. */
-static double tick_of(double span_ms) {
-    const double power = pow(10, floor(log10(span_ms / TICKS))), share = span_ms / TICKS / power;
-
-    return power * (share < 1.5 ? 1 : share < 3.5 ? 2 : share < 7.5 ? 5 : 10);
-}
-
-static void put_scale(StrBuf *text, double y, uint64_t len_ns, double ns_of_column) {
-    const double span_ms = (double)len_ns / 1e6, tick_ms = tick_of(span_ms);
-
-    for (size_t i = 0; (double)i * tick_ms <= span_ms; i++) {
-        const double x = LEFT + (double)i * tick_ms * 1e6 / ns_of_column;
-        char name[32];
-
-        snprintf(name, sizeof(name), "%g ms", (double)i * tick_ms);
-        str_buf_addf(text, "<path d=\"M%.1f %.1fv5\" stroke=\"black\"/>\n", x, y);
-        put_text(text, x, y + 18, "middle", name);
-    }
-}
-
-static void put_legend(StrBuf *text) {
-    double x = LEFT;
-
-    for (size_t i = 0; i < _TIMELINE_KINDS; i++) {
-        put_box(text, x, 34, 12, 12, kinds[i].colour);
-        put_text(text, x + 17, 44, "start", kinds[i].name);
-        x += 32 + 6.6 * (double)strlen(kinds[i].name);
-    }
-}
-
-void timeline_svg(StrBuf *text, const Timeline *timeline, const char *title) {
+void timeline_csv(StrBuf *text, const Timeline *timeline, const char *title) {
     uint64_t longest_ns = 1;
-    double y = TOP, height = TOP + BOTTOM, ns_of_column;
-
-    for (size_t i = 0; i < timeline->n; i++) {
-        longest_ns = MAX(timeline->bands[i].len_ns, longest_ns);
-        height += band_height(&timeline->bands[i]) + BAND_GAP;
-    }
-    ns_of_column = (double)longest_ns / COLUMNS;
-    str_buf_addf(text,
-                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-                 "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
-                 "fill=\"white\"/>\n",
-                 WIDTH, height, WIDTH, height);
-    put_text(text, LEFT, 20, "start", title);
-    put_legend(text);
-    for (size_t i = 0; i < timeline->n; i++) {
-        put_band(text, &timeline->bands[i], y, ns_of_column);
-        y += band_height(&timeline->bands[i]) + BAND_GAP;
-    }
-    put_scale(text, y - BAND_GAP + 6, longest_ns, ns_of_column);
-    str_buf_add(text, "</svg>\n");
-}
-
-/* --- the same in numbers ------------------------------------------------------------------------------------------ */
-
-static double ms_of(uint64_t ns) {
-    return (double)ns / 1e6;
-}
-
-static json_t *band_json(const TimelineBand *band) {
-    json_t *spans = json_array();
-
-    for (size_t i = 0; i < band->n; i++) {
-        const TimelineSpan *span = &band->spans[i];
-
-        json_array_append_new(spans, json_pack("{s:s, s:s, s:f, s:f}", "line", line_names[span->line], "kind",
-                                               kinds[span->kind].name, "start_ms", ms_of(span->start_ns), "end_ms",
-                                               ms_of(span->end_ns)));
-    }
-    return json_pack("{s:s, s:f, s:o*, s:o}", "name", band->name, "ms", ms_of(band->len_ns), "prompt_ms",
-                     band->prompt_end_ns ? json_real(ms_of(band->prompt_end_ns)) : NULL, "spans", spans);
-}
-
-json_t *timeline_json(const Timeline *timeline, const char *title) {
-    json_t *bands = json_array();
 
     for (size_t i = 0; i < timeline->n; i++)
-        json_array_append_new(bands, band_json(&timeline->bands[i]));
-    return json_pack("{s:s, s:o}", "title", title, "bands", bands);
-}
+        longest_ns = MAX(timeline->bands[i].len_ns, longest_ns);
+    str_buf_addf(text, "title,%s\nx,ms\n", title);
+    for (size_t i = 0; i < timeline->n; i++) {
+        const TimelineBand *band = &timeline->bands[i];
 
-/* Appends the JSON; leaves the text empty when there is no memory. */
-static void put_json(StrBuf *text, const Timeline *timeline, const char *title) {
-    json_t *document = timeline_json(timeline, title);
-    _cleanup_(freep) char *dumped = document ? json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-
-    json_decref(document);
-    if (dumped)
-        str_buf_addf(text, "%s\n", dumped);
+        str_buf_addf(text, "band,%.2f,%.2f,%s\n", ms_of((double)band->len_ns), ms_of((double)band->prompt_end_ns),
+                     band->name);
+        for (size_t line = 0; line < _TIMELINE_LINES; line++)
+            put_line(text, band, (TimelineLine)line, (double)longest_ns / COLUMNS);
+    }
 }
 
 int timeline_write(const Timeline *timeline, const char *title, const char *path, ErrText *err) {
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-    const size_t n = strlen(path), n_end = strlen(".json");
 
-    if (n > n_end && !strcmp(path + n - n_end, ".json"))
-        put_json(&text, timeline, title);
-    else
-        timeline_svg(&text, timeline, title);
-    if (!text.len_bytes)
-        return err_no_memory(err);
+    timeline_csv(&text, timeline, title);
     return text_file_write(&text, path, err);
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A timeline of the npu device as a picture: bands one below the other on one time scale, each with lines for the NPU,
- * the processors and loads. */
+/* A timeline of the npu device as the numbers of a picture, which tools/plot draws: bands one below the other on one time
+ * scale, each with lines for the NPU, the processors and loads. */
 #ifndef COORDGEN_BENCH_TIMELINE_H
 #define COORDGEN_BENCH_TIMELINE_H
-
-#include <jansson.h>
 
 #include "base/err.h"
 #include "base/strings/str_buf.h"
@@ -40,12 +38,9 @@ DEFINE_CLEANUP(Timeline, timeline_free)
  * @prompt_end_ns marks the end of the prompt; 0: no mark. Return: 0, -ENOMEM, -E2BIG. */
 int timeline_add(Timeline *timeline, size_t place, const char *name, const Trace *trace, size_t first,
                  uint64_t start_ns, uint64_t prompt_end_ns, uint64_t end_ns);
-/* Appends the SVG document; each pixel shows what ran longest in it. The same bands give the same bytes. */
-void timeline_svg(StrBuf *text, const Timeline *timeline, const char *title);
-/* Returns the bands in the picture's order with all their spans, in ms from the band's start. The caller owns the
- * object; NULL when there is no memory. */
-json_t *timeline_json(const Timeline *timeline, const char *title);
-/* Writes the SVG file, or the JSON if the name ends in .json; whole or not at all. Return: 0, -errno with a text. */
+/* Appends CSV for tools/plot: each 880th part of the longest band shows what ran longest in it. */
+void timeline_csv(StrBuf *text, const Timeline *timeline, const char *title);
+/* Writes the CSV file, whole or not at all. Return: 0, -errno with a text. */
 int timeline_write(const Timeline *timeline, const char *title, const char *path, ErrText *err);
 
 #endif

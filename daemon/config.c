@@ -373,7 +373,7 @@ static const Option plain_flags[] = {
 static Option setting_flag(const Setting *setting) {
     const char *initial = setting->initial ? setting->initial : "";
 
-    if (setting->type == SETTING_BOOL)
+    if (setting->type == SETTING_BOOL || setting->type == SETTING_BOOL_NOT)
         initial = !strcmp(initial, "yes") ? "[yes]" : "[no]"; /* the name alone is yes */
     if (setting->type == SETTING_SWITCH)
         initial = "[auto]"; /* the name alone is on */

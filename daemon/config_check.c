@@ -85,10 +85,10 @@ static void warn_of_folders(const Config *config) {
 
 /* Refuses weights-memory for devices without streamed layers: the reference device computes in the mapped file, and
  * the npu device loads layers as graphs. */
-static int check_weights_memory_of(ConfigMemory memory, uint32_t device_id, ErrText *err) {
-    const BackendDevice *device = engine_device((EngineDevice)device_id);
+static int check_weights_memory_of(const LoadOptions *load, ErrText *err) {
+    const BackendDevice *device = engine_device(load->device);
 
-    if (!memory.is_set || (device->reads_packages && !device->has_graphs))
+    if (!load->weights.memory.is_set || (device->reads_packages && !device->has_graphs))
         return 0;
     if (device->has_graphs)
         return err_set(err, CONFIG_E_SETTING,
@@ -98,10 +98,12 @@ static int check_weights_memory_of(ConfigMemory memory, uint32_t device_id, ErrT
 
 static int check_weights_memory(const Config *config, ErrText *err) {
     const char *name = NULL;
-    int r = check_weights_memory_of(config->weights_memory, config->device, err);
+    int r = check_weights_memory_of(&config->load, err);
 
     while (!r && (name = config_next_section(config, name))) {
-        r = check_weights_memory_of(config_weights_memory(config, name), config_device(config, name), err);
+        const LoadOptions load = config_load_options(config, name);
+
+        r = check_weights_memory_of(&load, err);
         if (r)
             err_prefix(err, "[model %.*s]", UTF8_PREFIX(name, 64));
     }
@@ -177,7 +179,7 @@ int config_check(Config *config, ErrText *err) {
 
     if (listener_set_check(config, err))
         return CONFIG_E_SETTING;
-    if (isa_select((Isa)config->isa, &features, err))
+    if (isa_select(config->load.isa, &features, err))
         return named(err, "isa");
     if (journal_check((LogTarget)config->log_target, err))
         return named(err, "log-target");

@@ -139,12 +139,12 @@ uint32_t config_context_tokens(const Config *config, const char *model) {
     return config_of(config, model, OF_CONTEXT_TOKENS)->context_tokens;
 }
 
-uint32_t config_device(const Config *config, const char *model) {
-    return config_of(config, model, OF_DEVICE)->device;
-}
+LoadOptions config_load_options(const Config *config, const char *model) {
+    LoadOptions load = config->load;
 
-ConfigMemory config_weights_memory(const Config *config, const char *model) {
-    return config_of(config, model, OF_WEIGHTS_MEMORY)->weights_memory;
+    load.device = config_of(config, model, OF_DEVICE)->load.device;
+    load.weights.memory = config_of(config, model, OF_WEIGHTS_MEMORY)->load.weights.memory;
+    return load;
 }
 
 const char *config_next_section(const Config *config, const char *after) {

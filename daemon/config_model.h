@@ -16,10 +16,9 @@ void config_models_print(const Config *config, FILE *to);
 void config_models_compare(const Config *from, const Config *to, ConfigChangeFn *fn, void *arg);
 int config_models_take_live(Config *config, const Config *from);
 
-/* Return the value in the section of the model, else the value for all models. */
+/* Return the values in the section of the model, and those for all models where the section has none. */
 uint32_t config_context_tokens(const Config *config, const char *model);
-uint32_t config_device(const Config *config, const char *model); /* EngineDevice */
-ConfigMemory config_weights_memory(const Config *config, const char *model);
+LoadOptions config_load_options(const Config *config, const char *model);
 /* Returns the model of the next section; after: NULL for the first section. */
 const char *config_next_section(const Config *config, const char *after);
 

@@ -16,6 +16,7 @@
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 #define TIB (UINT64_C(1) << 40)
+#define MB UINT64_C(1000000)
 #define DAY_S (UINT64_C(24) * 3600)
 
 /* ---- names of models --------------------------------------------------------------------------------------------- */
@@ -57,6 +58,7 @@ static bool scale_of(SettingType type, const char *suffix, uint64_t *scalep) {
         uint64_t scale;
     } scales[] = {
         { SETTING_U32, "", 1 },
+        { SETTING_RATE, "", 1 },
         { SETTING_BYTES, "", 1 },
         { SETTING_BYTES, "K", KIB },
         { SETTING_BYTES, "M", MIB },
@@ -116,6 +118,7 @@ static void format_number(const Setting *setting, uint64_t number, char *text, s
 static int parse_quantity(const Setting *setting, Config *config, const char *value, ErrText *err) {
     static const char *const forms[] = {
         [SETTING_U32] = "a whole number",
+        [SETTING_RATE] = "a whole number",
         [SETTING_BYTES] = "bytes, with or without K, M, G or T",
         [SETTING_DURATION] = "a time such as 500ms, 10s or 5min",
         [SETTING_AGE] = "an age such as 12h or 90d",
@@ -133,7 +136,9 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
         return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is out of range: %s%s to %s", setting->name,
                        UTF8_PREFIX(value, 64), setting->zero_is_off ? "0, or " : "", low, high);
     }
-    if (setting->type == SETTING_BYTES || setting->type == SETTING_AGE)
+    if (setting->type == SETTING_RATE)
+        *(uint64_t *)field_of(setting, config) = number * MB;
+    else if (setting->type == SETTING_BYTES || setting->type == SETTING_AGE)
         *(uint64_t *)field_of(setting, config) = number;
     else
         *(uint32_t *)field_of(setting, config) = (uint32_t)number;
@@ -142,7 +147,7 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
 
 /* Parses bytes, a percentage, or nothing. */
 static int parse_memory(const Setting *setting, Config *config, const char *value, ErrText *err) {
-    ConfigMemory memory = { .is_set = *value };
+    WeightsMemory memory = { .is_set = *value };
     uint64_t number, scale;
     const char *suffix = decimal_read_u64(value, &number);
     const bool is_percent = suffix && !strcmp(suffix, "%");
@@ -155,15 +160,16 @@ static int parse_memory(const Setting *setting, Config *config, const char *valu
     if (memory.is_set && number > (is_percent ? 100 : setting->max))
         return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is out of range: %s", setting->name, UTF8_PREFIX(value, 64),
                        is_percent ? "0% to 100%" : "at most 1024T");
+    memory.is_percent = memory.is_set && (is_percent || !number); /* 0 bytes are 0 % of the layers */
     if (is_percent)
         memory.percent = (uint32_t)number;
     else if (memory.is_set)
         memory.bytes = number;
-    *(ConfigMemory *)field_of(setting, config) = memory;
+    *(WeightsMemory *)field_of(setting, config) = memory;
     return 0;
 }
 
-static void format_memory(const Setting *setting, const ConfigMemory *memory, char *text, size_t room_bytes) {
+static void format_memory(const Setting *setting, const WeightsMemory *memory, char *text, size_t room_bytes) {
     const Setting bytes = { .name = setting->name, .type = SETTING_BYTES };
 
     if (!memory->is_set)
@@ -205,7 +211,7 @@ static int parse_bool(const Setting *setting, Config *config, const char *value,
 
     if (word < 0)
         return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not yes or no", setting->name, UTF8_PREFIX(value, 64));
-    *(bool *)field_of(setting, config) = word;
+    *(bool *)field_of(setting, config) = setting->type == SETTING_BOOL_NOT ? !word : word;
     return 0;
 }
 
@@ -280,8 +286,10 @@ int setting_parse(const Setting *setting, Config *config, const char *value, Err
     case SETTING_BYTES:
     case SETTING_DURATION:
     case SETTING_AGE:
+    case SETTING_RATE:
         return parse_quantity(setting, config, value, err);
     case SETTING_BOOL:
+    case SETTING_BOOL_NOT:
         return parse_bool(setting, config, value, err);
     case SETTING_CHOICE:
         return parse_choice(setting, config, value, err);
@@ -310,12 +318,16 @@ void setting_format(const Setting *setting, const Config *config, char *text, si
     case SETTING_AGE:
         format_number(setting, *(const uint64_t *)field, text, room_bytes);
         return;
+    case SETTING_RATE:
+        format_number(setting, *(const uint64_t *)field / MB, text, room_bytes);
+        return;
     case SETTING_U32:
     case SETTING_DURATION:
         format_number(setting, *(const uint32_t *)field, text, room_bytes);
         return;
     case SETTING_BOOL:
-        snprintf(text, room_bytes, "%s", *(const bool *)field ? "yes" : "no");
+    case SETTING_BOOL_NOT:
+        snprintf(text, room_bytes, "%s", *(const bool *)field == (setting->type == SETTING_BOOL) ? "yes" : "no");
         return;
     case SETTING_CHOICE:
     case SETTING_SWITCH:

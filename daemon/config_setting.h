@@ -19,12 +19,14 @@ typedef enum SettingType {
     SETTING_BYTES,    /* uint64_t; suffix K, M, G (binary) */
     SETTING_DURATION, /* uint32_t of milliseconds; suffix ms, s (default), min */
     SETTING_AGE,      /* uint64_t of seconds; suffix s (default), min, h, d */
+    SETTING_RATE,     /* uint64_t of bytes a second, as MB/s (10^6 bytes) */
     SETTING_BOOL,
-    SETTING_CHOICE,  /* uint32_t; one of .choices */
-    SETTING_SWITCH,  /* a CHOICE with on and off, which also takes the words of a BOOL */
-    SETTING_SOURCES, /* a text that speculation_parse() takes */
-    SETTING_PAIRS,   /* a text that pair_list_parse() takes */
-    SETTING_MEMORY,  /* ConfigMemory: as BYTES, or 0% to 100%; "": not set */
+    SETTING_BOOL_NOT, /* yes is stored as false */
+    SETTING_CHOICE,   /* uint32_t, or an enumeration; one of .choices */
+    SETTING_SWITCH,   /* a CHOICE with on and off, which also takes the words of a BOOL */
+    SETTING_SOURCES,  /* a text that speculation_parse() takes */
+    SETTING_PAIRS,    /* a text that pair_list_parse() takes */
+    SETTING_MEMORY,   /* WeightsMemory: as BYTES, or 0% to 100%; "": not set */
 } SettingType;
 
 typedef struct SettingChoice {

@@ -61,9 +61,9 @@ static const SettingChoice verify_choices[] = {
 };
 
 static const SettingChoice image_choices[] = {
-    { "auto", CONFIG_IMAGE_AUTO },
-    { "on", CONFIG_IMAGE_ON },
-    { "off", CONFIG_IMAGE_OFF },
+    { "auto", WEIGHTS_IMAGE_AUTO },
+    { "on", WEIGHTS_IMAGE_ON },
+    { "off", WEIGHTS_IMAGE_OFF },
     { NULL, 0 },
 };
 
@@ -117,6 +117,8 @@ static const SettingChoice target_choices[] = {
     { name_, SETTING_U32, AT(field_), min_, max_, zero_, live_, initial_, NULL, help_ }
 #define BYTES(name_, field_, min_, max_, zero_, live_, initial_, help_)                                                \
     { name_, SETTING_BYTES, AT(field_), min_, max_, zero_, live_, initial_, NULL, help_ }
+#define RATE(name_, field_, min_, max_, zero_, live_, initial_, help_)                                                 \
+    { name_, SETTING_RATE, AT(field_), min_, max_, zero_, live_, initial_, NULL, help_ }
 #define DURATION(name_, field_, min_, max_, live_, initial_, help_)                                                    \
     { name_, SETTING_DURATION, AT(field_), min_, max_, false, live_, initial_, NULL, help_ }
 #define AGE(name_, field_, min_, max_, zero_, live_, initial_, help_)                                                  \
@@ -133,6 +135,11 @@ static const SettingChoice target_choices[] = {
     { name_, SETTING_MEMORY, AT(field_), 0, max_, false, live_, initial_, NULL, help_ }
 #define SWITCH(name_, field_, live_, initial_, help_)                                                                  \
     { name_, SETTING_BOOL, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
+#define SWITCH_OFF(name_, field_, live_, initial_, help_)                                                              \
+    { name_, SETTING_BOOL_NOT, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
+
+/* Choices are written through uint32_t. */
+_Static_assert(sizeof(EngineDevice) == sizeof(uint32_t) && sizeof(Isa) == sizeof(uint32_t), "enums have 32 bits");
 
 const Setting config_settings[] = {
     TEXT("listen", listen, "", "socket for apps, PATH or unix:PATH (default: api.sock in the runtime directory)"),
@@ -155,55 +162,56 @@ const Setting config_settings[] = {
     PATH("cache-dir", cache_dir, NULL, "folder of imported models and of images of weights"),
     PATH("state-dir", state_dir, NULL, "folder of what administrators have said: which model drafts for which"),
     MEMORY(
-        "weights-memory", weights_memory, 1024 * TIB, RESTART, "",
+        "weights-memory", load.weights.memory, 1024 * TIB, RESTART, "",
         "for the weights of each model, in bytes or as a part of them (0% to 100%): the first layers stay in memory, "
         "the others are read from the disk in each step; empty: all are in memory"),
-    NUMBER("flash-rate", flash_rate_mb, 1, 1000000, OR_ZERO, RESTART, "0",
-           "reads those as from a disk of so many MB/s (10^6 bytes), for tests and benches; 0: as fast as it is"),
-    NUMBER("flash-latency", flash_latency_us, 1, 1000000, OR_ZERO, RESTART, "0",
+    RATE("flash-rate", load.weights.flash_limit.bytes_per_s, 1, 1000000, OR_ZERO, RESTART, "0",
+         "reads those as from a disk of so many MB/s (10^6 bytes), for tests and benches; 0: as fast as it is"),
+    NUMBER("flash-latency", load.weights.flash_limit.latency_us, 1, 1000000, OR_ZERO, RESTART, "0",
            "and of so many us for each read; 0: none beside its own"),
     PAIRS("draft-model", draft_model, LIVE, "",
           "which models draft for which: TARGET=DRAFT, several with commas; a DRAFT is loaded with its TARGET, whose "
           "output stays the same (coordgenctl model pair goes before it)"),
     AUTO_SWITCH(
-        "weights-image", weights_image, RESTART, "auto", image_choices,
+        "weights-image", load.weights.image, RESTART, "auto", image_choices,
         "keep the weights on disk once more as they are in memory, and map them, so that later loads take less time: "
         "auto (where all images have room in half of what is free), on (where this one has), or off"),
     CHOICE(
-        "verify-packages", verify_packages, RESTART, "auto", verify_choices,
+        "verify-packages", load.weights.checking, RESTART, "auto", verify_choices,
         "compare packages with their checksums when they are loaded: auto (layers once, for each state of the file), "
         "on (always), or off"),
-    CHOICE("device", device, RESTART, "cpu", device_choices,
+    CHOICE("device", load.device, RESTART, "cpu", device_choices,
            "cpu (int8), npu (int8 on static graphs, of packages with static activations), or reference (float32 "
            "yardstick, slow)"),
     CHOICE(
-        "graph-switch", graph_switch, RESTART, "progressive", graph_switch_choices,
+        "graph-switch", load.weights.graphs.policy, RESTART, "progressive", graph_switch_choices,
         "when the npu device loads its graphs of prompts and of decoding: none (both are in memory), sync, async, or "
         "progressive (while a prompt is computed)"),
-    NUMBER("graph-blocks", graph_blocks, 1, GRAPH_BLOCKS_MAX, OR_ZERO, RESTART, "0",
+    NUMBER("graph-blocks", load.weights.graphs.n_blocks, 1, GRAPH_BLOCKS_MAX, OR_ZERO, RESTART, "0",
            "parts of the layers whose graphs are loaded by themselves; 0: 8, or as many as there are layers"),
-    CHOICE("graph-files", graph_files, RESTART, "auto", graph_files_choices,
+    CHOICE("graph-files", load.weights.graphs.form, RESTART, "auto", graph_files_choices,
            "what graphs are loaded from: packed (the package, expanded on the way), materialised (a file that has them "
            "as they are in memory), or auto (what is sooner on this disk)"),
-    BYTES("graphs-memory", graphs_memory_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "0",
+    BYTES("graphs-memory", load.weights.graphs.memory_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "0",
           "limit of the memory for the graphs of a model; 0: 4G"),
     CHOICE(
-        "op-order", op_order, RESTART, "out-of-order", op_order_choices,
+        "op-order", load.op_order, RESTART, "out-of-order", op_order_choices,
         "what the npu device and the processors beside it run next in steps of several chunks: in-order, static (each "
         "operator for all chunks), out-of-order (what gives the npu most to do), or position (earlier tokens first; "
         "idle processors take products)"),
     CHOICE(
-        "op-placement", op_placement, RESTART, "profile", op_placement_choices,
+        "op-placement", load.op_placement, RESTART, "profile", op_placement_choices,
         "where products run in steps of several chunks of the npu device: profile (where the whole is measured to be "
         "sooner done) or npu (all of them)"),
-    CHOICE("isa", isa, RESTART, NULL, isa_choices,
+    CHOICE("isa", load.isa, RESTART, NULL, isa_choices,
            "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),
-    NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
-    NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, OR_ZERO, RESTART, "0",
+    NUMBER("threads", load.threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
+    NUMBER("chunk-tokens", load.chunk_tokens, 1, ENGINE_CHUNK_MAX, OR_ZERO, RESTART, "0",
            "tokens of one prefill step; 0: as many as this machine does best with, 256 to 1024"),
-    SWITCH("pipeline", pipeline, RESTART, "yes",
-           "parts of a prefill step go through the layers each at its own pace, in steps with enough tokens for each "
-           "thread"),
+    SWITCH_OFF(
+        "pipeline", load.no_pipeline, RESTART, "yes",
+        "parts of a prefill step go through the layers each at its own pace, in steps with enough tokens for each "
+        "thread"),
     NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",
            "cap on prompt and output of one request"),
     CHOICE("sampling-defaults", sampling_defaults, LIVE, "model", sampling_choices,
@@ -230,7 +238,7 @@ const Setting config_settings[] = {
     DURATION("priority-ageing", priority_ageing_ms, 10, DAY_MS, LIVE, "2s",
              "a request that waits for so long counts as one class higher"),
     SWITCH(
-        "preemption", preemption, RESTART, "yes",
+        "preemption", load.preemption, RESTART, "yes",
         "steps of lower classes make way for interactive and normal requests; takes memory for a second step of each "
         "model"),
     NUMBER("max-queue", max_queue, 0, 65536, false, LIVE, "128", "requests that may wait for a turn"),

@@ -6,18 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/load_options.h"
+
 enum {
     CONFIG_E_FLAG = 1,    /* a flag that is unknown or has a wrong value; the text names it */
     CONFIG_E_FILE = 2,    /* a file that cannot be read or has a wrong line; the text names file and line */
     CONFIG_E_SETTING = 3, /* an unknown setting or a wrong value; the text names both */
 };
-
-/* A limit on memory: bytes, or a percentage of what is to be held; both 0: nothing. */
-typedef struct ConfigMemory {
-    bool is_set; /* false: no limit */
-    uint64_t bytes;
-    uint32_t percent;
-} ConfigMemory;
 
 typedef struct ConfigModel ConfigModel;
 
@@ -30,27 +25,14 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     char *model_dir;
     char *chat_template; /* "": each model's own */
     char *cache_dir;
-    char *state_dir;              /* "": there is none */
-    char *draft_db_dir;           /* "": there is none */
-    char *no_history;             /* as no_history_set() takes it */
-    uint32_t device;              /* EngineDevice */
-    uint32_t isa;                 /* Isa */
-    uint32_t graph_switch;        /* GraphSwitchPolicy */
-    uint32_t graph_blocks;        /* 0: chosen by the engine */
-    uint32_t graph_files;         /* GraphForm */
-    uint32_t op_order;            /* OpOrder */
-    uint32_t op_placement;        /* OpPlacementKind */
-    uint64_t graphs_memory_bytes; /* 0: the default */
-    uint32_t threads;             /* 0: one for every processor this process may use */
-    uint32_t chunk_tokens;
-    bool pipeline;
+    char *state_dir;    /* "": there is none */
+    char *draft_db_dir; /* "": there is none */
+    char *no_history;   /* as no_history_set() takes it */
+    LoadOptions load;   /* of every model that has no section of its own */
     uint32_t context_tokens;
     uint32_t sampling_defaults; /* ConfigSampling */
     char *speculation;          /* as speculation_parse() takes it */
     char *draft_model;          /* as pair_list_parse() takes it */
-    ConfigMemory weights_memory;
-    uint32_t flash_rate_mb;    /* 10^6 bytes a second; 0: as fast as it is */
-    uint32_t flash_latency_us; /* of each read; 0: none beside its own */
     bool draft_db;
     uint64_t draft_db_bytes; /* 0: no limit, as for the next two */
     uint32_t draft_db_documents;
@@ -58,9 +40,6 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t max_active;
     uint32_t max_active_interactive;
     uint32_t priority_ageing_ms;
-    bool preemption;
-    uint32_t weights_image;   /* ConfigImage */
-    uint32_t verify_packages; /* WeightsChecking */
     uint32_t max_queue;
     uint32_t max_connections;
     uint32_t max_connections_per_uid;
@@ -87,12 +66,6 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t log_target; /* LogTarget */
     ConfigModel *models; /* sections of single models: config_model.c */
 } Config;
-
-typedef enum ConfigImage { /* of the weights */
-    CONFIG_IMAGE_AUTO,     /* where the disk has room */
-    CONFIG_IMAGE_ON,
-    CONFIG_IMAGE_OFF,
-} ConfigImage;
 
 typedef enum ConfigSampling { /* sampling where a request does not choose */
     CONFIG_SAMPLING_MODEL,    /* the model's own */

@@ -90,7 +90,7 @@ static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
     uint32_t features;
     int r;
 
-    if (isa_select((Isa)(*configp)->isa, &features, &err))
+    if (isa_select((*configp)->load.isa, &features, &err))
         return give_up(spare, &err, complain(&err, EXIT_INVALID_ARGUMENT));
     r = config_check_settings(*configp, &err);
     if (r)

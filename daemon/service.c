@@ -64,9 +64,7 @@ int service_check_limits(const Config *config, ErrText *err) {
 }
 
 static unsigned int count_threads(const Config *config) {
-    const unsigned int n = engine_device_threads((EngineDevice)config->device);
-
-    return config->threads ? config->threads : MIN(256, n);
+    return MIN(256, load_options_threads(&config->load));
 }
 
 static void on_model_change(void *arg, Model *model) {

@@ -63,7 +63,7 @@ static char *model_name(const GgufFile *file) {
 }
 
 static const BackendDevice *device_of(const EngineOptions *options) {
-    return options->own_device ? options->own_device : engine_device(options->device);
+    return options->own_device ? options->own_device : engine_device(options->load.device);
 }
 
 static int load_weights(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
@@ -71,32 +71,22 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     uint32_t features;
     int r;
 
-    r = isa_select(options->isa, &features, err);
+    r = isa_select(options->load.isa, &features, err);
     if (r)
         return r;
     r = device_of(options)->make(&engine->backend, features, options->pool, options->accounts, err);
     if (r)
         return r;
     layer_graph_init(&engine->steps->layer, engine->hparams.arch, engine->backend->ops->fuses);
-    r = weights_new(
-        &engine->weights, engine->backend, &engine->hparams, file, package,
-        &(WeightsOptions){
-            .reading = options->reading,
-            .heartbeat = options->heartbeat,
-            .check = engine->check,
-            .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set &&
-                                  !engine->backend->ops->linear_shape
-                              ? NULL
-                              : options->image_path,
-            .image_how = (options->optional_image ? WEIGHTS_IMAGE_OPTIONAL : 0) |
-                         (options->new_image || options->checking == WEIGHTS_CHECKING_ALL ? WEIGHTS_IMAGE_ANEW : 0),
-            .memory = options->weights_memory,
-            .flash_limit = options->flash_limit,
-            .limits_all = options->limits_all,
-            .graphs = options->graphs,
-            .tracep = &engine->trace,
-        },
-        err);
+    r = weights_new(&engine->weights, engine->backend, &engine->hparams,
+                    &(WeightsSource){ .file = file,
+                                      .package = package,
+                                      .check = engine->check,
+                                      .image_path = options->image_path,
+                                      .new_image = options->new_image,
+                                      .heartbeat = options->heartbeat,
+                                      .tracep = &engine->trace },
+                    &options->load.weights, err);
     return engine_weights_error(r);
 }
 
@@ -115,7 +105,9 @@ static void trace_load(Engine *engine, const char *name, uint64_t start_ns, uint
 }
 
 static int check_package(Engine *engine, const EngineOptions *options, const Package *package, ErrText *err) {
-    int r = package ? weights_check_new(&engine->check, package, options->checking, options->cache_dir, err) : 0;
+    int r = package
+                ? weights_check_new(&engine->check, package, options->load.weights.checking, options->cache_dir, err)
+                : 0;
 
     return r > 0 ? ENGINE_E_MODEL : r;
 }
@@ -186,7 +178,7 @@ static int engine_load(Engine *engine, const EngineOptions *options, const GgufF
     r = charge_tokenizer(engine, err);
     if (r)
         return r;
-    r = engine_reserve_chunk(engine, options->chunk_tokens, err);
+    r = engine_reserve_chunk(engine, options->load.chunk_tokens, err);
     if (r)
         return r;
     fill_info(engine, file);
@@ -217,8 +209,9 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     const uint64_t start_ns = clock_now_ns();
     int r;
 
-    if (options->chunk_tokens > ENGINE_CHUNK_MAX)
-        return err_set(err, -EINVAL, "chunk of %u tokens is outside 1..%d", options->chunk_tokens, ENGINE_CHUNK_MAX);
+    if (options->load.chunk_tokens > ENGINE_CHUNK_MAX)
+        return err_set(err, -EINVAL, "chunk of %u tokens is outside 1..%d", options->load.chunk_tokens,
+                       ENGINE_CHUNK_MAX);
     engine = calloc(1, sizeof(*engine));
     if (!engine)
         return err_no_memory(err);
@@ -228,13 +221,13 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->prefix_cache = options->prefix_cache;
     engine->trace = options->trace;
     engine->sampling = calloc(1, sizeof(*engine->sampling));
-    if (!engine->sampling || engine_steps_new(engine, options->preemption ? ENGINE_STEPS_MAX : 1))
+    if (!engine->sampling || engine_steps_new(engine, options->load.preemption ? ENGINE_STEPS_MAX : 1))
         return err_no_memory(err);
-    engine->steps->no_pipeline = options->no_pipeline;
+    engine->steps->no_pipeline = options->load.no_pipeline;
     engine->steps->group_rows = options->group_rows;
-    engine->steps->op_order = options->op_order;
+    engine->steps->op_order = options->load.op_order;
     engine->steps->steal_beyond = options->steal_beyond;
-    engine->steps->queue_profile.kind = options->op_placement;
+    engine->steps->queue_profile.kind = options->load.op_placement;
     if (!device_of(options)->reads_packages) {
         r = options->fd ? gguf_open_fd(&engine->file, *options->fd, options->path, err)
                         : gguf_open(&engine->file, options->path, err);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/system/thread.h"
-
 static const BackendDevice engine_devices[] = {
 #define DEVICE(enumerator, name, reads_packages, has_graphs, make) { name, reads_packages, make, has_graphs },
 #include "engine/engine_device.inc"
@@ -13,12 +11,6 @@ static const BackendDevice engine_devices[] = {
 
 const BackendDevice *engine_device(EngineDevice device) {
     return &engine_devices[device];
-}
-
-unsigned int engine_device_threads(EngineDevice device) {
-    const unsigned int n = thread_n_processors();
-
-    return engine_device(device)->has_graphs && n > 1 ? n - 1 : n;
 }
 
 const BackendDevice *engine_device_named(const char *name, EngineDevice *devicep) {

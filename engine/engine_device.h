@@ -14,9 +14,6 @@ typedef enum EngineDevice {
 } EngineDevice;
 
 const BackendDevice *engine_device(EngineDevice device);
-/* Returns the default number of threads for the device's pool, at least 1: one for every processor that this process
- * may use, less one that a device of static graphs needs for its queue. */
-unsigned int engine_device_threads(EngineDevice device);
 /* Finds a device by its name; NULL: no device has it. */
 const BackendDevice *engine_device_named(const char *name, EngineDevice *devicep);
 

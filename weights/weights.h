@@ -9,9 +9,8 @@ enum {
     WEIGHTS_E_WAITING = 16, /* beside BACKEND_E_*: what is asked for is on its way */
 };
 
-/* From a source GGUF, or from a package when that is not NULL (file is then the package's). A package and its file must
- * live until its weights have arrived. */
-int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
+/* Loads weights from a source GGUF or a package. The source and the options are only read during the call. */
+int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const WeightsSource *source,
                 const WeightsOptions *options, ErrText *err);
 Weights *weights_free(Weights *weights);
 DEFINE_CLEANUP(Weights, weights_free)

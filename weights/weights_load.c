@@ -34,13 +34,13 @@ static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const 
 
 /* Keeps the descriptor of the file that was checked: another file may have taken its name since. */
 static int open_columns(WeightsLoader *loader) {
-    const char *path = gguf_path(loader->file);
+    const char *path = gguf_path(loader->source->file);
     ColumnFile *columns = &loader->weights->columns;
 
     columns->path = strdup(path);
     if (!columns->path)
         return err_no_memory(loader->err);
-    columns->fd = fcntl(package_fd(loader->package), F_DUPFD_CLOEXEC, 0);
+    columns->fd = fcntl(package_fd(loader->source->package), F_DUPFD_CLOEXEC, 0);
     if (columns->fd < 0)
         return err_set(loader->err, -errno, "%s: cannot keep it open: %s", path, strerror(errno));
     return 0;
@@ -75,8 +75,8 @@ static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, in
     GgufTensor tensor;
     float *values;
 
-    if (bias.role == ROLE_NONE || !hparams_tensor(loader->weights->hparams, loader->file, &bias, layer, &tensor) ||
-        tensor.ne[0] != n)
+    if (bias.role == ROLE_NONE ||
+        !hparams_tensor(loader->weights->hparams, loader->source->file, &bias, layer, &tensor) || tensor.ne[0] != n)
         return 0;
     values = malloc(n * sizeof(float));
     if (!values)
@@ -119,7 +119,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
     LinearSource source;
     int r;
 
-    r = package_linear(loader->package, tensor->name, &linear, loader->err);
+    r = package_linear(loader->source->package, tensor->name, &linear, loader->err);
     if (!r)
         r = load_bias(loader, expected, layer, linear.n, &bias);
     if (r)
@@ -145,7 +145,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
             loader->err, BACKEND_E_WEIGHTS,
             "%s: tensor '%s': its inputs have a scale a row, and graphs of the %s device want one for all: import "
             "the model for it (coordgenctl model import FILE.gguf --profile mobile)",
-            gguf_path(loader->file), tensor->name, backend->ops->name);
+            gguf_path(loader->source->file), tensor->name, backend->ops->name);
     if (r)
         return r;
     weights->counts.n_parameters += (uint64_t)source.n * source.k;
@@ -197,18 +197,18 @@ static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
     uint64_t used_bytes;
     int r;
 
-    if (!hparams_tensor(loader->weights->hparams, loader->file, expected, layer, &tensor)) {
+    if (!hparams_tensor(loader->weights->hparams, loader->source->file, expected, layer, &tensor)) {
         if (expected->optional)
             return 0;
-        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: tensor '%s' is missing", gguf_path(loader->file),
+        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: tensor '%s' is missing", gguf_path(loader->source->file),
                        tensor_name(expected->role, layer, name, sizeof(name)));
     }
     if (!tensor_role_is_linear(expected->role))
         return load_vector(loader, expected, &tensor, layer);
     used_bytes = atomic_load(&loader->weights->backend->accounts->used_bytes[ACCOUNT_WEIGHTS]);
     loader->past_layers = loader->past_layers || layer >= 0;
-    r = loader->package ? place_linear(loader, expected, &tensor, layer)
-                        : load_linear(loader, expected, &tensor, layer);
+    r = loader->source->package ? place_linear(loader, expected, &tensor, layer)
+                                : load_linear(loader, expected, &tensor, layer);
     if (!r)
         count_products(loader, expected, layer, used_bytes);
     return r;
@@ -229,16 +229,17 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     weights->disk.limit = loader->options->flash_limit;
     shared_limiter_init(&weights->disk.shared, weights->disk.limit);
     weights->disk.is_shared = loader->options->limits_all;
-    weights->coming.check = loader->options->check;
-    weights->images.how = loader->options->image_how | (loader->without_image ? WEIGHTS_IMAGE_ANEW : 0);
+    weights->coming.check = loader->source->check;
+    weights->images.how = (loader->options->image == WEIGHTS_IMAGE_ON ? 0 : WEIGHTS_IMAGE_OPTIONAL) |
+                          (loader->without_image ? WEIGHTS_IMAGE_ANEW : 0);
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
         return err_no_memory(loader->err);
-    if (loader->package)
+    if (loader->source->package)
         r = weights_plan(loader);
     if (!r)
         r = hparams_each_tensor(hparams, load_tensor, loader);
-    if (!r && loader->package && !weights->images.mapped && backend->ops->linears_begun)
+    if (!r && loader->source->package && !weights->images.mapped && backend->ops->linears_begun)
         backend->ops->linears_begun(backend);
     if (!r && (weights->images.streamed || weights->form.is_packed) && !loader->comes_whole)
         r = weights_start_ring(weights, loader->err);
@@ -249,10 +250,22 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     return 0;
 }
 
-static int load_once(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file,
-                     Package *package, const WeightsOptions *options, bool without_image, ErrText *err) {
+/* Returns the path of the image that the load may use. If all of the package is compared, an image saves nothing: only
+ * layers on disk and static graphs, which are read from it, need one. */
+static const char *image_path_of(const Backend *backend, const WeightsSource *source, const WeightsOptions *options) {
+    return options->checking == WEIGHTS_CHECKING_ALL && !options->memory.is_set && !backend->ops->linear_shape
+               ? NULL
+               : source->image_path;
+}
+
+static int load_once(Weights **weightsp, Backend *backend, const Hparams *hparams, const WeightsSource *source,
+                     const WeightsOptions *options, bool without_image, ErrText *err) {
     WeightsLoader loader = {
-        .file = file, .package = package, .options = options, .without_image = without_image, .err = err
+        .source = source,
+        .image_path = image_path_of(backend, source, options),
+        .options = options,
+        .without_image = without_image,
+        .err = err,
     };
     int r = weights_load(&loader, hparams, backend, weightsp);
 
@@ -262,7 +275,7 @@ static int load_once(Weights **weightsp, Backend *backend, const Hparams *hparam
 
 /**
  * weights_new() - a place on a device for every tensor of the architecture
- * @file, @package: checked against hparams by the caller
+ * @source: its file and package are checked against hparams by the caller
  *
  * Takes all memory. Vectors, and all tensors of a source GGUF, are there at once. The integers of a package come later:
  * weights_advance() takes them in, in the order of use, while they are read ahead (weight_stream, or weights_image if
@@ -273,12 +286,13 @@ static int load_once(Weights **weightsp, Backend *backend, const Hparams *hparam
  * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
  * tensor or the file.
  */
-int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
+int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const WeightsSource *source,
                 const WeightsOptions *options, ErrText *err) {
-    int r = load_once(weightsp, backend, hparams, file, package, options, options->image_how & WEIGHTS_IMAGE_ANEW, err);
+    const bool new_image = source->new_image || options->checking == WEIGHTS_CHECKING_ALL;
+    int r = load_once(weightsp, backend, hparams, source, options, new_image, err);
 
     if (r != BACKEND_E_IMAGE)
         return r;
-    log_warn(TOPIC_ENGINE, "%s: not used: %s", options->image_path, err ? err->text : "");
-    return load_once(weightsp, backend, hparams, file, package, options, true, err);
+    log_warn(TOPIC_ENGINE, "%s: not used: %s", source->image_path, err ? err->text : "");
+    return load_once(weightsp, backend, hparams, source, options, true, err);
 }

@@ -54,10 +54,10 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
 
     if (!tensor_role_is_linear(expected->role))
         return 0;
-    tensor = gguf_tensor(loader->file, tensor_name(expected->role, layer, name, sizeof(name)));
+    tensor = gguf_tensor(loader->source->file, tensor_name(expected->role, layer, name, sizeof(name)));
     if (!tensor) /* an optional one; of any other load_tensor() says that it is missing */
         return 0;
-    r = package_linear(loader->package, name, &linear, loader->err);
+    r = package_linear(loader->source->package, name, &linear, loader->err);
     if (r)
         return r;
     loader->n_matrices++;
@@ -75,7 +75,7 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
 }
 
 static int list_matrices(WeightsLoader *loader) {
-    loader->matrices = calloc(package_n_linears(loader->package) + 1, sizeof(*loader->matrices));
+    loader->matrices = calloc(package_n_linears(loader->source->package) + 1, sizeof(*loader->matrices));
     if (!loader->matrices)
         return err_no_memory(loader->err);
     return hparams_each_tensor(loader->weights->hparams, list_matrix, loader);
@@ -110,7 +110,7 @@ static int plan_memory(WeightsLoader *loader) {
     r = weights_memory_plan(&loader->options->memory, &sizes, slot_bytes + 2 * EXTENT_ALIGNMENT, &loader->n_pinned,
                             loader->err);
     if (r)
-        err_prefix(loader->err, "%s", gguf_path(loader->file));
+        err_prefix(loader->err, "%s", gguf_path(loader->source->file));
     return r ? BACKEND_E_MEMORY : 0;
 }
 
@@ -125,14 +125,14 @@ static int place_image(WeightsLoader *loader, ErrText *err) {
     Weights *weights = loader->weights;
     int r;
 
-    weights->images.package_path = realpath(gguf_path(loader->file), NULL);
+    weights->images.package_path = realpath(gguf_path(loader->source->file), NULL);
     r = weights->images.package_path
-            ? weights_image_key(&weights->images.key, package_fd(loader->package), weights->images.package_path,
+            ? weights_image_key(&weights->images.key, package_fd(loader->source->package), weights->images.package_path,
                                 weights->backend->ops->image_layout)
             : -errno;
-    if (!r && !(weights->images.path = strdup(loader->options->image_path)))
+    if (!r && !(weights->images.path = strdup(loader->image_path)))
         r = -ENOMEM;
-    return r ? err_set(err, r, "no image of the weights: %s: %s", gguf_path(loader->file), strerror(-r)) : 0;
+    return r ? err_set(err, r, "no image of the weights: %s: %s", gguf_path(loader->source->file), strerror(-r)) : 0;
 }
 
 /* Opens an image. A missing or useless one is no error: the package has all. */
@@ -184,14 +184,14 @@ static void use_image(WeightsLoader *loader) {
     WeightsImage **image = &loader->weights->images.mapped;
     ErrText why = { "" };
 
-    if (!loader->options->image_path || !loader->weights->backend->ops->linear_image)
+    if (!loader->image_path || !loader->weights->backend->ops->linear_image)
         return;
     if (place_image(loader, &why)) {
         log_warn(TOPIC_ENGINE, "%s", why.text);
         return;
     }
     open_image(loader, image);
-    if (*image && weights_check_image(loader->options->check, *image, 0, loader->n_matrices, &why)) {
+    if (*image && weights_check_image(loader->source->check, *image, 0, loader->n_matrices, &why)) {
         log_warn(TOPIC_ENGINE, "%s", why.text);
         *image = weights_image_free(*image);
     }
@@ -251,7 +251,7 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
     }
     if (has_graphs(loader)) {
         r = weights_graphs_new(&weights->graphs, weights->backend, &loader->options->graphs, matrices, n,
-                               loader->options->tracep, loader->err);
+                               loader->source->tracep, loader->err);
         return r > 0 ? BACKEND_E_MEMORY : r;
     }
     r = weights_ring_new(&weights->ring, weights->backend->ops, weights->backend->accounts, (uint32_t)loader->n_pinned,
@@ -272,7 +272,8 @@ static int find_ring_image(WeightsLoader *loader, WeightsImage **imagep) {
     r = begin_image_file(loader);
     loader->err = err;
     if (r == -ENOSPC && has_graphs(loader) && loader->options->graphs.form == GRAPH_FORM_AUTO) {
-        log_info(TOPIC_ENGINE, "%s: its graphs are read from the package: %s", gguf_path(loader->file), why.text);
+        log_info(TOPIC_ENGINE, "%s: its graphs are read from the package: %s", gguf_path(loader->source->file),
+                 why.text);
         end_image_file(loader->weights);
         loader->graph_form = GRAPH_FORM_PACKED;
         return 0;
@@ -289,19 +290,20 @@ static int begin_ring(WeightsLoader *loader) {
 
     if (r)
         return r;
-    if (!loader->options->image_path && loader->graph_form != GRAPH_FORM_PACKED)
-        return err_set(loader->err, BACKEND_E_WEIGHTS,
-                       "%s: to be read %s its weights need a cache folder for their image", gguf_path(loader->file),
-                       has_graphs(loader) ? "as materialised graphs" : "layer by layer");
-    if (loader->options->image_path)
+    if (!loader->image_path && loader->graph_form != GRAPH_FORM_PACKED)
+        return err_set(
+            loader->err, BACKEND_E_WEIGHTS, "%s: to be read %s its weights need a cache folder for their image",
+            gguf_path(loader->source->file), has_graphs(loader) ? "as materialised graphs" : "layer by layer");
+    if (loader->image_path)
         r = place_image(loader, loader->err);
     if (!r && loader->graph_form != GRAPH_FORM_PACKED)
         r = find_ring_image(loader, &image);
-    if (!r && !weights->images.package_path && !(weights->images.package_path = strdup(gguf_path(loader->file))))
+    if (!r && !weights->images.package_path &&
+        !(weights->images.package_path = strdup(gguf_path(loader->source->file))))
         r = err_no_memory(loader->err);
     if (!r && loader->graph_form == GRAPH_FORM_PACKED) {
         weights->form.is_packed = true;
-        weights->form.package_fd = package_fd(loader->package);
+        weights->form.package_fd = package_fd(loader->source->package);
     }
     if (!r)
         r = new_ring(loader, image);
@@ -322,17 +324,17 @@ static bool reads_embedding_late(const Weights *weights) {
 static int begin_arrival(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     const bool comes_whole = !streams(loader) || weights->images.file ||
-                             (weights->form.is_packed && weights_check_layers(loader->options->check));
+                             (weights->form.is_packed && weights_check_layers(loader->source->check));
     const WeightStreamOptions options = {
-        .fd = package_fd(loader->package),
-        .path = gguf_path(loader->file),
+        .fd = package_fd(loader->source->package),
+        .path = gguf_path(loader->source->file),
         .reading = loader->options->reading,
         .pool = weights->backend->pool,
         .accounts = weights->backend->accounts,
-        .checksum = comes_whole ? weights_check_layers(loader->options->check) : NULL,
-        .heartbeat = loader->options->heartbeat,
+        .checksum = comes_whole ? weights_check_layers(loader->source->check) : NULL,
+        .heartbeat = loader->source->heartbeat,
         .disk = weights->disk.is_shared ? &weights->disk.shared : NULL,
-        .tracep = loader->options->tracep,
+        .tracep = loader->source->tracep,
     };
     _cleanup_(freep) StreamMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
     size_t n = 0;
@@ -355,7 +357,7 @@ int weights_plan(WeightsLoader *loader) {
     int r = 0;
 
     if (wants_ring(loader) && (!loader->weights->backend->ops->linear_at || has_graphs(loader)))
-        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: weights-memory: %s", gguf_path(loader->file),
+        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: weights-memory: %s", gguf_path(loader->source->file),
                        has_graphs(loader) ? "on this device the limit is graphs-memory"
                                           : "this device wants all weights in memory");
     r = list_matrices(loader);

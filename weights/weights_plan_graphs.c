@@ -31,7 +31,7 @@ static size_t packed_bytes_of(const WeightsGraphForm *form) {
 static void find_costs(const WeightsLoader *loader, const WeightsGraphForm *form, GraphFormCosts *costs) {
     const ReadLimit *limit = &loader->options->flash_limit;
     const PlannedMatrix *largest = NULL;
-    _cleanup_(freep) char *notes = weights_notes_folder(loader->options->image_path, "graph-forms");
+    _cleanup_(freep) char *notes = weights_notes_folder(loader->image_path, "graph-forms");
     size_t n = 0, at = 0, first = 0; /* number of matrices in graphs; index of the largest one; its first piece */
     double n_weights = 0;
     GraphProbe probe;
@@ -52,8 +52,9 @@ static void find_costs(const WeightsLoader *loader, const WeightsGraphForm *form
     }
     while (form->pieces[first].matrix != at)
         first++;
-    if (!graph_probe(&probe, loader->weights->backend, package_fd(loader->package), gguf_path(loader->file),
-                     &form->pieces[first], form->n_pieces - first, &largest->matrix, largest->image_bytes, notes))
+    if (!graph_probe(&probe, loader->weights->backend, package_fd(loader->source->package),
+                     gguf_path(loader->source->file), &form->pieces[first], form->n_pieces - first, &largest->matrix,
+                     largest->image_bytes, notes))
         return;
     costs->bytes_per_s = probe.bytes_per_s;
     if (limit->bytes_per_s && (double)limit->bytes_per_s < costs->bytes_per_s)
@@ -69,7 +70,7 @@ static void choose_form(WeightsLoader *loader) {
     loader->graph_form = loader->options->graphs.form;
     if (loader->graph_form != GRAPH_FORM_AUTO)
         return;
-    if (!loader->options->image_path) { /* there is no folder for an image */
+    if (!loader->image_path) { /* there is no folder for an image */
         loader->graph_form = GRAPH_FORM_PACKED;
         return;
     }
@@ -77,7 +78,7 @@ static void choose_form(WeightsLoader *loader) {
     choice = graph_form_choose(&costs);
     loader->graph_form = choice.form;
     graph_form_explain(&costs, &choice, loader->weights->form.why, sizeof(loader->weights->form.why));
-    log_info(TOPIC_ENGINE, "%s: graphs: %s", gguf_path(loader->file), loader->weights->form.why);
+    log_info(TOPIC_ENGINE, "%s: graphs: %s", gguf_path(loader->source->file), loader->weights->form.why);
 }
 
 static int cut_pieces(WeightsLoader *loader) {
@@ -95,7 +96,7 @@ static int cut_pieces(WeightsLoader *loader) {
     return r == -EINVAL ? err_set(loader->err, BACKEND_E_WEIGHTS,
                                   "%s: the widths of a matrix have no layout: import the "
                                   "model again",
-                                  gguf_path(loader->file))
+                                  gguf_path(loader->source->file))
            : r          ? err_set(loader->err, r, "out of memory")
                         : 0;
 }

@@ -68,14 +68,14 @@ typedef struct PlannedMatrix {
 
 typedef struct WeightsLoader {
     Weights *weights;
-    const GgufFile *file;
-    Package *package; /* NULL for a source GGUF */
+    const WeightsSource *source;
+    const char *image_path; /* the source's, or NULL if the load has no use for an image */
     const WeightsOptions *options;
     PlannedMatrix *matrices; /* of the package, in the order in which they are loaded, which is that of the file */
     size_t n_matrices;
-    size_t n_placed; /* of them */
-    size_t n_pinned; /* layers that stay in memory */
-    bool without_image;
+    size_t n_placed;      /* of them */
+    size_t n_pinned;      /* layers that stay in memory */
+    bool without_image;   /* an existing image is not used */
     GraphForm graph_form; /* that was chosen for graphs */
     bool comes_whole;     /* all of the package comes, also layers that are not to stay */
     bool past_layers;     /* a layer has come: what lies outside of them comes behind them now */

@@ -9,8 +9,8 @@
 #include "weights/graphs/weights_graphs.h"
 #include "weights/residency/weights_arrival.h"
 #include "weights/residency/weights_check.h"
-#include "weights/residency/weights_memory.h"
 #include "weights/ring/weights_ring.h"
+#include "weights/weights_options.h"
 
 /* Tensors of one layer, or of the parts outside the layers, by role; NULL: the model has none. */
 typedef struct WeightsLayer {
@@ -25,20 +25,16 @@ typedef struct WeightsCounts {
     uint64_t embedding_bytes;               /* of an embedding that is not the head, too */
 } WeightsCounts;
 
-typedef struct WeightsOptions {
-    /* For a package: */
-    WeightReading reading;
-    const WeightsCheck *check; /* lives until the weights have arrived; NULL: nothing is compared */
-    const char *image_path;    /* the image, used and made (weights/image/weights_image); NULL: none */
-    WeightsImageHow image_how; /* flags: WEIGHTS_IMAGE_ANEW: an image that is there is not used */
-    WeightsMemory memory;      /* if that is not all, image_path must say where an image may be */
-    ReadLimit flash_limit;     /* how fast layers that are not in memory are read at most, and graphs */
-    bool limits_all;           /* the limit is that of all reads of the package together */
-    GraphsOptions graphs;      /* on a device of static graphs, which wants image_path too */
-    /* For any file: */
+/* The file that weights are loaded from, and what accompanies the load. */
+typedef struct WeightsSource {
+    const GgufFile *file; /* a source GGUF, or the package's file */
+    Package *package;     /* NULL: the file is a source GGUF; a package and its file live until the weights arrived */
+    const WeightsCheck *check;   /* of the package, until the weights have arrived; NULL: nothing is compared */
+    const char *image_path;      /* of the package's image, used or made (weights/image/weights_image); NULL: none */
+    bool new_image;              /* an existing image is not used but made anew */
     _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
-    Trace *const *tracep;        /* where a trace stands when there is one; may be NULL */
-} WeightsOptions;
+    Trace *const *tracep;        /* where a trace stands if there is one; may be NULL */
+} WeightsSource;
 
 typedef struct Weights Weights; /* thread: the one that computes, for all calls without another word */
 

@@ -111,7 +111,7 @@ static void load_exit(Engine *engine, const EngineOptions *options) {
     char path[PATH_MAX];
     ErrText err = { "" };
 
-    if (!engine_device(options->device)->reads_packages || options->fd ||
+    if (!engine_device(options->load.device)->reads_packages || options->fd ||
         snprintf(path, sizeof(path), "%s" EXIT_MAP_SUFFIX, options->path) >= (int)sizeof(path) || access(path, F_OK))
         return;
     if (engine_load_exit(engine, path, &err))

@@ -25,8 +25,8 @@ static void fill_memory(const Service *service, Coordgen__V1__MemoryAccount acco
 
 /* The level that is in effect: "best" stands for the highest one that the machine has. */
 static const char *effective_isa(const Service *service) {
-    if (service->config->isa != ISA_BEST)
-        return isa_name((Isa)service->config->isa);
+    if (service->config->load.isa != ISA_BEST)
+        return isa_name(service->config->load.isa);
     for (int i = _ISA_N - 1; i > 0; i--)
         if (isa_present((Isa)i))
             return isa_name((Isa)i);

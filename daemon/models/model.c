@@ -102,7 +102,7 @@ const char *model_failure(const Model *model, bool with_paths) {
 }
 
 const BackendDevice *model_device(const Model *model) {
-    return engine_device((EngineDevice)config_device(model->registry->config, model->name));
+    return engine_device(config_load_options(model->registry->config, model->name).device);
 }
 
 uint32_t model_context_tokens(const Model *model) {

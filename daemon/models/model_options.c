@@ -20,7 +20,8 @@ static const int *package_fd_of(const Model *model) {
 static bool may_stream(const Model *model) {
     const char *targets[1];
 
-    return config_weights_memory(model->registry->config, model->name).is_set && model_device(model)->reads_packages &&
+    return config_load_options(model->registry->config, model->name).weights.memory.is_set &&
+           model_device(model)->reads_packages &&
            !model_pairs_targets_of(model->registry->pairs, model->name, targets, ARRAY_LEN(targets));
 }
 
@@ -33,13 +34,13 @@ static bool needs_image(const Model *model) {
 static const char *no_image(const Model *model) {
     const Config *config = model->registry->config;
 
-    if (config->weights_image == CONFIG_IMAGE_OFF)
+    if (config->load.weights.image == WEIGHTS_IMAGE_OFF)
         return "weights-image is off";
     if (!model_device(model)->reads_packages)
         return "this device reads the source";
     if (model->without_image)
         return "a load with one has failed";
-    if (config->verify_packages == WEIGHTS_CHECKING_ALL)
+    if (config->load.weights.checking == WEIGHTS_CHECKING_ALL)
         return "verify-packages is on";
     if (package_fd_of(model))
         return "an open file was handed over, which may have no path here";
@@ -68,47 +69,25 @@ static void choose_image_path(Model *model) {
     log_warn(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->no_image);
 }
 
-/* Chooses the engine's options for the next load. */
 void model_choose_options(Model *model, EngineOptions *options) {
     const Config *config = model->registry->config;
-    const ConfigMemory memory = config_weights_memory(config, model->name);
 
     choose_image_path(model);
     *options = (EngineOptions){
-        .preemption = config->preemption,
+        .load = config_load_options(config, model->name),
         .path = model->package_path,
         .fd = package_fd_of(model),
-        .device = (EngineDevice)config_device(config, model->name),
-        .isa = (Isa)config->isa,
-        .chunk_tokens = config->chunk_tokens,
-        .no_pipeline = !config->pipeline,
         .accounts = model->registry->accounts,
         .prefix_cache = model->registry->prefix_cache,
-        .checking = (WeightsChecking)config->verify_packages,
         .cache_dir = config->cache_dir,
         .arriving = true,
         .image_path = model->image_path,
         .new_image = model->without_image,
-        .optional_image = config->weights_image != CONFIG_IMAGE_ON,
         .chat_template = model->registry->chat_template,
         .chat_template_bytes = model->registry->chat_template_bytes,
-        .flash_limit = { .bytes_per_s = config->flash_rate_mb * UINT64_C(1000000),
-                         .latency_us = config->flash_latency_us },
-        .graphs = { .policy = (GraphSwitchPolicy)config->graph_switch,
-                    .n_blocks = config->graph_blocks,
-                    .form = (GraphForm)config->graph_files,
-                    .memory_bytes = config->graphs_memory_bytes },
-        .op_order = (OpOrder)config->op_order,
-        .steal_beyond = OP_STEAL_MEASURED,
-        .op_placement = (OpPlacementKind)config->op_placement,
     };
-    if (may_stream(model))
-        options->weights_memory = (WeightsMemory){
-            .is_set = true,
-            .is_percent = !memory.bytes,
-            .percent = memory.percent,
-            .bytes = memory.bytes,
-        };
+    if (!may_stream(model))
+        options->load.weights.memory = (WeightsMemory){ 0 };
 }
 
 /* --- chat template ---------------------------------------------------------------------------------------------- */

@@ -122,7 +122,7 @@ bool model_suits_device(const Config *config, const char *path, ErrText *err) {
         return false;
     }
     name = name_of_path(path);
-    device = engine_device((EngineDevice)config_device(config, name ? name : ""));
+    device = engine_device(config_load_options(config, name ? name : "").device);
     if (ends_with(path, EXTENSION_GGUF))
         return true;
     if (!ends_with(path, EXTENSION_PACKAGE)) {

@@ -74,10 +74,10 @@ typedef struct EngineSteps {
     bool chunk_is_chosen; /* by the device */
     EngineStep step[ENGINE_STEPS_MAX];
     size_t n;            /* steps that there is memory for */
-    bool no_pipeline;    /* as EngineOptions has it */
+    bool no_pipeline;    /* as LoadOptions has it */
     uint32_t group_rows; /* as EngineOptions has it */
     RowGroupDevices group_devices;
-    OpOrder op_order;    /* as EngineOptions has it */
+    OpOrder op_order;    /* as LoadOptions has it */
     size_t steal_beyond; /* as EngineOptions has it */
     QueueProfile queue_profile;
     EngineQueueCounts queue_counts;

@@ -39,11 +39,15 @@ static void model_close(CheckedModel *model) {
 
 static int model_open(CheckedModel *model, const char *path, EngineDevice device, unsigned int n_threads,
                       ErrText *err) {
-    EngineOptions options = { .path = path, .device = device, .isa = ISA_BEST, .accounts = &model->accounts };
+    EngineOptions options = { .path = path,
+                              .load.device = device,
+                              .load.isa = ISA_BEST,
+                              .load.threads = n_threads,
+                              .accounts = &model->accounts };
     int r;
 
     account_table_init(&model->accounts);
-    r = worker_pool_new(&model->pool, n_threads ? n_threads : engine_device_threads(device));
+    r = worker_pool_new(&model->pool, load_options_threads(&options.load));
     if (r)
         return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
     options.pool = model->pool;

@@ -121,11 +121,11 @@ static int load_once(Bench *bench, size_t way, int round, double *prefill_sp, Er
     start_ns = clock_now_ns();
     r = engine_new(&engine,
                    &(EngineOptions){ .path = bench->options.model,
-                                     .device = ENGINE_DEVICE_CPU,
-                                     .isa = ISA_BEST,
+                                     .load.device = ENGINE_DEVICE_CPU,
+                                     .load.isa = ISA_BEST,
                                      .pool = bench->pool,
                                      .accounts = &accounts,
-                                     .reading = ways[way].reading },
+                                     .load.weights.reading = ways[way].reading },
                    err);
     if (r == -EOPNOTSUPP) {
         times->is_absent = true;

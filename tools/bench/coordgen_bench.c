@@ -126,12 +126,13 @@ static const CommandOption option_table[] = {
     { { "repeat", 'r', "N", "repetitions; their median counts, their least and most are shown (default 5)" },
       NUMBER(size, bench.repeats, 1, 1000),
       .verbs = OF_MADE_UP ", mobile" },
-    { { "threads", 't', "N", "threads that compute (default: the processors)" }, NUMBER(u32, model.threads, 1, 1024) },
+    { { "threads", 't', "N", "threads that compute (default: the processors)" },
+      NUMBER(u32, model.engine.load.threads, 1, 1024) },
     { { "chunk", 0, "N", "tokens of a prefill step (default: as the machine does best)" },
-      NUMBER(u32, model.engine.chunk_tokens, 1, ENGINE_CHUNK_MAX),
+      NUMBER(u32, model.engine.load.chunk_tokens, 1, ENGINE_CHUNK_MAX),
       .verbs = OF_MODELS },
     { { "no-pipeline", 0, NULL, "each operator of a step is split over all threads" },
-      FLAG(model.engine.no_pipeline),
+      FLAG(model.engine.load.no_pipeline),
       .verbs = OF_MODELS },
     { { "group-rows", 0, "N", "tokens of a step that go through the layers together, one thread at a time" },
       NUMBER(u32, model.engine.group_rows, 1, ENGINE_CHUNK_MAX),
@@ -139,18 +140,18 @@ static const CommandOption option_table[] = {
     { { "weights-memory", 0, "SIZE|N%",
         "how much of the weights is in memory; the rest is read in every step, from an image in\n"
         "'images' beside the package (default: all)" },
-      TYPED(eval_set_weights_memory, model.engine.weights_memory, NULL),
+      TYPED(eval_set_weights_memory, model.engine.load.weights.memory, NULL),
       .verbs = OF_OPENED },
     { { "flash-rate", 0, "MB/s", "how fast that is read at most (default 0: as fast as the disk is)" },
-      TYPED(eval_set_flash_rate, model.engine.flash_limit, "0..1000000 MB/s"),
+      TYPED(eval_set_flash_rate, model.engine.load.weights.flash_limit, "0..1000000 MB/s"),
       .most = 1000000,
       .verbs = OF_OPENED ", mobile" },
     { { "flash-latency", 0, "US", "how long each such read takes at least (default 0)" },
-      NUMBER(u32, model.engine.flash_limit.latency_us, 0, 10000000),
+      NUMBER(u32, model.engine.load.weights.flash_limit.latency_us, 0, 10000000),
       .accepts = "0..10000000 microseconds",
       .verbs = OF_OPENED ", flash, mobile" },
     { { "graph-blocks", 0, "N", "mobile: parts of the layers that are loaded by themselves (default 8)" },
-      NUMBER(u32, model.engine.graphs.n_blocks, 1, GRAPH_BLOCKS_MAX),
+      NUMBER(u32, model.engine.load.weights.graphs.n_blocks, 1, GRAPH_BLOCKS_MAX),
       .verbs = "mobile" },
     { { "memory", 0, "SIZE",
         "mobile: the requests within so many bytes, K, M, G or T behind, of the process as a whole" },
@@ -164,7 +165,7 @@ static const CommandOption option_table[] = {
       .verbs = "mobile" },
     { { "graph-files", 0, "HOW",
         "mobile: what graphs are loaded from: auto (default), packed (the package) or materialised" },
-      TYPED(eval_set_graph_form, model.engine.graphs.form, EVAL_GRAPH_FORM_ACCEPTS),
+      TYPED(eval_set_graph_form, model.engine.load.weights.graphs.form, EVAL_GRAPH_FORM_ACCEPTS),
       .verbs = "mobile" },
     { { "cold", 0, NULL,
         "mobile: in place of all else from a cold page cache to the first token, all read before it begins\n"
@@ -172,7 +173,7 @@ static const CommandOption option_table[] = {
       FLAG(bench.mobile.cold),
       .verbs = "mobile" },
     { { "isa", 0, "NAME", "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
-      TYPED(command_set_isa, model.engine.isa, COMMAND_ISA_ACCEPTS),
+      TYPED(command_set_isa, model.engine.load.isa, COMMAND_ISA_ACCEPTS),
       .verbs = OF_MODELS },
     { { "recipe", 0, "SPEC", "how a .gguf is imported, as coordgenctl has it: int8 (default), compensated:4, ..." },
       TYPED(eval_set_recipe, model, NULL),
@@ -264,9 +265,11 @@ static int open_engine(BenchRun *run, EvalModel *model, const Command *command, 
 
 /* Returns the number of threads. The npu device of `mobile` leaves a processor to the NPU's own thread. */
 static unsigned int threads_of(const Command *command) {
-    const EngineDevice device = command->verb->fn == bench_mobile ? ENGINE_DEVICE_NPU : command->model.engine.device;
+    LoadOptions load = command->model.engine.load;
 
-    return command->model.threads ? command->model.threads : engine_device_threads(device);
+    if (command->verb->fn == bench_mobile)
+        load.device = ENGINE_DEVICE_NPU;
+    return load_options_threads(&load);
 }
 
 /* Prepares a verb that loads the package itself: starts only the workers. */
@@ -379,7 +382,7 @@ static int take_numbers(Command *command, const CommandLine *line) {
 int main(int argc, char **argv) {
     Command command = {
         .bench = { .output_tokens = 64, .background_tokens = 4096, .repeats = 5 },
-        .model.engine = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
+        .model.engine = { .load.device = ENGINE_DEVICE_CPU, .load.isa = ISA_BEST },
     };
     CommandLine line = {
         .program = "coordgen-bench",
@@ -400,7 +403,7 @@ int main(int argc, char **argv) {
     }
     spec_options_init(&command.bench);
     (void)quant_recipe_named(&command.model.recipe, NULL);
-    if (isa && *isa && isa_parse(isa, &command.model.engine.isa, &err))
+    if (isa && *isa && isa_parse(isa, &command.model.engine.load.isa, &err))
         return command_line_refuse(&line, "COORDGEN_ISA: %s", err.text);
     if (!command_line_read(&line, argc, argv, &status))
         return status;
@@ -421,6 +424,6 @@ int main(int argc, char **argv) {
     if (command.verb->fn == bench_mobile && !command.model.recipe_option)
         (void)quant_recipe_set_profile(&command.model.recipe, "mobile");
     command.bench.model = command.model.path;
-    command.model.engine.preemption = command.verb->preempts;
+    command.model.engine.load.preemption = command.verb->preempts;
     return standard_output_end("coordgen-bench", run_verb(&command), BENCH_FAILED);
 }

@@ -58,33 +58,34 @@ static const CommandOption option_table[] = {
     { { "device", 0, "NAME",
         "reference (float32 loops on the .gguf), cpu (int8 products; default), or npu (these on\n"
         "static graphs, of a package with static activations)" },
-      TYPED(eval_set_device, model.engine.device, "reference, cpu or npu") },
+      TYPED(eval_set_device, model.engine.load.device, "reference, cpu or npu") },
     { { "isa", 0, "NAME", "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
-      TYPED(command_set_isa, model.engine.isa, COMMAND_ISA_ACCEPTS) },
-    { { "threads", 0, "N", "threads that compute (default: the processors)" }, NUMBER(u32, model.threads, 1, 1024) },
+      TYPED(command_set_isa, model.engine.load.isa, COMMAND_ISA_ACCEPTS) },
+    { { "threads", 0, "N", "threads that compute (default: the processors)" },
+      NUMBER(u32, model.engine.load.threads, 1, 1024) },
     { { "chunk", 0, "N",
         "tokens of a prefill step (default: as the machine does best;\n"
         "matrix: 256)" },
-      NUMBER(u32, model.engine.chunk_tokens, 1, ENGINE_CHUNK_MAX) },
+      NUMBER(u32, model.engine.load.chunk_tokens, 1, ENGINE_CHUNK_MAX) },
     { { "graph-switch", 0, "HOW",
         "npu: none (graphs of prompts and of decoding in memory), sync, async or progressive\n"
         "(default)" },
-      TYPED(eval_set_graph_switch, model.engine.graphs.policy, "none, sync, async or progressive") },
+      TYPED(eval_set_graph_switch, model.engine.load.weights.graphs.policy, "none, sync, async or progressive") },
     { { "graph-blocks", 0, "N", "npu: parts of the layers that are loaded by themselves (default 8)" },
-      NUMBER(u32, model.engine.graphs.n_blocks, 1, GRAPH_BLOCKS_MAX) },
+      NUMBER(u32, model.engine.load.weights.graphs.n_blocks, 1, GRAPH_BLOCKS_MAX) },
     { { "graph-files", 0, "HOW",
         "npu: what graphs are loaded from: auto (default), packed (the package) or materialised" },
-      TYPED(eval_set_graph_form, model.engine.graphs.form, EVAL_GRAPH_FORM_ACCEPTS) },
+      TYPED(eval_set_graph_form, model.engine.load.weights.graphs.form, EVAL_GRAPH_FORM_ACCEPTS) },
     { { "graphs-memory", 0, "SIZE", "npu: limit of the graphs' memory (default 4G)" },
-      TYPED(eval_set_bytes, model.engine.graphs.memory_bytes, EVAL_BYTES_ACCEPTS) },
+      TYPED(eval_set_bytes, model.engine.load.weights.graphs.memory_bytes, EVAL_BYTES_ACCEPTS) },
     { { "op-order", 0, "HOW",
         "npu: what runs next in steps of several chunks: in-order, static, out-of-order (default)\n"
         "or position" },
-      TYPED(eval_set_op_order, model.engine.op_order, "in-order, static, out-of-order or position") },
+      TYPED(eval_set_op_order, model.engine.load.op_order, "in-order, static, out-of-order or position") },
     { { "op-placement", 0, "HOW",
         "npu: where products of such steps run: profile (where the whole is sooner done, default)\n"
         "or npu" },
-      TYPED(eval_set_op_placement, model.engine.op_placement, "profile or npu") },
+      TYPED(eval_set_op_placement, model.engine.load.op_placement, "profile or npu") },
     { { "recipe", 0, "SPEC",
         "how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
         "compensated:4:-rotation; a SWITCH is + or - rotation, scale-search, smoothing,\n"
@@ -168,7 +169,7 @@ static const struct {
 
 int main(int argc, char **argv) {
     EvalOptions options = {
-        .model.engine = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
+        .model.engine = { .load.device = ENGINE_DEVICE_CPU, .load.isa = ISA_BEST },
         .limits = { .tolerance = -1, .greedy_margin = -1 },
         .text.window = 512,
         .matrix.n_tokens = 200,
@@ -191,7 +192,7 @@ int main(int argc, char **argv) {
         return EVAL_OUTSIDE;
     }
     (void)quant_recipe_named(&options.model.recipe, NULL);
-    if (isa && *isa && isa_parse(isa, &options.model.engine.isa, &err))
+    if (isa && *isa && isa_parse(isa, &options.model.engine.load.isa, &err))
         return command_line_refuse(&line, "COORDGEN_ISA: %s", err.text);
     if (!command_line_read(&line, argc, argv, &status))
         return status;

@@ -22,7 +22,6 @@ enum {
 /* The model, and how it is opened. */
 typedef struct EvalModelOptions {
     const char *path;     /* .gguf or .cgm */
-    unsigned int threads; /* 0: the device's default */
     EngineOptions engine; /* options of the engine; path, image_path, pool and accounts are set when it is opened */
     QuantRecipe recipe;   /* recipe of the import, which a device of packages does for a .gguf */
     const char *recipe_option; /* the option that set the recipe, for errors; NULL: none did */

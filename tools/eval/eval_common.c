@@ -47,6 +47,6 @@ json_t *eval_report_new(const EvalOptions *options, const EvalModel *model, cons
     const EngineInfo *info = engine_info(model->engine);
 
     return json_pack("{s:s, s:o, s:s, s:s, s:s, s:i}", "verb", verb, "model", json_text(options->model.path), "device",
-                     info->device, "kernel", info->kernel, "isa", isa_name(options->model.engine.isa), "threads",
+                     info->device, "kernel", info->kernel, "isa", isa_name(options->model.engine.load.isa), "threads",
                      (int)worker_pool_n_threads(model->pool));
 }

@@ -185,7 +185,7 @@ static int check_case(void *arg, json_t *object, size_t line, ErrText *err) {
 }
 
 int eval_logits(const EvalOptions *options) {
-    bool reference = options->model.engine.device == ENGINE_DEVICE_REFERENCE;
+    bool reference = options->model.engine.load.device == ENGINE_DEVICE_REFERENCE;
     _cleanup_(eval_model_close) EvalModel model = { 0 };
     LogitsRun run = {
         .model = &model,

@@ -33,7 +33,7 @@ int eval_import(const EvalModelOptions *options, const QuantRecipe *recipe, cons
         .recipe = *recipe,
         .method = quant_recipe_needs_calibration(recipe) ? &import_method_calibrated : NULL,
         .calibration_path = options->calibration,
-        .n_threads = options->threads,
+        .n_threads = options->engine.load.threads,
         .cache_dir = cache_dir,
     };
     Progress progress;
@@ -94,12 +94,12 @@ int eval_engine_open(Engine **enginep, const EvalModelOptions *options, WorkerPo
     engine.path = options->path;
     engine.pool = pool;
     engine.accounts = accounts;
-    if (engine_device(engine.device)->reads_packages) {
+    if (engine_device(engine.load.device)->reads_packages) {
         r = eval_package_path(options, &package, err);
         if (r)
             return r;
         engine.path = package;
-        wants_image = engine.weights_memory.is_set || engine_device(engine.device)->has_graphs;
+        wants_image = engine.load.weights.memory.is_set || engine_device(engine.load.device)->has_graphs;
         if (wants_image && (r = place_image(package, image, err)))
             return r;
         engine.image_path = wants_image ? image : NULL;
@@ -111,8 +111,7 @@ int eval_model_open(EvalModel *model, const EvalModelOptions *options, ErrText *
     int r;
 
     account_table_init(&model->accounts);
-    r = worker_pool_new(&model->pool,
-                        options->threads ? options->threads : engine_device_threads(options->engine.device));
+    r = worker_pool_new(&model->pool, load_options_threads(&options->engine.load));
     if (r)
         return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
     r = eval_engine_open(&model->engine, options, model->pool, &model->accounts, err);

@@ -97,9 +97,9 @@ static int find_package(Training *training, const char *path, char package[PATH_
 static int open_engine(Training *training, const char *package, Engine **enginep, ErrText *err) {
     const EngineOptions options = {
         .path = package,
-        .device = ENGINE_DEVICE_CPU,
-        .isa = training->options->isa,
-        .chunk_tokens = training->options->window,
+        .load.device = ENGINE_DEVICE_CPU,
+        .load.isa = training->options->isa,
+        .load.chunk_tokens = training->options->window,
         .pool = training->pool,
         .accounts = &training->accounts,
     };

@@ -72,6 +72,13 @@ uint64_t weights_image_read_bytes(const WeightsImage *image);
 
 typedef struct WeightsImageWriter WeightsImageWriter;
 
+/* When a load makes an image for later loads. Layers on disk and static graphs need an image in every mode. */
+typedef enum WeightsImageMode {
+    WEIGHTS_IMAGE_ON,   /* if the image itself has room */
+    WEIGHTS_IMAGE_AUTO, /* if all images have room (image_room) */
+    WEIGHTS_IMAGE_OFF,
+} WeightsImageMode;
+
 typedef enum WeightsImageHow {
     WEIGHTS_IMAGE_OPTIONAL = 1, /* nobody has asked for the image: only if all images have room (image_room) */
     WEIGHTS_IMAGE_ANEW = 2,     /* even if an image of this key is there */

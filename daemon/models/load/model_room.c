@@ -50,8 +50,8 @@ static bool may_fit(const Model *wanting) {
     const Model *model;
     struct stat file;
 
-    if (model_device(wanting)->has_graphs || config_weights_memory(registry->config, wanting->name).is_set ||
-        limit_bytes == UINT64_MAX ||
+    if (model_device(wanting)->has_graphs ||
+        config_load_options(registry->config, wanting->name).weights.memory.is_set || limit_bytes == UINT64_MAX ||
         (wanting->fd >= 0 ? fstat(wanting->fd, &file) : stat(wanting->package_path, &file)))
         return true;
     TAILQ_FOREACH (model, &registry->models, link)

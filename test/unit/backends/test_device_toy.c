@@ -279,12 +279,12 @@ static void load_graphs(NpuEngine *loaded, const char *package, const BackendDev
     snprintf(image, sizeof(image), "%s.image", package);
     npu_engine_load(loaded,
                     &(EngineOptions){ .path = package,
-                                      .device = ENGINE_DEVICE_CPU,
+                                      .load.device = ENGINE_DEVICE_CPU,
                                       .own_device = own,
-                                      .isa = ISA_BEST,
-                                      .chunk_tokens = 256,
+                                      .load.isa = ISA_BEST,
+                                      .load.chunk_tokens = 256,
                                       .image_path = own ? image : NULL,
-                                      .graphs = { .form = form } },
+                                      .load.weights.graphs = { .form = form } },
                     2);
 }
 
@@ -385,7 +385,7 @@ static void test_device_toy_is_named(void **state) {
     assert_int_equal(worker_pool_new(&pool, 1), 0);
     assert_int_equal(engine_new(&engine,
                                 &(EngineOptions){ .path = import_fixture_package(*state, &maker, 8, false),
-                                                  .device = ENGINE_DEVICE_CPU,
+                                                  .load.device = ENGINE_DEVICE_CPU,
                                                   .own_device = &toy_device.device,
                                                   .pool = pool,
                                                   .accounts = &accounts },
@@ -406,7 +406,7 @@ static void test_device_toy_real_model(void **state) {
     }
     for (size_t i = 0; i < 2; i++) {
         _cleanup_(token_list_deinit) TokenList tokens = { 0 };
-        EngineOptions options = { .path = real_model_path(), .chunk_tokens = CHUNK };
+        EngineOptions options = { .path = real_model_path(), .load.chunk_tokens = CHUNK };
         AccountTable accounts;
         WorkerPool *pool;
         ErrText err = { "" };

@@ -30,7 +30,7 @@ static void test_config_defaults(void **state) {
     assert_int_equal(config->frame_max_bytes, 4 << 20);
     assert_int_equal(config->frame_timeout_ms, 10000);
     assert_int_equal(config->drain_timeout_ms, 10000);
-    assert_int_equal(config->device, ENGINE_DEVICE_CPU);
+    assert_int_equal(config->load.device, ENGINE_DEVICE_CPU);
     assert_false(config->api_may_load);
     assert_string_equal(config->listen, "");
     assert_true(config->kv_memory_limit_bytes > 0);
@@ -51,18 +51,18 @@ static void test_config_order(void **state) {
     config = CONFIG_LOAD(*state, 0, &err, "--chunk-tokens=4");
     assert_int_equal(config->max_queue, 1);
     assert_int_equal(config->max_active, 2);
-    assert_int_equal(config->threads, 3);
-    assert_int_equal(config->chunk_tokens, 4);
+    assert_int_equal(config->load.threads, 3);
+    assert_int_equal(config->load.chunk_tokens, 4);
     config_free(config);
 
     /* A file in /etc replaces the vendor's file of that name, also when it is empty. */
     config_root_write(*state, "/run/coordgen/coordgend.conf.d/50-a.conf", "threads = 8\n");
     config = CONFIG_LOAD(*state, 0, &err);
-    assert_int_equal(config->threads, 8);
+    assert_int_equal(config->load.threads, 8);
     config_free(config);
     config_root_write(*state, "/etc/coordgen/coordgend.conf.d/50-a.conf", "");
     config = CONFIG_LOAD(*state, 0, &err);
-    assert_int_equal(config->threads, 9);
+    assert_int_equal(config->load.threads, 9);
     config_free(config);
 
     /* Files with other names are not read. */
@@ -248,7 +248,7 @@ static void test_config_of_a_user(void **state) {
     assert_true(config->is_users);
     assert_int_equal(config->max_active, 3);
     assert_int_equal(config->max_queue, 9);
-    assert_int_equal(config->threads, 2);
+    assert_int_equal(config->load.threads, 2);
     snprintf(expected, sizeof(expected), "%s/.local/share/coordgen/models", home);
     assert_string_equal(config->model_dir, expected);
     snprintf(expected, sizeof(expected), "%s/.local/state/coordgen/draftdb", home);
@@ -343,7 +343,7 @@ static void test_config_reload(void **state) {
     assert_int_equal(changes.n_restart, 1);
     assert_int_equal(config_take_live(from, to), 0);
     assert_int_equal(from->max_queue, 5);
-    assert_int_equal(from->threads, 0);
+    assert_int_equal(from->load.threads, 0);
     config_free(from);
     config_free(to);
 }
@@ -426,7 +426,7 @@ static void test_config_draftdb_dir(void **state) {
 static void test_config_weights_memory(void **state) {
     static const struct {
         const char *flag, *printed;
-        ConfigMemory memory;
+        WeightsMemory memory;
     } right[] = {
         { "--weights-memory=", "", { .is_set = false } },
         { "--weights-memory=0", "0", { .is_set = true } },
@@ -452,9 +452,9 @@ static void test_config_weights_memory(void **state) {
         Config *config = CONFIG_LOAD(*state, 0, &err, right[i].flag);
 
         for (int again = 0; again < 2; again++) {
-            assert_int_equal(config->weights_memory.is_set, right[i].memory.is_set);
-            assert_int_equal(config->weights_memory.bytes, right[i].memory.bytes);
-            assert_int_equal(config->weights_memory.percent, right[i].memory.percent);
+            assert_int_equal(config->load.weights.memory.is_set, right[i].memory.is_set);
+            assert_int_equal(config->load.weights.memory.bytes, right[i].memory.bytes);
+            assert_int_equal(config->load.weights.memory.percent, right[i].memory.percent);
             setting_format(setting, config, text, sizeof(text));
             assert_string_equal(text, right[i].printed);
             assert_int_equal(setting_parse(setting, config, text, &err), 0);
@@ -473,12 +473,14 @@ static void test_config_weights_memory(void **state) {
 static void test_config_weights_image(void **state) {
     static const struct {
         const char *value;
-        ConfigImage image;
+        WeightsImageMode image;
         const char *shown;
     } words[] = {
-        { "auto", CONFIG_IMAGE_AUTO, "auto" }, { "on", CONFIG_IMAGE_ON, "on" },      { "off", CONFIG_IMAGE_OFF, "off" },
-        { "yes", CONFIG_IMAGE_ON, "on" },      { "true", CONFIG_IMAGE_ON, "on" },    { "1", CONFIG_IMAGE_ON, "on" },
-        { "no", CONFIG_IMAGE_OFF, "off" },     { "false", CONFIG_IMAGE_OFF, "off" }, { "0", CONFIG_IMAGE_OFF, "off" },
+        { "auto", WEIGHTS_IMAGE_AUTO, "auto" }, { "on", WEIGHTS_IMAGE_ON, "on" },
+        { "off", WEIGHTS_IMAGE_OFF, "off" },    { "yes", WEIGHTS_IMAGE_ON, "on" },
+        { "true", WEIGHTS_IMAGE_ON, "on" },     { "1", WEIGHTS_IMAGE_ON, "on" },
+        { "no", WEIGHTS_IMAGE_OFF, "off" },     { "false", WEIGHTS_IMAGE_OFF, "off" },
+        { "0", WEIGHTS_IMAGE_OFF, "off" },
     };
     char *alone[] = { (char *)"coordgend", (char *)"--config=/dev/null", (char *)"--weights-image" };
     _cleanup_(config_freep) Config *config = NULL, *flagged = NULL;
@@ -487,30 +489,30 @@ static void test_config_weights_image(void **state) {
     char text[32];
 
     assert_int_equal(config_new(&config, false, &err), 0);
-    assert_int_equal(config->weights_image, CONFIG_IMAGE_AUTO);
+    assert_int_equal(config->load.weights.image, WEIGHTS_IMAGE_AUTO);
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         assert_int_equal(config_set(config, "weights-image", words[i].value, &err), 0);
-        assert_int_equal(config->weights_image, words[i].image);
+        assert_int_equal(config->load.weights.image, words[i].image);
         setting_format(config_table_find("weights-image"), config, text, sizeof(text));
         assert_string_equal(text, words[i].shown);
     }
     assert_int_equal(config_set(config, "weights-image", "2", &err), CONFIG_E_SETTING);
     assert_string_equal(err.text, "weights-image: '2' is not one of auto, on, off");
     assert_int_equal(config_load(&flagged, "", ARRAY_LEN(alone), alone, &action, &err), 0);
-    assert_int_equal(flagged->weights_image, CONFIG_IMAGE_ON);
+    assert_int_equal(flagged->load.weights.image, WEIGHTS_IMAGE_ON);
 }
 
 static void test_config_flash(void **state) {
     ErrText err;
     Config *config = CONFIG_LOAD(*state, 0, &err);
 
-    assert_false(config->weights_memory.is_set);
-    assert_int_equal(config->flash_rate_mb, 0);
-    assert_int_equal(config->flash_latency_us, 0);
+    assert_false(config->load.weights.memory.is_set);
+    assert_int_equal(config->load.weights.flash_limit.bytes_per_s, 0);
+    assert_int_equal(config->load.weights.flash_limit.latency_us, 0);
     config_free(config);
     config = CONFIG_LOAD(*state, 0, &err, "--flash-rate=250", "--flash-latency=80");
-    assert_int_equal(config->flash_rate_mb, 250);
-    assert_int_equal(config->flash_latency_us, 80);
+    assert_int_equal(config->load.weights.flash_limit.bytes_per_s, 250000000);
+    assert_int_equal(config->load.weights.flash_limit.latency_us, 80);
     config_free(config);
     CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--flash-rate=1000001");
     assert_non_null(strstr(err.text, "out of range"));
@@ -606,10 +608,10 @@ static void test_config_isa_of_environment(void **state) {
 
     assert_int_equal(setenv("COORDGEN_ISA", "avx2", 1), 0);
     config = CONFIG_LOAD(*state, 0, &err);
-    assert_int_equal(config->isa, ISA_AVX2);
+    assert_int_equal(config->load.isa, ISA_AVX2);
     config_free(config);
     config = CONFIG_LOAD(*state, 0, &err, "--isa=scalar");
-    assert_int_equal(config->isa, ISA_SCALAR);
+    assert_int_equal(config->load.isa, ISA_SCALAR);
     config_free(config);
     assert_int_equal(setenv("COORDGEN_ISA", "mmx", 1), 0);
     CONFIG_LOAD(*state, CONFIG_E_FLAG, &err);

@@ -55,10 +55,10 @@ static void test_config_model_sections(void **state) {
     assert_int_equal(config_context_tokens(config, "a b"), 200);
     assert_int_equal(config_context_tokens(config, "c"), 300);
     assert_int_equal(config_context_tokens(config, "other"), 300);
-    assert_int_equal(config_device(config, "c"), ENGINE_DEVICE_REFERENCE);
-    assert_int_equal(config_device(config, "a b"), ENGINE_DEVICE_CPU);
-    assert_int_equal(config_weights_memory(config, "a b").percent, 50);
-    assert_false(config_weights_memory(config, "c").is_set);
+    assert_int_equal(config_load_options(config, "c").device, ENGINE_DEVICE_REFERENCE);
+    assert_int_equal(config_load_options(config, "a b").device, ENGINE_DEVICE_CPU);
+    assert_int_equal(config_load_options(config, "a b").weights.memory.percent, 50);
+    assert_false(config_load_options(config, "c").weights.memory.is_set);
     assert_string_equal(config_next_section(config, NULL), "a b");
     assert_string_equal(config_next_section(config, "a b"), "c");
     assert_null(config_next_section(config, "c"));
@@ -72,8 +72,8 @@ static void test_config_model_sections(void **state) {
     snprintf(flag, sizeof(flag), "--config=%s", path);
     again = CONFIG_LOAD(root, 0, &err, flag);
     assert_int_equal(config_context_tokens(again, "a b"), 200);
-    assert_int_equal(config_weights_memory(again, "a b").percent, 50);
-    assert_int_equal(config_device(again, "c"), ENGINE_DEVICE_REFERENCE);
+    assert_int_equal(config_load_options(again, "a b").weights.memory.percent, 50);
+    assert_int_equal(config_load_options(again, "c").device, ENGINE_DEVICE_REFERENCE);
     assert_int_equal(file_slurp(path, 1 << 20, &text, &len_bytes, &err), 0);
     assert_non_null(
         strstr(text, "\n\n[model a b]\ncontext-tokens = 200\nweights-memory = 50%\n\n[model c]\ndevice = ref"));
@@ -124,7 +124,7 @@ static void test_config_model_reload(void **state) {
     assert_int_equal(config_context_tokens(from, "a"), 200);
     assert_int_equal(config_context_tokens(from, "new"), 70);
     assert_int_equal(config_context_tokens(from, "gone"), 4096);
-    assert_int_equal(config_weights_memory(from, "a").percent, 10);
+    assert_int_equal(config_load_options(from, "a").weights.memory.percent, 10);
     changes = (ConfigChanges){ 0 };
     config_compare(from, to, config_count_change, &changes);
     assert_int_equal(changes.n_live, 0);

@@ -79,7 +79,7 @@ static void load_and_step(Loaded *loaded, const char *path, WeightReading readin
     account_table_init(&loaded->accounts);
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
     options = loaded_options(loaded, path, LOADED_ARRIVING);
-    options.reading = reading;
+    options.load.weights.reading = reading;
     options.trace = trace;
     if (engine_new(&loaded->engine, &options, &err))
         fail_msg("%s", err.text);

@@ -38,10 +38,10 @@ static void loaded_init(Loaded *loaded, const char *package, Isa isa, unsigned i
     assert_int_equal(worker_pool_new(&loaded->pool, threads), 0);
     if (engine_new(&loaded->engine,
                    &(EngineOptions){ .path = package,
-                                     .device = ENGINE_DEVICE_CPU,
-                                     .isa = isa,
-                                     .chunk_tokens = CHUNK,
-                                     .preemption = true,
+                                     .load.device = ENGINE_DEVICE_CPU,
+                                     .load.isa = isa,
+                                     .load.chunk_tokens = CHUNK,
+                                     .load.preemption = true,
                                      .pool = loaded->pool,
                                      .accounts = &loaded->accounts },
                    &err))
@@ -297,9 +297,9 @@ static void test_preemption_takes_memory_only_when_asked_for(void **state) {
         WorkerPool *pool;
         Engine *engine;
         EngineOptions options = { .path = package,
-                                  .device = ENGINE_DEVICE_CPU,
-                                  .chunk_tokens = CHUNK,
-                                  .preemption = preemption,
+                                  .load.device = ENGINE_DEVICE_CPU,
+                                  .load.chunk_tokens = CHUNK,
+                                  .load.preemption = preemption,
                                   .accounts = &accounts };
         ErrText err;
 
@@ -374,9 +374,9 @@ static void test_preemption_of_shared_pages(void **state) {
         Generation *generation;
         size_t n_borders = 0;
         EngineOptions options = { .path = package,
-                                  .device = ENGINE_DEVICE_CPU,
-                                  .chunk_tokens = CHUNK,
-                                  .preemption = true,
+                                  .load.device = ENGINE_DEVICE_CPU,
+                                  .load.chunk_tokens = CHUNK,
+                                  .load.preemption = true,
                                   .accounts = &loaded.accounts };
 
         account_table_init(&loaded.accounts);

@@ -48,11 +48,11 @@ static void run_model(const char *path, const Run *run, float *logits) {
     assert_int_equal(worker_pool_new(&pool, run->threads), 0);
     if (engine_new(&engine,
                    &(EngineOptions){ .path = path,
-                                     .device = run->device,
-                                     .isa = run->isa,
-                                     .chunk_tokens = run->chunk_tokens,
+                                     .load.device = run->device,
+                                     .load.isa = run->isa,
+                                     .load.chunk_tokens = run->chunk_tokens,
                                      .image_path = run->image_path,
-                                     .weights_memory = { .is_set = run->image_path, .is_percent = true },
+                                     .load.weights.memory = { .is_set = run->image_path, .is_percent = true },
                                      .pool = pool,
                                      .accounts = &accounts },
                    &err))

@@ -46,9 +46,9 @@ static uint64_t hash_of_logits(const char *package, Isa isa, unsigned int thread
     assert_int_equal(worker_pool_new(&pool, threads), 0);
     if (engine_new(&engine,
                    &(EngineOptions){ .path = package,
-                                     .device = ENGINE_DEVICE_CPU,
-                                     .isa = isa,
-                                     .chunk_tokens = chunk_tokens,
+                                     .load.device = ENGINE_DEVICE_CPU,
+                                     .load.isa = isa,
+                                     .load.chunk_tokens = chunk_tokens,
                                      .pool = pool,
                                      .accounts = &accounts },
                    &err))

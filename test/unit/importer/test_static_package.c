@@ -37,8 +37,8 @@ static void loaded_init(Loaded *loaded, const char *package) {
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
     if (engine_new(&loaded->engine,
                    &(EngineOptions){ .path = package,
-                                     .device = ENGINE_DEVICE_CPU,
-                                     .chunk_tokens = 16,
+                                     .load.device = ENGINE_DEVICE_CPU,
+                                     .load.chunk_tokens = 16,
                                      .pool = loaded->pool,
                                      .accounts = &loaded->accounts },
                    &err))

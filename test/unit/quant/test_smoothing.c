@@ -160,10 +160,10 @@ static void logits_of(const StrBuf *file, const char *folder, uint32_t n_vocab, 
     test_write_file(folder, "model.gguf", file->data, file->len_bytes);
     snprintf(path, sizeof(path), "%s/model.gguf", folder);
     assert_int_equal(worker_pool_new(&pool, 1), 0);
-    if (engine_new(
-            &engine,
-            &(EngineOptions){ .path = path, .device = ENGINE_DEVICE_REFERENCE, .pool = pool, .accounts = &accounts },
-            &err))
+    if (engine_new(&engine,
+                   &(EngineOptions){
+                       .path = path, .load.device = ENGINE_DEVICE_REFERENCE, .pool = pool, .accounts = &accounts },
+                   &err))
         fail_msg("%s", err.text);
     for (uint32_t i = 0; i < N_TOKENS; i++)
         tokens[i] = i * 7 % n_vocab;

@@ -59,10 +59,10 @@ static int open_policy(MobileBench *bench, size_t index, ErrText *err) {
 
     options.path = bench->run->engine_options->path;
     options.recipe_option = NULL; /* the package is that recipe's result */
-    options.engine.device = ENGINE_DEVICE_NPU;
-    options.engine.graphs.policy = policies[index].policy;
-    options.engine.graphs.must_go_back = policies[index].must_go_back;
-    options.engine.op_order = OP_ORDER_IN_ORDER; /* one chunk a step, for switching goes chunk by chunk */
+    options.engine.load.device = ENGINE_DEVICE_NPU;
+    options.engine.load.weights.graphs.policy = policies[index].policy;
+    options.engine.load.weights.graphs.must_go_back = policies[index].must_go_back;
+    options.engine.load.op_order = OP_ORDER_IN_ORDER; /* one chunk a step, for switching goes chunk by chunk */
     return eval_engine_open(&bench->engines[index], &options, bench->run->pool, &bench->accounts, err);
 }
 

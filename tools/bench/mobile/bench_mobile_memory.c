@@ -47,7 +47,7 @@ static int open_engine(MemoryBench *bench, uint64_t limit_bytes, ErrText *err) {
 
     options.path = bench->run->engine_options->path;
     options.recipe_option = NULL; /* the package is that recipe's result */
-    options.engine.device = ENGINE_DEVICE_NPU;
+    options.engine.load.device = ENGINE_DEVICE_NPU;
     account_table_init(&bench->accounts);
     bench->accounts.total_limit_bytes = limit_bytes;
     r = eval_engine_open(&bench->engine, &options, bench->run->pool, &bench->accounts, err);

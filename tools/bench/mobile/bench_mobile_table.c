@@ -41,9 +41,10 @@ static int open_engine(TableBench *bench, MobileTableEngine which, ErrText *err)
 
     options.path = bench->run->engine_options->path;
     options.recipe_option = NULL; /* the package is that recipe's result */
-    options.engine.device = is_cpu ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_NPU;
-    options.engine.graphs.policy = which == MOBILE_TABLE_NPU ? GRAPH_SWITCH_SYNC : GRAPH_SWITCH_PROGRESSIVE;
-    options.engine.op_order = which == MOBILE_TABLE_NPU ? OP_ORDER_IN_ORDER : OP_ORDER_OUT_OF_ORDER;
+    options.engine.load.device = is_cpu ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_NPU;
+    options.engine.load.weights.graphs.policy =
+        which == MOBILE_TABLE_NPU ? GRAPH_SWITCH_SYNC : GRAPH_SWITCH_PROGRESSIVE;
+    options.engine.load.op_order = which == MOBILE_TABLE_NPU ? OP_ORDER_IN_ORDER : OP_ORDER_OUT_OF_ORDER;
     account_table_init(&bench->accounts[which]);
     return eval_engine_open(&bench->engines[which], &options, is_cpu ? bench->cpu_pool : bench->run->pool,
                             &bench->accounts[which], err);

@@ -101,10 +101,10 @@ static int open_way(const ColdBench *bench, size_t way, AccountTable *accounts, 
 
     account_table_init(accounts);
     options.accounts = accounts;
-    options.device = ENGINE_DEVICE_NPU;
+    options.load.device = ENGINE_DEVICE_NPU;
     options.image_path = bench->image;
-    options.graphs.form = ways[way].form;
-    options.limits_all = true;
+    options.load.weights.graphs.form = ways[way].form;
+    options.load.weights.limits_all = true;
     options.arriving = ways[way].is_behind;
     options.trace = trace;
     return engine_new(enginep, &options, err);
@@ -403,7 +403,7 @@ int mobile_cold_run(const BenchRun *run, ErrText *err) {
     if (!r)
         r = page_cache_disk_speed(bench.image, 0, &bytes_per_s, err);
     cold->own_mb_per_s = bytes_per_s / 1e6;
-    cold->disk_mb_per_s = (double)run->model->engine.flash_limit.bytes_per_s / 1e6;
+    cold->disk_mb_per_s = (double)run->model->engine.load.weights.flash_limit.bytes_per_s / 1e6;
     for (size_t i = 0; i < run->options->prompts.n && !r; i++) {
         bench.rows = &cold->rows[i * MOBILE_COLD_WAYS];
         r = run_prompt(&bench, run->options->prompts.at[i], err);

@@ -66,9 +66,9 @@ static int open_engine(OrdersBench *bench, const BenchRun *run, unsigned int n_t
 
     options.path = run->engine_options->path;
     options.recipe_option = NULL; /* the package is that recipe's result */
-    options.engine.device = ENGINE_DEVICE_NPU;
-    options.engine.graphs.policy = GRAPH_SWITCH_NONE;
-    options.engine.chunk_tokens = 0;
+    options.engine.load.device = ENGINE_DEVICE_NPU;
+    options.engine.load.weights.graphs.policy = GRAPH_SWITCH_NONE;
+    options.engine.load.chunk_tokens = 0;
     r = worker_pool_new(&bench->pool, n_threads);
     if (r)
         return err_set(err, r, "out of memory");

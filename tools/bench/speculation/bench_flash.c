@@ -82,7 +82,7 @@ static int open_target(FlashBench *bench, uint32_t budget, ErrText *err) {
     bench->target = engine_free(bench->target);
     options.path = bench->run->engine_options->path;
     options.recipe_option = NULL; /* the package is that recipe's result */
-    options.engine.weights_memory = (WeightsMemory){ .is_set = true, .is_percent = true, .percent = budget };
+    options.engine.load.weights.memory = (WeightsMemory){ .is_set = true, .is_percent = true, .percent = budget };
     return eval_engine_open(&bench->target, &options, bench->run->pool, &bench->accounts, err);
 }
 
@@ -221,7 +221,7 @@ static int run_cell(FlashBench *bench, size_t cell, ErrText *err) {
     const SpecData *data = &bench->report->data;
     FlashCell *it = &bench->report->cells[cell];
     const EngineInfo *info = engine_info(bench->target);
-    ReadLimit limit = bench->run->model->engine.flash_limit; /* its latency */
+    ReadLimit limit = bench->run->model->engine.load.weights.flash_limit; /* its latency */
     int r = 0;
 
     limit.bytes_per_s = (uint64_t)it->rate * 1000000;

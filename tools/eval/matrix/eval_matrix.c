@@ -162,7 +162,7 @@ static int open_draft(Matrix *matrix, ErrText *err) {
 
     if (matrix->pair)
         return 0;
-    options.threads = 2;
+    options.engine.load.threads = 2;
     r = eval_model_open(&matrix->draft, &options, err);
     return r ? r : draft_pair_new(&matrix->pair, matrix->draft.engine, matrix->model.engine, err);
 }
@@ -244,18 +244,18 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
         eval_model_close(&matrix->model);
         matrix->is_open = false;
     }
-    options.engine.isa = cell->isa;
-    options.threads = cell->threads;
-    options.engine.chunk_tokens = cell->chunk_tokens;
-    options.engine.preemption = true;
-    options.engine.no_pipeline = !is_pipelined(cell);
+    options.engine.load.isa = cell->isa;
+    options.engine.load.threads = cell->threads;
+    options.engine.load.chunk_tokens = cell->chunk_tokens;
+    options.engine.load.preemption = true;
+    options.engine.load.no_pipeline = !is_pipelined(cell);
     options.engine.group_rows = 1; /* the smallest groups, whatever is fastest on this machine */
     options.engine.arriving = options.engine.new_image = is_arriving(cell);
     options.engine.prefix_cache = matrix->prefix_cache;
     if (cell->npu)
         matrix_npu_set(cell->npu, &options);
     if (cell->with_percent)
-        options.engine.weights_memory =
+        options.engine.load.weights.memory =
             (WeightsMemory){ .is_set = true, .is_percent = true, .percent = cell->with_percent - 1 };
     r = eval_model_open(&matrix->model, &options, err);
     if (r)
@@ -531,9 +531,10 @@ static int run_cells(Matrix *matrix, ErrText *err) {
 /* Runs one cell into a file: the other process of "after a restart", or a matrix on another machine. */
 static int run_dump(Matrix *matrix, ErrText *err) {
     const EvalOptions *options = matrix->options;
-    Cell cell = { options->model.engine.isa,
-                  options->model.threads,
-                  options->model.engine.chunk_tokens ? options->model.engine.chunk_tokens : ENGINE_CHUNK_DEFAULT,
+    Cell cell = { options->model.engine.load.isa,
+                  options->model.engine.load.threads,
+                  options->model.engine.load.chunk_tokens ? options->model.engine.load.chunk_tokens
+                                                          : ENGINE_CHUNK_DEFAULT,
                   "alone",
                   options->matrix.brief ? PROMPT_BRIEF : PROMPT_WHOLE,
                   WAY_PLAIN,
@@ -557,8 +558,8 @@ int eval_matrix(const EvalOptions *options) {
     char absent[64] = "";
     ErrText err = { 0 };
 
-    if (options->model.engine.device != ENGINE_DEVICE_CPU &&
-        !(options->model.engine.device == ENGINE_DEVICE_NPU && options->matrix.dump))
+    if (options->model.engine.load.device != ENGINE_DEVICE_CPU &&
+        !(options->model.engine.load.device == ENGINE_DEVICE_NPU && options->matrix.dump))
         return eval_fail(options,
                          "the matrix is about the cpu device: leave --device out, or ask for one run of another "
                          "with --dump and compare the files");

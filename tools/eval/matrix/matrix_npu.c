@@ -29,10 +29,10 @@ const MatrixNpu matrix_npus[] = {
 };
 
 void matrix_npu_set(const MatrixNpu *npu, EvalModelOptions *options) {
-    options->engine.device = ENGINE_DEVICE_NPU;
-    options->engine.graphs.policy = npu->policy;
-    options->engine.op_order = npu->order;
-    options->engine.op_placement = npu->placement;
+    options->engine.load.device = ENGINE_DEVICE_NPU;
+    options->engine.load.weights.graphs.policy = npu->policy;
+    options->engine.load.op_order = npu->order;
+    options->engine.load.op_placement = npu->placement;
     options->engine.steal_beyond = OP_STEAL_MEASURED;
 }
 

@@ -14,7 +14,7 @@ static int open_against(EvalModel *model, const EvalOptions *options, ErrText *e
 
     against.path = options->text.against;
     against.recipe_option = NULL; /* the recipe is the model's */
-    against.engine.device =
+    against.engine.load.device =
         len > 4 && !strcmp(options->text.against + len - 4, ".cgm") ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_REFERENCE;
     return eval_model_open(model, &against, err);
 }

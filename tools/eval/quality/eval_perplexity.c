@@ -80,7 +80,7 @@ int eval_perplexity(const EvalOptions *options) {
     PerplexityOptions what = { .file = options->file,
                                .window = options->text.window,
                                .windows = options->text.windows };
-    bool reference = options->model.engine.device == ENGINE_DEVICE_REFERENCE;
+    bool reference = options->model.engine.load.device == ENGINE_DEVICE_REFERENCE;
     double tolerance = options->limits.tolerance >= 0 ? options->limits.tolerance
                        : reference                    ? TOLERANCE
                                                       : TOLERANCE_CPU;

@@ -325,7 +325,7 @@ int quant_table_run_row(QuantTable *table, QuantTableRow *row, ErrText *err) {
 
     if (is_complete(table, row))
         return 0;
-    options.engine.device = row->is_float ? ENGINE_DEVICE_REFERENCE : ENGINE_DEVICE_CPU;
+    options.engine.load.device = row->is_float ? ENGINE_DEVICE_REFERENCE : ENGINE_DEVICE_CPU;
     if (!row->is_float) {
         fprintf(stderr, "coordgen-eval: %s: importing\n", row->spec);
         r = import_row(table, row, path, err);

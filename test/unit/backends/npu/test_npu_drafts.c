@@ -68,14 +68,14 @@ static void npu_drafts_init(NpuDrafts *drafts, ImportFixture *fixture) {
     assert_int_equal(weights_image_path(drafts->image, sizeof(drafts->image), fixture->cache, package), 0);
     assert_int_equal(prefix_cache_new(&drafts->prefix_cache, UINT64_MAX), 0);
     drafts->options = (EngineOptions){ .path = package,
-                                       .device = ENGINE_DEVICE_CPU,
-                                       .isa = ISA_BEST,
+                                       .load.device = ENGINE_DEVICE_CPU,
+                                       .load.isa = ISA_BEST,
                                        .prefix_cache = drafts->prefix_cache,
-                                       .checking = WEIGHTS_CHECKING_NEW };
+                                       .load.weights.checking = WEIGHTS_CHECKING_NEW };
     npu_engine_load(&drafts->cpu, &drafts->options, 2);
-    drafts->options.device = ENGINE_DEVICE_NPU;
+    drafts->options.load.device = ENGINE_DEVICE_NPU;
     drafts->options.image_path = drafts->image;
-    drafts->options.graphs.n_blocks = 3;
+    drafts->options.load.weights.graphs.n_blocks = 3;
 }
 
 static void npu_drafts_deinit(NpuDrafts *drafts) {
@@ -84,7 +84,7 @@ static void npu_drafts_deinit(NpuDrafts *drafts) {
 }
 
 static void load_with(NpuDrafts *drafts, const char *policy) {
-    assert_true(graph_switch_named(policy, &drafts->options.graphs.policy));
+    assert_true(graph_switch_named(policy, &drafts->options.load.weights.graphs.policy));
     npu_engine_load(&drafts->npu, &drafts->options, 2);
 }
 
@@ -128,7 +128,8 @@ static void check_way(NpuDrafts *drafts, const char *policy, const struct Way *w
     if (way->is_wide && decoding.rows_max <= DECODE_ROWS)
         fail_msg("%s, %s: no step has more than %u rows", policy, way->name, (unsigned int)decoding.rows_max);
     /* A load that has begun for the prompt may end late. */
-    if (drafts->options.graphs.policy != GRAPH_SWITCH_NONE && (decoding.n_loads > 1 || decoding.n_of_prompts))
+    if (drafts->options.load.weights.graphs.policy != GRAPH_SWITCH_NONE &&
+        (decoding.n_loads > 1 || decoding.n_of_prompts))
         fail_msg("%s, %s: %u loads, %u blocks with graphs of prompts while it decodes", policy, way->name,
                  (unsigned int)decoding.n_loads, (unsigned int)decoding.n_of_prompts);
 }
@@ -261,7 +262,7 @@ static void test_npu_drafts_times(void **state) {
     npu_drafts_init(&drafts, *state);
     load_with(&drafts, "sync"); /* makes the image */
     npu_engine_unload(&drafts.npu);
-    drafts.options.flash_limit = (ReadLimit){ .latency_us = (uint32_t)(1000 * load_ms) };
+    drafts.options.load.weights.flash_limit = (ReadLimit){ .latency_us = (uint32_t)(1000 * load_ms) };
     load_with(&drafts, "sync");
     for (int turn = 0; turn < 2; turn++) { /* the second one may find graphs in memory */
         const SpeculationControl *times = &drafts.npu.engine->speculation.times;
@@ -282,7 +283,7 @@ static void test_npu_drafts_makeshift(void **state) {
 
     npu_drafts_init(&drafts, *state);
     run(&expected, &drafts.cpu, &plain, 0);
-    drafts.options.flash_limit = (ReadLimit){ .latency_us = 60000000 };
+    drafts.options.load.weights.flash_limit = (ReadLimit){ .latency_us = 60000000 };
     load_with(&drafts, "none"); /* which makes the image, and so has the graphs of prompts */
     run(&given, &drafts.npu, &(GenerationSpeculation){ .sources = SPECULATION_AUTO }, 0);
     given_check_same(&given, &expected);

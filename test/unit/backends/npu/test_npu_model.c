@@ -46,13 +46,13 @@ static const char *make_package(ImportFixture *fixture, double bits, bool is_sta
 static EngineOptions options_of(ImportFixture *fixture, const char *package, char *image) {
     assert_int_equal(weights_image_path(image, PATH_MAX, fixture->cache, package), 0);
     return (EngineOptions){ .path = package,
-                            .device = ENGINE_DEVICE_NPU,
-                            .isa = ISA_BEST,
-                            .chunk_tokens = 256,
-                            .checking = WEIGHTS_CHECKING_NEW,
+                            .load.device = ENGINE_DEVICE_NPU,
+                            .load.isa = ISA_BEST,
+                            .load.chunk_tokens = 256,
+                            .load.weights.checking = WEIGHTS_CHECKING_NEW,
                             .cache_dir = fixture->cache,
                             .image_path = image,
-                            .graphs = { .form = GRAPH_FORM_MATERIALISED } };
+                            .load.weights.graphs = { .form = GRAPH_FORM_MATERIALISED } };
 }
 
 static void refused(const EngineOptions *options, int code, const char *text) {
@@ -119,7 +119,9 @@ static void answers_of_cpu(const char *package, float *logits) {
     NpuEngine loaded;
 
     npu_engine_load(
-        &loaded, &(EngineOptions){ .path = package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .chunk_tokens = 64 },
+        &loaded,
+        &(EngineOptions){
+            .path = package, .load.device = ENGINE_DEVICE_CPU, .load.isa = ISA_BEST, .load.chunk_tokens = 64 },
         2);
     for (uint32_t seed = 0; seed < 2; seed++)
         answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
@@ -158,37 +160,38 @@ static void check_bits(ImportFixture *fixture, const char *package, GraphForm fo
     char image[PATH_MAX];
     EngineOptions options = options_of(fixture, package, image);
 
-    options.graphs.form = form;
+    options.load.weights.graphs.form = form;
     for (size_t i = 0; i < (form == GRAPH_FORM_PACKED ? 4 : 6); i++) {
         const size_t p = (i + first) % ARRAY_LEN(policies);
         ErrText err = { "" };
         NpuEngine loaded;
         WeightsGraphsCounts counts;
 
-        assert_true(graph_switch_named(policies[p], &options.graphs.policy));
-        options.graphs.n_blocks = blocks[(i + first / 2) % ARRAY_LEN(blocks)];
-        options.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
-        options.graphs.memory_bytes = 0;
+        assert_true(graph_switch_named(policies[p], &options.load.weights.graphs.policy));
+        options.load.weights.graphs.n_blocks = blocks[(i + first / 2) % ARRAY_LEN(blocks)];
+        options.load.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
+        options.load.weights.graphs.memory_bytes = 0;
         /* Without a comparison no byte of the layers comes before graphs are loaded from the package. */
-        options.checking = form == GRAPH_FORM_PACKED && i % 2 ? WEIGHTS_CHECKING_NOTHING : WEIGHTS_CHECKING_NEW;
+        options.load.weights.checking =
+            form == GRAPH_FORM_PACKED && i % 2 ? WEIGHTS_CHECKING_NOTHING : WEIGHTS_CHECKING_NEW;
         assert_int_equal(access(image, F_OK) == 0, form == GRAPH_FORM_MATERIALISED && i); /* made once, or never */
         npu_engine_load(&loaded, &options, 2);
         assert_true(weights_graph_counts(engine_weights(loaded.engine), &counts));
         assert_int_equal(counts.form, form);
         npu_engine_unload(&loaded);
         /* The limit is exactly the bytes needed. */
-        options.graphs.memory_bytes =
-            (options.graphs.policy == GRAPH_SWITCH_NONE ? 2 * counts.n_blocks : counts.n_blocks + 1) *
+        options.load.weights.graphs.memory_bytes =
+            (options.load.weights.graphs.policy == GRAPH_SWITCH_NONE ? 2 * counts.n_blocks : counts.n_blocks + 1) *
             counts.block_bytes;
         npu_engine_load(&loaded, &options, 2);
         for (uint32_t seed = 0; seed < 2; seed++)
             answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
         if (memcmp(logits, expected, sizeof(logits)) != 0)
             fail_msg("%s, %s, %u blocks, chunks of %u: other bits than those of the cpu device", policies[p],
-                     graph_form_name(form), options.graphs.n_blocks, options.chunk_tokens);
-        check_memory(&loaded, options.graphs.policy);
+                     graph_form_name(form), options.load.weights.graphs.n_blocks, options.load.chunk_tokens);
+        check_memory(&loaded, options.load.weights.graphs.policy);
         npu_engine_unload(&loaded);
-        options.graphs.memory_bytes--;
+        options.load.weights.graphs.memory_bytes--;
         assert_int_equal(npu_engine_try(&loaded, &options, 2, &err), ENGINE_E_MEMORY);
         assert_non_null(strstr(err.text, "graphs-memory ("));
         npu_engine_unload(&loaded);
@@ -224,7 +227,7 @@ static void test_npu_model_arriving(void **state) {
 
     answers_of_cpu(package, expected);
     options.arriving = true;
-    options.graphs.n_blocks = 2;
+    options.load.weights.graphs.n_blocks = 2;
     for (int again = 0; again < 2; again++) { /* with the image that the first one has made */
         npu_engine_load(&loaded, &options, 2);
         assert_true(engine_is_arriving(loaded.engine));
@@ -257,8 +260,8 @@ static void test_npu_model_makes_way(void **state) {
     int r;
 
     answers_of_cpu(package, expected);
-    options.preemption = true;
-    options.graphs.n_blocks = 3;
+    options.load.preemption = true;
+    options.load.weights.graphs.n_blocks = 3;
     npu_engine_load(&loaded, &options, 2);
     draw_tokens(tokens, 0);
     draw_tokens(other_tokens, 1);
@@ -298,7 +301,7 @@ static void test_npu_model_refusals(void **state) {
     options.image_path = NULL;
     refused(&options, ENGINE_E_MODEL, "cache folder");
     options = options_of(fixture, make_package(fixture, 8, true), image);
-    options.weights_memory = (WeightsMemory){ .is_set = true, .is_percent = true, .percent = 50 };
+    options.load.weights.memory = (WeightsMemory){ .is_set = true, .is_percent = true, .percent = 50 };
     refused(&options, ENGINE_E_MODEL, "graphs-memory");
     assert_int_equal(access(image, F_OK), -1);
 }
@@ -368,8 +371,8 @@ static void test_npu_model_auto(void **state) {
     EngineOptions options = options_of(fixture, make_package(fixture, 4.5, true), image);
     GraphForm form;
 
-    options.graphs.form = GRAPH_FORM_AUTO;
-    options.flash_limit = (ReadLimit){ .bytes_per_s = 1000000 };
+    options.load.weights.graphs.form = GRAPH_FORM_AUTO;
+    options.load.weights.flash_limit = (ReadLimit){ .bytes_per_s = 1000000 };
     assert_int_equal(form_of(&options, why, sizeof(why)), GRAPH_FORM_PACKED);
     if (!strstr(why, "packed: at 1 MB/s"))
         fail_msg("'%s' does not say why", why);
@@ -377,7 +380,7 @@ static void test_npu_model_auto(void **state) {
     options.image_path = NULL;
     assert_int_equal(form_of(&options, why, sizeof(why)), GRAPH_FORM_PACKED);
     options.image_path = image;
-    options.flash_limit = (ReadLimit){ 0 };
+    options.load.weights.flash_limit = (ReadLimit){ 0 };
     form = form_of(&options, why, sizeof(why));
     assert_ptr_equal(strstr(why, graph_form_name(form)), why);
     assert_int_equal(access(image, F_OK) == 0, form == GRAPH_FORM_MATERIALISED);
@@ -396,9 +399,9 @@ static void test_npu_model_changed_package(void **state) {
     struct stat st;
     NpuEngine loaded;
 
-    options.graphs.form = GRAPH_FORM_PACKED;
-    options.graphs.policy = GRAPH_SWITCH_SYNC;
-    options.checking = WEIGHTS_CHECKING_NOTHING;
+    options.load.weights.graphs.form = GRAPH_FORM_PACKED;
+    options.load.weights.graphs.policy = GRAPH_SWITCH_SYNC;
+    options.load.weights.checking = WEIGHTS_CHECKING_NOTHING;
     npu_engine_load(&loaded, &options, 2);
     draw_tokens(tokens, 0);
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
@@ -426,7 +429,7 @@ static void test_npu_model_cut_short(void **state) {
     ErrText err = { "" };
     NpuEngine loaded;
 
-    options.graphs.policy = GRAPH_SWITCH_SYNC;
+    options.load.weights.graphs.policy = GRAPH_SWITCH_SYNC;
     npu_engine_load(&loaded, &options, 2);
     draw_tokens(tokens, 0);
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
@@ -456,7 +459,7 @@ static void test_npu_model_cancelled(void **state) {
 
     npu_engine_load(&loaded, &options, 2);
     npu_engine_unload(&loaded);
-    options.flash_limit = (ReadLimit){ .latency_us = 60000000 };
+    options.load.weights.flash_limit = (ReadLimit){ .latency_us = 60000000 };
     npu_engine_load(&loaded, &options, 2);
     draw_tokens(tokens, 0);
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
@@ -557,22 +560,22 @@ static void test_npu_model_behind_load(void **state) {
 
     answers_of_cpu(package, expected);
     options.arriving = true;
-    options.graphs.n_blocks = N_LAYERS;
-    options.graphs.form = GRAPH_FORM_PACKED;
-    options.checking = WEIGHTS_CHECKING_NOTHING;
-    options.flash_limit = (ReadLimit){ .latency_us = 50000 };
+    options.load.weights.graphs.n_blocks = N_LAYERS;
+    options.load.weights.graphs.form = GRAPH_FORM_PACKED;
+    options.load.weights.checking = WEIGHTS_CHECKING_NOTHING;
+    options.load.weights.flash_limit = (ReadLimit){ .latency_us = 50000 };
     check_behind_load(&options, "graph of prompts", expected); /* of the package */
     check_behind_load(&options, "expand", expected);
-    options.checking = WEIGHTS_CHECKING_ALL;
-    options.reading = WEIGHT_READING_THREADS; /* from the disk, of which there is a slow one */
-    options.flash_limit = (ReadLimit){ .bytes_per_s = 400000 };
-    options.limits_all = true;
+    options.load.weights.checking = WEIGHTS_CHECKING_ALL;
+    options.load.weights.reading = WEIGHT_READING_THREADS; /* from the disk, of which there is a slow one */
+    options.load.weights.flash_limit = (ReadLimit){ .bytes_per_s = 400000 };
+    options.load.weights.limits_all = true;
     check_behind_load(&options, "lay out", expected);
-    options.graphs.form = GRAPH_FORM_MATERIALISED;
+    options.load.weights.graphs.form = GRAPH_FORM_MATERIALISED;
     check_behind_load(&options, "lay out", expected);
-    options.checking = WEIGHTS_CHECKING_NOTHING;
-    options.limits_all = false;
-    options.flash_limit = (ReadLimit){ .latency_us = 50000 };
+    options.load.weights.checking = WEIGHTS_CHECKING_NOTHING;
+    options.load.weights.limits_all = false;
+    options.load.weights.flash_limit = (ReadLimit){ .latency_us = 50000 };
     check_behind_load(&options, "graph of prompts", expected); /* of the image that was made */
 }
 

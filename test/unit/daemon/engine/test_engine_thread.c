@@ -558,9 +558,9 @@ static void test_engine_thread_load_drops_kept_prompts(void **state) {
     assert_int_equal(prefix_cache_new(&cache, UINT64_MAX), 0);
     assert_int_equal(worker_pool_new(&pool, 1), 0);
     job.engine_options = (EngineOptions){ .path = path,
-                                          .device = ENGINE_DEVICE_CPU,
-                                          .isa = ISA_BEST,
-                                          .chunk_tokens = 8,
+                                          .load.device = ENGINE_DEVICE_CPU,
+                                          .load.isa = ISA_BEST,
+                                          .load.chunk_tokens = 8,
                                           .pool = pool,
                                           .accounts = &accounts,
                                           .prefix_cache = cache };

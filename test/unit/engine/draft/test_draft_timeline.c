@@ -356,7 +356,7 @@ static void test_draft_timeline_padding(void **state) {
     assert_int_equal(worker_pool_new(&pool, 1), 0);
     if (engine_new(&engine,
                    &(EngineOptions){ .path = import_fixture_package(fixture, &maker, 8, false),
-                                     .device = ENGINE_DEVICE_CPU,
+                                     .load.device = ENGINE_DEVICE_CPU,
                                      .pool = pool,
                                      .accounts = &accounts },
                    &err) ||
@@ -664,13 +664,14 @@ static void test_draft_timeline_other_tokens(void **state) {
         skip();
     }
     real_model_open(&model, ENGINE_DEVICE_CPU, ISA_BEST, 2, 64);
-    if (import_run(path, NULL, &options, &report, &err) || engine_new(&other,
-                                                                      &(EngineOptions){ .path = report.path,
-                                                                                        .device = ENGINE_DEVICE_CPU,
-                                                                                        .chunk_tokens = 16,
-                                                                                        .pool = model.pool,
-                                                                                        .accounts = &model.accounts },
-                                                                      &err))
+    if (import_run(path, NULL, &options, &report, &err) ||
+        engine_new(&other,
+                   &(EngineOptions){ .path = report.path,
+                                     .load.device = ENGINE_DEVICE_CPU,
+                                     .load.chunk_tokens = 16,
+                                     .pool = model.pool,
+                                     .accounts = &model.accounts },
+                   &err))
         fail_msg("%s", err.text);
     assert_int_equal(draft_pair_new(&pair, model.engine, other, &err), DRAFT_PAIR_E_VOCAB);
     assert_null(pair);

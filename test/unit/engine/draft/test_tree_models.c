@@ -98,9 +98,9 @@ static void check_engine(const char *name, const char *package, Isa isa, unsigne
     assert_int_equal(worker_pool_new(&pool, threads), 0);
     if (engine_new(&engine,
                    &(EngineOptions){ .path = package,
-                                     .device = ENGINE_DEVICE_CPU,
-                                     .isa = isa,
-                                     .chunk_tokens = CHUNK,
+                                     .load.device = ENGINE_DEVICE_CPU,
+                                     .load.isa = isa,
+                                     .load.chunk_tokens = CHUNK,
                                      .pool = pool,
                                      .accounts = &accounts },
                    &err))

@@ -111,7 +111,7 @@ static void test_forward_groups_allocate_nothing(void **state) {
     account_table_init(&loaded.accounts);
     assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
     options = loaded_options(&loaded, package, 0);
-    options.chunk_tokens = GROUPED_CHUNK;
+    options.load.chunk_tokens = GROUPED_CHUNK;
     options.group_rows = GROUPED_CHUNK / 2;
     assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);
     assert_int_equal(sequence_new(&loaded.sequence, loaded.engine, 2 * GROUPED_CHUNK, NULL), 0);
@@ -144,7 +144,7 @@ static void test_forward_chosen_chunk(void **state) {
             loaded.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = used_bytes;
         assert_int_equal(worker_pool_new(&loaded.pool, 8), 0); /* two groups of 64 rows or more for each thread */
         options = loaded_options(&loaded, package, 0);
-        options.chunk_tokens = asked[i];
+        options.load.chunk_tokens = asked[i];
         assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);
         assert_int_equal(engine_chunk_tokens(loaded.engine), expected[i]);
         assert_int_equal(engine_shared_chunk_tokens(loaded.engine), ENGINE_CHUNK_DEFAULT);

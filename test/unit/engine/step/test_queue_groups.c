@@ -85,16 +85,18 @@ static EngineOptions prepare(ImportFixture *fixture, char *image) {
     package = import_fixture_package(fixture, &maker, 8, true);
     npu_engine_load(
         &loaded,
-        &(EngineOptions){ .path = package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .chunk_tokens = CHUNK }, 2);
+        &(EngineOptions){
+            .path = package, .load.device = ENGINE_DEVICE_CPU, .load.isa = ISA_BEST, .load.chunk_tokens = CHUNK },
+        2);
     answer(&loaded, true, expected.first, expected.second);
     npu_engine_unload(&loaded);
     assert_int_equal(weights_image_path(image, PATH_MAX, fixture->cache, package), 0);
     return (EngineOptions){ .path = package,
-                            .device = ENGINE_DEVICE_NPU,
-                            .isa = ISA_BEST,
-                            .chunk_tokens = CHUNK,
-                            .checking = WEIGHTS_CHECKING_NEW,
-                            .graphs = { .policy = GRAPH_SWITCH_NONE },
+                            .load.device = ENGINE_DEVICE_NPU,
+                            .load.isa = ISA_BEST,
+                            .load.chunk_tokens = CHUNK,
+                            .load.weights.checking = WEIGHTS_CHECKING_NEW,
+                            .load.weights.graphs = { .policy = GRAPH_SWITCH_NONE },
                             .image_path = image };
 }
 
@@ -111,16 +113,16 @@ static void test_queue_groups_bits(void **state) {
     char image[PATH_MAX];
     EngineOptions options = prepare(*state, image);
 
-    for (options.op_order = 0; options.op_order < _OP_ORDER_N; options.op_order++)
+    for (options.load.op_order = 0; options.load.op_order < _OP_ORDER_N; options.load.op_order++)
         for (size_t i = 0; i < ARRAY_LEN(steal_beyond); i++) {
             EngineQueueCounts counts;
             NpuEngine loaded;
 
-            if (patience_is_short() && steal_beyond[i] == 1 && options.op_order != OP_ORDER_POSITION)
+            if (patience_is_short() && steal_beyond[i] == 1 && options.load.op_order != OP_ORDER_POSITION)
                 continue; /* only that order steals */
             options.steal_beyond = steal_beyond[i];
-            options.graphs.policy = (GraphSwitchPolicy)((options.op_order + i) % _GRAPH_SWITCH_N);
-            options.op_placement = i ? OP_PLACEMENT_PROFILE : OP_PLACEMENT_NPU;
+            options.load.weights.graphs.policy = (GraphSwitchPolicy)((options.load.op_order + i) % _GRAPH_SWITCH_N);
+            options.load.op_placement = i ? OP_PLACEMENT_PROFILE : OP_PLACEMENT_NPU;
             npu_engine_load(&loaded, &options, 1 + i % 2);
             for (int turn = 0; turn < (patience_is_short() ? 2 : 3); turn++) {
                 answer(&loaded, turn % 2, given.first, given.second);
@@ -128,17 +130,17 @@ static void test_queue_groups_bits(void **state) {
             }
             counts = engine_queue_counts(loaded.engine);
             /* A product's first time on the processors is measured, if the NPU leaves some in its queue. */
-            for (int turn = 0; options.op_order == OP_ORDER_POSITION && !i && !counts.n_stolen; turn++) {
+            for (int turn = 0; options.load.op_order == OP_ORDER_POSITION && !i && !counts.n_stolen; turn++) {
                 assert_true(turn < TURNS_UNTIL_STOLEN);
                 answer(&loaded, true, given.first, given.second);
                 check(true);
                 counts = engine_queue_counts(loaded.engine);
             }
-            n_stolen[options.op_order][i] = counts.n_stolen;
+            n_stolen[options.load.op_order][i] = counts.n_stolen;
             /* Checks that all nodes of steps with several groups are counted, by whoever ran them. */
             assert_int_equal((counts.n_products + counts.n_placed + counts.n_stolen + counts.n_others) % N_LAYERS, 0);
             /* In the first step each product is measured on the processors. */
-            assert_int_equal(options.op_placement == OP_PLACEMENT_NPU, !counts.n_placed);
+            assert_int_equal(options.load.op_placement == OP_PLACEMENT_NPU, !counts.n_placed);
             assert_true(counts.n_products && counts.n_others > counts.n_products);
             assert_true(counts.npu_ns && counts.npu_ns <= counts.wall_ns && counts.cpu_ns <= counts.wall_ns);
             npu_engine_unload(&loaded);
@@ -231,12 +233,13 @@ static void test_queue_groups_chunk(void **state) {
     char image[PATH_MAX];
     EngineOptions options = prepare(*state, image);
 
-    options.chunk_tokens = 0;
-    for (options.op_order = 0; options.op_order < _OP_ORDER_N; options.op_order++) {
+    options.load.chunk_tokens = 0;
+    for (options.load.op_order = 0; options.load.op_order < _OP_ORDER_N; options.load.op_order++) {
         NpuEngine loaded;
 
         npu_engine_load(&loaded, &options, 1);
-        assert_int_equal(engine_chunk_tokens(loaded.engine), options.op_order == OP_ORDER_IN_ORDER ? 256 : 4 * 256);
+        assert_int_equal(engine_chunk_tokens(loaded.engine),
+                         options.load.op_order == OP_ORDER_IN_ORDER ? 256 : 4 * 256);
         npu_engine_unload(&loaded);
     }
 }
@@ -254,7 +257,7 @@ static void test_queue_groups_make_way(void **state) {
     NpuEngine loaded;
     int r;
 
-    options.preemption = true;
+    options.load.preemption = true;
     npu_engine_load(&loaded, &options, 2);
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
     assert_int_equal(sequence_new(&other, loaded.engine, N_TOKENS, &err), 0);
@@ -326,7 +329,7 @@ static void test_queue_groups_trace(void **state) {
 
     assert_int_equal(trace_new(&trace, 100000), 0);
     options.trace = trace;
-    options.op_placement = OP_PLACEMENT_NPU;
+    options.load.op_placement = OP_PLACEMENT_NPU;
     npu_engine_load(&loaded, &options, 1);
     answer(&loaded, false, given.first, given.second);
     for (size_t i = 0; i < trace_n(trace); i++) {

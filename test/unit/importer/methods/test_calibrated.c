@@ -299,7 +299,7 @@ enum {
 static ShadowCounts answer(EngineDevice device, const char *path, float *logits) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     AccountTable accounts;
-    EngineOptions options = { .path = path, .device = device, .accounts = &accounts };
+    EngineOptions options = { .path = path, .load.device = device, .accounts = &accounts };
     Sequence *sequence = NULL;
     Engine *engine = NULL;
     _cleanup_(calibration_deinit) CalibrationText text = CALIBRATION_TEXT_NULL;

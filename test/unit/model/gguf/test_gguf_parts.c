@@ -115,7 +115,8 @@ static void logits_of(const char *path, EngineDevice device, float *logits) {
     assert_int_equal(worker_pool_new(&pool, 1), 0);
     if (engine_new(
             &engine,
-            &(EngineOptions){ .path = path, .device = device, .chunk_tokens = 8, .pool = pool, .accounts = &accounts },
+            &(EngineOptions){
+                .path = path, .load.device = device, .load.chunk_tokens = 8, .pool = pool, .accounts = &accounts },
             &err))
         fail_msg("%s", err.text);
     assert_int_equal(sequence_new(&sequence, engine, N_TOKENS, &err), 0);

@@ -174,9 +174,9 @@ static void same_in_any_order(const char *path, EngineDevice device, const char 
     assert_int_equal(worker_pool_new(&pool, 1), 0);
     if (engine_new(&shuffled.engine,
                    &(EngineOptions){ .path = path,
-                                     .device = device,
-                                     .isa = ISA_BEST,
-                                     .chunk_tokens = GOLDEN_ARCH_TOKENS,
+                                     .load.device = device,
+                                     .load.isa = ISA_BEST,
+                                     .load.chunk_tokens = GOLDEN_ARCH_TOKENS,
                                      .pool = pool,
                                      .accounts = &accounts },
                    &err))

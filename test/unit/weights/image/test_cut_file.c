@@ -192,7 +192,7 @@ static void init_reference(Loaded *loaded, const char *path) {
     account_table_init(&loaded->accounts);
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
     options = loaded_options(loaded, path, 0);
-    options.device = ENGINE_DEVICE_REFERENCE;
+    options.load.device = ENGINE_DEVICE_REFERENCE;
     if (engine_new(&loaded->engine, &options, &err))
         fail_msg("%s", err.text);
     assert_int_equal(sequence_new(&loaded->sequence, loaded->engine, LOADED_N_TOKENS, &err), 0);
@@ -212,7 +212,7 @@ static void test_cut_file_source_in_load(void **state) {
     assert_int_equal(loaded_forward(&loaded, expected, &err), 0);
     loaded_deinit(&loaded);
     options = loaded_options(&loaded, fixture->source, 0);
-    options.device = ENGINE_DEVICE_REFERENCE;
+    options.load.device = ENGINE_DEVICE_REFERENCE;
     load_at_every_moment(fixture, &options, fixture->source, expected);
 }
 
@@ -431,9 +431,9 @@ static void test_cut_file_nothing_kept(void **state) {
     account_table_init(&loaded.accounts);
     assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
     options = loaded_options(&loaded, fixture->source, 0);
-    options.device = ENGINE_DEVICE_REFERENCE;
+    options.load.device = ENGINE_DEVICE_REFERENCE;
     options.prefix_cache = cache;
-    options.chunk_tokens = N_BEFORE;
+    options.load.chunk_tokens = N_BEFORE;
     if (engine_new(&loaded.engine, &options, &err))
         fail_msg("%s", err.text);
     assert_int_equal(generation_new(&generation, loaded.engine, prompt, N_BEFORE, &greedy, &err), 0);

@@ -161,9 +161,9 @@ static void test_image_writing_behind_slow_load(void **state) {
     account_table_init(&loaded.accounts);
     assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
     options = loaded_options(&loaded, package, LOADED_ARRIVING);
-    options.reading = WEIGHT_READING_THREADS;
-    options.flash_limit.latency_us = 100000; /* much longer than laying out all reads that are under way */
-    options.limits_all = true;
+    options.load.weights.reading = WEIGHT_READING_THREADS;
+    options.load.weights.flash_limit.latency_us = 100000; /* much longer than laying out all reads that are under way */
+    options.load.weights.limits_all = true;
     assert_int_equal(engine_new(&loaded.engine, &options, &err), 0);
     end_bytes = arrive_half(loaded.engine);
     nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);

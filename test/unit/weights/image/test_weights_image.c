@@ -382,7 +382,7 @@ static uint32_t chunk_of_load(Loaded *loaded, const char *package, uint64_t *use
 
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
     options = loaded_options(loaded, package, 0);
-    options.chunk_tokens = 0; /* the device's best chunk */
+    options.load.chunk_tokens = 0; /* the device's best chunk */
     if (engine_new(&loaded->engine, &options, &err))
         fail_msg("%s", err.text);
     assert_int_equal(weights_image_report(engine_weights(loaded->engine)).state, IMAGE_MAPPED);

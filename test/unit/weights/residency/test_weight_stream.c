@@ -301,10 +301,10 @@ static bool logits_of(const char *package, WeightReading reading, float *logits)
     int r;
     EngineOptions options = {
         .path = package,
-        .device = ENGINE_DEVICE_CPU,
+        .load.device = ENGINE_DEVICE_CPU,
         .pool = fixture.pool,
         .accounts = &accounts,
-        .reading = reading,
+        .load.weights.reading = reading,
     };
 
     account_table_init(&accounts);

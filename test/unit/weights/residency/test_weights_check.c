@@ -93,7 +93,7 @@ static EngineOptions options_of(const char *path, WeightsChecking checking) {
     const Loaded none = { 0 };
     EngineOptions options = loaded_options(&none, path, 0);
 
-    options.checking = checking;
+    options.load.weights.checking = checking;
     return options;
 }
 
@@ -110,9 +110,9 @@ static void test_weights_check_bits(void **state) {
         loaded_make_package(*state, packages[i].bits, packages[i].static_activations, packages[i].tied, path);
         options = options_of(path, WEIGHTS_CHECKING_NOTHING);
         assert_int_equal(run(&options, expected), 0);
-        options.checking = WEIGHTS_CHECKING_ALL;
+        options.load.weights.checking = WEIGHTS_CHECKING_ALL;
         for (size_t j = 0; j < 2 * ARRAY_LEN(readings); j++) {
-            options.reading = readings[j / 2];
+            options.load.weights.reading = readings[j / 2];
             options.arriving = j % 2;
             memset(logits, 0, sizeof(logits));
             assert_int_equal(run(&options, logits), length_of(path));
@@ -146,10 +146,10 @@ static void test_weights_check_once(void **state) {
     assert_int_equal(run(&options, logits), head_bytes);
     options.arriving = true;
     assert_int_equal(run(&options, logits), head_bytes);
-    options.checking = WEIGHTS_CHECKING_ALL;
+    options.load.weights.checking = WEIGHTS_CHECKING_ALL;
     assert_int_equal(run(&options, logits), length_of(path));
     /* Another state of the file. */
-    options.checking = WEIGHTS_CHECKING_NEW;
+    options.load.weights.checking = WEIGHTS_CHECKING_NEW;
     options.arriving = false;
     byte = put_byte(path, length_of(path) - 1, NULL);
     refuse(&options, "is damaged");
@@ -174,7 +174,7 @@ static void test_weights_check_image(void **state) {
     assert_int_equal(stat(image, &before), 0);
     assert_true(run(&options, logits) < length_of(path) / 2);
     assert_memory_equal(logits, expected, sizeof(logits));
-    options.checking = WEIGHTS_CHECKING_ALL;
+    options.load.weights.checking = WEIGHTS_CHECKING_ALL;
     assert_int_equal(run(&options, logits), length_of(path));
     assert_memory_equal(logits, expected, sizeof(logits));
     assert_int_equal(stat(image, &after), 0);
@@ -212,15 +212,15 @@ static void test_weights_check_every_tensor(void **state) {
                 snprintf(text, sizeof(text), ": layer %.*s is not as it was written",
                          (int)strspn(dot + 1, "0123456789"), dot + 1);
             options = options_of(path, j % 2 ? WEIGHTS_CHECKING_ALL : WEIGHTS_CHECKING_NEW);
-            options.reading = readings[j % ARRAY_LEN(readings)];
+            options.load.weights.reading = readings[j % ARRAY_LEN(readings)];
             if (!strstr(tensor->name, ".bits")) { /* the load itself checks the sum of widths */
                 byte = put_byte(path, at - 1, NULL);
                 refuse(&options, text);
-                options.checking = WEIGHTS_CHECKING_NOTHING;
+                options.load.weights.checking = WEIGHTS_CHECKING_NOTHING;
                 assert_int_equal(run(&options, logits), 0);
                 put_byte(path, at - 1, &byte);
             }
-            options.checking = WEIGHTS_CHECKING_ALL;
+            options.load.weights.checking = WEIGHTS_CHECKING_ALL;
             if (next > at) {
                 byte = put_byte(path, next - 1, NULL);
                 refuse(&options, text);
@@ -270,7 +270,7 @@ static void test_weights_check_without_checksums(void **state) {
     put_byte(path, find(path, PACKAGE_KEY_CHECKSUMS) + strlen(PACKAGE_KEY_CHECKSUMS) - 1, NULL);
     options = options_of(path, WEIGHTS_CHECKING_NEW);
     assert_int_equal(run(&options, logits), 0);
-    options.checking = WEIGHTS_CHECKING_ALL;
+    options.load.weights.checking = WEIGHTS_CHECKING_ALL;
     refuse(&options, "has no checksums");
 }
 

@@ -254,7 +254,7 @@ static void test_ring_size(void **state) {
     assert_non_null(strstr(err.text, it.package));
     number = strrchr(err.text, ' ');
     least_bytes = strtoull(number, NULL, 10);
-    options.weights_memory.bytes = least_bytes - 1;
+    options.load.weights.memory.bytes = least_bytes - 1;
     assert_int_equal(engine_new(&loaded.engine, &options, &err), ENGINE_E_MEMORY);
     worker_pool_free(loaded.pool);
     loaded_accounts_are_empty(&loaded.accounts);

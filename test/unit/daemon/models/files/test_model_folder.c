@@ -38,7 +38,7 @@ static int setup(void **state) {
     snprintf(fixture->path, sizeof(fixture->path), "/tmp/coordgen-folder-XXXXXX");
     assert_non_null(mkdtemp(fixture->path));
     fixture->config.model_dir = fixture->path;
-    fixture->config.device = ENGINE_DEVICE_CPU;
+    fixture->config.load.device = ENGINE_DEVICE_CPU;
     fixture->loop.thread = pthread_self();
     model_registry_init(&fixture->registry, &fixture->loop, &fixture->config, NULL, on_change, NULL);
     model_folder_init(&fixture->folder, &fixture->registry);

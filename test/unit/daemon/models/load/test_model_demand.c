@@ -29,7 +29,7 @@ static int setup(void **state) {
     ErrText err;
 
     assert_non_null(fixture);
-    fixture->config.device = ENGINE_DEVICE_CPU;
+    fixture->config.load.device = ENGINE_DEVICE_CPU;
     fixture->loop.thread = pthread_self();
     model_registry_init(&fixture->registry, &fixture->loop, &fixture->config, NULL, on_change, NULL);
     fixture->registry.def = &fixture->def;

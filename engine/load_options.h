@@ -22,8 +22,8 @@ typedef struct LoadOptions {
     WeightsOptions weights;       /* of a package */
 } LoadOptions;
 
-/* Returns the number of threads for the pool of the engine, at least 1. By default there is one for every processor that
- * this process may use, less one that a device of static graphs needs for its queue. */
+/* Returns the number of threads for the pool of the engine, at least 1. By default there is one for every processor
+ * that this process may use, less one that a device of static graphs needs for its queue. */
 unsigned int load_options_threads(const LoadOptions *load);
 
 #endif

@@ -137,7 +137,7 @@ typedef struct EngineQueueCounts {
 } EngineQueueCounts;
 
 EngineQueueCounts engine_queue_counts(const Engine *engine);
-/* Sets the order of operators from the next step on; the arguments as EngineOptions has them. */
+/* Sets the order of operators from the next step on; the arguments as LoadOptions has them. */
 void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond, OpPlacementKind placement);
 /* Writes the durations of products on either side, and where they are placed, as a line. Thread: the one that
  * computes. */

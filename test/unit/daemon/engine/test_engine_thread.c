@@ -501,8 +501,7 @@ static void test_engine_thread_load_failure(void **state) {
     Job job = { .kind = JOB_LOAD,
                 .owner = &got,
                 .engine_options = { .path = "/nonexistent/model.cgm",
-                                    .device = ENGINE_DEVICE_CPU,
-                                    .isa = ISA_BEST,
+                                    .load = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
                                     .accounts = &fixture->model.accounts } };
 
     engine_thread_submit(fixture->thread, &job);

@@ -42,7 +42,7 @@ static int setup(void **state) {
                                 .cache_dir = fixture->cache,
                                 .state_dir = fixture->none,
                                 .draft_db_dir = fixture->none,
-                                .device = ENGINE_DEVICE_CPU };
+                                .load = { .device = ENGINE_DEVICE_CPU } };
     fixture->loop.thread = pthread_self();
     model_registry_init(&fixture->registry, &fixture->loop, &fixture->config, NULL, on_change, NULL);
     *state = fixture;

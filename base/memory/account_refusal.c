@@ -53,7 +53,8 @@ static void describe_system(char *text, size_t room_bytes) {
 }
 
 /* Names the narrowest limit that the charge meets. Return: the setting of that limit; NULL: no setting is known. */
-static const char *describe_limit(const AccountTable *table, AccountId id, uint64_t len_bytes, char *text, size_t room_bytes) {
+static const char *describe_limit(const AccountTable *table, AccountId id, uint64_t len_bytes, char *text,
+                                  size_t room_bytes) {
     const uint64_t own_bytes = account_own_room_bytes(table, id), shared_bytes = account_shared_room_bytes(table, id);
     const bool is_own = own_bytes < len_bytes && own_bytes <= shared_bytes && table->limit_bytes[id] != UINT64_MAX;
     const uint64_t limit_bytes = is_own ? table->limit_bytes[id] : table->total_limit_bytes;

@@ -121,7 +121,7 @@ endif
 # Warnings stop the build in a clone; a packager's build from a tarball goes on (WERROR=-Werror or WERROR= decide too).
 WERROR ?= $(if $(wildcard .git),-Werror)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wundef -Wvla \
-        -Wno-unused-parameter -Wno-psabi $(WERROR)
+        -Wno-unused-parameter -Wno-missing-field-initializers -Wno-psabi $(WERROR)
 OPT ?= $(if $(SAN),-O1 -g1,-O3 -g)
 # No contraction of a * b + c and no -ffast-math: the bits of a float operator are the source's.
 FLAGS = -std=gnu11 $(OPT) $(WARN) -fno-common -fvisibility=hidden -ffp-contract=off -fPIC -pthread -MMD -MP -I. \

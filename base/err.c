@@ -14,6 +14,7 @@ int err_set(ErrText *err, int code, const char *format, ...) {
         va_start(args, format);
         printable_format(err->text, sizeof(err->text), format, args);
         va_end(args);
+        err->limit = NULL;
     }
     return code;
 }

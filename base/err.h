@@ -11,6 +11,8 @@
  * it is valid UTF-8 without control characters, whatever the values are (base/strings/printable.h). */
 typedef struct ErrText {
     char text[768];
+    const char *limit; /* setting that refused memory, a static string of account_refused(); NULL: none. err_set()
+                          clears it, err_prefix() and copies keep it. */
 } ErrText;
 
 /* Sets the text (err may be NULL) and returns code: `return err_set(err, GGUF_E_CORRUPT, "...", ...)`. */

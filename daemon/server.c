@@ -47,10 +47,10 @@ static void status_text(const Server *server, char *text, size_t room_bytes) {
         snprintf(text, room_bytes, "Serving, no %smodel", server->service.models.n_models ? "default " : "");
     else if (model->stage == MODEL_IMPORTING)
         snprintf(text, room_bytes, "Serving, model %.*s: importing, %u %%", UTF8_PREFIX(model->name, 64),
-                 model->permille / 10);
+                 model->load.permille / 10);
     else if (model->stage == MODEL_LOADING)
         snprintf(text, room_bytes, "Serving, model %.*s: loading, %u %%", UTF8_PREFIX(model->name, 64),
-                 model->permille / 10);
+                 model->load.permille / 10);
     else if (model->stage == MODEL_FAILED)
         snprintf(text, room_bytes, "Serving, model %.*s: failed: %.*s", UTF8_PREFIX(model->name, 64),
                  UTF8_PREFIX(model->failure_text.text, 256));

@@ -189,7 +189,7 @@ static int add_file(Service *service, const char *path, Model **modelp, ErrText 
 
     if (r)
         return r < 0 ? r : -EINVAL;
-    (*modelp)->is_named = true;
+    model_note_origin(*modelp, MODEL_FROM_SETTING);
     return 0;
 }
 

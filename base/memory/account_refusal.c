@@ -52,19 +52,21 @@ static void describe_system(char *text, size_t room_bytes) {
                  *limits.memory_file ? limits.memory_file : "vm.overcommit_memory may forbid it");
 }
 
-/* Names the narrowest limit that the charge meets. */
-static void describe_limit(const AccountTable *table, AccountId id, uint64_t len_bytes, char *text, size_t room_bytes) {
+/* Names the narrowest limit that the charge meets. Return: the setting of that limit; NULL: no setting is known. */
+static const char *describe_limit(const AccountTable *table, AccountId id, uint64_t len_bytes, char *text,
+                                  size_t room_bytes) {
     const uint64_t own_bytes = account_own_room_bytes(table, id), shared_bytes = account_shared_room_bytes(table, id);
     const bool is_own = own_bytes < len_bytes && own_bytes <= shared_bytes && table->limit_bytes[id] != UINT64_MAX;
     const uint64_t limit_bytes = is_own ? table->limit_bytes[id] : table->total_limit_bytes;
+    const char *setting = is_own ? own_limits[id] : table->total_limit_name;
     ByteText limit;
 
     snprintf(text, room_bytes, "%s (%s) is reached",
-             is_own && own_limits[id]  ? own_limits[id]
-             : is_own                  ? "the limit of its account"
-             : table->total_limit_name ? table->total_limit_name
-                                       : "the limit on all memory",
+             setting  ? setting
+             : is_own ? "the limit of its account"
+                      : "the limit on all memory",
              limit_bytes == UINT64_MAX ? "none" : byte_text(&limit, limit_bytes));
+    return setting;
 }
 
 /**
@@ -75,6 +77,7 @@ static void describe_limit(const AccountTable *table, AccountId id, uint64_t len
  */
 int account_refused(ErrText *err, int code, int r, const AccountTable *table, AccountId id, uint64_t len_bytes,
                     const char *format, ...) {
+    const char *limit = NULL;
     char what[256], why[256];
     ByteText size;
     va_list args;
@@ -85,8 +88,11 @@ int account_refused(ErrText *err, int code, int r, const AccountTable *table, Ac
     if (r < 0)
         describe_system(why, sizeof(why));
     else
-        describe_limit(table, id, len_bytes, why, sizeof(why));
-    return err_set(err, r < 0 ? r : code, "no memory for %s (%s): %s", what, byte_text(&size, len_bytes), why);
+        limit = describe_limit(table, id, len_bytes, why, sizeof(why));
+    err_set(err, 0, "no memory for %s (%s): %s", what, byte_text(&size, len_bytes), why);
+    if (err)
+        err->limit = limit;
+    return r < 0 ? r : code;
 }
 
 int account_refused_by_system(ErrText *err) {

@@ -7,8 +7,9 @@
 #include "base/err.h"
 #include "base/memory/account.h"
 
-/* Sets the text "no memory for WHAT (224.3 MiB): LIMIT (400.0 MiB) is reached". r: the result of account_charge() or
- * accounted_block_init(). table may be NULL if r is negative. Returns r if it is negative, else code. */
+/* Sets the text "no memory for WHAT (224.3 MiB): LIMIT (400.0 MiB) is reached", and err->limit. r: the result of
+ * account_charge() or accounted_block_init(). table may be NULL if r is negative. Returns r if it is negative, else
+ * code. */
 int account_refused(ErrText *err, int code, int r, const AccountTable *table, AccountId id, uint64_t len_bytes,
                     const char *format, ...) __attribute__((format(printf, 7, 8)));
 /* Adds to the text of an -ENOMEM which limit of the system is reached. Returns -ENOMEM. */

@@ -36,7 +36,7 @@ static bool set_default(Peer *peer, uint64_t request_id, const Model *model) {
     ErrText err = { "out of memory" };
     int r;
 
-    if (!model->from_folder && !model->is_named) {
+    if (model->source.origin == MODEL_FROM_CLIENT) {
         connection_send_error(
             peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
             "model_default.model",

@@ -172,15 +172,15 @@ void handle_prune(Peer *peer, uint64_t request_id, const Coordgen__V1__PruneRequ
 static bool may_remove(Peer *peer, uint64_t request_id, const Model *model, bool dry_run) {
     const char *model_dir = peer->service->config->model_dir;
     const size_t n = strlen(model_dir);
-    const char *rest = model->path + n;
+    const char *rest = model->source.path + n;
 
-    while (*model_dir && !strncmp(model->path, model_dir, n) && *rest == '/')
+    while (*model_dir && !strncmp(model->source.path, model_dir, n) && *rest == '/')
         rest++;
-    if (!*model_dir || strncmp(model->path, model_dir, n) || strchr(rest, '/')) {
+    if (!*model_dir || strncmp(model->source.path, model_dir, n) || strchr(rest, '/')) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
                               "model_remove.model",
                               "model %.*s is not in the service's folder: remove %.*s yourself, where it is",
-                              UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->shown_path, 512));
+                              UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->source.shown_path, 512));
         return false;
     }
     if (dry_run ||

@@ -76,8 +76,8 @@ static const char *near_model(const ModelRegistry *registry, const char *name) {
 
 /* Tells whether a model's file was removed and nothing of the model is left in memory either. */
 static bool is_gone(const Model *model) {
-    return (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED) && !model->engine && model->fd < 0 &&
-           access(model->path, F_OK) < 0 && errno == ENOENT;
+    return (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED) && !model->engine &&
+           model->source.fd < 0 && access(model->source.path, F_OK) < 0 && errno == ENOENT;
 }
 
 static void send_not_found(Peer *peer, uint64_t request_id, const char *field, const ErrText *text) {

@@ -43,8 +43,8 @@ static void warn_if_large(Model *target, Model *draft, ErrText *warning) {
 
     model_measure(target);
     model_measure(draft);
-    own = are_ready ? engine_info(target->engine)->n_parameters : target->file_bytes;
-    other = are_ready ? engine_info(draft->engine)->n_parameters : draft->file_bytes;
+    own = are_ready ? engine_info(target->engine)->n_parameters : target->source.bytes;
+    other = are_ready ? engine_info(draft->engine)->n_parameters : draft->source.bytes;
     if (own && other > own)
         err_set(warning, 0,
                 "%.*s is larger than %.*s (%" PRIu64 " and %" PRIu64 " %s): drafts will take longer than they bring",

@@ -10,17 +10,17 @@
 Model *model_free(Model *model) {
     if (!model)
         return NULL;
-    model_import_free(model->import);
-    closep(&model->fd);
+    model_import_free(model->load.import);
+    closep(&model->source.fd);
     free(model->job);
     engine_free(model->engine);
     free(model->name);
-    free(model->path);
-    free(model->shown_path);
-    free(model->draft_failure);
-    draft_pair_free(model->draft_pair);
-    free(model->package_path);
-    free(model->image_path);
+    free(model->source.path);
+    free(model->source.shown_path);
+    free(model->draft.mismatch);
+    draft_pair_free(model->draft.pair);
+    free(model->load.package_path);
+    free(model->load.image_path);
     free(model);
     return NULL;
 }
@@ -56,8 +56,8 @@ void model_set_stage(Model *model, ModelStage stage) {
     model->stage = stage;
     model->registry->is_unsettled = true;
     if (stage == MODEL_AVAILABLE) { /* the next client that wants the model hands over its file again */
-        closep(&model->fd);
-        model->fd = -1;
+        closep(&model->source.fd);
+        model->source.fd = -1;
     }
     model->registry->on_change(model->registry->on_change_arg, model);
 }
@@ -69,6 +69,51 @@ void model_fail(Model *model, ModelFailure failure, const char *text) {
               model->stage == MODEL_READY ? "cannot be used any more" : "cannot be loaded", text);
     model_set_stage(model, MODEL_FAILED);
 }
+
+/* ---- other states ------------------------------------------------------------------------------------------------ */
+
+void model_note_origin(Model *model, ModelOrigin origin) {
+    assert(origin < _MODEL_ORIGIN_N);
+    model->source.origin = MAX(model->source.origin, origin);
+}
+
+void model_set_load_mode(Model *model, ModelLoadMode mode) {
+    static const unsigned int next[_MODEL_LOAD_MODE_N] = {
+        [MODEL_LOAD_FITS] = 1u << MODEL_LOAD_FITS | 1u << MODEL_LOAD_EVICTS | 1u << MODEL_LOAD_NAMED,
+        [MODEL_LOAD_EVICTS] = 1u << MODEL_LOAD_FITS | 1u << MODEL_LOAD_EVICTS | 1u << MODEL_LOAD_NAMED,
+        [MODEL_LOAD_NAMED] = 1u << MODEL_LOAD_FITS | 1u << MODEL_LOAD_NAMED, /* a load begins first */
+    };
+
+    assert(next[model->load.mode] & 1u << mode);
+    model->load.mode = mode;
+}
+
+void model_set_image(Model *model, ModelImage image) {
+    static const unsigned int next[_MODEL_IMAGE_N] = {
+        [MODEL_IMAGE_UNUSED] = 1u << MODEL_IMAGE_UNUSED | 1u << MODEL_IMAGE_USED,
+        [MODEL_IMAGE_USED] = 1u << MODEL_IMAGE_UNUSED | 1u << MODEL_IMAGE_USED | 1u << MODEL_IMAGE_FAILED,
+        [MODEL_IMAGE_FAILED] = 1u << MODEL_IMAGE_USED, /* by a load that has made the image anew */
+    };
+
+    assert(next[model->load.image] & 1u << image);
+    model->load.image = image;
+}
+
+void model_set_draft_state(Model *target, ModelDraftState state) {
+    static const unsigned int next[_MODEL_DRAFT_STATE_N] = {
+        [MODEL_DRAFT_NONE] = 1u << MODEL_DRAFT_TRIED | 1u << MODEL_DRAFT_UNFIT | 1u << MODEL_DRAFT_JOINED,
+        [MODEL_DRAFT_TRIED] = 1u << MODEL_DRAFT_NONE | 1u << MODEL_DRAFT_UNFIT | 1u << MODEL_DRAFT_JOINED,
+        [MODEL_DRAFT_UNFIT] = 1u << MODEL_DRAFT_NONE,
+        [MODEL_DRAFT_JOINED] = 1u << MODEL_DRAFT_NONE | 1u << MODEL_DRAFT_JOINED | 1u << MODEL_DRAFT_LEAVING,
+        [MODEL_DRAFT_LEAVING] = 1u << MODEL_DRAFT_NONE | 1u << MODEL_DRAFT_JOINED | 1u << MODEL_DRAFT_LEAVING,
+    };
+
+    assert(next[target->draft.state] & 1u << state);
+    assert(!target->draft.model == (state < MODEL_DRAFT_JOINED));
+    target->draft.state = state;
+}
+
+/* ---- what the states mean ---------------------------------------------------------------------------------------- */
 
 bool model_is_coming(const Model *model) {
     return model->stage == MODEL_IMPORTING || model->stage == MODEL_LOADING;

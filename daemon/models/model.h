@@ -37,46 +37,83 @@ typedef enum ModelFailure { /* why a model is in MODEL_FAILED */
 
 typedef struct ModelRegistry ModelRegistry;
 
-typedef struct Model { /* all loop */
-    ModelRegistry *registry;
-    char *name;           /* printable, at most PROTO_MODEL_NAME_BYTES_MAX */
-    char *path;           /* as given: .gguf or .cgm */
-    char *shown_path;     /* printable */
-    int fd;               /* open file that a client has handed over, until the model is unloaded; -1: none */
-    char *package_path;   /* the file that the engine opens; NULL until known */
+typedef enum ModelOrigin { /* who keeps the model known */
+    MODEL_FROM_CLIENT,     /* a client has named the path: forgotten with the unload */
+    MODEL_FROM_FOLDER,     /* the folder has the file: forgotten with the file */
+    MODEL_FROM_SETTING,    /* a setting names the path: never forgotten */
+    _MODEL_ORIGIN_N,
+} ModelOrigin;
+
+typedef struct ModelSource { /* the file that a user knows */
+    char *path;              /* as given: .gguf or .cgm */
+    char *shown_path;        /* printable */
+    int fd;                  /* open file that a client has handed over, until the model is unloaded; -1: none */
+    ModelOrigin origin;
+    uint64_t scan;  /* last scan of the folder that has met the file; 0: none */
+    uint64_t bytes; /* at the last look; 0: no regular file */
+} ModelSource;
+
+typedef enum ModelLoadMode { /* which memory the load may take, and whose requests may begin the next load */
+    MODEL_LOAD_FITS,         /* takes free memory only */
+    MODEL_LOAD_EVICTS,       /* may unload unused models */
+    MODEL_LOAD_NAMED,        /* unloaded by a command: only a request that names the model loads it again */
+    _MODEL_LOAD_MODE_N,
+} ModelLoadMode;
+
+typedef enum ModelImage { /* what is known of the image of the weights */
+    MODEL_IMAGE_UNUSED,   /* the last load used no image */
+    MODEL_IMAGE_USED,     /* the last load may have used an image, which may be at fault if the load fails */
+    MODEL_IMAGE_FAILED,   /* a load with an image has failed: the next load makes the image anew, or uses none */
+    _MODEL_IMAGE_N,
+} ModelImage;
+
+typedef struct ModelLoad { /* the load under way, else the last load */
+    uint64_t began_ns;
+    ModelImport *import; /* NULL: none is under way */
+    uint32_t permille;   /* progress of the import or of the arriving weights */
+    ModelLoadMode mode;
+    char *package_path;  /* the file that the engine opens; NULL until known */
+    bool checks_package; /* the import checks an existing package, since the package could not be loaded */
+    ModelImage image;
     char *image_path;     /* image of the weights; NULL: none is wanted */
     const char *no_image; /* why no image is wanted; NULL: one is */
-    bool may_have_image;  /* the last load may have used an image */
-    bool without_image;   /* a load with an image has failed */
-    bool checks_package;  /* the next import checks an existing package, since its load failed */
-    bool is_named;        /* a setting names the file: never forgotten */
-    bool was_unloaded;    /* unloaded by a command: only a request that names the model loads it again */
-    bool makes_room;      /* its load may unload unused models */
-    uint64_t used_ns;     /* when the last user left, or the load ended */
-    bool from_folder;     /* forgotten with its file; other models, unless is_named, with their unload */
-    uint64_t scan;        /* last scan of the folder that has met the file */
-    uint64_t file_bytes;  /* at the last look; 0: no regular file */
+} ModelLoad;
+
+typedef enum ModelDraftState { /* between a target and the model that is to draft for it */
+    MODEL_DRAFT_NONE,          /* nothing was tried since the target was loaded or the pair has changed */
+    MODEL_DRAFT_TRIED,         /* a load of the draft model was tried, and is not repeated */
+    MODEL_DRAFT_UNFIT,         /* the tokens of target and draft model differ */
+    MODEL_DRAFT_JOINED,        /* the draft model drafts for the target's generations */
+    MODEL_DRAFT_LEAVING,       /* later generations get no drafts from the draft model */
+    _MODEL_DRAFT_STATE_N,
+} ModelDraftState;
+
+typedef struct ModelDraft { /* a target's view of its draft model; see model_drafts.h */
+    ModelDraftState state;
+    struct Model *model; /* loaded and compared; NULL unless joined or leaving */
+    DraftPair *pair;     /* engine thread's while n_generations, made for the first generation; else the loop's */
+    unsigned int n_generations; /* generations that may use the pair; they may outlast the pair of models */
+    char *mismatch;             /* how the tokens differ; NULL unless unfit */
+} ModelDraft;
+
+typedef struct Model { /* all loop */
+    ModelRegistry *registry;
+    char *name; /* printable, at most PROTO_MODEL_NAME_BYTES_MAX */
+    ModelSource source;
     ModelStage stage;
-    uint32_t permille; /* progress of the import or of the arriving weights */
     ModelFailure failure;
     ErrText failure_text; /* reason for MODEL_FAILED, for administrators */
     ErrText no_room;      /* reason for MODEL_FAILURE_MEMORY and _IN_USE that everybody may know */
+    ModelLoad load;
     /* The engine thread computes with the engine; the loop owns the pointer and reads the info of a ready model's
      * engine. The pointer is set before the model is ready, while weights still arrive. After a failure the engine
      * stays until the last request has released the model. */
     Engine *engine;
-    ModelImport *import;
-    Job *job;             /* load or unload */
-    unsigned int n_users; /* requests that hold it, and models that it drafts for */
-    /* As a target: the model that drafts for its generations, loaded and compared; NULL: none. See model_drafts.h. */
-    struct Model *draft;
-    DraftPair *draft_pair;  /* engine thread's while n_drafted, made for the first generation; else the loop's */
-    unsigned int n_drafted; /* generations that may use draft_pair; they may outlast the pair of models */
-    bool draft_leaves;      /* later generations get no drafts from it */
-    bool draft_was_tried; /* a load of the draft model was tried since the target was loaded or the pair has changed */
-    char *draft_failure;  /* how the tokens of target and draft model differ; NULL: no difference is known */
+    Job *job;                /* load or unload */
+    unsigned int n_users;    /* requests that hold it, and models that it drafts for */
+    uint64_t used_ns;        /* when the last user left, or the load ended */
+    ModelDraft draft;        /* as a target */
     bool is_loaded_as_draft; /* loaded for targets alone: unloaded with the last of them */
-    uint64_t load_began_ns;
     TAILQ_ENTRY(Model) link;
 } Model;
 
@@ -114,6 +151,11 @@ DEFINE_CLEANUP(Model, model_free)
 /* Moves the model to its next stage, tells on_change(), and asserts that the stage may follow. The only writer of
  * Model.stage. */
 void model_set_stage(Model *model, ModelStage stage);
+void model_note_origin(Model *model, ModelOrigin origin); /* the origin that keeps the model longest prevails */
+/* The only writers of the other states. Each asserts that the new state may follow. */
+void model_set_load_mode(Model *model, ModelLoadMode mode);
+void model_set_image(Model *model, ModelImage image);
+void model_set_draft_state(Model *target, ModelDraftState state);
 /* Moves the model to MODEL_FAILED and logs why. text: the reason, for administrators. */
 void model_fail(Model *model, ModelFailure failure, const char *text);
 const char *model_stage_name(ModelStage stage);

@@ -22,9 +22,10 @@ int model_drafts_compare(const Model *target, const Model *draft, uint32_t *n_sh
 /* ---- targets and their draft models ------------------------------------------------------------------------------ */
 
 void model_drafts_renew(Model *target) {
-    free(target->draft_failure);
-    target->draft_failure = NULL;
-    target->draft_was_tried = false;
+    free(target->draft.mismatch);
+    target->draft.mismatch = NULL;
+    if (target->draft.state == MODEL_DRAFT_TRIED || target->draft.state == MODEL_DRAFT_UNFIT)
+        model_set_draft_state(target, MODEL_DRAFT_NONE);
     target->registry->is_unsettled = true;
 }
 
@@ -47,10 +48,10 @@ static Model *wanted_draft(ModelRegistry *registry, const Model *target) {
 static void bring(Model *target, Model *draft) {
     ErrText err;
 
-    if (target->draft_was_tried || target->stage == MODEL_IMPORTING || model_is_loaded(draft) ||
+    if (target->draft.state != MODEL_DRAFT_NONE || target->stage == MODEL_IMPORTING || model_is_loaded(draft) ||
         model_is_unloading(draft) || (draft->stage == MODEL_FAILED && draft->engine))
         return;
-    target->draft_was_tried = true;
+    model_set_draft_state(target, MODEL_DRAFT_TRIED);
     draft->is_loaded_as_draft = !model_is_default(draft);
     log_info(TOPIC_DAEMON, "model %s: loaded to draft for %s", draft->name, target->name);
     (void)model_load(draft, &err);
@@ -60,7 +61,7 @@ static void join(Model *target, Model *draft) {
     uint32_t n_shared = 0;
     ErrText err;
 
-    if (target->draft_failure || target->stage != MODEL_READY || draft->stage != MODEL_READY)
+    if (target->draft.state == MODEL_DRAFT_UNFIT || target->stage != MODEL_READY || draft->stage != MODEL_READY)
         return;
     if (!model_drafts_compare(target, draft, &n_shared, &err)) {
         log_notice(TOPIC_DAEMON,
@@ -71,19 +72,33 @@ static void join(Model *target, Model *draft) {
         return;
     }
     log_error(TOPIC_DAEMON, "model %s: %s cannot draft for it: %s", target->name, draft->name, err.text);
-    target->draft_failure = strdup(err.text); /* if strdup() fails, the next change repeats the comparison */
+    target->draft.mismatch = strdup(err.text);
+    if (target->draft.mismatch) /* else the next change repeats the comparison */
+        model_set_draft_state(target, MODEL_DRAFT_UNFIT);
+}
+
+/* Ends the pair as soon as no generation uses it, if the pair has changed or one of its models is not ready. */
+static void settle_pair(Model *target, const Model *wanted) {
+    const Model *draft = target->draft.model;
+    const bool is_lost = draft->stage != MODEL_READY,
+               leaves = draft != wanted || is_lost || target->stage != MODEL_READY;
+
+    model_set_draft_state(target, leaves ? MODEL_DRAFT_LEAVING : MODEL_DRAFT_JOINED);
+    if (!leaves || target->draft.n_generations)
+        return;
+    model_set_draft(target, NULL);
+    if (draft == wanted && is_lost) /* a lost draft model is not loaded again for the same target */
+        model_set_draft_state(target, MODEL_DRAFT_TRIED);
 }
 
 static void settle_target(ModelRegistry *registry, Model *target) {
     Model *draft = wanted_draft(registry, target);
 
-    if (!model_is_loaded(target) && (target->draft_failure || target->draft_was_tried))
+    if (!model_is_loaded(target) && target->draft.state != MODEL_DRAFT_NONE)
         model_drafts_renew(target);
-    target->draft_leaves = target->draft && (target->draft != draft || target->stage != MODEL_READY ||
-                                             target->draft->stage != MODEL_READY);
-    if (target->draft_leaves && !target->n_drafted)
-        model_set_draft(target, NULL);
-    if (!draft || target->draft)
+    if (target->draft.model)
+        settle_pair(target, draft);
+    if (!draft || target->draft.model)
         return;
     bring(target, draft);
     join(target, draft);
@@ -97,7 +112,7 @@ static const Model *find_target(ModelRegistry *registry, const Model *draft) {
     for (size_t i = 0; i < n; i++) {
         const Model *target = model_registry_find(registry, names[i]);
 
-        if (target && model_is_loaded(target) && !target->draft_failure)
+        if (target && model_is_loaded(target) && target->draft.state != MODEL_DRAFT_UNFIT)
             return target;
     }
     return NULL;
@@ -108,7 +123,7 @@ const Model *model_drafts_target_of(ModelRegistry *registry, const Model *draft)
 
     assert_on_loop(registry->loop);
     TAILQ_FOREACH (target, &registry->models, link)
-        if (target->draft == draft)
+        if (target->draft.model == draft)
             return target;
     return model_is_loaded(draft) ? find_target(registry, draft) : NULL;
 }
@@ -137,7 +152,7 @@ void model_drafts_settle(ModelRegistry *registry) {
         return;
     registry->is_unsettled = false;
     TAILQ_FOREACH (model, &registry->models, link)
-        if (model_is_loaded(model) || model->draft || model->draft_failure || model->draft_was_tried)
+        if (model_is_loaded(model) || model->draft.state != MODEL_DRAFT_NONE)
             settle_target(registry, model);
     TAILQ_FOREACH (model, &registry->models, link)
         let_go(registry, model);

@@ -10,9 +10,9 @@ static Coordgen__V1__ModelPairState pair_state(const Model *target, const Model 
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_ABSENT;
     if (!model_is_loaded(target))
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_IDLE;
-    if (target->draft == draft && !target->draft_leaves)
+    if (target->draft.model == draft && target->draft.state == MODEL_DRAFT_JOINED)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_READY;
-    if (target->draft_failure)
+    if (target->draft.state == MODEL_DRAFT_UNFIT)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_MISMATCH;
     if (draft->stage == MODEL_FAILED)
         return COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_FAILED;
@@ -34,7 +34,7 @@ void model_describe_pair(Coordgen__V1__ModelPair *message, ModelRegistry *regist
     message->has_state = true;
     message->state = pair_state(target, draft);
     if (message->state == COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_MISMATCH)
-        message->detail = target->draft_failure;
+        message->detail = target->draft.mismatch;
     else if (message->state == COORDGEN__V1__MODEL_PAIR_STATE__MODEL_PAIR_STATE_FAILED)
         message->detail = (char *)(uintptr_t)model_failure(draft, with_paths);
 }
@@ -57,9 +57,9 @@ static void describe_detail(const Model *model, bool with_paths, char *detail, s
     if (model->stage == MODEL_FAILED)
         snprintf(detail, detail_room_bytes, "%s", model_failure(model, with_paths));
     else if (model->stage == MODEL_IMPORTING)
-        snprintf(detail, detail_room_bytes, "import %u.%u %%", model->permille / 10, model->permille % 10);
+        snprintf(detail, detail_room_bytes, "import %u.%u %%", model->load.permille / 10, model->load.permille % 10);
     else if (model->stage == MODEL_LOADING && model->engine)
-        snprintf(detail, detail_room_bytes, "weights %u.%u %%", model->permille / 10, model->permille % 10);
+        snprintf(detail, detail_room_bytes, "weights %u.%u %%", model->load.permille / 10, model->load.permille % 10);
     else if (model_is_unloading(model))
         snprintf(detail, detail_room_bytes, "being unloaded");
 }
@@ -86,8 +86,8 @@ static void describe_image(ModelMessage *message, const Model *model, bool with_
     const ImageReport report = weights_image_report(engine_weights(model->engine));
 
     image_report_text(&report, with_disk, message->image, sizeof(message->image));
-    if (report.state == IMAGE_NONE && model->no_image)
-        snprintf(message->image, sizeof(message->image), "none: %s", model->no_image);
+    if (report.state == IMAGE_NONE && model->load.no_image)
+        snprintf(message->image, sizeof(message->image), "none: %s", model->load.no_image);
     message->model.image = message->image;
 }
 
@@ -124,7 +124,7 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
     assert_on_loop(model->registry->loop);
     coordgen__v1__model__init(message);
     message->name = model->name;
-    message->path = with_paths ? model->shown_path : NULL;
+    message->path = with_paths ? model->source.shown_path : NULL;
     message->has_state = true;
     message->state = model_wire_state(model);
     message->has_is_default = true;
@@ -134,8 +134,8 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->default_by = (Coordgen__V1__ModelDefaultBy)model_registry_default_by(model->registry);
     describe_detail(model, with_paths, room->detail, sizeof(room->detail));
     message->detail = room->detail;
-    message->has_file_bytes = model->file_bytes > 0;
-    message->file_bytes = model->file_bytes;
+    message->has_file_bytes = model->source.bytes > 0;
+    message->file_bytes = model->source.bytes;
     message->has_setting_context_tokens = true;
     message->setting_context_tokens = config_context_tokens(model->registry->config, model->name);
     describe_pairs(room, model, with_paths);

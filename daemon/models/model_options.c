@@ -12,7 +12,7 @@
 
 /* Returns the open file if a client has handed over the package itself; NULL: the package has a path. */
 static const int *package_fd_of(const Model *model) {
-    return model->fd >= 0 && !strcmp(model->path, model->package_path) ? &model->fd : NULL;
+    return model->source.fd >= 0 && !strcmp(model->source.path, model->load.package_path) ? &model->source.fd : NULL;
 }
 
 /* Tells whether some of the model's weights may stay on disk. A draft model must be fast, so all of its weights are in
@@ -38,7 +38,7 @@ static const char *no_image(const Model *model) {
         return "weights-image is off";
     if (!model_device(model)->reads_packages)
         return "this device reads the source";
-    if (model->without_image)
+    if (model->load.image == MODEL_IMAGE_FAILED)
         return "a load with one has failed";
     if (config->load.weights.checking == WEIGHTS_CHECKING_ALL)
         return "verify-packages is on";
@@ -52,37 +52,45 @@ static void choose_image_path(Model *model) {
     const Config *config = model->registry->config;
     char path[PATH_MAX];
 
-    free(model->image_path);
-    model->image_path = NULL;
-    model->may_have_image = false;
-    model->no_image = needs_image(model) ? NULL : no_image(model);
-    if (model->no_image) {
-        log_info(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->no_image);
+    free(model->load.image_path);
+    model->load.image_path = NULL;
+    model->load.no_image = needs_image(model) ? NULL : no_image(model);
+    if (model->load.no_image) {
+        log_info(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->load.no_image);
         return;
     }
-    if (!weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
-        model->image_path = strdup(path);
-    model->may_have_image = model->image_path && (needs_image(model) || !access(model->image_path, F_OK));
-    if (model->image_path)
+    if (!weights_image_path(path, sizeof(path), config->cache_dir, model->load.package_path))
+        model->load.image_path = strdup(path);
+    if (model->load.image_path)
         return;
-    model->no_image = "the path of cache-dir is too long";
-    log_warn(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->no_image);
+    model->load.no_image = "the path of cache-dir is too long";
+    log_warn(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->load.no_image);
+}
+
+/* Notes whether the load may use an image, unless a load with one has failed. */
+static void note_image(Model *model) {
+    const char *path = model->load.image_path;
+
+    if (model->load.image != MODEL_IMAGE_FAILED)
+        model_set_image(model,
+                        path && (needs_image(model) || !access(path, F_OK)) ? MODEL_IMAGE_USED : MODEL_IMAGE_UNUSED);
 }
 
 void model_choose_options(Model *model, EngineOptions *options) {
     const Config *config = model->registry->config;
 
     choose_image_path(model);
+    note_image(model);
     *options = (EngineOptions){
         .load = config_load_options(config, model->name),
-        .path = model->package_path,
+        .path = model->load.package_path,
         .fd = package_fd_of(model),
         .accounts = model->registry->accounts,
         .prefix_cache = model->registry->prefix_cache,
         .cache_dir = config->cache_dir,
         .arriving = true,
-        .image_path = model->image_path,
-        .new_image = model->without_image,
+        .image_path = model->load.image_path,
+        .new_image = model->load.image == MODEL_IMAGE_FAILED,
         .chat_template = model->registry->chat_template,
         .chat_template_bytes = model->registry->chat_template_bytes,
     };

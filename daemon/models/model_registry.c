@@ -40,7 +40,7 @@ static int compare_names(const void *a, const void *b) {
 }
 
 static int compare_paths(const void *a, const void *b) {
-    return strcmp(((const Model *)a)->path, ((const Model *)b)->path);
+    return strcmp(((const Model *)a)->source.path, ((const Model *)b)->source.path);
 }
 
 static Model *found_in(void *const *tree, const Model *key, int (*compare)(const void *, const void *)) {
@@ -57,7 +57,7 @@ Model *model_registry_find_name(ModelRegistry *registry, const char *name) {
 }
 
 Model *model_registry_find_path(ModelRegistry *registry, const char *path) {
-    const Model key = { .path = (char *)(uintptr_t)path };
+    const Model key = { .source.path = (char *)(uintptr_t)path };
 
     assert_on_loop(registry->loop);
     return found_in(&registry->by_path, &key, compare_paths);
@@ -89,7 +89,7 @@ static void forget(ModelRegistry *registry, Model *model) {
 void model_forget_unused(Model *model) {
     const bool is_idle = model->stage == MODEL_AVAILABLE || (model->stage == MODEL_FAILED && !model->engine);
 
-    if (is_idle && !model->from_folder && !model->is_named && !model->n_users)
+    if (is_idle && model->source.origin == MODEL_FROM_CLIENT && !model->n_users)
         forget(model->registry, model);
 }
 
@@ -156,21 +156,21 @@ static uint64_t regular_bytes(const char *path, int fd) {
 void model_measure(Model *model) {
     uint32_t first, n = 1;
 
-    model->file_bytes = regular_bytes(model->path, model->fd);
-    if (gguf_parts_of_name(model->path, &first, &n) && n > GGUF_PARTS_MAX)
+    model->source.bytes = regular_bytes(model->source.path, model->source.fd);
+    if (gguf_parts_of_name(model->source.path, &first, &n) && n > GGUF_PARTS_MAX)
         return;
     for (uint32_t part = 1; part < n; part++) {
-        _cleanup_(freep) char *path = gguf_parts_sibling(model->path, part);
+        _cleanup_(freep) char *path = gguf_parts_sibling(model->source.path, part);
 
-        model->file_bytes += path ? regular_bytes(path, -1) : 0;
+        model->source.bytes += path ? regular_bytes(path, -1) : 0;
     }
 }
 
 static bool is_file_of(const Model *model, const struct stat *file) {
     struct stat own;
 
-    return !(model->fd >= 0 ? fstat(model->fd, &own) : stat(model->path, &own)) && own.st_dev == file->st_dev &&
-           own.st_ino == file->st_ino;
+    return !(model->source.fd >= 0 ? fstat(model->source.fd, &own) : stat(model->source.path, &own)) &&
+           own.st_dev == file->st_dev && own.st_ino == file->st_ino;
 }
 
 /* Finds the model of a file. Of several models by different paths to the same file, a loaded or loading one wins. */
@@ -191,8 +191,8 @@ void model_take_file(Model *model, int *fdp) {
     assert_on_loop(model->registry->loop);
     if (*fdp < 0 || model_is_coming(model) || model->engine)
         return;
-    closep(&model->fd);
-    model->fd = steal_fd(fdp);
+    closep(&model->source.fd);
+    model->source.fd = steal_fd(fdp);
 }
 
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err) {
@@ -213,11 +213,11 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
     if (!model)
         return err_raise(-ENOMEM);
     model->registry = registry;
-    model->fd = -1;
-    model->path = strdup(path);
-    model->shown_path = printable_dup(path, PROTO_PATH_BYTES_MAX);
+    model->source.fd = -1;
+    model->source.path = strdup(path);
+    model->source.shown_path = printable_dup(path, PROTO_PATH_BYTES_MAX);
     model->name = name_of_path(path);
-    if (!model->path || !model->shown_path || !model->name)
+    if (!model->source.path || !model->source.shown_path || !model->name)
         return err_raise(-ENOMEM);
     other = *model->name ? model_registry_find_name(registry, model->name) : NULL;
     if (other && !stat(path, &info) && is_file_of(other, &info)) {
@@ -226,7 +226,7 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
     }
     if (other)
         return err_set(err, MODEL_E_NAME_TAKEN, "%.*s: the name '%.*s' is that of %.*s already: rename one",
-                       UTF8_PREFIX(path, 300), UTF8_PREFIX(model->name, 64), UTF8_PREFIX(other->path, 300));
+                       UTF8_PREFIX(path, 300), UTF8_PREFIX(model->name, 64), UTF8_PREFIX(other->source.path, 300));
     model_measure(model);
     r = enter(registry, model);
     if (r)
@@ -242,8 +242,8 @@ void model_registry_forget_gone(ModelRegistry *registry, uint64_t scan) {
 
     for (model = TAILQ_FIRST(&registry->models); model; model = next) {
         next = TAILQ_NEXT(model, link);
-        if (model->from_folder && model->scan != scan && !model->n_users && !model->is_named && !model->engine &&
-            (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED))
+        if (model->source.origin == MODEL_FROM_FOLDER && model->source.scan != scan && !model->n_users &&
+            !model->engine && (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED))
             forget(registry, model);
     }
 }

@@ -50,7 +50,7 @@ static bool is_open(const ModelRegistry *registry) {
 
 static void note_first(ModelRegistry *registry, const Model *model) {
     /* The service forgets a model outside of the folder when it restarts. */
-    model_default_note_first(registry->def, model->name, model->from_folder);
+    model_default_note_first(registry->def, model->name, model->source.scan > 0);
     log_notice(TOPIC_DAEMON, "model %s: the default from now on, as the first one: see coordgenctl model default",
                model->name);
 }
@@ -65,7 +65,7 @@ void model_registry_note_default(ModelRegistry *registry) {
 static uint64_t arrival_ns(const Model *model) {
     uint64_t at_ns;
 
-    return kernel_birth_ns(model->path, &at_ns) ? UINT64_MAX : at_ns;
+    return kernel_birth_ns(model->source.path, &at_ns) ? UINT64_MAX : at_ns;
 }
 
 Model *model_registry_choose_default(ModelRegistry *registry) {
@@ -76,7 +76,7 @@ Model *model_registry_choose_default(ModelRegistry *registry) {
     if (!is_open(registry))
         return NULL;
     TAILQ_FOREACH (model, &registry->models, link) {
-        const uint64_t at_ns = model->from_folder ? arrival_ns(model) : UINT64_MAX;
+        const uint64_t at_ns = model->source.scan ? arrival_ns(model) : UINT64_MAX;
 
         if (!first || at_ns < first_ns || (at_ns == first_ns && strcmp(model->name, first->name) < 0)) {
             first = model;

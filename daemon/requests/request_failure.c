@@ -111,6 +111,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         }
         if (request->peer && request->peer->may_administer) {
             err_set(&told, 0, "%s%s", text, remedy);
+            told.limit = news->err.limit;
             model_explain_memory(request->model->registry, &told);
             text = told.text;
             remedy = "";

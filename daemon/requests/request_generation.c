@@ -18,12 +18,13 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     if (request->peer->connection->choked || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)
         return;
     if (request->progress_ns && request->progress_position == position &&
-        request->progress_prefilled == request_n_read_tokens(request) && request->progress_permille == model->permille)
+        request->progress_prefilled == request_n_read_tokens(request) &&
+        request->progress_permille == model->load.permille)
         return;
     request->progress_ns = now_ns;
     request->progress_position = position;
     request->progress_prefilled = request_n_read_tokens(request);
-    request->progress_permille = model->permille;
+    request->progress_permille = model->load.permille;
     reply_init(&response, request->id);
     progress.has_queue_position = true;
     progress.queue_position = position;
@@ -35,7 +36,7 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     if (position && !model_can_serve(model)) {
         progress.has_model_state = progress.has_model_permille = true;
         progress.model_state = model_wire_state(model);
-        progress.model_permille = model->permille;
+        progress.model_permille = model->load.permille;
         progress.model = model->name;
     }
     response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS;

@@ -10,7 +10,7 @@ static void send_load_progress(Request *request) {
     Coordgen__V1__Response response;
     Coordgen__V1__ModelLoadProgress progress = COORDGEN__V1__MODEL_LOAD_PROGRESS__INIT;
     const Model *model = request->model;
-    uint32_t permille = model->permille;
+    uint32_t permille = model->load.permille;
     uint32_t stage = (uint32_t)model->stage;
     uint64_t now_ns = clock_now_ns();
 

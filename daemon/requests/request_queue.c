@@ -15,10 +15,10 @@ static void submit(Request *request) {
     Model *model = request->model;
 
     request->job.engine = model->engine;
-    if (request_is_generation(request) && !request->job.draft_pairp && model->draft && !model->draft_leaves) {
-        model->n_drafted++;
-        request->job.draft_engine = model->draft->engine;
-        request->job.draft_pairp = &model->draft_pair;
+    if (request_is_generation(request) && !request->job.draft_pairp && model->draft.state == MODEL_DRAFT_JOINED) {
+        model->draft.n_generations++;
+        request->job.draft_engine = model->draft.model->engine;
+        request->job.draft_pairp = &model->draft.pair;
     }
     engine_thread_submit(request->table->engine_thread, &request->job);
 }

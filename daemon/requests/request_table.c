@@ -98,7 +98,7 @@ void request_end(Request *request) {
     leave_connection(request);
     TAILQ_REMOVE(&request->user->requests, request, user_link);
     if (request->job.draft_pairp)
-        request->model->n_drafted--;
+        request->model->draft.n_generations--;
     model_leave(request->model);
     request_free(request);
     if (session)

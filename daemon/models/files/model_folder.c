@@ -188,11 +188,11 @@ static bool take_entry(ModelFolder *folder, const char *name) {
         return false;
     }
     model_file_explain(file, NULL);
-    if (strcmp(model->path, path))
+    if (strcmp(model->source.path, path))
         return false; /* another path of a known file */
-    model->file_bytes = bytes;
-    model->scan = folder->n_begun;
-    model->from_folder |= model != registry->default_model;
+    model->source.bytes = bytes;
+    model->source.scan = folder->n_begun;
+    model_note_origin(model, MODEL_FROM_FOLDER);
     return false;
 }
 

@@ -203,7 +203,7 @@ static bool is_mapped(const StoredFiles *files, const char *image_path) {
     const Model *model;
 
     TAILQ_FOREACH (model, &files->registry->models, link)
-        if (model->image_path && (model->engine || model->job) && !strcmp(model->image_path, image_path))
+        if (model->load.image_path && (model->engine || model->job) && !strcmp(model->load.image_path, image_path))
             return true;
     return false;
 }
@@ -249,16 +249,16 @@ static bool imported_path(const Model *model, char path[PATH_MAX]) {
     char folder[PATH_MAX], notes[PATH_MAX + 16], sha256[FILE_NOTE_BYTES_MAX];
     struct stat st;
 
-    if (!ends_with(model->path, ".gguf"))
+    if (!ends_with(model->source.path, ".gguf"))
         return false;
-    if (model->package_path && strcmp(model->package_path, model->path))
-        return snprintf(path, PATH_MAX, "%s", model->package_path) < PATH_MAX;
+    if (model->load.package_path && strcmp(model->load.package_path, model->source.path))
+        return snprintf(path, PATH_MAX, "%s", model->load.package_path) < PATH_MAX;
     if (snprintf(folder, sizeof(folder), "%s/models", model->registry->config->cache_dir) >= (int)sizeof(folder))
         return false;
     snprintf(notes, sizeof(notes), "%s/sources", folder);
-    return !stat(model->path, &st) && file_note_recall(notes, &st, sha256, sizeof(sha256)) &&
+    return !stat(model->source.path, &st) && file_note_recall(notes, &st, sha256, sizeof(sha256)) &&
            strlen(sha256) == SHA256_HEX_BYTES - 1 &&
-           !import_default_path(path, model->path, sha256, &options.recipe, NULL, folder, NULL);
+           !import_default_path(path, model->source.path, sha256, &options.recipe, NULL, folder, NULL);
 }
 
 static StoredFile *find(const StoredFiles *files, const char *path) {
@@ -320,21 +320,21 @@ static bool is_shared(const StoredFiles *files, const char *package_path, const 
     const Model *model;
 
     TAILQ_FOREACH (model, &files->registry->models, link)
-        if (model != than && model->package_path && (model->engine || model->job) &&
-            !strcmp(model->package_path, package_path))
+        if (model != than && model->load.package_path && (model->engine || model->job) &&
+            !strcmp(model->load.package_path, package_path))
             return true;
     return false;
 }
 
 /* Tells whether the path is one of the model's files: the first one or another part. */
 static bool is_file_of(const Model *model, const char *path) {
-    const size_t n = gguf_parts_stem_bytes(model->path);
+    const size_t n = gguf_parts_stem_bytes(model->source.path);
     uint32_t part, own_n, n_parts;
 
-    if (!strcmp(model->path, path))
+    if (!strcmp(model->source.path, path))
         return true;
-    return gguf_parts_of_name(model->path, &part, &own_n) && gguf_parts_of_name(path, &part, &n_parts) &&
-           own_n == n_parts && gguf_parts_stem_bytes(path) == n && !strncmp(model->path, path, n);
+    return gguf_parts_of_name(model->source.path, &part, &own_n) && gguf_parts_of_name(path, &part, &n_parts) &&
+           own_n == n_parts && gguf_parts_stem_bytes(path) == n && !strncmp(model->source.path, path, n);
 }
 
 static bool is_imported_of(const StoredFiles *files, const StoredFile *file, const Model *model) {
@@ -343,11 +343,11 @@ static bool is_imported_of(const StoredFiles *files, const StoredFile *file, con
     if (!file->model || strcmp(file->model, model->name) || is_shared(files, file->path, model))
         return false;
     /* No note has the hash of a source in several files, so the name decides for such a model. */
-    return !file->is_guess || gguf_parts_of_name(model->path, &part, &n);
+    return !file->is_guess || gguf_parts_of_name(model->source.path, &part, &n);
 }
 
 bool stored_file_goes_with(const StoredFiles *files, const StoredFile *file, const Model *model) {
-    const size_t n = strlen(model->path);
+    const size_t n = strlen(model->source.path);
     const StoredFile *package;
 
     switch (file->kind) {
@@ -356,7 +356,7 @@ bool stored_file_goes_with(const StoredFiles *files, const StoredFile *file, con
         return is_file_of(model, file->path);
     case COORDGEN__V1__FILE_KIND__FILE_KIND_PREDICTOR:
     case COORDGEN__V1__FILE_KIND__FILE_KIND_IMPORT_WORK:
-        return !strncmp(file->path, model->path, n) && file->path[n] == '.' &&
+        return !strncmp(file->path, model->source.path, n) && file->path[n] == '.' &&
                (file->kind == COORDGEN__V1__FILE_KIND__FILE_KIND_PREDICTOR || file->fate != STORED_NEEDED);
     case COORDGEN__V1__FILE_KIND__FILE_KIND_IMPORTED:
         return is_imported_of(files, file, model);
@@ -364,8 +364,9 @@ bool stored_file_goes_with(const StoredFiles *files, const StoredFile *file, con
         if (!file->owner || is_mapped(files, file->path))
             return false;
         package = find(files, file->owner);
-        return !strcmp(file->owner, model->path) || (package && is_imported_of(files, package, model) &&
-                                                     package->kind == COORDGEN__V1__FILE_KIND__FILE_KIND_IMPORTED);
+        return !strcmp(file->owner, model->source.path) ||
+               (package && is_imported_of(files, package, model) &&
+                package->kind == COORDGEN__V1__FILE_KIND__FILE_KIND_IMPORTED);
     default:
         return false;
     }

@@ -39,12 +39,14 @@ int model_demand(Model *model, ModelDemand demand, ErrText *err) {
                        "model %.*s is not loaded, and %s: an administrator can (coordgenctl model load %.*s)",
                        UTF8_PREFIX(model->name, 64), why, UTF8_PREFIX(model->name, 64));
     /* Somebody unloaded the model for its memory; apps that name no model would load it again at once. */
-    if (model->was_unloaded && !demand.is_named)
+    if (model->load.mode == MODEL_LOAD_NAMED && !demand.is_named)
         return err_set(err, MODEL_DEMAND_E_DENIED,
                        "the default model %.*s was unloaded by a command: a request that names it loads it again, "
                        "or coordgenctl model load %.*s",
                        UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
-    if (!model_load_with_room(model, err) && model->registry->config->load_on_demand == CONFIG_DEMAND_DEFAULT_ONLY)
-        model->makes_room = false; /* no request could reload an evicted model that an administrator loaded */
+    if (!model_load_with_room(model, err) && model->registry->config->load_on_demand == CONFIG_DEMAND_DEFAULT_ONLY &&
+        model->load.mode == MODEL_LOAD_EVICTS)
+        model_set_load_mode(
+            model, MODEL_LOAD_FITS); /* no request could reload an evicted model that an administrator loaded */
     return 0;
 }

@@ -20,7 +20,7 @@ static void submit_load(Model *model) {
         model_fail(model, MODEL_FAILURE_OTHER, "out of memory");
         return;
     }
-    model->permille = 0;
+    model->load.permille = 0;
     model->job->kind = JOB_LOAD;
     model->job->owner = model;
     model_choose_options(model, &model->job->engine_options);
@@ -31,9 +31,9 @@ static void submit_load(Model *model) {
 static void on_import_progress(void *arg, uint32_t permille) {
     Model *model = arg;
 
-    if (permille == model->permille)
+    if (permille == model->load.permille)
         return;
-    model->permille = permille;
+    model->load.permille = permille;
     model->registry->on_change(model->registry->on_change_arg, model);
 }
 
@@ -42,29 +42,29 @@ static void on_import_done(void *arg, int result, const char *package_path, cons
     ErrText text = *err;
 
     if (!result) {
-        free(model->package_path);
-        model->package_path = strdup(package_path);
+        free(model->load.package_path);
+        model->load.package_path = strdup(package_path);
     }
-    model->import = model_import_free(model->import);
+    model->load.import = model_import_free(model->load.import);
     if (result) {
         model_fail(model, result == MODEL_IMPORT_E_MODEL ? MODEL_FAILURE_CORRUPT : MODEL_FAILURE_OTHER, text.text);
         return;
     }
-    if (!model->package_path) {
+    if (!model->load.package_path) {
         model_fail(model, MODEL_FAILURE_OTHER, "out of memory");
         return;
     }
-    log_info(TOPIC_DAEMON, "model %s: imported as %s in %" PRIu64 " ms", model->name, model->package_path,
-             (clock_now_ns() - model->load_began_ns) / 1000000);
+    log_info(TOPIC_DAEMON, "model %s: imported as %s in %" PRIu64 " ms", model->name, model->load.package_path,
+             (clock_now_ns() - model->load.began_ns) / 1000000);
     submit_load(model);
 }
 
 static void submit_import(Model *model) {
     ErrText failure = { "" };
 
-    if (model_import_new(&model->import, model->registry->loop, model->path, model->fd,
-                         model->registry->config->cache_dir, model->checks_package, on_import_progress, on_import_done,
-                         model, &failure))
+    if (model_import_new(&model->load.import, model->registry->loop, model->source.path, model->source.fd,
+                         model->registry->config->cache_dir, model->load.checks_package, on_import_progress,
+                         on_import_done, model, &failure))
         model_fail(model, MODEL_FAILURE_OTHER, failure.text);
     else
         model_set_stage(model, MODEL_IMPORTING);
@@ -83,18 +83,18 @@ int model_load(Model *model, ErrText *err) {
         return err_set(err, MODEL_E_STATE, "model %.*s is being unloaded: try again", UTF8_PREFIX(model->name, 64));
     if (model_is_loaded(model))
         return 0;
-    model->was_unloaded = model->makes_room = false;
-    model->permille = 0;
-    model->load_began_ns = clock_now_ns();
+    model_set_load_mode(model, MODEL_LOAD_FITS);
+    model->load.permille = 0;
+    model->load.began_ns = clock_now_ns();
     model_measure(model);
-    if (model_device(model)->reads_packages && model_is_source(model->path)) {
-        model->checks_package = false;
+    if (model_device(model)->reads_packages && model_is_source(model->source.path)) {
+        model->load.checks_package = false;
         submit_import(model);
         return 0;
     }
-    free(model->package_path);
-    model->package_path = strdup(model->path);
-    if (!model->package_path)
+    free(model->load.package_path);
+    model->load.package_path = strdup(model->source.path);
+    if (!model->load.package_path)
         model_fail(model, MODEL_FAILURE_OTHER, "out of memory");
     else
         submit_load(model);
@@ -108,30 +108,31 @@ int model_load_with_room(Model *model, ErrText *err) {
         model_set_stage(model, MODEL_RELOADING);
     else if (model->stage != MODEL_RELOADING)
         r = model_load(model, err);
-    model->makes_room = model->makes_room || !r;
+    if (!r && model_is_coming(model))
+        model_set_load_mode(model, MODEL_LOAD_EVICTS);
     return r;
 }
 
 /* Loads the package without its image, once, after the engine was freed. The image of a failed load may be damaged, and
  * the image of a loaded model may be lost. */
 static bool load_without_image(Model *model) {
-    if (!model->may_have_image || model->engine || model->without_image)
+    if (model->load.image != MODEL_IMAGE_USED || model->engine)
         return false;
     log_warn(TOPIC_DAEMON, "model %s: once more without the image of its weights", model->name);
-    model->without_image = true;
-    model->load_began_ns = clock_now_ns();
+    model_set_image(model, MODEL_IMAGE_FAILED);
+    model->load.began_ns = clock_now_ns();
     submit_load(model);
     return true;
 }
 
 /* Imports once more with a check, which replaces the package if the one that the first import found is damaged. */
 static bool import_again(Model *model) {
-    if (!strcmp(model->path, model->package_path) || model->checks_package || model->engine)
+    if (!strcmp(model->source.path, model->load.package_path) || model->load.checks_package || model->engine)
         return false;
     log_warn(TOPIC_DAEMON, "model %s: its package is compared with its checksums, and made again if it is damaged",
              model->name);
-    model->checks_package = true;
-    model->load_began_ns = clock_now_ns();
+    model->load.checks_package = true;
+    model->load.began_ns = clock_now_ns();
     submit_import(model);
     return true;
 }
@@ -154,8 +155,8 @@ static void on_loaded(Model *model, JobNews *news) {
         if (news->result == JOB_E_MEMORY)
             model_explain_memory(model->registry, &news->err);
         /* The error names the user's file: users do not know the package that the service made from it. */
-        if (strcmp(model->path, model->package_path))
-            err_prefix(&news->err, "%.*s", UTF8_PREFIX(model->path, 200));
+        if (strcmp(model->source.path, model->load.package_path))
+            err_prefix(&news->err, "%.*s", UTF8_PREFIX(model->source.path, 200));
         if (news->result == JOB_E_MODEL && load_otherwise(model)) {
             log_warn(TOPIC_DAEMON, "model %s: it could not be loaded before: %s", model->name, news->err.text);
             return;
@@ -169,11 +170,11 @@ static void on_loaded(Model *model, JobNews *news) {
         return;
     }
     info = engine_info(model->engine);
-    if (info->n_streamed_layers || model_device(model)->has_graphs) /* this load wrote the image or could use it */
-        model->without_image = false;
+    if (model->load.image == MODEL_IMAGE_FAILED && (info->n_streamed_layers || model_device(model)->has_graphs))
+        model_set_image(model, MODEL_IMAGE_USED);
     log_notice(TOPIC_DAEMON,
                "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",
-               model->name, (clock_now_ns() - model->load_began_ns) / 1000000, info->architecture, info->n_parameters,
+               model->name, (clock_now_ns() - model->load.began_ns) / 1000000, info->architecture, info->n_parameters,
                info->weights_bytes >> 20, info->kernel);
     model->used_ns = clock_now_ns();
     model_set_stage(model, MODEL_READY);
@@ -200,7 +201,7 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
     if (news->engine)
         model->engine = steal(&news->engine);
     if (!news->done) {
-        model->permille = news->permille;
+        model->load.permille = news->permille;
         model_set_stage(model, MODEL_LOADING); /* requests need not wait for the weights */
         return;
     }

@@ -2,7 +2,6 @@
 #include "daemon/models/load/model_memory.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/memory/account_refusal.h"
 #include "base/strings/byte_text.h"
@@ -47,7 +46,7 @@ void model_explain_memory(const ModelRegistry *registry, ErrText *err) {
                                byte_text(&size, weights_bytes_of(model)));
         model = next_largest(registry, weights_bytes_of(model));
     }
-    if (strstr(met.text, ": memory-limit ("))
+    if (met.limit && met.limit == registry->accounts->total_limit_name)
         config_memory_limit_source(registry->config, source, sizeof(source));
     err_set(err, 0, "%.*s; held: %s%s; %s%.*s%sraise that limit%s%s%s, or take less (context-tokens, weights-memory)",
             UTF8_PREFIX(met.text, 360), *holders ? holders : "nothing", models,

@@ -13,7 +13,7 @@
 static bool is_idle(const Model *model) {
     const ModelRegistry *registry = model->registry;
 
-    return model->stage == MODEL_READY && !model->job && !model->n_users && (model->from_folder || model->is_named) &&
+    return model->stage == MODEL_READY && !model->job && !model->n_users && model->source.origin != MODEL_FROM_CLIENT &&
            !(registry->is_held && registry->is_held(registry->on_change_arg, model));
 }
 
@@ -28,7 +28,7 @@ static Model *find_idle(ModelRegistry *registry) {
 
 /* Unloads a model, and the model that drafts only for it. @what: who needs the memory, for the log. */
 static bool evict(Model *model, const char *what) {
-    Model *draft = model->draft;
+    Model *draft = model->draft.model;
     ErrText err = { "out of memory" };
 
     if (model_unload_unused(model, &err)) {
@@ -52,7 +52,7 @@ static bool may_fit(const Model *wanting) {
 
     if (model_device(wanting)->has_graphs ||
         config_load_options(registry->config, wanting->name).weights.memory.is_set || limit_bytes == UINT64_MAX ||
-        (wanting->fd >= 0 ? fstat(wanting->fd, &file) : stat(wanting->package_path, &file)))
+        (wanting->source.fd >= 0 ? fstat(wanting->source.fd, &file) : stat(wanting->load.package_path, &file)))
         return true;
     TAILQ_FOREACH (model, &registry->models, link)
         if (model->stage == MODEL_READY && !is_idle(model) && !model->is_loaded_as_draft)
@@ -78,7 +78,7 @@ bool model_make_room(Model *wanting) {
     Model *model;
 
     assert_on_loop(wanting->registry->loop);
-    if (!wanting->makes_room || !may_fit(wanting))
+    if (wanting->load.mode != MODEL_LOAD_EVICTS || !may_fit(wanting))
         return false;
     model = find_idle(wanting->registry);
     return model && evict(model, wanting->name);
@@ -87,6 +87,7 @@ bool model_make_room(Model *wanting) {
 bool model_tell_room(Model *wanting, ErrText *err) {
     const AccountTable *accounts = wanting->registry->accounts;
     char limit[64] = "", others[160] = "";
+    const bool evicts = wanting->load.mode == MODEL_LOAD_EVICTS;
     size_t n_bytes = 0;
     const Model *model;
     ErrText whole;
@@ -101,11 +102,11 @@ bool model_tell_room(Model *wanting, ErrText *err) {
     }
     if (*others)
         err_set(&wanting->no_room, 0, "memory-limit%s holds it only without %s%s", limit, others,
-                wanting->makes_room ? ", which are in use or being loaded" : "");
+                evicts ? ", which are in use or being loaded" : "");
     else
         err_set(&wanting->no_room, 0, "memory-limit%s is too low for it, also when no other model is loaded", limit);
     whole = wanting->no_room;
     err_prefix(&whole, "%.400s", err->text);
     *err = whole;
-    return *others && wanting->makes_room;
+    return *others && evicts;
 }

@@ -9,13 +9,14 @@
 #include "base/strings/printable.h"
 
 void model_set_draft(Model *target, Model *draft) {
-    Model *before = target->draft;
+    Model *before = target->draft.model;
 
     assert_on_loop(target->registry->loop);
-    assert(!target->n_drafted);
-    target->draft_pair = draft_pair_free(target->draft_pair);
-    target->draft = draft;
-    target->draft_leaves = false;
+    assert(!target->draft.n_generations);
+    target->draft.pair = draft_pair_free(target->draft.pair);
+    target->draft.model = draft;
+    if (draft || before)
+        model_set_draft_state(target, draft ? MODEL_DRAFT_JOINED : MODEL_DRAFT_NONE);
     if (draft)
         draft->n_users++;
     if (before)
@@ -53,7 +54,7 @@ void model_leave(Model *model) {
     assert(model->n_users);
     model->n_users--;
     model->used_ns = clock_now_ns();
-    if (model->draft_leaves || model->is_loaded_as_draft) {
+    if (model->draft.state == MODEL_DRAFT_LEAVING || model->is_loaded_as_draft) {
         model->registry->is_unsettled = true;
         loop_pump(model->registry->loop);
     }
@@ -67,32 +68,37 @@ int model_unload(Model *model, ErrText *err) {
 
     assert_on_loop(model->registry->loop);
     assert(model->n_users == 1);
-    model->was_unloaded = true;
     switch (model->stage) {
     case MODEL_IMPORTING:
-        model_import_abandon(steal(&model->import), &model->registry->abandoned);
+        model_import_abandon(steal(&model->load.import), &model->registry->abandoned);
+        model_set_load_mode(model, MODEL_LOAD_NAMED);
         model_set_stage(model, MODEL_AVAILABLE);
         return 0;
     case MODEL_FAILED:
         if (model->engine)
             return err_set(err, MODEL_E_STATE, "model %.*s is being unloaded: try again", UTF8_PREFIX(model->name, 64));
+        model_set_load_mode(model, MODEL_LOAD_NAMED);
         model_set_stage(model, MODEL_AVAILABLE);
         return 0;
     case MODEL_AVAILABLE:
+        model_set_load_mode(model, MODEL_LOAD_NAMED);
         return err_set(err, MODEL_E_STATE, "model %.*s is not loaded", UTF8_PREFIX(model->name, 64));
     case MODEL_LOADING:
+        return err_set(err, MODEL_E_STATE, "model %.*s is being loaded: try again", UTF8_PREFIX(model->name, 64));
     case MODEL_UNLOADING:
     case MODEL_RELOADING:
-        return err_set(err, MODEL_E_STATE, "model %.*s is being %s: try again", UTF8_PREFIX(model->name, 64),
-                       model->stage == MODEL_LOADING ? "loaded" : "unloaded");
+        model_set_load_mode(model, MODEL_LOAD_NAMED);
+        return err_set(err, MODEL_E_STATE, "model %.*s is being unloaded: try again", UTF8_PREFIX(model->name, 64));
     case MODEL_READY:
     case _MODEL_STAGE_N:
         break;
     }
     r = submit_unload(model);
-    if (!r)
-        model_set_stage(model, MODEL_UNLOADING);
-    return r;
+    if (r)
+        return r;
+    model_set_load_mode(model, MODEL_LOAD_NAMED);
+    model_set_stage(model, MODEL_UNLOADING);
+    return 0;
 }
 
 int model_unload_unused(Model *model, ErrText *err) {
@@ -100,7 +106,7 @@ int model_unload_unused(Model *model, ErrText *err) {
 
     model->n_users++; /* the caller is a user, too */
     r = model_unload(model, err);
-    model->was_unloaded = false;
+    model_set_load_mode(model, MODEL_LOAD_FITS);
     model->n_users--;
     return r;
 }

@@ -38,6 +38,7 @@ static void test_account_refusal_names_the_limit(void **state) {
     assert_int_equal(account_charge(&table, ACCOUNT_WEIGHTS, &bill, 95 * MIB), 0);
     assert_int_equal(account_refused(&err, 7, ACCOUNT_E_LIMIT, &table, ACCOUNT_KV, 6 * MIB, "%s", "a cache"), 7);
     assert_string_equal(err.text, "no memory for a cache (6.0 MiB): memory-limit (100.0 MiB) is reached");
+    assert_ptr_equal(err.limit, table.total_limit_name);
     assert_null(strstr(err.text, "95")); /* other accounts' use is not disclosed */
     table.total_limit_name = NULL;
     assert_int_equal(account_refused(&err, 7, ACCOUNT_E_LIMIT, &table, ACCOUNT_WEIGHTS, 6 * MIB, "a tensor"), 7);

@@ -131,9 +131,9 @@ static void test_model_folder_finds_and_forgets(void **state) {
     assert_int_equal(fixture->registry.n_models, 2);
     model = model_registry_find(&fixture->registry, "a");
     assert_non_null(model);
-    assert_true(model->from_folder);
-    assert_int_equal(model->file_bytes, MODEL_BYTES);
-    assert_ptr_equal(model_registry_find_path(&fixture->registry, model->path), model);
+    assert_int_equal(model->source.origin, MODEL_FROM_FOLDER);
+    assert_int_equal(model->source.bytes, MODEL_BYTES);
+    assert_ptr_equal(model_registry_find_path(&fixture->registry, model->source.path), model);
     assert_null(model_registry_find(&fixture->registry, "notes"));
 
     remove_file(fixture, "a.gguf");
@@ -331,9 +331,9 @@ static void test_model_folder_joins_parts(void **state) {
     assert_int_equal(fixture->registry.n_models, 1);
     model = model_registry_find(&fixture->registry, "big");
     assert_non_null(model);
-    assert_int_equal(model->file_bytes, 3 * 132);
+    assert_int_equal(model->source.bytes, 3 * 132);
     model_measure(model);
-    assert_int_equal(model->file_bytes, 3 * 132);
+    assert_int_equal(model->source.bytes, 3 * 132);
     assert_non_null(strstr(model_folder_why_not(&fixture->folder, "big-00002-of-00003"),
                            "is shard 2 of 3 of a model: load big-00001-of-00003.gguf"));
     make_part_of_file(fixture, "big-00003-of-00003.gguf", 40, 40);

@@ -95,7 +95,7 @@ static void test_model_demand_unloaded(void **state) {
     ErrText err;
 
     assert_true(is_allowed(fixture->model, (ModelDemand){ .is_named = false }, &err));
-    fixture->model->was_unloaded = true;
+    model_set_load_mode(fixture->model, MODEL_LOAD_NAMED);
     assert_false(is_allowed(fixture->model, (ModelDemand){ .is_named = false }, &err));
     assert_non_null(strstr(err.text, "was unloaded by a command"));
     assert_true(is_allowed(fixture->model, (ModelDemand){ .is_named = true }, &err));

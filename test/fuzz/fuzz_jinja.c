@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 /* Chat templates with their inputs: a template, a line of "====", then messages with lines of "----" between. The first
- * one that begins with "[" or "{" is the tools. No byte of a message may ever become the template's. */
+ * one that begins with "[" or "{" is the tools, the second one the documents. No byte of a message may ever become the
+ * template's. */
 #undef NDEBUG
 #include <assert.h>
 
@@ -96,7 +97,8 @@ static void encode(const char *source, size_t source_bytes, const ChatInput *inp
     if (!render(chat.jinja, input, !has_escapes(source, source_bytes)))
         return;
     r = chat_template_encode(&chat, tokenizer, input, &list, NULL);
-    assert(!r || r == CHAT_E_REFUSED || r == CHAT_E_TOOLS || (r == CHAT_E_UNUSED && input->tools));
+    assert(!r || r == CHAT_E_REFUSED || r == CHAT_E_TOOLS || (r == CHAT_E_UNUSED && input->tools) ||
+           (r == CHAT_E_DOCUMENTS && input->documents));
     assert(!r || !list.n);
     for (size_t i = 0; i < list.n; i++)
         assert(list.ids[i] < tokenizer_n_tokens(tokenizer));
@@ -119,9 +121,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
         const char *text = rest;
 
         rest = cut(text, len_bytes - (size_t)(text - source), "\n----\n", &n);
-        if (n && (text[0] == '[' || text[0] == '{') && !input.tools) {
-            input.tools = text;
-            input.tools_bytes = n;
+        if (n && (text[0] == '[' || text[0] == '{') && !input.documents) {
+            *(input.tools ? &input.documents_bytes : &input.tools_bytes) = n;
+            *(input.tools ? &input.documents : &input.tools) = text;
             continue;
         }
         messages[input.n_messages] = (ChatMessage){ (ChatRole)(input.n_messages % _CHAT_ROLE_N), text, n };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/min_max.h"
-#include "text/jinja/jinja_lexer.h"
+#include "text/jinja/syntax/jinja_lexer.h"
 
 #define MARK_BYTES_MAX 96
 #define MARK_ENDS_MAX 3 /* closing brackets that are tried behind an opening one */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/hash_key.h"
-#include "text/jinja/jinja_arena.h"
+#include "text/jinja/values/jinja_arena.h"
 
 typedef struct ChatMark ChatMark;
 

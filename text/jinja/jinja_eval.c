@@ -3,7 +3,7 @@
 #include "text/jinja/jinja_eval.h"
 
 #include "text/jinja/jinja_evaluate.h"
-#include "text/jinja/jinja_print.h"
+#include "text/jinja/values/jinja_print.h"
 
 /* --- assignment -------------------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_TEXT_JINJA_EVAL_H
 #define COORDGEN_TEXT_JINJA_EVAL_H
 
-#include "text/jinja/jinja_builtin.h"
+#include "text/jinja/builtins/jinja_builtin.h"
 #include "text/jinja/jinja_scope.h"
 
 typedef enum JinjaFlow {

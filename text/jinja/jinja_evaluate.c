@@ -2,9 +2,9 @@
 #include "text/jinja/jinja_evaluate.h"
 
 #include "base/strings/printable.h"
-#include "text/jinja/jinja_member.h"
-#include "text/jinja/jinja_operator.h"
-#include "text/jinja/jinja_print.h"
+#include "text/jinja/builtins/jinja_member.h"
+#include "text/jinja/values/jinja_operator.h"
+#include "text/jinja/values/jinja_print.h"
 
 /* --- arguments -------------------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_TEXT_JINJA_EVALUATE_H
 #define COORDGEN_TEXT_JINJA_EVALUATE_H
 
-#include "text/jinja/jinja_builtin.h"
+#include "text/jinja/builtins/jinja_builtin.h"
 #include "text/jinja/jinja_scope.h"
 
 JinjaValue jinja_evaluate(JinjaRun *run, JinjaScope *scope, const JinjaNode *node);

@@ -3,8 +3,8 @@
 #ifndef COORDGEN_TEXT_JINJA_SCOPE_H
 #define COORDGEN_TEXT_JINJA_SCOPE_H
 
-#include "text/jinja/jinja_run.h"
-#include "text/jinja/jinja_tree.h"
+#include "text/jinja/values/jinja_run.h"
+#include "text/jinja/syntax/jinja_tree.h"
 
 typedef struct JinjaBinding {
     struct JinjaBinding *next;

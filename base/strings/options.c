@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/min_max.h"
 #include "base/strings/nearest_word.h"
 #include "base/strings/printable.h"
 
@@ -116,6 +117,7 @@ static int refuse(const OptionReader *reader, bool is_value_missing, ErrText *er
  * follows "=" or its letter, or is the next word. After "--" every word is an argument.
  */
 int option_reader_next(OptionReader *reader, OptionWord *word, ErrText *err) {
+    const int before = MAX(optind, 1);
     int code = -1;
 
     if (!reader->is_over)
@@ -123,7 +125,8 @@ int option_reader_next(OptionReader *reader, OptionWord *word, ErrText *err) {
     if (code == '?' || code == ':')
         return refuse(reader, code == ':', err);
     if (code == -1) {
-        reader->is_over = true;
+        /* musl stops before an argument "-" and moves past a "--", after which all words are arguments. */
+        reader->is_over = reader->is_over || optind >= reader->argc || optind != before;
         if (optind >= reader->argc)
             return OPTIONS_E_END;
         *word = (OptionWord){ NULL, reader->argv[optind++] };

@@ -72,6 +72,7 @@ static void test_options_read(void **state) {
         { "-qj -qox", "quiet. -j. quiet. output=x" },
         { "--quiet -- --quiet -q", "quiet. (--quiet) (-q)" },
         { "-", "(-)" },
+        { "- --quiet -- - -q", "(-) quiet. (-) (-q)" },
         { "--ou x", "output=x" },
         { "verb --number 5 -n6", "(verb) number=5 number=6" },
         { "--old x", "old=x" }, /* known, but not in the help */

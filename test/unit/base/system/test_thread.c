@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/system/thread.h"
+#include "test/unit/fixtures/no_threads.h"
 
 static void *signals_of(void *arg) {
     pthread_sigmask(SIG_BLOCK, NULL, arg);
@@ -60,20 +61,15 @@ static void test_thread_name(void **state) {
 }
 
 static void test_thread_none_left(void **state) {
-    pthread_attr_t before, large;
+    NoThreads before;
     sigset_t after;
     pthread_t thread;
 
-    assert_int_equal(pthread_getattr_default_np(&before), 0);
-    assert_int_equal(pthread_attr_init(&large), 0);
-    assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than the address space */
-    assert_int_equal(pthread_setattr_default_np(&large), 0);
+    no_threads_begin(&before);
     assert_int_equal(thread_start(&thread, "none", signals_of, &after), -EAGAIN);
-    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    no_threads_end(&before);
     pthread_sigmask(SIG_BLOCK, NULL, &after);
     assert_int_equal(sigismember(&after, SIGTERM), 0);
-    pthread_attr_destroy(&large);
-    pthread_attr_destroy(&before);
 }
 
 int main(void) {

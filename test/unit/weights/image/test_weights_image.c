@@ -23,6 +23,7 @@
 
 #include "base/files/file_io.h"
 #include "engine/core/engine_state.h"
+#include "test/unit/fixtures/no_threads.h"
 #include "test/unit/weights/image/image_loads.h"
 #include "weights/image/image_format.h"
 
@@ -304,25 +305,20 @@ static void test_weights_image_no_thread(void **state) {
     ImageHead head;
     Logits logits;
     ErrText err = { "" };
-    pthread_attr_t before, large;
+    NoThreads before;
     size_t n_parts = 0;
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
     opened = open_made(&loaded, package, &head, logits);
-    assert_int_equal(pthread_getattr_default_np(&before), 0);
-    assert_int_equal(pthread_attr_init(&large), 0);
-    assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more bytes than there are addresses */
-    assert_int_equal(pthread_setattr_default_np(&large), 0);
+    no_threads_begin(&before);
     weights_image_read_ahead(opened, 1, NULL);
-    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    no_threads_end(&before);
     assert_false(weights_image_is_late(opened));
     assert_int_equal(weights_image_cached_bytes(opened) + weights_image_read_bytes(opened), head.len_bytes);
     while (n_parts < head.n_parts)
         assert_int_equal(weights_image_advance(opened, &n_parts, &err), 0);
     weights_image_free(opened);
-    pthread_attr_destroy(&large);
-    pthread_attr_destroy(&before);
 }
 
 /* --- the folder --------------------------------------------------------------------------------------------------- */

@@ -125,7 +125,7 @@ int timeline_add(Timeline *timeline, size_t place, const char *name, const Trace
     return 0;
 }
 
-/* --- the numbers of the picture ------------------------------------------------------------------------------------ */
+/* --- the numbers of the picture ----------------------------------------------------------------------------------- */
 
 /* Times that each kind ran within one column. */
 typedef struct TimelineColumn {

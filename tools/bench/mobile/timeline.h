@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A timeline of the npu device as the numbers of a picture, which tools/plot draws: bands one below the other on one time
- * scale, each with lines for the NPU, the processors and loads. */
+/* A timeline of the npu device as the numbers of a picture, which tools/plot draws: bands one below the other on one
+ * time scale, each with lines for the NPU, the processors and loads. */
 #ifndef COORDGEN_BENCH_TIMELINE_H
 #define COORDGEN_BENCH_TIMELINE_H
 

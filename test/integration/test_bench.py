@@ -479,6 +479,33 @@ echo '{"machine":{"name":"a machine","threads":1,"date":"2026-01-02"},"results":
 """
 
 
+class BenchLlama(unittest.TestCase):
+    """tools/bench-llama, with programs that only say what they were asked."""
+
+    def test_ratio(self):
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-bench-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        (folder / "bin").mkdir()
+        for path, text in (("bin/coordgen-bench", '{"machine":{"name":"a machine"},"results":[{"tokens_per_s":30}]}'),
+                           ("llama-bench", '[{"avg_ts":20,"model_type":"tiny Q8_0"}]')):
+            (folder / path).write_text(f"#!/bin/sh\necho \"$*\" >>{folder}/calls\necho '{text}'\n")
+            (folder / path).chmod(0o755)
+        command = [TOP / "tools/bench-llama", "--build", folder, "--llama", folder, "--model", "x.gguf", "--repeat", "2",
+                   "--threads", "3", "--prompt", "50", "--output", "7"]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60 * SLOW)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("a machine, 3 threads, x.gguf (tiny Q8_0; int8)", run.stdout)
+        self.assertRegex(run.stdout, r"prefill of 50 +coordgen +30\.0 +30\.0 \.\. 30\.0 +1\.50")
+        self.assertRegex(run.stdout, r"decode of 7 +llama\.cpp +20\.0 +20\.0 \.\. 20\.0\n")
+        calls = (folder / "calls").read_text().splitlines()
+        self.assertEqual([call.split()[0] for call in calls[2:]], 2 * ["--model", "pp"] + 2 * ["--model", "tg"])
+        self.assertTrue(all("--threads 3" in call for call in calls))
+        (folder / "llama-bench").write_text("#!/bin/sh\necho broken >&2; exit 3\n")
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60 * SLOW)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("exit code 3: broken", run.stderr)
+
+
 class BenchModels(unittest.TestCase):
     """tools/bench-models, with a coordgen-bench that only says that it was called, and once with the real one."""
 

@@ -175,12 +175,12 @@ static void test_gguf_parts_opens_all(void **state) {
 static void test_gguf_parts_run_and_import(void **state) {
     static float expected[N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
     ImportFixture *fixture = *state;
-    _cleanup_(gguf_freep) GgufFile *whole = write_parts(fixture);
     _cleanup_(gguf_freep) GgufFile *package = NULL;
     ImportReport report;
     char path[400], other[PATH_MAX];
     ErrText err = { "" };
 
+    gguf_free(write_parts(fixture));
     part_path(fixture, path, 0);
     logits_of(fixture->source, ENGINE_DEVICE_REFERENCE, expected);
     logits_of(path, ENGINE_DEVICE_REFERENCE, logits);
@@ -290,13 +290,13 @@ static void test_gguf_parts_refuses_by_name(void **state) {
 /* A descriptor alone does not tell what lies beside its file. */
 static void test_gguf_parts_of_a_descriptor(void **state) {
     ImportFixture *fixture = *state;
-    _cleanup_(gguf_freep) GgufFile *whole = write_parts(fixture);
     _cleanup_(fclosep) FILE *file = NULL;
     ImportReport report;
     char path[400];
     ErrText err = { "" };
     int fd;
 
+    gguf_free(write_parts(fixture));
     part_path(fixture, path, 0);
     file = fopen(path, "re");
     assert_non_null(file);

@@ -179,8 +179,8 @@ static void check_texts(pcre2_code *const *stages, size_t n_stages, const char *
 
 /* In 32 KiB of text no match takes more memory than in a short one. */
 static void check_memory(pcre2_code *const *stages, size_t n_stages, const char *family) {
-    static const char *const units[] = { "a", " ", "\n",    "a a ",    "e" ACUTE " ", "A",  "aA",  HAN,
-                                         "1", "!", HAN "A", "a" ACUTE, " \n",         "'s", "/\n", ACUTE };
+    static const char *const units[] = { "a", " ", "\n",      "a a ",      "e" ACUTE " ", "A",  "aA",  HAN,
+                                         "1", "!", (HAN "A"), ("a" ACUTE), " \n",         "'s", "/\n", ACUTE };
     static char text[(1 << 15) + 16];
 
     for (size_t u = 0; u < ARRAY_LEN(units); u++)

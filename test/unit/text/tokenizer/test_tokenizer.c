@@ -411,8 +411,8 @@ static void test_tokenizer_long_runs(void **state) {
                                          "'s",
                                          "aA",
                                          "\xcc\x81",
-                                         "\xe4\xb8\xad"
-                                         "A",
+                                         ("\xe4\xb8\xad"
+                                          "A"),
                                          "hell",
                                          "a a " };
     static const char *const pres[] = { "smollm", "qwen2", "gpt-4o", "deepseek-llm", "deepseek-v3", "exaone-moe" };

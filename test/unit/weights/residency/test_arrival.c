@@ -316,7 +316,9 @@ static int told_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountT
     told_ops.linear_fill = told_fill;
     told_ops.linears_begun = told_begun;
     (*backendp)->ops = &told_ops;
-    n_begun = n_told = n_filled = 0;
+    n_begun = 0;
+    n_told = 0;
+    n_filled = 0;
     return 0;
 }
 

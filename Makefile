@@ -121,7 +121,7 @@ endif
 # Warnings stop the build in a clone; a packager's build from a tarball goes on (WERROR=-Werror or WERROR= decide too).
 WERROR ?= $(if $(wildcard .git),-Werror)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wundef -Wvla \
-        -Wno-unused-parameter -Wno-missing-field-initializers -Wno-psabi $(WERROR)
+        -Wno-unused-parameter -Wno-psabi $(WERROR)
 OPT ?= $(if $(SAN),-O1 -g1,-O3 -g)
 # No contraction of a * b + c and no -ffast-math: the bits of a float operator are the source's.
 FLAGS = -std=gnu11 $(OPT) $(WARN) -fno-common -fvisibility=hidden -ffp-contract=off -fPIC -pthread -MMD -MP -I. \
@@ -293,7 +293,7 @@ include mk/test.mk mk/install.mk
 help:
 	@echo 'make [all]            programs in $(BUILD)/bin, libraries in $(BUILD)/lib'
 	@echo 'make demo             packages, build, default model, daemon, a function written; MODEL=FILE.gguf PROMPT=FILE'
-	@echo 'make check            packages, default model, all tests and sanitizer runs (20 minutes on two cores)'
+	@echo 'make check            packages, default model, all tests and sanitizer runs (20 to 30 minutes on two cores)'
 	@echo 'make check-long       the same on all four models, with longer fuzzing'
 	@echo 'make unit             unit tests; one: make $(BUILD)/test/test_NAME'
 	@echo 'make integration      the real daemon on the real model; one: make integration T=test_stream'

@@ -235,7 +235,7 @@ int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, i
     _cleanup_(closep) int own_fd = -1;
     size_t len_bytes;
     FrameFault fault = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     if (proto_check_request(message, &fault))

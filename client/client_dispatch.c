@@ -197,7 +197,7 @@ static int response_take(CoordgenClient *client, Coordgen__V1__Response **respon
 static int frames_take(CoordgenClient *client) {
     const uint8_t *body;
     size_t body_bytes;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     while (client->state == CLIENT_CONNECTED) {

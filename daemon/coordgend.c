@@ -86,7 +86,7 @@ static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
     const bool core_dumps = (*configp)->core_dumps;
     ListenerSet listeners;
     Server *server = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     uint32_t features;
     int r;
 
@@ -130,12 +130,12 @@ int main(int argc, char *argv[]) {
     _cleanup_(config_freep) Config *config = NULL;
     ListenerSet spare;
     ConfigAction action;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     if (standard_io_secure()) { /* first of all, so that no socket takes the place of a standard stream */
         journal_open(LOG_TARGET_AUTO);
-        return complain(&(ErrText){ "/dev/null cannot be opened in place of a closed standard descriptor" },
+        return complain(&(ErrText){ .text = "/dev/null cannot be opened in place of a closed standard descriptor" },
                         EXIT_FAILURE);
     }
     signal(SIGXFSZ, SIG_IGN); /* writes fail with EFBIG instead */

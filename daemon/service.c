@@ -10,13 +10,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/min_max.h"
-#include "daemon/models/model_drafts.h"
+#include "daemon/config_setting.h"
 #include "daemon/models/load/model_load.h"
+#include "daemon/models/model_drafts.h"
 #include "daemon/models/model_options.h"
 #include "daemon/requests/request.h"
 #include "daemon/requests/request_load.h"
 #include "daemon/requests/request_queue.h"
-#include "daemon/config_setting.h"
 
 enum {
     NEWS_AT_A_TIME = 64, /* number of news handled at a time before connections have their turn */

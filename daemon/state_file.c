@@ -99,7 +99,7 @@ void state_file_deinit(StateFile *file) {
 
 int state_file_read(StateFile *file, size_t body_bytes_max, StateFileParseFn *parse, void *arg, const char *lost) {
     _cleanup_(freep) char *text = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     size_t len_bytes, max_bytes = strlen(file->head) + body_bytes_max + SEAL_BYTES;
     char *end;
     int r;

@@ -116,7 +116,7 @@ static int check_package(Engine *engine, const EngineOptions *options, const Pac
  * the tokenizer may be made of it; then those of the tokenizer, then those of the weights. */
 static int load_parts(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
                       ErrText *err) {
-    ErrText weights_err = { "" }, head_err = { "" };
+    ErrText weights_err = { 0 }, head_err = { 0 };
     TokenizerLoad tokenizer;
     int head_r, weights_r = 0, r;
 

@@ -143,7 +143,7 @@ static bool take_value(SamplerOptions *options, SamplingField field, float value
 static bool read_key(const GgufFile *file, const char *name, SamplingField field, float *valuep,
                      SamplerOptions *options) {
     SamplerOptions tried = *options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = gguf_get_f32(file, name, valuep, &err);
 
     if (r == GGUF_E_MISSING)

@@ -519,7 +519,7 @@ int import_work(Import *import, ErrText *err) {
                    ? err_set(err, r, "%s: the import was cancelled: nothing is left behind", import->source.path)
                    : r;
     }
-    told = err ? *err : (ErrText){ "" };
+    told = err ? *err : (ErrText){ 0 };
     return err_set(err, r,
                    "%s; %zu of %zu layers are kept in %s: run the same command again to go on, or with --discard "
                    "to remove them",

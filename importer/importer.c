@@ -55,7 +55,7 @@ static void report_operators(ImportReport *report, const Package *package) {
 
 /* Whether the package's bytes are those that were written. A package whose checksums cannot be compared passes. */
 static bool is_undamaged(const Package *package) {
-    ErrText why = { "" };
+    ErrText why = { 0 };
     const int r = package_checksum_verify(package_fd(package), gguf_path(package_file(package)), NULL, NULL, &why);
 
     if (r == PACKAGE_CHECKSUM_E_DAMAGED)

@@ -147,7 +147,7 @@ static void review_other_key(Review *review, const GgufString *name, const char 
 static void review_keys(Review *review) {
     for (size_t i = 0; i < gguf_n_keys(review->file); i++) {
         const GgufString *name = &gguf_key_at(review->file, i)->name;
-        ErrText why = { "" };
+        ErrText why = { 0 };
         Printable shown;
 
         (void)printable(&shown, name->data, name->len_bytes);
@@ -175,7 +175,7 @@ static void review_keys(Review *review) {
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
 static void review_tensors(Review *review, const Hparams *hparams) {
-    ErrText why = { "" };
+    ErrText why = { 0 };
     bool has_strangers = false;
 
     for (size_t i = 0; i < gguf_n_tensors(review->file); i++) {
@@ -196,7 +196,7 @@ static void review_tensors(Review *review, const Hparams *hparams) {
 
 static void review_tokenizer(Review *review) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
-    ErrText why = { "" };
+    ErrText why = { 0 };
 
     if (tokenizer_new(&tokenizer, review->file, &why))
         tell(review, SOURCE_REFUSED, "tokenizer", "", without_path(review, &why));
@@ -226,7 +226,7 @@ bool source_review(const GgufFile *file, SourceReviewFn *fn, void *arg) {
     Review review = { .file = file, .fn = fn, .arg = arg };
     Hparams hparams;
     GgufString name;
-    ErrText why = { "" };
+    ErrText why = { 0 };
     Printable shown;
     int r;
 

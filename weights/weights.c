@@ -100,7 +100,7 @@ int weights_start_ring(Weights *weights, ErrText *err) {
 
 /* Ends the arrival when everything is there: notes how it came, and frees what it came through. */
 static int end_arrival(Weights *weights, ErrText *err) {
-    ErrText why = { "" };
+    ErrText why = { 0 };
     int r = 0;
 
     weights->coming.way = weights_arrival_way(weights->coming.arrival);

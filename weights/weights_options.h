@@ -15,9 +15,8 @@ typedef struct WeightsOptions {
     WeightsMemory memory;     /* how much is in memory; every step reads the rest from an image, layer by layer */
     WeightsChecking checking; /* which parts of a package are compared with its checksums */
     WeightsImageMode image;
-    ReadLimit
-        flash_limit;      /* how fast layers that are not in memory, and graphs, are read at most, like a slower disk */
-    GraphsOptions graphs; /* for a device of static graphs */
+    ReadLimit flash_limit; /* for layers that are not in memory, and graphs: reads as from a slower disk */
+    GraphsOptions graphs;  /* for a device of static graphs */
     WeightReading reading; /* how a package is read; tests and benches choose */
     bool limits_all;       /* all reads of a package count towards flash_limit; benches choose */
 } WeightsOptions;

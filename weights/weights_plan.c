@@ -138,7 +138,7 @@ static int place_image(WeightsLoader *loader, ErrText *err) {
 /* Opens an image. A missing or useless one is no error: the package has all. */
 static void open_image(const WeightsLoader *loader, WeightsImage **imagep) {
     const Weights *weights = loader->weights;
-    ErrText why = { "" };
+    ErrText why = { 0 };
 
     if (!loader->without_image &&
         weights_image_open(imagep, weights->images.path, &weights->images.key, loader->n_matrices, &why))
@@ -172,7 +172,7 @@ static int begin_image(WeightsLoader *loader, ErrText *err) {
 /* Begins to write an image for the next load. This load does not fail by it. */
 static void make_image(WeightsLoader *loader) {
     Weights *weights = loader->weights;
-    ErrText why = { "" };
+    ErrText why = { 0 };
 
     weights->images.writer_result = begin_image(loader, &why);
     if (weights->images.writer_result)
@@ -182,7 +182,7 @@ static void make_image(WeightsLoader *loader) {
 /* Maps the matrices in memory from an image, or begins to make one. A load does not fail by it. */
 static void use_image(WeightsLoader *loader) {
     WeightsImage **image = &loader->weights->images.mapped;
-    ErrText why = { "" };
+    ErrText why = { 0 };
 
     if (!loader->image_path || !loader->weights->backend->ops->linear_image)
         return;
@@ -262,7 +262,7 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
 /* Opens the image of the ring or the graphs, or begins to make it. If the disk has no room and graphs may do without,
  * there is none. */
 static int find_ring_image(WeightsLoader *loader, WeightsImage **imagep) {
-    ErrText *const err = loader->err, why = { "" };
+    ErrText *const err = loader->err, why = { 0 };
     int r;
 
     open_image(loader, imagep);

@@ -49,7 +49,7 @@ static bool is_reader_gone(void) {
 }
 
 int standard_output_end(const char *program, int status, int failed_status) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (!standard_output_flush(&err))
         return status;

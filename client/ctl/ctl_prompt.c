@@ -15,7 +15,7 @@ static char *slurp(Ctl *ctl, const char *path) {
     bool input = !strcmp(path, "-");
     char *text = NULL;
     size_t len_bytes, mark_bytes;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     if (input && isatty(STDIN_FILENO) && !ctl->quiet)

@@ -109,7 +109,7 @@ static int load_code(int r) {
  * one that is refused. A package that a client handed over has none: its path here may belong to somebody else. */
 static void load_exit(Engine *engine, const EngineOptions *options) {
     char path[PATH_MAX];
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (!engine_device(options->load.device)->reads_packages || options->fd ||
         snprintf(path, sizeof(path), "%s" EXIT_MAP_SUFFIX, options->path) >= (int)sizeof(path) || access(path, F_OK))
@@ -157,7 +157,7 @@ static int finish_code(EngineThread *thread, Job *job, int code, const ErrText *
 
 static int serve_small(EngineThread *thread, Job *job) {
     JobNews news = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = 0;
 
     if (atomic_load(&job->cancelled))
@@ -214,7 +214,7 @@ static void tell_progress(EngineThread *thread, Job *job) {
  * the engine have already read are skipped. */
 static void engine_thread_take_in(EngineThread *thread, uint64_t until_ns) {
     Job *job = TAILQ_FIRST(&thread->arriving);
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     if (!job)

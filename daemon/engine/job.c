@@ -89,7 +89,7 @@ static bool draft_is_within_share(const Job *job, size_t capacity_tokens, uint64
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
     const size_t context_tokens = options->context_tokens;
     size_t capacity_tokens = context_tokens;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = 0;
 
     if (!(options->speculation.sources >> SPECULATION_MODEL & 1))

@@ -17,8 +17,8 @@
 
 #include <assert.h>
 
-#include "daemon/engine/turns_answers.h"
 #include "base/clock.h"
+#include "daemon/engine/turns_answers.h"
 
 enum {
     BACKGROUND_PART = 8, /* a background step gets one part in so many of a higher class's time */
@@ -87,7 +87,7 @@ static void turns_settle(Turns *turns, Company *company, int r, const ErrText *e
  * without rows in the step keep their place before the others. NULL: there is nothing to compute. */
 static Company *begin_step(Turns *turns, const Engine *engine, Priority top, size_t rows_max, uint64_t now_ns) {
     Company *company = &turns->companies[turns->parked == &turns->companies[0]];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     company->n = 0;
@@ -113,7 +113,7 @@ static Company *begin_step(Turns *turns, const Engine *engine, Priority top, siz
 
 /* Runs a step to its end, or until it yields. */
 static void run_step(Turns *turns, Company *company, const EngineYield *yield) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = generation_step_run(&company->step, yield, &err);
 
     if (r == GENERATION_E_YIELDED || r == GENERATION_E_WAITING) {

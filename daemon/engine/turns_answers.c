@@ -164,7 +164,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
 
 /* Takes a job's first turn: tokenizes the prompt and reserves memory. */
 static int generate_begin(Turns *turns, Job *job) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = generate_begin_inner(turns, job, &err);
 
     if (r == JOB_E_CANCELLED)

@@ -33,7 +33,7 @@ static void send_default(Peer *peer, uint64_t request_id, const Model *model) {
 /* Stores the choice; if that fails, the error is sent. */
 static bool set_default(Peer *peer, uint64_t request_id, const Model *model) {
     ModelDefault *def = &peer->service->def;
-    ErrText err = { "out of memory" };
+    ErrText err = { .text = "out of memory" };
     int r;
 
     if (model->source.origin == MODEL_FROM_CLIENT) {

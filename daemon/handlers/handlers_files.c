@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers_list.h"
-#include "daemon/models/model_drafts.h"
 #include "daemon/models/files/stored_files.h"
+#include "daemon/models/model_drafts.h"
 #include "daemon/net/reply.h"
 
 enum {
@@ -132,7 +132,7 @@ void handle_disk(Peer *peer, uint64_t request_id) {
 
 /* Removes a file and tells of it. False: it stays, which is in the log. */
 static bool remove_file(const Peer *peer, const StoredFile *file, ErrText *err) {
-    ErrText why = { "out of memory" };
+    ErrText why = { .text = "out of memory" };
 
     if (stored_file_remove(file, &why)) {
         log_warn_of(peer->user->uid, TOPIC_DAEMON, "%s", why.text);
@@ -152,7 +152,7 @@ static bool is_prunable(const StoredFile *file, const Coordgen__V1__PruneRequest
 void handle_prune(Peer *peer, uint64_t request_id, const Coordgen__V1__PruneRequest *prune) {
     _cleanup_(stored_files_deinit) StoredFiles files = { 0 };
     _cleanup_(freep) FilesReply *reply = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (!begin(peer, request_id, &files, &reply))
         return;
@@ -219,7 +219,7 @@ static void remove_files(const Peer *peer, const StoredFiles *files, const Model
 }
 
 static void forget_pairs(Peer *peer, const char *name) {
-    ErrText err = { "out of memory" };
+    ErrText err = { .text = "out of memory" };
 
     if (model_pairs_forget(&peer->service->pairs, name, &err))
         log_warn_of(peer->user->uid, TOPIC_DAEMON, "model %s: its pairs stay: %s", name, err.text);
@@ -231,7 +231,7 @@ static void forget_pairs(Peer *peer, const char *name) {
 void handle_model_remove(Peer *peer, uint64_t request_id, const Coordgen__V1__ModelRemoveRequest *remove) {
     _cleanup_(stored_files_deinit) StoredFiles files = { 0 };
     _cleanup_(freep) FilesReply *reply = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Model *model = NULL;
 
     if (peer->may_administer) {

@@ -10,10 +10,10 @@
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers_list.h"
 #include "daemon/models/load/model_demand.h"
-#include "daemon/models/model_drafts.h"
 #include "daemon/models/load/model_load.h"
-#include "daemon/models/model_message.h"
 #include "daemon/models/load/model_unload.h"
+#include "daemon/models/model_drafts.h"
+#include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_load.h"
@@ -243,7 +243,7 @@ static bool check_file(Peer *peer, uint64_t request_id, const char *name) {
  * handler_find_model(). */
 static Model *find_by_path(Peer *peer, uint64_t request_id, const char *path, bool with_file) {
     ModelRegistry *registry = &peer->service->models;
-    ErrText err = { "out of memory" };
+    ErrText err = { .text = "out of memory" };
     Model *model;
     int r;
 
@@ -372,7 +372,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
 void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
     Service *service = peer->service;
     uint64_t request_id = (*messagep)->request_id;
-    ErrText err = { "out of memory" };
+    ErrText err = { .text = "out of memory" };
     const Model *target;
     Request *request;
     Model *model;

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/strings/printable.h"
 #include "daemon/handlers/handlers_list.h"
-#include "daemon/models/model_message.h"
 #include "daemon/models/model_drafts.h"
+#include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
 
 void handle_model_pair_list(Peer *peer, uint64_t request_id) {
@@ -75,7 +75,7 @@ static bool check_pair(Peer *peer, uint64_t request_id, Model *target, Model *dr
 
 /* Stores it; if that fails, the error is sent. */
 static bool set_pair(Peer *peer, uint64_t request_id, const char *target, const char *draft) {
-    ErrText err = { "out of memory" };
+    ErrText err = { .text = "out of memory" };
     int r = model_pairs_set(&peer->service->pairs, target, draft, &err);
 
     if (!r)
@@ -108,7 +108,7 @@ static void send_pair(Peer *peer, uint64_t request_id, const char *target, const
 void handle_model_pair(Peer *peer, uint64_t request_id, const Coordgen__V1__ModelPairRequest *pair) {
     ModelRegistry *registry = &peer->service->models;
     Model *target = model_registry_find(registry, pair->target), *draft = NULL;
-    ErrText warning = { "" };
+    ErrText warning = { 0 };
     ModelPairEntry entry;
 
     if (!peer->may_administer) {

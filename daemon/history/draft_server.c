@@ -68,7 +68,7 @@ static int server_open(DraftServer *server, ErrText *err) {
  * follows after a few seconds and at every use; an attempt costs a few system calls. */
 bool draft_server_ready(DraftServer *server) {
     const uint64_t now_ns = clock_now_ns();
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (server->db)
         return true;
@@ -90,7 +90,7 @@ bool draft_server_ready(DraftServer *server) {
 void draft_server_expire(DraftServer *server) {
     const uint64_t now_ns = clock_now_ns();
     DraftClockReading now;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     if (!server->limits.age_max_s || now_ns < server->expire_ns || !draft_server_ready(server))
@@ -116,7 +116,7 @@ static int add_once(DraftServer *server, const DraftErrand *errand, ErrText *err
 
 /* Stores the errand's document. Return: 0 once the document is on disk. */
 int draft_server_add(DraftServer *server, DraftErrand *errand) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     if (!draft_server_ready(server)) {
@@ -200,7 +200,7 @@ static int collect(void *arg, const DraftDbDocument *document) {
 void draft_server_build(DraftServer *server, DraftErrand *errand) {
     _cleanup_(collection_deinit) Collection collection = { .server = server };
     _cleanup_(history_freep) History *history = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     DraftDbRead read;
     int r;
 
@@ -230,7 +230,7 @@ void draft_server_build(DraftServer *server, DraftErrand *errand) {
 
 /* Lists the users with the latest documents of the tokenizer; without a database the list is empty. */
 void draft_server_recent(DraftServer *server, DraftErrand *errand) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     if (!draft_server_ready(server))

@@ -6,8 +6,8 @@
 #include "daemon/config.h"
 #include "daemon/engine/engine_thread.h"
 #include "daemon/loop.h"
-#include "daemon/models/model_default.h"
 #include "daemon/models/files/model_import.h"
+#include "daemon/models/model_default.h"
 #include "daemon/models/model_pairs.h"
 
 enum {

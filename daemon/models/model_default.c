@@ -108,7 +108,7 @@ int model_default_set(ModelDefault *def, const char *name, ErrText *err) {
 
 void model_default_note_first(ModelDefault *def, const char *name, bool is_kept) {
     char *copy = strdup(name);
-    ErrText err = { "out of memory" };
+    ErrText err = { .text = "out of memory" };
 
     if (!copy)
         return; /* the next request tries to store the name again */

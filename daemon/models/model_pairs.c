@@ -94,7 +94,7 @@ void model_pairs_deinit(ModelPairs *pairs) {
 int model_pairs_take_setting(ModelPairs *pairs, const char *text) {
     _cleanup_(pair_list_deinit) PairList wanted = { 0 };
     PairList before = pairs->set;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = pair_list_parse(&wanted, text, &err);
 
     if (r)

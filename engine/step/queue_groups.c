@@ -188,7 +188,7 @@ int queue_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
             r = engine_step_look_up(step, yield);
     }
     while (loop.n_busy) {
-        ErrText more = { "" };
+        ErrText more = { 0 };
         int ended = op_loop_end_oldest(&loop, &more);
 
         if (ended && (!r || r == ENGINE_E_YIELDED || r == ENGINE_E_CANCELLED)) {

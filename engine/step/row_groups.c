@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/min_max.h"
+#include "engine/step/queue_groups.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
-#include "engine/step/queue_groups.h"
 
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
@@ -170,7 +170,7 @@ static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, 
     const uint64_t start_ns = engine_trace_begin(engine);
     RopeRows rope;
     LayerRows rows = step_rows_of_group(step, group, layer, engine->steps->group_devices.threads[worker], &rope);
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     rows.stored = stored;

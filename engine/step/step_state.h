@@ -9,8 +9,8 @@
 #include "model/package/exit_map.h"
 #include "scheduler/operators/op_queues.h"
 #include "scheduler/operators/queue_profile.h"
-#include "scheduler/requests/row_cut.h"
 #include "scheduler/operators/wavefront.h"
+#include "scheduler/requests/row_cut.h"
 #include "spec/tree/tree_pruning.h"
 
 #define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */

@@ -250,7 +250,7 @@ static int db_new(DraftDb **dbp, const char *path, ErrText *err) {
 int draft_db_open(DraftDb **dbp, const char *path, const DraftDbLimits *limits, const DraftClockReading *now,
                   ErrText *err) {
     _cleanup_(draft_db_freep) DraftDb *db = NULL;
-    ErrText expired = { "" };
+    ErrText expired = { 0 };
     int r, r_expire;
 
     r = db_new(&db, path, err);

@@ -346,7 +346,7 @@ int draft_db_file_ready(DraftDbFile *file, ErrText *err) {
 }
 
 int draft_db_file_judge(DraftDbFile *file, int r, ErrText *err) {
-    ErrText why = { "" };
+    ErrText why = { 0 };
 
     if (r != DRAFT_DB_E_DAMAGED)
         return r;

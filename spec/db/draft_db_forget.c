@@ -173,7 +173,7 @@ static int forget_in_memory(DraftDb *db, const DraftDbForget *what, uint64_t *n_
  * *@n_documentsp above 0 the documents are deleted, but the files may still hold bytes of them: try again.
  */
 int draft_db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {
-    ErrText dropped = { "" };
+    ErrText dropped = { 0 };
     int r, r_drop;
 
     *n_documentsp = 0;

@@ -165,7 +165,7 @@ static int parse(Options *options, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     static Bench bench;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     if (parse(&bench.options, argc, argv)) {

@@ -153,7 +153,7 @@ LinearSource matrix_source(const Matrix *matrix) {
 BackendLinear *matrix_load(Rig *rig, const Matrix *matrix) {
     const LinearSource source = matrix_source(matrix);
     BackendLinear *linear = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (rig->ops->linear_new(rig->backend, &linear, &source, &err))
         fail_msg("a matrix that the device takes is refused: %s", err.text);

@@ -8,7 +8,7 @@
 static void expect_refusal(Rig *rig, const LinearSource *source, int expected, const char *what) {
     const uint64_t used_bytes = rig_used_bytes(rig, ACCOUNT_WEIGHTS);
     BackendLinear *linear = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     const int r = rig->ops->linear_new(rig->backend, &linear, source, &err);
 
     if (r != expected || linear)
@@ -103,7 +103,7 @@ static BackendLinear *load_in_little(Rig *rig, const LinearSource *source) {
     int r;
 
     do {
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         rig->accounts.limit_bytes[ACCOUNT_WEIGHTS] = room_bytes;
         r = rig->ops->linear_new(rig->backend, &linear, source, &err);
@@ -181,7 +181,7 @@ void test_device_reserve(void **state) {
         GUARDED y = guarded_new(shape.rows * 40);
 
         do {
-            ErrText err = { "" };
+            ErrText err = { 0 };
 
             rig.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = room_bytes;
             r = rig.ops->reserve(rig.backend, &shape, &err);

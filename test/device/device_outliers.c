@@ -162,7 +162,7 @@ void test_device_columns_of_a_file(void **state) {
         for (size_t i = 0; i < 2; i++) {
             const BackendLinear *linear = products.linears[i][m];
             GUARDED y = guarded_new(products.rows * products.matrices[m].n);
-            ErrText err = { "" };
+            ErrText err = { 0 };
 
             assert_int_equal(truncate(columns.path, (off_t)products.matrices[m].file_offset_bytes + 3), 0);
             assert_int_equal(rigs[i].ops->linear(rigs[i].backend, &linear, 1, &(LinearInput){ .x = products.x },

@@ -5,7 +5,7 @@
 #include "test/device/device_matrix.h"
 
 void linear_run(Rig *rig, const BackendLinear *linear, const float *x, size_t rows, float *y) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (rig->ops->linear(rig->backend, &linear, 1, &(LinearInput){ .x = x }, rows,
                          &(LinearOutput){ .y = (float *const[]){ y } }, &err))
@@ -15,7 +15,7 @@ void linear_run(Rig *rig, const BackendLinear *linear, const float *x, size_t ro
 static void run_products(Rig *rig, const RowCase *c, float *const *in, size_t rows, float *out) {
     const Products *products = c->arg;
     float *y[LINEARS_MAX];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     size_t first = 0;
 
     for (size_t m = 0; m < products->n; m++)
@@ -208,7 +208,7 @@ static void run_fused(Rig *rig, const RowCase *c, float *const *in, size_t rows,
                                 .norm_bias = fused->bias,
                                 .eps = fused->eps,
                                 .stream = fused->of_sum ? stream : NULL };
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (rig->ops->linear(rig->backend, &linear, 1, &input, rows, &(LinearOutput){ .y = (float *const[]){ y } }, &err))
         fail_msg("%s fails: %s", c->what, err.text);
@@ -300,7 +300,7 @@ static void run_gate(Rig *rig, const RowCase *c, float *const *in, size_t rows, 
     const size_t n = gate->products->matrices[0].n;
     GUARDED y = guarded_new(rows * n);
     GUARDED other = guarded_new(rows * n);
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (rig->ops->linear(rig->backend, (const BackendLinear *const *)products_on(gate->products, rig), 2,
                          &(LinearInput){ .x = in[0] }, rows,
@@ -398,7 +398,7 @@ static void take_piece(void *arg, size_t first, size_t n, float *y, unsigned int
 static void run_first_pieces(Rig *rig, const RowCase *c, const float *x, size_t rows, size_t n_outputs, float *out) {
     GUARDED scratch = guarded_new(worker_pool_n_threads(rig->pool) * rows * LINEAR_PIECE);
     Pieces pieces = { .y = out, .rows = rows, .n = n_outputs };
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (rig->ops->linear_pieces(rig->backend, products_on(c->arg, rig)[0], x, rows, n_outputs, scratch, take_piece,
                                 &pieces, &err))

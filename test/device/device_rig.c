@@ -12,7 +12,7 @@ enum {
 static const float guard_value = -3.0625e20f;
 
 void rig_open_bare(Rig *rig, DeviceSuite *suite, unsigned int n_threads) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     *rig = (Rig){ .suite = suite };
     account_table_init(&rig->accounts);
@@ -26,7 +26,7 @@ void rig_open(Rig *rig, DeviceSuite *suite, unsigned int n_threads, const Backen
     static const BackendShape small = {
         .rows = RIG_ROWS, .width = RIG_WIDTH, .n_vocab = 1000, .n_heads = 2, .n_kv_heads = 1, .head_size = 16
     };
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     rig_open_bare(rig, suite, n_threads);
     if (rig->ops->reserve(rig->backend, shape ? shape : &small, &err))

@@ -59,7 +59,7 @@ static void check_threads(Rig rigs[2], const Products *products, const float *no
 
     assert_int_equal(worker_pool_new(&pool, 1), 0);
     for (size_t i = 0; i < RIG_THREADS; i++) {
-        ErrText err = { "" };
+        ErrText err = { 0 };
         Backend *thread = NULL;
 
         work_once(rig->backend, products, norm, i * ROWS, expected[i]);

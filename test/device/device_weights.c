@@ -76,7 +76,7 @@ static void fill_all(const Rig *rig, const Matrix *matrix, BackendLinear *linear
 
 static BackendLinear *begin(Rig *rig, const LinearSource *source) {
     BackendLinear *linear = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (rig->ops->linear_begin(rig->backend, &linear, source, &err))
         fail_msg("a matrix that the device takes does not begin: %s", err.text);
@@ -86,7 +86,7 @@ static BackendLinear *begin(Rig *rig, const LinearSource *source) {
 }
 
 static void finish(Rig *rig, BackendLinear *linear, const LinearSource *source) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (rig->ops->linear_finish(rig->backend, linear, source, &err))
         fail_msg("a matrix that the device takes does not finish: %s", err.text);
@@ -176,7 +176,7 @@ static void check_image(Rig *rig, const Products *products) {
     _cleanup_(freep) void *image = NULL;
     const uint64_t used_bytes = rig_used_bytes(rig, ACCOUNT_WEIGHTS);
     BackendLinear *linear = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     size_t len_bytes;
 
     if (!rig->ops->linear_image)
@@ -316,7 +316,7 @@ static void check_queued(Rig *rig, const Products *products) {
     const size_t n = products->n_outputs, k = products->in.k, rows[] = { ops->prefill_rows, 37, 40 },
                  firsts[] = { 0, 3, ops->prefill_rows };
     _cleanup_(freep) float *expected = malloc(products->rows * n * sizeof(float));
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_non_null(expected);
     assert_true(ops->product_slots >= 2 && ops->is_queued(linear));

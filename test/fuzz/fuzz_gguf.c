@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
     _cleanup_(package_freep) Package *package = NULL;
     void *aligned = NULL;
     Hparams hparams;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     r = gguf_parse(&file, data, len_bytes, "fuzz", &err);

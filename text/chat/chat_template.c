@@ -219,7 +219,7 @@ static int chat_error(int r, ErrText *err) {
         return CHAT_E_REFUSED;
     case JINJA_E_RUN:
     case JINJA_E_LIMIT: {
-        ErrText said = err ? *err : (ErrText){ "" };
+        ErrText said = err ? *err : (ErrText){ 0 };
 
         return err_set(err, CHAT_E_REFUSED, "%s: use a raw prompt (--raw), or another template (setting chat-template)",
                        said.text);

@@ -5,10 +5,10 @@
 #include <errno.h>
 
 #include "text/jinja/builtins/jinja_builtin.h"
-#include "text/jinja/jinja_eval.h"
 #include "text/jinja/builtins/jinja_json.h"
-#include "text/jinja/values/jinja_run.h"
+#include "text/jinja/jinja_eval.h"
 #include "text/jinja/syntax/jinja_statement.h"
+#include "text/jinja/values/jinja_run.h"
 
 #define TEMPLATE_MEMORY_BYTES_MAX (128u << 20)
 

@@ -3,8 +3,8 @@
 #ifndef COORDGEN_TEXT_JINJA_SCOPE_H
 #define COORDGEN_TEXT_JINJA_SCOPE_H
 
-#include "text/jinja/values/jinja_run.h"
 #include "text/jinja/syntax/jinja_tree.h"
+#include "text/jinja/values/jinja_run.h"
 
 typedef struct JinjaBinding {
     struct JinjaBinding *next;

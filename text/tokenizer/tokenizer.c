@@ -27,7 +27,7 @@
  * converters write -1 for "none". The caller that needs the token refuses a file without one. */
 static int get_id(const Tokenizer *tokenizer, const GgufFile *file, const char *key, uint32_t *idp, ErrText *err) {
     int64_t id = -1;
-    ErrText why = { "" };
+    ErrText why = { 0 };
     int r;
 
     r = gguf_get_i64(file, key, &id, &why);

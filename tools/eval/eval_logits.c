@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/min_max.h"
+#include "importer/check/scorer.h"
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
-#include "importer/check/scorer.h"
 #include "tools/eval/json_lines.h"
 
 /* Perplexity judges the int8 path; these bounds allow for the worst single logit of thousands, which varies by a share

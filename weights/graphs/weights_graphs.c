@@ -300,7 +300,7 @@ static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind 
 
 /* Notes that the file has changed or is damaged: it is not used any more. */
 static void lose(WeightsGraphs *graphs, const GraphBlock *block) {
-    ErrText why = { "" };
+    ErrText why = { 0 };
 
     err_set(&why, 0, "%s: the graphs of layers %u to %u are damaged, or the file was changed: %s", graphs->name,
             block->first_layer, block->end_layer - 1,

@@ -36,7 +36,7 @@ static bool was_compared(const WeightsCheck *check) {
 int weights_check_new(WeightsCheck **checkp, const Package *package, WeightsChecking checking, const char *cache_dir,
                       ErrText *err) {
     _cleanup_(weights_check_freep) WeightsCheck *check = NULL;
-    ErrText why = { "" };
+    ErrText why = { 0 };
     int r;
 
     if (checking == WEIGHTS_CHECKING_NOTHING)

@@ -177,7 +177,7 @@ int weights_ring_hold(WeightsRing *ring, uint32_t layer, uint64_t wait_ns, ErrTe
     const size_t index = layer - ring->first_layer;
     const RingLayer *matrices = &ring->layers[index];
     const uint8_t *data;
-    ErrText why = { "" };
+    ErrText why = { 0 };
     int r = layer_reader_hold(ring->reader, index, wait_ns, &data, &why);
 
     if (r == LAYER_READER_E_WAITING)

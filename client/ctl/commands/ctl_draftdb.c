@@ -370,7 +370,7 @@ static ssize_t read_part(int fd, char *part) {
 static int send_import(Ctl *ctl, const CoordgenDraftDbOptions *options, int fd, const char *name) {
     _cleanup_(freep) char *part = malloc(PART_BYTES);
     bool first = true, last = false;
-    ErrText err = { "out of memory" };
+    ErrText err = { .text = "out of memory" };
     int r;
 
     if (!part)

@@ -81,7 +81,7 @@ static void print_review(const GgufFile *file) {
 int ctl_show_file(Ctl *ctl, const char *path) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     r = gguf_open(&file, path, &err);

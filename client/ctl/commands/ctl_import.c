@@ -220,7 +220,7 @@ static int import_failed(Ctl *ctl, int r, const ErrText *err) {
 }
 
 static int discard(Ctl *ctl, const ImportOptions *options) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
     char path[PATH_MAX];
     bool found = false;
     json_t *object;
@@ -247,7 +247,7 @@ int ctl_import_file(Ctl *ctl) {
     ImportReport report = { 0 };
     char model_dir[PATH_MAX];
     uint64_t n_threads = 0;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     if (!ctl_number(ctl, "threads", 1024, &n_threads) || !take_recipe(ctl, &options.recipe))

@@ -96,7 +96,7 @@ int import_worker_main(int argc, char *const argv[]) {
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     _cleanup_(freep) char *folder = NULL;
     ImportReport done;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     unsigned int last_permille = 0;
     int r;
 

@@ -164,7 +164,7 @@ static bool take_entry(ModelFolder *folder, const char *name) {
     ModelRegistry *registry = folder->registry;
     const char *slash = path_of(folder)[strlen(path_of(folder)) - 1] == '/' ? "" : "/";
     char path[PATH_MAX + NAME_MAX + 2];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     bool is_pending;
     ModelFile *file;
     uint64_t bytes;

@@ -44,9 +44,9 @@ int model_demand(Model *model, ModelDemand demand, ErrText *err) {
                        "the default model %.*s was unloaded by a command: a request that names it loads it again, "
                        "or coordgenctl model load %.*s",
                        UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
+    /* No request could reload an evicted model that an administrator had loaded. */
     if (!model_load_with_room(model, err) && model->registry->config->load_on_demand == CONFIG_DEMAND_DEFAULT_ONLY &&
         model->load.mode == MODEL_LOAD_EVICTS)
-        model_set_load_mode(
-            model, MODEL_LOAD_FITS); /* no request could reload an evicted model that an administrator loaded */
+        model_set_load_mode(model, MODEL_LOAD_FITS);
     return 0;
 }

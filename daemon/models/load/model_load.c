@@ -60,7 +60,7 @@ static void on_import_done(void *arg, int result, const char *package_path, cons
 }
 
 static void submit_import(Model *model) {
-    ErrText failure = { "" };
+    ErrText failure = { 0 };
 
     if (model_import_new(&model->load.import, model->registry->loop, model->source.path, model->source.fd,
                          model->registry->config->cache_dir, model->load.checks_package, on_import_progress,

@@ -29,7 +29,7 @@ static Model *find_idle(ModelRegistry *registry) {
 /* Unloads a model, and the model that drafts only for it. @what: who needs the memory, for the log. */
 static bool evict(Model *model, const char *what) {
     Model *draft = model->draft.model;
-    ErrText err = { "out of memory" };
+    ErrText err = { .text = "out of memory" };
 
     if (model_unload_unused(model, &err)) {
         log_error(TOPIC_DAEMON, "model %s: it stays loaded: %s", model->name, err.text);

@@ -43,7 +43,7 @@ void model_unload_failed(Model *model) {
 
 /* Fails a model whose mapped weights may be gone (engine_check_whole()), since its steps fail from then on. */
 static void check_engine(Model *model) {
-    ErrText why = { "" };
+    ErrText why = { 0 };
 
     if (model->stage == MODEL_READY && engine_check_whole(model->engine, &why))
         model_fail(model, MODEL_FAILURE_CORRUPT, why.text);

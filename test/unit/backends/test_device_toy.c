@@ -51,7 +51,7 @@ static uint32_t greatest(const float *logits, size_t n) {
 }
 
 static void forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, float *logits) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (engine_forward(engine, sequence, tokens, n, 1, logits, &err))
         fail_msg("%s", err.text);
@@ -259,7 +259,7 @@ static const char *make_clipped(ImportFixture *fixture) {
     static ImportReport report;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     ImportMethod method = import_method_plain;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     import_fixture_source(fixture, &maker);
     method.profile = import_fixture_profile;
@@ -356,7 +356,7 @@ static void test_device_toy_graphs_fail(void **state) {
         forward(loaded.engine, sequence, tokens, n, logits[0]);
         assert_true(n_calls > 3);
         for (fails_at = 1; fails_at <= 3; fails_at++) {
-            ErrText err = { "" };
+            ErrText err = { 0 };
 
             sequence_rewind(sequence, 0);
             n_calls = 0;
@@ -377,7 +377,7 @@ static void test_device_toy_graphs_fail(void **state) {
 static void test_device_toy_is_named(void **state) {
     const ModelMaker maker = MODEL_MAKER_DEFAULT;
     AccountTable accounts;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Engine *engine = NULL;
     WorkerPool *pool;
 
@@ -409,7 +409,7 @@ static void test_device_toy_real_model(void **state) {
         EngineOptions options = { .path = real_model_path(), .load.chunk_tokens = CHUNK };
         AccountTable accounts;
         WorkerPool *pool;
-        ErrText err = { "" };
+        ErrText err = { 0 };
         Engine *engine;
 
         account_table_init(&accounts);

@@ -79,7 +79,7 @@ static void hand_over(int n, int type, bool listening) {
 
 static void test_activation_nothing(void **state) {
     ActivationSet given;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(activation_look(&given, &err), 0);
     assert_int_equal(given.n, 0);
@@ -88,7 +88,7 @@ static void test_activation_nothing(void **state) {
 
 static void test_activation_systemd(void **state) {
     ActivationSet given;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     hand_over(2, SOCK_STREAM, true);
     setenv("LISTEN_FDNAMES", "coordgend-admin.socket:api", 1);
@@ -122,7 +122,7 @@ static void test_activation_systemd_one_without_a_name(void **state) {
 
 static void test_activation_systemd_refused(void **state) {
     ActivationSet given;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     hand_over(2, SOCK_STREAM, true);
     setenv("LISTEN_FDNAMES", "api:metrics", 1);
@@ -148,7 +148,7 @@ static void test_activation_systemd_refused(void **state) {
 static void test_activation_android(void **state) {
     int api = bound_socket(SOCK_STREAM), admin = bound_socket(SOCK_STREAM);
     ActivationSet given;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(listen(admin, 1), 0);
     set("ANDROID_SOCKET_coordgend", "%d", api);
@@ -171,7 +171,7 @@ static void test_activation_android(void **state) {
 static void test_activation_android_refused(void **state) {
     static const char *const bad[] = { "", "x", "-1", "0x3", "99999", "99999999999999999999" };
     ActivationSet given;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int fd;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -485,7 +485,7 @@ static void test_config_weights_image(void **state) {
     char *alone[] = { (char *)"coordgend", (char *)"--config=/dev/null", (char *)"--weights-image" };
     _cleanup_(config_freep) Config *config = NULL, *flagged = NULL;
     ConfigAction action;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     char text[32];
 
     assert_int_equal(config_new(&config, false, &err), 0);
@@ -622,7 +622,7 @@ static void test_config_isa_of_environment(void **state) {
 /* The message about an unknown setting suggests the setting that may be meant. */
 static void test_config_unknown_settings(void **state) {
     _cleanup_(config_freep) Config *config = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config_set(config, "thread", "2", &err), CONFIG_E_SETTING);

@@ -15,7 +15,7 @@
 
 static void test_journal_check(void **state) {
     const JournalSink *sink = journal_sink();
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(journal_check(LOG_TARGET_AUTO, &err), 0);
     assert_int_equal(journal_check(LOG_TARGET_STDERR, &err), 0);

@@ -43,7 +43,7 @@ static void test_engine_trace_of_the_head(void **state) {
     uint32_t tokens[LOADED_CHUNK] = { 3, 1, 4, 1, 5, 9, 2, 6 }, rows = 0;
     EngineSpan spans[2];
     Sequence *other;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(*state, 8, false, false, path);
     loaded_init(&loaded, path, 0);
@@ -74,7 +74,7 @@ static void test_engine_trace_of_the_head(void **state) {
 static void load_and_step(Loaded *loaded, const char *path, WeightReading reading, Trace *trace) {
     static float logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     account_table_init(&loaded->accounts);
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);

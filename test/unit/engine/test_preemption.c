@@ -32,7 +32,7 @@ typedef struct Loaded {
 } Loaded;
 
 static void loaded_init(Loaded *loaded, const char *package, Isa isa, unsigned int threads) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     account_table_init(&loaded->accounts);
     assert_int_equal(worker_pool_new(&loaded->pool, threads), 0);

@@ -79,7 +79,7 @@ static void check_model_drafts(Engine *engine, uint32_t n_layers, DraftModel mod
 static void check_pair(Engine *target, Engine *draft, const Given *plain, Given *given) {
     _cleanup_(draft_pair_freep) DraftPair *pair = NULL;
     DraftModel model;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (draft_pair_new(&pair, draft, target, &err))
         fail_msg("%s", err.text);

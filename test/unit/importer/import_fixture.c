@@ -51,7 +51,7 @@ void import_fixture_change(const ImportFixture *fixture, const char *name, Impor
 
 void import_fixture_import_at(ImportFixture *fixture, Isa isa) {
     ImportReport report;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     cpu_features_limit(isa_features(isa));
@@ -92,7 +92,7 @@ const char *import_fixture_package(ImportFixture *fixture, const ModelMaker *mak
     static ImportReport report;
     ImportMethod method = import_method_plain;
     QuantRecipe *recipe = &fixture->options.recipe;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     import_fixture_source(fixture, maker);
     method.profile = import_fixture_profile;
@@ -225,7 +225,7 @@ void import_fixture_check(const char *source_path, const char *package_path, boo
 void import_fixture_refusal(ImportFixture *fixture, const char *out, int code, const char *text) {
     size_t n_before = test_folder_count(fixture->folder);
     ImportReport report;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = import_run(fixture->source, out, &fixture->options, &report, &err);
 
     if (r != code || !strstr(err.text, text))

@@ -75,7 +75,7 @@ void stopped_import_undisturbed(ImportFixture *fixture, char hash[SHA256_HEX_BYT
 void stopped_import_goes_on_with(ImportFixture *fixture, size_t least, size_t most, const char *expected_hash) {
     char hash[SHA256_HEX_BYTES];
     ImportReport report;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (import_run(fixture->source, fixture->out, &fixture->options, &report, &err))
         fail_msg("%s", err.text);

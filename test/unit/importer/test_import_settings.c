@@ -156,7 +156,7 @@ static void make_source(ImportFixture *fixture) {
 /* Imports from the beginning, whatever lies there; the package is removed. */
 static void import_anew(ImportFixture *fixture, char hash[SHA256_HEX_BYTES]) {
     ImportReport report;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (import_run(fixture->source, fixture->out, &fixture->options, &report, &err))
         fail_msg("%s", err.text);

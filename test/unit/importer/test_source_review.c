@@ -40,7 +40,7 @@ static void take(void *arg, SourceFate fate, const char *kind, const char *name,
 
 static bool review(const char *path, const char *name, Told *told) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     bool is_good;
 
     *told = (Told){ .name = name };
@@ -136,7 +136,7 @@ static void test_source_review_of_keys(void **state) {
         ImportOptions options = IMPORT_OPTIONS_DEFAULT;
         ModelMaker maker = MODEL_MAKER_DEFAULT;
         ImportReport report;
-        ErrText err = { "" };
+        ErrText err = { 0 };
         Told told;
         bool is_good;
 

@@ -31,7 +31,7 @@ typedef struct Loaded {
 } Loaded;
 
 static void loaded_init(Loaded *loaded, const char *package) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     account_table_init(&loaded->accounts);
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
@@ -83,7 +83,7 @@ static void make_package(ImportFixture *fixture, double bits, double hot_percent
     QuantRecipe *recipe = &fixture->options.recipe;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     ImportReport report;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     import_fixture_source(fixture, &maker);
     method = import_method_plain;
@@ -129,7 +129,7 @@ static void test_static_package_cut_short(void **state) {
     ImportFixture *fixture = *state;
     float whole[N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
     MappedFile package = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     char path[PATH_MAX], folder[PATH_MAX], *name;
     Loaded loaded;
     uint8_t *copy;

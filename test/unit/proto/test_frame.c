@@ -196,7 +196,7 @@ static void test_frame_reader_split_points(void **state) {
 static void test_frame_cap(void **state) {
     uint8_t header[4] = { 0x01, 0x00, 0x40, 0x00 }; /* 4 MiB + 1 */
     size_t body_bytes = 77, needed = 77;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(frame_peek(header, 4, FRAME_MAX_BYTES, &body_bytes, &needed, &err), FRAME_E_TOO_LARGE);
     assert_non_null(strstr(err.text, "4194305"));

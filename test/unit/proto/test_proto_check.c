@@ -389,7 +389,7 @@ static void test_proto_check_hello_and_version(void **state) {
     static char name[PROTO_CLIENT_NAME_BYTES_MAX + 2];
     Coordgen__V1__HelloRequest hello = COORDGEN__V1__HELLO_REQUEST__INIT;
     uint32_t version = 99;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Good good;
 
     good_init(&good);

@@ -3,10 +3,10 @@
 #include "text/jinja/builtins/jinja_builtin.h"
 #include "text/jinja/builtins/jinja_member.h"
 #include "text/jinja/builtins/jinja_number.h"
+#include "text/jinja/builtins/jinja_string.h"
 #include "text/jinja/values/jinja_operator.h"
 #include "text/jinja/values/jinja_print.h"
 #include "text/jinja/values/jinja_sort.h"
-#include "text/jinja/builtins/jinja_string.h"
 
 /* --- attributes by path ----------------------------------------------------------------------------------------- */
 

@@ -8,9 +8,9 @@
 #include "base/min_max.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
-#include "tools/bench/mobile/timeline.h"
 #include "tools/bench/mobile/mobile_cold.h"
 #include "tools/bench/mobile/mobile_report.h"
+#include "tools/bench/mobile/timeline.h"
 #include "weights/weights_report.h"
 
 /* Measurements of one row's requests, an array for each. */

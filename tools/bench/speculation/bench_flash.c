@@ -13,8 +13,8 @@
 #include "spec/sources/history.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
-#include "tools/bench/speculation/spec_answer.h"
 #include "tools/bench/speculation/flash_report.h"
+#include "tools/bench/speculation/spec_answer.h"
 #include "weights/weights_report.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* the service's limit for a user and model */

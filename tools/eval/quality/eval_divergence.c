@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "importer/check/divergence.h"
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
-#include "importer/check/divergence.h"
 
 /* Opens the other model: a .gguf in float32 on the reference device, a package on the cpu device. */
 static int open_against(EvalModel *model, const EvalOptions *options, ErrText *err) {

@@ -426,7 +426,7 @@ static void test_static_columns_read_ahead(void **state) {
     AccountTable accounts;
     ColumnFile file;
     Shadow *shadow;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     char folder[256], path[300];
     float *scales = calloc(4 * page, sizeof(*scales)), *x = calloc(k, sizeof(*x));
     int8_t *columns = calloc(k, 4 * page);
@@ -481,7 +481,7 @@ static void test_static_columns_read_ahead(void **state) {
 
 static void expect_refusal(const Case *c, const LinearSource *source, int expected, const char *part) {
     BackendLinear *linear = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Device device;
 
     device_init(&device, c, cpu_features(), 1, false, true);

@@ -214,7 +214,7 @@ static void converse(NpuEngine *loaded, const GenerationSpeculation *speculation
     for (size_t turn = 0; turn < 2; turn++) {
         GenerationOptions options = given_options(&turns[turn], loaded->engine, N_OUTPUT, turn, speculation);
         Generation *generation;
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         options.no_reuse = !reuses;
         options.user = 7;

@@ -56,7 +56,7 @@ static EngineOptions options_of(ImportFixture *fixture, const char *package, cha
 }
 
 static void refused(const EngineOptions *options, int code, const char *text) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
     NpuEngine loaded;
     const int r = npu_engine_try(&loaded, options, 2, &err);
 
@@ -83,7 +83,7 @@ static int step(NpuEngine *loaded, Sequence *sequence, const uint32_t *tokens, s
 static void answer(NpuEngine *loaded, uint32_t seed, float *logits) {
     const size_t chunk = engine_chunk_tokens(loaded->engine);
     uint32_t tokens[N_TOKENS];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Sequence *sequence;
 
     draw_tokens(tokens, seed);
@@ -163,7 +163,7 @@ static void check_bits(ImportFixture *fixture, const char *package, GraphForm fo
     options.load.weights.graphs.form = form;
     for (size_t i = 0; i < (form == GRAPH_FORM_PACKED ? 4 : 6); i++) {
         const size_t p = (i + first) % ARRAY_LEN(policies);
-        ErrText err = { "" };
+        ErrText err = { 0 };
         NpuEngine loaded;
         WeightsGraphsCounts counts;
 
@@ -254,7 +254,7 @@ static void test_npu_model_makes_way(void **state) {
     Sequence *sequence, *other;
     EngineStep *made = NULL;
     size_t n_others = 0;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     EngineSpan span;
     NpuEngine loaded;
     int r;
@@ -327,7 +327,7 @@ static void test_npu_model_damaged(void **state) {
     EngineOptions options = options_of(fixture, package, image);
     uint32_t tokens[N_TOKENS];
     Sequence *sequence;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     struct stat st;
     NpuEngine loaded;
 
@@ -395,7 +395,7 @@ static void test_npu_model_changed_package(void **state) {
     EngineOptions options = options_of(fixture, package, image);
     uint32_t tokens[N_TOKENS];
     Sequence *sequence;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     struct stat st;
     NpuEngine loaded;
 
@@ -426,7 +426,7 @@ static void test_npu_model_cut_short(void **state) {
     EngineOptions options = options_of(fixture, package, image);
     uint32_t tokens[N_TOKENS];
     Sequence *sequence;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     NpuEngine loaded;
 
     options.load.weights.graphs.policy = GRAPH_SWITCH_SYNC;
@@ -454,7 +454,7 @@ static void test_npu_model_cancelled(void **state) {
     EngineOptions options = options_of(fixture, package, image);
     uint32_t tokens[N_TOKENS];
     Sequence *sequence;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     NpuEngine loaded;
 
     npu_engine_load(&loaded, &options, 2);
@@ -527,7 +527,7 @@ static void check_behind_load(EngineOptions *options, const char *load, const fl
     static float logits[100 * N_VOCAB];
     uint32_t tokens[N_TOKENS];
     Sequence *sequence;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     NpuEngine loaded;
     BehindLoad behind;
     Trace *trace;

@@ -68,7 +68,7 @@ static int tear_down(void **state) {
 static ExtentReader *reader_of(size_t kind, ExtentReaderOptions options, int fd) {
     static bool told[4];
     ExtentReader *reader = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     options.way = kind & 1 ? EXTENT_WAY_URING : EXTENT_WAY_THREADS;
@@ -115,7 +115,7 @@ static void test_extent_reader_sizes_and_offsets(void **state) {
         for (size_t s = 0; reader && s < ARRAY_LEN(sizes); s++)
             for (size_t o = 0; o < ARRAY_LEN(offsets); o++) {
                 Extent extent;
-                ErrText err = { "" };
+                ErrText err = { 0 };
 
                 extent_make(&extent, offsets[o], sizes[s]);
                 assert_int_equal(extent_reader_submit(reader, &extent, &err), 0);
@@ -206,7 +206,7 @@ static void test_extent_reader_truncated(void **state) {
         _cleanup_(closep) int fd = -1;
         ExtentReader *reader;
         Extent extents[3];
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         test_write_file(fixture.folder, "short", fixture.bytes, 3 << 20);
         fd = open(path, O_RDWR | O_CLOEXEC);
@@ -237,7 +237,7 @@ static void test_extent_reader_unreadable(void **state) {
         _cleanup_(closep) int fd = open(fixture.path, O_WRONLY | O_CLOEXEC);
         ExtentReader *reader = reader_of(kind, (ExtentReaderOptions){ 0 }, fd);
         Extent extent;
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         if (!reader)
             continue;
@@ -275,7 +275,7 @@ static void test_extent_reader_bad_arguments(void **state) {
     _Alignas(EXTENT_ALIGNMENT) static uint8_t buffer[2 * EXTENT_ALIGNMENT];
     Extent extent = { .offset_bytes = 0, .len_bytes = 1, .buffer = buffer + 1 };
     ExtentReader *reader = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         assert_int_equal(extent_reader_new(&reader, fixture.fd, fixture.path, &bad[i], &err), -EINVAL);

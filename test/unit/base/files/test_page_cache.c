@@ -55,7 +55,7 @@ static int tear_down(void **state) {
 
 static bool drops(void) {
     uint64_t resident, pages;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = page_cache_drop(fd, path, &err);
 
     assert_true(r == 0 || r == PAGE_CACHE_E_KEPT);
@@ -128,7 +128,7 @@ static void test_page_cache_sandboxed(void **state) {
 /* Pages that another map of the file holds stay, and the error counts them. */
 static void test_page_cache_kept(void **state) {
     const volatile uint8_t *map = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_true(map != MAP_FAILED);
     (void)map[4096];
@@ -140,7 +140,7 @@ static void test_page_cache_kept(void **state) {
 /* Direct reads bring nothing into the cache; the speed is a positive number on any machine. */
 static void test_page_cache_disk_speed(void **state) {
     uint64_t resident, pages;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     double bytes_per_s = 0;
     int r;
 

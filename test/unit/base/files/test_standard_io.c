@@ -61,7 +61,7 @@ static void test_standard_io_secure(void **state) {
 
 static int flushed(int lose_it) {
     static const char far_more_than_a_buffer[1 << 20];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int fd = open("/dev/full", O_WRONLY);
 
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)

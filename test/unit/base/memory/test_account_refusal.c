@@ -28,7 +28,7 @@ static void setup(AccountTable *table) {
 static void test_account_refusal_names_the_limit(void **state) {
     AccountTable table;
     Bill bill = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     setup(&table);
     assert_int_equal(
@@ -74,7 +74,7 @@ static void test_account_refusal_names_limits_of_the_process(void **state) {
     assert_true(pid >= 0);
     if (!pid) {
         const struct rlimit limit = { 64 * MIB, 64 * MIB };
-        ErrText err = { "" }, met = { "a tensor" };
+        ErrText err = { 0 }, met = { .text = "a tensor" };
         int failed = setrlimit(RLIMIT_DATA, &limit);
 
         failed |= account_refused(&err, 7, -ENOMEM, NULL, ACCOUNT_KV, MIB, "a cache") != -ENOMEM;
@@ -88,7 +88,7 @@ static void test_account_refusal_names_limits_of_the_process(void **state) {
 }
 
 static void test_account_refusal_names_the_machine(void **state) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(account_refused(&err, 7, -ENOMEM, NULL, ACCOUNT_KV, MIB, "a cache"), -ENOMEM);
     assert_int_equal(strncmp(err.text, "no memory for a cache (1.0 MiB): ", 33), 0);

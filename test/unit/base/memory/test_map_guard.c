@@ -53,7 +53,7 @@ static void make(const char *name, char path[512]) {
 }
 
 static void map(MappedFile *file, const char *path) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (mapped_file_open(file, path, &err))
         fail_msg("%s", err.text);
@@ -66,7 +66,7 @@ static uint8_t page(const MappedFile *file, size_t index) {
 static void test_map_guard_cut_short(void **state) {
     char path[512], other_path[512];
     MappedFile file, other;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     install();
     make("cut", path);
@@ -149,7 +149,7 @@ static void test_map_guard_full(void **state) {
     MapGuard *guards[MAP_GUARD_MAPS_MAX], *more;
     char path[512];
     MappedFile file;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     make("full", path);
     for (size_t i = 0; i < MAP_GUARD_MAPS_MAX; i++)

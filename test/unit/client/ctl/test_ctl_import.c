@@ -239,7 +239,7 @@ static void describe(const ImportFixture *fixture, StrBuf *text) {
     _cleanup_(package_freep) Package *package = NULL;
     char path[300], sha256[SHA256_HEX_BYTES];
     const PackageQuant *quant;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (package_open(&package, fixture->out, &err))
         fail_msg("%s", err.text);

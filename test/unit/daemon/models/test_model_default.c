@@ -66,7 +66,7 @@ static void expect(const Place *place, ModelDefaultBy by, const char *name) {
 }
 
 static void set(Place *place, const char *name) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (model_default_set(&place->def, name, &err))
         fail_msg("%s: %s", name, err.text);

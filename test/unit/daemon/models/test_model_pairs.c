@@ -60,7 +60,7 @@ static void reopen(Place *place) {
 }
 
 static void set(Place *place, const char *target, const char *draft) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (model_pairs_set(&place->pairs, target, draft, &err))
         fail_msg("%s: %s", target, err.text);

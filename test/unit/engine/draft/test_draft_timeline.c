@@ -20,11 +20,11 @@
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/patience.h"
+#include "test/unit/fixtures/policies.h"
 #include "test/unit/fixtures/real_model.h"
 #include "test/unit/fixtures/tiny_engine.h"
 #include "test/unit/spec/draft_walk.h"
 #include "test/unit/text/tokenizer/tokenizer_golden.h"
-#include "test/unit/fixtures/policies.h"
 
 enum {
     CHUNK = 32,
@@ -117,7 +117,7 @@ typedef struct Draft {
 } Draft;
 
 static void draft_init(Draft *draft, Engine *engine, size_t capacity) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     *draft = (Draft){ .engine = engine };
     if (draft_pair_new(&draft->pair, engine, engine, &err) ||
@@ -348,7 +348,7 @@ static void test_draft_timeline_padding(void **state) {
     Engine *engine;
     DraftPair *pair;
     DraftModel model;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     maker.n_vocab = 80;
     maker.n_padding = 40;
@@ -417,7 +417,7 @@ static void test_draft_timeline_longer_target(void **state) {
     DraftPair *pair;
     DraftModel model;
     Sequence *plain;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     maker.n_vocab = TINY_VOCAB + LONGER;
     tiny_engine_open(&longer, ENGINE_DEVICE_CPU, CHUNK);
@@ -474,7 +474,7 @@ static void test_draft_timeline_longer_answers(void **state) {
     TinyEngine longer = { .maker = &maker };
     size_t n_own = 0, n_drafted = 0;
     DraftPair *pair;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     maker.n_vocab = TINY_VOCAB + LONGER;
     tiny_engine_open(&longer, ENGINE_DEVICE_CPU, CHUNK);
@@ -511,7 +511,7 @@ static void test_draft_timeline_memory(void **state) {
     AccountTable *accounts = engine_accounts(tiny.engine);
     DraftPair *pair;
     DraftModel model = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Draft draft;
 
     for (int id = 0; id < _ACCOUNT_N; id++) { /* all of its memory is on its account */
@@ -656,7 +656,7 @@ static void test_draft_timeline_other_tokens(void **state) {
     Engine *other = NULL;
     DraftPair *pair = NULL;
     char path[1024];
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     golden_model_path("gemma3-270m", path, sizeof(path));
     if (access(path, R_OK)) {

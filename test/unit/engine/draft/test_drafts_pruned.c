@@ -353,7 +353,7 @@ static void test_drafts_pruned_states(void **state) {
 }
 
 static void test_drafts_pruned_refused(void **state) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     open_tiny(ENGINE_DEVICE_CPU, 1);
     assert_int_equal(engine_set_lens(tiny.engine, engine_info(tiny.engine)->n_layers, &err), -EINVAL);

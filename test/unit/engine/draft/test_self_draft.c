@@ -21,9 +21,9 @@
 #include "engine/step/step_parts.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/loaded_engine.h"
+#include "test/unit/fixtures/policies.h"
 #include "test/unit/spec/draft_walk.h"
 #include "weights/image/weights_image.h"
-#include "test/unit/fixtures/policies.h"
 #include "weights/weights_report.h"
 
 enum {
@@ -203,7 +203,7 @@ static void test_self_draft_layers_for(void **state) {
 
 static void test_self_draft_layers(void **state) {
     Draft draft;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     DraftModel none = { 0 };
 
     assert_int_equal(self_draft_layers(models.whole.engine), 0);

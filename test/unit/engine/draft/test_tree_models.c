@@ -41,7 +41,7 @@ static const char *package_of(const char *name) {
     static ImportReport report;
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     char path[1024];
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     golden_model_path(name, path, sizeof(path));
     if (access(path, R_OK)) {
@@ -92,7 +92,7 @@ static void check_engine(const char *name, const char *package, Isa isa, unsigne
     WorkerPool *pool;
     Engine *engine;
     char what[100];
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     account_table_init(&accounts);
     assert_int_equal(worker_pool_new(&pool, threads), 0);

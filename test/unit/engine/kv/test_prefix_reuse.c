@@ -29,7 +29,7 @@ static uint64_t page_bytes;
 
 static void open_on(EngineDevice device) {
     Sequence *sequence;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(prefix_cache_new(&cache, UINT64_MAX), 0);
     tiny.prefix_cache = cache;
@@ -102,7 +102,7 @@ static GenerationOptions options_of(uint64_t user) {
 
 static Generation *begin(const uint32_t *prompt, size_t n, const GenerationOptions *options) {
     Generation *generation;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (generation_new(&generation, tiny.engine, prompt, n, options, &err))
         fail_msg("%s", err.text);
@@ -297,7 +297,7 @@ static void test_prefix_reuse_evicted(void **state) {
     Generation *generation, *refused;
     GenerationUsage usage;
     Given alone, given;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     uint64_t kept_bytes;
 
     make_prompt(prompt, 1, 200, 0, 200);
@@ -346,7 +346,7 @@ static void test_prefix_reuse_accounts(void **state) {
     const GenerationOptions options = options_of(USER);
     uint32_t prompt[PROMPT_MAX];
     Generation *generation, *refused;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     make_prompt(prompt, 1, 200, 0, 200);
     (void)run(prompt, 200, USER, NULL);

@@ -45,7 +45,7 @@ static uint32_t token_of(uint32_t text, size_t i) {
 }
 
 static void make(Sequence **sequencep, size_t capacity_tokens) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (sequence_new(sequencep, tiny.engine, capacity_tokens, &err))
         fail_msg("%s", err.text);
@@ -53,7 +53,7 @@ static void make(Sequence **sequencep, size_t capacity_tokens) {
 
 /* Appends tokens of a text up to position `to`; logits f32[to - from][vocabulary]. */
 static void append(Sequence *sequence, uint32_t text, size_t to, float *logits) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     for (size_t at = sequence_n_tokens(sequence), n; at < to; at += n) {
         uint32_t tokens[CHUNK];
@@ -84,7 +84,7 @@ static void test_sequence_fork(void **state) {
     append(sequence, 1, N_MAX, whole);
     sequence_rewind(sequence, 150);
     for (size_t i = 0; i < ARRAY_LEN(at); i++) {
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         /* The branch goes on with another text. */
         assert_int_equal(fork_sequence(&fork, sequence, at[i], N_MAX, &err), 0);
@@ -108,7 +108,7 @@ static void test_sequence_fork(void **state) {
 static void test_sequence_fork_outlives(void **state) {
     static float whole[N_MAX * TINY_VOCAB], end[N_MAX * TINY_VOCAB];
     Sequence *first, *second, *third;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     make(&first, N_MAX);
     append(first, 1, N_MAX, whole);
@@ -126,7 +126,7 @@ static void test_sequence_fork_outlives(void **state) {
 static void test_sequence_memory(void **state) {
     static float logits[N_MAX * TINY_VOCAB];
     Sequence *sequence, *fork, *other;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     uint64_t page_bytes;
 
     make(&sequence, 1);
@@ -158,7 +158,7 @@ static void test_sequence_memory(void **state) {
 static void test_sequence_rewind_shared(void **state) {
     static float whole[N_MAX * TINY_VOCAB], alone[N_MAX * TINY_VOCAB], rewound[N_MAX * TINY_VOCAB];
     Sequence *sequence, *fork, *fresh;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     uint64_t before;
     uint32_t token = token_of(2, 30);
 

@@ -193,7 +193,7 @@ static Generation *generation_of(size_t n_prompt) {
     const GenerationOptions options = { .max_tokens = OUTPUT, .ignore_end = true, .sampler = SAMPLER_OPTIONS_GREEDY };
     uint32_t prompt[3 * CHUNK];
     Generation *generation;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     for (uint32_t i = 0; i < n_prompt; i++)
         prompt[i] = i * 7 % TINY_VOCAB;

@@ -39,7 +39,7 @@ static uint64_t activations_limit_bytes = UINT64_MAX;
 static uint32_t group_rows = GROUP_ROWS; /* the smallest groups, whatever the kernel prefers */
 
 static void loaded_init(Loaded *loaded, const char *package, Isa isa, unsigned int threads, bool no_pipeline) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     account_table_init(&loaded->accounts);
     loaded->accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = activations_limit_bytes;

@@ -43,7 +43,7 @@ static EngineSpan span_of(Sequence *sequence, size_t prompt, size_t first, size_
 }
 
 static void run_spans(NpuEngine *loaded, EngineSpan *spans, size_t n) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (engine_forward_spans(loaded->engine, spans, n, &err))
         fail_msg("%s", err.text);
@@ -53,7 +53,7 @@ static void run_spans(NpuEngine *loaded, EngineSpan *spans, size_t n) {
 static void answer(NpuEngine *loaded, bool has_second, float *logits, float *second) {
     Sequence *sequences[2] = { NULL };
     EngineSpan spans[2];
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     for (size_t i = 0; i < 1 + (size_t)has_second; i++)
         assert_int_equal(sequence_new(&sequences[i], loaded->engine, N_TOKENS, &err), 0);
@@ -252,7 +252,7 @@ static void test_queue_groups_make_way(void **state) {
     Sequence *sequence, *other;
     EngineStep *made = NULL;
     size_t n_others = 0;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     EngineSpan span;
     NpuEngine loaded;
     int r;
@@ -296,7 +296,7 @@ static void test_queue_groups_cancelled(void **state) {
         _Atomic bool cancelled = false;
         EngineStep *made = NULL;
         Sequence *sequence;
-        ErrText err = { "" };
+        ErrText err = { 0 };
         EngineSpan span;
         uint64_t n_yields = 0;
         int r;

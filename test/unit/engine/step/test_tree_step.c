@@ -177,7 +177,7 @@ static void test_tree_step_memory(void **state) {
     TreeCase tree;
     Sequence *sequence, *plain;
     EngineSpan span;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     tree_model_init(&model, tree_model_package(*state, "llama", 8, false), ENGINE_DEVICE_CPU, ISA_BEST, 2);
     tree_case_init(&tree, model.engine);

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "test/unit/fixtures/tiny_engine.h"
 #include "importer/check/text_windows.h"
+#include "test/unit/fixtures/tiny_engine.h"
 
 /* Each letter is a token, except for merges: "ab" is 26, "cd" 27. */
 static const char text[] = "eabfgcdhijkemn";
@@ -92,7 +92,7 @@ static void test_text_windows_refuses(void **state) {
     open_text(&tiny, path, sizeof(path));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         TextWindows windows = { 0 };
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         assert_int_equal(text_windows_init(&windows, tiny.engine, path, cases[i].len, cases[i].n, &err), -EINVAL);
         if (!strstr(err.text, cases[i].says))

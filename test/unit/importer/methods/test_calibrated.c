@@ -114,7 +114,7 @@ static void take(ImportFixture *fixture, const Kind *kind) {
 
 static void import_keep(ImportFixture *fixture) {
     ImportReport report;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (import_run(fixture->source, fixture->out, &fixture->options, &report, &err))
         fail_msg("%s", err.text);
@@ -200,7 +200,7 @@ static void test_calibrated_resumes_with_the_same_bytes(void **state) {
             for (size_t n = 0; n <= 2; n += 2) {
                 Stop stop = { .n_layers = n };
                 ImportReport report;
-                ErrText err = { "" };
+                ErrText err = { 0 };
                 int r;
 
                 fixture->options.progress = stop_there;
@@ -306,7 +306,7 @@ static ShadowCounts answer(EngineDevice device, const char *path, float *logits)
     _cleanup_(freep) uint32_t *tokens = NULL;
     size_t n_windows;
     ShadowCounts counts;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     account_table_init(&accounts);
     assert_int_equal(worker_pool_new(&pool, 2), 0);

@@ -223,7 +223,7 @@ static void test_sensitivity_foretells_the_divergence(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(archs); i++) {
         ModelMaker maker = MODEL_MAKER_DEFAULT;
         ImportReport report;
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         if (patience_is_short() && i &&
             i + 2 < ARRAY_LEN(archs)) /* llama, and the architectures that differ most from it */
@@ -294,7 +294,7 @@ static void given_init(Given *given, const double losses[N_GIVEN][2]) {
 static void test_sensitivity_allocates_by_linear_too(void **state) {
     static const double losses[N_GIVEN][2] = { { 0, 2 }, { 0.06, 0.06 }, { 1.2, 1.2 } };
     static const int8_t bits[N_GIVEN][2] = { { 4, 6 }, { 3, 3 }, { 6, 6 } };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Given given;
 
     for (Grid grid = GRID_UNIFORM; grid < _GRID_N; grid++) {
@@ -312,7 +312,7 @@ static void test_sensitivity_refuses_losses_that_are_no_numbers(void **state) {
                                                  { { 1, 1 }, { INFINITY, 1 }, { 1, 1 } } };
 
     for (size_t i = 0; i < ARRAY_LEN(losses); i++) {
-        ErrText err = { "" };
+        ErrText err = { 0 };
         Given given;
 
         given_init(&given, losses[i]);

@@ -50,7 +50,7 @@ static void read_everything(const GgufFile *file, const uint8_t *data, size_t le
 /* Parses; on failure the code is a positive one and the text names the file. */
 static int try_parse(const uint8_t *data, size_t len_bytes) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = gguf_parse(&file, data, len_bytes, "mutant", &err);
 
     if (r) {
@@ -238,7 +238,7 @@ static void put_data(StrBuf *buf, size_t len_bytes) {
 
 static void expect(StrBuf *buf, int code, const char *text) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = gguf_parse(&file, buf->data, buf->len_bytes, "f", &err);
 
     if (r != code || !strstr(err.text, text))

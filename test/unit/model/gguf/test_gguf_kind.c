@@ -53,7 +53,7 @@ static GgufKindInfo kind_of(const Fixture *fixture, const void *data, size_t len
 }
 
 static void assert_tells(const Fixture *fixture, const GgufKindInfo *info, const char *text) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     gguf_kind_tell(info, fixture->path, &err);
     assert_memory_equal(err.text, fixture->path, strlen(fixture->path));

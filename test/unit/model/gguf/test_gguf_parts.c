@@ -109,7 +109,7 @@ static void logits_of(const char *path, EngineDevice device, float *logits) {
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     AccountTable accounts;
     uint32_t tokens[N_TOKENS];
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     account_table_init(&accounts);
     assert_int_equal(worker_pool_new(&pool, 1), 0);
@@ -132,7 +132,7 @@ static void test_gguf_parts_opens_all(void **state) {
     char path[400];
     uint64_t len_bytes = 0;
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     part_path(fixture, path, 0);
     if (gguf_open(&file, path, &err))
@@ -178,7 +178,7 @@ static void test_gguf_parts_run_and_import(void **state) {
     _cleanup_(gguf_freep) GgufFile *package = NULL;
     ImportReport report;
     char path[400], other[PATH_MAX];
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     gguf_free(write_parts(fixture));
     part_path(fixture, path, 0);
@@ -216,7 +216,7 @@ static void expect_refusal(ImportFixture *fixture, int code, const char *named, 
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     ImportReport report;
     char path[400];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     part_path(fixture, path, 0);
@@ -280,7 +280,7 @@ static void test_gguf_parts_refuses_by_name(void **state) {
     assert_int_equal(rename(path, moved), 0);
     {
         _cleanup_(gguf_freep) GgufFile *file = NULL;
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         assert_int_equal(gguf_open(&file, moved, &err), GGUF_E_UNSUPPORTED);
         assert_non_null(strstr(err.text, "the first of 3 files of a model"));
@@ -293,7 +293,7 @@ static void test_gguf_parts_of_a_descriptor(void **state) {
     _cleanup_(fclosep) FILE *file = NULL;
     ImportReport report;
     char path[400];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int fd;
 
     gguf_free(write_parts(fixture));

@@ -52,7 +52,7 @@ static GgufFile *rewrite(const GgufFile *file, const GgufKey *changed, StrBuf *b
     _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
     GgufFile *made = NULL;
     char name[128];
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     snprintf(name, sizeof(name), "%.*s", (int)changed->name.len_bytes, changed->name.data);
     assert_int_equal(gguf_writer_new(&writer, 32, NULL), 0);
@@ -111,7 +111,7 @@ static void check_form(void *arg, const KeyForm *form) {
     _cleanup_(str_buf_deinit) StrBuf bytes = STR_BUF_NULL;
     _cleanup_(gguf_freep) GgufFile *file = rewrite(tested->model->file, &form->key, &bytes);
     char text[1024];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = read_model(file, text, &err);
 
     if (form->fits && r)
@@ -182,7 +182,7 @@ static double value_of(const char *suffix) {
 }
 
 static void open_model(Model *model, const char *arch, const char *tokenizer) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     *model = (Model){ .bytes = STR_BUF_NULL };
     make_model(arch, tokenizer, &model->bytes);
@@ -304,7 +304,7 @@ static void check_file_form(void *arg, const KeyForm *form) {
     _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     size_t n_parts = 0;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     assert_int_equal(gguf_writer_new(&writer, 32, NULL), 0);

@@ -22,7 +22,7 @@ static int verify(const char *path, ErrText *err) {
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     assert_true(fd >= 0);
-    *err = (ErrText){ "" };
+    *err = (ErrText){ 0 };
     return package_checksum_verify(fd, path, NULL, NULL, err);
 }
 

@@ -65,7 +65,7 @@ static void generate(Engine *engine) {
         .sampler = { .temperature = 1, .top_p = 0.9f, .min_p = 0.01f, .repetition_penalty = 1.1f },
     };
     Generation *generation;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = generation_new(&generation, engine, prompt, ARRAY_LEN(prompt), &options, &err);
 
     if (r) {
@@ -82,7 +82,7 @@ static void load(const char *path, WorkerPool *pool) {
     static const Isa isas[] = { ISA_BEST, ISA_SCALAR };
     Loaded loaded = { .pool = pool, .isa = isas[draw(ARRAY_LEN(isas))] };
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     account_table_init(&loaded.accounts);

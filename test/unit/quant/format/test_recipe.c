@@ -55,7 +55,7 @@ static void test_recipe_defaults_hold(void **state) {
     for (size_t i = 0; i < 3; i++)
         for (double bits = 1; bits <= 8; bits += 0.25) {
             QuantRecipe recipe;
-            ErrText err = { "" };
+            ErrText err = { 0 };
 
             assert_int_equal(quant_recipe_named(&recipe, names[i]), 0);
             assert_int_equal(quant_recipe_check(&recipe, &err), 0);
@@ -80,7 +80,7 @@ static void test_recipe_set_bits(void **state) {
 }
 
 static void assert_refused(const QuantRecipe *recipe, const char *what, const char *remedy) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(quant_recipe_check(recipe, &err), -EINVAL);
     assert_int_equal(quant_recipe_check(recipe, NULL), -EINVAL);

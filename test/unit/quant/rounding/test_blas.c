@@ -38,7 +38,7 @@ static float *values(size_t n) {
 }
 
 static int setup(void **state) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     seed = 7;
     return blas_load(&err);

@@ -148,7 +148,7 @@ static void compute(Shuffled *shuffled, bool is_shuffled, float logits[GOLDEN_AR
     uint32_t tokens[GOLDEN_ARCH_TOKENS];
     EngineSpan span = { .tokens = tokens, .n = GOLDEN_ARCH_TOKENS, .n_logit_rows = GOLDEN_ARCH_TOKENS };
     EngineStep *step = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     for (size_t i = 0; i < GOLDEN_ARCH_TOKENS; i++)
         tokens[i] = golden_arch_token(i);
@@ -168,7 +168,7 @@ static void same_in_any_order(const char *path, EngineDevice device, const char 
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     Shuffled shuffled = { .random = 7 };
     AccountTable accounts;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     account_table_init(&accounts);
     assert_int_equal(worker_pool_new(&pool, 1), 0);

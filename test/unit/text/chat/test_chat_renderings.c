@@ -122,7 +122,7 @@ static void check_rendering(const TemplateFile *template, const ChatTemplate *ch
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, shown = STR_BUF_NULL;
     const json_t *out = json_object_get(golden, "out"), *raised = json_object_get(golden, "raised");
     _cleanup_(token_list_deinit) TokenList list = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = chat_template_render(chat, tokenizer, input, &text, &err);
 
     if (!out) {

@@ -145,7 +145,7 @@ static void small_chat_deinit(SmallChat *small) {
 static void check_input(const char *source, const ChatInput *input, const char *wanted) {
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, shown = STR_BUF_NULL;
     _cleanup_(token_list_deinit) TokenList list = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     SmallChat small;
 
     small_chat_init(&small, source);

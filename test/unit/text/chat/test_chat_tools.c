@@ -45,7 +45,7 @@ static void templates_deinit(Templates *templates) {
 /* Decodes the tokens into text, or returns the code with the error in text. */
 static int encode(const Templates *templates, ChatInput input, StrBuf *text) {
     _cleanup_(token_list_deinit) TokenList list = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     input.messages = messages;

@@ -52,7 +52,7 @@ static Tokenizer *tokenizer_of(const TokenizerSpec *spec) {
 static void check(const TokenizerSpec *a, const TokenizerSpec *b, const char *expected, uint32_t n_tokens) {
     _cleanup_(tokenizer_freep) Tokenizer *of_a = tokenizer_of(a), *of_b = tokenizer_of(b);
     uint32_t n[2] = { 7, 7 };
-    ErrText err[2] = { { "" }, { "" } };
+    ErrText err[2] = { 0 };
 
     assert_int_equal(tokenizer_compare(of_a, "A", of_b, "B", &n[0], &err[0]), expected ? TOKENIZER_E_DIFFERENT : 0);
     assert_int_equal(tokenizer_compare(of_b, "B", of_a, "A", &n[1], &err[1]), expected ? TOKENIZER_E_DIFFERENT : 0);
@@ -136,7 +136,7 @@ static void test_tokenizer_compare_every_token(void **state) {
         for (int by_kind = 0; by_kind < (id < FIXTURE_MARKS_FIRST ? 2 : 1);
              by_kind++) { /* the kind of a mark follows from its text */
             _cleanup_(tokenizer_freep) Tokenizer *changed = NULL;
-            ErrText err = { "" };
+            ErrText err = { 0 };
             char which[32];
             uint32_t n;
             Table table;
@@ -178,7 +178,7 @@ static void test_tokenizer_compare_text(void **state) {
     table.tokens[FIXTURE_BYTES] = longest;
     {
         _cleanup_(tokenizer_freep) Tokenizer *a = tokenizer_of(&bpe), *b = tokenizer_of(&table.spec);
-        ErrText err = { "" };
+        ErrText err = { 0 };
         uint32_t n;
 
         assert_int_equal(tokenizer_compare(a, "A", b, "B", &n, &err), TOKENIZER_E_DIFFERENT);
@@ -191,7 +191,7 @@ static void test_tokenizer_compare_text(void **state) {
 static void test_tokenizer_compare_models(void **state) {
     GoldenModel small, large, gemma;
     uint32_t n;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (!golden_model_open(&small, GOLDEN_DEFAULT_MODEL))
         return;

@@ -18,7 +18,7 @@ static void test_tokenizer_load_as_made_at_once(void **state) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL, *at_once = NULL;
     TokenizerFixture fixture;
     TokenizerLoad load;
-    ErrText err = { "as it was" };
+    ErrText err = { .text = "as it was" };
 
     assert_int_equal(fixture_init(&fixture, &spec), 0);
     tokenizer_load_begin(&load, fixture.file, NULL, 0);
@@ -39,7 +39,7 @@ static void test_tokenizer_load_tells_what_is_wrong(void **state) {
     Tokenizer *tokenizer = NULL;
     TokenizerFixture fixture;
     TokenizerLoad load;
-    ErrText err = { "" }, expected = { "" };
+    ErrText err = { 0 }, expected = { 0 };
 
     assert_int_equal(fixture_init(&fixture, &spec), 0);
     tokenizer_load_begin(&load, fixture.file, NULL, 0);

@@ -43,7 +43,7 @@ static void answer_of(SpecAnswer *answer, uint32_t sources, uint64_t seed) {
     };
     uint32_t ids[N_PROMPT];
     const TokenList prompt = { .ids = ids, .n = N_PROMPT };
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     for (uint32_t i = 0; i < N_PROMPT; i++)
         ids[i] = (i % 9) * (i % 9) * 7 % TINY_VOCAB;
@@ -56,7 +56,7 @@ static void answer_of(SpecAnswer *answer, uint32_t sources, uint64_t seed) {
 
 static void test_spec_answer_run(void **state) {
     SpecAnswer plain, drafted, other;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     answer_of(&plain, 0, 1);
     answer_of(&drafted, 1u << SPECULATION_LOOKUP, 1);
@@ -80,7 +80,7 @@ static void test_spec_answer_run(void **state) {
 }
 
 static void expect_difference(const SpecAnswer *answer, const SpecAnswer *plain, const char *text) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(spec_answer_compare(answer, plain, &err), SPEC_ANSWER_E_DIFFERS);
     if (!strstr(err.text, text))

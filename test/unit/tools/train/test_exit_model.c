@@ -175,7 +175,7 @@ static void generate(Engine *engine, const GenerationSpeculation *speculation, G
     };
     TokenList tokens = { 0 };
     Generation *generation;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     *given = (Given){ .logits = HASH_START };
     n_vocab = engine_info(engine)->n_vocab;

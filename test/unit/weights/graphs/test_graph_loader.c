@@ -55,7 +55,7 @@ static bool expand(void *arg, const GraphPiece *piece, const uint8_t *data, void
 }
 
 static void begin(Fixture *fixture, ReadLimit limit) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
     FILE *file;
 
     *fixture = (Fixture){ .bytes = malloc(FILE_BYTES),

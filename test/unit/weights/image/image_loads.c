@@ -15,7 +15,7 @@
 #include "engine/core/engine_state.h"
 
 bool image_run(Loaded *loaded, const char *package, LoadedFlags flags, Logits logits) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
     bool is_used;
 
     loaded_init(loaded, package, flags);

@@ -113,7 +113,7 @@ static void assert_told(const ErrText *err, const char *path) {
 static bool load_cut(Loaded *loaded, const EngineOptions *from, const char *path, const char *cut, long n_allocations,
                      off_t left, const Logits expected) {
     EngineOptions options = *from;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Logits logits;
     int r;
 
@@ -160,7 +160,7 @@ static void load_at_every_moment(ImportFixture *fixture, const EngineOptions *op
 }
 
 static void expect(Loaded *loaded, const char *path, Logits logits) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_init(loaded, path, 0);
     assert_int_equal(loaded_forward(loaded, logits, &err), 0);
@@ -186,7 +186,7 @@ static void test_cut_file_package_in_load(void **state) {
 /* An engine of the reference device reads the file during steps. */
 static void init_reference(Loaded *loaded, const char *path) {
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     *loaded = (Loaded){ 0 };
     account_table_init(&loaded->accounts);
@@ -203,7 +203,7 @@ static void test_cut_file_source_in_load(void **state) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     Loaded loaded = { 0 };
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Logits expected;
 
     install();
@@ -236,7 +236,7 @@ static void test_cut_file_source_in_import(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     char path[PATH_MAX], expected[SHA256_HEX_BYTES], hash[SHA256_HEX_BYTES];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     bool came = true;
 
     install();
@@ -267,7 +267,7 @@ static void forward_fails(Loaded *loaded, const char *cut) {
     float logits[LOADED_N_VOCAB];
 
     for (size_t i = 0; i < 2; i++) {
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         assert_int_equal(engine_forward(loaded->engine, loaded->sequence, &token, 1, 1, logits, &err), ENGINE_E_READ);
         assert_told(&err, cut);
@@ -282,7 +282,7 @@ static void test_cut_file_source_in_use(void **state) {
     uint32_t token = 3;
     float logits[LOADED_N_VOCAB];
     Loaded loaded;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     install();
     import_fixture_source(fixture, &maker);
@@ -297,7 +297,7 @@ static void test_cut_file_source_in_use(void **state) {
 /* Makes a package, and the image by a first load. */
 static void make_image(ImportFixture *fixture, Loaded *loaded, char package[PATH_MAX], char image[PATH_MAX],
                        Logits expected) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, PATH_MAX, fixture->cache, package), 0);
@@ -336,7 +336,7 @@ static void test_cut_file_image_in_use(void **state) {
     Loaded loaded = { 0 };
     Logits expected, logits;
     uint32_t token = 3;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     install();
     make_image(fixture, &loaded, package, image, expected);
@@ -366,7 +366,7 @@ static void test_cut_file_image_arriving(void **state) {
     Loaded loaded = { 0 };
     EngineStep *step;
     EngineSpan span;
-    ErrText err = { "" }, again = { "" };
+    ErrText err = { 0 }, again = { 0 };
 
     install();
     make_image(fixture, &loaded, package, image, expected);
@@ -420,7 +420,7 @@ static void test_cut_file_nothing_kept(void **state) {
     EngineOptions options;
     PrefixCache *cache;
     Loaded loaded = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     uint64_t kept_bytes;
 
     install();

@@ -176,7 +176,7 @@ static void test_image_compare_damage(void **state) {
     Logits expected, logits;
     Loaded loaded = { 0 };
     bool is_mapped;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
@@ -210,7 +210,7 @@ static void test_image_compare_parts_of_the_ring(void **state) {
     Loaded loaded = { .image_path = image, .checking = WEIGHTS_CHECKING_NEW }; /* no notes are taken */
     Logits expected, logits;
     bool is_mapped;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);

@@ -32,7 +32,7 @@ static void test_image_writing_not_written(void **state) {
     struct rlimit before;
     Loaded loaded = { 0 };
     Logits logits;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
@@ -67,7 +67,7 @@ static void test_image_writing_optional(void **state) {
     Loaded loaded = { .image_path = image };
     Logits logits;
     struct statfs fs;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
@@ -122,7 +122,7 @@ static void test_image_writing_behind_matrices(void **state) {
     char package[PATH_MAX], image[PATH_MAX];
     Loaded loaded = { .image_path = image };
     uint64_t end_bytes;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
@@ -154,7 +154,7 @@ static void test_image_writing_behind_slow_load(void **state) {
     Loaded loaded = { .image_path = image };
     EngineOptions options;
     uint64_t end_bytes;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
@@ -185,7 +185,7 @@ static void test_image_writing_of_another_load(void **state) {
     Loaded first = { .image_path = image }, second = { .image_path = image };
     struct stat before, after;
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);

@@ -67,7 +67,7 @@ static void test_weights_image_account(void **state) {
     EngineOptions options;
     uint64_t weights_bytes;
     Logits logits;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 4.5, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
@@ -222,7 +222,7 @@ static WeightsImage *open_made(Loaded *loaded, const char *package, ImageHead *h
     _cleanup_(closep) int fd = open(package, O_RDONLY | O_CLOEXEC);
     WeightsImageKey key;
     WeightsImage *opened;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_false(image_run(loaded, package, 0, logits));
     read_head(loaded->image_path, head, sizeof(*head));
@@ -242,7 +242,7 @@ static void test_weights_image_cut_short(void **state) {
     WeightsImage *opened;
     ImageHead head;
     Logits expected, logits;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     size_t n_parts = 0;
     int r;
 
@@ -272,7 +272,7 @@ static void test_weights_image_late(void **state) {
     Loaded loaded = { .image_path = image };
     ImageHead head;
     Logits logits;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
@@ -304,7 +304,7 @@ static void test_weights_image_no_thread(void **state) {
     WeightsImage *opened;
     ImageHead head;
     Logits logits;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     NoThreads before;
     size_t n_parts = 0;
 
@@ -373,7 +373,7 @@ static void test_weights_image_folder(void **state) {
 
 static uint32_t chunk_of_load(Loaded *loaded, const char *package, uint64_t *used_bytesp) {
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     uint32_t chunk;
 
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);

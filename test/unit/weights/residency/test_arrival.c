@@ -53,7 +53,7 @@ static void test_arrival_bits(void **state) {
         char path[PATH_MAX];
         uint64_t weights_bytes;
         Loaded loaded = { 0 };
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         loaded_make_package(*state, packages[i].bits, packages[i].static_activations, packages[i].tied, path);
         loaded_init(&loaded, path, 0);
@@ -95,7 +95,7 @@ static void test_arrival_given_up(void **state) {
 
     loaded_make_package(*state, 4.5, false, false, path);
     for (size_t n = 0; n < 150; n += 25) {
-        ErrText err = { "" };
+        ErrText err = { 0 };
         Loaded loaded = { 0 };
 
         loaded_init(&loaded, path, LOADED_ARRIVING);
@@ -110,7 +110,7 @@ static void test_arrival_memory(void **state) {
     char path[PATH_MAX];
     Loaded loaded = { 0 };
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(*state, 8, false, false, path);
     account_table_init(&loaded.accounts);
@@ -128,7 +128,7 @@ static void test_arrival_takes_no_memory(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(packages); i++) {
         char path[PATH_MAX];
         Loaded loaded = { 0 };
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         loaded_make_package(*state, packages[i].bits, packages[i].static_activations, packages[i].tied, path);
         loaded_init(&loaded, path, LOADED_ARRIVING);
@@ -150,7 +150,7 @@ static void test_arrival_little_memory(void **state) {
     uint64_t needed_bytes;
     Loaded loaded = { 0 };
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(*state, 8, false, false, path);
     loaded_init(&loaded, path, 0);
@@ -182,7 +182,7 @@ static void one_token(Engine *engine, bool makes_way, GenerationUsage *usage) {
     _cleanup_(generation_freep) Generation *generation = NULL;
     GenerationTurn turn = { .priority = PRIORITY_NORMAL, .rank = PRIORITY_NORMAL };
     GenerationStep step;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
 
     assert_int_equal(generation_new(&generation, engine, prompt, ARRAY_LEN(prompt), &greedy, &err), 0);
@@ -218,7 +218,7 @@ static void test_arrival_is_load(void **state) {
 }
 
 static void test_arrival_cut_short(void **state) {
-    ErrText err = { "" }, again = { "" };
+    ErrText err = { 0 }, again = { 0 };
     float logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
     char path[PATH_MAX];
     GenerationOptions greedy = { .max_tokens = 2, .sampler = SAMPLER_OPTIONS_GREEDY };
@@ -255,7 +255,7 @@ static void test_arrival_columns_cut_short(void **state) {
     const char *name = NULL;
     char path[PATH_MAX];
     Loaded loaded = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(*state, 8, true, false, path);
     assert_int_equal(package_open(&package, path, &err), 0);
@@ -334,7 +334,7 @@ static void test_arrival_memory_ahead(void **state) {
     for (int with_image = 0; with_image < 2; with_image++) {
         Loaded loaded = { .image_path = image };
         EngineOptions options;
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         account_table_init(&loaded.accounts);
         assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);

@@ -156,7 +156,7 @@ static int check_all(WeightReading reading, uint64_t *cachedp, uint64_t *readp) 
     const WeightStreamOptions options = options_of(reading, &heartbeat);
     _cleanup_(weight_stream_freep) WeightStream *stream = NULL;
     uint64_t weight_bytes = 0;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(weight_stream_new(&stream, &options, fixture.matrices, N_MATRICES, &err), 0);
     for (size_t i = 0; i < N_MATRICES; i++) {
@@ -208,7 +208,7 @@ static void test_weight_stream_ways(void **state) {
 /* BEST reads exactly the bytes from the disk that are not in memory. */
 static void test_weight_stream_best(void **state) {
     uint64_t cached, read;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     touch(0, fixture.len_bytes);
     assert_int_equal(check_all(WEIGHT_READING_BEST, &cached, &read), 0);
@@ -246,7 +246,7 @@ static void test_weight_stream_given_up(void **state) {
 static void test_weight_stream_memory(void **state) {
     const WeightStreamOptions options = options_of(WEIGHT_READING_BEST, NULL);
     WeightStream *stream = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     fixture.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = 1 << 20;
     assert_int_equal(weight_stream_new(&stream, &options, fixture.matrices, N_MATRICES, &err), WEIGHT_STREAM_E_MEMORY);
@@ -261,7 +261,7 @@ static void test_weight_stream_truncated(void **state) {
     for (WeightReading reading = WEIGHT_READING_BEST; reading <= WEIGHT_READING_CACHED; reading++) {
         const WeightStreamOptions options = options_of(reading, NULL);
         _cleanup_(weight_stream_freep) WeightStream *stream = NULL;
-        ErrText err = { "" };
+        ErrText err = { 0 };
         int r = 0;
 
         assert_int_equal(ftruncate(fixture.fd, (off_t)end), 0);
@@ -297,7 +297,7 @@ static bool logits_of(const char *package, WeightReading reading, float *logits)
     Sequence *sequence = NULL;
     Engine *engine = NULL;
     uint32_t tokens[N_TOKENS];
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r;
     EngineOptions options = {
         .path = package,
@@ -335,7 +335,7 @@ static void test_weight_stream_engine(void **state) {
         static float expected[N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
         ImportFixture *import = *state;
         ImportReport report;
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         import_fixture_source(import, &maker);
         quant_recipe_set_bits(&import->options.recipe, bits[i]);

@@ -63,7 +63,7 @@ static int begin(Loaded *loaded, const EngineOptions *from, ErrText *err) {
 /* Loads, computes, and returns how many bytes were compared. */
 static uint64_t run(const EngineOptions *options, Logits logits) {
     Loaded loaded;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     uint64_t compared_bytes;
 
     if (begin(&loaded, options, &err))
@@ -80,7 +80,7 @@ static uint64_t run(const EngineOptions *options, Logits logits) {
 
 static void refuse(const EngineOptions *options, const char *text) {
     Loaded loaded;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_int_equal(begin(&loaded, options, &err), ENGINE_E_MODEL);
     if (!strstr(err.text, options->path) || !strstr(err.text, text) || !strstr(err.text, "import the model again"))
@@ -192,7 +192,7 @@ static void test_weights_check_every_tensor(void **state) {
         _cleanup_(package_freep) Package *package = NULL;
         EngineOptions options;
         const GgufFile *file;
-        ErrText err = { "" };
+        ErrText err = { 0 };
         char path[PATH_MAX];
         Logits logits;
 
@@ -284,7 +284,7 @@ static void test_weights_check_arriving(void **state) {
     EngineStep *step;
     char path[PATH_MAX], told[64];
     Loaded loaded;
-    ErrText err = { "" }, again = { "" };
+    ErrText err = { 0 }, again = { 0 };
     int r;
 
     loaded_make_package(*state, 8, false, false, path);

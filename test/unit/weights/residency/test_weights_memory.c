@@ -16,7 +16,7 @@ static const uint64_t even[] = { 100, 100, 100, 100, 100, 100, 100, 100, 100, 10
 
 static size_t pinned(WeightsMemory memory, const uint64_t *layer_bytes, uint64_t slot_bytes) {
     const WeightsSizes sizes = { .layer_bytes = layer_bytes, .n_layers = 10, .others_bytes = 1000 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     size_t n = SIZE_MAX;
 
     if (weights_memory_plan(&memory, &sizes, slot_bytes, &n, &err))
@@ -69,7 +69,7 @@ static void test_memory_bytes(void **state) {
 static void test_memory_too_little(void **state) {
     const WeightsSizes sizes = { .layer_bytes = even, .n_layers = 10, .others_bytes = 1000 };
     const WeightsMemory memory = { .is_set = true, .bytes = 1299 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
     size_t n;
 
     assert_int_equal(weights_memory_plan(&memory, &sizes, 100, &n, &err), WEIGHTS_MEMORY_E_LITTLE);

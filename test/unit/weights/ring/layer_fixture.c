@@ -175,7 +175,7 @@ LayerReaderOptions layer_fixture_options(ExtentWay way, size_t n_layers, size_t 
 LayerReader *layer_fixture_open(const LayerReaderOptions *options) {
     static bool told;
     LayerReader *reader = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     int r = layer_reader_new(&reader, options, &err);
 
     if (r == -EOPNOTSUPP && options->way == EXTENT_WAY_URING) {
@@ -209,7 +209,7 @@ int layer_fixture_hold(LayerReader *reader, size_t index, const uint8_t **datap,
 
 const uint8_t *layer_fixture_hold_whole(LayerReader *reader, size_t index) {
     const uint8_t *data = NULL;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     if (layer_fixture_hold(reader, index, &data, &err))
         fail_msg("%s", err.text);

@@ -110,7 +110,7 @@ static void test_layer_reader_copies(void **state) {
     char *path = strdup("/some/name");
     const uint8_t *data;
     LayerReader *reader;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     assert_true(layers && path);
     memcpy(layers, layer_fixture.layers, sizeof(layer_fixture.layers));
@@ -251,7 +251,7 @@ static void test_layer_reader_turns(void **state) {
         layer_gate_stop_from(UINT64_MAX);
         for (size_t i = 0; i < 4; i++) {
             const size_t index = (6 + i) % 7;
-            ErrText err = { "" };
+            ErrText err = { 0 };
 
             if (layer_fixture_hold(reader, index, &data, &err))
                 fail_msg("%s", err.text);
@@ -283,7 +283,7 @@ static void test_layer_reader_users_in_turns(void **state) {
                 for (int asks = 0; reader && n_done < n_users; asks++) {
                     const size_t i = (size_t)asks % n_users;
                     const uint8_t *data;
-                    ErrText err = { "" };
+                    ErrText err = { 0 };
                     int r;
 
                     assert_true(asks < 100000);
@@ -313,7 +313,7 @@ static void test_layer_reader_leaves_the_page_cache(void **state) {
         const LayerReaderOptions options = layer_fixture_options(layer_ways[w], N_LAYERS, 3);
         uint64_t resident, pages;
         LayerReader *reader;
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         if (page_cache_drop(layer_fixture.fd, layer_fixture.path, &err)) {
             print_message("left out: %s\n", err.text);

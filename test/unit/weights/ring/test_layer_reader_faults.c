@@ -64,7 +64,7 @@ static void test_layer_reader_cut_file(void **state) {
             continue;
         for (int turn = 0; turn < 3; turn++)
             for (size_t i = 0; i < N_LAYERS; i++) {
-                ErrText err = { "" };
+                ErrText err = { 0 };
 
                 if (i < 7) {
                     layer_fixture_hold_whole(reader, i);
@@ -91,7 +91,7 @@ static void test_layer_reader_changed_file(void **state) {
         LayerReader *reader;
         struct stat before, now;
         char path[320];
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         fd = open_copy(path);
         options.fd = fd;
@@ -159,7 +159,7 @@ static void test_layer_reader_failing_disk(void **state) {
         const LayerReaderOptions options = layer_fixture_options(layer_ways[w], N_LAYERS, 3);
         const uint8_t *data, *held;
         LayerReader *reader;
-        ErrText err = { "" };
+        ErrText err = { 0 };
         char place[64];
 
         layer_faults_between(second, second + 1);
@@ -216,7 +216,7 @@ static void test_layer_reader_many_faults(void **state) {
                 break;
             for (size_t i = 0; i < 500; i++) {
                 const uint8_t *data;
-                ErrText err = { "" };
+                ErrText err = { 0 };
                 int r = layer_fixture_hold(reader, index, &data, &err);
 
                 if (r) {

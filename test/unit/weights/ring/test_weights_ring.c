@@ -42,7 +42,7 @@ typedef struct Case {
 
 static void make_case(ImportFixture *fixture, const PackageCase *package, Case *it) {
     Loaded loaded = { 0 };
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded_make_package(fixture, package->bits, package->static_activations, package->tied, it->package);
     assert_int_equal(weights_image_path(it->image, sizeof(it->image), fixture->cache, it->package), 0);
@@ -60,7 +60,7 @@ static Loaded streamed(const Case *it, uint32_t percent) {
 }
 
 static void computes_the_same(Loaded *loaded, const Case *it) {
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Logits logits = { 0 };
 
     if (loaded_forward(loaded, logits, &err))
@@ -113,7 +113,7 @@ static void test_ring_given_up(void **state) {
     make_case(*state, &packages[1], &it);
     for (size_t n = 0; n < 400; n += 37) {
         Loaded loaded = streamed(&it, 0);
-        ErrText err = { "" };
+        ErrText err = { 0 };
 
         (void)unlink(it.image);
         loaded_init(&loaded, it.package, LOADED_ARRIVING);
@@ -144,7 +144,7 @@ static void test_ring_making_way(void **state) {
         Loaded loaded = streamed(&it, percent);
         Sequence *other;
         EngineStep *step;
-        ErrText err = { "" };
+        ErrText err = { 0 };
         size_t n = 0, n_waits = 0;
         int r;
 
@@ -183,7 +183,7 @@ static void test_ring_cancel(void **state) {
     Case it;
     Loaded loaded;
     EngineStep *step;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     EngineSpan span;
     int r;
 
@@ -239,7 +239,7 @@ static void test_ring_size(void **state) {
     Case it;
     Loaded loaded;
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     uint64_t least_bytes;
     const char *number;
 
@@ -275,7 +275,7 @@ static void test_ring_size(void **state) {
 static void fails_to_load(const Case *it, const char *image, int code, const char *text) {
     Loaded loaded = streamed(it, 0);
     EngineOptions options;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     loaded.image_path = image;
     account_table_init(&loaded.accounts);
@@ -312,7 +312,7 @@ static void test_ring_no_image(void **state) {
 static void test_ring_image_cut(void **state) {
     Case it;
     Loaded loaded;
-    ErrText err = { "" };
+    ErrText err = { 0 };
     Logits logits;
     struct stat st;
 

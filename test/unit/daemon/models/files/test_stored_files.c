@@ -75,7 +75,7 @@ static const StoredFile *find(const Fixture *fixture, const char *name) {
 static Model *add_model(Fixture *fixture, const char *name) {
     char path[400];
     Model *model;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     test_write_file(fixture->models, name, "x", 1);
     snprintf(path, sizeof(path), "%s/%s", fixture->models, name);
@@ -120,7 +120,7 @@ static void test_stored_files_of_a_model(void **state) {
 
 static void test_stored_files_of_imports(void **state) {
     Fixture *fixture = *state;
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     test_write_file(fixture->imported, "a.cgm.part", "x", 1);
     test_write_file(fixture->imported, "a.cgm.part.journal", "x", 1);
@@ -141,7 +141,7 @@ static void test_stored_files_of_imports(void **state) {
 static void test_stored_files_links(void **state) {
     Fixture *fixture = *state;
     char target[400], link[400];
-    ErrText err = { "" };
+    ErrText err = { 0 };
 
     test_write_file(fixture->folder, "target.cgm", "x", 1);
     snprintf(target, sizeof(target), "%s/target.cgm", fixture->folder);

@@ -8,13 +8,15 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
+from pathlib import Path
 
 import coordgen_pb2 as pb
 
 from daemon import Daemon, DaemonCase
-from settings import BIN, SLOW, whole_model
+from settings import BIN, MODEL, SLOW, whole_model
 from wire import Closed, Connection, Refused, prompt
 
 
@@ -452,13 +454,22 @@ class AllMemory(DaemonCase):
         self.assertRegex(run.stdout, r"(?m)^all +[\d.]+ MiB +[\d.]+ [MGT]iB \(80 % of .*\)$")
 
     def test_a_limit_that_holds_no_model(self):
-        daemon = Daemon("--memory-limit=64M", wait=False)
+        with tempfile.TemporaryDirectory() as folder:  # a long path takes nothing from the remedy behind it
+            model = Path(folder) / ("long-" * 30) / MODEL.name
+            model.parent.mkdir()
+            model.symlink_to(MODEL)
+            self.check_limit_that_holds_no_model(model)
+
+    def check_limit_that_holds_no_model(self, model):
+        daemon = Daemon("--memory-limit=64M", model=model, wait=False)
         self.addCleanup(daemon.kill)
         daemon.wait_notice("READY=1")
         daemon.wait_model(state=pb.MODEL_STATE_FAILED)
         status = daemon.connect().status()
         self.assertRegex(status.models[0].detail, r"no memory for .*iB\): memory-limit \(64\.0 MiB\) is reached; held: .*"
-                                                  r"raise that limit \(memory-limit: set\)")
+                                                  r"raise that limit \(memory-limit: set\), "
+                                                  r"or take less \(context-tokens, weights-memory\): "
+                                                  r"memory-limit \(64 MiB\) is too low for it")
         self.assertEqual((status.memory_limit_bytes, status.memory_limit_source), (64 << 20, "set"))
 
 

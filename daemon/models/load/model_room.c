@@ -90,7 +90,7 @@ bool model_tell_room(Model *wanting, ErrText *err) {
     const bool evicts = wanting->load.mode == MODEL_LOAD_EVICTS;
     size_t n_bytes = 0;
     const Model *model;
-    ErrText whole;
+    const ErrText met = *err;
 
     if (accounts->total_limit_bytes != UINT64_MAX)
         snprintf(limit, sizeof(limit), " (%" PRIu64 " MiB)", accounts->total_limit_bytes >> 20);
@@ -105,8 +105,6 @@ bool model_tell_room(Model *wanting, ErrText *err) {
                 evicts ? ", which are in use or being loaded" : "");
     else
         err_set(&wanting->no_room, 0, "memory-limit%s is too low for it, also when no other model is loaded", limit);
-    whole = wanting->no_room;
-    err_prefix(&whole, "%.400s", err->text);
-    *err = whole;
+    err_set(err, 0, "%.*s: %s", UTF8_PREFIX(met.text, 560), wanting->no_room.text);
     return *others && evicts;
 }

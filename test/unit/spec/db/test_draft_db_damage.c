@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -399,9 +400,11 @@ static uint32_t check_stored(DraftDbFixture *fixture, uint32_t n_reported) {
     return n_stored;
 }
 
+/* Every fourth kill may come before the writer has stored anything; the others come behind its first document, however
+ * long a busy machine takes for that. */
 static void test_draft_db_damage_killed(void **state) {
     DraftDbFixture *fixture = *state;
-    int n_kills = getenv("COORDGEN_LONG") ? 300 : 20;
+    const int n_kills = getenv("COORDGEN_LONG") ? 300 : 20;
     uint64_t random = (uint64_t)time(NULL);
     uint32_t n_stored = 0;
 
@@ -418,6 +421,8 @@ static void test_draft_db_damage_killed(void **state) {
         if (!child)
             child_adds(fixture, n_stored, report[1]);
         close(report[1]);
+        if (i % 4)
+            assert_int_equal(poll(&(struct pollfd){ .fd = report[0], .events = POLLIN }, 1, 60000), 1);
         nanosleep(&wait, NULL);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
@@ -429,7 +434,7 @@ static void test_draft_db_damage_killed(void **state) {
         close(report[0]);
         n_stored = check_stored(fixture, n_reported);
     }
-    assert_in_range(n_stored, n_kills, 65535);
+    assert_in_range(n_stored, n_kills / 4 * 3, 65535);
 }
 
 int main(void) {

@@ -21,10 +21,7 @@ struct JinjaScope {
 
 struct JinjaLoop {
     JinjaList items;
-    uint32_t index0, depth0;
-    const JinjaNode *node;
-    JinjaScope *scope;  /* the scope that the loop stands in */
-    JinjaValue changed; /* arguments of the last changed() */
+    uint32_t index0;
 };
 
 struct JinjaMacro {

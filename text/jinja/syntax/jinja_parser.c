@@ -49,6 +49,10 @@ bool jinja_parser_sees_name(const JinjaParser *parser, const char *name) {
     return jinja_token_is(&parser->now, JINJA_TOKEN_NAME, name);
 }
 
+bool jinja_parser_sees_one_of(const JinjaParser *parser, const char *names) {
+    return parser->now.kind == JINJA_TOKEN_NAME && jinja_is_among(parser->now.data, parser->now.len_bytes, names);
+}
+
 bool jinja_parser_skip(JinjaParser *parser, const char *op) {
     bool seen = jinja_parser_sees(parser, op);
 
@@ -142,7 +146,7 @@ static void grow_names(JinjaParser *parser) {
 
 uint32_t jinja_parser_name_number(JinjaParser *parser, const char *data, size_t len_bytes) {
     JinjaTemplate *template = parser->template;
-    uint32_t slot, name;
+    uint32_t slot;
 
     if (template->n_names == parser->names_room)
         grow_names(parser);
@@ -151,10 +155,7 @@ uint32_t jinja_parser_name_number(JinjaParser *parser, const char *data, size_t 
         template->names[template->n_names] = jinja_lexer_text(&parser->lexer, data, len_bytes);
         parser->name_slots[slot] = ++template->n_names;
     }
-    name = parser->name_slots[slot] - 1;
-    if (name < _JINJA_NAME_N)
-        parser->used_specials |= 1u << name;
-    return name;
+    return parser->name_slots[slot] - 1;
 }
 
 uint32_t jinja_parser_name(JinjaParser *parser) {
@@ -217,14 +218,9 @@ static uint32_t deeper(uint32_t depth, JinjaNode *const *nodes, uint32_t n) {
 }
 
 JinjaNode *jinja_node_close(JinjaParser *parser, JinjaNode *node) {
-    const JinjaArgumentNodes *arguments = node->arguments;
-    JinjaNode *const parts[] = { node->a, node->b, node->c, arguments ? arguments->list : NULL,
-                                 arguments ? arguments->dict : NULL };
-    uint32_t depth = deeper(deeper(0, parts, ARRAY_LEN(parts)), node->items, node->n_items);
+    JinjaNode *const parts[] = { node->a, node->b, node->c };
 
-    if (arguments)
-        depth = deeper(deeper(depth, arguments->items, arguments->n), arguments->named, arguments->n_named);
-    node->depth = depth + 1;
+    node->depth = 1 + deeper(deeper(0, parts, ARRAY_LEN(parts)), node->items, node->n_items);
     if (node->depth > JINJA_TREE_DEPTH_MAX)
         fail_limit(parser, node->line, "an expression of more than ", JINJA_TREE_DEPTH_MAX);
     return node;

@@ -14,10 +14,10 @@ typedef enum Flow {
 } Flow;
 
 static JinjaValue evaluate(JinjaRun *run, JinjaScope *scope, const JinjaNode *node);
-static Flow run_body(JinjaRun *run, JinjaScope *scope, const JinjaBody *body);
+static Flow run_body(JinjaRun *run, JinjaScope *scope, const JinjaNode *body);
 
 /* Runs a body into a text. */
-static JinjaValue capture(JinjaRun *run, JinjaScope *scope, const JinjaBody *body) {
+static JinjaValue capture(JinjaRun *run, JinjaScope *scope, const JinjaNode *body) {
     JinjaWriter writer, *out = run->out;
 
     jinja_writer_init(&writer, run);
@@ -144,7 +144,7 @@ static JinjaValue call(JinjaRun *run, JinjaValue callee, const JinjaArguments *a
     case JINJA_MACRO:
         scope = jinja_scope_new(run, callee.macro->scope);
         bind_parameters(run, scope, callee.macro->node, arguments);
-        return capture(run, scope, &callee.macro->node->bodies[0]);
+        return capture(run, scope, callee.macro->node->a);
     default:
         jinja_fail(run, "'%s' object is not callable", jinja_type_name(callee));
     }
@@ -260,7 +260,7 @@ static JinjaValue evaluate_here(JinjaRun *run, JinjaScope *scope, const JinjaNod
     case JINJA_NODE_IF_ELSE:
         return evaluate_if_else(run, scope, node);
     case JINJA_NODE_CAPTURE:
-        return capture(run, jinja_scope_new(run, scope), &node->bodies[0]);
+        return capture(run, jinja_scope_new(run, scope), node->a);
     default:
         return evaluate_with(run, scope, node, evaluate(run, scope, node->a));
     }
@@ -308,22 +308,23 @@ static Flow run_loop(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
         inner = jinja_scope_renew(run, inner);
         jinja_bind(run, inner, JINJA_NAME_LOOP, (JinjaValue){ .type = JINJA_LOOP, .loop = loop });
         assign(run, inner, node->a, loop->items.items[loop->index0]);
-        flow = run_body(run, inner, &node->bodies[0]);
+        flow = run_body(run, inner, node->items[0]);
         if (flow == FLOW_BREAK)
             break;
         came_to_end = came_to_end || flow == FLOW_GO_ON;
     }
-    if (came_to_end || node->n_bodies < 2)
+    if (came_to_end || node->n_items < 2)
         return FLOW_GO_ON;
-    return run_body(run, jinja_scope_renew(run, inner), &node->bodies[1]);
+    return run_body(run, jinja_scope_renew(run, inner), node->items[1]);
 }
 
 static Flow run_if(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
     uint32_t i = 0;
 
-    while (i < node->n_items && !jinja_truth(evaluate(run, scope, node->items[i])))
-        i++;
-    return i < node->n_bodies ? run_body(run, scope, &node->bodies[i]) : FLOW_GO_ON;
+    while (i + 1 < node->n_items && !jinja_truth(evaluate(run, scope, node->items[i])))
+        i += 2;
+    i += i + 1 < node->n_items; /* the body behind its condition, or that of "else" */
+    return i < node->n_items ? run_body(run, scope, node->items[i]) : FLOW_GO_ON;
 }
 
 static Flow run_statement(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
@@ -351,7 +352,7 @@ static Flow run_statement(JinjaRun *run, JinjaScope *scope, const JinjaNode *nod
         jinja_bind(run, scope, node->name, macro_new(run, scope, node));
         return FLOW_GO_ON;
     case JINJA_NODE_SCOPE:
-        return run_body(run, jinja_scope_new(run, scope), &node->bodies[0]);
+        return run_body(run, jinja_scope_new(run, scope), node->a);
     case JINJA_NODE_BREAK:
         return FLOW_BREAK;
     default:
@@ -359,19 +360,19 @@ static Flow run_statement(JinjaRun *run, JinjaScope *scope, const JinjaNode *nod
     }
 }
 
-static Flow run_body(JinjaRun *run, JinjaScope *scope, const JinjaBody *body) {
+static Flow run_body(JinjaRun *run, JinjaScope *scope, const JinjaNode *body) {
     Flow flow = FLOW_GO_ON;
 
     jinja_enter(run);
-    for (uint32_t i = 0; i < body->n && flow == FLOW_GO_ON; i++) {
-        run->line = body->nodes[i]->line;
+    for (uint32_t i = 0; i < body->n_items && flow == FLOW_GO_ON; i++) {
+        run->line = body->items[i]->line;
         jinja_spend(run, 1);
-        flow = run_statement(run, scope, body->nodes[i]);
+        flow = run_statement(run, scope, body->items[i]);
     }
     jinja_leave(run);
     return flow;
 }
 
 void jinja_eval_template(JinjaRun *run) {
-    (void)run_body(run, run->root, &run->template->body);
+    (void)run_body(run, run->root, run->template->body);
 }

@@ -50,18 +50,16 @@ JinjaNode *jinja_parse_name(JinjaParser *parser) {
 /* Parses items up to the closing bracket; those of a dict are keys and values. */
 static JinjaNode *parse_items(JinjaParser *parser, JinjaKind kind, const char *close) {
     JinjaNode *node = jinja_node_new(parser, kind, parser->now.line);
-    JinjaNodeList list = { 0 };
 
     jinja_parser_step(parser);
-    while (jinja_parser_another(parser, !list.n, close)) {
-        jinja_node_add(parser, &list, jinja_parse_expression(parser, true));
+    while (jinja_parser_another(parser, !node->n_items, close)) {
+        jinja_node_add(parser, node, jinja_parse_expression(parser, true));
         if (kind == JINJA_NODE_DICT) {
             jinja_parser_expect(parser, ":");
-            jinja_node_add(parser, &list, jinja_parse_expression(parser, true));
+            jinja_node_add(parser, node, jinja_parse_expression(parser, true));
         }
     }
     jinja_parser_step(parser);
-    jinja_node_set_items(node, &list);
     return jinja_node_close(parser, node);
 }
 
@@ -119,20 +117,18 @@ static JinjaNode *parse_argument(JinjaParser *parser) {
 
 /* Parses the arguments of a call, filter or test from "(" past ")". */
 static void parse_arguments(JinjaParser *parser, JinjaNode *node) {
-    JinjaNodeList list = { 0 };
     bool names_follow = false;
 
     jinja_parser_expect(parser, "(");
-    while (jinja_parser_another(parser, !list.n, ")")) {
+    while (jinja_parser_another(parser, !node->n_items, ")")) {
         JinjaNode *argument = parse_argument(parser);
 
         if (names_follow && argument->kind != JINJA_NODE_NAMED)
             jinja_parser_fail(parser, "an argument without a name behind those with one");
         names_follow = argument->kind == JINJA_NODE_NAMED || argument->kind == JINJA_NODE_STAR;
-        jinja_node_add(parser, &list, argument);
+        jinja_node_add(parser, node, argument);
     }
     jinja_parser_step(parser);
-    jinja_node_set_items(node, &list);
 }
 
 static JinjaNode *parse_call(JinjaParser *parser, JinjaNode *callee) {
@@ -162,9 +158,8 @@ static void parse_subscript(JinjaParser *parser, JinjaNode *node) {
         bounds[2] = jinja_parse_expression(parser, true);
     jinja_parser_expect(parser, "]");
     node->kind = JINJA_NODE_SLICE;
-    node->n_items = ARRAY_LEN(bounds);
-    node->items = jinja_lexer_take(&parser->lexer, ARRAY_LEN(bounds), sizeof(JinjaNode *));
-    memcpy(node->items, bounds, sizeof(bounds));
+    for (size_t i = 0; i < ARRAY_LEN(bounds); i++)
+        jinja_node_add(parser, node, bounds[i]);
 }
 
 static JinjaNode *parse_member(JinjaParser *parser, JinjaNode *object) {
@@ -230,12 +225,9 @@ static bool begins_argument(const JinjaParser *parser) {
 
 /* Parses the only argument of a test, which needs no brackets. */
 static void parse_bare_argument(JinjaParser *parser, JinjaNode *node) {
-    JinjaNodeList list = { 0 };
-
     if (jinja_parser_sees_name(parser, "is"))
         jinja_parser_fail(parser, "tests cannot be chained with 'is'");
-    jinja_node_add(parser, &list, parse_postfix(parser, parse_primary(parser)));
-    jinja_node_set_items(node, &list);
+    jinja_node_add(parser, node, parse_postfix(parser, parse_primary(parser)));
 }
 
 static JinjaNode *parse_test(JinjaParser *parser, JinjaNode *subject) {
@@ -346,15 +338,13 @@ static JinjaNode *parse_product(JinjaParser *parser) {
 
 static JinjaNode *parse_concat(JinjaParser *parser) {
     JinjaNode *first = parse_product(parser), *node;
-    JinjaNodeList list = { 0 };
 
     if (!jinja_parser_sees(parser, "~"))
         return first;
     node = jinja_node_new(parser, JINJA_NODE_CONCAT, parser->now.line);
-    jinja_node_add(parser, &list, first);
+    jinja_node_add(parser, node, first);
     while (jinja_parser_skip(parser, "~"))
-        jinja_node_add(parser, &list, parse_product(parser));
-    jinja_node_set_items(node, &list);
+        jinja_node_add(parser, node, parse_product(parser));
     return jinja_node_close(parser, node);
 }
 
@@ -443,34 +433,22 @@ JinjaNode *jinja_parse_expression(JinjaParser *parser, bool with_condition) {
 
 /* --- tuples ----------------------------------------------------------------------------------------------------- */
 
-/* The only item of a list, or a tuple of all. */
-JinjaNode *jinja_tuple_of(JinjaParser *parser, const JinjaNodeList *list, bool is_tuple, uint32_t line) {
-    JinjaNode *node;
-
-    if (!is_tuple && list->n)
-        return list->items[0];
-    node = jinja_node_new(parser, JINJA_NODE_TUPLE, line);
-    jinja_node_set_items(node, list);
-    return jinja_node_close(parser, node);
-}
-
 static bool sees_tuple_end(const JinjaParser *parser) {
     return parser->now.kind == JINJA_TOKEN_BLOCK_END || parser->now.kind == JINJA_TOKEN_PRINT_END ||
            jinja_parser_sees(parser, ")");
 }
 
 JinjaNode *jinja_parse_tuple(JinjaParser *parser, bool with_condition, bool in_brackets) {
-    uint32_t line = parser->now.line;
-    JinjaNodeList list = { 0 };
-    bool is_tuple = false;
+    const bool is_empty = in_brackets && sees_tuple_end(parser);
+    const uint32_t line = parser->now.line;
+    JinjaNode *first = is_empty ? NULL : jinja_parse_expression(parser, with_condition), *node;
 
-    while (!sees_tuple_end(parser)) {
-        jinja_node_add(parser, &list, jinja_parse_expression(parser, with_condition));
-        if (!jinja_parser_skip(parser, ","))
-            break;
-        is_tuple = true;
-    }
-    if (!is_tuple && !list.n && !in_brackets)
-        jinja_parser_fail_expected(parser, "an expression");
-    return jinja_tuple_of(parser, &list, is_tuple, line);
+    if (first && !jinja_parser_sees(parser, ","))
+        return first;
+    node = jinja_node_new(parser, JINJA_NODE_TUPLE, line);
+    if (first)
+        jinja_node_add(parser, node, first);
+    while (jinja_parser_skip(parser, ",") && !sees_tuple_end(parser))
+        jinja_node_add(parser, node, jinja_parse_expression(parser, with_condition));
+    return jinja_node_close(parser, node);
 }

@@ -192,22 +192,17 @@ JinjaNode *jinja_node_new(JinjaParser *parser, JinjaKind kind, uint32_t line) {
     return node;
 }
 
-void jinja_node_add(JinjaParser *parser, JinjaNodeList *list, JinjaNode *node) {
-    if (list->n == list->room) {
-        uint32_t room = list->room ? 2 * list->room : 4;
+void jinja_node_add(JinjaParser *parser, JinjaNode *node, JinjaNode *item) {
+    if (node->n_items == node->items_room) {
+        uint32_t room = node->items_room ? 2 * node->items_room : 4;
         JinjaNode **items = jinja_lexer_take(&parser->lexer, room, sizeof(JinjaNode *));
 
-        if (list->n)
-            memcpy(items, list->items, list->n * sizeof(JinjaNode *));
-        list->items = items;
-        list->room = room;
+        if (node->n_items)
+            memcpy(items, node->items, node->n_items * sizeof(JinjaNode *));
+        node->items = items;
+        node->items_room = room;
     }
-    list->items[list->n++] = node;
-}
-
-void jinja_node_set_items(JinjaNode *node, const JinjaNodeList *list) {
-    node->items = list->items;
-    node->n_items = list->n;
+    node->items[node->n_items++] = item;
 }
 
 static uint32_t deeper(uint32_t depth, JinjaNode *const *nodes, uint32_t n) {

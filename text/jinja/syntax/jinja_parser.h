@@ -10,11 +10,6 @@
 
 #define JINJA_TREE_DEPTH_MAX 200 /* operations inside of each other, which "a + b + ..." nests too */
 
-typedef struct JinjaNodeList {
-    JinjaNode **items;
-    uint32_t n, room;
-} JinjaNodeList;
-
 typedef struct JinjaParser {
     JinjaTemplate *template;
     JinjaLexer lexer;
@@ -59,8 +54,8 @@ uint32_t jinja_parser_name(JinjaParser *parser);
 const JinjaText *jinja_parser_name_text(JinjaParser *parser);
 
 JinjaNode *jinja_node_new(JinjaParser *parser, JinjaKind kind, uint32_t line);
-void jinja_node_add(JinjaParser *parser, JinjaNodeList *list, JinjaNode *node);
-void jinja_node_set_items(JinjaNode *node, const JinjaNodeList *list);
+/* Adds an item to a node. */
+void jinja_node_add(JinjaParser *parser, JinjaNode *node, JinjaNode *item);
 /* Computes the depth of a node whose parts are complete, and bounds it. Returns the node. */
 JinjaNode *jinja_node_close(JinjaParser *parser, JinjaNode *node);
 

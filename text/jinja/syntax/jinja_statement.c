@@ -35,18 +35,17 @@ static JinjaNode *parse_one_target(JinjaParser *parser, bool with_namespace) {
 
 /* Parses the target of an assignment. for_loop: the target ends before "in". */
 static JinjaNode *parse_target(JinjaParser *parser, bool for_loop, bool with_namespace) {
-    uint32_t line = parser->now.line;
-    JinjaNodeList list = { 0 };
-    bool is_tuple = false;
+    const uint32_t line = parser->now.line;
+    JinjaNode *first = parse_one_target(parser, with_namespace), *node;
 
-    do {
-        if (is_tuple && (jinja_parser_sees(parser, ")") || jinja_parser_sees(parser, "=") ||
-                         (for_loop && jinja_parser_sees_name(parser, "in"))))
-            break;
-        jinja_node_add(parser, &list, parse_one_target(parser, with_namespace));
-        is_tuple = is_tuple || jinja_parser_sees(parser, ",");
-    } while (jinja_parser_skip(parser, ","));
-    return jinja_tuple_of(parser, &list, is_tuple, line);
+    if (!jinja_parser_sees(parser, ","))
+        return first;
+    node = jinja_node_new(parser, JINJA_NODE_TUPLE, line);
+    jinja_node_add(parser, node, first);
+    while (jinja_parser_skip(parser, ",") && !jinja_parser_sees(parser, ")") && !jinja_parser_sees(parser, "=") &&
+           !(for_loop && jinja_parser_sees_name(parser, "in")))
+        jinja_node_add(parser, node, parse_one_target(parser, with_namespace));
+    return jinja_node_close(parser, node);
 }
 
 /* --- bodies ----------------------------------------------------------------------------------------------------- */
@@ -79,28 +78,28 @@ static JinjaNode *parse_print(JinjaParser *parser) {
 }
 
 /* Parses up to a tag that begins with one of the names, which is the current token then. ends NULL: to the end. */
-static JinjaBody parse_nodes(JinjaParser *parser, const char *ends, const char *opened, uint32_t opened_line) {
-    JinjaNodeList list = { 0 };
+static JinjaNode *parse_nodes(JinjaParser *parser, const char *ends, const char *opened, uint32_t opened_line) {
+    JinjaNode *body = jinja_node_new(parser, JINJA_NODE_BODY, opened_line);
 
     for (;;) {
         switch (parser->now.kind) {
         case JINJA_TOKEN_DATA:
-            jinja_node_add(parser, &list, parse_data(parser));
+            jinja_node_add(parser, body, parse_data(parser));
             break;
         case JINJA_TOKEN_PRINT_BEGIN:
-            jinja_node_add(parser, &list, parse_print(parser));
+            jinja_node_add(parser, body, parse_print(parser));
             break;
         case JINJA_TOKEN_BLOCK_BEGIN:
             jinja_parser_step(parser);
             if (ends && jinja_parser_sees_one_of(parser, ends))
-                return (JinjaBody){ .nodes = list.items, .n = list.n };
-            jinja_node_add(parser, &list, parse_statement(parser));
+                return body;
+            jinja_node_add(parser, body, parse_statement(parser));
             expect_block_end(parser);
             break;
         case JINJA_TOKEN_END:
             if (ends)
                 jinja_parser_fail(parser, "the template ends inside of '%s' of line %u", opened, opened_line);
-            return (JinjaBody){ .nodes = list.items, .n = list.n };
+            return body;
         default:
             jinja_parser_fail_expected(parser, "text or a tag");
         }
@@ -108,32 +107,42 @@ static JinjaBody parse_nodes(JinjaParser *parser, const char *ends, const char *
 }
 
 /* Parses the rest of a tag and a body up to one of the names, which is the current token then. */
-static void parse_body(JinjaParser *parser, const char *ends, JinjaNode *node, const char *opened) {
-    JinjaBody *bodies = jinja_lexer_take(&parser->lexer, (size_t)node->n_bodies + 1, sizeof(*bodies));
+static JinjaNode *parse_body(JinjaParser *parser, const char *ends, const char *opened, uint32_t opened_line) {
+    JinjaNode *body;
 
     (void)jinja_parser_skip(parser, ":");
     expect_block_end(parser);
     jinja_parser_enter(parser);
-    if (node->n_bodies)
-        memcpy(bodies, node->bodies, node->n_bodies * sizeof(*bodies));
-    node->bodies = bodies;
-    bodies[node->n_bodies++] = parse_nodes(parser, ends, opened, node->line);
+    body = parse_nodes(parser, ends, opened, opened_line);
     jinja_parser_leave(parser);
+    return body;
 }
 
 /* Parses a body up to its end, and past that. */
-static void parse_only_body(JinjaParser *parser, const char *end, JinjaNode *node) {
-    parse_body(parser, end, node, end + 3); /* "endfor" ends "for" */
+static JinjaNode *parse_only_body(JinjaParser *parser, const char *end, uint32_t opened_line) {
+    JinjaNode *body = parse_body(parser, end, end + 3, opened_line); /* "endfor" ends "for" */
+
     jinja_parser_step(parser);
+    return body;
+}
+
+/* Parses the body of "else", which adds to the node, and the end of the node. */
+static void parse_else(JinjaParser *parser, const char *end, JinjaNode *node) {
+    if (jinja_parser_skip_name(parser, "else"))
+        jinja_node_add(parser, node, parse_only_body(parser, end, node->line));
+    else
+        jinja_parser_step(parser);
 }
 
 /* Parses a body that is run into a text, which no "break" leaves. */
-static void parse_captured_body(JinjaParser *parser, const char *end, JinjaNode *node) {
-    uint32_t loop_depth = parser->loop_depth;
+static JinjaNode *parse_captured_body(JinjaParser *parser, const char *end, uint32_t opened_line) {
+    const uint32_t loop_depth = parser->loop_depth;
+    JinjaNode *body;
 
     parser->loop_depth = 0;
-    parse_only_body(parser, end, node);
+    body = parse_only_body(parser, end, opened_line);
     parser->loop_depth = loop_depth;
+    return body;
 }
 
 /* Parses the filters of a block and its body, which becomes the text that is filtered. */
@@ -141,7 +150,7 @@ static JinjaNode *parse_captured_block(JinjaParser *parser, const char *end, uin
     JinjaNode *text = jinja_node_new(parser, JINJA_NODE_CAPTURE, line);
     JinjaNode *filtered = jinja_parse_filters(parser, text, is_inline);
 
-    parse_captured_body(parser, end, text);
+    text->a = parse_captured_body(parser, end, line);
     return filtered;
 }
 
@@ -157,26 +166,17 @@ static void parse_for(JinjaParser *parser, JinjaNode *node) {
     if (jinja_parser_sees_name(parser, "recursive"))
         jinja_parser_fail(parser, "'recursive' is not supported in chat templates");
     parser->loop_depth++;
-    parse_body(parser, "endfor else", node, "for");
+    jinja_node_add(parser, node, parse_body(parser, "endfor else", "for", node->line));
     parser->loop_depth--;
-    if (jinja_parser_skip_name(parser, "else"))
-        parse_only_body(parser, "endfor", node);
-    else
-        jinja_parser_step(parser);
+    parse_else(parser, "endfor", node);
 }
 
 static void parse_if(JinjaParser *parser, JinjaNode *node) {
-    JinjaNodeList conditions = { 0 };
-
     do {
-        jinja_node_add(parser, &conditions, jinja_parse_tuple(parser, false, false));
-        parse_body(parser, "elif else endif", node, "if");
+        jinja_node_add(parser, node, jinja_parse_tuple(parser, false, false));
+        jinja_node_add(parser, node, parse_body(parser, "elif else endif", "if", node->line));
     } while (jinja_parser_skip_name(parser, "elif"));
-    jinja_node_set_items(node, &conditions);
-    if (jinja_parser_skip_name(parser, "else"))
-        parse_only_body(parser, "endif", node);
-    else
-        jinja_parser_step(parser);
+    parse_else(parser, "endif", node);
 }
 
 static void parse_set(JinjaParser *parser, JinjaNode *node) {
@@ -193,11 +193,10 @@ static void parse_filter_block(JinjaParser *parser, JinjaNode *node) {
 
 /* Parses the parameters of a macro. */
 static void parse_signature(JinjaParser *parser, JinjaNode *macro) {
-    JinjaNodeList list = { 0 };
     bool has_default = false;
 
     jinja_parser_expect(parser, "(");
-    while (jinja_parser_another(parser, !list.n, ")")) {
+    while (jinja_parser_another(parser, !macro->n_items, ")")) {
         JinjaNode *parameter = jinja_node_new(parser, JINJA_NODE_NAME, parser->now.line);
 
         if (parser->now.kind != JINJA_TOKEN_NAME)
@@ -208,10 +207,9 @@ static void parse_signature(JinjaParser *parser, JinjaNode *macro) {
         else if (has_default)
             jinja_parser_fail(parser, "an argument without a default behind one that has one");
         has_default = parameter->b;
-        jinja_node_add(parser, &list, parameter);
+        jinja_node_add(parser, macro, parameter);
     }
     jinja_parser_step(parser);
-    jinja_node_set_items(macro, &list);
 }
 
 static void parse_macro(JinjaParser *parser, JinjaNode *node) {
@@ -219,11 +217,11 @@ static void parse_macro(JinjaParser *parser, JinjaNode *node) {
         jinja_parser_fail_expected(parser, "the name of the macro");
     node->name = jinja_parser_name(parser);
     parse_signature(parser, node);
-    parse_captured_body(parser, "endmacro", node);
+    node->a = parse_captured_body(parser, "endmacro", node->line);
 }
 
 static void parse_generation(JinjaParser *parser, JinjaNode *node) {
-    parse_only_body(parser, "endgeneration", node);
+    node->a = parse_only_body(parser, "endgeneration", node->line);
 }
 
 static void parse_leave_loop(JinjaParser *parser, JinjaNode *node) {

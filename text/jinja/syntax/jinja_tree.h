@@ -10,11 +10,12 @@ typedef enum JinjaKind {
     /* statements */
     JINJA_NODE_DATA,  /* text */
     JINJA_NODE_PRINT, /* a */
-    JINJA_NODE_FOR,   /* a: target, b: iterable, c: condition or NULL; bodies[0], bodies[1]: else */
-    JINJA_NODE_IF,    /* items[i] is the condition of bodies[i]; a body without a condition is "else" */
+    JINJA_NODE_BODY,  /* items: statements */
+    JINJA_NODE_FOR,   /* a: target, b: iterable, c: condition or NULL; items: body, body of "else" */
+    JINJA_NODE_IF,    /* items: condition, body by turns; a last body without a condition is "else" */
     JINJA_NODE_SET,   /* a: target, b: value */
-    JINJA_NODE_MACRO, /* name, bodies[0]; items: parameters, of which each has its default or NULL in b */
-    JINJA_NODE_SCOPE, /* bodies[0] with variables of its own: the tag "generation" */
+    JINJA_NODE_MACRO, /* name, a: body; items: parameters, of which each has its default or NULL in b */
+    JINJA_NODE_SCOPE, /* a: body with variables of its own: the tag "generation" */
     JINJA_NODE_BREAK,
     JINJA_NODE_CONTINUE,
     /* expressions */
@@ -38,7 +39,7 @@ typedef enum JinjaKind {
     JINJA_NODE_TEST,      /* a is text(items), builtin */
     JINJA_NODE_NAMED,     /* text=a, among the items of a call */
     JINJA_NODE_STAR,      /* *a, among the items of a call */
-    JINJA_NODE_CAPTURE,   /* bodies[0] as a text: what a block of "set" or "filter" is made of */
+    JINJA_NODE_CAPTURE,   /* body a as a text: what a block of "set" or "filter" is made of */
 } JinjaKind;
 
 typedef enum JinjaOperator {
@@ -61,21 +62,15 @@ typedef enum JinjaOperator {
 typedef struct JinjaTemplate JinjaTemplate;
 typedef struct JinjaNode JinjaNode;
 
-typedef struct JinjaBody {
-    JinjaNode **nodes;
-    uint32_t n;
-} JinjaBody;
-
 struct JinjaNode {
     JinjaKind kind;
     uint32_t line;
     uint32_t depth; /* levels of expressions in this one */
     uint32_t name;  /* index into JinjaTemplate.names */
     JinjaOperator op;
-    uint32_t n_items, n_bodies;
+    uint32_t n_items, items_room;
     JinjaNode *a, *b, *c;
     JinjaNode **items;
-    JinjaBody *bodies;
     const JinjaText *text;
     JinjaValue value;
     const JinjaBuiltin *builtin; /* filter, test; NULL: not known */
@@ -87,7 +82,7 @@ struct JinjaTemplate {
     JinjaArena arena;
     const JinjaText **names; /* [n_names] */
     uint32_t n_names;
-    JinjaBody body;
+    const JinjaNode *body;
 };
 
 /* Number of a name; UINT32_MAX: the template does not use the name. */

@@ -905,6 +905,16 @@ not 1 in [2]
 '日本日'.find('x')
 'Ab'.isalpha() and not 'a1'.isalpha()
 '3'.isdigit() and not 'a'.isdigit() and '3a'.isalnum() and ' '.isspace()
+u.upper()
+u.title()
+'ŉ ǰ'.upper()
+'İI'.lower()
+u|title
+u|upper|lower
+'ß'.upper()
+'ﬁ'.upper()
+'ﬁ'.capitalize()
+'straße'|upper
 """.strip("\n").split("\n")
 
 # Whole templates.

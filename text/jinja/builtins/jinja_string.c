@@ -311,13 +311,15 @@ JinjaValue jinja_str_indent(JinjaRun *run, JinjaValue self, const JinjaValue *va
 static void write_case(JinjaWriter *writer, const JinjaText *text, size_t from, size_t to, JinjaCase to_case) {
     jinja_spend(writer->run, (to - from) / 8);
     for (size_t at = from, len_bytes; at < to; at += len_bytes) {
-        uint32_t code_point = jinja_text_code_point(text, at, &len_bytes);
-        uint32_t made = jinja_unicode_convert(code_point, to_case);
+        uint32_t code_point = jinja_text_code_point(text, at, &len_bytes), made[3];
+        size_t n = jinja_unicode_convert(code_point, to_case, made);
 
-        if (made == code_point)
+        if (n == 1 && made[0] == code_point) {
             jinja_write_part(writer, text, at, at + len_bytes);
-        else
-            jinja_write_code_point(writer, made, jinja_text_is_own(text, at));
+            continue;
+        }
+        for (size_t i = 0; i < n; i++)
+            jinja_write_code_point(writer, made[i], jinja_text_is_own(text, at));
     }
 }
 

@@ -24,7 +24,7 @@ typedef enum JinjaCase {
     JINJA_CASE_TITLE,
 } JinjaCase;
 
-/* Converts a character into one character, as Unicode's simple case mapping does: what would become several stays. */
-uint32_t jinja_unicode_convert(uint32_t code_point, JinjaCase to);
+/* Converts a character by Unicode's full case mapping. Returns how many characters were made, 1 to 3. */
+size_t jinja_unicode_convert(uint32_t code_point, JinjaCase to, uint32_t made[3]);
 
 #endif

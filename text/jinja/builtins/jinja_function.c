@@ -96,6 +96,10 @@ JinjaValue jinja_strftime_now(JinjaRun *run, JinjaValue self, const JinjaValue *
 
 /* --- filters of any value --------------------------------------------------------------------------------------- */
 
+JinjaValue jinja_value_itself(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    return self; /* no value changes, so that a copy is the value */
+}
+
 JinjaValue jinja_filter_default(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     static const JinjaText nothing = JINJA_LITERAL("");
 

@@ -27,8 +27,8 @@ static bool text_number(JinjaRun *run, JinjaValue value, JinjaValue *numberp) {
     digits[text->len_bytes] = 0;
     if (strlen(digits) != text->len_bytes || !decimal_parse(digits, &real))
         return false;
-    if (!jinja_number_read(digits, text->len_bytes, numberp))
-        *numberp = jinja_float(real);
+    *numberp = jinja_float(real);
+    (void)jinja_number_read(digits, text->len_bytes, numberp);
     return true;
 }
 

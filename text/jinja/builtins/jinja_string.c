@@ -457,10 +457,6 @@ JinjaValue jinja_str_format(JinjaRun *run, JinjaValue self, const JinjaArguments
     return jinja_str(jinja_writer_finish(&writer));
 }
 
-JinjaValue jinja_value_itself(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return self; /* a list, dict or string cannot change, and so needs no copy */
-}
-
 JinjaValue jinja_str_safe(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     JinjaText *safe = jinja_take(run, 1, sizeof(*safe));
 

@@ -41,11 +41,8 @@ TEST(lt, jinja_operate(run, JINJA_LESS, self, values[0]).boolean)
 TEST(le, jinja_operate(run, JINJA_LESS_EQUAL, self, values[0]).boolean)
 TEST(in, jinja_contains(run, values[0], self))
 
-/* Whether both are the same object. Equal texts and numbers may or may not be one in Python: here they are. */
-JinjaValue jinja_test_sameas(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    if (self.type != values[0].type)
-        return jinja_bool(false);
-    if (self.type == JINJA_LIST || self.type == JINJA_TUPLE || self.type == JINJA_DICT)
-        return jinja_bool(self.list == values[0].list);
-    return jinja_bool(jinja_equal(run, self, values[0]));
-}
+/* Equal texts and numbers may or may not be one object in Python: here they are. */
+TEST(sameas,
+     self.type == values[0].type && (self.type == JINJA_LIST || self.type == JINJA_TUPLE || self.type == JINJA_DICT
+                                         ? self.list == values[0].list
+                                         : jinja_equal(run, self, values[0])))

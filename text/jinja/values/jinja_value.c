@@ -87,18 +87,23 @@ size_t jinja_number_at(const char *data, size_t len_bytes, bool is_whole) {
 }
 
 bool jinja_number_read(const char *data, size_t len_bytes, JinjaValue *numberp) {
+    JinjaValue number = jinja_float(0);
     char text[400], *end;
 
     if (!len_bytes || len_bytes >= sizeof(text))
         return false;
     memcpy(text, data, len_bytes);
     text[len_bytes] = 0;
-    *numberp = jinja_float(0);
-    if (strpbrk(text, ".eE"))
-        return decimal_parse(text, &numberp->real);
-    errno = 0;
-    *numberp = jinja_int(strtoll(text, &end, 10));
-    return !errno && end == text + len_bytes;
+    if (!strpbrk(text, ".eE")) {
+        errno = 0;
+        number = jinja_int(strtoll(text, &end, 10));
+        if (errno || end != text + len_bytes)
+            return false;
+    } else if (!decimal_parse(text, &number.real)) {
+        return false;
+    }
+    *numberp = number;
+    return true;
 }
 
 /* -1, 0, 1 as jinja_compare(); 2: one of the numbers is a NaN. */

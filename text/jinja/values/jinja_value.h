@@ -103,13 +103,6 @@ bool jinja_equal(JinjaRun *run, JinjaValue a, JinjaValue b);
 int jinja_compare(JinjaRun *run, JinjaValue a, JinjaValue b, const char *op);
 /* Python's "needle in value". */
 bool jinja_contains(JinjaRun *run, JinjaValue value, JinjaValue needle);
-typedef struct JinjaSortItem {
-    JinjaValue key, item;
-} JinjaSortItem;
-
-/* Sorts by merging, which is stable, so that the time goes with n log n whatever the keys are. Uses up items[n]. Keys
- * without an order fail. */
-JinjaSortItem *jinja_sort(JinjaRun *run, JinjaSortItem *items, uint32_t n, bool reverse);
 /* Reads an int or a bool; false: the value is neither. */
 bool jinja_as_int(JinjaValue value, int64_t *integerp);
 /* value must be a number. */
@@ -118,6 +111,14 @@ double jinja_as_float(JinjaValue value);
 size_t jinja_number_at(const char *data, size_t len_bytes, bool is_whole);
 /* Reads a decimal number, an integer unless it has a fraction or an exponent. false: it is none, or out of range. */
 bool jinja_number_read(const char *data, size_t len_bytes, JinjaValue *numberp);
+
+typedef struct JinjaSortItem {
+    JinjaValue key, item;
+} JinjaSortItem;
+
+/* Sorts by merging, which is stable, so that the time goes with n log n whatever the keys are. Uses up items[n]. Keys
+ * without an order fail. */
+JinjaSortItem *jinja_sort(JinjaRun *run, JinjaSortItem *items, uint32_t n, bool reverse);
 
 /* Makes a list of n undefined items. */
 JinjaValue jinja_list_new(JinjaRun *run, JinjaType type, uint32_t n);

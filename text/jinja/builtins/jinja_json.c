@@ -33,7 +33,7 @@ JinjaValue jinja_filter_tojson(JinjaRun *run, JinjaValue self, const JinjaValue 
         style.key_separator = list.items[1].text;
     }
     jinja_writer_init(&writer, run);
-    jinja_write_styled(&writer, self, &style);
+    jinja_write_styled(&writer, self, &style, 0);
     return jinja_str(jinja_writer_finish(&writer));
 }
 

@@ -5,6 +5,12 @@
 #include "text/jinja/values/jinja_print.h"
 #include "text/jinja/values/jinja_unicode.h"
 
+/* Defines a method of one expression. */
+#define STR_METHOD(name, result)                                                                                       \
+    JinjaValue jinja_str_##name(JinjaRun *run, JinjaValue self, const JinjaValue *values) {                            \
+        return result;                                                                                                 \
+    }
+
 /* --- ends ------------------------------------------------------------------------------------------------------- */
 
 /* Whether the character at a byte is one of chars; NULL: white space. */
@@ -37,17 +43,9 @@ static JinjaValue strip(JinjaRun *run, const JinjaText *text, JinjaValue chars, 
     return jinja_str(jinja_text_slice(run, text, from, to));
 }
 
-JinjaValue jinja_str_strip(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return strip(run, self.text, values[0], true, true);
-}
-
-JinjaValue jinja_str_lstrip(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return strip(run, self.text, values[0], true, false);
-}
-
-JinjaValue jinja_str_rstrip(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return strip(run, self.text, values[0], false, true);
-}
+STR_METHOD(strip, strip(run, self.text, values[0], true, true))
+STR_METHOD(lstrip, strip(run, self.text, values[0], true, false))
+STR_METHOD(rstrip, strip(run, self.text, values[0], false, true))
 
 static bool has_end(const JinjaText *text, const JinjaText *end, bool at_start) {
     return end->len_bytes <= text->len_bytes &&
@@ -65,13 +63,8 @@ static JinjaValue has_ends(JinjaRun *run, const JinjaText *text, const JinjaValu
     return jinja_bool(found);
 }
 
-JinjaValue jinja_str_startswith(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return has_ends(run, self.text, values, true);
-}
-
-JinjaValue jinja_str_endswith(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return has_ends(run, self.text, values, false);
-}
+STR_METHOD(startswith, has_ends(run, self.text, values, true))
+STR_METHOD(endswith, has_ends(run, self.text, values, false))
 
 JinjaValue jinja_str_removeprefix(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     const JinjaText *end = jinja_take_text(run, values[0], "the prefix", NULL), *text = self.text;
@@ -105,13 +98,8 @@ static JinjaValue find(JinjaRun *run, const JinjaText *text, JinjaValue value, b
     return jinja_int(at == SIZE_MAX ? -1 : (int64_t)jinja_text_slice(run, text, 0, at)->n_chars);
 }
 
-JinjaValue jinja_str_find(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return find(run, self.text, values[0], false);
-}
-
-JinjaValue jinja_str_rfind(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return find(run, self.text, values[0], true);
-}
+STR_METHOD(find, find(run, self.text, values[0], false))
+STR_METHOD(rfind, find(run, self.text, values[0], true))
 
 JinjaValue jinja_str_count(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     const JinjaText *needle = jinja_take_text(run, values[0], "what is counted", NULL), *text = self.text;
@@ -230,13 +218,8 @@ static JinjaValue split(JinjaRun *run, const JinjaText *text, const JinjaValue *
     return pieces;
 }
 
-JinjaValue jinja_str_split(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return split(run, self.text, values, false);
-}
-
-JinjaValue jinja_str_rsplit(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return split(run, self.text, values, true);
-}
+STR_METHOD(split, split(run, self.text, values, false))
+STR_METHOD(rsplit, split(run, self.text, values, true))
 
 JinjaValue jinja_str_partition(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     const JinjaText *separator = jinja_take_text(run, values[0], "the separator", NULL), *text = self.text;
@@ -279,9 +262,7 @@ static JinjaValue lines_of(JinjaRun *run, const JinjaText *text, bool keep_ends)
     return lines;
 }
 
-JinjaValue jinja_str_splitlines(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return lines_of(run, self.text, jinja_is_set(values[0]));
-}
+STR_METHOD(splitlines, lines_of(run, self.text, jinja_is_set(values[0])))
 
 JinjaValue jinja_str_indent(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     static const JinjaText newline = JINJA_LITERAL("\n"), space = JINJA_LITERAL(" ");
@@ -333,17 +314,9 @@ static JinjaValue convert(JinjaRun *run, const JinjaText *text, JinjaCase first,
     return jinja_str(jinja_writer_finish(&writer));
 }
 
-JinjaValue jinja_str_upper(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return convert(run, self.text, JINJA_CASE_UPPER, JINJA_CASE_UPPER);
-}
-
-JinjaValue jinja_str_lower(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return convert(run, self.text, JINJA_CASE_LOWER, JINJA_CASE_LOWER);
-}
-
-JinjaValue jinja_str_capitalize(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return convert(run, self.text, JINJA_CASE_TITLE, JINJA_CASE_LOWER);
-}
+STR_METHOD(upper, convert(run, self.text, JINJA_CASE_UPPER, JINJA_CASE_UPPER))
+STR_METHOD(lower, convert(run, self.text, JINJA_CASE_LOWER, JINJA_CASE_LOWER))
+STR_METHOD(capitalize, convert(run, self.text, JINJA_CASE_TITLE, JINJA_CASE_LOWER))
 
 /* Whether a character stands in a word of Jinja's filter "title": "-", white space and opening brackets do not. */
 static bool is_in_title_word(uint32_t code_point) {
@@ -366,9 +339,7 @@ static JinjaValue title(JinjaRun *run, const JinjaText *text, JinjaCase first, b
     return jinja_str(jinja_writer_finish(&writer));
 }
 
-JinjaValue jinja_str_title(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    return title(run, self.text, JINJA_CASE_TITLE, jinja_unicode_is_cased);
-}
+STR_METHOD(title, title(run, self.text, JINJA_CASE_TITLE, jinja_unicode_is_cased))
 
 JinjaValue jinja_filter_title(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     return title(run, self.text, JINJA_CASE_UPPER, is_in_title_word);
@@ -391,17 +362,12 @@ static JinjaValue all_are(JinjaRun *run, const JinjaText *text, bool (*is)(uint3
     return jinja_bool(is_any);
 }
 
-#define ALL_ARE_METHOD(name, only_cased)                                                                               \
-    JinjaValue jinja_str_is##name(JinjaRun *run, JinjaValue self, const JinjaValue *values) {                          \
-        return all_are(run, self.text, jinja_unicode_is_##name, only_cased);                                           \
-    }
-
-ALL_ARE_METHOD(alnum, false)
-ALL_ARE_METHOD(alpha, false)
-ALL_ARE_METHOD(digit, false)
-ALL_ARE_METHOD(lower, true)
-ALL_ARE_METHOD(space, false)
-ALL_ARE_METHOD(upper, true)
+STR_METHOD(isalnum, all_are(run, self.text, jinja_unicode_is_alnum, false))
+STR_METHOD(isalpha, all_are(run, self.text, jinja_unicode_is_alpha, false))
+STR_METHOD(isdigit, all_are(run, self.text, jinja_unicode_is_digit, false))
+STR_METHOD(islower, all_are(run, self.text, jinja_unicode_is_lower, true))
+STR_METHOD(isspace, all_are(run, self.text, jinja_unicode_is_space, false))
+STR_METHOD(isupper, all_are(run, self.text, jinja_unicode_is_upper, true))
 
 /* --- format and escapes ----------------------------------------------------------------------------------------- */
 

@@ -79,8 +79,6 @@ static void write_quoted(JinjaWriter *writer, const JinjaText *text, JinjaQuotes
 
 /* --- lists and dicts -------------------------------------------------------------------------------------------- */
 
-static void write_styled(JinjaWriter *writer, JinjaValue value, const JinjaStyle *style, uint32_t depth);
-
 /* Begins an item, or the closing bracket, on a line of its own if the style has indents. */
 static void write_line(JinjaWriter *writer, const JinjaStyle *style, uint32_t depth) {
     if (!style->indent)
@@ -99,7 +97,7 @@ static void write_list(JinjaWriter *writer, JinjaValue value, const JinjaStyle *
         if (i)
             jinja_write(writer, style->item_separator);
         write_line(writer, style, depth + 1);
-        write_styled(writer, list->items[i], style, depth + 1);
+        jinja_write_styled(writer, list->items[i], style, depth + 1);
     }
     if (list->n)
         write_line(writer, style, depth);
@@ -111,7 +109,7 @@ static void write_key(JinjaWriter *writer, JinjaValue key, const JinjaStyle *sty
     const char *quote = key.type == JINJA_TEXT || style->quotes == JINJA_QUOTES_PYTHON ? "" : "\"";
 
     jinja_write_chars(writer, quote);
-    write_styled(writer, key, style, 0);
+    jinja_write_styled(writer, key, style, 0);
     jinja_write_chars(writer, quote);
 }
 
@@ -129,7 +127,7 @@ static void write_dict(JinjaWriter *writer, const JinjaDict *dict, const JinjaSt
         write_line(writer, style, depth + 1);
         write_key(writer, items[i].key, style);
         jinja_write(writer, style->key_separator);
-        write_styled(writer, items[i].item, style, depth + 1);
+        jinja_write_styled(writer, items[i].item, style, depth + 1);
     }
     if (dict->n)
         write_line(writer, style, depth);
@@ -145,7 +143,7 @@ static _Noreturn void fail_unprintable(JinjaRun *run, JinjaValue value, bool is_
                has_items ? ": '|list' or '|join' make another value of it" : "");
 }
 
-static void write_styled(JinjaWriter *writer, JinjaValue value, const JinjaStyle *style, uint32_t depth) {
+void jinja_write_styled(JinjaWriter *writer, JinjaValue value, const JinjaStyle *style, uint32_t depth) {
     const bool is_json = style->quotes != JINJA_QUOTES_PYTHON;
     char text[32];
 
@@ -188,10 +186,6 @@ static void write_styled(JinjaWriter *writer, JinjaValue value, const JinjaStyle
     }
 }
 
-void jinja_write_styled(JinjaWriter *writer, JinjaValue value, const JinjaStyle *style) {
-    write_styled(writer, value, style, 0);
-}
-
 void jinja_write_value(JinjaWriter *writer, JinjaValue value) {
     static const JinjaText comma = JINJA_LITERAL(", "), colon = JINJA_LITERAL(": ");
     static const JinjaStyle python = { .item_separator = &comma, .key_separator = &colon };
@@ -199,7 +193,7 @@ void jinja_write_value(JinjaWriter *writer, JinjaValue value) {
     if (value.type == JINJA_TEXT)
         jinja_write(writer, value.text);
     else if (value.type != JINJA_UNDEFINED)
-        write_styled(writer, value, &python, 0);
+        jinja_write_styled(writer, value, &python, 0);
 }
 
 const JinjaText *jinja_to_text(JinjaRun *run, JinjaValue value) {

@@ -22,6 +22,7 @@ typedef struct JinjaStyle {
 /* str(): a text itself, an empty text for an undefined value. */
 const JinjaText *jinja_to_text(JinjaRun *run, JinjaValue value);
 void jinja_write_value(JinjaWriter *writer, JinjaValue value);
-void jinja_write_styled(JinjaWriter *writer, JinjaValue value, const JinjaStyle *style);
+/* depth: levels of indents before the lines of the value. */
+void jinja_write_styled(JinjaWriter *writer, JinjaValue value, const JinjaStyle *style, uint32_t depth);
 
 #endif

@@ -380,7 +380,7 @@ bool jinja_is_hashable(JinjaValue value) {
            value.type != JINJA_VIEW;
 }
 
-static uint64_t value_hash(const JinjaRun *run, JinjaValue value) {
+static uint64_t value_hash(JinjaRun *run, JinjaValue value) {
     uint64_t hash = 0;
     double real;
 
@@ -393,6 +393,7 @@ static uint64_t value_hash(const JinjaRun *run, JinjaValue value) {
             memcpy(&hash, &real, sizeof(hash));
         return hash_key_u64(&run->key, hash);
     case JINJA_TEXT:
+        jinja_spend(run, value.text->len_bytes / 64);
         return hash_key_text(&run->key, value.text->data, value.text->len_bytes);
     default:
         return hash_key_u64(&run->key, (uint64_t)value.type);

@@ -108,6 +108,7 @@ static JinjaValue parameter_value(JinjaRun *run, JinjaScope *scope, const JinjaN
 
     if (i < arguments->n && jinja_given(arguments->items[i]))
         return arguments->items[i];
+    jinja_spend(run, arguments->n_named / 8);
     for (uint32_t k = 0; k < arguments->n_named; k++)
         if (jinja_text_equal(arguments->names[k], name) && jinja_given(arguments->named[k]))
             return arguments->named[k];
@@ -122,6 +123,7 @@ static void bind_parameters(JinjaRun *run, JinjaScope *scope, const JinjaNode *m
     for (uint32_t k = 0; k < arguments->n_named; k++) {
         uint32_t i = arguments->n;
 
+        jinja_spend(run, macro->n_items / 8);
         while (i < macro->n_items && !jinja_text_equal(arguments->names[k], parameter_name(run, macro, i)))
             i++;
         if (i >= macro->n_items)

@@ -34,6 +34,6 @@ JinjaScope *jinja_scope_new(JinjaRun *run, JinjaScope *parent);
 JinjaScope *jinja_scope_renew(JinjaRun *run, JinjaScope *scope);
 void jinja_bind(JinjaRun *run, JinjaScope *scope, uint32_t name, JinjaValue value);
 /* JINJA_MISSING: nothing is bound to the name. */
-JinjaValue jinja_lookup(const JinjaRun *run, const JinjaScope *scope, uint32_t name);
+JinjaValue jinja_lookup(JinjaRun *run, const JinjaScope *scope, uint32_t name);
 
 #endif

@@ -206,6 +206,17 @@ static void test_jinja_steps_memory_output_are_bounded(void **state) {
     check_limit("{{ {}|tojson(indent=10000000000) }}", &(JinjaOptions){ 0 }, "memory");
 }
 
+/* Variables of a body are looked for one by one, which costs steps where there are many. */
+static void test_jinja_many_variables_cost_steps(void **state) {
+    _cleanup_(str_buf_deinit) StrBuf source = STR_BUF_NULL;
+
+    str_buf_add(&source, "{% for i in range(100) %}");
+    for (int k = 0; k < 200; k++)
+        str_buf_addf(&source, "{%% set v%d = 1 %%}", k);
+    str_buf_add(&source, "{% endfor %}");
+    check_limit(source.data, &(JinjaOptions){ .steps_max = 100000 }, "too many steps");
+}
+
 /* A text that grows by bits is not copied each time: a megabyte in ten thousand steps takes a few megabytes. */
 static void test_jinja_texts_grow_in_place(void **state) {
     static const char *const sources[] = {
@@ -270,6 +281,7 @@ int main(void) {
         cmocka_unit_test(test_jinja_nesting_is_bounded),
         cmocka_unit_test(test_jinja_recursion_is_bounded),
         cmocka_unit_test(test_jinja_steps_memory_output_are_bounded),
+        cmocka_unit_test(test_jinja_many_variables_cost_steps),
         cmocka_unit_test(test_jinja_texts_grow_in_place),
         cmocka_unit_test(test_jinja_texts_never_change),
         cmocka_unit_test(test_jinja_memory_is_on_an_account),

@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "text/jinja/builtins/jinja_builtin.h"
-#include "text/jinja/builtins/jinja_json.h"
 #include "text/jinja/jinja_eval.h"
 #include "text/jinja/syntax/jinja_statement.h"
 #include "text/jinja/values/jinja_run.h"
@@ -89,7 +88,6 @@ int jinja_rendering_new(JinjaRendering **renderingp, const JinjaTemplate *templa
     run->line = 1;
     run->now_s = options->now_s;
     run->out = &rendering->out;
-    run->call = jinja_call;
     run->err = &rendering->err;
     jinja_arena_init(&run->arena,
                      options->memory_bytes_max ? options->memory_bytes_max
@@ -121,7 +119,7 @@ int jinja_render(JinjaRendering *rendering, JinjaOutput *output, ErrText *err) {
         return told(rendering, err);
     if (setjmp(run->failed))
         return told(rendering, err);
-    (void)jinja_run_body(run, run->root, &run->template->body);
+    jinja_eval_template(run);
     *output = (JinjaOutput){ .data = rendering->out.len_bytes ? rendering->out.data : "",
                              .own = rendering->out.own,
                              .len_bytes = rendering->out.len_bytes };
@@ -141,18 +139,22 @@ JinjaSlot jinja_variable(JinjaRendering *rendering, const char *name) {
     return number == UINT32_MAX ? nowhere(rendering) : (JinjaSlot){ &rendering->run.globals[number] };
 }
 
+/* Wraps a text from outside; never NULL. */
+static JinjaValue text_value(JinjaRun *run, const char *data, size_t len_bytes, bool is_own) {
+    const JinjaText *text = jinja_text_of(&run->arena, data, len_bytes, is_own);
+
+    if (!text)
+        jinja_fail_memory(run);
+    return jinja_str(text);
+}
+
 void jinja_put_text(JinjaRendering *rendering, JinjaSlot slot, const char *data, size_t len_bytes, bool is_own) {
     JinjaRun *run = &rendering->run;
-    const JinjaText *text;
 
     if (run->failure)
         return;
-    if (setjmp(run->failed))
-        return;
-    text = jinja_text_of(&run->arena, data, len_bytes, is_own);
-    if (!text)
-        jinja_fail_memory(run);
-    *slot.value = jinja_str(text);
+    if (!setjmp(run->failed))
+        *slot.value = text_value(run, data, len_bytes, is_own);
 }
 
 void jinja_put_bool(JinjaRendering *rendering, JinjaSlot slot, bool boolean) {
@@ -193,16 +195,12 @@ void jinja_put_dict(JinjaRendering *rendering, JinjaSlot slot) {
 JinjaSlot jinja_dict_place(JinjaRendering *rendering, JinjaSlot slot, const char *key) {
     JinjaRun *run = &rendering->run;
     JinjaDict *dict = slot.value->dict;
-    const JinjaText *text;
 
     if (slot.value->type != JINJA_DICT || run->failure)
         return nowhere(rendering);
     if (setjmp(run->failed))
         return nowhere(rendering);
-    text = jinja_text_of(&run->arena, key, strlen(key), true);
-    if (!text)
-        jinja_fail_memory(run);
-    jinja_dict_set(run, dict, jinja_str(text), JINJA_NOTHING);
+    jinja_dict_set(run, dict, text_value(run, key, strlen(key), true), JINJA_NOTHING);
     return (JinjaSlot){ &dict->values[dict->n - 1] };
 }
 

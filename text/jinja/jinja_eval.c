@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements, macros and loops. */
 #include "text/jinja/jinja_eval.h"
 
-#include "text/jinja/jinja_evaluate.h"
+#include "base/strings/printable.h"
+#include "text/jinja/builtins/jinja_builtin.h"
+#include "text/jinja/builtins/jinja_member.h"
+#include "text/jinja/values/jinja_operator.h"
 #include "text/jinja/values/jinja_print.h"
 
-/* --- assignment -------------------------------------------------------------------------------------------------- */
+typedef enum Flow {
+    FLOW_GO_ON,
+    FLOW_BREAK,    /* the loop is left */
+    FLOW_CONTINUE, /* the next turn of the loop begins */
+} Flow;
+
+static JinjaValue evaluate(JinjaRun *run, JinjaScope *scope, const JinjaNode *node);
+static Flow run_body(JinjaRun *run, JinjaScope *scope, const JinjaNode *body);
+
+/* Runs a body into a text. */
+static JinjaValue capture(JinjaRun *run, JinjaScope *scope, const JinjaNode *body) {
+    JinjaWriter writer, *out = run->out;
+
+    jinja_writer_init(&writer, run);
+    run->out = &writer;
+    (void)run_body(run, scope, body); /* no "break" leaves it */
+    run->out = out;
+    return jinja_str(jinja_writer_finish(&writer));
+}
 
 static void assign(JinjaRun *run, JinjaScope *scope, const JinjaNode *target, JinjaValue value) {
     JinjaList list;
@@ -34,20 +54,40 @@ static void assign(JinjaRun *run, JinjaScope *scope, const JinjaNode *target, Ji
         assign(run, scope, target->items[i], list.items[i]);
 }
 
-/* Runs a body into a text. */
-static JinjaFlow capture(JinjaRun *run, JinjaScope *scope, const JinjaBody *body, JinjaValue *textp) {
-    JinjaWriter writer, *out = run->out;
-    JinjaFlow flow;
+/* --- calls ------------------------------------------------------------------------------------------------------ */
 
-    jinja_writer_init(&writer, run);
-    run->out = &writer;
-    flow = jinja_run_body(run, scope, body);
-    run->out = out;
-    *textp = jinja_str(jinja_writer_finish(&writer));
-    return flow;
+/* Evaluates the arguments of a call, filter or test. What follows is again of the node's line. */
+static JinjaArguments evaluate_arguments(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    JinjaArguments arguments = { 0 };
+    const JinjaText **names;
+    JinjaValue *items, *named;
+    JinjaList list = { 0 };
+
+    for (uint32_t i = 0; i < node->n_items; i++)
+        if (node->items[i]->kind == JINJA_NODE_STAR)
+            list = jinja_items(run, evaluate(run, scope, node->items[i]->a));
+    items = jinja_take(run, (size_t)node->n_items + list.n, sizeof(*items));
+    named = jinja_take(run, node->n_items, sizeof(*named));
+    names = jinja_take(run, node->n_items, sizeof(JinjaText *));
+    for (uint32_t i = 0; i < node->n_items; i++) {
+        const JinjaNode *argument = node->items[i];
+
+        if (argument->kind == JINJA_NODE_NAMED) {
+            names[arguments.n_named] = argument->text;
+            named[arguments.n_named++] = evaluate(run, scope, argument->a);
+        } else if (argument->kind == JINJA_NODE_STAR) {
+            for (uint32_t k = 0; k < list.n; k++)
+                items[arguments.n++] = list.items[k];
+        } else {
+            items[arguments.n++] = evaluate(run, scope, argument);
+        }
+    }
+    run->line = node->line;
+    arguments.items = items;
+    arguments.names = names;
+    arguments.named = named;
+    return arguments;
 }
-
-/* --- macros ----------------------------------------------------------------------------------------------------- */
 
 static JinjaValue macro_new(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
     JinjaMacro *macro = jinja_take(run, 1, sizeof(*macro));
@@ -58,86 +98,188 @@ static JinjaValue macro_new(JinjaRun *run, JinjaScope *scope, const JinjaNode *n
     return (JinjaValue){ .type = JINJA_MACRO, .macro = macro };
 }
 
-/* Index of a named argument; n_named: it is not there. */
-static uint32_t find_named(const JinjaArguments *arguments, const JinjaText *name) {
-    uint32_t i = 0;
-
-    while (i < arguments->n_named && !jinja_text_equal(arguments->names[i], name))
-        i++;
-    return i;
+static const JinjaText *parameter_name(const JinjaRun *run, const JinjaNode *macro, uint32_t i) {
+    return run->template->names[macro->items[i]->name];
 }
 
-/* Binds kwargs and varargs: the arguments that no parameter took. */
-static void bind_rest(JinjaRun *run, JinjaScope *scope, const JinjaMacroNode *macro, const JinjaArguments *arguments,
-                      const bool *is_used) {
-    JinjaValue rest;
+static JinjaValue parameter_value(JinjaRun *run, JinjaScope *scope, const JinjaNode *macro, uint32_t i,
+                                  const JinjaArguments *arguments) {
+    const JinjaText *name = parameter_name(run, macro, i);
 
-    if (macro->uses_kwargs) {
-        rest = jinja_dict_new(run, JINJA_DICT);
-        for (uint32_t i = 0; i < arguments->n_named; i++)
-            if (!is_used[i])
-                jinja_dict_set(run, rest.dict, jinja_str(arguments->names[i]), arguments->named[i]);
-        jinja_bind(run, scope, JINJA_NAME_KWARGS, rest);
-    }
-    if (macro->uses_varargs) {
-        rest = jinja_list_room(run, JINJA_TUPLE, arguments->n > macro->n ? arguments->n - macro->n : 0);
-        for (uint32_t i = macro->n; i < arguments->n; i++)
-            jinja_list_add(run, rest.list, arguments->items[i]);
-        jinja_bind(run, scope, JINJA_NAME_VARARGS, rest);
-    }
-}
-
-static JinjaValue parameter_value(JinjaRun *run, JinjaScope *scope, const JinjaMacroNode *macro, uint32_t i,
-                                  const JinjaArguments *arguments, bool *is_used) {
-    const JinjaText *name = run->template->names[macro->names[i]->name];
-    const uint32_t n_without_default = macro->n - macro->n_defaults;
-    JinjaValue value = JINJA_NO_VALUE;
-    uint32_t at;
-
-    if (i < arguments->n) {
-        value = arguments->items[i];
-    } else if ((at = find_named(arguments, name)) < arguments->n_named) {
-        value = arguments->named[at];
-        is_used[at] = true;
-    }
-    if (jinja_given(value))
-        return value;
-    if (i >= n_without_default)
-        return jinja_evaluate(run, scope, macro->defaults[i - n_without_default]);
+    if (i < arguments->n && jinja_given(arguments->items[i]))
+        return arguments->items[i];
+    jinja_spend(run, arguments->n_named / 8);
+    for (uint32_t k = 0; k < arguments->n_named; k++)
+        if (jinja_text_equal(arguments->names[k], name) && jinja_given(arguments->named[k]))
+            return arguments->named[k];
+    if (macro->items[i]->b)
+        return evaluate(run, scope, macro->items[i]->b);
     return jinja_undefined(run, "parameter '%.*s' was not provided", (int)name->len_bytes, name->data);
 }
 
-static void bind_parameters(JinjaRun *run, JinjaScope *scope, const JinjaMacroNode *macro,
-                            const JinjaArguments *arguments) {
-    bool *is_used = jinja_take(run, (size_t)arguments->n_named + 1, sizeof(*is_used));
-    uint32_t at = find_named(arguments, run->template->names[JINJA_NAME_CALLER]);
+static void bind_parameters(JinjaRun *run, JinjaScope *scope, const JinjaNode *macro, const JinjaArguments *arguments) {
+    for (uint32_t i = 0; i < macro->n_items; i++)
+        jinja_bind(run, scope, macro->items[i]->name, parameter_value(run, scope, macro, i, arguments));
+    for (uint32_t k = 0; k < arguments->n_named; k++) {
+        uint32_t i = arguments->n;
 
-    for (uint32_t i = 0; i < macro->n; i++)
-        jinja_bind(run, scope, macro->names[i]->name, parameter_value(run, scope, macro, i, arguments, is_used));
-    if (macro->uses_caller && !is_used[at]) {
-        jinja_bind(run, scope, JINJA_NAME_CALLER,
-                   at < arguments->n_named ? arguments->named[at] : jinja_undefined(run, "no caller defined"));
-        is_used[at] = true;
+        jinja_spend(run, macro->n_items / 8);
+        while (i < macro->n_items && !jinja_text_equal(arguments->names[k], parameter_name(run, macro, i)))
+            i++;
+        if (i >= macro->n_items)
+            jinja_fail(run, "the macro takes no argument '%.*s'", (int)arguments->names[k]->len_bytes,
+                       arguments->names[k]->data);
     }
-    for (uint32_t i = 0; i < arguments->n_named && !macro->uses_kwargs; i++)
-        if (!is_used[i])
-            jinja_fail(run, "the macro takes no argument '%.*s'", (int)arguments->names[i]->len_bytes,
-                       arguments->names[i]->data);
-    if (arguments->n > macro->n && !macro->uses_varargs)
-        jinja_fail(run, "the macro takes no more than %u arguments", macro->n);
-    bind_rest(run, scope, macro, arguments, is_used);
+    if (arguments->n > macro->n_items)
+        jinja_fail(run, "the macro takes no more than %u arguments", macro->n_items);
 }
 
-static JinjaValue call_macro(JinjaRun *run, const JinjaMacro *macro, const JinjaArguments *arguments) {
-    JinjaScope *scope = jinja_scope_new(run, macro->scope);
-    JinjaValue text;
+static JinjaValue call(JinjaRun *run, JinjaValue callee, const JinjaArguments *arguments) {
+    JinjaScope *scope;
 
-    bind_parameters(run, scope, macro->node->macro, arguments);
-    (void)capture(run, scope, &macro->node->bodies[0], &text); /* no "break" leaves a macro */
-    return text;
+    jinja_check_defined(run, callee);
+    switch (callee.type) {
+    case JINJA_FUNCTION:
+        return jinja_builtin_call(run, "function", callee.function, JINJA_NOTHING, arguments);
+    case JINJA_METHOD:
+        return jinja_builtin_call(run, "method", callee.bound->method, callee.bound->self, arguments);
+    case JINJA_MACRO:
+        scope = jinja_scope_new(run, callee.macro->scope);
+        bind_parameters(run, scope, callee.macro->node, arguments);
+        return capture(run, scope, callee.macro->node->a);
+    default:
+        jinja_fail(run, "'%s' object is not callable", jinja_type_name(callee));
+    }
 }
 
-/* --- loops ------------------------------------------------------------------------------------------------------ */
+/* --- expressions ------------------------------------------------------------------------------------------------ */
+
+static JinjaValue evaluate_items(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    JinjaValue list = jinja_list_new(run, node->kind == JINJA_NODE_TUPLE ? JINJA_TUPLE : JINJA_LIST, node->n_items);
+
+    for (uint32_t i = 0; i < node->n_items; i++)
+        list.list->items[i] = evaluate(run, scope, node->items[i]);
+    return list;
+}
+
+static JinjaValue evaluate_dict(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    JinjaValue dict = jinja_dict_new(run, JINJA_DICT), key;
+
+    for (uint32_t i = 0; i + 1 < node->n_items; i += 2) {
+        key = evaluate(run, scope, node->items[i]);
+        jinja_dict_set(run, dict.dict, key, evaluate(run, scope, node->items[i + 1]));
+    }
+    return dict;
+}
+
+static JinjaValue evaluate_concat(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    /* The first item may be a text that grows, which is continued in place. */
+    const JinjaText *text = jinja_to_text(run, evaluate(run, scope, node->items[0]));
+    JinjaWriter writer;
+
+    jinja_writer_init(&writer, run);
+    for (uint32_t i = 1; i < node->n_items; i++)
+        jinja_write_value(&writer, evaluate(run, scope, node->items[i]));
+    return jinja_str(jinja_text_concat(run, text, jinja_writer_finish(&writer)));
+}
+
+static JinjaValue evaluate_if_else(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    if (jinja_truth(evaluate(run, scope, node->b)))
+        return evaluate(run, scope, node->a);
+    if (node->c)
+        return evaluate(run, scope, node->c);
+    return jinja_undefined(run, "an inline 'if' on line %u was false and has no 'else'", node->line);
+}
+
+static JinjaValue evaluate_slice(JinjaRun *run, JinjaScope *scope, const JinjaNode *node, JinjaValue object) {
+    JinjaValue bounds[3];
+
+    for (uint32_t i = 0; i < 3; i++)
+        bounds[i] = node->items[i] ? evaluate(run, scope, node->items[i]) : JINJA_NO_VALUE;
+    run->line = node->line;
+    return jinja_slice(run, object, bounds);
+}
+
+static JinjaValue evaluate_name(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    JinjaValue value = jinja_lookup(run, scope, node->name);
+    const JinjaText *name = run->template->names[node->name];
+    Printable shown;
+
+    if (jinja_given(value))
+        return value;
+    (void)printable(&shown, name->data, name->len_bytes);
+    if (jinja_builtin_is_refused(JINJA_FUNCTIONS, name))
+        return jinja_undefined(run, "function '%s' is not supported in chat templates", shown.text);
+    return jinja_undefined(run, "'%s' is undefined", shown.text);
+}
+
+/* Evaluates a node that begins with the value of node->a. */
+static JinjaValue evaluate_with(JinjaRun *run, JinjaScope *scope, const JinjaNode *node, JinjaValue a) {
+    JinjaArguments arguments;
+    JinjaValue b;
+
+    run->line = node->line;
+    switch (node->kind) {
+    case JINJA_NODE_NOT:
+        return jinja_bool(!jinja_truth(a));
+    case JINJA_NODE_NEGATE:
+        return jinja_negate(run, a);
+    case JINJA_NODE_AND:
+    case JINJA_NODE_OR:
+        return jinja_truth(a) == (node->kind == JINJA_NODE_OR) ? a : evaluate(run, scope, node->b);
+    case JINJA_NODE_BINARY:
+    case JINJA_NODE_ITEM:
+        b = evaluate(run, scope, node->b);
+        run->line = node->line;
+        return node->kind == JINJA_NODE_ITEM ? jinja_item(run, a, b) : jinja_operate(run, node->op, a, b);
+    case JINJA_NODE_ATTRIBUTE:
+        return jinja_attribute(run, a, node->text);
+    case JINJA_NODE_SLICE:
+        return evaluate_slice(run, scope, node, a);
+    default: /* the parser puts no statement here */
+        arguments = evaluate_arguments(run, scope, node);
+        if (node->kind == JINJA_NODE_CALL)
+            return call(run, a, &arguments);
+        if (node->kind == JINJA_NODE_FILTER)
+            return jinja_filter_call(run, node->text, node->builtin, a, &arguments);
+        return jinja_bool(jinja_test_call(run, node->text, node->builtin, a, &arguments));
+    }
+}
+
+static JinjaValue evaluate_here(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    switch (node->kind) {
+    case JINJA_NODE_CONST:
+        return node->value;
+    case JINJA_NODE_NAME:
+        return evaluate_name(run, scope, node);
+    case JINJA_NODE_LIST:
+    case JINJA_NODE_TUPLE:
+        return evaluate_items(run, scope, node);
+    case JINJA_NODE_DICT:
+        return evaluate_dict(run, scope, node);
+    case JINJA_NODE_CONCAT:
+        return evaluate_concat(run, scope, node);
+    case JINJA_NODE_IF_ELSE:
+        return evaluate_if_else(run, scope, node);
+    case JINJA_NODE_CAPTURE:
+        return capture(run, jinja_scope_new(run, scope), node->a);
+    default:
+        return evaluate_with(run, scope, node, evaluate(run, scope, node->a));
+    }
+}
+
+static JinjaValue evaluate(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    JinjaValue value;
+
+    jinja_enter(run);
+    run->line = node->line;
+    jinja_spend(run, 1);
+    value = evaluate_here(run, scope, node);
+    jinja_leave(run);
+    return value;
+}
+
+/* --- statements ------------------------------------------------------------------------------------------------- */
 
 /* The items that pass the condition of the loop. */
 static JinjaList choose_items(JinjaRun *run, JinjaScope *scope, const JinjaNode *node, const JinjaList *list) {
@@ -147,20 +289,19 @@ static JinjaList choose_items(JinjaRun *run, JinjaScope *scope, const JinjaNode 
     for (uint32_t i = 0; i < list->n; i++) {
         inner = jinja_scope_renew(run, inner);
         assign(run, inner, node->a, list->items[i]);
-        if (jinja_truth(jinja_evaluate(run, inner, node->c)))
+        if (jinja_truth(evaluate(run, inner, node->c)))
             jinja_list_add(run, chosen.list, list->items[i]);
     }
     return *chosen.list;
 }
 
-static JinjaFlow run_loop(JinjaRun *run, JinjaScope *scope, const JinjaNode *node, JinjaValue iterable,
-                          uint32_t depth0) {
+static Flow run_loop(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    JinjaValue iterable = evaluate(run, scope, node->b);
     JinjaLoop *loop = jinja_take(run, 1, sizeof(*loop));
     JinjaScope *inner = jinja_scope_new(run, scope);
-    JinjaFlow flow = JINJA_GO_ON;
     bool came_to_end = false; /* "else" is for loops of which no turn came to its end */
+    Flow flow;
 
-    *loop = (JinjaLoop){ .depth0 = depth0, .node = node, .scope = scope, .changed = JINJA_NO_VALUE };
     loop->items = jinja_items(run, iterable);
     if (node->c)
         loop->items = choose_items(run, scope, node, &loop->items);
@@ -169,153 +310,71 @@ static JinjaFlow run_loop(JinjaRun *run, JinjaScope *scope, const JinjaNode *nod
         inner = jinja_scope_renew(run, inner);
         jinja_bind(run, inner, JINJA_NAME_LOOP, (JinjaValue){ .type = JINJA_LOOP, .loop = loop });
         assign(run, inner, node->a, loop->items.items[loop->index0]);
-        flow = jinja_run_body(run, inner, &node->bodies[0]);
-        if (flow == JINJA_BREAK)
+        flow = run_body(run, inner, node->items[0]);
+        if (flow == FLOW_BREAK)
             break;
-        came_to_end = came_to_end || flow == JINJA_GO_ON;
+        came_to_end = came_to_end || flow == FLOW_GO_ON;
     }
-    if (came_to_end || node->n_bodies < 2)
-        return JINJA_GO_ON;
-    return jinja_run_body(run, jinja_scope_renew(run, inner), &node->bodies[1]);
+    if (came_to_end || node->n_items < 2)
+        return FLOW_GO_ON;
+    return run_body(run, jinja_scope_renew(run, inner), node->items[1]);
 }
 
-/* loop(items): runs the body once more for the items of one item. */
-static JinjaValue call_loop(JinjaRun *run, const JinjaLoop *loop, const JinjaArguments *arguments) {
-    JinjaWriter writer, *out = run->out;
-
-    if (!loop->node->is_recursive)
-        jinja_fail(run, "the loop must be marked 'recursive' to be called");
-    if (arguments->n != 1 || arguments->n_named)
-        jinja_fail(run, "loop() takes one argument");
-    jinja_enter(run);
-    jinja_writer_init(&writer, run);
-    run->out = &writer;
-    (void)run_loop(run, loop->scope, loop->node, arguments->items[0], loop->depth0 + 1);
-    run->out = out;
-    jinja_leave(run);
-    return jinja_str(jinja_writer_finish(&writer));
-}
-
-JinjaValue jinja_call(JinjaRun *run, JinjaValue callee, const JinjaArguments *arguments) {
-    switch (callee.type) {
-    case JINJA_FUNCTION:
-        return jinja_builtin_call(run, "function", callee.function, JINJA_NOTHING, arguments);
-    case JINJA_METHOD:
-        return jinja_builtin_call(run, "method", callee.bound->method, callee.bound->self, arguments);
-    case JINJA_MACRO:
-        return call_macro(run, callee.macro, arguments);
-    case JINJA_LOOP:
-        return call_loop(run, callee.loop, arguments);
-    case JINJA_UNDEFINED:
-        jinja_fail_undefined(run, callee);
-    default:
-        jinja_fail(run, "'%s' object is not callable", jinja_type_name(callee));
-    }
-}
-
-/* --- statements ------------------------------------------------------------------------------------------------- */
-
-static JinjaFlow run_if(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+static Flow run_if(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
     uint32_t i = 0;
 
-    while (i < node->n_items && !jinja_truth(jinja_evaluate(run, scope, node->items[i])))
-        i++;
-    return i < node->n_bodies ? jinja_run_body(run, scope, &node->bodies[i]) : JINJA_GO_ON;
+    while (i + 1 < node->n_items && !jinja_truth(evaluate(run, scope, node->items[i])))
+        i += 2;
+    i += i + 1 < node->n_items; /* the body behind its condition, or that of "else" */
+    return i < node->n_items ? run_body(run, scope, node->items[i]) : FLOW_GO_ON;
 }
 
-static void print_value(JinjaRun *run, const JinjaNode *node, JinjaValue value) {
-    run->line = node->line;
-    jinja_write_value(run->out, value);
-}
+static Flow run_statement(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
+    JinjaValue value;
 
-/* Runs a body in a scope of its own into a text, and applies the filters of the block. A text that "break" or
- * "continue" left is dropped. */
-static JinjaFlow run_block_text(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
-    JinjaValue text;
-    JinjaFlow flow = capture(run, jinja_scope_new(run, scope), &node->bodies[0], &text);
-
-    if (flow != JINJA_GO_ON)
-        return flow;
-    run->line = node->line;
-    if (node->b)
-        text = jinja_filter_text(run, scope, node->b, text);
-    if (node->kind == JINJA_NODE_SET_BLOCK)
-        assign(run, scope, node->a, text);
-    else
-        print_value(run, node, text);
-    return JINJA_GO_ON;
-}
-
-static JinjaFlow run_set(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
-    JinjaValue value = jinja_evaluate(run, scope, node->b);
-
-    run->line = node->line;
-    assign(run, scope, node->a, value);
-    return JINJA_GO_ON;
-}
-
-static JinjaValue run_call_block(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
-    JinjaValue caller = macro_new(run, scope, node), callee = jinja_evaluate(run, scope, node->a->a);
-    JinjaArguments arguments =
-        jinja_evaluate_arguments(run, scope, node->a->arguments, run->template->names[JINJA_NAME_CALLER], &caller);
-
-    run->line = node->line;
-    return jinja_call(run, callee, &arguments);
-}
-
-static JinjaFlow run_with(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
-    JinjaScope *inner = jinja_scope_new(run, scope);
-
-    for (uint32_t i = 0; i + 1 < node->n_items; i += 2)
-        assign(run, inner, node->items[i], jinja_evaluate(run, scope, node->items[i + 1]));
-    return jinja_run_body(run, inner, &node->bodies[0]);
-}
-
-static JinjaFlow run_statement(JinjaRun *run, JinjaScope *scope, const JinjaNode *node) {
     switch (node->kind) {
     case JINJA_NODE_DATA:
         jinja_write(run->out, node->text);
-        return JINJA_GO_ON;
+        return FLOW_GO_ON;
     case JINJA_NODE_PRINT:
-        print_value(run, node, jinja_evaluate(run, scope, node->a));
-        return JINJA_GO_ON;
+        value = evaluate(run, scope, node->a);
+        run->line = node->line;
+        jinja_write_value(run->out, value);
+        return FLOW_GO_ON;
     case JINJA_NODE_FOR:
-        return run_loop(run, scope, node, jinja_evaluate(run, scope, node->b), 0);
+        return run_loop(run, scope, node);
     case JINJA_NODE_IF:
         return run_if(run, scope, node);
     case JINJA_NODE_SET:
-        return run_set(run, scope, node);
-    case JINJA_NODE_SET_BLOCK:
-    case JINJA_NODE_FILTER_BLOCK:
-        return run_block_text(run, scope, node);
+        value = evaluate(run, scope, node->b);
+        run->line = node->line;
+        assign(run, scope, node->a, value);
+        return FLOW_GO_ON;
     case JINJA_NODE_MACRO:
         jinja_bind(run, scope, node->name, macro_new(run, scope, node));
-        return JINJA_GO_ON;
-    case JINJA_NODE_CALL_BLOCK:
-        print_value(run, node, run_call_block(run, scope, node));
-        return JINJA_GO_ON;
-    case JINJA_NODE_WITH:
-        return run_with(run, scope, node);
+        return FLOW_GO_ON;
     case JINJA_NODE_SCOPE:
-        return jinja_run_body(run, jinja_scope_new(run, scope), &node->bodies[0]);
-    case JINJA_NODE_BLOCK:
-        return jinja_run_body(run, jinja_scope_new(run, run->root), &node->bodies[0]);
+        return run_body(run, jinja_scope_new(run, scope), node->a);
     case JINJA_NODE_BREAK:
-        return JINJA_BREAK;
+        return FLOW_BREAK;
     default:
-        return JINJA_CONTINUE; /* the parser puts no expression here */
+        return FLOW_CONTINUE; /* the parser puts no expression here */
     }
 }
 
-JinjaFlow jinja_run_body(JinjaRun *run, JinjaScope *scope, const JinjaBody *body) {
-    JinjaFlow flow = JINJA_GO_ON;
+static Flow run_body(JinjaRun *run, JinjaScope *scope, const JinjaNode *body) {
+    Flow flow = FLOW_GO_ON;
 
     jinja_enter(run);
-    for (uint32_t i = 0; i < body->n && flow == JINJA_GO_ON; i++) {
-        run->line = body->nodes[i]->line;
+    for (uint32_t i = 0; i < body->n_items && flow == FLOW_GO_ON; i++) {
+        run->line = body->items[i]->line;
         jinja_spend(run, 1);
-        flow = run_statement(run, scope, body->nodes[i]);
+        flow = run_statement(run, scope, body->items[i]);
     }
     jinja_leave(run);
     return flow;
+}
+
+void jinja_eval_template(JinjaRun *run) {
+    (void)run_body(run, run->root, run->template->body);
 }

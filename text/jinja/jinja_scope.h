@@ -21,10 +21,7 @@ struct JinjaScope {
 
 struct JinjaLoop {
     JinjaList items;
-    uint32_t index0, depth0;
-    const JinjaNode *node;
-    JinjaScope *scope;  /* the scope that the loop stands in */
-    JinjaValue changed; /* arguments of the last changed() */
+    uint32_t index0;
 };
 
 struct JinjaMacro {
@@ -37,6 +34,6 @@ JinjaScope *jinja_scope_new(JinjaRun *run, JinjaScope *parent);
 JinjaScope *jinja_scope_renew(JinjaRun *run, JinjaScope *scope);
 void jinja_bind(JinjaRun *run, JinjaScope *scope, uint32_t name, JinjaValue value);
 /* JINJA_MISSING: nothing is bound to the name. */
-JinjaValue jinja_lookup(const JinjaRun *run, const JinjaScope *scope, uint32_t name);
+JinjaValue jinja_lookup(JinjaRun *run, const JinjaScope *scope, uint32_t name);
 
 #endif

@@ -24,19 +24,19 @@ const JinjaBuiltin *jinja_builtin_find(uint32_t kind, const JinjaText *name) {
 bool jinja_builtin_is_refused(uint32_t kind, const JinjaText *name) {
     static const struct {
         uint32_t kind;
-        const char *name;
+        const char *names;
     } refused[] = {
-        { JINJA_FILTERS, "filesizeformat" }, { JINJA_FILTERS, "pprint" },           { JINJA_FILTERS, "random" },
-        { JINJA_FILTERS, "striptags" },      { JINJA_FILTERS, "truncate" },         { JINJA_FILTERS, "urlencode" },
-        { JINJA_FILTERS, "urlize" },         { JINJA_FILTERS, "wordcount" },        { JINJA_FILTERS, "wordwrap" },
-        { JINJA_FILTERS, "xmlattr" },        { JINJA_FUNCTIONS, "cycler" },         { JINJA_FUNCTIONS, "joiner" },
-        { JINJA_FUNCTIONS, "lipsum" },       { JINJA_STR_METHODS, "encode" },       { JINJA_STR_METHODS, "expandtabs" },
-        { JINJA_STR_METHODS, "format_map" }, { JINJA_STR_METHODS, "isidentifier" }, { JINJA_STR_METHODS, "istitle" },
-        { JINJA_STR_METHODS, "maketrans" },  { JINJA_STR_METHODS, "swapcase" },     { JINJA_STR_METHODS, "translate" },
+        { JINJA_FILTERS, "attr batch center filesizeformat forceescape format groupby pprint random slice striptags "
+                         "truncate urlencode urlize wordcount wordwrap xmlattr" },
+        { JINJA_TESTS, "callable escaped filter test" },
+        { JINJA_FUNCTIONS, "caller cycler joiner kwargs lipsum varargs" },
+        { JINJA_STR_METHODS, "casefold center encode expandtabs format_map index isascii isdecimal isidentifier "
+                             "isnumeric isprintable istitle ljust maketrans rindex rjust rpartition swapcase translate "
+                             "zfill" },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-        if (refused[i].kind & kind && jinja_text_is(name, refused[i].name))
+        if (refused[i].kind & kind && jinja_is_among(name->data, name->len_bytes, refused[i].names))
             return true;
     return false;
 }
@@ -84,24 +84,24 @@ JinjaValue jinja_builtin_call(JinjaRun *run, const char *kind, const JinjaBuilti
     return builtin->fn ? builtin->fn(run, self, values) : builtin->variadic(run, self, arguments);
 }
 
-static _Noreturn void fail_unknown(JinjaRun *run, const char *kind, const JinjaText *name, bool is_refused) {
+static _Noreturn void fail_unknown(JinjaRun *run, const char *kind_name, uint32_t kind, const JinjaText *name) {
     Printable shown;
 
-    jinja_fail(run, "%s '%s' is %s", kind, printable(&shown, name->data, name->len_bytes),
-               is_refused ? "not supported in chat templates" : "not known");
+    jinja_fail(run, "%s '%s' is %s", kind_name, printable(&shown, name->data, name->len_bytes),
+               jinja_builtin_is_refused(kind, name) ? "not supported in chat templates" : "not known");
 }
 
 JinjaValue jinja_filter_call(JinjaRun *run, const JinjaText *name, const JinjaBuiltin *filter, JinjaValue subject,
                              const JinjaArguments *arguments) {
     if (!filter)
-        fail_unknown(run, "filter", name, jinja_builtin_is_refused(JINJA_FILTERS, name));
+        fail_unknown(run, "filter", JINJA_FILTERS, name);
     return jinja_builtin_call(run, "filter", filter, subject, arguments);
 }
 
 bool jinja_test_call(JinjaRun *run, const JinjaText *name, const JinjaBuiltin *test, JinjaValue subject,
                      const JinjaArguments *arguments) {
     if (!test)
-        fail_unknown(run, "test", name, false);
+        fail_unknown(run, "test", JINJA_TESTS, name);
     return jinja_builtin_call(run, "test", test, subject, arguments).boolean;
 }
 
@@ -118,8 +118,7 @@ bool jinja_is_some(JinjaValue value) {
 int64_t jinja_take_int(JinjaRun *run, JinjaValue value, const char *what, int64_t fallback) {
     if (!jinja_given(value))
         return fallback;
-    if (value.type == JINJA_UNDEFINED)
-        jinja_fail_undefined(run, value);
+    jinja_check_defined(run, value);
     if (!jinja_as_int(value, &fallback))
         jinja_fail(run, "%s must be an integer, not '%s'", what, jinja_type_name(value));
     return fallback;
@@ -128,8 +127,7 @@ int64_t jinja_take_int(JinjaRun *run, JinjaValue value, const char *what, int64_
 const JinjaText *jinja_take_text(JinjaRun *run, JinjaValue value, const char *what, const JinjaText *fallback) {
     if (!jinja_given(value))
         return fallback;
-    if (value.type == JINJA_UNDEFINED)
-        jinja_fail_undefined(run, value);
+    jinja_check_defined(run, value);
     if (value.type != JINJA_TEXT)
         jinja_fail(run, "%s must be a string, not '%s'", what, jinja_type_name(value));
     return value.text;

@@ -15,10 +15,8 @@ enum {
     JINJA_FUNCTIONS = 1 << 2,
     JINJA_STR_METHODS = 1 << 3,
     JINJA_LIST_METHODS = 1 << 4,
-    JINJA_TUPLE_METHODS = 1 << 5, /* of ranges too */
-    JINJA_DICT_METHODS = 1 << 6,
-    JINJA_LOOP_METHODS = 1 << 7,
-    JINJA_TAKES_TEXT = 1 << 8, /* self becomes text first, as str() makes it */
+    JINJA_DICT_METHODS = 1 << 5,
+    JINJA_TAKES_TEXT = 1 << 6, /* self becomes text first, as str() makes it */
 };
 
 typedef struct JinjaArguments {
@@ -68,6 +66,9 @@ JinjaValue jinja_filter_call(JinjaRun *run, const JinjaText *name, const JinjaBu
                              const JinjaArguments *arguments);
 bool jinja_test_call(JinjaRun *run, const JinjaText *name, const JinjaBuiltin *test, JinjaValue subject,
                      const JinjaArguments *arguments);
+
+/* Reads JSON text from outside, whose bytes are copied. The error names the byte. */
+JinjaValue jinja_json_read(JinjaRun *run, const char *data, size_t len_bytes);
 
 /* Whether an argument was given and is true. */
 bool jinja_is_set(JinjaValue value);

@@ -14,9 +14,9 @@ JinjaValue jinja_range(JinjaRun *run, JinjaValue self, const JinjaValue *values)
                   stop = jinja_take_int(run, values[1], "what is given to range()", first),
                   step = jinja_take_int(run, values[2], "what is given to range()", 1),
                   start = jinja_given(values[1]) ? first : 0;
-    JinjaRange *range = jinja_take(run, 1, sizeof(*range));
     int64_t distance;
     uint64_t n = 0;
+    JinjaValue range;
 
     if (!step || step == INT64_MIN)
         jinja_fail(run, "range(): the step must not be zero");
@@ -28,32 +28,20 @@ JinjaValue jinja_range(JinjaRun *run, JinjaValue self, const JinjaValue *values)
     }
     if (n > RANGE_MAX)
         jinja_fail(run, "range too big: more than %d numbers", RANGE_MAX);
-    *range = (JinjaRange){ .start = start, .stop = stop, .step = step, .n = (uint32_t)n };
-    return (JinjaValue){ .type = JINJA_RANGE, .range = range };
+    range = jinja_list_new(run, JINJA_RANGE, (uint32_t)n);
+    for (uint32_t i = 0; i < n; i++)
+        range.list->items[i] = jinja_int(start + (int64_t)i * step);
+    return range;
 }
 
-static void add_pairs(JinjaRun *run, JinjaDict *dict, JinjaValue pairs) {
-    JinjaList list = jinja_items(run, pairs);
-
-    for (uint32_t i = 0; i < list.n; i++) {
-        JinjaList pair = jinja_items(run, list.items[i]);
-
-        if (pair.n != 2)
-            jinja_fail(run, "dict(): element %u has %u parts, not a key and a value", i, pair.n);
-        jinja_dict_set(run, dict, pair.items[0], pair.items[1]);
-    }
-}
-
-/* dict(pairs, name=value), namespace(...). */
+/* dict(mapping, name=value), namespace(...). */
 static JinjaValue make_mapping(JinjaRun *run, JinjaType type, const JinjaArguments *arguments) {
     JinjaValue made = jinja_dict_new(run, type);
 
-    if (arguments->n > 1)
-        jinja_fail(run, "dict() takes one argument without a name at most");
-    if (arguments->n && arguments->items[0].type == JINJA_DICT)
-        add_pairs(run, made.dict, jinja_dict_view(run, arguments->items[0].dict, JINJA_VIEW_ITEMS, JINJA_LIST));
-    else if (arguments->n)
-        add_pairs(run, made.dict, arguments->items[0]);
+    if (arguments->n > 1 || (arguments->n && arguments->items[0].type != JINJA_DICT))
+        jinja_fail(run, "dict() and namespace() take one dict, and arguments with names, in chat templates");
+    for (uint32_t i = 0; arguments->n && i < arguments->items[0].dict->n; i++)
+        jinja_dict_set(run, made.dict, arguments->items[0].dict->keys[i], arguments->items[0].dict->values[i]);
     for (uint32_t i = 0; i < arguments->n_named; i++)
         jinja_dict_set(run, made.dict, jinja_str(arguments->names[i]), arguments->named[i]);
     return made;
@@ -107,6 +95,10 @@ JinjaValue jinja_strftime_now(JinjaRun *run, JinjaValue self, const JinjaValue *
 }
 
 /* --- filters of any value --------------------------------------------------------------------------------------- */
+
+JinjaValue jinja_value_itself(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
+    return self; /* no value changes, so that a copy is the value */
+}
 
 JinjaValue jinja_filter_default(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     static const JinjaText nothing = JINJA_LITERAL("");

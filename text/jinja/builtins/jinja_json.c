@@ -1,152 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/jinja/builtins/jinja_json.h"
-
 #include <ctype.h>
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-#include "base/strings/decimal.h"
 #include "base/strings/utf8.h"
 #include "text/jinja/builtins/jinja_builtin.h"
 #include "text/jinja/values/jinja_print.h"
-#include "text/jinja/values/jinja_sort.h"
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
-
-/* The settings of Python's json.dumps(). */
-typedef struct JsonStyle {
-    bool ascii_only, sorts_keys;
-    const JinjaText *indent; /* NULL: all on one line */
-    const JinjaText *item_separator, *key_separator;
-} JsonStyle;
-
-static void write_text(JinjaWriter *writer, const JinjaText *text, bool ascii_only) {
-    static const char plain[] = "\"\\\b\f\n\r\t", named[] = "\"\\bfnrt";
-    size_t from = 0, n;
-
-    jinja_write_chars(writer, "\"");
-    for (size_t at = 0; at < text->len_bytes; at += n) {
-        uint32_t code_point = jinja_text_code_point(text, at, &n);
-        const char *special = code_point && code_point < 0x80 ? strchr(plain, (int)code_point) : NULL;
-        char escape[16];
-
-        if (special)
-            snprintf(escape, sizeof(escape), "\\%c", named[special - plain]);
-        else if (code_point < 0x20 || (ascii_only && code_point > 0x7f && code_point < 0x10000))
-            snprintf(escape, sizeof(escape), "\\u%04x", code_point);
-        else if (ascii_only && code_point >= 0x10000)
-            snprintf(escape, sizeof(escape), "\\u%04x\\u%04x", 0xd800 + ((code_point - 0x10000) >> 10),
-                     0xdc00 + ((code_point - 0x10000) & 0x3ff));
-        else
-            continue;
-        jinja_write_part(writer, text, from, at);
-        jinja_write_chars(writer, escape);
-        from = at + n;
-    }
-    jinja_write_part(writer, text, from, text->len_bytes);
-    jinja_write_chars(writer, "\"");
-}
-
-static void write_line(JinjaWriter *writer, const JsonStyle *style, uint32_t depth) {
-    if (!style->indent)
-        return;
-    jinja_write_chars(writer, "\n");
-    for (; depth; depth--)
-        jinja_write(writer, style->indent);
-}
-
-static void write_value(JinjaWriter *writer, JinjaValue value, const JsonStyle *style, uint32_t depth);
-
-static void write_list(JinjaWriter *writer, const JinjaList *list, const JsonStyle *style, uint32_t depth) {
-    jinja_write_chars(writer, "[");
-    for (uint32_t i = 0; i < list->n; i++) {
-        if (i)
-            jinja_write(writer, style->item_separator);
-        write_line(writer, style, depth + 1);
-        write_value(writer, list->items[i], style, depth + 1);
-    }
-    if (list->n)
-        write_line(writer, style, depth);
-    jinja_write_chars(writer, "]");
-}
-
-static void write_key(JinjaWriter *writer, JinjaValue key, const JsonStyle *style) {
-    const char *quote = key.type == JINJA_TEXT ? "" : "\"";
-
-    if (key.type != JINJA_TEXT && key.type != JINJA_NONE && !jinja_is_number(key))
-        jinja_fail(writer->run, "tojson: keys must be strings, not '%s'", jinja_type_name(key));
-    jinja_write_chars(writer, quote);
-    write_value(writer, key, style, 0);
-    jinja_write_chars(writer, quote);
-}
-
-static void write_dict(JinjaWriter *writer, const JinjaDict *dict, const JsonStyle *style, uint32_t depth) {
-    JinjaSortItem *items = jinja_take(writer->run, (size_t)dict->n + 1, sizeof(*items));
-
-    for (uint32_t i = 0; i < dict->n; i++)
-        items[i] = (JinjaSortItem){ dict->keys[i], dict->values[i] };
-    if (style->sorts_keys)
-        items = jinja_sort(writer->run, items, dict->n, false);
-    jinja_write_chars(writer, "{");
-    for (uint32_t i = 0; i < dict->n; i++) {
-        if (i)
-            jinja_write(writer, style->item_separator);
-        write_line(writer, style, depth + 1);
-        write_key(writer, items[i].key, style);
-        jinja_write(writer, style->key_separator);
-        write_value(writer, items[i].item, style, depth + 1);
-    }
-    if (dict->n)
-        write_line(writer, style, depth);
-    jinja_write_chars(writer, "}");
-}
-
-static void write_value(JinjaWriter *writer, JinjaValue value, const JsonStyle *style, uint32_t depth) {
-    jinja_spend(writer->run, 1);
-    switch (value.type) {
-    case JINJA_NONE:
-        jinja_write_chars(writer, "null");
-        return;
-    case JINJA_BOOL:
-        jinja_write_chars(writer, value.boolean ? "true" : "false");
-        return;
-    case JINJA_FLOAT:
-        if (!isfinite(value.real)) {
-            jinja_write_chars(writer, isnan(value.real) ? "NaN" : value.real < 0 ? "-Infinity" : "Infinity");
-            return;
-        }
-        __attribute__((fallthrough));
-    case JINJA_INT:
-        jinja_write_repr(writer, value);
-        return;
-    case JINJA_TEXT:
-        write_text(writer, value.text, style->ascii_only);
-        return;
-    case JINJA_LIST:
-    case JINJA_TUPLE:
-    case JINJA_DICT:
-        jinja_enter(writer->run);
-        if (value.type == JINJA_DICT)
-            write_dict(writer, value.dict, style, depth);
-        else
-            write_list(writer, value.list, style, depth);
-        jinja_leave(writer->run);
-        return;
-    default:
-        jinja_fail(writer->run, "tojson: a value of type '%s' is no JSON", jinja_type_name(value));
-    }
-}
 
 JinjaValue jinja_filter_tojson(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     static const JinjaText comma_space = JINJA_LITERAL(", "), comma = JINJA_LITERAL(","), colon = JINJA_LITERAL(": "),
                            space = JINJA_LITERAL(" ");
     const bool is_indented = jinja_is_some(values[1]);
-    JsonStyle style = { .ascii_only = jinja_is_set(values[0]),
-                        .sorts_keys = jinja_is_set(values[3]),
-                        .item_separator = is_indented ? &comma : &comma_space,
-                        .key_separator = &colon };
+    JinjaStyle style = { .quotes = jinja_is_set(values[0]) ? JINJA_QUOTES_JSON_ASCII : JINJA_QUOTES_JSON,
+                         .sorts_keys = jinja_is_set(values[3]),
+                         .item_separator = is_indented ? &comma : &comma_space,
+                         .key_separator = &colon };
     JinjaWriter writer;
 
     if (is_indented && values[1].type == JINJA_TEXT) {
@@ -165,7 +33,7 @@ JinjaValue jinja_filter_tojson(JinjaRun *run, JinjaValue self, const JinjaValue 
         style.key_separator = list.items[1].text;
     }
     jinja_writer_init(&writer, run);
-    write_value(&writer, self, &style, 0);
+    jinja_write_styled(&writer, self, &style, 0);
     return jinja_str(jinja_writer_finish(&writer));
 }
 
@@ -203,17 +71,8 @@ static bool takes(JsonReader *reader, const char *word) {
     return true;
 }
 
-/* Reads four hexadecimal digits; false: there are none. */
 static bool read_hex(const JsonReader *reader, size_t at, uint32_t *valuep) {
-    *valuep = 0;
-    for (size_t i = at; i < at + 4; i++) {
-        const char c = json_byte(reader, i);
-
-        if (!isxdigit((unsigned char)c))
-            return false;
-        *valuep = *valuep << 4 | (uint32_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-    }
-    return true;
+    return jinja_hex_read(reader->data + at, reader->len_bytes - at, 4, valuep);
 }
 
 static void read_escape(JsonReader *reader, JinjaWriter *writer) {
@@ -268,50 +127,18 @@ static const JinjaText *read_text(JsonReader *reader) {
     }
 }
 
-static size_t skip_digits(const JsonReader *reader, size_t at) {
-    while (isdigit((unsigned char)json_byte(reader, at)))
-        at++;
-    return at;
-}
-
 static JinjaValue read_number(JsonReader *reader) {
-    size_t digits = reader->at + (json_byte(reader, reader->at) == '-'), at = skip_digits(reader, digits), n;
-    bool is_float = false;
-    char text[320];
-    double real;
-    int64_t integer;
+    const char *data = reader->data + reader->at;
+    const size_t left = reader->len_bytes - reader->at, sign = left && data[0] == '-';
+    const size_t n = jinja_number_at(data + sign, left - sign, false);
+    JinjaValue number;
 
-    if (at == digits || (at > digits + 1 && reader->data[digits] == '0'))
+    if (!n || (n > 1 && data[sign] == '0' && isdigit((unsigned char)data[sign + 1])))
         json_fail(reader, "no JSON value");
-    if (json_byte(reader, at) == '.' && isdigit((unsigned char)json_byte(reader, at + 1))) {
-        is_float = true;
-        at = skip_digits(reader, at + 1);
-    }
-    if ((json_byte(reader, at) | 0x20) == 'e') {
-        const char sign = json_byte(reader, at + 1);
-
-        digits = at + 1 + (sign == '+' || sign == '-');
-        if (skip_digits(reader, digits) > digits) {
-            is_float = true;
-            at = skip_digits(reader, digits);
-        }
-    }
-    n = at - reader->at;
-    if (n >= sizeof(text))
-        json_fail(reader, "a number of too many digits");
-    memcpy(text, reader->data + reader->at, n);
-    text[n] = 0;
-    reader->at = at;
-    if (is_float) {
-        if (!decimal_parse(text, &real))
-            json_fail(reader, "a number that is too large");
-        return jinja_float(real);
-    }
-    errno = 0;
-    integer = strtoll(text, NULL, 10);
-    if (errno)
-        json_fail(reader, "an integer past 64 bits");
-    return jinja_int(integer);
+    if (!jinja_number_read(data, sign + n, &number))
+        json_fail(reader, "a number that is too large, or of too many digits");
+    reader->at += sign + n;
+    return number;
 }
 
 static JinjaValue read_value(JsonReader *reader);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Filters of lists and dicts. They give an iterator where Python does: it has no length, and ends. */
+#include <ctype.h>
+
 #include "text/jinja/builtins/jinja_builtin.h"
 #include "text/jinja/builtins/jinja_member.h"
-#include "text/jinja/builtins/jinja_number.h"
-#include "text/jinja/builtins/jinja_string.h"
 #include "text/jinja/values/jinja_operator.h"
 #include "text/jinja/values/jinja_print.h"
-#include "text/jinja/values/jinja_sort.h"
 
 /* --- attributes by path ----------------------------------------------------------------------------------------- */
 
@@ -26,14 +25,12 @@ static JinjaValue item_by_path(JinjaRun *run, JinjaValue item, JinjaValue path, 
         const JinjaText *text = path.text, *key;
         const char *dot = memchr(text->data + from, '.', text->len_bytes - from);
         size_t to = dot ? (size_t)(dot - text->data) : text->len_bytes;
-        int64_t index;
+        JinjaValue index;
 
         key = jinja_text_slice(run, text, from, to);
-        if (to > from && text->data[from] >= '0' && text->data[from] <= '9' && jinja_text_to_int(run, key, 10, &index))
-            item = jinja_item(run, item, jinja_int(index));
-        else
-            item = jinja_item(run, item, jinja_str(key));
-        item = or_fallback(item, fallback);
+        if (to == from || !isdigit((unsigned char)text->data[from]) || !jinja_number_read(key->data, to - from, &index))
+            index = jinja_str(key);
+        item = or_fallback(jinja_item(run, item, index), fallback);
         if (!dot)
             return item;
         from = to + 1;
@@ -41,60 +38,37 @@ static JinjaValue item_by_path(JinjaRun *run, JinjaValue item, JinjaValue path, 
 }
 
 /* The value that is compared: an attribute, in lower case if case does not matter. */
-static JinjaValue sort_key(JinjaRun *run, JinjaValue item, JinjaValue path, JinjaValue fallback, bool case_sensitive) {
-    JinjaValue key = item_by_path(run, item, path, fallback);
+static JinjaValue sort_key(JinjaRun *run, JinjaValue item, JinjaValue path, bool case_sensitive) {
+    JinjaValue key = item_by_path(run, item, path, JINJA_NO_VALUE);
 
     return !case_sensitive && key.type == JINJA_TEXT ? jinja_str_lower(run, key, NULL) : key;
 }
 
-/* A list of keys for attributes with commas between. One key is a list too: None and None, which have no order, are
- * equal in lists. */
-static JinjaValue sort_keys(JinjaRun *run, JinjaValue item, JinjaValue paths, bool case_sensitive) {
-    JinjaValue keys = jinja_list_room(run, JINJA_LIST, 1);
-    size_t from = 0, to;
-
-    if (paths.type != JINJA_TEXT) {
-        jinja_list_add(run, keys.list, sort_key(run, item, paths, JINJA_NO_VALUE, case_sensitive));
-        return keys;
-    }
-    for (; from <= paths.text->len_bytes; from = to + 1) {
-        const char *comma = memchr(paths.text->data + from, ',', paths.text->len_bytes - from);
-
-        to = comma ? (size_t)(comma - paths.text->data) : paths.text->len_bytes;
-        jinja_list_add(run, keys.list,
-                       sort_key(run, item, jinja_str(jinja_text_slice(run, paths.text, from, to)), JINJA_NO_VALUE,
-                                case_sensitive));
-    }
-    return keys;
-}
-
 /* --- order ------------------------------------------------------------------------------------------------------ */
 
-static JinjaValue list_of_sorted(JinjaRun *run, const JinjaSortItem *items, uint32_t n) {
-    JinjaValue list = jinja_list_new(run, JINJA_LIST, n);
+/* Sorts items by the key of one path. Each key is in a list: None and None, which have no order, are equal there. */
+static JinjaValue sort_by_path(JinjaRun *run, const JinjaList *list, JinjaValue path, bool case_sensitive,
+                               bool reverse) {
+    JinjaSortItem *items = jinja_take(run, (size_t)list->n + 1, sizeof(*items));
+    JinjaValue sorted = jinja_list_new(run, JINJA_LIST, list->n), key;
 
-    for (uint32_t i = 0; i < n; i++)
-        list.list->items[i] = items[i].item;
-    return list;
+    for (uint32_t i = 0; i < list->n; i++) {
+        key = jinja_list_new(run, JINJA_LIST, 1);
+        key.list->items[0] = sort_key(run, list->items[i], path, case_sensitive);
+        items[i] = (JinjaSortItem){ key, list->items[i] };
+    }
+    items = jinja_sort(run, items, list->n, reverse);
+    for (uint32_t i = 0; i < list->n; i++)
+        sorted.list->items[i] = items[i].item;
+    return sorted;
 }
 
 JinjaValue jinja_filter_sort(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     JinjaList list = jinja_items(run, self);
-    JinjaSortItem *items = jinja_take(run, (size_t)list.n + 1, sizeof(*items));
 
-    for (uint32_t i = 0; i < list.n; i++)
-        items[i] = (JinjaSortItem){ sort_keys(run, list.items[i], values[2], jinja_is_set(values[1])), list.items[i] };
-    return list_of_sorted(run, jinja_sort(run, items, list.n, jinja_is_set(values[0])), list.n);
-}
-
-/* The items with the key of one path each, sorted. */
-static JinjaSortItem *sorted_by_path(JinjaRun *run, const JinjaList *list, JinjaValue path, JinjaValue fallback,
-                                     bool case_sensitive, bool reverse) {
-    JinjaSortItem *items = jinja_take(run, (size_t)list->n + 1, sizeof(*items));
-
-    for (uint32_t i = 0; i < list->n; i++)
-        items[i] = (JinjaSortItem){ sort_key(run, list->items[i], path, fallback, case_sensitive), list->items[i] };
-    return jinja_sort(run, items, list->n, reverse);
+    if (values[2].type == JINJA_TEXT && memchr(values[2].text->data, ',', values[2].text->len_bytes))
+        jinja_fail(run, "filter 'sort': several attributes are not supported in chat templates");
+    return sort_by_path(run, &list, values[2], jinja_is_set(values[1]), jinja_is_set(values[0]));
 }
 
 JinjaValue jinja_filter_dictsort(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
@@ -102,35 +76,14 @@ JinjaValue jinja_filter_dictsort(JinjaRun *run, JinjaValue self, const JinjaValu
     const JinjaText *by = jinja_take_text(run, values[1], "by", &by_key);
     JinjaValue pairs;
 
-    if (self.type == JINJA_UNDEFINED)
-        jinja_fail_undefined(run, self);
+    jinja_check_defined(run, self);
     if (self.type != JINJA_DICT)
         jinja_fail(run, "filter 'dictsort' needs a dict, not '%s'", jinja_type_name(self));
     if (!jinja_text_is(by, "key") && !jinja_text_is(by, "value"))
         jinja_fail(run, "filter 'dictsort' sorts by \"key\" or \"value\" only");
     pairs = jinja_dict_view(run, self.dict, JINJA_VIEW_ITEMS, JINJA_LIST);
-    return list_of_sorted(run,
-                          sorted_by_path(run, pairs.list, jinja_int(jinja_text_is(by, "value")), JINJA_NO_VALUE,
-                                         jinja_is_set(values[0]), jinja_is_set(values[2])),
-                          pairs.list->n);
-}
-
-JinjaValue jinja_filter_groupby(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    JinjaList list = jinja_items(run, self);
-    JinjaSortItem *items = sorted_by_path(run, &list, values[0], values[1], jinja_is_set(values[2]), false);
-    JinjaValue groups = jinja_list_room(run, JINJA_LIST, 0), group = groups, pair;
-
-    for (uint32_t i = 0; i < list.n; i++) {
-        if (!i || !jinja_equal(run, items[i - 1].key, items[i].key)) {
-            group = jinja_list_room(run, JINJA_LIST, 0);
-            pair = jinja_list_new(run, JINJA_TUPLE, 2);
-            pair.list->items[0] = item_by_path(run, items[i].item, values[0], values[1]);
-            pair.list->items[1] = group;
-            jinja_list_add(run, groups.list, pair);
-        }
-        jinja_list_add(run, group.list, items[i].item);
-    }
-    return groups;
+    return sort_by_path(run, pairs.list, jinja_int(jinja_text_is(by, "value")), jinja_is_set(values[0]),
+                        jinja_is_set(values[2]));
 }
 
 static JinjaValue least_or_greatest(JinjaRun *run, JinjaValue self, const JinjaValue *values, int wanted) {
@@ -140,7 +93,7 @@ static JinjaValue least_or_greatest(JinjaRun *run, JinjaValue self, const JinjaV
     if (!list.n)
         return jinja_undefined(run, "no aggregated item, sequence was empty");
     for (uint32_t i = 0; i < list.n; i++) {
-        key = sort_key(run, list.items[i], values[1], JINJA_NO_VALUE, jinja_is_set(values[0]));
+        key = sort_key(run, list.items[i], values[1], jinja_is_set(values[0]));
         if (i && jinja_compare(run, key, best, wanted < 0 ? "<" : ">") != wanted)
             continue;
         best = key;
@@ -165,8 +118,7 @@ JinjaValue jinja_filter_unique(JinjaRun *run, JinjaValue self, const JinjaValue 
     for (uint32_t i = 0; i < list.n; i++) {
         uint32_t n = seen.dict->n;
 
-        jinja_dict_set(run, seen.dict, sort_key(run, list.items[i], values[1], JINJA_NO_VALUE, jinja_is_set(values[0])),
-                       JINJA_NOTHING);
+        jinja_dict_set(run, seen.dict, sort_key(run, list.items[i], values[1], jinja_is_set(values[0])), JINJA_NOTHING);
         if (seen.dict->n > n)
             jinja_list_add(run, made.list, list.items[i]);
     }
@@ -229,45 +181,6 @@ JinjaValue jinja_filter_items(JinjaRun *run, JinjaValue self, const JinjaValue *
     return jinja_dict_view(run, self.dict, JINJA_VIEW_ITEMS, JINJA_STREAM);
 }
 
-JinjaValue jinja_filter_batch(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    int64_t size = jinja_take_int(run, values[0], "linecount", 0);
-    JinjaValue made = jinja_list_room(run, JINJA_STREAM, 0), batch = made;
-    JinjaList list = jinja_items(run, self);
-
-    if (size < 1 || size > INT32_MAX)
-        jinja_fail(run, "filter 'batch': linecount must be at least 1");
-    for (uint32_t i = 0; i < list.n; i++) {
-        if (i % size == 0) {
-            batch = jinja_list_room(run, JINJA_LIST, 0);
-            jinja_list_add(run, made.list, batch);
-        }
-        jinja_list_add(run, batch.list, list.items[i]);
-    }
-    while (jinja_is_some(values[1]) && list.n && batch.list->n < size) {
-        jinja_spend(run, 1);
-        jinja_list_add(run, batch.list, values[1]);
-    }
-    return made;
-}
-
-JinjaValue jinja_filter_slice(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    int64_t n_slices = jinja_take_int(run, values[0], "slices", 0), at = 0;
-    JinjaValue made = jinja_list_room(run, JINJA_STREAM, 0), part;
-    JinjaList list = jinja_items(run, self);
-
-    if (n_slices < 1 || n_slices > INT32_MAX)
-        jinja_fail(run, "filter 'slice': slices must be at least 1");
-    for (int64_t i = 0; i < n_slices; i++) {
-        part = jinja_list_room(run, JINJA_LIST, 0);
-        for (int64_t n = list.n / n_slices + (i < list.n % n_slices); n; n--)
-            jinja_list_add(run, part.list, list.items[at++]);
-        if (jinja_is_some(values[1]) && i >= list.n % n_slices)
-            jinja_list_add(run, part.list, values[1]);
-        jinja_list_add(run, made.list, part);
-    }
-    return made;
-}
-
 JinjaValue jinja_filter_join(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
     static const JinjaText nothing = JINJA_LITERAL("");
     const JinjaText *separator = jinja_given(values[0]) ? jinja_to_text(run, values[0]) : &nothing;
@@ -295,11 +208,9 @@ JinjaValue jinja_str_join(JinjaRun *run, JinjaValue self, const JinjaValue *valu
 }
 
 JinjaValue jinja_filter_sum(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    JinjaValue sum = jinja_given(values[1]) ? values[1] : jinja_int(0);
+    JinjaValue sum = jinja_int(0);
     JinjaList list = jinja_items(run, self);
 
-    if (sum.type == JINJA_TEXT)
-        jinja_fail(run, "filter 'sum' cannot add strings: use '|join'");
     for (uint32_t i = 0; i < list.n; i++)
         sum = jinja_operate(run, JINJA_ADD, sum, item_by_path(run, list.items[i], values[0], JINJA_NO_VALUE));
     return sum;
@@ -391,18 +302,12 @@ static JinjaValue choose(JinjaRun *run, JinjaValue self, const JinjaArguments *a
     return made;
 }
 
-JinjaValue jinja_filter_select(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
-    return choose(run, self, arguments, false, true);
-}
+#define CHOOSE_FILTER(name, by_attribute, wanted)                                                                      \
+    JinjaValue jinja_filter_##name(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {                  \
+        return choose(run, self, arguments, by_attribute, wanted);                                                     \
+    }
 
-JinjaValue jinja_filter_reject(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
-    return choose(run, self, arguments, false, false);
-}
-
-JinjaValue jinja_filter_selectattr(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
-    return choose(run, self, arguments, true, true);
-}
-
-JinjaValue jinja_filter_rejectattr(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments) {
-    return choose(run, self, arguments, true, false);
-}
+CHOOSE_FILTER(select, false, true)
+CHOOSE_FILTER(reject, false, false)
+CHOOSE_FILTER(selectattr, true, true)
+CHOOSE_FILTER(rejectattr, true, false)

@@ -22,14 +22,8 @@ TEST(number, jinja_is_number(self))
 TEST(string, self.type == JINJA_TEXT)
 TEST(mapping, self.type == JINJA_DICT)
 TEST(iterable, jinja_is_iterable(self) || self.type == JINJA_LOOP)
-TEST(escaped, false)
 TEST(sequence, self.type == JINJA_TEXT || self.type == JINJA_LIST || self.type == JINJA_TUPLE ||
                    self.type == JINJA_DICT || self.type == JINJA_RANGE || self.type == JINJA_UNDEFINED)
-TEST(callable, self.type == JINJA_MACRO || self.type == JINJA_FUNCTION || self.type == JINJA_METHOD ||
-                   self.type == JINJA_LOOP || self.type == JINJA_UNDEFINED)
-TEST(filter, self.type == JINJA_TEXT && jinja_builtin_find(JINJA_FILTERS, self.text))
-TEST(test, self.type == JINJA_TEXT && jinja_builtin_find(JINJA_TESTS, self.text))
-
 /* --- numbers and order ------------------------------------------------------------------------------------------ */
 
 static bool has_rest(JinjaRun *run, JinjaValue value, JinjaValue divisor, int64_t rest) {
@@ -41,17 +35,14 @@ TEST(even, has_rest(run, self, jinja_int(2), 0))
 TEST(divisibleby, has_rest(run, self, values[0], 0))
 TEST(eq, jinja_equal(run, self, values[0]))
 TEST(ne, !jinja_equal(run, self, values[0]))
-TEST(gt, jinja_compare(run, self, values[0], ">") == 1)
-TEST(ge, (jinja_compare(run, self, values[0], ">=") & ~1) == 0) /* 0 or 1: a NaN gives 2 */
-TEST(lt, jinja_compare(run, self, values[0], "<") == -1)
-TEST(le, jinja_compare(run, self, values[0], "<=") <= 0)
+TEST(gt, jinja_operate(run, JINJA_GREATER, self, values[0]).boolean)
+TEST(ge, jinja_operate(run, JINJA_GREATER_EQUAL, self, values[0]).boolean)
+TEST(lt, jinja_operate(run, JINJA_LESS, self, values[0]).boolean)
+TEST(le, jinja_operate(run, JINJA_LESS_EQUAL, self, values[0]).boolean)
 TEST(in, jinja_contains(run, values[0], self))
 
-/* Whether both are the same object. Equal texts and numbers may or may not be one in Python: here they are. */
-JinjaValue jinja_test_sameas(JinjaRun *run, JinjaValue self, const JinjaValue *values) {
-    if (self.type != values[0].type)
-        return jinja_bool(false);
-    if (self.type == JINJA_LIST || self.type == JINJA_TUPLE || self.type == JINJA_DICT)
-        return jinja_bool(self.list == values[0].list);
-    return jinja_bool(jinja_equal(run, self, values[0]));
-}
+/* Equal texts and numbers may or may not be one object in Python: here they are. */
+TEST(sameas,
+     self.type == values[0].type && (self.type == JINJA_LIST || self.type == JINJA_TUPLE || self.type == JINJA_DICT
+                                         ? self.list == values[0].list
+                                         : jinja_equal(run, self, values[0])))

@@ -10,8 +10,6 @@ JinjaNode *jinja_parse_name(JinjaParser *parser);
 JinjaNode *jinja_parse_expression(JinjaParser *parser, bool with_condition);
 /* An expression, or a tuple of several with commas between. */
 JinjaNode *jinja_parse_tuple(JinjaParser *parser, bool with_condition, bool in_brackets);
-/* The only item of a list, or a tuple of all. */
-JinjaNode *jinja_tuple_of(JinjaParser *parser, const JinjaNodeList *list, bool is_tuple, uint32_t line);
 /* Filters behind base. is_inline: the first filter has no "|". */
 JinjaNode *jinja_parse_filters(JinjaParser *parser, JinjaNode *base, bool is_inline);
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 
 #include "base/min_max.h"
-#include "base/strings/decimal.h"
 #include "base/strings/printable.h"
 #include "text/jinja/values/jinja_unicode.h"
 
@@ -176,52 +175,11 @@ static void skip_comment(JinjaLexer *lexer) {
     skip_tag_end(lexer, sign, true);
 }
 
-/* Bytes of the rest of a tag that has only this word; 0: the tag is another one. *signp stands before its end. */
-static size_t word_tag(const JinjaLexer *lexer, size_t at, const char *word, char *signp) {
-    const char *data = lexer->source + at;
-    size_t left = lexer->len_bytes - at, n = spaces_at(data, left), len_bytes = strlen(word);
-
-    if (left - n < len_bytes || memcmp(data + n, word, len_bytes))
-        return 0;
-    n += len_bytes;
-    n += spaces_at(data + n, left - n);
-    *signp = 0;
-    if (left > n && (data[n] == '-' || data[n] == '+'))
-        *signp = data[n++];
-    return left - n >= 2 && data[n] == '%' && data[n + 1] == '}' ? n + 2 : 0;
-}
-
-/* Reads all up to {% endraw %}. */
-static JinjaToken next_raw(JinjaLexer *lexer) {
-    const char *from = lexer_here(lexer), *end = lexer->source + lexer->len_bytes;
-
-    for (const char *tag = from; (tag = memmem(tag, (size_t)(end - tag), "{%", 2)); tag += 2) {
-        char sign = 0, end_sign;
-        size_t at = (size_t)(tag + 2 - lexer->source), n;
-        JinjaToken token;
-
-        if (at < lexer->len_bytes && (tag[2] == '-' || tag[2] == '+')) {
-            sign = tag[2];
-            at++;
-        }
-        n = word_tag(lexer, at, "endraw", &end_sign);
-        if (!n)
-            continue;
-        token = data_token(lexer, from, cut_before_tag(lexer, from, (size_t)(tag - from), sign, false));
-        lexer_skip(lexer, at + n - lexer->at);
-        skip_tag_end(lexer, end_sign, true);
-        lexer->state = JINJA_LEXER_TEXT;
-        return token;
-    }
-    lexer_fail(lexer, "'raw' that is not closed by 'endraw'", NULL, 0);
-}
-
 /* Reads the text up to the next tag, and enters that tag. */
 static JinjaToken next_text(JinjaLexer *lexer) {
     const char *from = lexer_here(lexer), *tag = from, *end = lexer->source + lexer->len_bytes;
-    char sign = 0, end_sign;
-    size_t raw_bytes;
     JinjaToken token;
+    char sign = 0;
 
     while ((tag = memchr(tag, '{', (size_t)(end - tag))) &&
            (end - tag < 2 || (tag[1] != '{' && tag[1] != '%' && tag[1] != '#')))
@@ -239,13 +197,6 @@ static JinjaToken next_text(JinjaLexer *lexer) {
         skip_comment(lexer);
         return token;
     }
-    raw_bytes = tag[1] == '%' ? word_tag(lexer, lexer->at, "raw", &end_sign) : 0;
-    if (raw_bytes && end_sign != '+') {
-        lexer_skip(lexer, raw_bytes);
-        skip_tag_end(lexer, end_sign, false);
-        lexer->state = JINJA_LEXER_RAW;
-        return token;
-    }
     lexer->state = tag[1] == '%' ? JINJA_LEXER_BLOCK : JINJA_LEXER_PRINT;
     lexer->has_tag = true;
     return token;
@@ -253,97 +204,21 @@ static JinjaToken next_text(JinjaLexer *lexer) {
 
 /* --- numbers ---------------------------------------------------------------------------------------------------- */
 
-/* Bytes of digits with single "_" between them; leads: a "_" may stand before the first digit too. */
-static size_t digits_at(const char *data, size_t len_bytes, int base, bool leads) {
-    size_t n = 0;
-
-    for (;;) {
-        size_t skip = n + (n < len_bytes && data[n] == '_' && (n || leads));
-
-        if (skip >= len_bytes ||
-            !(base == 16 ? isxdigit((unsigned char)data[skip]) : data[skip] >= '0' && data[skip] < '0' + base))
-            return n;
-        n = skip + 1;
-    }
-}
-
-/* Bytes of a float; 0: the number is none. */
-static size_t float_at(const JinjaLexer *lexer) {
-    const char *data = lexer_here(lexer);
-    size_t left = lexer_left(lexer), n = digits_at(data, left, 10, false), more, exponent, n_digits;
-
-    if (!n || (lexer->at && data[-1] == '.'))
-        return 0;
-    more = n < left && data[n] == '.' ? digits_at(data + n + 1, left - n - 1, 10, false) : 0;
-    if (more)
-        n += 1 + more;
-    if (n < left && (data[n] == 'e' || data[n] == 'E')) {
-        exponent = n + 1;
-        exponent += exponent < left && (data[exponent] == '+' || data[exponent] == '-');
-        n_digits = exponent < left ? digits_at(data + exponent, left - exponent, 10, false) : 0;
-        if (n_digits)
-            return exponent + n_digits;
-    }
-    return more ? n : 0;
-}
-
-static JinjaValue read_float(JinjaLexer *lexer, const char *data, size_t n) {
-    char text[400];
-    double value;
-    size_t len_bytes = 0;
-
-    for (size_t i = 0; i < n && len_bytes < sizeof(text) - 1; i++)
-        if (data[i] != '_')
-            text[len_bytes++] = data[i];
-    text[len_bytes] = 0;
-    if (len_bytes == sizeof(text) - 1 || !decimal_parse(text, &value))
-        lexer_fail(lexer, "a number that cannot be held:", data, n);
-    return jinja_float(value);
-}
-
-static int hex_digit(char c) {
-    return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
-}
-
+/* Reads decimal digits, perhaps with a fraction and an exponent. In "list.0.1" there are two integers. */
 static void read_number(JinjaLexer *lexer, JinjaToken *token) {
-    const char *data = token->data;
-    size_t left = lexer_left(lexer), n = float_at(lexer), from = 0;
-    int base = 10;
-    int64_t value = 0;
-
-    token->len_bytes = n;
-    if (n) {
-        token->value = read_float(lexer, data, n);
-        return;
-    }
-    if (left > 2 && data[0] == '0' && strchr("bBoOxX", data[1])) {
-        base = data[1] == 'b' || data[1] == 'B' ? 2 : data[1] == 'o' || data[1] == 'O' ? 8 : 16;
-        n = digits_at(data + 2, left - 2, base, true);
-        from = n ? 2 : 0;
-        base = n ? base : 10;
-    }
-    if (!n)
-        n = digits_at(data, left, data[0] == '0' ? 1 : 10, false);
-    n += from;
-    for (size_t i = from; i < n; i++)
-        if (data[i] != '_' && (__builtin_mul_overflow(value, (int64_t)base, &value) ||
-                               __builtin_add_overflow(value, hex_digit(data[i]), &value)))
-            lexer_fail(lexer, "an integer past 64 bits:", data, n);
-    token->value = jinja_int(value);
-    token->len_bytes = n;
+    token->len_bytes = jinja_number_at(token->data, lexer_left(lexer), token->data[-1] == '.');
+    if (!jinja_number_read(token->data, token->len_bytes, &token->value))
+        lexer_fail(lexer, "a number of too many digits, or an integer past 64 bits:", token->data, token->len_bytes);
 }
 
 /* --- texts in quotes -------------------------------------------------------------------------------------------- */
 
-/* Reads the hexadecimal digits behind \x, \u and \U. */
+/* Reads the character behind \x, \u or \U. */
 static uint32_t read_hex(JinjaLexer *lexer, const char *data, size_t left, size_t n) {
-    uint32_t code_point = 0;
+    uint32_t code_point;
 
-    for (size_t i = 0; i < n; i++) {
-        if (i >= left || !isxdigit((unsigned char)data[i]))
-            lexer_fail(lexer, "an escape in a text that has too few hexadecimal digits", NULL, 0);
-        code_point = code_point << 4 | (uint32_t)hex_digit(data[i]);
-    }
+    if (!jinja_hex_read(data, left, n, &code_point))
+        lexer_fail(lexer, "an escape in a text that has too few hexadecimal digits", NULL, 0);
     if (code_point > 0x10ffff || (code_point >= 0xd800 && code_point < 0xe000))
         lexer_fail(lexer, "an escape in a text that is no character", NULL, 0);
     return code_point;
@@ -354,8 +229,7 @@ static uint32_t read_hex(JinjaLexer *lexer, const char *data, size_t left, size_
 static size_t read_escape(JinjaLexer *lexer, const char *data, size_t left, char *out, size_t *n_outp) {
     static const char from[] = "abfnrtv\\'\"", to[] = "\a\b\f\n\r\t\v\\'\"";
     const char *simple = data[0] ? strchr(from, data[0]) : NULL;
-    uint32_t code_point = 0;
-    size_t n = 0;
+    size_t n;
 
     *n_outp = data[0] == '\n' ? 0 : 1;
     if (simple) {
@@ -364,19 +238,13 @@ static size_t read_escape(JinjaLexer *lexer, const char *data, size_t left, char
     }
     if (data[0] == '\n')
         return 1;
-    if (data[0] >= '0' && data[0] <= '7') {
-        for (; n < 3 && n < left && data[n] >= '0' && data[n] <= '7'; n++)
-            code_point = code_point << 3 | (uint32_t)(data[n] - '0');
-        *n_outp = jinja_put_code_point(out, code_point);
-        return n;
-    }
     if (data[0] == 'x' || data[0] == 'u' || data[0] == 'U') {
         n = data[0] == 'x' ? 2 : data[0] == 'u' ? 4 : 8;
         *n_outp = jinja_put_code_point(out, read_hex(lexer, data + 1, left - 1, n));
         return 1 + n;
     }
-    if (data[0] == 'N')
-        lexer_fail(lexer, "the escape \\N in a text: characters by name are not known", NULL, 0);
+    if (data[0] == 'N' || (data[0] >= '0' && data[0] <= '7'))
+        lexer_fail(lexer, "escapes by name (\\N) and in octal digits are not supported in chat templates", NULL, 0);
     out[0] = '\\'; /* an unknown escape stays as it is */
     return 0;
 }
@@ -410,26 +278,22 @@ static bool is_name_byte(char c) {
 }
 
 static void read_operator(JinjaLexer *lexer, JinjaToken *token) {
-    static const char pairs[][3] = { "//", "**", "==", "!=", ">=", "<=" };
+    static const char pairs[][3] = { "//", "==", "!=", ">=", "<=" };
     const JinjaText rest = { .data = token->data, .len_bytes = (uint32_t)lexer_left(lexer) };
     const char c = token->data[0];
 
+    if (lexer_sees(lexer, "**"))
+        lexer_fail(lexer, "not supported in chat templates:", "**", 2);
     token->len_bytes = 1;
     for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
         if (lexer_sees(lexer, pairs[i]))
             token->len_bytes = 2;
     if (token->len_bytes == 1 && (!c || !strchr("+-/*%~[](){}><=.:|,;", c)))
         lexer_fail(lexer, "an unexpected character", token->data, jinja_text_char(&rest, 0));
-    if (strchr("([{", c)) {
-        if (lexer->n_open == JINJA_NESTING_MAX)
-            jinja_lexer_throw(lexer, err_set(lexer->err, JINJA_E_LIMIT,
-                                             "chat template line %u: brackets nested more than %d deep", lexer->line,
-                                             JINJA_NESTING_MAX));
-        lexer->open[lexer->n_open++] = c == '(' ? ')' : c == '[' ? ']' : '}';
-    } else if (strchr(")]}", c)) {
-        if (!lexer->n_open || lexer->open[--lexer->n_open] != c)
-            lexer_fail(lexer, "a bracket that was not opened:", token->data, 1);
-    }
+    if (strchr("([{", c))
+        lexer->n_open++;
+    else if (strchr(")]}", c))
+        lexer->n_open -= lexer->n_open > 0;
 }
 
 /* Reads the end of the tag. false: it is not here, or a bracket is open. */
@@ -486,11 +350,11 @@ JinjaToken jinja_lexer_next(JinjaLexer *lexer) {
                                                                            : JINJA_TOKEN_PRINT_BEGIN,
                                  .line = lexer->line };
         }
-        if (lexer->state == JINJA_LEXER_BLOCK || lexer->state == JINJA_LEXER_PRINT)
+        if (lexer->state != JINJA_LEXER_TEXT)
             return next_word(lexer);
-        if (lexer->state == JINJA_LEXER_TEXT && !lexer_left(lexer))
+        if (!lexer_left(lexer))
             return (JinjaToken){ .kind = JINJA_TOKEN_END, .line = lexer->line };
-        token = lexer->state == JINJA_LEXER_RAW ? next_raw(lexer) : next_text(lexer);
+        token = next_text(lexer);
     } while (!token.len_bytes);
     return token;
 }

@@ -39,7 +39,6 @@ typedef enum JinjaLexerState {
     JINJA_LEXER_TEXT,
     JINJA_LEXER_BLOCK,
     JINJA_LEXER_PRINT,
-    JINJA_LEXER_RAW,
 } JinjaLexerState;
 
 typedef struct JinjaLexer {
@@ -51,10 +50,9 @@ typedef struct JinjaLexer {
     JinjaLexerState state;
     bool at_line_start; /* nothing of the line stands before the text that follows */
     bool has_tag;       /* the next token is the beginning of a tag */
-    char open[JINJA_NESTING_MAX];
-    uint32_t n_open;
-    int failure;    /* the error after a jump to failed */
-    jmp_buf failed; /* set by jinja_lexer_attempt() */
+    uint32_t n_open;    /* brackets, in which no tag ends; the parser checks that they match */
+    int failure;        /* the error after a jump to failed */
+    jmp_buf failed;     /* set by jinja_lexer_attempt() */
 } JinjaLexer;
 
 /* Calls work with a lexer of which arena and err are set. Returns 0 or the error: JINJA_E_SYNTAX, JINJA_E_LIMIT,

@@ -49,6 +49,10 @@ bool jinja_parser_sees_name(const JinjaParser *parser, const char *name) {
     return jinja_token_is(&parser->now, JINJA_TOKEN_NAME, name);
 }
 
+bool jinja_parser_sees_one_of(const JinjaParser *parser, const char *names) {
+    return parser->now.kind == JINJA_TOKEN_NAME && jinja_is_among(parser->now.data, parser->now.len_bytes, names);
+}
+
 bool jinja_parser_skip(JinjaParser *parser, const char *op) {
     bool seen = jinja_parser_sees(parser, op);
 
@@ -142,7 +146,7 @@ static void grow_names(JinjaParser *parser) {
 
 uint32_t jinja_parser_name_number(JinjaParser *parser, const char *data, size_t len_bytes) {
     JinjaTemplate *template = parser->template;
-    uint32_t slot, name;
+    uint32_t slot;
 
     if (template->n_names == parser->names_room)
         grow_names(parser);
@@ -151,10 +155,7 @@ uint32_t jinja_parser_name_number(JinjaParser *parser, const char *data, size_t 
         template->names[template->n_names] = jinja_lexer_text(&parser->lexer, data, len_bytes);
         parser->name_slots[slot] = ++template->n_names;
     }
-    name = parser->name_slots[slot] - 1;
-    if (name < _JINJA_NAME_N)
-        parser->used_specials |= 1u << name;
-    return name;
+    return parser->name_slots[slot] - 1;
 }
 
 uint32_t jinja_parser_name(JinjaParser *parser) {
@@ -191,22 +192,17 @@ JinjaNode *jinja_node_new(JinjaParser *parser, JinjaKind kind, uint32_t line) {
     return node;
 }
 
-void jinja_node_add(JinjaParser *parser, JinjaNodeList *list, JinjaNode *node) {
-    if (list->n == list->room) {
-        uint32_t room = list->room ? 2 * list->room : 4;
+void jinja_node_add(JinjaParser *parser, JinjaNode *node, JinjaNode *item) {
+    if (node->n_items == node->items_room) {
+        uint32_t room = node->items_room ? 2 * node->items_room : 4;
         JinjaNode **items = jinja_lexer_take(&parser->lexer, room, sizeof(JinjaNode *));
 
-        if (list->n)
-            memcpy(items, list->items, list->n * sizeof(JinjaNode *));
-        list->items = items;
-        list->room = room;
+        if (node->n_items)
+            memcpy(items, node->items, node->n_items * sizeof(JinjaNode *));
+        node->items = items;
+        node->items_room = room;
     }
-    list->items[list->n++] = node;
-}
-
-void jinja_node_set_items(JinjaNode *node, const JinjaNodeList *list) {
-    node->items = list->items;
-    node->n_items = list->n;
+    node->items[node->n_items++] = item;
 }
 
 static uint32_t deeper(uint32_t depth, JinjaNode *const *nodes, uint32_t n) {
@@ -217,14 +213,9 @@ static uint32_t deeper(uint32_t depth, JinjaNode *const *nodes, uint32_t n) {
 }
 
 JinjaNode *jinja_node_close(JinjaParser *parser, JinjaNode *node) {
-    const JinjaArgumentNodes *arguments = node->arguments;
-    JinjaNode *const parts[] = { node->a, node->b, node->c, arguments ? arguments->list : NULL,
-                                 arguments ? arguments->dict : NULL };
-    uint32_t depth = deeper(deeper(0, parts, ARRAY_LEN(parts)), node->items, node->n_items);
+    JinjaNode *const parts[] = { node->a, node->b, node->c };
 
-    if (arguments)
-        depth = deeper(deeper(depth, arguments->items, arguments->n), arguments->named, arguments->n_named);
-    node->depth = depth + 1;
+    node->depth = 1 + deeper(deeper(0, parts, ARRAY_LEN(parts)), node->items, node->n_items);
     if (node->depth > JINJA_TREE_DEPTH_MAX)
         fail_limit(parser, node->line, "an expression of more than ", JINJA_TREE_DEPTH_MAX);
     return node;

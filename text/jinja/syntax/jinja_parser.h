@@ -10,23 +10,17 @@
 
 #define JINJA_TREE_DEPTH_MAX 200 /* operations inside of each other, which "a + b + ..." nests too */
 
-typedef struct JinjaNodeList {
-    JinjaNode **items;
-    uint32_t n, room;
-} JinjaNodeList;
-
 typedef struct JinjaParser {
     JinjaTemplate *template;
     JinjaLexer lexer;
     JinjaToken now, next; /* next is valid if has_next is set */
     bool has_next;
     uint32_t nesting;    /* brackets, blocks, unary operators */
-    uint32_t loop_depth; /* loops around a "break" */
+    uint32_t loop_depth; /* loops that a "break" may leave */
     uint32_t names_room;
     uint32_t *name_slots; /* [n_name_slots] hash table of index + 1 */
     uint32_t n_name_slots;
     HashKey key;
-    uint64_t used_specials; /* bits of JINJA_NAME_*: names seen since the macro began */
 } JinjaParser;
 
 /* Ends the parse with JINJA_E_SYNTAX and a text that begins with the line. */
@@ -42,6 +36,8 @@ const JinjaToken *jinja_parser_look(JinjaParser *parser);
 bool jinja_token_is(const JinjaToken *token, JinjaTokenKind kind, const char *word);
 bool jinja_parser_sees(const JinjaParser *parser, const char *op);
 bool jinja_parser_sees_name(const JinjaParser *parser, const char *name);
+/* names: several, with spaces between. */
+bool jinja_parser_sees_one_of(const JinjaParser *parser, const char *names);
 /* Skips the operator or name if it is the current token. */
 bool jinja_parser_skip(JinjaParser *parser, const char *op);
 bool jinja_parser_skip_name(JinjaParser *parser, const char *name);
@@ -58,8 +54,8 @@ uint32_t jinja_parser_name(JinjaParser *parser);
 const JinjaText *jinja_parser_name_text(JinjaParser *parser);
 
 JinjaNode *jinja_node_new(JinjaParser *parser, JinjaKind kind, uint32_t line);
-void jinja_node_add(JinjaParser *parser, JinjaNodeList *list, JinjaNode *node);
-void jinja_node_set_items(JinjaNode *node, const JinjaNodeList *list);
+/* Adds an item to a node. */
+void jinja_node_add(JinjaParser *parser, JinjaNode *node, JinjaNode *item);
 /* Computes the depth of a node whose parts are complete, and bounds it. Returns the node. */
 JinjaNode *jinja_node_close(JinjaParser *parser, JinjaNode *node);
 

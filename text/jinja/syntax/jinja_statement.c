@@ -35,43 +35,17 @@ static JinjaNode *parse_one_target(JinjaParser *parser, bool with_namespace) {
 
 /* Parses the target of an assignment. for_loop: the target ends before "in". */
 static JinjaNode *parse_target(JinjaParser *parser, bool for_loop, bool with_namespace) {
-    uint32_t line = parser->now.line;
-    JinjaNodeList list = { 0 };
-    bool is_tuple = false;
+    const uint32_t line = parser->now.line;
+    JinjaNode *first = parse_one_target(parser, with_namespace), *node;
 
-    do {
-        if (is_tuple && (jinja_parser_sees(parser, ")") || jinja_parser_sees(parser, "=") ||
-                         (for_loop && jinja_parser_sees_name(parser, "in"))))
-            break;
-        jinja_node_add(parser, &list, parse_one_target(parser, with_namespace));
-        is_tuple = is_tuple || jinja_parser_sees(parser, ",");
-    } while (jinja_parser_skip(parser, ","));
-    return jinja_tuple_of(parser, &list, is_tuple, line);
-}
-
-static void parse_signature(JinjaParser *parser, JinjaMacroNode *macro) {
-    JinjaNodeList names = { 0 }, defaults = { 0 };
-
-    jinja_parser_expect(parser, "(");
-    while (!jinja_parser_sees(parser, ")")) {
-        JinjaNode *name = jinja_node_new(parser, JINJA_NODE_NAME, parser->now.line);
-
-        if (names.n)
-            jinja_parser_expect(parser, ",");
-        if (parser->now.kind != JINJA_TOKEN_NAME)
-            jinja_parser_fail(parser, "expected the name of an argument");
-        name->name = jinja_parser_name(parser);
-        jinja_node_add(parser, &names, name);
-        if (jinja_parser_skip(parser, "="))
-            jinja_node_add(parser, &defaults, jinja_parse_expression(parser, true));
-        else if (defaults.n)
-            jinja_parser_fail(parser, "an argument without a default behind one that has one");
-    }
-    jinja_parser_step(parser);
-    macro->names = names.items;
-    macro->n = names.n;
-    macro->defaults = defaults.items;
-    macro->n_defaults = defaults.n;
+    if (!jinja_parser_sees(parser, ","))
+        return first;
+    node = jinja_node_new(parser, JINJA_NODE_TUPLE, line);
+    jinja_node_add(parser, node, first);
+    while (jinja_parser_skip(parser, ",") && !jinja_parser_sees(parser, ")") && !jinja_parser_sees(parser, "=") &&
+           !(for_loop && jinja_parser_sees_name(parser, "in")))
+        jinja_node_add(parser, node, parse_one_target(parser, with_namespace));
+    return jinja_node_close(parser, node);
 }
 
 /* --- bodies ----------------------------------------------------------------------------------------------------- */
@@ -82,13 +56,6 @@ static void expect_block_end(JinjaParser *parser) {
     if (parser->now.kind != JINJA_TOKEN_BLOCK_END)
         jinja_parser_fail_expected(parser, "'%}'");
     jinja_parser_step(parser);
-}
-
-static bool sees_one_of(const JinjaParser *parser, const char *const *names) {
-    for (; *names; names++)
-        if (jinja_parser_sees_name(parser, *names))
-            return true;
-    return false;
 }
 
 static JinjaNode *parse_data(JinjaParser *parser) {
@@ -111,28 +78,28 @@ static JinjaNode *parse_print(JinjaParser *parser) {
 }
 
 /* Parses up to a tag that begins with one of the names, which is the current token then. ends NULL: to the end. */
-static JinjaBody parse_nodes(JinjaParser *parser, const char *const *ends, const char *opened, uint32_t opened_line) {
-    JinjaNodeList list = { 0 };
+static JinjaNode *parse_nodes(JinjaParser *parser, const char *ends, const char *opened, uint32_t opened_line) {
+    JinjaNode *body = jinja_node_new(parser, JINJA_NODE_BODY, opened_line);
 
     for (;;) {
         switch (parser->now.kind) {
         case JINJA_TOKEN_DATA:
-            jinja_node_add(parser, &list, parse_data(parser));
+            jinja_node_add(parser, body, parse_data(parser));
             break;
         case JINJA_TOKEN_PRINT_BEGIN:
-            jinja_node_add(parser, &list, parse_print(parser));
+            jinja_node_add(parser, body, parse_print(parser));
             break;
         case JINJA_TOKEN_BLOCK_BEGIN:
             jinja_parser_step(parser);
-            if (ends && sees_one_of(parser, ends))
-                return (JinjaBody){ .nodes = list.items, .n = list.n };
-            jinja_node_add(parser, &list, parse_statement(parser));
+            if (ends && jinja_parser_sees_one_of(parser, ends))
+                return body;
+            jinja_node_add(parser, body, parse_statement(parser));
             expect_block_end(parser);
             break;
         case JINJA_TOKEN_END:
             if (ends)
                 jinja_parser_fail(parser, "the template ends inside of '%s' of line %u", opened, opened_line);
-            return (JinjaBody){ .nodes = list.items, .n = list.n };
+            return body;
         default:
             jinja_parser_fail_expected(parser, "text or a tag");
         }
@@ -140,141 +107,121 @@ static JinjaBody parse_nodes(JinjaParser *parser, const char *const *ends, const
 }
 
 /* Parses the rest of a tag and a body up to one of the names, which is the current token then. */
-static void parse_body(JinjaParser *parser, const char *const *ends, JinjaNode *node, const char *opened) {
-    JinjaBody *bodies = jinja_lexer_take(&parser->lexer, (size_t)node->n_bodies + 1, sizeof(*bodies));
+static JinjaNode *parse_body(JinjaParser *parser, const char *ends, const char *opened, uint32_t opened_line) {
+    JinjaNode *body;
 
     (void)jinja_parser_skip(parser, ":");
     expect_block_end(parser);
     jinja_parser_enter(parser);
-    if (node->n_bodies)
-        memcpy(bodies, node->bodies, node->n_bodies * sizeof(*bodies));
-    node->bodies = bodies;
-    bodies[node->n_bodies++] = parse_nodes(parser, ends, opened, node->line);
+    body = parse_nodes(parser, ends, opened, opened_line);
     jinja_parser_leave(parser);
+    return body;
 }
 
 /* Parses a body up to its end, and past that. */
-static void parse_only_body(JinjaParser *parser, const char *end, JinjaNode *node) {
-    const char *const ends[] = { end, NULL };
+static JinjaNode *parse_only_body(JinjaParser *parser, const char *end, uint32_t opened_line) {
+    JinjaNode *body = parse_body(parser, end, end + 3, opened_line); /* "endfor" ends "for" */
 
-    parse_body(parser, ends, node, end + 3); /* "endfor" ends "for" */
     jinja_parser_step(parser);
+    return body;
+}
+
+/* Parses the body of "else", which adds to the node, and the end of the node. */
+static void parse_else(JinjaParser *parser, const char *end, JinjaNode *node) {
+    if (jinja_parser_skip_name(parser, "else"))
+        jinja_node_add(parser, node, parse_only_body(parser, end, node->line));
+    else
+        jinja_parser_step(parser);
+}
+
+/* Parses a body that is run into a text, which no "break" leaves. */
+static JinjaNode *parse_captured_body(JinjaParser *parser, const char *end, uint32_t opened_line) {
+    const uint32_t loop_depth = parser->loop_depth;
+    JinjaNode *body;
+
+    parser->loop_depth = 0;
+    body = parse_only_body(parser, end, opened_line);
+    parser->loop_depth = loop_depth;
+    return body;
+}
+
+/* Parses the filters of a block and its body, which becomes the text that is filtered. */
+static JinjaNode *parse_captured_block(JinjaParser *parser, const char *end, uint32_t line, bool is_inline) {
+    JinjaNode *text = jinja_node_new(parser, JINJA_NODE_CAPTURE, line);
+    JinjaNode *filtered = jinja_parse_filters(parser, text, is_inline);
+
+    text->a = parse_captured_body(parser, end, line);
+    return filtered;
 }
 
 /* --- statements ------------------------------------------------------------------------------------------------- */
 
 static void parse_for(JinjaParser *parser, JinjaNode *node) {
-    static const char *const ends[] = { "endfor", "else", NULL };
-
     node->a = parse_target(parser, true, false);
     if (!jinja_parser_skip_name(parser, "in"))
         jinja_parser_fail_expected(parser, "'in'");
     node->b = jinja_parse_tuple(parser, false, false);
     if (jinja_parser_skip_name(parser, "if"))
         node->c = jinja_parse_expression(parser, true);
-    node->is_recursive = jinja_parser_skip_name(parser, "recursive");
+    if (jinja_parser_sees_name(parser, "recursive"))
+        jinja_parser_fail(parser, "'recursive' is not supported in chat templates");
     parser->loop_depth++;
-    parse_body(parser, ends, node, "for");
+    jinja_node_add(parser, node, parse_body(parser, "endfor else", "for", node->line));
     parser->loop_depth--;
-    if (jinja_parser_skip_name(parser, "else"))
-        parse_only_body(parser, "endfor", node);
-    else
-        jinja_parser_step(parser);
+    parse_else(parser, "endfor", node);
 }
 
 static void parse_if(JinjaParser *parser, JinjaNode *node) {
-    static const char *const ends[] = { "elif", "else", "endif", NULL };
-    JinjaNodeList conditions = { 0 };
-
     do {
-        jinja_node_add(parser, &conditions, jinja_parse_tuple(parser, false, false));
-        parse_body(parser, ends, node, "if");
+        jinja_node_add(parser, node, jinja_parse_tuple(parser, false, false));
+        jinja_node_add(parser, node, parse_body(parser, "elif else endif", "if", node->line));
     } while (jinja_parser_skip_name(parser, "elif"));
-    jinja_node_set_items(node, &conditions);
-    if (jinja_parser_skip_name(parser, "else"))
-        parse_only_body(parser, "endif", node);
-    else
-        jinja_parser_step(parser);
+    parse_else(parser, "endif", node);
 }
 
 static void parse_set(JinjaParser *parser, JinjaNode *node) {
     node->a = parse_target(parser, false, true);
-    if (jinja_parser_skip(parser, "=")) {
+    if (jinja_parser_skip(parser, "="))
         node->b = jinja_parse_tuple(parser, true, false);
-        return;
-    }
-    node->kind = JINJA_NODE_SET_BLOCK;
-    if (jinja_parser_sees(parser, "|"))
-        node->b = jinja_parse_filters(parser, jinja_node_new(parser, JINJA_NODE_HOLE, node->line), false);
-    parse_only_body(parser, "endset", node);
-}
-
-/* Parses the body of a macro or of a call, and notes which of the special names it uses. */
-static void parse_macro_body(JinjaParser *parser, const char *end, JinjaNode *node, JinjaMacroNode *macro) {
-    uint32_t loop_depth = parser->loop_depth;
-    uint64_t used_before = parser->used_specials;
-
-    parser->loop_depth = 0;
-    parser->used_specials = 0;
-    parse_only_body(parser, end, node);
-    parser->loop_depth = loop_depth;
-    macro->uses_caller = parser->used_specials >> JINJA_NAME_CALLER & 1;
-    macro->uses_kwargs = parser->used_specials >> JINJA_NAME_KWARGS & 1;
-    macro->uses_varargs = parser->used_specials >> JINJA_NAME_VARARGS & 1;
-    parser->used_specials |= used_before;
-    node->macro = macro;
-}
-
-static void parse_macro(JinjaParser *parser, JinjaNode *node) {
-    JinjaMacroNode *macro = jinja_lexer_take(&parser->lexer, 1, sizeof(*macro));
-
-    if (parser->now.kind != JINJA_TOKEN_NAME)
-        jinja_parser_fail_expected(parser, "the name of the macro");
-    node->name = jinja_parser_name(parser);
-    parse_signature(parser, macro);
-    parse_macro_body(parser, "endmacro", node, macro);
-}
-
-static void parse_call_block(JinjaParser *parser, JinjaNode *node) {
-    JinjaMacroNode *macro = jinja_lexer_take(&parser->lexer, 1, sizeof(*macro));
-
-    if (jinja_parser_sees(parser, "("))
-        parse_signature(parser, macro);
-    node->a = jinja_parse_expression(parser, true);
-    if (node->a->kind != JINJA_NODE_CALL)
-        jinja_parser_fail(parser, "'call' needs the call of a macro");
-    parse_macro_body(parser, "endcall", node, macro);
+    else
+        node->b = parse_captured_block(parser, "endset", node->line, false);
 }
 
 static void parse_filter_block(JinjaParser *parser, JinjaNode *node) {
-    node->b = jinja_parse_filters(parser, jinja_node_new(parser, JINJA_NODE_HOLE, node->line), true);
-    parse_only_body(parser, "endfilter", node);
+    node->a = parse_captured_block(parser, "endfilter", node->line, true);
 }
 
-static void parse_with(JinjaParser *parser, JinjaNode *node) {
-    JinjaNodeList list = { 0 };
+/* Parses the parameters of a macro. */
+static void parse_signature(JinjaParser *parser, JinjaNode *macro) {
+    bool has_default = false;
 
-    while (parser->now.kind != JINJA_TOKEN_BLOCK_END) {
-        if (list.n)
-            jinja_parser_expect(parser, ",");
-        jinja_node_add(parser, &list, parse_target(parser, false, false));
-        jinja_parser_expect(parser, "=");
-        jinja_node_add(parser, &list, jinja_parse_expression(parser, true));
+    jinja_parser_expect(parser, "(");
+    while (jinja_parser_another(parser, !macro->n_items, ")")) {
+        JinjaNode *parameter = jinja_node_new(parser, JINJA_NODE_NAME, parser->now.line);
+
+        if (parser->now.kind != JINJA_TOKEN_NAME)
+            jinja_parser_fail(parser, "expected the name of an argument");
+        parameter->name = jinja_parser_name(parser);
+        if (jinja_parser_skip(parser, "="))
+            parameter->b = jinja_parse_expression(parser, true);
+        else if (has_default)
+            jinja_parser_fail(parser, "an argument without a default behind one that has one");
+        has_default = parameter->b;
+        jinja_node_add(parser, macro, parameter);
     }
-    jinja_node_set_items(node, &list);
-    parse_only_body(parser, "endwith", node);
+    jinja_parser_step(parser);
+}
+
+static void parse_macro(JinjaParser *parser, JinjaNode *node) {
+    if (parser->now.kind != JINJA_TOKEN_NAME)
+        jinja_parser_fail_expected(parser, "the name of the macro");
+    node->name = jinja_parser_name(parser);
+    parse_signature(parser, node);
+    node->a = parse_captured_body(parser, "endmacro", node->line);
 }
 
 static void parse_generation(JinjaParser *parser, JinjaNode *node) {
-    parse_only_body(parser, "endgeneration", node);
-}
-
-static void parse_block(JinjaParser *parser, JinjaNode *node) {
-    (void)jinja_parser_name_text(parser);
-    (void)jinja_parser_skip_name(parser, "scoped");
-    parse_only_body(parser, "endblock", node);
-    if (parser->now.kind == JINJA_TOKEN_NAME)
-        jinja_parser_step(parser); /* the name of the block again */
+    node->a = parse_only_body(parser, "endgeneration", node->line);
 }
 
 static void parse_leave_loop(JinjaParser *parser, JinjaNode *node) {
@@ -292,15 +239,11 @@ static JinjaNode *parse_statement(JinjaParser *parser) {
         { "if", JINJA_NODE_IF, parse_if },
         { "set", JINJA_NODE_SET, parse_set },
         { "macro", JINJA_NODE_MACRO, parse_macro },
-        { "call", JINJA_NODE_CALL_BLOCK, parse_call_block },
-        { "filter", JINJA_NODE_FILTER_BLOCK, parse_filter_block },
-        { "with", JINJA_NODE_WITH, parse_with },
+        { "filter", JINJA_NODE_PRINT, parse_filter_block },
         { "generation", JINJA_NODE_SCOPE, parse_generation },
-        { "block", JINJA_NODE_BLOCK, parse_block },
         { "break", JINJA_NODE_BREAK, parse_leave_loop },
         { "continue", JINJA_NODE_CONTINUE, parse_leave_loop },
     };
-    static const char *const other_files[] = { "include", "import", "from", "extends", NULL };
     Printable shown;
     JinjaNode *node;
 
@@ -314,11 +257,10 @@ static JinjaNode *parse_statement(JinjaParser *parser) {
         statements[i].parse(parser, node);
         return node;
     }
-    if (sees_one_of(parser, other_files))
-        jinja_parser_fail(parser, "tag '%s' is not supported: a chat template is one file",
-                          jinja_token_shown(&parser->now, &shown));
-    jinja_parser_fail(parser, "tag '%s' is not known, or does not belong here",
-                      jinja_token_shown(&parser->now, &shown));
+    jinja_parser_fail(parser, "tag '%s' is %s", jinja_token_shown(&parser->now, &shown),
+                      jinja_parser_sees_one_of(parser, "include import from extends call with raw block")
+                          ? "not supported in chat templates"
+                          : "not known, or does not belong here");
 }
 
 typedef struct TemplateSource {
@@ -328,16 +270,11 @@ typedef struct TemplateSource {
 } TemplateSource;
 
 static void parse_template(JinjaLexer *lexer, void *context) {
-    static const char *const specials[] = { [JINJA_NAME_LOOP] = "loop",
-                                            [JINJA_NAME_CALLER] = "caller",
-                                            [JINJA_NAME_KWARGS] = "kwargs",
-                                            [JINJA_NAME_VARARGS] = "varargs" };
     const TemplateSource *source = context;
     JinjaParser *parser = source->parser;
 
     jinja_lexer_init(lexer, source->data, source->len_bytes);
-    for (size_t i = 0; i < ARRAY_LEN(specials); i++)
-        (void)jinja_parser_name_number(parser, specials[i], strlen(specials[i]));
+    (void)jinja_parser_name_number(parser, "loop", 4); /* JINJA_NAME_LOOP */
     jinja_parser_step(parser);
     parser->template->body = parse_nodes(parser, NULL, "", 0);
 }

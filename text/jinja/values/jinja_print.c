@@ -5,92 +5,73 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/min_max.h"
 #include "base/strings/decimal.h"
 #include "text/jinja/values/jinja_run.h"
 #include "text/jinja/values/jinja_unicode.h"
 
-/* --- numbers ---------------------------------------------------------------------------------------------------- */
+/* --- numbers and texts ------------------------------------------------------------------------------------------ */
 
-/* Finds the shortest digits that read back as the number; *exponentp belongs to the first digit. */
-static int float_digits(double value, char digits[24], int *exponentp) {
-    char text[40];
-    int n = 0;
+/* Writes the shortest digits that read back as the number. */
+static void write_float(JinjaWriter *writer, double value, bool is_json) {
+    int exponent, n_digits = 0;
+    char text[64];
+    double back;
 
-    for (int precision = 0; precision < 17; precision++) {
-        double back;
-
-        snprintf(text, sizeof(text), "%.*e", precision, value);
-        if (decimal_parse(text, &back) && back == value)
-            break;
+    if (!isfinite(value)) {
+        jinja_write_chars(writer, value < 0 ? "-" : "");
+        jinja_write_chars(writer, isnan(value) ? (is_json ? "NaN" : "nan") : is_json ? "Infinity" : "inf");
+        return;
     }
-    for (const char *c = text; *c != 'e'; c++)
-        if (*c != '.')
-            digits[n++] = *c;
-    *exponentp = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
-    while (n > 1 && digits[n - 1] == '0')
-        n--;
-    digits[n] = 0;
-    return n;
+    do
+        snprintf(text, sizeof(text), "%.*e", n_digits, value);
+    while (++n_digits < 17 && !(decimal_parse(text, &back) && back == value));
+    exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
+    if (exponent >= -4 && exponent < 16)
+        snprintf(text, sizeof(text), "%.*f", MAX(n_digits - 1 - exponent, 1), value);
+    jinja_write_chars(writer, text);
 }
 
-size_t jinja_float_text(double value, char text[static 32]) {
-    const char *sign = signbit(value) ? "-" : "";
-    char digits[24];
-    int exponent, n;
-
-    if (isnan(value) || isinf(value))
-        return (size_t)snprintf(text, 32, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
-    n = float_digits(fabs(value), digits, &exponent);
-    if (exponent < -4 || exponent >= 16)
-        return (size_t)snprintf(text, 32, "%s%c%s%se%c%02d", sign, digits[0], n > 1 ? "." : "", digits + 1,
-                                exponent < 0 ? '-' : '+', abs(exponent));
-    if (exponent < 0)
-        return (size_t)snprintf(text, 32, "%s0.%.*s%s", sign, -exponent - 1, "000", digits);
-    if (n <= exponent + 1)
-        return (size_t)snprintf(text, 32, "%s%s%.*s.0", sign, digits, exponent + 1 - n, "0000000000000000");
-    return (size_t)snprintf(text, 32, "%s%.*s.%s", sign, exponent + 1, digits, digits + exponent + 1);
-}
-
-/* --- texts ------------------------------------------------------------------------------------------------------ */
-
-/* Writes one character of a text that stands between quotes. */
-static void write_escaped(JinjaWriter *writer, const JinjaText *text, size_t at, char quote) {
-    static const char plain[] = "\n\r\t", named[] = "nrt";
-    size_t n;
-    uint32_t code_point = jinja_text_code_point(text, at, &n);
+/* Makes the escape of a character; false: it needs none. */
+static bool make_escape(char escape[16], uint32_t code_point, char quote, JinjaQuotes quotes) {
+    static const char plain[] = "\\\n\r\t\b\f", names[] = "\\nrtbf";
+    const bool is_json = quotes != JINJA_QUOTES_PYTHON, is_ascii = code_point >= 0x20 && code_point < 0x7f;
     const char *special = code_point && code_point < 0x80 ? strchr(plain, (int)code_point) : NULL;
+
+    if (special && (is_json || special - plain < 4)) /* Python has no names for \b and \f */
+        snprintf(escape, 16, "\\%c", names[special - plain]);
+    else if (code_point == (uint32_t)quote)
+        snprintf(escape, 16, "\\%c", quote);
+    else if (is_ascii || (is_json ? code_point >= 0x20 && (quotes == JINJA_QUOTES_JSON || code_point == 0x7f)
+                                  : jinja_unicode_is_printable(code_point)))
+        return false;
+    else if (is_json && code_point >= 0x10000)
+        snprintf(escape, 16, "\\u%04x\\u%04x", 0xd800 + ((code_point - 0x10000) >> 10),
+                 0xdc00 + ((code_point - 0x10000) & 0x3ff));
+    else
+        snprintf(escape, 16,
+                 !is_json && code_point < 0x100 ? "\\x%02x"
+                 : code_point < 0x10000         ? "\\u%04x"
+                                                : "\\U%08x",
+                 code_point);
+    return true;
+}
+
+/* Writes a text between quotes, with escapes. */
+static void write_quoted(JinjaWriter *writer, const JinjaText *text, JinjaQuotes quotes) {
+    const bool has_single = memchr(text->data, '\'', text->len_bytes),
+               has_double = memchr(text->data, '"', text->len_bytes);
+    const char quote[2] = { quotes != JINJA_QUOTES_PYTHON || (has_single && !has_double) ? '"' : '\'', 0 };
+    size_t from = 0;
     char escape[16];
 
-    if (code_point == (uint32_t)quote || code_point == '\\' || special)
-        snprintf(escape, sizeof(escape), "\\%c", special ? named[special - plain] : (char)code_point);
-    else if (jinja_unicode_is_printable(code_point)) {
-        jinja_write_part(writer, text, at, at + n);
-        return;
-    } else
-        snprintf(escape, sizeof(escape),
-                 code_point < 0x100     ? "\\x%02x"
-                 : code_point < 0x10000 ? "\\u%04x"
-                                        : "\\U%08x",
-                 code_point);
-    jinja_write_chars(writer, escape);
-}
-
-static void write_text_repr(JinjaWriter *writer, const JinjaText *text) {
-    bool has_single = memchr(text->data, '\'', text->len_bytes), has_double = memchr(text->data, '"', text->len_bytes);
-    const char quote[2] = { has_single && !has_double ? '"' : '\'', 0 };
-    size_t from = 0;
-
     jinja_write_chars(writer, quote);
-    for (size_t at = 0; at < text->len_bytes;) {
-        size_t n = jinja_text_char(text, at);
-        unsigned char c = (unsigned char)text->data[at];
-
-        if (c < 0x20 || c >= 0x7f || c == '\\' || c == (unsigned char)quote[0]) {
-            jinja_write_part(writer, text, from, at);
-            write_escaped(writer, text, at, quote[0]);
-            from = at + n;
-        }
-        at += n;
+    for (size_t at = 0, n; at < text->len_bytes; at += n) {
+        if (!make_escape(escape, jinja_text_code_point(text, at, &n), quote[0], quotes))
+            continue;
+        jinja_write_part(writer, text, from, at);
+        jinja_write_chars(writer, escape);
+        from = at + n;
     }
     jinja_write_part(writer, text, from, text->len_bytes);
     jinja_write_chars(writer, quote);
@@ -98,117 +79,129 @@ static void write_text_repr(JinjaWriter *writer, const JinjaText *text) {
 
 /* --- lists and dicts -------------------------------------------------------------------------------------------- */
 
-static void write_items(JinjaWriter *writer, const JinjaList *list, const char *open, const char *close) {
-    jinja_write_chars(writer, open);
-    for (uint32_t i = 0; i < list->n; i++) {
-        jinja_write_chars(writer, i ? ", " : "");
-        jinja_write_repr(writer, list->items[i]);
-    }
-    jinja_write_chars(writer, close);
+/* Begins an item, or the closing bracket, on a line of its own if the style has indents. */
+static void write_line(JinjaWriter *writer, const JinjaStyle *style, uint32_t depth) {
+    if (!style->indent)
+        return;
+    jinja_write_chars(writer, "\n");
+    for (; depth; depth--)
+        jinja_write(writer, style->indent);
 }
 
-static void write_dict(JinjaWriter *writer, const JinjaDict *dict) {
+static void write_list(JinjaWriter *writer, JinjaValue value, const JinjaStyle *style, uint32_t depth) {
+    const bool is_tuple = value.type == JINJA_TUPLE && style->quotes == JINJA_QUOTES_PYTHON;
+    const JinjaList *list = value.list;
+
+    jinja_write_chars(writer, is_tuple ? "(" : "[");
+    for (uint32_t i = 0; i < list->n; i++) {
+        if (i)
+            jinja_write(writer, style->item_separator);
+        write_line(writer, style, depth + 1);
+        jinja_write_styled(writer, list->items[i], style, depth + 1);
+    }
+    if (list->n)
+        write_line(writer, style, depth);
+    jinja_write_chars(writer, !is_tuple ? "]" : list->n == 1 ? ",)" : ")");
+}
+
+/* Writes a key; one that JSON does not have as such stands in quotes. */
+static void write_key(JinjaWriter *writer, JinjaValue key, const JinjaStyle *style) {
+    const char *quote = key.type == JINJA_TEXT || style->quotes == JINJA_QUOTES_PYTHON ? "" : "\"";
+
+    jinja_write_chars(writer, quote);
+    jinja_write_styled(writer, key, style, 0);
+    jinja_write_chars(writer, quote);
+}
+
+static void write_dict(JinjaWriter *writer, const JinjaDict *dict, const JinjaStyle *style, uint32_t depth) {
+    JinjaSortItem *items = jinja_take(writer->run, (size_t)dict->n + 1, sizeof(*items));
+
+    for (uint32_t i = 0; i < dict->n; i++)
+        items[i] = (JinjaSortItem){ dict->keys[i], dict->values[i] };
+    if (style->sorts_keys)
+        items = jinja_sort(writer->run, items, dict->n, false);
     jinja_write_chars(writer, "{");
     for (uint32_t i = 0; i < dict->n; i++) {
-        jinja_write_chars(writer, i ? ", " : "");
-        jinja_write_repr(writer, dict->keys[i]);
-        jinja_write_chars(writer, ": ");
-        jinja_write_repr(writer, dict->values[i]);
+        if (i)
+            jinja_write(writer, style->item_separator);
+        write_line(writer, style, depth + 1);
+        write_key(writer, items[i].key, style);
+        jinja_write(writer, style->key_separator);
+        jinja_write_styled(writer, items[i].item, style, depth + 1);
     }
+    if (dict->n)
+        write_line(writer, style, depth);
     jinja_write_chars(writer, "}");
 }
 
-static void write_range(JinjaWriter *writer, const JinjaRange *range) {
-    char text[80];
-    int n = snprintf(text, sizeof(text), "range(%" PRId64 ", %" PRId64, range->start, range->stop);
+static _Noreturn void fail_unprintable(JinjaRun *run, JinjaValue value, bool is_json) {
+    const bool has_items = value.type == JINJA_RANGE || value.type == JINJA_STREAM || value.type == JINJA_VIEW;
 
-    if (range->step != 1)
-        n += snprintf(text + n, sizeof(text) - (size_t)n, ", %" PRId64, range->step);
-    snprintf(text + n, sizeof(text) - (size_t)n, ")");
-    jinja_write_chars(writer, text);
+    if (is_json)
+        jinja_fail(run, "tojson: a value of type '%s' is no JSON", jinja_type_name(value));
+    jinja_fail(run, "a value of type '%s' cannot be printed%s", jinja_type_name(value),
+               has_items ? ": '|list' or '|join' make another value of it" : "");
 }
 
-static void write_compound(JinjaWriter *writer, JinjaValue value) {
-    static const char *const views[] = { "dict_keys([", "dict_values([", "dict_items([" };
-
-    switch (value.type) {
-    case JINJA_LIST:
-        write_items(writer, value.list, "[", "]");
-        break;
-    case JINJA_TUPLE:
-        write_items(writer, value.list, "(", value.list->n == 1 ? ",)" : ")");
-        break;
-    case JINJA_VIEW:
-        write_items(writer, value.list, views[value.list->view], "])");
-        break;
-    case JINJA_DICT:
-        write_dict(writer, value.dict);
-        break;
-    case JINJA_NAMESPACE:
-        jinja_write_chars(writer, "<Namespace ");
-        write_dict(writer, value.dict);
-        jinja_write_chars(writer, ">");
-        break;
-    case JINJA_RANGE:
-        write_range(writer, value.range);
-        break;
-    case JINJA_STREAM: /* Python shows an address, which nobody wants in a prompt */
-        jinja_fail(writer->run, "a generator cannot be printed: '|list' or '|join' make a value of it");
-    default:
-        jinja_fail(writer->run, "a value of type '%s' cannot be printed", jinja_type_name(value));
-    }
-}
-
-void jinja_write_repr(JinjaWriter *writer, JinjaValue value) {
+void jinja_write_styled(JinjaWriter *writer, JinjaValue value, const JinjaStyle *style, uint32_t depth) {
+    const bool is_json = style->quotes != JINJA_QUOTES_PYTHON;
     char text[32];
 
+    jinja_spend(writer->run, 1);
     switch (value.type) {
-    case JINJA_UNDEFINED:
-    case JINJA_MISSING:
-        jinja_write_chars(writer, "Undefined");
-        return;
     case JINJA_NONE:
-        jinja_write_chars(writer, "None");
+        jinja_write_chars(writer, is_json ? "null" : "None");
         return;
     case JINJA_BOOL:
-        jinja_write_chars(writer, value.boolean ? "True" : "False");
+        jinja_write_chars(writer, value.boolean ? (is_json ? "true" : "True") : is_json ? "false" : "False");
         return;
     case JINJA_INT:
         snprintf(text, sizeof(text), "%" PRId64, value.integer);
         jinja_write_chars(writer, text);
         return;
     case JINJA_FLOAT:
-        jinja_float_text(value.real, text);
-        jinja_write_chars(writer, text);
+        write_float(writer, value.real, is_json);
         return;
     case JINJA_TEXT:
-        write_text_repr(writer, value.text);
+        write_quoted(writer, value.text, style->quotes);
         return;
-    default:
+    case JINJA_LIST:
+    case JINJA_TUPLE:
+    case JINJA_DICT:
         jinja_enter(writer->run);
-        write_compound(writer, value);
+        if (value.type == JINJA_DICT)
+            write_dict(writer, value.dict, style, depth);
+        else
+            write_list(writer, value, style, depth);
         jinja_leave(writer->run);
         return;
+    case JINJA_UNDEFINED:
+        if (!is_json) {
+            jinja_write_chars(writer, "Undefined");
+            return;
+        }
+        __attribute__((fallthrough));
+    default:
+        fail_unprintable(writer->run, value, is_json);
     }
 }
 
 void jinja_write_value(JinjaWriter *writer, JinjaValue value) {
+    static const JinjaText comma = JINJA_LITERAL(", "), colon = JINJA_LITERAL(": ");
+    static const JinjaStyle python = { .item_separator = &comma, .key_separator = &colon };
+
     if (value.type == JINJA_TEXT)
         jinja_write(writer, value.text);
     else if (value.type != JINJA_UNDEFINED)
-        jinja_write_repr(writer, value);
-}
-
-const JinjaText *jinja_repr(JinjaRun *run, JinjaValue value) {
-    JinjaWriter writer;
-
-    jinja_writer_init(&writer, run);
-    jinja_write_repr(&writer, value);
-    return jinja_writer_finish(&writer);
+        jinja_write_styled(writer, value, &python, 0);
 }
 
 const JinjaText *jinja_to_text(JinjaRun *run, JinjaValue value) {
-    static const JinjaText nothing = JINJA_LITERAL("");
+    JinjaWriter writer;
 
-    return value.type == JINJA_TEXT ? value.text : value.type == JINJA_UNDEFINED ? &nothing : jinja_repr(run, value);
+    if (value.type == JINJA_TEXT)
+        return value.text;
+    jinja_writer_init(&writer, run);
+    jinja_write_value(&writer, value);
+    return jinja_writer_finish(&writer);
 }

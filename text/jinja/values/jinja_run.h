@@ -17,7 +17,6 @@
 
 typedef struct JinjaTemplate JinjaTemplate;
 typedef struct JinjaScope JinjaScope;
-typedef struct JinjaArguments JinjaArguments;
 typedef struct JinjaValue JinjaValue;
 typedef struct JinjaWriter JinjaWriter;
 typedef struct JinjaRun JinjaRun;
@@ -33,8 +32,6 @@ struct JinjaRun {
     HashKey key;
     int64_t now_s;
     JinjaWriter *out;
-    /* Calls a macro, a loop or a builtin: jinja_call(). */
-    JinjaValue (*call)(JinjaRun *run, JinjaValue callee, const JinjaArguments *arguments);
     ErrText *err;
     int failure;    /* the first error; 0: none */
     jmp_buf failed; /* set by the function of jinja.h that runs */

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "text/jinja/values/jinja_text.h"
 
+#include <ctype.h>
+
 #include "base/strings/utf8.h"
 #include "text/jinja/values/jinja_run.h"
 
@@ -103,6 +105,25 @@ size_t jinja_put_code_point(char out[4], uint32_t code_point) {
         out[i] = (char)(0x80 | (code_point & 0x3f));
     out[0] = (char)(n == 1 ? code_point : (0xf00u >> n & 0xff) | code_point);
     return n;
+}
+
+bool jinja_hex_read(const char *data, size_t left, size_t n, uint32_t *valuep) {
+    *valuep = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i >= left || !isxdigit((unsigned char)data[i]))
+            return false;
+        *valuep = *valuep << 4 | (uint32_t)(data[i] <= '9' ? data[i] - '0' : (data[i] | 0x20) - 'a' + 10);
+    }
+    return true;
+}
+
+bool jinja_is_among(const char *word, size_t len_bytes, const char *words) {
+    for (size_t n; *words; words += n + (words[n] == ' ')) {
+        n = strcspn(words, " ");
+        if (n == len_bytes && !memcmp(words, word, n))
+            return true;
+    }
+    return false;
 }
 
 /* --- making ----------------------------------------------------------------------------------------------------- */

@@ -76,6 +76,11 @@ size_t jinja_text_rfind(const JinjaText *text, size_t from_byte, size_t to_byte,
 /* Writes a character as UTF-8. Returns its bytes, 1 to 4. */
 size_t jinja_put_code_point(char out[4], uint32_t code_point);
 
+/* Reads n hexadecimal digits; false: there are fewer. */
+bool jinja_hex_read(const char *data, size_t left, size_t n, uint32_t *valuep);
+/* Whether a word is one of several, which have spaces between. */
+bool jinja_is_among(const char *word, size_t len_bytes, const char *words);
+
 static inline bool jinja_text_is_ascii(const JinjaText *text) {
     return text->n_chars == text->len_bytes;
 }

@@ -11,14 +11,12 @@
 bool jinja_unicode_is_space(uint32_t code_point);
 bool jinja_unicode_is_printable(uint32_t code_point);
 bool jinja_unicode_is_alpha(uint32_t code_point);
-bool jinja_unicode_is_decimal(uint32_t code_point);
+bool jinja_unicode_is_alnum(uint32_t code_point);
 bool jinja_unicode_is_digit(uint32_t code_point);
-bool jinja_unicode_is_numeric(uint32_t code_point);
 bool jinja_unicode_is_upper(uint32_t code_point);
 bool jinja_unicode_is_lower(uint32_t code_point);
-bool jinja_unicode_is_title(uint32_t code_point);
-/* Whether the character is passed over when the rule of the final sigma looks for letters beside it. */
-bool jinja_unicode_is_case_ignorable(uint32_t code_point);
+/* Whether the character is of upper, lower or title case. */
+bool jinja_unicode_is_cased(uint32_t code_point);
 
 typedef enum JinjaCase {
     JINJA_CASE_UPPER,

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/jinja/values/jinja_value.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include "base/min_max.h"
+#include "base/strings/decimal.h"
 #include "base/strings/printable.h"
 #include "text/jinja/values/jinja_run.h"
 
 #define DICT_FIRST_ROOM 4
-#define DICT_SCANNED_MAX 8 /* keys up to this number are compared one by one */
-#define TWO_TO_63 9223372036854775808.0
 
 /* --- undefined and names ---------------------------------------------------------------------------------------- */
 
@@ -27,8 +29,9 @@ JinjaValue jinja_undefined(JinjaRun *run, const char *format, ...) {
     return (JinjaValue){ .type = JINJA_UNDEFINED, .why = why };
 }
 
-_Noreturn void jinja_fail_undefined(JinjaRun *run, JinjaValue value) {
-    jinja_fail(run, "%s", value.why ? value.why : "a value is undefined");
+void jinja_check_defined(JinjaRun *run, JinjaValue value) {
+    if (value.type == JINJA_UNDEFINED)
+        jinja_fail(run, "%s", value.why ? value.why : "a value is undefined");
 }
 
 const char *jinja_type_name(JinjaValue value) {
@@ -60,36 +63,57 @@ double jinja_as_float(JinjaValue value) {
     return value.type == JINJA_FLOAT ? value.real : value.type == JINJA_BOOL ? value.boolean : (double)value.integer;
 }
 
-/* Compares an integer with a float exactly, as Python does. */
-static int integer_order(int64_t integer, double real) {
-    int64_t whole;
+static size_t skip_digits(const char *data, size_t len_bytes, size_t at) {
+    while (at < len_bytes && isdigit((unsigned char)data[at]))
+        at++;
+    return at;
+}
 
-    if (isnan(real))
-        return 2;
-    if (real >= TWO_TO_63)
-        return -1;
-    if (real < -TWO_TO_63)
-        return 1;
-    whole = (int64_t)real;
-    if (integer != whole)
-        return integer > whole ? 1 : -1;
-    return (real < (double)whole) - (real > (double)whole);
+size_t jinja_number_at(const char *data, size_t len_bytes, bool is_whole) {
+    size_t n = skip_digits(data, len_bytes, 0), digits, end;
+
+    if (!n || is_whole)
+        return n;
+    if (n < len_bytes && data[n] == '.') {
+        end = skip_digits(data, len_bytes, n + 1);
+        n = end > n + 1 ? end : n;
+    }
+    if (n < len_bytes && (data[n] | 0x20) == 'e') {
+        digits = n + 1 + (n + 1 < len_bytes && (data[n + 1] == '+' || data[n + 1] == '-'));
+        end = skip_digits(data, len_bytes, digits);
+        n = end > digits ? end : n;
+    }
+    return n;
+}
+
+bool jinja_number_read(const char *data, size_t len_bytes, JinjaValue *numberp) {
+    JinjaValue number = jinja_float(0);
+    char text[400], *end;
+
+    if (!len_bytes || len_bytes >= sizeof(text))
+        return false;
+    memcpy(text, data, len_bytes);
+    text[len_bytes] = 0;
+    if (!strpbrk(text, ".eE")) {
+        errno = 0;
+        number = jinja_int(strtoll(text, &end, 10));
+        if (errno || end != text + len_bytes)
+            return false;
+    } else if (!decimal_parse(text, &number.real)) {
+        return false;
+    }
+    *numberp = number;
+    return true;
 }
 
 /* -1, 0, 1 as jinja_compare(); 2: one of the numbers is a NaN. */
 static int number_order(JinjaValue a, JinjaValue b) {
-    int64_t x = 0, y = 0;
-    int order;
+    const double x = jinja_as_float(a), y = jinja_as_float(b);
+    int64_t i = 0, k = 0;
 
-    if (jinja_as_int(a, &x) && jinja_as_int(b, &y))
-        return (x > y) - (x < y);
-    if (a.type == JINJA_FLOAT && b.type == JINJA_FLOAT)
-        return isnan(a.real) || isnan(b.real) ? 2 : (a.real > b.real) - (a.real < b.real);
-    if (b.type == JINJA_FLOAT)
-        return integer_order(x, b.real);
-    (void)jinja_as_int(b, &y);
-    order = integer_order(y, a.real);
-    return order == 2 ? 2 : -order;
+    if (jinja_as_int(a, &i) && jinja_as_int(b, &k))
+        return (i > k) - (i < k);
+    return isnan(x) || isnan(y) ? 2 : (x > y) - (x < y);
 }
 
 /* --- truth, length, items --------------------------------------------------------------------------------------- */
@@ -123,14 +147,12 @@ bool jinja_length(JinjaValue value, int64_t *lengthp) {
         return true;
     case JINJA_LIST:
     case JINJA_TUPLE:
+    case JINJA_RANGE:
     case JINJA_VIEW:
         *lengthp = value.list->n;
         return true;
     case JINJA_DICT:
         *lengthp = value.dict->n;
-        return true;
-    case JINJA_RANGE:
-        *lengthp = value.range->n;
         return true;
     default:
         return false;
@@ -187,14 +209,6 @@ static JinjaList text_items(JinjaRun *run, const JinjaText *text) {
     return *all.list;
 }
 
-static JinjaList range_items(JinjaRun *run, const JinjaRange *range) {
-    JinjaValue all = jinja_list_new(run, JINJA_LIST, range->n);
-
-    for (uint32_t i = 0; i < range->n; i++)
-        all.list->items[i] = jinja_int(range->start + (int64_t)i * range->step);
-    return *all.list;
-}
-
 JinjaList jinja_items(JinjaRun *run, JinjaValue value) {
     JinjaList list;
 
@@ -205,6 +219,7 @@ JinjaList jinja_items(JinjaRun *run, JinjaValue value) {
         return text_items(run, value.text);
     case JINJA_LIST:
     case JINJA_TUPLE:
+    case JINJA_RANGE:
     case JINJA_VIEW:
         return *value.list;
     case JINJA_STREAM:
@@ -215,8 +230,6 @@ JinjaList jinja_items(JinjaRun *run, JinjaValue value) {
         return list;
     case JINJA_DICT:
         return (JinjaList){ .items = value.dict->keys, .n = value.dict->n };
-    case JINJA_RANGE:
-        return range_items(run, value.range);
     default:
         jinja_fail(run, "'%s' object is not iterable", jinja_type_name(value));
     }
@@ -253,12 +266,10 @@ static bool equal_same_type(JinjaRun *run, JinjaValue a, JinjaValue b) {
         return jinja_text_equal(a.text, b.text);
     case JINJA_LIST:
     case JINJA_TUPLE:
+    case JINJA_RANGE:
         return lists_equal(run, a.list, b.list);
     case JINJA_DICT:
         return dicts_equal(run, a.dict, b.dict);
-    case JINJA_RANGE:
-        return a.range->n == b.range->n && (!a.range->n || a.range->start == b.range->start) &&
-               (a.range->n < 2 || a.range->step == b.range->step);
     default:
         return a.list == b.list;
     }
@@ -336,17 +347,40 @@ bool jinja_contains(JinjaRun *run, JinjaValue value, JinjaValue needle) {
     return contains;
 }
 
+static bool goes_first(JinjaRun *run, const JinjaSortItem *right, const JinjaSortItem *left, bool reverse) {
+    return (reverse ? jinja_compare(run, left->key, right->key, "<")
+                    : jinja_compare(run, right->key, left->key, "<")) == -1;
+}
+
+JinjaSortItem *jinja_sort(JinjaRun *run, JinjaSortItem *items, uint32_t n, bool reverse) {
+    JinjaSortItem *from = items, *to = jinja_take(run, (size_t)n + 1, sizeof(*to));
+
+    for (uint64_t width = 1; width < n; width *= 2) {
+        JinjaSortItem *other = from;
+
+        for (uint64_t begin = 0; begin < n; begin += 2 * width) {
+            uint64_t middle = MIN(begin + width, n), end = MIN(begin + 2 * width, n), a = begin, b = middle;
+
+            for (uint64_t i = begin; i < end; i++) {
+                bool right = a == middle || (b < end && goes_first(run, &from[b], &from[a], reverse));
+
+                to[i] = right ? from[b++] : from[a++];
+            }
+        }
+        from = to;
+        to = other;
+    }
+    return from;
+}
+
 /* --- dicts ------------------------------------------------------------------------------------------------------ */
 
 bool jinja_is_hashable(JinjaValue value) {
-    if (value.type == JINJA_TUPLE) /* tuples in tuples are left out, which bounds the depth */
-        for (uint32_t i = 0; i < value.list->n; i++)
-            if (value.list->items[i].type == JINJA_TUPLE || !jinja_is_hashable(value.list->items[i]))
-                return false;
-    return value.type != JINJA_LIST && value.type != JINJA_DICT && value.type != JINJA_VIEW;
+    return value.type != JINJA_LIST && value.type != JINJA_TUPLE && value.type != JINJA_DICT &&
+           value.type != JINJA_VIEW;
 }
 
-static uint64_t value_hash(const JinjaRun *run, JinjaValue value) {
+static uint64_t value_hash(JinjaRun *run, JinjaValue value) {
     uint64_t hash = 0;
     double real;
 
@@ -359,11 +393,8 @@ static uint64_t value_hash(const JinjaRun *run, JinjaValue value) {
             memcpy(&hash, &real, sizeof(hash));
         return hash_key_u64(&run->key, hash);
     case JINJA_TEXT:
+        jinja_spend(run, value.text->len_bytes / 64);
         return hash_key_text(&run->key, value.text->data, value.text->len_bytes);
-    case JINJA_TUPLE:
-        for (uint32_t i = 0; i < value.list->n; i++)
-            hash = hash_key_u64(&run->key, hash ^ value_hash(run, value.list->items[i]));
-        return hash;
     default:
         return hash_key_u64(&run->key, (uint64_t)value.type);
     }
@@ -375,18 +406,14 @@ JinjaValue jinja_dict_new(JinjaRun *run, JinjaType type) {
 
 /* Index of the key. UINT32_MAX: it is absent, and *slotp is its place in the hash table, if there is one. */
 static uint32_t dict_find(JinjaRun *run, const JinjaDict *dict, JinjaValue key, uint32_t *slotp) {
+    const uint32_t mask = 2 * dict->room - 1;
     uint32_t at;
 
     if (!jinja_is_hashable(key))
         jinja_fail(run, "unhashable type: '%s' cannot be a key", jinja_type_name(key));
-    if (!dict->slots) {
-        for (uint32_t i = 0; i < dict->n; i++)
-            if (jinja_equal(run, dict->keys[i], key))
-                return i;
+    if (!dict->slots)
         return UINT32_MAX;
-    }
-    for (at = (uint32_t)value_hash(run, key) & (dict->n_slots - 1); dict->slots[at];
-         at = (at + 1) & (dict->n_slots - 1))
+    for (at = (uint32_t)value_hash(run, key) & mask; dict->slots[at]; at = (at + 1) & mask)
         if (jinja_equal(run, dict->keys[dict->slots[at] - 1], key))
             return dict->slots[at] - 1;
     *slotp = at;
@@ -405,15 +432,12 @@ static void dict_grow(JinjaRun *run, JinjaDict *dict) {
     dict->keys = keys;
     dict->values = keys + room;
     dict->room = room;
-    if (room <= DICT_SCANNED_MAX)
-        return;
-    dict->n_slots = 2 * room;
-    dict->slots = jinja_take(run, dict->n_slots, sizeof(*dict->slots));
+    dict->slots = jinja_take(run, 2 * (size_t)room, sizeof(*dict->slots));
     for (uint32_t i = 0; i < dict->n; i++) {
-        uint32_t at = (uint32_t)value_hash(run, keys[i]) & (dict->n_slots - 1);
+        uint32_t at = (uint32_t)value_hash(run, keys[i]) & (2 * room - 1);
 
         while (dict->slots[at])
-            at = (at + 1) & (dict->n_slots - 1);
+            at = (at + 1) & (2 * room - 1);
         dict->slots[at] = i + 1;
     }
 }
@@ -427,8 +451,7 @@ void jinja_dict_set(JinjaRun *run, JinjaDict *dict, JinjaValue key, JinjaValue v
     if (index == UINT32_MAX) {
         index = dict->n++;
         dict->keys[index] = key;
-        if (dict->slots)
-            dict->slots[slot] = index + 1;
+        dict->slots[slot] = index + 1;
     }
     dict->values[index] = value;
 }
@@ -439,14 +462,9 @@ const JinjaValue *jinja_dict_get(JinjaRun *run, const JinjaDict *dict, JinjaValu
     return index == UINT32_MAX ? NULL : &dict->values[index];
 }
 
-const JinjaValue *jinja_dict_get_text(JinjaRun *run, const JinjaDict *dict, const JinjaText *key) {
-    return jinja_dict_get(run, dict, jinja_str(key));
-}
-
 JinjaValue jinja_dict_view(JinjaRun *run, const JinjaDict *dict, JinjaViewKind kind, JinjaType type) {
     JinjaValue view = jinja_list_new(run, type, kind == JINJA_VIEW_ITEMS ? dict->n : 0);
 
-    view.list->view = kind;
     if (kind != JINJA_VIEW_ITEMS) {
         view.list->items = kind == JINJA_VIEW_KEYS ? dict->keys : dict->values;
         view.list->n = view.list->room = dict->n;

@@ -16,7 +16,7 @@ typedef enum JinjaType {
     JINJA_TUPLE,
     JINJA_DICT,
     JINJA_NAMESPACE,
-    JINJA_RANGE,
+    JINJA_RANGE,  /* the numbers of range() */
     JINJA_STREAM, /* Python's iterator: gone through once, without a length */
     JINJA_VIEW,   /* keys(), values(), items() of a dict */
     JINJA_LOOP,
@@ -28,7 +28,6 @@ typedef enum JinjaType {
 
 typedef struct JinjaList JinjaList;
 typedef struct JinjaDict JinjaDict;
-typedef struct JinjaRange JinjaRange;
 typedef struct JinjaLoop JinjaLoop;
 typedef struct JinjaMacro JinjaMacro;
 typedef struct JinjaBuiltin JinjaBuiltin;
@@ -42,9 +41,8 @@ typedef struct JinjaValue {
         double real;
         const char *why; /* undefined: the error for whoever uses the value; NULL: nothing special */
         const JinjaText *text;
-        JinjaList *list; /* list, tuple, stream, view */
+        JinjaList *list; /* list, tuple, range, stream, view */
         JinjaDict *dict; /* dict, namespace */
-        const JinjaRange *range;
         JinjaLoop *loop;
         const JinjaMacro *macro;
         const JinjaBuiltin *function;
@@ -61,21 +59,14 @@ typedef enum JinjaViewKind {
 struct JinjaList {
     JinjaValue *items;
     uint32_t n, room;
-    uint32_t at;        /* stream: index of the next item */
-    JinjaViewKind view; /* of a view */
-};
-
-struct JinjaRange {
-    int64_t start, stop, step;
-    uint32_t n;
+    uint32_t at; /* stream: index of the next item */
 };
 
 /* Keys are kept in the order in which they came. */
 struct JinjaDict {
     JinjaValue *keys, *values;
     uint32_t n, room;
-    uint32_t *slots; /* [n_slots] hash table of index + 1; NULL: the keys are few enough to be compared one by one */
-    uint32_t n_slots;
+    uint32_t *slots; /* [2 * room] hash table of index + 1; NULL: room is 0 */
 };
 
 #define JINJA_NO_VALUE ((JinjaValue){ .type = JINJA_MISSING })
@@ -102,8 +93,8 @@ static inline bool jinja_is_number(JinjaValue value) {
 
 /* Makes an undefined value; the format is the error for whoever uses the value. */
 JinjaValue jinja_undefined(JinjaRun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends the rendering with the error of an undefined value that was used. */
-_Noreturn void jinja_fail_undefined(JinjaRun *run, JinjaValue value);
+/* Ends the rendering with the value's own error if it is undefined. */
+void jinja_check_defined(JinjaRun *run, JinjaValue value);
 /* Python's name of the type. */
 const char *jinja_type_name(JinjaValue value);
 bool jinja_truth(JinjaValue value);
@@ -116,6 +107,18 @@ bool jinja_contains(JinjaRun *run, JinjaValue value, JinjaValue needle);
 bool jinja_as_int(JinjaValue value, int64_t *integerp);
 /* value must be a number. */
 double jinja_as_float(JinjaValue value);
+/* Bytes of the digits at the beginning of a text, of a fraction and an exponent too unless is_whole is set. */
+size_t jinja_number_at(const char *data, size_t len_bytes, bool is_whole);
+/* Reads a decimal number, an integer unless it has a fraction or an exponent. false: it is none, or out of range. */
+bool jinja_number_read(const char *data, size_t len_bytes, JinjaValue *numberp);
+
+typedef struct JinjaSortItem {
+    JinjaValue key, item;
+} JinjaSortItem;
+
+/* Sorts by merging, which is stable, so that the time goes with n log n whatever the keys are. Uses up items[n]. Keys
+ * without an order fail. */
+JinjaSortItem *jinja_sort(JinjaRun *run, JinjaSortItem *items, uint32_t n, bool reverse);
 
 /* Makes a list of n undefined items. */
 JinjaValue jinja_list_new(JinjaRun *run, JinjaType type, uint32_t n);
@@ -132,7 +135,6 @@ JinjaValue jinja_dict_new(JinjaRun *run, JinjaType type);
 void jinja_dict_set(JinjaRun *run, JinjaDict *dict, JinjaValue key, JinjaValue value);
 /* NULL: there is no such key. A key that cannot be hashed fails. */
 const JinjaValue *jinja_dict_get(JinjaRun *run, const JinjaDict *dict, JinjaValue key);
-const JinjaValue *jinja_dict_get_text(JinjaRun *run, const JinjaDict *dict, const JinjaText *key);
 JinjaValue jinja_dict_view(JinjaRun *run, const JinjaDict *dict, JinjaViewKind kind, JinjaType type);
 /* Whether the value may be a key. */
 bool jinja_is_hashable(JinjaValue value);

@@ -534,7 +534,9 @@ static void test_chat_template_marks_of_pieces(void **state) {
           { USER("<|im_end|>"), USER("<|im_end|>") },
           1 },
         { "{{ '<|im_end|>'[:-1] ~ messages[0].content }}<|im_end|>", { USER(">"), USER("") }, 1 },
-        { "{{ '%s|>' % '<|im_end' }}{{ '%s|>' % messages[0].content }}", { USER("<|im_end"), USER("") }, 1 },
+        { "{{ '{}|>'.format('<|im_end') }}{{ '{}|>'.format(messages[0].content) }}",
+          { USER("<|im_end"), USER("") },
+          1 },
     };
     static const int32_t types[] = { TOKEN_CONTROL, TOKEN_USER_DEFINED, TOKEN_NORMAL };
 

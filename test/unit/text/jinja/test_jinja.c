@@ -93,6 +93,45 @@ static void test_jinja_refuses_by_name(void **state) {
     check_error("{{ 'x'.encode() }}", JINJA_E_RUN, "method 'encode' of strings is not supported");
     check_error("{{ dict.fromkeys(['x']) }}", JINJA_E_RUN, "has no attribute 'fromkeys'");
     check_error("{% print 1 %}", JINJA_E_SYNTAX, "tag 'print' is not known");
+    check_error("{% call m() %}x{% endcall %}", JINJA_E_SYNTAX, "tag 'call' is not supported in chat templates");
+    check_error("{% with a = 1 %}{% endwith %}", JINJA_E_SYNTAX, "tag 'with' is not supported in chat templates");
+    check_error("{% raw %}{{{% endraw %}", JINJA_E_SYNTAX, "tag 'raw' is not supported in chat templates");
+    check_error("{% block b %}{% endblock %}", JINJA_E_SYNTAX, "tag 'block' is not supported in chat templates");
+    check_error("{% for x in y recursive %}{% endfor %}", JINJA_E_SYNTAX, "'recursive' is not supported");
+    check_error("{% for x in y %}{% set a %}{% break %}{% endset %}{% endfor %}", JINJA_E_SYNTAX, "'break' outside");
+    check_error("{{ 2 ** 2 }}", JINJA_E_SYNTAX, "not supported in chat templates: '**'");
+    check_error("{{ f(**{}) }}", JINJA_E_SYNTAX, "not supported in chat templates: '**'");
+    check_error("{{ +1 }}", JINJA_E_SYNTAX, "expected an expression, there is +");
+    check_error("{{ 0x1f }}", JINJA_E_SYNTAX, "there is x1f");
+    check_error("{{ 1_000 }}", JINJA_E_SYNTAX, "there is _000");
+    check_error("{{ 1 < 2 < 3 }}", JINJA_E_SYNTAX, "comparisons in a row are not supported in chat templates");
+    check_error("{{ '\\101' }}", JINJA_E_SYNTAX, "octal digits are not supported in chat templates");
+    check_error("{{ 7.5 // 2 }}", JINJA_E_RUN, "'//' needs integers in chat templates");
+    check_error("{{ '%s' % 'x' }}", JINJA_E_RUN, "'%' is not supported between 'str' and 'str'");
+    check_error("{{ [1] * 2 }}", JINJA_E_RUN, "'*' is not supported between 'list' and 'int'");
+    check_error("{{ 'abcd'[::2] }}", JINJA_E_RUN, "a step other than 1 and -1 is not supported in chat templates");
+    check_error("{{ {(1, 2): 3} }}", JINJA_E_RUN, "unhashable type: 'tuple' cannot be a key");
+    check_error("{{ range(3) }}", JINJA_E_RUN, "a value of type 'range' cannot be printed");
+    check_error("{{ {}.keys() }}", JINJA_E_RUN, "a value of type 'dict view' cannot be printed");
+    check_error("{{ namespace() }}", JINJA_E_RUN, "a value of type 'Namespace' cannot be printed");
+    check_error("{{ '{:>5}'.format(1) }}", JINJA_E_RUN, "format(): a ':' in a field is not supported");
+    check_error("{{ '{!r}'.format(1) }}", JINJA_E_RUN, "format(): a '!' in a field is not supported");
+    check_error("{{ '%s'|format('x') }}", JINJA_E_RUN, "filter 'format' is not supported in chat templates");
+    check_error("{{ [1]|batch(2)|list }}", JINJA_E_RUN, "filter 'batch' is not supported in chat templates");
+    check_error("{{ [1]|groupby('a') }}", JINJA_E_RUN, "filter 'groupby' is not supported in chat templates");
+    check_error("{{ [1]|sort(attribute='a,b') }}", JINJA_E_RUN, "several attributes are not supported");
+    check_error("{{ '1'|int(base=2) }}", JINJA_E_RUN, "filter 'int' takes no argument 'base'");
+    check_error("{{ 1250|round(-2) }}", JINJA_E_RUN, "a precision below 0 or above 320 is not supported");
+    check_error("{{ 2.5|round(method='floor') }}", JINJA_E_RUN, "filter 'round' takes no argument 'method'");
+    check_error("{{ 1 is callable }}", JINJA_E_RUN, "test 'callable' is not supported in chat templates");
+    check_error("{{ 'x'.center(9) }}", JINJA_E_RUN, "method 'center' of strings is not supported in chat templates");
+    check_error("{{ 'x'.index('x') }}", JINJA_E_RUN, "method 'index' of strings is not supported in chat templates");
+    check_error("{{ 'x'.rsplit() }}", JINJA_E_RUN, "rsplit() without a separator is not supported");
+    check_error("{{ 'x'.find('x', 1) }}", JINJA_E_RUN, "method 'find' takes 1 arguments at most, not 2");
+    check_error("{{ [1].index(1) }}", JINJA_E_RUN, "'list object' has no attribute 'index'");
+    check_error("{% for x in [1] %}{{ loop.cycle(1) }}{% endfor %}", JINJA_E_RUN, "has no attribute 'cycle'");
+    check_error("{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}", JINJA_E_RUN, "'caller' is not supported");
+    check_error("{{ dict([('a', 1)]) }}", JINJA_E_RUN, "take one dict, and arguments with names");
 }
 
 /* --- limits ------------------------------------------------------------------------------------------------------- */
@@ -139,7 +178,6 @@ static void test_jinja_recursion_is_bounded(void **state) {
     check_limit("{% macro m(x) %}{% for i in [1] %}{% if 1 %}{{ [m(x + 1)] }}{% endif %}{% endfor %}{% endmacro %}"
                 "{{ m(0) }}",
                 &(JinjaOptions){ 0 }, "nested more than");
-    check_limit("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", &(JinjaOptions){ 0 }, "nested more than");
     check_limit("{% set ns = namespace(l=[]) %}{% for i in range(5000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
                 &(JinjaOptions){ 0 }, "nested more than");
     check_limit("{% set ns = namespace(l=[]) %}{% for i in range(5000) %}{% set ns.l = [ns.l] %}{% endfor %}"
@@ -156,15 +194,27 @@ static void test_jinja_steps_memory_output_are_bounded(void **state) {
 
     check_limit(endless, &(JinjaOptions){ 0 }, "too many steps");
     check_limit("{{ 'x' * 100000000000 }}", &(JinjaOptions){ 0 }, "memory");
-    check_limit("{{ [1] * 100000000 }}", &(JinjaOptions){ .steps_max = UINT64_MAX }, "MiB of memory");
+    check_limit("{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
+                &(JinjaOptions){ .steps_max = UINT64_MAX }, "MiB of memory");
     check_limit(
         "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
         &(JinjaOptions){ 0 }, "MiB of memory");
     check_limit("{% for i in range(1000) %}0123456789{% endfor %}", &(JinjaOptions){ .output_bytes_max = 5000 },
                 "the prompt passes 5000 bytes");
-    check_limit("{{ '%100000s' % 1 }}", &(JinjaOptions){ .memory_bytes_max = 20000 }, "memory");
-    check_limit("{{ 'abc'.center(10000000000) }}", &(JinjaOptions){ 0 }, "memory");
+    check_limit("{{ range(100000) }}", &(JinjaOptions){ .memory_bytes_max = 20000 }, "memory");
+    check_limit("{{ 'a\\nb'|indent(10000000000) }}", &(JinjaOptions){ 0 }, "memory");
     check_limit("{{ {}|tojson(indent=10000000000) }}", &(JinjaOptions){ 0 }, "memory");
+}
+
+/* Variables of a body are looked for one by one, which costs steps where there are many. */
+static void test_jinja_many_variables_cost_steps(void **state) {
+    _cleanup_(str_buf_deinit) StrBuf source = STR_BUF_NULL;
+
+    str_buf_add(&source, "{% for i in range(100) %}");
+    for (int k = 0; k < 200; k++)
+        str_buf_addf(&source, "{%% set v%d = 1 %%}", k);
+    str_buf_add(&source, "{% endfor %}");
+    check_limit(source.data, &(JinjaOptions){ .steps_max = 100000 }, "too many steps");
 }
 
 /* A text that grows by bits is not copied each time: a megabyte in ten thousand steps takes a few megabytes. */
@@ -231,6 +281,7 @@ int main(void) {
         cmocka_unit_test(test_jinja_nesting_is_bounded),
         cmocka_unit_test(test_jinja_recursion_is_bounded),
         cmocka_unit_test(test_jinja_steps_memory_output_are_bounded),
+        cmocka_unit_test(test_jinja_many_variables_cost_steps),
         cmocka_unit_test(test_jinja_texts_grow_in_place),
         cmocka_unit_test(test_jinja_texts_never_change),
         cmocka_unit_test(test_jinja_memory_is_on_an_account),

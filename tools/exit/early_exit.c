@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/step/early_exit.h"
+#include "tools/exit/early_exit.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include "base/memory/account_refusal.h"
 #include "base/min_max.h"
 #include "base/system/cpu.h"
+#include "engine/core/engine_state.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 #include "quant/format/ggml_type.h"
@@ -38,25 +39,26 @@ void early_exit_deinit(EarlyExit *exit) {
 #define SCRATCH_ROWS (3 * EARLY_EXIT_ROWS + TOKENS_AT_ONCE)
 
 /* Returns scratch for hidden states that the map takes in. */
-static float *inputs(const Engine *engine) {
-    return engine->steps->early_exit.rows.data;
+static float *inputs(const EarlyExit *exit) {
+    return exit->rows.data;
 }
 
-/* Returns scratch for the map's output; before that, for hidden states of a step. */
-static float *mapped(const Engine *engine) {
-    return inputs(engine) + (size_t)EARLY_EXIT_ROWS * engine->hparams.n_embd;
+/* Returns scratch for the map's output; before that, for hidden states that are gathered. */
+static float *mapped(const EarlyExit *exit) {
+    return inputs(exit) + (size_t)EARLY_EXIT_ROWS * exit->engine->hparams.n_embd;
 }
 
 /* Returns scratch for states that the head takes in. */
-static float *states(const Engine *engine) {
-    return mapped(engine) + (size_t)EARLY_EXIT_ROWS * engine->hparams.n_embd;
+static float *states(const EarlyExit *exit) {
+    return mapped(exit) + (size_t)EARLY_EXIT_ROWS * exit->engine->hparams.n_embd;
 }
 
-static float *head_rows(const Engine *engine) {
-    return states(engine) + (size_t)EARLY_EXIT_ROWS * engine->hparams.n_embd;
+static float *head_rows(const EarlyExit *exit) {
+    return states(exit) + (size_t)EARLY_EXIT_ROWS * exit->engine->hparams.n_embd;
 }
 
-static int reserve(Engine *engine, EarlyExit *exit, ErrText *err) {
+static int reserve(EarlyExit *exit, ErrText *err) {
+    Engine *engine = exit->engine;
     const size_t len_bytes = SCRATCH_ROWS * (size_t)engine->hparams.n_embd * sizeof(float);
     int r;
 
@@ -67,41 +69,34 @@ static int reserve(Engine *engine, EarlyExit *exit, ErrText *err) {
              : 0;
 }
 
-static void take(Engine *engine, EarlyExit *exit) {
-    early_exit_deinit(&engine->steps->early_exit);
-    engine->steps->early_exit = *exit;
-    *exit = (EarlyExit){ 0 };
+static void replace(EarlyExit *exit, EarlyExit *by) {
+    early_exit_deinit(exit);
+    *exit = *by;
+    *by = (EarlyExit){ 0 };
 }
 
 /* --- which predictor ---------------------------------------------------------------------------------------------- */
 
-/**
- * engine_set_lens() - predict from the hidden state behind a layer, without a map
- * @layer: 1..n_layers - 1: behind the first so many; 0: no predictor
- *
- * Thread: the one that computes, while no step has begun. Return: 0, -EINVAL, -EBUSY, ENGINE_E_MEMORY, with a text.
- */
-int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err) {
-    _cleanup_(early_exit_deinit) EarlyExit exit = { .layer = layer, .mix = lens_mix, .tau = lens_tau };
+int early_exit_set_lens(EarlyExit *exit, Engine *engine, uint32_t layer, ErrText *err) {
+    _cleanup_(early_exit_deinit)
+        EarlyExit lens = { .engine = engine, .layer = layer, .mix = lens_mix, .tau = lens_tau };
     int r;
 
     if (layer >= engine->hparams.n_layers)
         return err_set(err, -EINVAL, "there is no layer between %u and the head", layer);
-    for (size_t i = 0; i < engine->steps->n; i++)
-        if (engine->steps->step[i].is_taken)
-            return err_set(err, -EBUSY, "a step has made way");
     if (!layer) {
-        early_exit_deinit(&engine->steps->early_exit);
+        early_exit_deinit(exit);
         return 0;
     }
-    r = reserve(engine, &exit, err);
+    r = reserve(&lens, err);
     if (!r)
-        take(engine, &exit);
+        replace(exit, &lens);
     return r;
 }
 
 /* Loads the map as a matrix of a device that takes f16. */
-static int load_linear(Engine *engine, EarlyExit *exit, ErrText *err) {
+static int load_linear(EarlyExit *exit, ErrText *err) {
+    Engine *engine = exit->engine;
     const uint32_t n_embd = exit->map.n_embd;
     const BackendShape shape = { .rows = EARLY_EXIT_ROWS, .width = n_embd };
     const LinearSource source = {
@@ -117,41 +112,28 @@ static int load_linear(Engine *engine, EarlyExit *exit, ErrText *err) {
 }
 
 /**
- * engine_load_exit() - load the trained predictor of a package
+ * early_exit_load() - load the trained predictor of the engine's package
  * @path: PACKAGE.exit
  *
- * A predictor that is damaged or belongs to another package is refused, and nothing changes. Thread: as
- * engine_set_lens(). Return: 0; ENGINE_E_MODEL: there is no such file, or it was refused, with a text that names it;
- * ENGINE_E_MEMORY, -EBUSY, -errno.
+ * A predictor that is damaged or belongs to another package is refused, and *exit stays as it was. Return: 0;
+ * ENGINE_E_MODEL: there is no such file, or it was refused, with a text that names it; ENGINE_E_MEMORY, -errno.
  */
-int engine_load_exit(Engine *engine, const char *path, ErrText *err) {
+int early_exit_load(EarlyExit *exit, Engine *engine, const char *path, ErrText *err) {
     const ExitMapModel model = { engine->info.package_sha256, engine->hparams.n_embd, engine->hparams.n_layers };
-    _cleanup_(early_exit_deinit) EarlyExit exit = { 0 };
-    int r;
+    _cleanup_(early_exit_deinit) EarlyExit loaded = { .engine = engine };
+    int r = exit_map_read(&loaded.map, engine->accounts, path, &model, err);
 
-    for (size_t i = 0; i < engine->steps->n; i++)
-        if (engine->steps->step[i].is_taken)
-            return err_set(err, -EBUSY, "a step has made way");
-    r = exit_map_read(&exit.map, engine->accounts, path, &model, err);
     if (r)
         return r == EXIT_MAP_E_MEMORY ? ENGINE_E_MEMORY : r > 0 ? ENGINE_E_MODEL : r;
-    exit.layer = exit.map.layer;
-    exit.mix = (PruningMix){ exit.map.by_q, exit.map.by_share, exit.map.offset };
-    exit.tau = exit.map.tau;
-    r = load_linear(engine, &exit, err);
+    loaded.layer = loaded.map.layer;
+    loaded.mix = (PruningMix){ loaded.map.by_q, loaded.map.by_share, loaded.map.offset };
+    loaded.tau = loaded.map.tau;
+    r = load_linear(&loaded, err);
     if (!r)
-        r = reserve(engine, &exit, err);
+        r = reserve(&loaded, err);
     if (!r)
-        take(engine, &exit);
+        replace(exit, &loaded);
     return r;
-}
-
-uint32_t engine_exit_layer(const Engine *engine) {
-    return engine->steps->early_exit.layer;
-}
-
-PruningMix engine_exit_mix(const Engine *engine) {
-    return engine->steps->early_exit.mix;
 }
 
 /* --- shares ------------------------------------------------------------------------------------------------------- */
@@ -180,21 +162,21 @@ void early_exit_scale(const float *hidden, size_t n, size_t n_embd, float *scale
     }
 }
 
-int early_exit_states(Engine *engine, const float *hidden, size_t n, float *normed, ErrText *err) {
-    const EarlyExit *exit = &engine->steps->early_exit;
+int early_exit_states(EarlyExit *exit, const float *hidden, size_t n, float *normed, ErrText *err) {
+    const Engine *engine = exit->engine;
     const Hparams *hparams = &engine->hparams;
-    float *y = mapped(engine);
+    float *y = mapped(exit);
 
     assert(n <= EARLY_EXIT_ROWS);
     if (exit->linear) {
         const BackendLinear *linear = exit->linear;
         int r;
 
-        early_exit_scale(hidden, n, hparams->n_embd, inputs(engine));
-        r = exit->floats->ops->linear(exit->floats, &linear, 1, &(LinearInput){ .x = inputs(engine) }, n,
+        early_exit_scale(hidden, n, hparams->n_embd, inputs(exit));
+        r = exit->floats->ops->linear(exit->floats, &linear, 1, &(LinearInput){ .x = inputs(exit) }, n,
                                       &(LinearOutput){ .y = &y }, err);
         if (r)
-            return r;
+            return r < 0 ? r : -EIO;
         hidden = y;
     }
     layer_norm_rows(engine->backend, hparams, weights_outside(engine->weights)->vectors, ROLE_OUTPUT_NORM, hidden, n,
@@ -202,15 +184,16 @@ int early_exit_states(Engine *engine, const float *hidden, size_t n, float *norm
     return 0;
 }
 
-void early_exit_logits(Engine *engine, const float *state, const uint32_t *tokens, size_t n, float *logits) {
+void early_exit_logits(EarlyExit *exit, const float *state, const uint32_t *tokens, size_t n, float *logits) {
+    const Engine *engine = exit->engine;
     const size_t n_embd = engine->hparams.n_embd;
-    const float *rows = head_rows(engine), *bias = weights_outside(engine->weights)->vectors[ROLE_OUTPUT_BIAS];
+    const float *rows = head_rows(exit), *bias = weights_outside(engine->weights)->vectors[ROLE_OUTPUT_BIAS];
 
     for (size_t first = 0; first < n; first += TOKENS_AT_ONCE) {
         const size_t n_now = MIN(n - first, TOKENS_AT_ONCE);
 
         engine->backend->ops->embed(engine->backend, weights_head(engine->weights), tokens + first, n_now, 1,
-                                    head_rows(engine));
+                                    head_rows(exit));
         for (size_t i = 0; i < n_now; i++)
             logits[first + i] = dot(state, rows + i * n_embd, n_embd) + (bias ? bias[tokens[first + i]] : 0);
     }
@@ -230,83 +213,64 @@ void early_exit_shares(const float *logits, size_t n, float tau, float *log_shar
         log_shares[i] = (float)(((double)logits[i] - (double)most) / (double)tau - log(sum));
 }
 
-/* --- a step ------------------------------------------------------------------------------------------------------- */
+/* --- edges of a tree ---------------------------------------------------------------------------------------------- */
 
 /* Returns how many edges from `first` on begin at its row. */
-static size_t edges_of_row(const EngineExit *asked, size_t first) {
-    size_t n = 1;
+static size_t edges_of_row(const DraftEdge *edges, size_t n, size_t first) {
+    size_t n_same = 1;
 
-    while (first + n < asked->n && asked->rows[first + n] == asked->rows[first])
-        n++;
-    return n;
+    while (first + n_same < n && edges[first + n_same].row == edges[first].row)
+        n_same++;
+    return n_same;
 }
 
 /* Computes the states of rows that edges from `first` on begin at, as many as there is room for; *nextp: the first edge
  * of the next row. */
-static int find_states(EngineStep *step, size_t index, size_t first, size_t *nextp, ErrText *err) {
-    Engine *engine = step->engine;
-    const EngineExit *asked = step->spans[index].exit;
-    const BatchSequence *sequence = &step->batch.sequences[index];
-    const size_t end = sequence->first + sequence->n_rows, n_embd = engine->hparams.n_embd;
-    size_t n = 0, at = sequence->first;
+static int find_states(EarlyExit *exit, const float *hidden, const DraftEdge *edges, size_t n_edges, size_t first,
+                       size_t *nextp, ErrText *err) {
+    const size_t n_embd = exit->engine->hparams.n_embd;
+    size_t n = 0;
 
-    for (*nextp = first; *nextp < asked->n && n < EARLY_EXIT_ROWS; *nextp += edges_of_row(asked, *nextp)) {
-        at = step_rows_find(step, at, end, asked->rows[*nextp]);
-        if (at == end)
-            return err_set(err, -EINVAL, "row %u is not in the step", asked->rows[*nextp]);
-        memcpy(mapped(engine) + n++ * n_embd, step->slots[SLOT_X] + at * n_embd, n_embd * sizeof(float));
-    }
+    for (*nextp = first; *nextp < n_edges && n < EARLY_EXIT_ROWS; *nextp += edges_of_row(edges, n_edges, *nextp))
+        memcpy(mapped(exit) + n++ * n_embd, hidden + edges[*nextp].row * n_embd, n_embd * sizeof(float));
     /* The input may be in the map's scratch: it is scaled into other scratch before the map writes. */
-    return early_exit_states(engine, mapped(engine), n, states(engine), err);
+    return early_exit_states(exit, mapped(exit), n, states(exit), err);
 }
 
-static int score_span(EngineStep *step, size_t index, ErrText *err) {
-    Engine *engine = step->engine;
-    EngineExit *asked = step->spans[index].exit;
-
-    for (size_t first = 0, next; first < asked->n; first = next) {
-        const float *state = states(engine);
-        int r = find_states(step, index, first, &next, err);
+static int score(EarlyExit *exit, const float *hidden, const DraftEdge *edges, size_t n_edges, float *log_shares,
+                 ErrText *err) {
+    for (size_t first = 0, next; first < n_edges; first = next) {
+        const float *state = states(exit);
+        int r = find_states(exit, hidden, edges, n_edges, first, &next, err);
 
         if (r)
             return r;
-        for (size_t n; first < next; first += n, state += engine->hparams.n_embd) {
-            n = edges_of_row(asked, first);
-            early_exit_logits(engine, state, asked->tokens + first, n, asked->log_shares + first);
-            early_exit_shares(asked->log_shares + first, n, engine->steps->early_exit.tau, asked->log_shares + first);
+        for (size_t n; first < next; first += n, state += exit->engine->hparams.n_embd) {
+            uint32_t tokens[DRAFT_ROWS_MAX];
+
+            n = edges_of_row(edges, n_edges, first);
+            assert(n <= DRAFT_ROWS_MAX);
+            for (size_t i = 0; i < n; i++)
+                tokens[i] = edges[first + i].token;
+            early_exit_logits(exit, state, tokens, n, log_shares + first);
+            early_exit_shares(log_shares + first, n, exit->tau, log_shares + first);
         }
     }
     return 0;
 }
 
-static int run_span(EngineStep *step, size_t index, ErrText *err) {
-    EngineSpan *span = &step->spans[index];
-    const uint64_t start_ns = clock_now_ns();
-    uint16_t rows[ENGINE_TREE_ROWS_MAX];
-    size_t n;
-    int r = score_span(step, index, err);
-
-    if (r)
-        return r;
-    span->exit->ns = clock_now_ns() - start_ns;
-    n = span->exit->choose(span->exit->arg, rows);
-    return n && n < span->n ? engine_step_keep(step, index, rows, n) : 0;
-}
-
-/* Runs only if the head's weights are there: otherwise all rows go on. */
-int early_exit_run(EngineStep *step, ErrText *err) {
-    Engine *engine = step->engine;
+int early_exit_score(EarlyExit *exit, const float *hidden, const DraftEdge *edges, size_t n, float *log_shares,
+                     ErrText *err) {
+    Engine *engine = exit->engine;
+    const uint32_t head = 1 + engine->hparams.n_layers;
     const uint64_t start_ns = engine_trace_begin(engine);
-    const size_t n_rows = step->batch.n_rows;
-    int r = engine_acquire(engine, 1 + engine->hparams.n_layers, 0, NULL);
+    int r;
 
-    if (r)
-        return 0;
-    for (size_t i = 0; !r && i < step->n_spans; i++)
-        if (step->spans[i].exit && step->spans[i].exit->n && !step->spans[i].is_cancelled)
-            r = run_span(step, i, err);
-    engine_step_let_go(step, 1 + engine->hparams.n_layers);
-    engine_trace_part(engine, "early exit", "element-wise", start_ns, (int32_t)engine->steps->early_exit.layer - 1,
-                      n_rows);
+    if (engine_acquire(engine, head, 0, NULL))
+        return 1;
+    r = score(exit, hidden, edges, n, log_shares, err);
+    weights_release(engine->weights, head, exit->layer);
+    engine_trace_part(engine, "early exit", "element-wise", start_ns, (int32_t)exit->layer - 1,
+                      n ? edges[n - 1].row : 0);
     return r;
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/draft/draft_pruning.h"
+#include "tools/exit/exit_pruning.h"
 
-#include <assert.h>
-#include <string.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/min_max.h"
+#include "engine/core/engine_state.h"
+#include "tools/exit/exit_control.h"
 
 enum {
     ROWS_MIN = 3, /* rows that stay at least, the root included */
@@ -12,52 +16,92 @@ enum {
 static const float backbone = 1.4F;      /* ln 4: rows of the backbone stay at a quarter of the chance of others */
 static const float least_saving = 0.01F; /* smallest share of a step's duration that pruning must save */
 
-void draft_pruning_init(DraftPruning *pruning, Engine *engine, const GenerationSpeculation *options,
-                        Speculator *speculator, DraftStep *step, DraftReport *report) {
-    pruning->engine = engine;
-    pruning->options = options;
-    pruning->speculator = speculator;
-    pruning->step = step;
-    pruning->report = report;
-    exit_control_init(&pruning->control);
+/* Pruning of one generation. */
+typedef struct Pruner {
+    ExitPruning *pruning;
+    ExitControl control;
+    TreeHookStep step;
+    ExitChoice choice;               /* of the step */
+    bool was_asked;                  /* the predictor was asked in the step */
+    uint64_t asked_ns;               /* duration of asking in the step */
+    uint32_t n_gone;                 /* rows that ended in the step */
+    uint64_t masks[EXIT_THRESHOLDS]; /* in a trial: rows that each threshold would have kept, as bits */
+    ExitTrial trial;
+    DraftEdge edges[SHADOW_EDGES_MAX]; /* [n_edges] */
+    float log_shares[SHADOW_EDGES_MAX];
+    size_t n_edges;
+    float row_shares[DRAFT_ROWS_MAX]; /* log shares of the rows of the tree */
+} Pruner;
+
+static void *begin(void *arg) {
+    Pruner *pruner = malloc(sizeof(*pruner));
+
+    if (!pruner)
+        return NULL;
+    pruner->pruning = arg;
+    exit_control_init(&pruner->control);
+    return pruner;
 }
 
-static ExitChoice choose_step(const DraftPruning *pruning) {
-    const GenerationPruning mode = pruning->options->pruning;
+static void end(void *self) {
+    free(self);
+}
 
-    if (mode == GENERATION_PRUNING_OFF || !engine_exit_layer(pruning->engine) ||
-        pruning->step->tree.n_rows < EXIT_ROWS_MIN)
+static ExitChoice choose_step(const Pruner *pruner) {
+    const ExitPruningMode mode = pruner->pruning->mode;
+
+    if (pruner->step.tree->n_rows < EXIT_ROWS_MIN)
         return EXIT_REST;
-    if (mode == GENERATION_PRUNING_ALWAYS)
+    if (mode == EXIT_PRUNING_ALWAYS)
         return EXIT_PRUNE;
-    if (mode == GENERATION_PRUNING_WATCHED)
+    if (mode == EXIT_PRUNING_WATCHED)
         return EXIT_TRIAL;
     /* A row of ours takes next to nothing beside rows of prompts, which nobody may prune. */
-    return pruning->step->company.prompt_rows ? EXIT_REST : exit_control_choose(&pruning->control);
+    return pruner->step.prompt_rows ? EXIT_REST : exit_control_choose(&pruner->control);
+}
+
+static uint32_t ask(void *self, const TreeHookStep *step) {
+    Pruner *pruner = self;
+    const EarlyExit *exit = pruner->pruning->exit;
+    const uint32_t n_vocab = engine_info(exit->engine)->n_vocab;
+    size_t n_edges;
+
+    pruner->step = *step;
+    pruner->was_asked = false;
+    pruner->n_gone = 0;
+    pruner->choice = choose_step(pruner);
+    if (pruner->choice == EXIT_REST)
+        return 0;
+    n_edges = draft_shadows(step->tree, step->sources, pruner->edges);
+    pruner->n_edges = 0;
+    for (size_t i = 0; i < n_edges; i++)
+        if (pruner->edges[i].token < n_vocab) /* no step has checked the token of a shadow edge */
+            pruner->edges[pruner->n_edges++] = pruner->edges[i];
+    return pruner->n_edges ? exit->layer : 0;
 }
 
 /* Returns the share of a step's duration that comes behind the exit. */
-static float share_behind(const DraftPruning *pruning) {
-    const uint32_t n_layers = engine_info(pruning->engine)->n_layers;
+static float share_behind(const EarlyExit *exit) {
+    const uint32_t n_layers = engine_info(exit->engine)->n_layers;
 
-    return (float)(n_layers - engine_exit_layer(pruning->engine)) / (float)n_layers;
+    return (float)(n_layers - exit->layer) / (float)n_layers;
 }
 
-PruningRule draft_pruning_rule(float threshold) {
+PruningRule exit_pruning_rule(float threshold) {
     return (PruningRule){ .threshold = threshold, .backbone = backbone, .rows_min = ROWS_MIN, .siblings = SIBLINGS };
 }
 
 /* Writes the rows that a threshold keeps, all if too little would be saved. Return: how many. */
-static uint32_t keep(const DraftPruning *pruning, const float *scores, uint32_t threshold, uint16_t *rows,
-                     float *savedp) {
-    const bool always = pruning->options->pruning == GENERATION_PRUNING_ALWAYS;
-    const DraftTree *tree = &pruning->step->tree;
-    const DraftCosts costs = always ? (DraftCosts){ 0 } : pruning->costs;
-    const float chosen = spec_lab_of(pruning->options->lab)->pruning_threshold;
-    const PruningRule rule = draft_pruning_rule(chosen < 0 ? chosen : exit_thresholds[threshold]);
+static uint32_t keep(const Pruner *pruner, const float *scores, uint32_t threshold, uint16_t *rows, float *savedp) {
+    const ExitPruning *pruning = pruner->pruning;
+    const bool always = pruning->mode == EXIT_PRUNING_ALWAYS;
+    const DraftTree *tree = pruner->step.tree;
+    const DraftCosts costs = always ? (DraftCosts){ 0 } : pruner->step.costs;
+    const PruningRule rule =
+        exit_pruning_rule(pruning->threshold < 0 ? pruning->threshold : exit_thresholds[threshold]);
     uint32_t n = tree_pruning(tree, scores, &rule, costs, rows);
 
-    *savedp = tree_pruning_saves_ms(costs, tree->n_rows, n, share_behind(pruning));
+    *savedp = tree_pruning_saves_ms(costs, tree->n_rows, n, share_behind(pruning->exit));
     if (always || (costs.n_rows && *savedp >= least_saving * (costs.ms[0] + costs.more_ms)))
         return n;
     *savedp = 0;
@@ -66,153 +110,95 @@ static uint32_t keep(const DraftPruning *pruning, const float *scores, uint32_t 
     return tree->n_rows;
 }
 
-static void find_scores(DraftPruning *pruning, float *scores) {
-    pruning->row_shares[0] = 0;
-    for (size_t i = 0; i < pruning->exit.n; i++)
-        if (pruning->edges[i].child >= 0)
-            pruning->row_shares[pruning->edges[i].child] = pruning->log_shares[i];
-    tree_pruning_scores(&pruning->step->tree, pruning->row_shares, engine_exit_mix(pruning->engine), scores);
+static void find_scores(Pruner *pruner, float *scores) {
+    pruner->row_shares[0] = 0;
+    for (size_t i = 0; i < pruner->n_edges; i++)
+        if (pruner->edges[i].child >= 0)
+            pruner->row_shares[pruner->edges[i].child] = pruner->log_shares[i];
+    tree_pruning_scores(pruner->step.tree, pruner->row_shares, pruner->pruning->exit->mix, scores);
 }
 
 /* Records which rows each threshold would have kept, and what that would have saved. */
-static void try_all(DraftPruning *pruning, const float *scores) {
+static void try_all(Pruner *pruner, const float *scores) {
     for (uint32_t i = 0; i < EXIT_THRESHOLDS; i++) {
         uint16_t rows[DRAFT_ROWS_MAX];
-        const uint32_t n = keep(pruning, scores, i, rows, &pruning->trial.saved_ms[i]);
+        const uint32_t n = keep(pruner, scores, i, rows, &pruner->trial.saved_ms[i]);
 
-        pruning->masks[i] = 0;
+        pruner->masks[i] = 0;
         for (uint32_t row = 0; row < n; row++)
-            pruning->masks[i] |= UINT64_C(1) << rows[row];
+            pruner->masks[i] |= UINT64_C(1) << rows[row];
     }
 }
 
-/* See EngineExit.choose(). */
-static size_t choose_rows(void *arg, uint16_t *rows) {
-    DraftPruning *pruning = arg;
-    const bool always = pruning->options->pruning == GENERATION_PRUNING_ALWAYS;
+static int look(void *self, const float *hidden, uint16_t *rows, ErrText *err) {
+    Pruner *pruner = self;
+    ExitPruning *pruning = pruner->pruning;
+    const uint64_t start_ns = clock_now_ns();
     float scores[DRAFT_ROWS_MAX], saved_ms;
     uint32_t n;
+    int r = early_exit_score(pruning->exit, hidden, pruner->edges, pruner->n_edges, pruner->log_shares, err);
 
-    pruning->was_asked = true;
-    find_scores(pruning, scores);
-    if (pruning->choice == EXIT_TRIAL) {
-        if (pruning->options->pruning == GENERATION_PRUNING_CONTROLLED)
-            try_all(pruning, scores);
+    if (r)
+        return MIN(r, 0);
+    pruner->was_asked = true;
+    pruner->asked_ns = clock_now_ns() - start_ns;
+    find_scores(pruner, scores);
+    if (pruner->choice == EXIT_TRIAL) {
+        if (pruning->mode == EXIT_PRUNING_CONTROLLED)
+            try_all(pruner, scores);
         return 0;
     }
-    n = keep(pruning, scores, always ? 0 : exit_control_threshold(&pruning->control), rows, &saved_ms);
-    if (n == pruning->step->tree.n_rows)
-        return 0;
-    pruning->n_drafted = pruning->step->tree.n_rows;
-    pruning->n_kept = n;
-    memcpy(pruning->kept, rows, n * sizeof(*rows));
-    return n;
-}
-
-void draft_pruning_begin(DraftPruning *pruning, EngineSpan *span, DraftCosts costs) {
-    const uint32_t n_vocab = engine_info(pruning->engine)->n_vocab;
-    size_t n_edges, n = 0;
-
-    span->exit = NULL;
-    pruning->costs = costs;
-    pruning->was_asked = false;
-    pruning->n_drafted = 0;
-    pruning->choice = choose_step(pruning);
-    if (pruning->choice == EXIT_REST)
-        return;
-    n_edges = speculator_edges(pruning->speculator, &pruning->step->tree, pruning->edges);
-    for (size_t i = 0; i < n_edges; i++) {
-        if (pruning->edges[i].token >= n_vocab) /* a shadow edge, whose token no step has checked */
-            continue;
-        pruning->edges[n] = pruning->edges[i];
-        pruning->rows[n] = pruning->edges[i].row;
-        pruning->tokens[n++] = pruning->edges[i].token;
-    }
-    pruning->exit = (EngineExit){ .rows = pruning->rows,
-                                  .tokens = pruning->tokens,
-                                  .log_shares = pruning->log_shares,
-                                  .n = n,
-                                  .choose = choose_rows,
-                                  .arg = pruning };
-    span->exit = &pruning->exit;
-}
-
-static bool is_kept(const DraftPruning *pruning, uint32_t row, uint32_t *atp) {
-    for (uint32_t i = 0; i < pruning->n_kept; i++)
-        if (pruning->kept[i] == row) {
-            *atp = i;
-            return true;
-        }
-    return false;
-}
-
-uint32_t draft_pruning_n_gone(const DraftPruning *pruning) {
-    return pruning->n_drafted ? pruning->n_drafted - pruning->n_kept : 0;
-}
-
-bool draft_pruning_has_gone(const DraftPruning *pruning, uint32_t row) {
-    uint32_t at;
-
-    return pruning->n_drafted && !is_kept(pruning, row, &at);
+    n = keep(pruner, scores, pruning->mode == EXIT_PRUNING_ALWAYS ? 0 : exit_control_threshold(&pruner->control), rows,
+             &saved_ms);
+    pruner->n_gone = pruner->step.tree->n_rows - n;
+    return (int)n;
 }
 
 /* Counts the tokens of the path that each threshold would have lost. */
-static void count_lost(DraftPruning *pruning) {
+static void count_lost(Pruner *pruner, const TreeHookResult *result) {
     for (uint32_t i = 0; i < EXIT_THRESHOLDS; i++) {
-        pruning->trial.n_lost[i] = 0;
-        for (uint32_t at = 1; at < pruning->step->n_path; at++)
-            pruning->trial.n_lost[i] += !(pruning->masks[i] >> pruning->step->path[at] & 1);
+        pruner->trial.n_lost[i] = 0;
+        for (uint32_t at = 1; at < result->n_path; at++)
+            pruner->trial.n_lost[i] += !(pruner->masks[i] >> result->path[at] & 1);
     }
 }
 
-void draft_pruning_end(DraftPruning *pruning) {
-    DraftReport *report = pruning->report;
+static void learn(Pruner *pruner, const TreeHookResult *result) {
+    const DraftCosts costs = pruner->step.costs;
 
-    if (!pruning->was_asked)
-        return;
-    report->exit_ns += pruning->exit.ns;
-    report->n_exit_trials += pruning->choice == EXIT_TRIAL;
-    if (pruning->choice == EXIT_TRIAL && pruning->options->pruning == GENERATION_PRUNING_CONTROLLED)
-        count_lost(pruning);
-    if (pruning->options->pruning == GENERATION_PRUNING_WATCHED && spec_lab_of(pruning->options->lab)->on_watched)
-        spec_lab_of(pruning->options->lab)
-            ->on_watched(spec_lab_of(pruning->options->lab)->on_watched_arg,
-                         &(SpecWatched){ &pruning->step->tree, pruning->row_shares, pruning->step->path,
-                                         pruning->step->n_path });
-    if (!pruning->n_drafted)
-        return;
-    report->n_exit_steps++;
-    report->n_exit_rows += pruning->n_drafted - pruning->n_kept;
-    for (uint32_t i = 0; i < pruning->n_kept; i++) /* rows rise: none is overwritten before it is read */
-        pruning->step->tops[i] = pruning->step->tops[pruning->kept[i]];
-    for (uint32_t i = 0; i < pruning->step->n_path; i++) {
-        uint32_t at = 0;
-
-        if (is_kept(pruning, pruning->step->path[i], &at))
-            pruning->step->path[i] = (uint16_t)at;
-    }
-    tree_pruning_cut(&pruning->step->tree, pruning->kept, pruning->n_kept);
-}
-
-uint32_t draft_pruning_rows_worth(const DraftPruning *pruning) {
-    const uint32_t n_rows = pruning->step->tree.n_rows;
-
-    if (!pruning->n_drafted)
-        return n_rows;
-    return pruning->n_drafted - (uint32_t)((float)(pruning->n_drafted - n_rows) * share_behind(pruning));
-}
-
-void draft_pruning_learn(DraftPruning *pruning, float token_ms) {
-    const DraftCosts costs = pruning->costs;
-
-    exit_control_emitted(&pruning->control, pruning->step->n_emitted);
-    if (pruning->options->pruning != GENERATION_PRUNING_CONTROLLED || !pruning->was_asked)
-        return;
-    if (pruning->choice == EXIT_PRUNE) {
-        exit_control_pruned(&pruning->control);
+    if (pruner->choice == EXIT_PRUNE) {
+        exit_control_pruned(&pruner->control);
         return;
     }
-    pruning->trial.asked_ms = (float)pruning->exit.ns / 1e6F;
-    pruning->trial.token_ms = token_ms > 0 ? token_ms : costs.n_rows ? costs.ms[0] + costs.more_ms : 0;
-    exit_control_tried(&pruning->control, &pruning->trial);
+    count_lost(pruner, result);
+    pruner->trial.asked_ms = (float)pruner->asked_ns / 1e6F;
+    pruner->trial.token_ms = result->token_ms > 0 ? result->token_ms : costs.n_rows ? costs.ms[0] + costs.more_ms : 0;
+    exit_control_tried(&pruner->control, &pruner->trial);
+}
+
+static void took(void *self, const TreeHookResult *result) {
+    Pruner *pruner = self;
+    ExitPruning *pruning = pruner->pruning;
+
+    exit_control_emitted(&pruner->control, result->n_emitted);
+    if (!pruner->was_asked)
+        return;
+    pruning->report.ns += pruner->asked_ns;
+    pruning->report.n_trials += pruner->choice == EXIT_TRIAL;
+    pruning->report.n_steps += pruner->n_gone > 0;
+    pruning->report.n_rows += pruner->n_gone;
+    if (pruning->mode == EXIT_PRUNING_WATCHED && pruning->on_watched)
+        pruning->on_watched(pruning->on_watched_arg,
+                            &(ExitWatchedStep){ pruner->step.tree, pruner->row_shares, result->path, result->n_path });
+    if (pruning->mode == EXIT_PRUNING_CONTROLLED)
+        learn(pruner, result);
+}
+
+static const TreeHookOps ops = { .begin = begin, .end = end, .ask = ask, .look = look, .took = took };
+
+void exit_pruning_hook(ExitPruning *pruning, SpecLab *lab) {
+    const bool prunes = pruning->mode != EXIT_PRUNING_OFF && pruning->exit->layer;
+
+    lab->hook = prunes ? &ops : NULL;
+    lab->hook_arg = prunes ? pruning : NULL;
 }

@@ -1,69 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pruning of a generation's trees within their verification: what the early exit is asked, which rows go on, and what
- * that was worth. A part of engine/draft/drafting.h. */
-#ifndef COORDGEN_ENGINE_DRAFT_PRUNING_H
-#define COORDGEN_ENGINE_DRAFT_PRUNING_H
+/* Pruning of trees within their verification by an early-exit predictor: a TreeHook (spec/tree/spec_lab.h) that asks
+ * the predictor, chooses the rows that go on, and learns what that was worth. */
+#ifndef COORDGEN_EXIT_PRUNING_H
+#define COORDGEN_EXIT_PRUNING_H
 
-#include "engine/draft/draft_options.h"
-#include "engine/step/early_exit.h"
-#include "engine/step/engine_step.h"
-#include "spec/control/exit_control.h"
-#include "spec/control/speculation_control.h"
-#include "spec/tree/draft_shadows.h"
-#include "spec/tree/tree_pruning.h"
+#include "spec/tree/spec_lab.h"
+#include "tools/exit/early_exit.h"
 
-/* The tree of a generation's step, and what its verification gave. */
-typedef struct DraftStep {
-    DraftTree tree;                  /* the root alone: a step without drafts */
-    StepCompany company;             /* rows of others in the step */
-    uint16_t path[DRAFT_ROWS_MAX];   /* [n_path] rows of the tree where the text goes, the root first */
-    uint32_t picked[DRAFT_ROWS_MAX]; /* [n_path] the token behind each row of the path */
+typedef enum ExitPruningMode {
+    EXIT_PRUNING_OFF,
+    EXIT_PRUNING_CONTROLLED, /* where measurements show that pruning pays */
+    EXIT_PRUNING_ALWAYS,     /* as much as possible, whether or not it pays */
+    EXIT_PRUNING_WATCHED,    /* the predictor is asked, no row ends, and on_watched is called */
+} ExitPruningMode;
+
+/* A step whose rows all went on. Valid during the call. Thread: the one that computes. */
+typedef struct ExitWatchedStep {
+    const DraftTree *tree;
+    const float *log_shares; /* f32[n_rows]: the predictor's shares, as tree_pruning_scores() takes them */
+    const uint16_t *path;    /* [n_path]: rows by which the text went, row 0 first, tokens past the end among them */
     uint32_t n_path;
-    uint32_t n_emitted;              /* picked tokens that became output */
-    bool has_ended;                  /* behind the path comes a token that no row has */
-    EngineTops tops[DRAFT_ROWS_MAX]; /* of each row; empty where nobody wants them */
-} DraftStep;
+} ExitWatchedStep;
 
-/* Embedded; begins with draft_pruning_init(). */
-typedef struct DraftPruning {
-    Engine *engine;
-    const GenerationSpeculation *options;
-    Speculator *speculator;
-    DraftStep *step;
-    DraftReport *report;
-    ExitControl control;
-    DraftCosts costs;   /* of the step */
-    ExitChoice choice;  /* of the step */
-    bool was_asked;     /* the predictor was asked in the step */
-    uint32_t n_drafted; /* rows of the tree before pruning; 0: nothing was pruned */
-    uint32_t n_kept;
-    uint16_t kept[DRAFT_ROWS_MAX];   /* [n_kept] rows that stayed, as numbered before pruning */
-    uint64_t masks[EXIT_THRESHOLDS]; /* in a trial: rows that each threshold would have kept, as bits */
-    ExitTrial trial;
-    DraftEdge edges[SHADOW_EDGES_MAX]; /* [exit.n] */
-    uint32_t rows[SHADOW_EDGES_MAX], tokens[SHADOW_EDGES_MAX];
-    float log_shares[SHADOW_EDGES_MAX];
-    float row_shares[DRAFT_ROWS_MAX]; /* log shares of the rows of the tree */
-    EngineExit exit;
-} DraftPruning;
+typedef void ExitWatchFn(void *arg, const ExitWatchedStep *watched);
 
-/* All that the arguments point to outlives the pruning. */
-void draft_pruning_init(DraftPruning *pruning, Engine *engine, const GenerationSpeculation *options,
-                        Speculator *speculator, DraftStep *step, DraftReport *report);
-/* Returns what a generation prunes by, at that threshold. */
-PruningRule draft_pruning_rule(float threshold);
-/* Decides whether the early exit looks at the span's rows. Before the step, when its company is known; costs: of steps
- * in that company. */
-void draft_pruning_begin(DraftPruning *pruning, EngineSpan *span, DraftCosts costs);
-/* Returns whether a row of the tree was pruned. */
-bool draft_pruning_has_gone(const DraftPruning *pruning, uint32_t row);
-/* Returns how many rows were pruned in the step. */
-uint32_t draft_pruning_n_gone(const DraftPruning *pruning);
-/* Removes pruned rows from the tree, its path and tops, as if they had never been drafted. After the step. */
-void draft_pruning_end(DraftPruning *pruning);
-/* Returns how many rows with all layers take as long as those of the step, once it has ended. */
-uint32_t draft_pruning_rows_worth(const DraftPruning *pruning);
-/* Tells the control what the step gave; token_ms: average duration for a token of the generation, 0: not known. */
-void draft_pruning_learn(DraftPruning *pruning, float token_ms);
+/* What pruning did to steps. */
+typedef struct ExitReport {
+    uint64_t n_trials; /* steps in which the predictor was asked and all rows went on */
+    uint64_t n_steps;  /* steps in which rows ended */
+    uint64_t n_rows;   /* rows that ended */
+    uint64_t ns;       /* duration of asking the predictor */
+} ExitReport;
+
+/* Pruning of one or more generations, which it outlives. */
+typedef struct ExitPruning {
+    EarlyExit *exit; /* outlives the generations */
+    ExitPruningMode mode;
+    float threshold; /* of EXIT_PRUNING_ALWAYS (tree_pruning.h), below 0; 0: the control's highest */
+    ExitWatchFn *on_watched;
+    void *on_watched_arg;
+    ExitReport report; /* out: sums of all generations */
+} ExitPruning;
+
+/* Makes the generations of a lab prune; without a mode or a layer of the predictor, none does. */
+void exit_pruning_hook(ExitPruning *pruning, SpecLab *lab);
+/* Returns the rule that generations prune by, at that threshold. */
+PruningRule exit_pruning_rule(float threshold);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/min_max.h"
 #include "engine/generation.h"
-#include "engine/step/early_exit.h"
+#include "tools/exit/early_exit.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 

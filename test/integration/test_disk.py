@@ -67,7 +67,8 @@ class Disk(unittest.TestCase):
         self.assertEqual(kinds[("source", "image")], image)
         self.assertEqual(kinds[("source", "source")], self.models / "source.gguf")
         self.assertEqual(kinds[("package", "package")], self.models / "package.cgm")
-        self.assertNotIn(self.models / "package.cgm.exit", kinds.values())
+        beside, = [file for file in self.json("disk")["files"] if file["path"].endswith("package.cgm.exit")]
+        self.assertEqual(beside["kind"], "other")
         told = self.json("disk")
         self.assertEqual(told["total_bytes"], sum(file["bytes"] for file in told["files"]))
         of_source, = [model for model in told["models"] if model["model"] == "source"]

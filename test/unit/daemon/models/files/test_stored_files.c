@@ -91,7 +91,7 @@ static void test_stored_files_of_a_model(void **state) {
     } expected[] = {
         { "big.cgm", true, false },
         { "big.cgm.exit", false, false }, /* the laboratory's, not the service's */
-        { "big.gguf", false, false }, /* a source whose name is taken by the listed package */
+        { "big.gguf", false, false },     /* a source whose name is taken by the listed package */
         { "big.cgm.part", true, false },
         { "big-2.cgm", false, false },
         { "split-00001-of-00002.gguf", false, true },

@@ -352,6 +352,8 @@ void drafting_fill_span(const Drafting *drafting, EngineSpan *span) {
 
 /* --- rows that the laboratory's hook ends ------------------------------------------------------------------------- */
 
+static_assert((int)DRAFT_ROWS_MAX <= 64, "a row has a bit in DraftStep.gone");
+
 static bool has_gone(const DraftStep *step, uint32_t row) {
     return step->gone >> row & 1;
 }
@@ -368,7 +370,7 @@ static int look_at_rows(void *arg, const float *hidden, uint16_t *rows, ErrText 
 
     if (n <= 0 || (uint32_t)n == n_rows)
         return n;
-    drafting->step.gone = UINT64_MAX >> (DRAFT_ROWS_MAX - n_rows);
+    drafting->step.gone = UINT64_MAX >> (64 - n_rows);
     for (int i = 0; i < n; i++)
         drafting->step.gone &= ~(UINT64_C(1) << rows[i]);
     return n;

@@ -271,6 +271,6 @@ int early_exit_score(EarlyExit *exit, const float *hidden, const DraftEdge *edge
     r = score(exit, hidden, edges, n, log_shares, err);
     weights_release(engine->weights, head, exit->layer);
     engine_trace_part(engine, "early exit", "element-wise", start_ns, (int32_t)exit->layer - 1,
-                      n ? edges[n - 1].row : 0);
+                      n ? edges[n - 1].row + 1 : 0);
     return r;
 }

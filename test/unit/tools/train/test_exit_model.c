@@ -20,9 +20,9 @@
 
 #include "base/cleanup.h"
 #include "engine/generation.h"
-#include "tools/exit/exit_pruning.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/real_model.h"
+#include "tools/exit/exit_pruning.h"
 #include "tools/train/exit_training.h"
 
 enum {

@@ -19,9 +19,9 @@
 
 #include <cmocka.h>
 
-#include "tools/exit/early_exit.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/tiny_engine.h"
+#include "tools/exit/early_exit.h"
 #include "tools/train/exit_loss.h"
 #include "tools/train/exit_quality.h"
 #include "tools/train/exit_refine.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Draft tree, on random trees with many ties: the order of its rows against a recursive one, and cutting to some rows. */
+/* Draft tree, on random trees with many ties: the order of its rows against a recursive one, and cutting to rows. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>

@@ -160,6 +160,7 @@ CLIENT_SRC := $(call src,client)
 CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,$(call rooms,client/ctl)))
 DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,$(call rooms,daemon)))
 BASELINES_SRC := $(call src,tools/baselines)
+EXIT_SRC := $(call src,tools/exit)
 TRAIN_SRC := $(filter-out tools/train/coordgen_train_exit.c,$(call src,$(call rooms,tools/train)))
 EVAL_SRC := $(filter-out tools/eval/coordgen_eval.c,$(call src,$(call rooms,tools/eval)))
 BENCH_SRC := $(filter-out tools/bench/coordgen_bench.c,$(call src,$(call rooms,tools/bench)))
@@ -171,6 +172,7 @@ LIB_CLIENT := $(OBJ)/libclient.a
 LIB_CTL := $(OBJ)/libctl.a
 LIB_DAEMON := $(OBJ)/libdaemon.a
 LIB_BASELINES := $(OBJ)/libbaselines.a
+LIB_EXIT := $(OBJ)/libexit.a
 LIB_TRAIN := $(OBJ)/libtrain.a
 LIB_EVAL := $(OBJ)/libeval.a
 LIB_BENCH := $(OBJ)/libbench.a
@@ -233,6 +235,7 @@ $(LIB_CLIENT): $(call objs,$(CLIENT_SRC)) ; $(archive)
 $(LIB_CTL): $(call objs,$(CTL_SRC)) ; $(archive)
 $(LIB_DAEMON): $(call objs,$(DAEMON_SRC)) ; $(archive)
 $(LIB_BASELINES): $(call objs,$(BASELINES_SRC)) ; $(archive)
+$(LIB_EXIT): $(call objs,$(EXIT_SRC)) ; $(archive)
 $(LIB_TRAIN): $(call objs,$(TRAIN_SRC)) ; $(archive)
 $(LIB_EVAL): $(call objs,$(EVAL_SRC)) ; $(archive)
 $(LIB_BENCH): $(call objs,$(BENCH_SRC)) ; $(archive)
@@ -248,11 +251,11 @@ $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LI
 	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-train-exit: $(OBJ)/tools/train/coordgen_train_exit.o $(LIB_TRAIN) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-train-exit: $(OBJ)/tools/train/coordgen_train_exit.o $(LIB_TRAIN) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(CORE_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-bench: $(OBJ)/tools/bench/coordgen_bench.o $(LIB_BENCH) $(LIB_EVAL) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-bench: $(OBJ)/tools/bench/coordgen_bench.o $(LIB_BENCH) $(LIB_EVAL) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \

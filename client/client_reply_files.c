@@ -68,7 +68,6 @@ const char *coordgen_file_kind_name(int kind) {
         [0] = "other",
         [COORDGEN_FILE_PACKAGE] = "package",
         [COORDGEN_FILE_SOURCE] = "source",
-        [COORDGEN_FILE_PREDICTOR] = "predictor",
         [COORDGEN_FILE_IMPORTED] = "imported",
         [COORDGEN_FILE_IMAGE] = "image",
         [COORDGEN_FILE_IMPORT_WORK] = "import-work",
@@ -77,5 +76,5 @@ const char *coordgen_file_kind_name(int kind) {
         [COORDGEN_FILE_OTHER] = "other",
     };
 
-    return kind >= 0 && (size_t)kind < ARRAY_LEN(names) ? names[kind] : "other";
+    return kind >= 0 && (size_t)kind < ARRAY_LEN(names) && names[kind] ? names[kind] : "other";
 }

@@ -800,7 +800,6 @@ COORDGEN_PUBLIC const CoordgenModelPair *coordgen_reply_model_pair(const Coordge
 typedef enum CoordgenFileKind {
     COORDGEN_FILE_PACKAGE = 1,
     COORDGEN_FILE_SOURCE = 2,
-    COORDGEN_FILE_PREDICTOR = 3,
     COORDGEN_FILE_IMPORTED = 4,
     COORDGEN_FILE_IMAGE = 5,
     COORDGEN_FILE_IMPORT_WORK = 6,

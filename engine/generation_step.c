@@ -103,7 +103,7 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     uint32_t n = 0;
     int r = 0;
 
-    generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1) - drafting_n_pruned(drafting);
+    generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1) - drafting_n_gone(drafting);
     while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING)
         r = generation_take_token(generation, picked[n++], turn->fn, turn->arg);
     generation->usage.n_accepted_tokens += n - 1;
@@ -363,10 +363,10 @@ static uint64_t models_ns(const GenerationStep *step) {
 }
 
 /* Returns whether rows of any generation ended early: the step's duration says nothing of a number of rows then. */
-static bool has_pruned(const GenerationStep *step) {
+static bool has_ended_rows(const GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++)
         if (step->spans[i].decodes && step->turns[i]->generation->drafting &&
-            drafting_n_pruned(step->turns[i]->generation->drafting))
+            drafting_n_gone(step->turns[i]->generation->drafting))
             return true;
     return false;
 }
@@ -406,7 +406,7 @@ static uint64_t load_ns_of(const GenerationStep *step, uint64_t ns) {
 static void count_time(const GenerationStep *step) {
     const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = rows_ns_of(step, ns);
     const uint64_t waited_ns = step->spans[0].wait_ns + models_ns(step); /* all spans of a step wait together */
-    const bool says_nothing = step->has_yielded || has_pruned(step) || is_makeshift(step);
+    const bool says_nothing = step->has_yielded || has_ended_rows(step) || is_makeshift(step);
     const double idle = idle_rows_a_row(step);
     const uint64_t load_ns = load_ns_of(step, ns);
 

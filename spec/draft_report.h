@@ -36,12 +36,6 @@ typedef struct DraftReport {
     _Atomic uint64_t n_model_rows;   /* rows that these passes computed */
     _Atomic uint64_t model_ns;       /* the passes, and reading prompt and text */
 
-    /* The early-exit predictor. */
-    _Atomic uint64_t n_exit_trials; /* steps in which the predictor was asked and all rows went on */
-    _Atomic uint64_t n_exit_steps;  /* steps in which rows ended at the predictor's layer */
-    _Atomic uint64_t n_exit_rows;   /* rows that ended there; n_rows counts them too */
-    _Atomic uint64_t exit_ns;       /* asking the predictor */
-
     /* Learning from the prompt. */
     _Atomic uint64_t n_prompt_rows; /* rows of the prompt whose logits were computed for it */
     _Atomic uint64_t prompt_head_ns;

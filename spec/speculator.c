@@ -241,7 +241,7 @@ static int draft_with_model(Speculator *speculator, DraftSources sources, DraftL
 /* Without any text the tree is one row that nobody should verify. */
 void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,
                       DraftTree *tree) {
-    DraftSources sources = { speculator->drafters, _SPECULATION_N, &speculator->stats };
+    DraftSources sources = speculator_drafters(speculator);
     SpeculatorModelStep *step = &speculator->model_step;
     const uint32_t most = nodes_max_of(speculator);
 
@@ -257,8 +257,8 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
     step->rows_without = step->has_drafted ? speculator->without.n_rows : tree->n_rows;
 }
 
-size_t speculator_edges(const Speculator *speculator, const DraftTree *tree, DraftEdge edges[SHADOW_EDGES_MAX]) {
-    return draft_shadows(tree, (DraftSources){ speculator->drafters, _SPECULATION_N, &speculator->stats }, edges);
+DraftSources speculator_drafters(const Speculator *speculator) {
+    return (DraftSources){ speculator->drafters, _SPECULATION_N, &speculator->stats };
 }
 
 /* Returns how many tokens the tree without the model would have given on this path. The statistics learn from that

@@ -14,7 +14,6 @@
 #include "spec/speculation_choice.h"
 #include "spec/tree/draft_growth.h"
 #include "spec/tree/draft_rounds.h"
-#include "spec/tree/draft_shadows.h"
 
 typedef struct SpeculatorOptions {
     uint32_t sources; /* bits 1 << SpeculationSource */
@@ -53,8 +52,8 @@ void speculator_follow(Speculator *speculator, size_t most);
  * NULL: the model does not draft. */
 void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,
                       DraftTree *tree);
-/* Collects the candidates behind the rows of the tree that was drafted last, or of a part of it; returns how many. */
-size_t speculator_edges(const Speculator *speculator, const DraftTree *tree, DraftEdge edges[SHADOW_EDGES_MAX]);
+/* Returns the drafters behind the tree that was drafted last, valid until the next call that changes the speculator. */
+DraftSources speculator_drafters(const Speculator *speculator);
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows);
 const SourceStats *speculator_stats(const Speculator *speculator);

@@ -86,9 +86,10 @@ declare -A sees=(
     [client/ctl]="base proto client client/ctl quant model importer"
     [daemon]="base quant model backends/numeric text backends scheduler weights spec engine importer proto daemon"
     [tools/baselines]="base spec tools/baselines"
-    [tools/train]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/baselines tools/train"
-    [tools/eval]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/baselines tools/eval"
-    [tools/bench]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/baselines tools/eval tools/bench"
+    [tools/exit]="base quant model backends/numeric text backends scheduler weights spec engine tools/exit"
+    [tools/train]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/baselines tools/exit tools/train"
+    [tools/eval]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/baselines tools/exit tools/eval"
+    [tools/bench]="base quant model backends/numeric text backends scheduler weights spec engine importer tools/baselines tools/exit tools/eval tools/bench"
 )
 # folder_of NAME PATH: sets the variable, for a process an include takes most of the time otherwise
 folder_of() {

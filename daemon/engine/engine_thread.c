@@ -17,8 +17,6 @@
 #include "base/system/c_library.h"
 #include "base/system/thread.h"
 #include "daemon/engine/turns.h"
-#include "engine/step/early_exit.h"
-#include "model/package/exit_map.h"
 #include "proto/frame.h"
 
 struct EngineThread {
@@ -105,21 +103,6 @@ static int load_code(int r) {
     return r == ENGINE_E_MODEL ? JOB_E_MODEL : r == ENGINE_E_MEMORY ? JOB_E_MEMORY : err_fold(r);
 }
 
-/* Loads the early-exit predictor beside the package, if there is one. The load succeeds without a predictor, or with
- * one that is refused. A package that a client handed over has none: its path here may belong to somebody else. */
-static void load_exit(Engine *engine, const EngineOptions *options) {
-    char path[PATH_MAX];
-    ErrText err = { 0 };
-
-    if (!engine_device(options->load.device)->reads_packages || options->fd ||
-        snprintf(path, sizeof(path), "%s" EXIT_MAP_SUFFIX, options->path) >= (int)sizeof(path) || access(path, F_OK))
-        return;
-    if (engine_load_exit(engine, path, &err))
-        log_warn(TOPIC_DAEMON, "no early exit: %s", err.text);
-    else
-        log_info(TOPIC_DAEMON, "early exit behind layer %u: %s", engine_exit_layer(engine), path);
-}
-
 /* Loads an engine. If memory is short, histories and kept prompts are dropped: neither keeps a model out. */
 static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
     PrefixCache *cache = job->engine_options.prefix_cache;
@@ -134,8 +117,6 @@ static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, Err
         prefix_cache_drop_all(cache);
         r = engine_new(&news->engine, &job->engine_options, err);
     }
-    if (!r)
-        load_exit(news->engine, &job->engine_options);
     return load_code(r);
 }
 

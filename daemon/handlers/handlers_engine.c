@@ -252,8 +252,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
         .context_tokens = config_context_tokens(config, model->name),
-        .speculation = { .sources = sources,
-                         .pruning = GENERATION_PRUNING_CONTROLLED }, /* where the model has a predictor */
+        .speculation = { .sources = sources },
         .ignore_end = generate->ignore_end,
         .is_answer = is_chat,
         .ends_repetition = generate->has_end_repetition ? generate->end_repetition : is_chat && !generate->ignore_end,

@@ -9,23 +9,13 @@
 #include "spec/speculator.h"
 #include "spec/tree/spec_lab.h"
 
-/* Whether the early-exit predictor (engine/step/early_exit.h) ends tree rows that it judges wrong at its middle layer.
- * The output is the same. */
-typedef enum GenerationPruning {
-    GENERATION_PRUNING_OFF,
-    GENERATION_PRUNING_CONTROLLED, /* where measurements show that pruning pays */
-    GENERATION_PRUNING_ALWAYS,     /* as much as possible, whether or not it pays (laboratory) */
-    GENERATION_PRUNING_WATCHED,    /* the predictor is asked, no row ends, and SpecLab.on_watched is called */
-} GenerationPruning;
-
 /* How a generation speculates: a step computes several tokens, from drafts, and the output is the same to the bit. All
  * zero: without drafts. */
 typedef struct GenerationSpeculation {
-    uint32_t sources;    /* bits 1 << SpeculationSource */
-    uint32_t rows_max;   /* of this generation in a step, the last token's included; 0: DRAFT_ROWS_MAX */
-    bool head_on_demand; /* the head runs only at rows where the text goes, one after the other, unless a source wants
+    uint32_t sources;     /* bits 1 << SpeculationSource */
+    uint32_t rows_max;    /* of this generation in a step, the last token's included; 0: DRAFT_ROWS_MAX */
+    bool head_on_demand;  /* the head runs only at rows where the text goes, one after the other, unless a source wants
                           * the likely tokens at all rows */
-    GenerationPruning pruning;
     History *history;     /* earlier texts of the user, for the source of that name; may be freed before the generation;
                        * NULL: none. Thread: the one that computes */
     DraftModel model;     /* draft model of this generation alone, which it outlives; without ops: none. Thread: the one

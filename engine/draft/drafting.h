@@ -63,7 +63,7 @@ DraftTree *drafting_tree(Drafting *drafting);
 void drafting_use_chains(Drafting *drafting);
 /* Asks in the span for the rows of the tree and for what drafting_row() takes. */
 void drafting_fill_span(const Drafting *drafting, EngineSpan *span);
-/* Settles what the step has beside the tree, and whether the early exit looks at the span. */
+/* Settles what the step has beside the tree, and whether the laboratory's hook looks at the span. */
 void drafting_begin_step(Drafting *drafting, EngineSpan *span, StepCompany company);
 /* Takes a row of the tree, whose logits are computed, and its tops, or NULL where they were not wanted; rows come in
  * rising order. Return: whether the text comes through this row, *depthp rows behind the root; then the caller picks
@@ -77,8 +77,8 @@ const uint32_t *drafting_picked(const Drafting *drafting);
 /* Learns from the step, of which n_tokens of the picked ones became output. before: the token before the root's, or
  * CONTEXT_NO_TOKEN; head_ns: what the head took at the tree's rows. */
 void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint64_t head_ns);
-/* Returns how many rows of the step's tree ended at the early exit's layer. */
-uint32_t drafting_n_pruned(const Drafting *drafting);
+/* Returns how many rows of the step's tree the laboratory's hook ended. */
+uint32_t drafting_n_gone(const Drafting *drafting);
 /* Records the step's duration in ns, draft models excluded; 0 if something else delayed the step. */
 void drafting_took(Drafting *drafting, uint64_t ns);
 /* Returns what the draft model took of the step, in ns. */

@@ -142,8 +142,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *op
         return r;
     speculation_control_init(&drafting->control, &engine->speculation.times);
     model_control_init(&drafting->model_control, (float)model_loss_steps(drafting));
-    draft_pruning_init(&drafting->pruning, engine, &drafting->options, drafting->speculator, &drafting->step,
-                       drafting->report);
+    drafting->hook = drafting->lab->hook ? drafting->lab->hook->begin(drafting->lab->hook_arg) : NULL;
     drafting->report->prompt = choose_prompt(drafting, user, options);
     drafting->report->model = choose_model(drafting, user, options->output_max);
     *draftingp = steal(&drafting);
@@ -182,6 +181,8 @@ void drafting_free(Drafting *drafting) {
         return;
     if (drafting->n_output)
         remember(drafting);
+    if (drafting->hook)
+        drafting->lab->hook->end(drafting->hook);
     speculator_free(drafting->speculator);
     free(drafting);
 }
@@ -349,10 +350,74 @@ void drafting_fill_span(const Drafting *drafting, EngineSpan *span) {
     span->on_demand = drafting->options.head_on_demand && !span->wants_tops;
 }
 
-void drafting_begin_step(Drafting *drafting, EngineSpan *span, StepCompany company) {
-    drafting->step.company = company;
-    draft_pruning_begin(&drafting->pruning, span, drafting_costs(drafting, company));
+/* --- rows that the laboratory's hook ends ------------------------------------------------------------------------- */
+
+static_assert((int)DRAFT_ROWS_MAX <= 64, "a row has a bit in DraftStep.gone");
+
+static bool has_gone(const DraftStep *step, uint32_t row) {
+    return step->gone >> row & 1;
 }
+
+uint32_t drafting_n_gone(const Drafting *drafting) {
+    return (uint32_t)__builtin_popcountll(drafting->step.gone);
+}
+
+/* See EngineLook.call(). */
+static int look_at_rows(void *arg, const float *hidden, uint16_t *rows, ErrText *err) {
+    Drafting *drafting = arg;
+    const uint32_t n_rows = drafting->step.tree.n_rows;
+    const int n = drafting->lab->hook->look(drafting->hook, hidden, rows, err);
+
+    if (n <= 0 || (uint32_t)n == n_rows)
+        return n;
+    drafting->step.gone = UINT64_MAX >> (64 - n_rows);
+    for (int i = 0; i < n; i++)
+        drafting->step.gone &= ~(UINT64_C(1) << rows[i]);
+    return n;
+}
+
+void drafting_begin_step(Drafting *drafting, EngineSpan *span, StepCompany company) {
+    DraftStep *step = &drafting->step;
+
+    step->company = company;
+    step->gone = 0;
+    step->look_layer = 0;
+    if (drafting->hook)
+        step->look_layer = drafting->lab->hook->ask(
+            drafting->hook, &(TreeHookStep){ .tree = &step->tree,
+                                             .sources = speculator_drafters(drafting->speculator),
+                                             .costs = drafting_costs(drafting, company),
+                                             .prompt_rows = company.prompt_rows });
+    span->look = (EngineLook){ step->look_layer, look_at_rows, drafting };
+}
+
+/* Removes the rows that have gone from the tree, its path and tops, as if they had never been drafted. */
+static void cut_gone(DraftStep *step) {
+    uint16_t rows[DRAFT_ROWS_MAX], moved[DRAFT_ROWS_MAX] = { 0 };
+    uint32_t n = 0;
+
+    for (uint32_t row = 0; row < step->tree.n_rows; row++) {
+        if (has_gone(step, row))
+            continue;
+        step->tops[n] = step->tops[row];
+        moved[row] = (uint16_t)n;
+        rows[n++] = (uint16_t)row;
+    }
+    for (uint32_t i = 0; i < step->n_path; i++)
+        step->path[i] = moved[step->path[i]];
+    draft_tree_keep(&step->tree, rows, n);
+}
+
+/* Returns how many rows with all layers take as long as those of the step, once it has ended. */
+static uint32_t rows_worth(const Drafting *drafting) {
+    const uint32_t n_layers = engine_info(drafting->engine)->n_layers, n_gone = drafting_n_gone(drafting),
+                   n_drafted = drafting->step.tree.n_rows + n_gone;
+    const float share_behind = (float)(n_layers - drafting->step.look_layer) / (float)n_layers;
+
+    return n_drafted - (uint32_t)((float)n_gone * share_behind);
+}
+
+/* --- the verification --------------------------------------------------------------------------------------------- */
 
 bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops, size_t *depthp) {
     DraftStep *step = &drafting->step;
@@ -370,7 +435,7 @@ bool drafting_pick(Drafting *drafting, uint32_t token, bool is_end, EngineSpan *
     const int child = is_end ? -1 : draft_tree_child(&step->tree, step->path[step->n_path - 1], token);
 
     step->picked[step->n_path - 1] = token;
-    if (child < 0 || draft_pruning_has_gone(&drafting->pruning, (uint32_t)child)) {
+    if (child < 0 || has_gone(step, (uint32_t)child)) {
         step->has_ended = true;
         span->kept = step->path;
         span->n_kept = step->n_path;
@@ -404,7 +469,8 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint
     assert(drafting->step.has_ended && n_tokens <= drafting->step.n_path);
     report->head_ns += head_ns;
     report->n_rows += tree->n_rows;
-    draft_pruning_end(&drafting->pruning);
+    if (drafting->step.gone)
+        cut_gone(&drafting->step);
     for (uint32_t row = 0; row < tree->n_rows; row++) {
         has_tops = has_tops && drafting->step.tops[row].n;
         tops[row] = has_tops ? drafting->step.tops[row].tops[0].token : 0;
@@ -420,15 +486,11 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint
     report->draft_ns += clock_now_ns() - start_ns;
 }
 
-uint32_t drafting_n_pruned(const Drafting *drafting) {
-    return draft_pruning_n_gone(&drafting->pruning);
-}
-
 /* Judges whether the draft model pays, by known durations of rows: a single step's own duration says little. */
 static void judge_model(Drafting *drafting) {
     const SpeculatorModelStep *step = speculator_model_step(drafting->speculator);
     const DraftCosts costs = drafting_costs(drafting, drafting->step.company);
-    const uint32_t n_rows = draft_pruning_rows_worth(&drafting->pruning);
+    const uint32_t n_rows = rows_worth(drafting);
     const bool is_cut = drafting->step.n_emitted < drafting->step.n_path; /* the generation ended within the path */
 
     if (step->n_behind)
@@ -446,6 +508,18 @@ static void judge_model(Drafting *drafting) {
                        });
 }
 
+static void tell_hook(const Drafting *drafting) {
+    const DraftStep *step = &drafting->step;
+    const TreeHookResult result = {
+        .path = step->path,
+        .n_path = step->n_path,
+        .n_emitted = step->n_emitted,
+        .token_ms = drafting->n_output ? (float)drafting->took_ns / 1e6F / (float)drafting->n_output : 0,
+    };
+
+    drafting->lab->hook->took(drafting->hook, &result);
+}
+
 void drafting_took(Drafting *drafting, uint64_t ns) {
     if (ns) {
         drafting->n_output += drafting->step.n_emitted;
@@ -453,10 +527,10 @@ void drafting_took(Drafting *drafting, uint64_t ns) {
     }
     if (!drafting->lab->always && has_model(drafting))
         judge_model(drafting);
-    draft_pruning_learn(&drafting->pruning,
-                        drafting->n_output ? (float)drafting->took_ns / 1e6F / (float)drafting->n_output : 0);
-    speculation_control_took(&drafting->control, draft_pruning_rows_worth(&drafting->pruning), drafting->step.company,
-                             drafting->step.n_emitted, (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
+    if (drafting->hook)
+        tell_hook(drafting);
+    speculation_control_took(&drafting->control, rows_worth(drafting), drafting->step.company, drafting->step.n_emitted,
+                             (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
 }
 
 uint64_t drafting_model_ns(const Drafting *drafting) {

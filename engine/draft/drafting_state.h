@@ -3,10 +3,23 @@
 #ifndef COORDGEN_ENGINE_DRAFTING_STATE_H
 #define COORDGEN_ENGINE_DRAFTING_STATE_H
 
-#include "engine/draft/draft_pruning.h"
 #include "engine/draft/drafting.h"
 #include "spec/control/model_control.h"
 #include "spec/control/speculation_control.h"
+
+/* The tree of a generation's step, and what its verification gave. */
+typedef struct DraftStep {
+    DraftTree tree;                  /* the root alone: a step without drafts */
+    StepCompany company;             /* rows of others in the step */
+    uint16_t path[DRAFT_ROWS_MAX];   /* [n_path] rows of the tree where the text goes, the root first */
+    uint32_t picked[DRAFT_ROWS_MAX]; /* [n_path] the token behind each row of the path */
+    uint32_t n_path;
+    uint32_t n_emitted;              /* picked tokens that became output */
+    bool has_ended;                  /* behind the path comes a token that no row has */
+    EngineTops tops[DRAFT_ROWS_MAX]; /* of each row; empty where nobody wants them */
+    uint32_t look_layer;             /* number of layers that rows which the hook ended went through */
+    uint64_t gone;                   /* bits of the rows that the hook ended, as the tree was drafted */
+} DraftStep;
 
 struct Drafting {
     Engine *engine;
@@ -27,7 +40,7 @@ struct Drafting {
     DraftStep step;
     uint64_t took_ns; /* duration of the steps that gave n_output tokens */
     uint32_t n_output;
-    DraftPruning pruning;
+    void *hook;          /* generation of lab->hook; NULL: trees stay whole */
     DraftReport *report; /* of the generation */
 };
 

@@ -18,19 +18,15 @@
 
 typedef struct EngineSpan EngineSpan;
 
-/* What a span asks the early-exit predictor (engine/step/early_exit.h): shares of candidates behind its rows, before
- * the step goes on behind the predictor's layer. */
-typedef struct EngineExit {
-    const uint32_t *rows;   /* [n] never falling; shares of one row's candidates add up to 1 */
-    const uint32_t *tokens; /* [n] the candidates */
-    float *log_shares;      /* out: f32[n] */
-    size_t n;
-    uint64_t ns; /* out: duration of asking; 0: the predictor was not asked */
-    /* Called with the shares filled in. Return: n of rows[n] that the span goes on with, as engine_step_keep() wants
-     * them; 0: all go on. Thread: the one that computes. */
-    size_t (*choose)(void *arg, uint16_t *rows);
-    void *arg; /* of choose */
-} EngineExit;
+/* A look at the rows of a span between two layers of its step, which may end some of them. Only a TreeHook of the
+ * laboratory (spec/tree/spec_lab.h) asks for one. */
+typedef struct EngineLook {
+    uint32_t layer; /* number of layers that run before the look, below n_layers; 0: no look */
+    /* Takes the hidden states f32[n][n_embd] of the span's n rows. Return: n of rows[n] that the span goes on with, as
+     * engine_step_keep() wants them; 0: all go on; -errno with a text ends the step. Thread: the one that computes. */
+    int (*call)(void *arg, const float *hidden, uint16_t *rows, ErrText *err);
+    void *arg; /* of call */
+} EngineLook;
 
 /* The most probable tokens of a row, most probable first; of equal ones the lower id. */
 typedef struct EngineTops {
@@ -76,9 +72,7 @@ struct EngineSpan {
     size_t next_row;  /* ENGINE_NO_ROW before every take() */
     uint64_t head_ns; /* out: duration of the output head with take(), this span's share */
     uint64_t wait_ns; /* out: time that the step waited for weights */
-    /* What the predictor is asked about a tree that does not stay open, until the step's end; NULL: nothing, and all
-     * rows go through all layers. */
-    EngineExit *exit;
+    EngineLook look;  /* a look at the rows of a tree that does not stay open */
     /* Number of rows that the step appends, and which: a way down from row 0; kept NULL: the first ones. By default all
      * rows, or of a tree its leading chain, unless take() says otherwise. */
     size_t n_kept;

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/min_max.h"
-#include "engine/step/early_exit.h"
 #include "engine/step/row_groups.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
@@ -193,7 +192,8 @@ int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, siz
     step->n_spans = n_spans;
     step->layer = 0;
     step->node = 0;
-    step->has_rows = step->in_layers = step->has_exited = false;
+    step->n_looked = 0;
+    step->has_rows = step->in_layers = false;
     step_rows_fill(step);
     *stepp = step;
     return 0;
@@ -208,28 +208,46 @@ EngineStep *engine_step_drop(EngineStep *step) {
     return NULL;
 }
 
-static bool wants_exit(const EngineStep *step) {
+/* Returns the layers to run before the next look of a span; n_layers: there is no other look. */
+static uint32_t next_look(const EngineStep *step) {
+    uint32_t layer = step->engine->hparams.n_layers;
+
     for (size_t i = 0; i < step->n_spans; i++)
-        if (step->spans[i].exit)
-            return !step->has_exited;
-    return false;
+        if (step->spans[i].look.layer > step->n_looked)
+            layer = MIN(layer, step->spans[i].look.layer);
+    return layer;
 }
 
-/* Runs all layers, and the early exit between them if a span asks for it. */
-static int run_all_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
-    Engine *engine = step->engine;
-    const uint32_t layer = engine->steps->early_exit.layer;
-    int r;
+/* Lets the spans look that asked for it behind this layer, and drops the rows that they end. */
+static int look_at_rows(EngineStep *step, uint32_t layer, ErrText *err) {
+    int n = 0;
 
-    if (layer && wants_exit(step)) {
+    for (size_t i = 0; n >= 0 && i < step->n_spans; i++) {
+        const EngineSpan *span = &step->spans[i];
+        const float *hidden = step->slots[SLOT_X] + step->batch.sequences[i].first * step->engine->hparams.n_embd;
+        uint16_t rows[ENGINE_TREE_ROWS_MAX];
+
+        if (span->look.layer != layer || span->is_cancelled)
+            continue;
+        n = span->look.call(span->look.arg, hidden, rows, err);
+        if (n > 0 && (size_t)n < span->n)
+            n = engine_step_keep(step, i, rows, (size_t)n);
+    }
+    step->n_looked = layer;
+    return MIN(n, 0);
+}
+
+/* Runs all layers, with the looks of spans between them. */
+static int run_all_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
+    const uint32_t n_layers = step->engine->hparams.n_layers;
+    int r = 0;
+
+    for (uint32_t layer = next_look(step); !r && layer < n_layers; layer = next_look(step)) {
         r = engine_step_layers(step, layer, yield, err);
         if (!r)
-            r = early_exit_run(step, err);
-        if (r)
-            return r;
-        step->has_exited = true;
+            r = look_at_rows(step, layer, err);
     }
-    return engine_step_layers(step, engine->hparams.n_layers, yield, err);
+    return r ? r : engine_step_layers(step, n_layers, yield, err);
 }
 
 /**

@@ -6,7 +6,6 @@
 
 #include "base/memory/account_refusal.h"
 #include "base/min_max.h"
-#include "engine/step/early_exit.h"
 #include "engine/step/queue_groups.h"
 #include "engine/step/row_groups.h"
 #include "engine/step/step_parts.h"
@@ -28,7 +27,6 @@ void engine_steps_free(Engine *engine) {
     if (!engine->steps)
         return;
     row_groups_release(engine);
-    early_exit_deinit(&engine->steps->early_exit);
     for (size_t i = 0; i < engine->steps->n; i++)
         accounted_block_deinit(&engine->steps->step[i].memory);
     accounted_block_deinit(&engine->steps->head_rows);

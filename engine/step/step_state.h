@@ -6,12 +6,10 @@
 #include "engine/kv/sequence_state.h"
 #include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
-#include "model/package/exit_map.h"
 #include "scheduler/operators/op_queues.h"
 #include "scheduler/operators/queue_profile.h"
 #include "scheduler/operators/wavefront.h"
 #include "scheduler/requests/row_cut.h"
-#include "spec/tree/tree_pruning.h"
 
 #define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */
 
@@ -47,25 +45,14 @@ struct EngineStep {
     uint32_t *span_rows; /* [rows of the batch]: the row's number in its span */
     uint32_t *outputs;   /* [rows of the batch]: rows that the head runs at */
     BatchSequence sequences[ENGINE_SPANS_MAX];
-    uint32_t layer;   /* with node: the operator that runs next; n_layers: the head */
-    size_t node;      /* of the layer's graph */
-    bool has_rows;    /* the embeddings are computed */
-    bool has_exited;  /* early_exit_run() has run */
-    bool in_layers;   /* within a run of layers, up to run_end */
-    uint32_t run_end; /* end of the layers whose weights were there together */
+    uint32_t layer;    /* with node: the operator that runs next; n_layers: the head */
+    size_t node;       /* of the layer's graph */
+    bool has_rows;     /* the embeddings are computed */
+    uint32_t n_looked; /* layers behind which spans have looked at their rows already */
+    bool in_layers;    /* within a run of layers, up to run_end */
+    uint32_t run_end;  /* end of the layers whose weights were there together */
     RowGroups groups;
 };
-
-/* The early-exit predictor of an engine (engine/step/early_exit.h). All zero: the engine has none. */
-typedef struct EarlyExit {
-    uint32_t layer;  /* the predictor reads the state behind so many layers */
-    PruningMix mix;  /* how its shares and the draft's are mixed; of ExitMap */
-    float tau;       /* temperature of its shares; of ExitMap */
-    ExitMap map;     /* without a block: the hidden state as it is (logit lens) */
-    Backend *floats; /* device that the map runs on; NULL without a map */
-    BackendLinear *linear;
-    AccountedBlock rows; /* scratch: early_exit.c has its parts */
-} EarlyExit;
 
 /* What an engine has for its steps. */
 typedef struct EngineSteps {
@@ -83,7 +70,6 @@ typedef struct EngineSteps {
     EngineQueueCounts queue_counts;
     size_t n_positions;       /* positions that the devices can attend to */
     AccountedBlock head_rows; /* scratch of the head, from the first step on whose head runs at several rows */
-    EarlyExit early_exit;
 } EngineSteps;
 
 #endif

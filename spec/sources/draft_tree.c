@@ -78,3 +78,25 @@ double draft_tree_gain(const DraftTree *tree, uint32_t n) {
         gain += (double)tree->nodes[i].reach;
     return gain;
 }
+
+void draft_tree_keep(DraftTree *tree, const uint16_t *rows, uint32_t n) {
+    bool is_kept[DRAFT_NODES_MAX] = { false };
+    int16_t moved[DRAFT_NODES_MAX];
+    uint32_t n_nodes = 0;
+
+    for (uint32_t i = 1; i < n; i++)
+        is_kept[tree->node_of[rows[i]]] = true;
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        DraftNode node = tree->nodes[i];
+
+        if (!is_kept[i])
+            continue;
+        if (node.parent != DRAFT_ROOT)
+            node.parent = moved[node.parent];
+        moved[i] = (int16_t)n_nodes;
+        tree->nodes[n_nodes++] = node;
+    }
+    tree->n_nodes = n_nodes;
+    draft_tree_order(tree);
+    assert(tree->n_rows == n);
+}

@@ -46,6 +46,8 @@ void draft_tree_init(DraftTree *tree, uint32_t root_token);
 /* Adds a node whose parent is there; rows are stale until draft_tree_order(). */
 void draft_tree_add(DraftTree *tree, const DraftNode *node);
 void draft_tree_order(DraftTree *tree);
+/* Cuts the tree to these rows (rising, closed under parents, row 0 first), as if no others had been drafted. */
+void draft_tree_keep(DraftTree *tree, const uint16_t *rows, uint32_t n);
 /* Returns the row of that token behind a row, or -1: one step down the path that the target takes. */
 int draft_tree_child(const DraftTree *tree, uint32_t row, uint32_t token);
 /* Returns the tokens that a verification of the first n nodes is expected to emit: 1 + their reach. */

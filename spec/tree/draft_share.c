@@ -4,19 +4,12 @@
 #include <assert.h>
 
 void draft_share_chain(DraftTree *tree) {
-    uint32_t n_rows = 1;
-    DraftNode chain[DRAFT_NODES_MAX];
+    uint16_t rows[DRAFT_ROWS_MAX] = { 0 };
+    uint32_t n = 1;
 
-    while (n_rows < tree->n_rows && tree->parents[n_rows] == (int)n_rows - 1)
-        n_rows++;
-    for (uint32_t row = 1; row < n_rows; row++) {
-        chain[row - 1] = tree->nodes[tree->node_of[row]];
-        chain[row - 1].parent = (int16_t)(row == 1 ? DRAFT_ROOT : (int)row - 2);
-    }
-    draft_tree_init(tree, tree->tokens[0]);
-    for (uint32_t row = 1; row < n_rows; row++)
-        draft_tree_add(tree, &chain[row - 1]);
-    draft_tree_order(tree);
+    for (; n < tree->n_rows && tree->parents[n] == (int)n - 1; n++)
+        rows[n] = (uint16_t)n;
+    draft_tree_keep(tree, rows, n);
 }
 
 /* Returns the tree whose next node is worth most, where the nodes before `at` are taken; n: no tree has a next node. */

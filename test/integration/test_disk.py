@@ -57,7 +57,7 @@ class Disk(unittest.TestCase):
         self.load_with_image("source")
         imported, = (self.cache / "models").glob("source-*.cgm")
         image, = (self.cache / "images").glob("*.weights")
-        # A package beside it, with a predictor and a pair.
+        # A package beside it, with a pair, and a file that is not the service's own.
         shutil.copyfile(imported, self.models / "package.cgm")
         (self.models / "package.cgm.exit").write_bytes(bytes(5000))
         self.admin.call(model_pair=pb.ModelPairRequest(target="source", draft="package"))
@@ -67,7 +67,8 @@ class Disk(unittest.TestCase):
         self.assertEqual(kinds[("source", "image")], image)
         self.assertEqual(kinds[("source", "source")], self.models / "source.gguf")
         self.assertEqual(kinds[("package", "package")], self.models / "package.cgm")
-        self.assertEqual(kinds[("package", "predictor")], self.models / "package.cgm.exit")
+        beside, = [file for file in self.json("disk")["files"] if file["path"].endswith("package.cgm.exit")]
+        self.assertEqual(beside["kind"], "other")
         told = self.json("disk")
         self.assertEqual(told["total_bytes"], sum(file["bytes"] for file in told["files"]))
         of_source, = [model for model in told["models"] if model["model"] == "source"]
@@ -106,8 +107,8 @@ class Disk(unittest.TestCase):
 
         said = []
         self.daemon.wait_until(is_removed, "it is removed")
-        self.assertRegex(said[-1], r"predictor +.*package.cgm.exit\n(.*\n)*Removed: 2 files, ")
-        self.assertEqual(list(self.models.iterdir()), [])
+        self.assertRegex(said[-1], r"package +.*package.cgm\n(.*\n)*Removed: 1 file, ")
+        self.assertEqual([path.name for path in self.models.iterdir()], ["package.cgm.exit"])
         self.daemon.stop()
 
     def test_asks(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coordgen-train-exit as a user meets it: what it prints and writes, what it says of bad words and files, what coordgend
-makes of the file, and that help, man page and completion agree."""
+"""coordgen-train-exit as a user meets it: what it prints and writes, what it says of bad words and files, and that
+help, man page and completion agree."""
 
 import re
 import subprocess
@@ -9,9 +9,7 @@ import unittest
 from pathlib import Path
 
 from completion import complete
-from daemon import Daemon
 from settings import BIN, MODEL, SLOW, TOP
-from wire import prompt
 
 
 def train(*args):
@@ -70,38 +68,6 @@ class Training(unittest.TestCase):
         run = train(self.folder / "none.gguf", "--draft", MODEL)
         self.assertEqual(run.returncode, 1)
         self.assertIn("none.gguf", run.stderr)
-
-
-class Service(unittest.TestCase):
-    """coordgend uses the predictor that lies beside a package, and goes on without one that it must refuse."""
-
-    def said(self, package):
-        daemon = Daemon(model=package)
-        self.addCleanup(daemon.kill)
-        reply = daemon.connect().generate(prompt("1. Read the file. 2. Count the words. 1. Read the", 40, ignore_end=True))
-        log = daemon.log()
-        daemon.stop()
-        return reply.text, log
-
-    def test_beside_a_package(self):
-        with tempfile.TemporaryDirectory(prefix="coordgen-train-exit-") as folder:
-            package = Path(folder) / "model.cgm"
-            subprocess.run([BIN / "coordgenctl", "model", "import", MODEL, "-o", package], check=True, capture_output=True,
-                           stdin=subprocess.DEVNULL)
-            text, log = self.said(package)
-            self.assertNotIn("early exit", log)
-            run = train(package, "--draft", package, "--windows=10", "--window=32", "--epochs=0", "--layer=20")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            beside = Path(f"{package}.exit")
-            again, log = self.said(package)
-            self.assertEqual(again, text)
-            self.assertIn(f"early exit behind layer 20: {beside}", log)
-            data = bytearray(beside.read_bytes())
-            data[5000] ^= 1
-            beside.write_bytes(data)
-            again, log = self.said(package)
-            self.assertEqual(again, text)
-            self.assertIn(f"no early exit: {beside} is damaged: its checksum is wrong", log)
 
 
 class Help(unittest.TestCase):

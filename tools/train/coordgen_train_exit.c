@@ -79,7 +79,8 @@ static const char help_head[] =
     "Trains the early-exit predictor of a model: at a middle layer of a verification it says which drafts will be\n"
     "wrong, so that the layers behind need not compute them. What a model answers does not depend on it. It goes into "
     "a\n"
-    "file beside the model's package. A run that was stopped goes on where it was.\n"
+    "file beside the model's package. A run that was stopped goes on where it was. coordgend does not use the file:\n"
+    "early exit is a technique of the laboratory.\n"
     "\n";
 
 static void print_figures(const char *name, const ExitFigures *figures) {

@@ -8,9 +8,9 @@
 
 #include "base/min_max.h"
 #include "engine/generation.h"
-#include "engine/step/early_exit.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
+#include "tools/exit/early_exit.h"
 
 int exit_collect_init(ExitCollect *collect, Engine *target, Engine *draft, DraftPair *pair, uint32_t window_tokens,
                       ErrText *err) {

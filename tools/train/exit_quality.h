@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
-#include "spec/tree/tree_pruning.h"
+#include "tools/exit/tree_pruning.h"
 
 #define EXIT_EDGE_LEAST 0.02F /* least share, by the draft, of a candidate in a tree */
 

@@ -14,11 +14,11 @@
 #include "base/progress.h"
 #include "base/strings/str_buf.h"
 #include "base/system/thread.h"
-#include "engine/step/early_exit.h"
 #include "importer/calibration_text.h"
 #include "importer/importer.h"
 #include "model/package/package.h"
 #include "tools/baselines/draft_policy.h"
+#include "tools/exit/early_exit.h"
 #include "tools/train/exit_collect.h"
 #include "tools/train/exit_quality.h"
 #include "tools/train/exit_refine.h"
@@ -499,7 +499,8 @@ static int try_trees(Training *training, ErrText *err) {
     _cleanup_(freep) uint32_t *tokens = NULL;
     _cleanup_(freep) const uint32_t **prompts = calloc(2 * n_pairs, sizeof(*prompts));
     ExitTrainingReport *report = training->report;
-    ExitTreesWork work = { .target = training->target,
+    _cleanup_(early_exit_deinit) EarlyExit exit = { 0 };
+    ExitTreesWork work = { .exit = &exit,
                            .pair = training->pair,
                            .prompts = prompts,
                            .n_prompt = options->window - options->say,
@@ -518,7 +519,7 @@ static int try_trees(Training *training, ErrText *err) {
             prompts[work.n_prompts++] =
                 tokens + ((2 * pair + half) * EXIT_HELD_OUT + EXIT_HELD_OUT - 1) * options->window;
     }
-    r = engine_load_exit(training->target, report->path, err);
+    r = early_exit_load(&exit, training->target, report->path, err);
     for (uint32_t i = 0; !r && i < EXIT_POLICIES; i++) {
         tell(training, "try", i, EXIT_POLICIES);
         report->policies[i] = policies[i];

@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/system/cpu.h"
-#include "model/package/exit_map.h"
+#include "tools/exit/exit_map.h"
 #include "tools/train/exit_set.h"
 #include "tools/train/exit_trees.h"
 

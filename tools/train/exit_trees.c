@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/draft/draft_timeline.h"
-#include "engine/step/early_exit.h"
 
 const char *const exit_trees_ways[_EXIT_TREES_WAYS] = {
     [EXIT_TREES_MIXTURE] = "draft and map",
@@ -29,8 +28,10 @@ static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *
         said->tokens[said->n++] = tokens[i];
 }
 
+/* Answers a prompt. pruning: what the speculation's lab prunes by; NULL: nothing. */
 static int answer(const ExitTreesWork *work, const uint32_t *prompt, const GenerationSpeculation *speculation,
-                  Said *said, ExitTreesRun *run, ErrText *err) {
+                  const ExitPruning *pruning, Said *said, ExitTreesRun *run, ErrText *err) {
+    const ExitReport before = pruning ? pruning->report : (ExitReport){ 0 };
     GenerationOptions options = {
         .max_tokens = (uint32_t)work->n_output,
         .ignore_end = true,
@@ -46,7 +47,7 @@ static int answer(const ExitTreesWork *work, const uint32_t *prompt, const Gener
     said->n = 0;
     options.speculation.model = model;
     if (!r)
-        r = generation_new(&generation, work->target, prompt, work->n_prompt, &options, err);
+        r = generation_new(&generation, work->exit->engine, prompt, work->n_prompt, &options, err);
     while (!r && generation_end(generation) == GENERATION_RUNNING)
         r = generation_step(generation, take, said, err);
     if (r)
@@ -55,32 +56,33 @@ static int answer(const ExitTreesWork *work, const uint32_t *prompt, const Gener
     run->n_tokens += said->n;
     run->n_steps += report->n_steps;
     run->n_rows += report->n_rows;
-    run->n_gone += report->n_exit_rows;
+    run->n_gone += pruning ? pruning->report.n_rows - before.n_rows : 0;
     run->verify_ns += report->step_ns - report->model_ns - report->draft_ns;
-    run->exit_ns += report->exit_ns;
+    run->exit_ns += pruning ? pruning->report.ns - before.ns : 0;
     return 0;
 }
 
 static int watch(const ExitTreesWork *work, const GenerationSpeculation *plain, Said *said, ExitWatch *watch,
                  ErrText *err) {
     GenerationSpeculation watched = *plain;
+    ExitPruning pruning = {
+        .exit = work->exit, .mode = EXIT_PRUNING_WATCHED, .on_watched = exit_watch_take, .on_watched_arg = watch
+    };
     SpecLab lab = *plain->lab;
     ExitTreesRun run = { 0 };
     int r = 0;
 
-    watched.pruning = GENERATION_PRUNING_WATCHED;
-    lab.on_watched = exit_watch_take;
-    lab.on_watched_arg = watch;
+    exit_pruning_hook(&pruning, &lab);
     watched.lab = &lab;
     for (size_t i = 0; !r && i < work->n_prompts; i++) {
         watch->tunes = i % 2 == 0;
-        r = answer(work, work->prompts[i], &watched, said, &run, err);
+        r = answer(work, work->prompts[i], &watched, NULL, said, &run, err);
     }
     return r ? r : watch->failed ? err_no_memory(err) : 0;
 }
 
 static void judge(const ExitTreesWork *work, const ExitWatch *watch, ExitTrees *trees) {
-    const PruningMix mix = engine_exit_mix(work->target), draft = { 1, 0, 0 };
+    const PruningMix mix = work->exit->mix, draft = { 1, 0, 0 };
     const ExitWay ways[_EXIT_TREES_WAYS] = {
         [EXIT_TREES_MIXTURE] = { .mix = mix },
         [EXIT_TREES_WITHOUT_SHADOWS] = { .mix = work->mix_alone, .alone = true },
@@ -96,19 +98,21 @@ static void judge(const ExitTreesWork *work, const ExitWatch *watch, ExitTrees *
 static int compare(const ExitTreesWork *work, const GenerationSpeculation *plain, uint32_t *tokens, ExitTrees *trees,
                    ErrText *err) {
     GenerationSpeculation pruned = *plain;
+    ExitPruning pruning = { .exit = work->exit,
+                            .mode = EXIT_PRUNING_ALWAYS,
+                            .threshold = trees->kept[EXIT_TREES_MIXTURE].threshold };
     SpecLab lab = *plain->lab;
     int r = 0;
 
-    pruned.pruning = GENERATION_PRUNING_ALWAYS;
-    lab.pruning_threshold = trees->kept[EXIT_TREES_MIXTURE].threshold;
+    exit_pruning_hook(&pruning, &lab);
     pruned.lab = &lab;
     for (size_t i = 1; !r && i < work->n_prompts; i += 2) {
         Said said = { tokens, 0 }, again = { tokens + work->n_output, 0 };
         const bool turned = i / 2 % 2;
 
         for (int turn = 0; !r && turn < 2; turn++)
-            r = (turn == 0) == turned ? answer(work, work->prompts[i], &pruned, &again, &trees->with, err)
-                                      : answer(work, work->prompts[i], plain, &said, &trees->without, err);
+            r = (turn == 0) == turned ? answer(work, work->prompts[i], &pruned, &pruning, &again, &trees->with, err)
+                                      : answer(work, work->prompts[i], plain, NULL, &said, &trees->without, err);
         if (!r && (said.n != again.n || memcmp(said.tokens, again.tokens, said.n * sizeof(*tokens))))
             r = err_set(err, -EPROTO, "pruned rows have changed an answer");
     }

@@ -6,6 +6,7 @@
 
 #include "engine/draft/draft_pair.h"
 #include "engine/generation.h"
+#include "tools/exit/exit_pruning.h"
 #include "tools/train/exit_watch.h"
 
 typedef struct ExitTreesRun {
@@ -34,7 +35,7 @@ typedef struct ExitTrees {
 /* Prompts u32[n_prompt] each, with n_output tokens of output. Every other prompt, from the first on, tunes
  * thresholds. */
 typedef struct ExitTreesWork {
-    Engine *target; /* with the predictor */
+    EarlyExit *exit; /* the target's predictor */
     DraftPair *pair;
     const uint32_t *const *prompts; /* [n_prompts] */
     size_t n_prompts, n_prompt, n_output;

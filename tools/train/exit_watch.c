@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/draft/draft_pruning.h"
-
 static const float highest = -0.01F, lowest = -64;
 
 void exit_watch_deinit(ExitWatch *watch) {
@@ -14,7 +12,7 @@ void exit_watch_deinit(ExitWatch *watch) {
     *watch = (ExitWatch){ 0 };
 }
 
-void exit_watch_take(void *arg, const SpecWatched *watched) {
+void exit_watch_take(void *arg, const ExitWatchedStep *watched) {
     ExitWatch *watch = arg;
     ExitWatched *step;
 
@@ -52,7 +50,7 @@ static void share_alone(const ExitWatched *step, float *log_shares) {
 }
 
 static uint32_t rows_kept(const ExitWatched *step, const ExitWay *way, float threshold, uint16_t *rows) {
-    const PruningRule rule = way->unguarded ? (PruningRule){ .threshold = threshold } : draft_pruning_rule(threshold);
+    const PruningRule rule = way->unguarded ? (PruningRule){ .threshold = threshold } : exit_pruning_rule(threshold);
     float alone[DRAFT_ROWS_MAX] = { 0 }, scores[DRAFT_ROWS_MAX];
 
     if (way->alone)

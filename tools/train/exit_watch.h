@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "engine/generation.h"
-#include "spec/tree/tree_pruning.h"
+#include "tools/exit/exit_pruning.h"
 
 enum {
     EXIT_TILE_ROWS = 16 /* rows that a matrix unit computes in the time of one */
@@ -43,8 +43,8 @@ typedef struct ExitKept {
 } ExitKept;
 
 void exit_watch_deinit(ExitWatch *watch);
-/* Records a step, as SpecLab.on_watched; @arg is an ExitWatch. */
-void exit_watch_take(void *arg, const SpecWatched *watched);
+/* Records a step, as ExitPruning.on_watched; @arg is an ExitWatch. */
+void exit_watch_take(void *arg, const ExitWatchedStep *watched);
 ExitKept exit_watch_kept(const ExitWatch *watch, bool tunes, const ExitWay *way, float threshold);
 /* Returns the highest threshold, at most -0.01, that keeps a share of the tuning half's right drafts. */
 float exit_watch_threshold(const ExitWatch *watch, const ExitWay *way, double share);

@@ -13,7 +13,7 @@ enum {
 /* The bytes of a model's files; the name "" stands for files of no model. */
 typedef struct ModelDisk {
     const char *name;
-    uint64_t own_bytes; /* source, package, predictor */
+    uint64_t own_bytes; /* source, package */
     uint64_t imported_bytes, image_bytes, work_bytes, total_bytes;
 } ModelDisk;
 

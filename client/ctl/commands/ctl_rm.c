@@ -136,9 +136,9 @@ const CtlVerb ctl_verb_model_rm = {
     .arguments = "NAME",
     .summary = "remove a model from the service's folder",
     .more = "With it go the package that the service has made of it, the image of its weights, its\n"
-            "early-exit predictor, its pairs, and what a broken import of it has left. Asks first, unless\n"
-            "--yes is given. The service removes the files, so it must run; administrators only. Of a\n"
-            "link the link goes, not the file that it names.\n"
+            "pairs, and what a broken import of it has left. Asks first, unless --yes is given. The\n"
+            "service removes the files, so it must run; administrators only. Of a link the link goes, not\n"
+            "the file that it names.\n"
             "\nExamples\n"
             "  coordgenctl model rm smollm2-135m\n"
             "  coordgenctl model rm smollm2-135m --dry-run --json\n",

@@ -18,7 +18,6 @@
 #include "importer/import_part.h"
 #include "importer/importer.h"
 #include "model/gguf/gguf_parts.h"
-#include "model/package/exit_map.h"
 #include "proto/proto_check.h"
 #include "weights/image/weights_image.h"
 
@@ -156,7 +155,6 @@ static void classify_model(StoredFile *file, const StoredFiles *files, int folde
     } kinds[] = {
         { ".gguf", COORDGEN__V1__FILE_KIND__FILE_KIND_SOURCE },
         { ".cgm", COORDGEN__V1__FILE_KIND__FILE_KIND_PACKAGE },
-        { ".cgm" EXIT_MAP_SUFFIX, COORDGEN__V1__FILE_KIND__FILE_KIND_PREDICTOR },
         { ".cgm" PART, COORDGEN__V1__FILE_KIND__FILE_KIND_IMPORT_WORK },
         { ".cgm" JOURNAL, COORDGEN__V1__FILE_KIND__FILE_KIND_IMPORT_WORK },
     };
@@ -189,8 +187,6 @@ static void classify_imported(StoredFile *file, const StoredFiles *files, int fo
         judge_import(file, PART);
     else if (ends_with(name, ".cgm" JOURNAL))
         judge_import(file, JOURNAL);
-    else if (ends_with(name, ".cgm" EXIT_MAP_SUFFIX))
-        file->kind = COORDGEN__V1__FILE_KIND__FILE_KIND_PREDICTOR;
     else if (ends_with(name, ".cgm"))
         file->kind = COORDGEN__V1__FILE_KIND__FILE_KIND_IMPORTED;
     else
@@ -354,10 +350,8 @@ bool stored_file_goes_with(const StoredFiles *files, const StoredFile *file, con
     case COORDGEN__V1__FILE_KIND__FILE_KIND_SOURCE:
     case COORDGEN__V1__FILE_KIND__FILE_KIND_PACKAGE:
         return is_file_of(model, file->path);
-    case COORDGEN__V1__FILE_KIND__FILE_KIND_PREDICTOR:
     case COORDGEN__V1__FILE_KIND__FILE_KIND_IMPORT_WORK:
-        return !strncmp(file->path, model->source.path, n) && file->path[n] == '.' &&
-               (file->kind == COORDGEN__V1__FILE_KIND__FILE_KIND_PREDICTOR || file->fate != STORED_NEEDED);
+        return !strncmp(file->path, model->source.path, n) && file->path[n] == '.' && file->fate != STORED_NEEDED;
     case COORDGEN__V1__FILE_KIND__FILE_KIND_IMPORTED:
         return is_imported_of(files, file, model);
     case COORDGEN__V1__FILE_KIND__FILE_KIND_IMAGE:

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/generation.h"
-#include "engine/step/early_exit.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/matrix/matrix_company.h"
 #include "tools/eval/matrix/matrix_npu.h"
@@ -168,20 +167,23 @@ static int open_draft(Matrix *matrix, ErrText *err) {
 }
 
 /* Fails a cell about pruned rows in which no row was pruned. */
-static int check_pruned(const Generation *generation, const GenerationOptions *options, size_t run, ErrText *err) {
-    if (!run && options->speculation.pruning == GENERATION_PRUNING_ALWAYS &&
-        options->max_tokens >= 4 * DRAFTED_TOKENS_MIN && !generation_report(generation)->n_exit_rows)
+static int check_pruned(const ExitPruning *pruning, const GenerationOptions *options, size_t run, ErrText *err) {
+    if (!run && pruning->mode == EXIT_PRUNING_ALWAYS && options->max_tokens >= 4 * DRAFTED_TOKENS_MIN &&
+        !pruning->report.n_rows)
         return err_set(err, -EPROTO, "no row was pruned");
     return 0;
 }
 
 static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *output, ErrText *err) {
     Engine *engine = matrix->model.engine;
+    const MatrixWay *way = &matrix_ways[cell->way];
+    _cleanup_(early_exit_deinit) EarlyExit exit = { 0 };
+    ExitPruning pruning = { .exit = &exit, .mode = way->pruning }, others_pruning = pruning;
+    SpecLab lab = *spec_lab_of(way->speculation.lab), others_lab = lab;
     _cleanup_(draft_timeline_free) DraftModel model = { 0 };
-    _cleanup_(company_leave)
-        Company company = { .engine = engine,
-                            .prompt = &matrix->prompt,
-                            .speculation = matrix_way_speculation(&matrix_ways[cell->way], engine) };
+    _cleanup_(company_leave) Company company = { .engine = engine,
+                                                 .prompt = &matrix->prompt,
+                                                 .speculation = matrix_way_speculation(way, engine) };
     _cleanup_(generation_freep) Generation *generation = NULL, *parent = NULL;
     GenerationOptions options = run_options(matrix, run);
     bool between = !strcmp(cell->company, "between others"), together = !strcmp(cell->company, "sharing steps"),
@@ -189,21 +191,27 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
          reuse = fork || !strcmp(cell->company, "prefix reuse");
     int r = 0;
 
+    if (way->pruning)
+        r = early_exit_set_lens(&exit, engine, engine_info(engine)->n_layers / 2, err);
+    if (r)
+        return r;
+    exit_pruning_hook(&pruning, &lab);
+    exit_pruning_hook(&others_pruning, &others_lab);
+    company.speculation.lab = &others_lab;
     if (!strcmp(cell->company, "after cancelled"))
         r = cancel_some(matrix, engine, err);
     if (!r && reuse)
         r = run_before(matrix, cell, fork ? &parent : NULL, err);
     options.no_reuse = !reuse;
     options.speculation = company.speculation;
+    options.speculation.lab = &lab;
     options.on_logits = matrix_output_take_logits;
     options.on_logits_arg = output;
-    if (!r && matrix_ways[cell->way].with_model)
+    if (!r && way->with_model)
         r = open_draft(matrix, err);
-    if (!r && matrix_ways[cell->way].with_model)
+    if (!r && way->with_model)
         r = draft_timeline_new(&model, matrix->pair, cell->n_prompt + options.max_tokens, err);
     options.speculation.model = model;
-    if (!r)
-        r = engine_set_lens(engine, options.speculation.pruning ? engine_info(engine)->n_layers / 2 : 0, err);
     if (!r)
         r = generation_new(&generation, engine, matrix->prompt.ids, cell->n_prompt, &options, err);
     if (!r && reuse && generation_usage(generation)->n_cached_tokens != N_SHARED(cell->n_prompt))
@@ -218,7 +226,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
     if (!r && spec_lab_of(options.speculation.lab)->always && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
         !generation_usage(generation)->n_drafted_tokens)
         r = err_set(err, -EPROTO, "there was no draft");
-    return r ? r : check_pruned(generation, &options, run, err);
+    return r ? r : check_pruned(&pruning, &options, run, err);
 }
 
 /* Tells whether the cell loads the model anew for each run, with weights that arrive during the first steps. */

@@ -4,6 +4,7 @@
 #define COORDGEN_EVAL_MATRIX_WAY_H
 
 #include "engine/generation.h"
+#include "tools/exit/exit_pruning.h"
 
 /* Ways that other cells name; the remaining ways are only in cells about drafts. */
 enum {
@@ -22,8 +23,9 @@ enum {
 typedef struct MatrixWay {
     const char *name;
     GenerationSpeculation speculation;
-    bool with_model; /* a draft model, the target itself, so that its greedy drafts are right */
-    bool by_itself;  /* the layers in memory draft; if all are in memory, half of them */
+    ExitPruningMode pruning; /* by a logit lens behind half of the layers */
+    bool with_model;         /* a draft model, the target itself, so that its greedy drafts are right */
+    bool by_itself;          /* the layers in memory draft; if all are in memory, half of them */
 } MatrixWay;
 
 extern const MatrixWay matrix_ways[WAY_N];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Draft tree: the order of its rows against a recursive one, on random trees with many ties. */
+/* Draft tree, on random trees with many ties: the order of its rows against a recursive one, and cutting to rows. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,9 +100,40 @@ static void test_draft_tree_order(void **state) {
     }
 }
 
+/* A tree cut to some rows has these rows with their parents and nodes, in the order that they had. */
+static void test_draft_tree_keep(void **state) {
+    for (int i = 0; i < N_TREES; i++) {
+        DraftTree before, tree;
+        uint16_t rows[DRAFT_ROWS_MAX] = { 0 };
+        bool is_kept[DRAFT_ROWS_MAX] = { true };
+        uint32_t n = 1, row = 1;
+
+        random_tree(&before, draw(DRAFT_NODES_MAX + 1));
+        tree = before;
+        for (uint32_t j = 1; j < before.n_rows; j++) {
+            is_kept[j] = is_kept[before.parents[j]] && draw(8);
+            if (is_kept[j])
+                rows[n++] = (uint16_t)j;
+        }
+        draft_tree_keep(&tree, rows, n);
+        assert_int_equal(tree.n_rows, n);
+        assert_int_equal(tree.n_nodes, n - 1);
+        assert_int_equal(tree.tokens[0], 1000);
+        visit(&tree, DRAFT_ROOT, 0, &row);
+        for (uint32_t j = 1; j < n; j++) {
+            const DraftNode *node = &tree.nodes[tree.node_of[j]], *old = &before.nodes[before.node_of[rows[j]]];
+
+            assert_int_equal(tree.tokens[j], before.tokens[rows[j]]);
+            assert_int_equal(rows[tree.parents[j]], before.parents[rows[j]]);
+            assert_true(node->reach == old->reach && node->depth == old->depth);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_draft_tree_order),
+        cmocka_unit_test(test_draft_tree_keep),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

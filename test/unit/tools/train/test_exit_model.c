@@ -20,12 +20,10 @@
 
 #include "base/cleanup.h"
 #include "engine/generation.h"
-#include "engine/step/early_exit.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/real_model.h"
+#include "tools/exit/exit_pruning.h"
 #include "tools/train/exit_training.h"
-
-static const SpecLab always = { .always = true };
 
 enum {
     OUTPUT = 40
@@ -144,7 +142,6 @@ typedef struct Given {
     uint64_t logits;
     size_t n;
     uint32_t ids[OUTPUT];
-    DraftReport report;
 } Given;
 
 static uint32_t n_vocab;
@@ -184,7 +181,6 @@ static void generate(Engine *engine, const GenerationSpeculation *speculation, G
         fail_msg("%s", err.text);
     while (generation_end(generation) == GENERATION_RUNNING)
         assert_int_equal(generation_step(generation, take, given, &err), 0);
-    given->report = *generation_report(generation);
     generation_free(generation);
     token_list_deinit(&tokens);
 }
@@ -202,6 +198,7 @@ static void damage(const char *path) {
 
 static void test_exit_model_pruned(void **state) {
     const GenerationSpeculation none = { 0 };
+    _cleanup_(early_exit_deinit) EarlyExit exit = { 0 };
     RealModel model;
     Given plain;
     ErrText err;
@@ -209,27 +206,29 @@ static void test_exit_model_pruned(void **state) {
     real_model_open(&model, ENGINE_DEVICE_CPU, ISA_BEST, 2, 0);
     generate(model.engine, &none, &plain);
     assert_int_equal(plain.n, OUTPUT);
-    if (engine_load_exit(model.engine, once, &err))
+    if (early_exit_load(&exit, model.engine, once, &err))
         fail_msg("%s", err.text);
-    assert_int_equal(engine_exit_layer(model.engine), 19);
+    assert_int_equal(exit.layer, 19);
     for (int way = 0; way < 3; way++) {
+        ExitPruning pruning = { .exit = &exit, .mode = way < 2 ? EXIT_PRUNING_ALWAYS : EXIT_PRUNING_CONTROLLED };
+        SpecLab lab = { .always = way < 2 };
         const GenerationSpeculation speculation = { .sources = SPECULATION_AUTO,
-                                                    .lab = way < 2 ? &always : NULL,
-                                                    .head_on_demand = way == 1,
-                                                    .pruning = way < 2 ? GENERATION_PRUNING_ALWAYS
-                                                                       : GENERATION_PRUNING_CONTROLLED };
+                                                    .lab = &lab,
+                                                    .head_on_demand = way == 1 };
         Given given;
 
+        exit_pruning_hook(&pruning, &lab);
         generate(model.engine, &speculation, &given);
         assert_int_equal(given.n, OUTPUT);
         assert_memory_equal(given.ids, plain.ids, sizeof(plain.ids));
         assert_int_equal(given.logits, plain.logits);
-        assert_int_equal(given.report.n_exit_rows > 0, way < 2);
+        assert_int_equal(pruning.report.n_rows > 0, way < 2);
     }
     damage(again);
-    assert_int_equal(engine_load_exit(model.engine, again, &err), ENGINE_E_MODEL);
+    assert_int_equal(early_exit_load(&exit, model.engine, again, &err), ENGINE_E_MODEL);
     assert_non_null(strstr(err.text, "again.exit is damaged: its checksum is wrong"));
-    assert_int_equal(engine_exit_layer(model.engine), 19); /* as it was */
+    assert_int_equal(exit.layer, 19); /* as it was */
+    early_exit_deinit(&exit);
     real_model_close(&model);
 }
 

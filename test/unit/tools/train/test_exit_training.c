@@ -19,9 +19,9 @@
 
 #include <cmocka.h>
 
-#include "engine/step/early_exit.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/tiny_engine.h"
+#include "tools/exit/early_exit.h"
 #include "tools/train/exit_loss.h"
 #include "tools/train/exit_quality.h"
 #include "tools/train/exit_refine.h"
@@ -289,7 +289,7 @@ static void watch_step(ExitWatch *watch, bool right) {
     draft_tree_add(&tree, &(DraftNode){ .token = 5, .parent = DRAFT_ROOT, .depth = 1, .reach = 0.05F });
     draft_tree_order(&tree);
     assert_int_equal(tree.n_rows, 5);
-    exit_watch_take(watch, &(SpecWatched){ &tree, log_shares, right ? chain : other, right ? 3 : 2 });
+    exit_watch_take(watch, &(ExitWatchedStep){ &tree, log_shares, right ? chain : other, right ? 3 : 2 });
 }
 
 static void test_exit_training_watch(void **state) {

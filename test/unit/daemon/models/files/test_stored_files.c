@@ -90,8 +90,8 @@ static void test_stored_files_of_a_model(void **state) {
         bool of_big, of_split;
     } expected[] = {
         { "big.cgm", true, false },
-        { "big.cgm.exit", true, false },
-        { "big.gguf", false, false }, /* a source whose name is taken by the listed package */
+        { "big.cgm.exit", false, false }, /* the laboratory's, not the service's */
+        { "big.gguf", false, false },     /* a source whose name is taken by the listed package */
         { "big.cgm.part", true, false },
         { "big-2.cgm", false, false },
         { "split-00001-of-00002.gguf", false, true },

@@ -7,8 +7,8 @@
  *   bias   f32[n_embd]
  *   map    f16[n_embd][n_embd], output by output
  *   SHA-256 of all bytes before it, 64 hex digits */
-#ifndef COORDGEN_MODEL_EXIT_MAP_H
-#define COORDGEN_MODEL_EXIT_MAP_H
+#ifndef COORDGEN_EXIT_MAP_H
+#define COORDGEN_EXIT_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -59,7 +59,7 @@ typedef struct ExitMap {
     uint32_t n_embd, n_layers;
     uint32_t layer;               /* number of layers before the mapped hidden state */
     float tau;                    /* divisor of the candidates' logits */
-    float by_q, by_share, offset; /* weight of the mixture with the draft's share (spec/tree/tree_pruning.h) */
+    float by_q, by_share, offset; /* weight of the mixture with the draft's share (tree_pruning.h) */
     float quality[_EXIT_QUALITY_N];
     char package_sha256[SHA256_HEX_BYTES];
     const float *bias;   /* [n_embd], within `block` */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Candidates behind the rows of a tree, in the tree or not, among which a predictor gives shares. A candidate that is
  * not in the tree is a shadow: without shadows an only child would have the whole share. */
-#ifndef COORDGEN_SPEC_DRAFT_SHADOWS_H
-#define COORDGEN_SPEC_DRAFT_SHADOWS_H
+#ifndef COORDGEN_EXIT_DRAFT_SHADOWS_H
+#define COORDGEN_EXIT_DRAFT_SHADOWS_H
 
 #include "spec/tree/draft_growth.h"
 

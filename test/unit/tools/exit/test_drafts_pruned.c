@@ -16,13 +16,13 @@
 
 #include "base/cleanup.h"
 #include "engine/generation.h"
-#include "engine/step/early_exit.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/model_maker.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/fixtures/tiny_engine.h"
+#include "tools/exit/exit_pruning.h"
 
 static const SpecLab always = { .always = true }, chains = { .always = true, .chains = true };
 
@@ -32,17 +32,20 @@ enum {
     OUTPUT = 60,
 };
 
-static const GenerationSpeculation ways[] = {
-    { .sources = SPECULATION_AUTO, .lab = &always, .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP,
-      .lab = &always,
-      .head_on_demand = true,
-      .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .lab = &always, .rows_max = 16, .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .lab = &chains, .pruning = GENERATION_PRUNING_ALWAYS },
-    { .sources = SPECULATION_AUTO, .lab = &always, .pruning = GENERATION_PRUNING_CONTROLLED },
-    { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED },
-    { .sources = SPECULATION_AUTO, .lab = &always },
+typedef struct Way {
+    GenerationSpeculation speculation;
+    ExitPruningMode mode;
+} Way;
+
+static const Way none, ways[] = {
+    { { .sources = SPECULATION_AUTO, .lab = &always }, EXIT_PRUNING_ALWAYS },
+    { { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP, .lab = &always, .head_on_demand = true },
+      EXIT_PRUNING_ALWAYS },
+    { { .sources = SPECULATION_AUTO, .lab = &always, .rows_max = 16 }, EXIT_PRUNING_ALWAYS },
+    { { .sources = SPECULATION_AUTO, .lab = &chains }, EXIT_PRUNING_ALWAYS },
+    { { .sources = SPECULATION_AUTO, .lab = &always }, EXIT_PRUNING_CONTROLLED },
+    { { .sources = SPECULATION_AUTO }, EXIT_PRUNING_CONTROLLED },
+    { { .sources = SPECULATION_AUTO, .lab = &always }, EXIT_PRUNING_OFF },
 };
 
 enum {
@@ -50,66 +53,84 @@ enum {
 };
 
 static TinyEngine tiny;
+static EarlyExit early;
 
 static const char *tiny_arch; /* NULL: llama */
 
 static void open_tiny(EngineDevice device, uint32_t lens) {
     tiny = (TinyEngine){ .preempts = true, .arch = tiny_arch };
     tiny_engine_open(&tiny, device, CHUNK);
-    assert_int_equal(engine_set_lens(tiny.engine, lens, NULL), 0);
+    assert_int_equal(early_exit_set_lens(&early, tiny.engine, lens, NULL), 0);
+    assert_int_equal(early.layer, lens);
 }
 
-static Generation *generation_of(bool sampled, const GenerationSpeculation *speculation, Given *given) {
-    const GenerationOptions options = given_options(given, tiny.engine, OUTPUT, sampled, speculation);
+static void close_tiny(void) {
+    early_exit_deinit(&early);
+    tiny_engine_close(&tiny);
+}
 
+/* A generation's way, and what it gave. */
+typedef struct Run {
+    ExitPruning pruning;
+    SpecLab lab;
+    Given given;
+} Run;
+
+static Generation *run_begin(Run *run, bool sampled, const Way *way) {
+    GenerationSpeculation speculation = way->speculation;
+    GenerationOptions options;
+
+    run->pruning = (ExitPruning){ .exit = &early, .mode = way->mode };
+    run->lab = *spec_lab_of(speculation.lab);
+    exit_pruning_hook(&run->pruning, &run->lab);
+    speculation.lab = &run->lab;
+    options = given_options(&run->given, tiny.engine, OUTPUT, sampled, &speculation);
     return given_begin(tiny.engine, N_PROMPT, &options);
 }
 
-static void run(bool sampled, const GenerationSpeculation *speculation, Given *given) {
-    given_run(given, generation_of(sampled, speculation, given));
-    assert_int_equal(given->n, OUTPUT);
+static void run_whole(Run *run, bool sampled, const Way *way) {
+    given_run(&run->given, run_begin(run, sampled, way));
+    assert_int_equal(run->given.n, OUTPUT);
 }
 
-static void check_report(const Given *given, const GenerationSpeculation *way) {
-    const DraftReport *report = &given->report;
+static void check_report(const Run *run) {
+    const DraftReport *report = &run->given.report;
+    const ExitReport *pruned = &run->pruning.report;
     uint64_t accepted = 0;
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         accepted += i * report->lengths[i];
-    assert_int_equal(report->n_rows, report->n_steps + given->usage.n_drafted_tokens + report->n_exit_rows);
-    assert_int_equal(accepted, given->usage.n_accepted_tokens);
-    assert_int_equal(report->n_exit_steps > 0, report->n_exit_rows > 0);
-    if (way->pruning == GENERATION_PRUNING_ALWAYS)
-        assert_int_equal(report->n_exit_trials, 0);
-    if (way->pruning == GENERATION_PRUNING_OFF)
-        assert_int_equal(report->exit_ns, 0);
+    assert_int_equal(report->n_rows, report->n_steps + run->given.usage.n_drafted_tokens + pruned->n_rows);
+    assert_int_equal(accepted, run->given.usage.n_accepted_tokens);
+    assert_int_equal(pruned->n_steps > 0, pruned->n_rows > 0);
+    if (run->pruning.mode == EXIT_PRUNING_ALWAYS)
+        assert_int_equal(pruned->n_trials, 0);
+    if (run->pruning.mode == EXIT_PRUNING_OFF)
+        assert_int_equal(pruned->ns, 0);
 }
 
 static void check_alone(EngineDevice device) {
-    const GenerationSpeculation none = { 0 };
-
     for (uint32_t lens = 0; lens < 2; lens++) {
         open_tiny(device, lens);
-        assert_int_equal(engine_exit_layer(tiny.engine), lens);
         for (int sampled = 0; sampled < 2; sampled++) {
-            Given plain, given;
+            Run plain, run;
 
-            run(sampled, &none, &plain);
+            run_whole(&plain, sampled, &none);
             for (size_t way = 0; way < WAYS; way++) {
-                run(sampled, &ways[way], &given);
-                given_check_same(&given, &plain);
-                check_report(&given, &ways[way]);
+                run_whole(&run, sampled, &ways[way]);
+                given_check_same(&run.given, &plain.given);
+                check_report(&run);
                 if (!lens)
-                    assert_int_equal(given.report.exit_ns, 0);
+                    assert_int_equal(run.pruning.report.ns, 0);
                 else if (way == 0 || way == 2)
-                    assert_true(given.report.n_exit_rows > (tiny_arch ? 0 : 50)); /* the model's own likely tokens */
+                    assert_true(run.pruning.report.n_rows > (tiny_arch ? 0 : 50)); /* the model's own likely tokens */
                 else if (way == 3)
-                    assert_true(given.report.n_exit_rows > 0); /* the end of a chain, too, which hardly comes so far */
+                    assert_true(run.pruning.report.n_rows > 0); /* the end of a chain, too, which hardly comes so far */
                 else if (way == 4)
-                    assert_true(given.report.n_exit_trials > 0);
+                    assert_true(run.pruning.report.n_trials > 0);
             }
         }
-        tiny_engine_close(&tiny);
+        close_tiny();
     }
 }
 
@@ -134,17 +155,16 @@ static void test_drafts_pruned_others(void **state) {
 
 /* Runs all in one step, which stops before every operator if it is told to, while another one runs. */
 static void check_together(bool stops) {
-    const GenerationSpeculation none = { 0 };
     Generation *generations[WAYS], *beside = NULL;
-    Given given[WAYS], plain, besides;
+    Run runs[WAYS], plain, besides;
     bool running = true;
     uint32_t n_stops = 0;
 
     open_tiny(ENGINE_DEVICE_CPU, 1);
-    run(true, &none, &plain);
+    run_whole(&plain, true, &none);
     for (size_t i = 0; i < WAYS; i++)
-        generations[i] = generation_of(true, &ways[i], &given[i]);
-    beside = generation_of(true, &ways[0], &besides);
+        generations[i] = run_begin(&runs[i], true, &ways[i]);
+    beside = run_begin(&besides, true, &ways[0]);
     while (running) {
         const EngineYield yield = { .until_ns = 1 };
         GenerationTurn turns[WAYS];
@@ -153,11 +173,11 @@ static void check_together(bool stops) {
 
         running = false;
         for (size_t i = 0; i < WAYS; i++)
-            turns[i] = (GenerationTurn){ .generation = generations[i], .fn = given_take, .arg = &given[i] };
+            turns[i] = (GenerationTurn){ .generation = generations[i], .fn = given_take, .arg = &runs[i].given };
         assert_int_equal(generation_step_begin(&step, turns, WAYS, 0, NULL), 0);
         while ((r = generation_step_run(&step, stops ? &yield : NULL, NULL)) == GENERATION_E_YIELDED) {
             if (n_stops++ % 3 == 0 && generation_end(beside) == GENERATION_RUNNING)
-                assert_int_equal(generation_step(beside, given_take, &besides, NULL), 0);
+                assert_int_equal(generation_step(beside, given_take, &besides.given, NULL), 0);
         }
         assert_int_equal(r, 0);
         for (size_t i = 0; i < WAYS; i++)
@@ -165,19 +185,19 @@ static void check_together(bool stops) {
     }
     assert_int_equal(n_stops > 0, stops);
     for (size_t i = 0; i < WAYS; i++) {
-        given_end(&given[i], generations[i]);
-        given_check_same(&given[i], &plain);
-        check_report(&given[i], &ways[i]);
+        given_end(&runs[i].given, generations[i]);
+        given_check_same(&runs[i].given, &plain.given);
+        check_report(&runs[i]);
     }
-    assert_true(given[0].report.n_exit_rows > 0);
+    assert_true(runs[0].pruning.report.n_rows > 0);
     if (stops) {
-        given_end(&besides, beside);
-        given_check_same(&besides, &plain);
-        assert_true(besides.report.n_exit_rows > 0);
+        given_end(&besides.given, beside);
+        given_check_same(&besides.given, &plain.given);
+        assert_true(besides.pruning.report.n_rows > 0);
     } else {
         generation_free(beside);
     }
-    tiny_engine_close(&tiny);
+    close_tiny();
 }
 
 static void test_drafts_pruned_together(void **state) {
@@ -213,7 +233,7 @@ static void check_shares(const char *arch) {
         all = calloc(ROWS, hparams->n_vocab * sizeof(float));
         for (size_t i = 0; i < ROWS * (size_t)hparams->n_embd; i++)
             hidden[i] = (float)(test_random(&random) % 2001) / 500 - 2;
-        assert_int_equal(early_exit_states(tiny.engine, hidden, ROWS, states, NULL), 0);
+        assert_int_equal(early_exit_states(&early, hidden, ROWS, states, NULL), 0);
         layer_norm_rows(tiny.engine->backend, hparams, weights_outside(tiny.engine->weights)->vectors, ROLE_OUTPUT_NORM,
                         hidden, ROWS, hparams->n_embd, normed);
         assert_memory_equal(states, normed, ROWS * hparams->n_embd * sizeof(float));
@@ -230,11 +250,11 @@ static void check_shares(const char *arch) {
 
             for (size_t i = 0; i < TOKENS; i++)
                 tokens[i] = (uint32_t)(test_random(&random) % hparams->n_vocab);
-            early_exit_logits(tiny.engine, states + row * hparams->n_embd, tokens, TOKENS, logits);
+            early_exit_logits(&early, states + row * hparams->n_embd, tokens, TOKENS, logits);
             for (size_t i = 0; i < TOKENS; i++) {
                 assert_true(fabsf(logits[i] - all[row * hparams->n_vocab + tokens[i]]) <
                             close * (1 + fabsf(logits[i])));
-                early_exit_logits(tiny.engine, states + row * hparams->n_embd, tokens + i, 1, &again[i]);
+                early_exit_logits(&early, states + row * hparams->n_embd, tokens + i, 1, &again[i]);
             }
             assert_memory_equal(logits, again, sizeof(logits)); /* shares of other edges do not matter */
             early_exit_shares(logits, TOKENS, 2, shares);
@@ -248,7 +268,7 @@ static void check_shares(const char *arch) {
         free(states);
         free(normed);
         free(all);
-        tiny_engine_close(&tiny);
+        close_tiny();
     }
 }
 
@@ -273,16 +293,20 @@ static const uint32_t edge_rows[EDGES] = { 0, 0, 0, 1, 1, 4, 4, 5, 5 };
 static const uint32_t edge_tokens[EDGES] = { 8, 17, 2, 1, 30, 22, 9, 4, 5 };
 
 typedef struct Asked {
-    EngineExit exit;
-    float log_shares[EDGES], expected[EDGES];
+    float expected[EDGES];
     uint32_t n_chosen;
     uint32_t n_logits;
 } Asked;
 
-static size_t choose_first(void *arg, uint16_t *rows) {
+static int look_first(void *arg, const float *hidden, uint16_t *rows, ErrText *err) {
     Asked *asked = arg;
+    DraftEdge edges[EDGES];
+    float log_shares[EDGES];
 
-    assert_memory_equal(asked->log_shares, asked->expected, sizeof(asked->expected));
+    for (size_t i = 0; i < EDGES; i++)
+        edges[i] = (DraftEdge){ edge_rows[i], edge_tokens[i], -1 };
+    assert_int_equal(early_exit_score(&early, hidden, edges, EDGES, log_shares, err), 0);
+    assert_memory_equal(log_shares, asked->expected, sizeof(asked->expected));
     asked->n_chosen++;
     rows[0] = 0;
     rows[1] = 4;
@@ -310,8 +334,7 @@ static void test_drafts_pruned_states(void **state) {
 
         assert_int_equal(sequence_new(&sequences[i], tiny.engine, 64, NULL), 0);
         assert_int_equal(engine_forward(tiny.engine, sequences[i], before, 3, 0, NULL, NULL), 0);
-        asked[i] =
-            (Asked){ .exit = { edge_rows, edge_tokens, asked[i].log_shares, EDGES, 0, choose_first, &asked[i] } };
+        asked[i] = (Asked){ 0 };
         spans[i] = (EngineSpan){ .sequence = sequences[i],
                                  .tokens = tree_tokens,
                                  .parents = tree_parents,
@@ -320,7 +343,7 @@ static void test_drafts_pruned_states(void **state) {
                                  .logits = logits,
                                  .take = take_row,
                                  .arg = &asked[i],
-                                 .exit = &asked[i].exit };
+                                 .look = { 1, look_first, &asked[i] } };
     }
     assert_int_equal(engine_step_begin(&step, tiny.engine, spans, SPANS, NULL), 0);
     assert_int_equal(engine_step_layers(step, 1, NULL, NULL), 0);
@@ -331,11 +354,11 @@ static void test_drafts_pruned_states(void **state) {
             for (n = 1; first + n < EDGES && edge_rows[first + n] == edge_rows[first];)
                 n++;
             assert_int_equal(
-                early_exit_states(tiny.engine,
+                early_exit_states(&early,
                                   step->slots[SLOT_X] + (i * TREE + edge_rows[first]) * tiny.engine->hparams.n_embd, 1,
                                   normed, NULL),
                 0);
-            early_exit_logits(tiny.engine, normed, edge_tokens + first, n, asked[i].expected + first);
+            early_exit_logits(&early, normed, edge_tokens + first, n, asked[i].expected + first);
             early_exit_shares(asked[i].expected + first, n, 1, asked[i].expected + first);
             free(normed);
         }
@@ -345,25 +368,24 @@ static void test_drafts_pruned_states(void **state) {
     for (size_t i = 0; i < SPANS; i++) {
         assert_int_equal(asked[i].n_chosen, 1);
         assert_int_equal(asked[i].n_logits, 2);
-        assert_true(asked[i].exit.ns > 0);
         sequence_free(sequences[i]);
     }
     free(logits);
-    tiny_engine_close(&tiny);
+    close_tiny();
 }
 
 static void test_drafts_pruned_refused(void **state) {
     ErrText err = { 0 };
 
     open_tiny(ENGINE_DEVICE_CPU, 1);
-    assert_int_equal(engine_set_lens(tiny.engine, engine_info(tiny.engine)->n_layers, &err), -EINVAL);
+    assert_int_equal(early_exit_set_lens(&early, tiny.engine, engine_info(tiny.engine)->n_layers, &err), -EINVAL);
     assert_string_equal(err.text, "there is no layer between 2 and the head");
-    assert_int_equal(engine_load_exit(tiny.engine, "/nonexistent.exit", &err), ENGINE_E_MODEL);
+    assert_int_equal(early_exit_load(&early, tiny.engine, "/nonexistent.exit", &err), ENGINE_E_MODEL);
     assert_non_null(strstr(err.text, "/nonexistent.exit"));
-    assert_int_equal(engine_exit_layer(tiny.engine), 1);
-    assert_int_equal(engine_set_lens(tiny.engine, 0, &err), 0);
-    assert_int_equal(engine_exit_layer(tiny.engine), 0);
-    tiny_engine_close(&tiny);
+    assert_int_equal(early.layer, 1);
+    assert_int_equal(early_exit_set_lens(&early, tiny.engine, 0, &err), 0);
+    assert_int_equal(early.layer, 0);
+    close_tiny();
 }
 
 int main(void) {

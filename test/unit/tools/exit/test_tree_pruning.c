@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/min_max.h"
-#include "spec/tree/tree_pruning.h"
+#include "tools/exit/tree_pruning.h"
 #include "test/unit/fixtures/model_maker.h"
 
 enum {
@@ -214,7 +214,7 @@ static void test_tree_pruning_cut(void **state) {
         before = tree;
         tree_pruning_scores(&tree, log_shares, mix, scores);
         n = tree_pruning(&tree, scores, &rule, (DraftCosts){ 0 }, rows);
-        tree_pruning_cut(&tree, rows, n);
+        draft_tree_keep(&tree, rows, n);
         assert_int_equal(tree.n_rows, n);
         assert_int_equal(tree.n_nodes, n - 1);
         for (uint32_t i = 1; i < n; i++) {

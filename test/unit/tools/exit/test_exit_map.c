@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "base/f16.h"
-#include "model/package/exit_map.h"
+#include "tools/exit/exit_map.h"
 
 enum {
     N_EMBD = 12,

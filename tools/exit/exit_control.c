@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spec/control/exit_control.h"
+#include "tools/exit/exit_control.h"
 
 #include "base/min_max.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spec/tree/draft_shadows.h"
+#include "tools/exit/draft_shadows.h"
 
 #include <stddef.h>
 

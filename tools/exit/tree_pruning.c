@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spec/tree/tree_pruning.h"
+#include "tools/exit/tree_pruning.h"
 
 #include <assert.h>
 #include <math.h>
@@ -128,26 +128,4 @@ float tree_pruning_saves_ms(DraftCosts costs, uint32_t before, uint32_t after, f
     if (before > costs.n_rows)
         return 0;
     return share * (costs.ms[before - 1] - costs.ms[after - 1]);
-}
-
-void tree_pruning_cut(DraftTree *tree, const uint16_t *rows, uint32_t n) {
-    bool is_kept[DRAFT_NODES_MAX] = { false };
-    int16_t moved[DRAFT_NODES_MAX];
-    uint32_t n_nodes = 0;
-
-    for (uint32_t i = 1; i < n; i++)
-        is_kept[tree->node_of[rows[i]]] = true;
-    for (uint32_t i = 0; i < tree->n_nodes; i++) {
-        DraftNode node = tree->nodes[i];
-
-        if (!is_kept[i])
-            continue;
-        if (node.parent != DRAFT_ROOT)
-            node.parent = moved[node.parent];
-        moved[i] = (int16_t)n_nodes;
-        tree->nodes[n_nodes++] = node;
-    }
-    tree->n_nodes = n_nodes;
-    draft_tree_order(tree);
-    assert(tree->n_rows == n);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/package/exit_map.h"
+#include "tools/exit/exit_map.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Decides which rows of a draft tree go on from a middle layer of their verification, by what a predictor says there of
  * the tree's edges. Rows that end only shorten what is accepted. Pure functions without a model or a clock. */
-#ifndef COORDGEN_SPEC_TREE_PRUNING_H
-#define COORDGEN_SPEC_TREE_PRUNING_H
+#ifndef COORDGEN_EXIT_TREE_PRUNING_H
+#define COORDGEN_EXIT_TREE_PRUNING_H
 
 #include "spec/tree/draft_growth.h"
 #include "spec/sources/draft_tree.h"
@@ -39,7 +39,5 @@ uint32_t tree_pruning(const DraftTree *tree, const float *scores, const PruningR
 /* Returns what a step saves that has `after` rows instead of `before` for the last `share` of its layers; 0: not
  * known. */
 float tree_pruning_saves_ms(DraftCosts costs, uint32_t before, uint32_t after, float share);
-/* Cuts the tree to these rows (rising, closed under parents, row 0 first), as if no others had been drafted. */
-void tree_pruning_cut(DraftTree *tree, const uint16_t *rows, uint32_t n);
 
 #endif

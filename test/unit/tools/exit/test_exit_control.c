@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "spec/control/exit_control.h"
+#include "tools/exit/exit_control.h"
 
 /* A step of 60 ms with two tokens. Threshold i saves 6 - i ms, and thresholds below `loses_up_to` lose a token in one
  * trial of `lose_each`. */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "spec/tree/draft_shadows.h"
+#include "tools/exit/draft_shadows.h"
 
 /* A source whose choices behind a path are the sum of its tokens and `step`, twice that, and so on. */
 typedef struct Sums {

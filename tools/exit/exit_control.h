@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Decides whether a generation prunes its trees at a middle layer, and how much: only where steps that were not pruned
  * show that the time saved is worth more than the tokens lost. Reads no clock. */
-#ifndef COORDGEN_SPEC_EXIT_CONTROL_H
-#define COORDGEN_SPEC_EXIT_CONTROL_H
+#ifndef COORDGEN_EXIT_CONTROL_H
+#define COORDGEN_EXIT_CONTROL_H
 
 #include <stdbool.h>
 #include <stdint.h>

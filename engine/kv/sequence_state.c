@@ -252,14 +252,20 @@ KvMove sequence_move(const Sequence *sequence, size_t from, size_t to) {
                      .to_position = to % positions };
 }
 
+/* A page has a plane of keys and one of values for each layer. */
+KvLayer engine_kv_layer(const Engine *engine, uint32_t layer) {
+    return (KvLayer){ .k_offset_bytes = 2 * (size_t)layer * engine->kv_plane_bytes,
+                      .v_offset_bytes = (2 * (size_t)layer + 1) * engine->kv_plane_bytes,
+                      .n_kv_heads = engine->hparams.n_kv_heads,
+                      .head_size = engine->hparams.head_size };
+}
+
 void engine_move_rows(const Engine *engine, const KvMove *moves, size_t n) {
-    for (uint32_t layer = 0; layer < engine->hparams.n_layers; layer++)
-        engine->backend->ops->kv_move(engine->backend,
-                                      &(KvLayer){ .k_offset_bytes = 2 * (size_t)layer * engine->kv_plane_bytes,
-                                                  .v_offset_bytes = (2 * (size_t)layer + 1) * engine->kv_plane_bytes,
-                                                  .n_kv_heads = engine->hparams.n_kv_heads,
-                                                  .head_size = engine->hparams.head_size },
-                                      moves, n);
+    for (uint32_t i = 0; i < engine->hparams.n_layers; i++) {
+        const KvLayer layer = engine_kv_layer(engine, i);
+
+        engine->backend->ops->kv_move(engine->backend, &layer, moves, n);
+    }
 }
 
 size_t sequence_n_tokens(const Sequence *sequence) {

@@ -246,9 +246,9 @@ static size_t edges_of_row(const EngineExit *asked, size_t first) {
 static int find_states(EngineStep *step, size_t index, size_t first, size_t *nextp, ErrText *err) {
     Engine *engine = step->engine;
     const EngineExit *asked = step->spans[index].exit;
-    const BatchSequence *sequence = &step->batch.sequences[index];
-    const size_t end = sequence->first + sequence->n_rows, n_embd = engine->hparams.n_embd;
-    size_t n = 0, at = sequence->first;
+    const BatchRange rows = step->batch.sequences[index].rows;
+    const size_t end = rows.first + rows.n, n_embd = engine->hparams.n_embd;
+    size_t n = 0, at = rows.first;
 
     for (*nextp = first; *nextp < asked->n && n < EARLY_EXIT_ROWS; *nextp += edges_of_row(asked, *nextp)) {
         at = step_rows_find(step, at, end, asked->rows[*nextp]);

@@ -22,7 +22,7 @@ typedef struct RopeFill {
 static void fill_rope_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
     const RopeFill *fill = arg;
 
-    rope_rows_fill(fill->rope, fill->half, fill->batch, begin, end - begin);
+    rope_rows_fill(fill->rope, fill->half, fill->batch, (BatchRange){ begin, end - begin });
 }
 
 static void fill_rope(EngineStep *step, const RopeRows *rope) {
@@ -68,19 +68,14 @@ static int run_embedding(EngineStep *step, const EngineYield *yield, ErrText *er
 /* Runs operators from the step's next one to the end of its run of layers, each on all rows. */
 static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp, ErrText *err) {
     Engine *engine = step->engine;
-    const Hparams *hparams = &engine->hparams;
     const LayerGraph *layer = &engine->steps->layer;
-    LayerRows rows = {
-        .hparams = hparams, .backend = engine->backend, .rows = step->batch.n_rows, .batch = &step->batch
-    };
     int r;
 
-    memcpy(rows.slots, step->slots, sizeof(rows.slots));
     for (; step->layer < step->run_end; step->layer++, step->node = 0) {
         const WeightsLayer *weights = weights_layer(engine->weights, step->layer);
+        const LayerRows rows =
+            step_rows_in_layer(step, (BatchRange){ 0, step->batch.n_rows }, step->layer, engine->backend);
 
-        layer_rows_at(&rows, step->layer, engine->kv_plane_bytes);
-        rows.rope = hparams_layer_turns_locally(hparams, step->layer) ? &step->rope_local : &step->rope;
         for (; step->node < layer->graph.n; step->node++) {
             const uint64_t start_ns = engine_trace_begin(engine);
 
@@ -92,7 +87,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
             *has_runp = true;
-            engine_trace_node(engine, step->node, start_ns, step->layer, 0, step->batch.n_rows, 0);
+            engine_trace_node(engine, step->node, start_ns, step->layer, rows.rows, 0);
             engine_beat(engine);
         }
     }

@@ -113,7 +113,7 @@ static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const flo
         worker_pool_run(step->engine->backend->pool, find_block_tops, &block, n, 1);
     for (size_t i = 0; i < n; i++) {
         EngineSpan *span = span_of(step, rows[i]);
-        const size_t span_row = step->span_rows[rows[i]], index = span_row - (span->n - span->n_logit_rows);
+        const size_t span_row = step->batch.rows[rows[i]].number, index = span_row - (span->n - span->n_logit_rows);
 
         span->next_row = ENGINE_NO_ROW;
         if (span->take)
@@ -145,7 +145,7 @@ static size_t rows_apart(const EngineStep *step, const uint32_t *rows, size_t n)
     size_t run = 1;
 
     while (!step->spans[sequence].take && run < n && step->batch.rows[rows[run]].sequence == sequence &&
-           step->span_rows[rows[run]] == step->span_rows[rows[0]] + run)
+           step->batch.rows[rows[run]].number == step->batch.rows[rows[0]].number + run)
         run++;
     return run;
 }
@@ -155,7 +155,7 @@ static int run_apart(EngineStep *step, size_t n_rows, ErrText *err) {
     for (size_t first = 0, n; first < n_rows; first += n) {
         const uint32_t *rows = step->outputs + first;
         EngineSpan *span = &step->spans[step->batch.rows[rows[0]].sequence];
-        const size_t index = span->take ? 0 : step->span_rows[rows[0]] - (span->n - span->n_logit_rows);
+        const size_t index = span->take ? 0 : step->batch.rows[rows[0]].number - (span->n - span->n_logit_rows);
         float *logits = span->logits + index * step->engine->hparams.n_vocab;
         int r;
 
@@ -178,7 +178,7 @@ static bool shares_block(const EngineStep *step, size_t n_rows) {
 static size_t output_index(const EngineStep *step, uint32_t row) {
     const EngineSpan *span = span_of(step, row);
 
-    return step->span_rows[row] - (span->n - span->n_logit_rows);
+    return step->batch.rows[row].number - (span->n - span->n_logit_rows);
 }
 
 /* Returns whether only the most probable tokens of the row are wanted. */
@@ -218,12 +218,20 @@ static HeadWay way_of(const EngineStep *step, uint32_t row, bool has_pieces) {
     return has_pieces && place_of(step, row) ? HEAD_PIECES : HEAD_LOGITS;
 }
 
+/* Returns whether the head runs at a row when it runs first: later rows of a span on demand follow one by one. */
+static bool wants_logits(const EngineStep *step, uint32_t row) {
+    const EngineSpan *span = span_of(step, row);
+    const size_t number = step->batch.rows[row].number;
+
+    return span->on_demand ? !number : number >= span->n - span->n_logit_rows;
+}
+
 /* Collects the rows that go through the head this way, into step->outputs. Return: how many. */
 static size_t find_outputs(EngineStep *step, bool has_pieces, HeadWay way) {
     size_t n = 0;
 
     for (uint32_t row = 0; row < step->batch.n_rows; row++) {
-        if (step->batch.rows[row].wants_logits && way_of(step, row, has_pieces) == way)
+        if (wants_logits(step, row) && way_of(step, row, has_pieces) == way)
             step->outputs[n++] = row;
     }
     return n;
@@ -236,14 +244,13 @@ static size_t find_next_outputs(EngineStep *step) {
 
     for (size_t i = 0; i < step->n_spans; i++) {
         const EngineSpan *span = &step->spans[i];
-        const BatchSequence *sequence = &step->batch.sequences[i];
-        const size_t end = sequence->first + sequence->n_rows;
+        const BatchRange rows = step->batch.sequences[i].rows;
         size_t row;
 
         if (!span->on_demand || span->next_row == ENGINE_NO_ROW)
             continue;
-        row = step_rows_find(step, sequence->first, end, (uint32_t)span->next_row);
-        if (row < end)
+        row = step_rows_find(step, rows.first, rows.first + rows.n, (uint32_t)span->next_row);
+        if (row < rows.first + rows.n)
             step->outputs[n++] = (uint32_t)row;
     }
     return n;
@@ -279,7 +286,7 @@ static int run_tops(EngineStep *step, size_t n_rows, HeadWay way, size_t at_once
             EngineSpan *span = span_of(step, rows[i]);
 
             if (span->take)
-                span->take(span, step->span_rows[rows[i]], places[i], &tops[i]);
+                span->take(span, step->batch.rows[rows[i]].number, places[i], &tops[i]);
         }
     }
     return 0;

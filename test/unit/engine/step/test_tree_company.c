@@ -90,11 +90,11 @@ static bool check_groups(const Trace *trace, const Batch *batch) {
         const TraceEvent *event = trace_at(trace, i);
 
         for (size_t s = 0; event->layer >= 0 && s < batch->n_sequences; s++) {
-            const BatchSequence *sequence = &batch->sequences[s];
+            const BatchRange rows = batch->sequences[s].rows;
 
-            if (sequence->side && event->row > sequence->first && event->row < sequence->first + sequence->n_rows)
-                fail_msg("a group begins with row %u, in the tree of rows %zu to %zu", event->row, sequence->first,
-                         sequence->first + sequence->n_rows - 1);
+            if (batch->sequences[s].side && event->row > rows.first && event->row < rows.first + rows.n)
+                fail_msg("a group begins with row %u, in the tree of rows %zu to %zu", event->row, rows.first,
+                         rows.first + rows.n - 1);
         }
         is_grouped = is_grouped || event->row;
     }

@@ -118,17 +118,13 @@ static void run_shuffled(Shuffled *shuffled, EngineStep *step) {
     const OpGraph *graph = &engine->steps->layer.graph;
     const uint64_t all = (UINT64_C(1) << graph->n) - 1;
     uint64_t done[3] = { all, 0, 0 }; /* of the layer before, this one, the next one */
-    LayerRows rows = { .hparams = &engine->hparams, .backend = engine->backend, .rows = step->batch.n_rows };
 
-    rows.batch = &step->batch;
-    memcpy(rows.slots, step->slots, sizeof(rows.slots));
     while (step->layer < engine->hparams.n_layers) {
         const size_t chosen = choose(shuffled, done, step->layer + 1 < engine->hparams.n_layers);
         const uint32_t ahead = (uint32_t)(chosen / graph->n), layer = step->layer + ahead;
         const size_t node = chosen % graph->n;
+        const LayerRows rows = step_rows_in_layer(step, (BatchRange){ 0, step->batch.n_rows }, layer, engine->backend);
 
-        layer_rows_at(&rows, layer, engine->kv_plane_bytes);
-        rows.rope = hparams_layer_turns_locally(&engine->hparams, layer) ? &step->rope_local : &step->rope;
         assert_int_equal(layer_run_node(&rows, &engine->steps->layer.nodes[node],
                                         weights_layer(engine->weights, layer)->linears,
                                         weights_layer(engine->weights, layer)->vectors, NULL),

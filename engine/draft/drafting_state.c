@@ -343,10 +343,10 @@ void drafting_fill_span(const Drafting *drafting, EngineSpan *span) {
 
     span->tokens = tree->tokens;
     span->parents = tree->parents;
-    span->n = span->n_logit_rows = tree->n_rows;
-    span->wants_tops = speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
-    span->n_top_outputs = drafting_top_outputs(drafting, engine_info(drafting->engine)->n_vocab);
-    span->on_demand = drafting->options.head_on_demand && !span->wants_tops;
+    span->n = span->head.n_rows = tree->n_rows;
+    span->head.wants_tops = speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
+    span->head.n_top_outputs = drafting_top_outputs(drafting, engine_info(drafting->engine)->n_vocab);
+    span->head.on_demand = drafting->options.head_on_demand && !span->head.wants_tops;
 }
 
 void drafting_begin_step(Drafting *drafting, EngineSpan *span, StepCompany company) {
@@ -377,8 +377,8 @@ bool drafting_pick(Drafting *drafting, uint32_t token, bool is_end, EngineSpan *
         return false;
     }
     step->path[step->n_path++] = (uint16_t)child;
-    if (span->on_demand)
-        span->next_row = (size_t)child;
+    if (span->head.on_demand)
+        span->head.next_row = (size_t)child;
     return true;
 }
 

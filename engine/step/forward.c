@@ -273,7 +273,7 @@ int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrT
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,
                    float *logits, ErrText *err) {
     EngineSpan span = {
-        .sequence = sequence, .tokens = tokens, .n = n, .n_logit_rows = n_logit_rows, .logits = logits
+        .sequence = sequence, .tokens = tokens, .n = n, .head = { .n_rows = n_logit_rows, .logits = logits }
     };
     int r = engine_forward_spans(engine, &span, 1, err);
 

@@ -51,8 +51,8 @@ static int check_span(const Engine *engine, const EngineSpan *span, size_t room)
     const Sequence *sequence = span->sequence;
     size_t n_positions;
 
-    if (!span->n || span->n > room || span->n_logit_rows > span->n || sequence->in_step ||
-        (sequence->tree.n && !span->grows_tree) || (span->on_demand && !span->take))
+    if (!span->n || span->n > room || span->head.n_rows > span->n || sequence->in_step ||
+        (sequence->tree.n && !span->grows_tree) || (span->head.on_demand && !span->head.take))
         return -EINVAL;
     n_positions = positions_of(span);
     if (!n_positions)

@@ -290,7 +290,7 @@ static size_t choose_first(void *arg, uint16_t *rows) {
 }
 
 static void take_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    Asked *asked = span->arg;
+    Asked *asked = span->head.arg;
 
     assert_int_equal(row, asked->n_logits++ ? 4 : 0);
 }
@@ -316,10 +316,7 @@ static void test_drafts_pruned_states(void **state) {
                                  .tokens = tree_tokens,
                                  .parents = tree_parents,
                                  .n = TREE,
-                                 .n_logit_rows = TREE,
-                                 .logits = logits,
-                                 .take = take_row,
-                                 .arg = &asked[i],
+                                 .head = { .n_rows = TREE, .logits = logits, .take = take_row, .arg = &asked[i] },
                                  .exit = &asked[i].exit };
     }
     assert_int_equal(engine_step_begin(&step, tiny.engine, spans, SPANS, NULL), 0);

@@ -118,8 +118,7 @@ static void test_tree_step_without_take(void **state) {
                              .tokens = tree.tokens,
                              .parents = tree.parents,
                              .n = tree.n,
-                             .n_logit_rows = n_logits,
-                             .logits = tree.logits };
+                             .head = { .n_rows = n_logits, .logits = tree.logits } };
         assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
         assert_int_equal(span.n_kept, n_leading);
         assert_memory_equal(tree.logits, tree.plain + (tree.n - n_logits) * n_vocab,

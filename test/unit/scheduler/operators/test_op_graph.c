@@ -142,7 +142,7 @@ static void run_shuffled(Shuffled *shuffled, EngineStep *step) {
 static void compute(Shuffled *shuffled, bool is_shuffled, float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB]) {
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     uint32_t tokens[GOLDEN_ARCH_TOKENS];
-    EngineSpan span = { .tokens = tokens, .n = GOLDEN_ARCH_TOKENS, .n_logit_rows = GOLDEN_ARCH_TOKENS };
+    EngineSpan span = { .tokens = tokens, .n = GOLDEN_ARCH_TOKENS, .head = { .n_rows = GOLDEN_ARCH_TOKENS } };
     EngineStep *step = NULL;
     ErrText err = { 0 };
 
@@ -150,7 +150,7 @@ static void compute(Shuffled *shuffled, bool is_shuffled, float logits[GOLDEN_AR
         tokens[i] = golden_arch_token(i);
     assert_int_equal(sequence_new(&sequence, shuffled->engine, GOLDEN_ARCH_TOKENS, &err), 0);
     span.sequence = sequence;
-    span.logits = logits;
+    span.head.logits = logits;
     assert_int_equal(engine_step_begin(&step, shuffled->engine, &span, 1, &err), 0);
     if (is_shuffled) {
         assert_int_equal(engine_step_layers(step, 0, NULL, &err), 0); /* the embedding alone */

@@ -26,8 +26,7 @@ static int forward_making_way(Loaded *loaded, float *logits, ErrText *err) {
     EngineSpan span = { .sequence = loaded->sequence,
                         .tokens = tokens,
                         .n = LOADED_CHUNK,
-                        .n_logit_rows = LOADED_CHUNK,
-                        .logits = logits };
+                        .head = { .n_rows = LOADED_CHUNK, .logits = logits } };
     EngineStep *step;
     int r;
 

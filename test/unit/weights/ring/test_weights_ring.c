@@ -153,8 +153,7 @@ static void test_ring_making_way(void **state) {
         EngineSpan span = { .sequence = loaded.sequence,
                             .tokens = tokens,
                             .n = LOADED_CHUNK,
-                            .n_logit_rows = LOADED_CHUNK,
-                            .logits = logits };
+                            .head = { .n_rows = LOADED_CHUNK, .logits = logits } };
         assert_int_equal(engine_step_begin(&step, loaded.engine, &span, 1, &err), 0);
         for (;;) {
             r = engine_step_run(step, &(EngineYield){ .wanted = &wanted, .no_waiting = true }, &err);

@@ -388,7 +388,7 @@ static bool is_makeshift(const GenerationStep *step) {
 /* Returns what the step's rows took, in ns. Waiting for layers that every step reads anew is a part of that. Waiting
  * for weights that come once, or for graphs to be switched, is not: the next step does not wait. */
 static uint64_t rows_ns_of(const GenerationStep *step, uint64_t ns) {
-    const bool waits_again = engine_info(step->turns[0]->generation->engine)->n_streamed_layers;
+    const bool waits_again = engine_info(step->turns[0]->generation->engine)->weights.n_streamed_layers;
     const uint64_t other_ns = models_ns(step) + (waits_again ? 0 : step->spans[0].wait_ns);
 
     return ns > other_ns ? ns - other_ns : 1;
@@ -419,7 +419,7 @@ static void count_time(const GenerationStep *step) {
             generation->report->step_ns = generation->usage.decode_ns;
         }
         generation->usage.load_ns += load_ns;
-        generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
+        generation->usage.read_bytes += engine_info(generation->engine)->weights.sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;
         if (!step->spans[i].decodes && generation->drafting && !step->decode_rows && !step->has_yielded &&
             ns > waited_ns)

@@ -62,9 +62,10 @@ static PromptRuleChoice choose_model(const Drafting *drafting, const Speculation
         .output_max = output_max,
         .row_ms = has_text ? memory->token_ms : memory->model_row_ms,
         .token_ms = memory->token_ms,
-        .prior = has_text ? 0
-                          : prompt_rule_model_prior(model->ops ? model->ops->cost_ms(model->self, 1) : 0,
-                                                    memory->token_ms, engine_info(drafting->engine)->n_streamed_layers),
+        .prior = has_text
+                     ? 0
+                     : prompt_rule_model_prior(model->ops ? model->ops->cost_ms(model->self, 1) : 0, memory->token_ms,
+                                               engine_info(drafting->engine)->weights.n_streamed_layers),
     };
 
     if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))

@@ -223,7 +223,7 @@ static HeadWay way_of(const EngineStep *step, uint32_t row, bool has_pieces) {
     return has_pieces && place_of(step, row) ? HEAD_PIECES : HEAD_LOGITS;
 }
 
-/* Returns whether the head runs at a row when it runs first: later rows of a span on demand follow one by one. */
+/* Returns whether a row is among the first that the head runs at. A span on demand adds later rows one by one. */
 static bool wants_logits(const EngineStep *step, uint32_t row) {
     const EngineSpan *span = span_of(step, row);
     const size_t number = step->batch.rows[row].number;

@@ -20,7 +20,7 @@ int engine_steps_new(Engine *engine, size_t n_steps) {
         return err_raise(-ENOMEM);
     *steps = (EngineSteps){ .n = n_steps };
     engine->steps = steps;
-    engine->reserve_positions = row_groups_reserve_positions;
+    engine->kv.reserve_positions = row_groups_reserve_positions;
     return 0;
 }
 

@@ -73,7 +73,7 @@ static uint64_t run(const EngineOptions *options, Logits logits) {
         fail_msg("%s", err.text);
     assert_false(engine_is_arriving(loaded.engine));
     assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), 0);
-    compared_bytes = engine_info(loaded.engine)->compared_bytes;
+    compared_bytes = engine_info(loaded.engine)->weights.compared_bytes;
     loaded_deinit(&loaded);
     return compared_bytes;
 }

@@ -118,29 +118,27 @@ typedef struct LinearOutput {
  * Thread: the pool's `worker`; pieces of one worker come in rising order. */
 typedef void LinearPieceFn(void *arg, size_t first, size_t n, float *y, unsigned int worker);
 
-/* Rows [first, first + rows) of a batch in one layer. Each row attends to the cache of its sequence. */
+/* Location of a layer's keys and values, the same in every cache block. Each part holds kv_block_positions * n_kv_heads
+ * * head_size elements of the device's KV type, in the device's layout. */
+typedef struct KvLayer {
+    size_t k_offset_bytes, v_offset_bytes; /* multiples of 64 */
+    size_t n_kv_heads, head_size;          /* head_size: a multiple of 16 */
+} KvLayer;
+
+/* Rows of a batch in one layer. When a row attends, its sequence's cache holds all positions up to the row's own.
+ * Exceptions are the row and its ancestors with a slot: the side block holds those (batch_side_rows()). */
 typedef struct AttentionCall {
     const Batch *batch;
-    size_t first, rows;
-    float *q;       /* [rows][n_heads * head_size], from row `first` on; replaced by the output */
-    const float *k; /* kv_store(): [rows][n_kv_heads * head_size] */
+    BatchRange rows;
+    KvLayer kv;
+    float *q;       /* [rows.n][n_heads * head_size]; replaced by the output */
+    const float *k; /* kv_store(): [rows.n][n_kv_heads * head_size] */
     const float *v;
-    /* In every cache block the keys of this layer begin at one offset and its values at another, both multiples of 64.
-     * Each part holds kv_block_positions * n_kv_heads * head_size elements of the device's KV type, in the device's
-     * layout. When a row attends, its sequence's cache holds all positions up to the row's own. Exceptions are the row
-     * and its ancestors with a slot: the side block holds those (batch_side_rows()). */
-    size_t k_offset_bytes, v_offset_bytes;
-    size_t n_heads, n_kv_heads, head_size; /* n_heads: a multiple of n_kv_heads; head_size: a multiple of 16 */
-    size_t window;                         /* positions seen, the row's own included; 0: all */
+    size_t n_heads; /* a multiple of n_kv_heads */
+    size_t window;  /* positions seen, the row's own included; 0: all */
     float scale;
     float soft_cap; /* scores become soft_cap * tanh(score / soft_cap); 0: no cap */
 } AttentionCall;
-
-/* Location of a layer's keys and values in every block, as in AttentionCall. */
-typedef struct KvLayer {
-    size_t k_offset_bytes, v_offset_bytes;
-    size_t n_kv_heads, head_size;
-} KvLayer;
 
 /* A move of keys and values from a position of one block to a position of another. */
 typedef struct KvMove {

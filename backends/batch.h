@@ -14,67 +14,61 @@
 #define BATCH_NO_PARENT UINT32_MAX
 #define BATCH_IN_PLACE (-1)
 
+/* Rows [first, first + n) of a batch. */
+typedef struct BatchRange {
+    size_t first, n;
+} BatchRange;
+
+/* Returns the rows that both ranges have; n is 0 if there are none. */
+static inline BatchRange batch_range_common(BatchRange a, BatchRange b) {
+    const size_t a_end = a.first + a.n, b_end = b.first + b.n, first = MAX(a.first, b.first), end = MIN(a_end, b_end);
+
+    return (BatchRange){ first, end > first ? end - first : 0 };
+}
+
 typedef struct BatchRow {
     uint32_t position; /* logical, in its sequence */
     /* The row of the batch at the previous position, which may be one that an earlier step computed. BATCH_NO_PARENT:
      * the previous position is in the sequence's cache. */
     uint32_t parent;
-    uint32_t sequence; /* index of the sequence */
+    uint32_t number;   /* index among the rows that its sequence began the step with; dropped rows don't change it */
+    uint16_t sequence; /* index of the sequence */
     /* Place of the row's keys and values. BATCH_IN_PLACE: in the cache at the row's position; its parent's are in place
      * too. Otherwise: this position of the sequence's side block, as another row of the cache may have the same
      * position. */
     int16_t slot;
-    bool wants_logits;
 } BatchRow;
 
 /* A sequence as a device sees it. */
 typedef struct BatchSequence {
     /* The cache: block b holds the device's kv_block_positions positions from b * kv_block_positions on. */
     void *const *blocks;
-    void *side; /* one more block, for the rows that have a slot; NULL: no row has one */
-    /* Rows [first, first + n_rows) of the batch belong to the sequence: first those in place in order of positions,
-     * then the others, each after its parent. */
-    size_t first, n_rows;
+    void *side;      /* one more block, for the rows that have a slot; NULL: no row has one */
+    BatchRange rows; /* first those in place in order of positions, then the others, each after its parent */
 } BatchSequence;
 
 typedef struct Batch {
     uint32_t *tokens; /* [n_rows] */
     BatchRow *rows;   /* [n_rows] */
     size_t n_rows;
-    /* Rows of open trees that earlier steps have computed: rows[first_earlier + i], after all others. Nobody computes
-     * them again; attention passes them along `parent`. */
-    size_t first_earlier, n_earlier;
+    /* Rows of open trees that earlier steps have computed, after all others. Nobody computes them again; attention
+     * passes them along `parent`. */
+    BatchRange earlier;
     BatchSequence *sequences; /* [n_sequences], in order of first rows; every sequence has rows */
     size_t n_sequences;
 } Batch;
 
-/* The rows of one sequence within a range of a batch. */
-typedef struct BatchPart {
-    const BatchSequence *sequence;
-    size_t first, n_rows; /* rows of the batch; n_rows is 0 if there are none */
-} BatchPart;
-
-/* Returns the rows of sequence `index` among rows [first, first + n_rows). */
-static inline BatchPart batch_part(const Batch *batch, size_t index, size_t first, size_t n_rows) {
-    const BatchSequence *sequence = &batch->sequences[index];
-    const size_t end = first + n_rows, sequence_end = sequence->first + sequence->n_rows;
-    const size_t part_first = MAX(sequence->first, first), part_end = MIN(sequence_end, end);
-
-    return (BatchPart){ sequence, part_first, part_end > part_first ? part_end - part_first : 0 };
-}
-
-/* Appends a sequence of n_rows consecutive rows. Places are filled; tokens and logits are left to the caller. The
- * arrays must have room. */
+/* Appends a sequence of n_rows consecutive rows. Their tokens are left to the caller. The arrays must have room. */
 static inline void batch_add_chain(Batch *batch, void *const *blocks, size_t position, size_t n_rows) {
     for (size_t i = 0; i < n_rows; i++)
         batch->rows[batch->n_rows + i] = (BatchRow){
             .position = (uint32_t)(position + i),
             .parent = i ? (uint32_t)(batch->n_rows + i - 1) : BATCH_NO_PARENT,
-            .sequence = (uint32_t)batch->n_sequences,
+            .number = (uint32_t)i,
+            .sequence = (uint16_t)batch->n_sequences,
             .slot = BATCH_IN_PLACE,
         };
-    batch->sequences[batch->n_sequences++] =
-        (BatchSequence){ .blocks = blocks, .first = batch->n_rows, .n_rows = n_rows };
+    batch->sequences[batch->n_sequences++] = (BatchSequence){ .blocks = blocks, .rows = { batch->n_rows, n_rows } };
     batch->n_rows += n_rows;
 }
 
@@ -110,14 +104,15 @@ static inline void batch_add_tree(Batch *batch, void *const *blocks, void *side,
  * have slots, because the next step may add another row at any position. */
 static inline void batch_add_open_tree(Batch *batch, void *const *blocks, void *side, size_t position,
                                        const int16_t *parents, size_t n_before, size_t n_rows) {
-    const size_t earlier = batch->first_earlier + batch->n_earlier, first = batch->n_rows;
+    const size_t earlier = batch->earlier.first + batch->earlier.n, first = batch->n_rows;
 
     for (size_t i = 0; i < n_before + n_rows; i++) {
         BatchRow *row = &batch->rows[i < n_before ? earlier + i : first + i - n_before];
 
         *row = (BatchRow){ .position = (uint32_t)position,
                            .parent = BATCH_NO_PARENT,
-                           .sequence = (uint32_t)batch->n_sequences,
+                           .number = (uint32_t)(i < n_before ? i : i - n_before),
+                           .sequence = (uint16_t)batch->n_sequences,
                            .slot = BATCH_IN_PLACE };
         if (!i)
             continue;
@@ -127,9 +122,9 @@ static inline void batch_add_open_tree(Batch *batch, void *const *blocks, void *
         row->slot = (int16_t)(i - 1);
     }
     batch->sequences[batch->n_sequences++] =
-        (BatchSequence){ .blocks = blocks, .side = side, .first = first, .n_rows = n_rows };
+        (BatchSequence){ .blocks = blocks, .side = side, .rows = { first, n_rows } };
     batch->n_rows += n_rows;
-    batch->n_earlier += n_before;
+    batch->earlier.n += n_before;
 }
 
 /* Returns how many rows among a row and its ancestors have slots: the last ones, at consecutive positions. 0 for a row

@@ -25,9 +25,9 @@ static void fill_info(Engine *engine, const GgufFile *file) {
     const GgufArray *checksums;
     GgufString sha256;
 
-    engine->kv_plane_bytes =
+    engine->kv.plane_bytes =
         backend->ops->kv_block_positions * hparams_dim(hparams, DIM_KV) * backend->ops->kv_element_bytes;
-    engine->kv_page_bytes = 2 * (size_t)hparams->n_layers * engine->kv_plane_bytes;
+    engine->kv.page_bytes = 2 * (size_t)hparams->n_layers * engine->kv.plane_bytes;
     engine->info = (EngineInfo){
         .name = engine->name,
         .architecture = hparams->arch->name,
@@ -38,7 +38,7 @@ static void fill_info(Engine *engine, const GgufFile *file) {
         .n_embd = hparams->n_embd,
         .n_context = hparams->n_context,
         .n_parameters = weights_counts(engine->weights)->n_parameters,
-        .kv_bytes_per_token = engine->kv_page_bytes / backend->ops->kv_block_positions,
+        .kv_bytes_per_token = engine->kv.page_bytes / backend->ops->kv_block_positions,
         .layer_products = weights_counts(engine->weights)->layer_products,
         .head_products = weights_counts(engine->weights)->head_products,
         .kv_type = backend->ops->kv_type,
@@ -81,7 +81,7 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     r = weights_new(&engine->weights, engine->backend, &engine->hparams,
                     &(WeightsSource){ .file = file,
                                       .package = package,
-                                      .check = engine->check,
+                                      .check = engine->files.check,
                                       .image_path = options->image_path,
                                       .new_image = options->new_image,
                                       .heartbeat = options->heartbeat,
@@ -105,9 +105,9 @@ static void trace_load(Engine *engine, const char *name, uint64_t start_ns, uint
 }
 
 static int check_package(Engine *engine, const EngineOptions *options, const Package *package, ErrText *err) {
-    int r = package
-                ? weights_check_new(&engine->check, package, options->load.weights.checking, options->cache_dir, err)
-                : 0;
+    int r = package ? weights_check_new(&engine->files.check, package, options->load.weights.checking,
+                                        options->cache_dir, err)
+                    : 0;
 
     return r > 0 ? ENGINE_E_MODEL : r;
 }
@@ -127,7 +127,7 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
     if (!head_r && !weights_r)
         weights_r = options->arriving ? take_in_until(engine, &tokenizer, &weights_err)
                                       : engine_take_in_all(engine, &weights_err);
-    r = tokenizer_load_end(&tokenizer, &engine->tokenizer, err);
+    r = tokenizer_load_end(&tokenizer, &engine->text.tokenizer, err);
     trace_load(engine, "tokenizer", tokenizer.start_ns, tokenizer.end_ns, TRACE_LANE_TOKENIZER);
     if (head_r) {
         *err = head_err;
@@ -144,9 +144,10 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
 
 /* Charges the tables after the load: only then is their size known. */
 static int charge_tokenizer(Engine *engine, ErrText *err) {
-    const uint64_t len_bytes = tokenizer_memory_bytes(engine->tokenizer) + chat_template_memory_bytes(&engine->chat);
+    const uint64_t len_bytes =
+        tokenizer_memory_bytes(engine->text.tokenizer) + chat_template_memory_bytes(&engine->text.chat);
 
-    const int r = account_charge(engine->accounts, ACCOUNT_WEIGHTS, &engine->tokenizer_bill, len_bytes);
+    const int r = account_charge(engine->accounts, ACCOUNT_WEIGHTS, &engine->text.bill, len_bytes);
 
     return r ? account_refused(err, ENGINE_E_MEMORY, r, engine->accounts, ACCOUNT_WEIGHTS, len_bytes,
                                "the tokenizer and the chat template")
@@ -163,7 +164,7 @@ static int engine_load(Engine *engine, const EngineOptions *options, const GgufF
     if (!package && (r = hparams_check_tensors(&engine->hparams, file, err)))
         return r < 0 ? r : ENGINE_E_MODEL;
     hparams_keys_warn(file, engine->hparams.arch->name);
-    r = chat_template_init(&engine->chat, file, options->chat_template, options->chat_template_bytes);
+    r = chat_template_init(&engine->text.chat, file, options->chat_template, options->chat_template_bytes);
     if (r)
         return err_set(err, r, "out of memory");
     engine->name = model_name(file);
@@ -172,9 +173,9 @@ static int engine_load(Engine *engine, const EngineOptions *options, const GgufF
     r = load_parts(engine, options, file, package, err);
     if (r)
         return r;
-    if (tokenizer_n_tokens(engine->tokenizer) > engine->hparams.n_vocab)
+    if (tokenizer_n_tokens(engine->text.tokenizer) > engine->hparams.n_vocab)
         return err_set(err, ENGINE_E_MODEL, "%s: %u tokens in the tokenizer, but the embedding has %u rows",
-                       gguf_path(file), tokenizer_n_tokens(engine->tokenizer), engine->hparams.n_vocab);
+                       gguf_path(file), tokenizer_n_tokens(engine->text.tokenizer), engine->hparams.n_vocab);
     r = charge_tokenizer(engine, err);
     if (r)
         return r;
@@ -218,7 +219,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->accounts = options->accounts;
     speculation_memory_init(&engine->speculation, options->accounts);
     engine->heartbeat = options->heartbeat;
-    engine->prefix_cache = options->prefix_cache;
+    engine->kv.prefix_cache = options->prefix_cache;
     engine->trace = options->trace;
     engine->sampling = calloc(1, sizeof(*engine->sampling));
     if (!engine->sampling || engine_steps_new(engine, options->load.preemption ? ENGINE_STEPS_MAX : 1))
@@ -229,20 +230,20 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->steps->steal_beyond = options->steal_beyond;
     engine->steps->queue_profile.kind = options->load.op_placement;
     if (!device_of(options)->reads_packages) {
-        r = options->fd ? gguf_open_fd(&engine->file, *options->fd, options->path, err)
-                        : gguf_open(&engine->file, options->path, err);
-        if (!r && gguf_key(engine->file, PACKAGE_KEY_FORMAT_VERSION))
+        r = options->fd ? gguf_open_fd(&engine->files.gguf, *options->fd, options->path, err)
+                        : gguf_open(&engine->files.gguf, options->path, err);
+        if (!r && gguf_key(engine->files.gguf, PACKAGE_KEY_FORMAT_VERSION))
             r = err_set(err, ENGINE_E_MODEL, "%s: a package; the %s device reads the .gguf that it was made of",
                         options->path, device_of(options)->name);
         else if (!r)
-            r = load_whole(engine, options, engine->file, NULL, err);
+            r = load_whole(engine, options, engine->files.gguf, NULL, err);
         else if (r > 0)
             r = ENGINE_E_MODEL;
     } else {
-        r = options->fd ? package_open_fd(&engine->package, *options->fd, options->path, err)
-                        : package_open(&engine->package, options->path, err);
+        r = options->fd ? package_open_fd(&engine->files.package, *options->fd, options->path, err)
+                        : package_open(&engine->files.package, options->path, err);
         if (!r)
-            r = load_whole(engine, options, package_file(engine->package), engine->package, err);
+            r = load_whole(engine, options, package_file(engine->files.package), engine->files.package, err);
         else if (r > 0)
             r = ENGINE_E_MODEL;
     }
@@ -258,18 +259,18 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
 Engine *engine_free(Engine *engine) {
     if (!engine)
         return NULL;
-    assert(!engine->n_sequences);
-    if (engine->prefix_cache)
-        prefix_cache_drop_model(engine->prefix_cache, engine);
+    assert(!engine->kv.n_sequences);
+    if (engine->kv.prefix_cache)
+        prefix_cache_drop_model(engine->kv.prefix_cache, engine);
     engine_steps_free(engine);
     weights_free(engine->weights);
     backend_free(engine->backend);
-    tokenizer_free(engine->tokenizer);
-    chat_template_deinit(&engine->chat);
-    bill_settle(&engine->tokenizer_bill);
-    gguf_free(engine->file);
-    weights_check_free(engine->check);
-    package_free(engine->package); /* after the weights, which a thread may still read from it */
+    tokenizer_free(engine->text.tokenizer);
+    chat_template_deinit(&engine->text.chat);
+    bill_settle(&engine->text.bill);
+    gguf_free(engine->files.gguf);
+    weights_check_free(engine->files.check);
+    package_free(engine->files.package); /* after the weights, which a thread may still read from it */
     speculation_memory_deinit(&engine->speculation);
     free(engine->sampling);
     free(engine->name);
@@ -301,12 +302,12 @@ int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, 
 
     charged.accounts = engine->accounts;
     charged.account = ACCOUNT_ACTIVATIONS;
-    r = chat_template_encode(&engine->chat, engine->tokenizer, &charged, list, err);
+    r = chat_template_encode(&engine->text.chat, engine->text.tokenizer, &charged, list, err);
     if (r != CHAT_E_MEMORY)
         return r;
     for (size_t i = 0; i < input->n_messages; i++)
         len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)input->messages[i].len_bytes;
     len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)(input->tools_bytes + input->documents_bytes);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, len_bytes);
-    return chat_template_encode(&engine->chat, engine->tokenizer, &charged, list, err);
+    return chat_template_encode(&engine->text.chat, engine->text.tokenizer, &charged, list, err);
 }

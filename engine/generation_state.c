@@ -24,9 +24,9 @@ Generation *generation_free(Generation *generation) {
     self_draft_free(&generation->self_draft);
     sequence_free(generation->sequence);
     token_list_deinit(&generation->tokens);
-    str_buf_deinit(&generation->pending);
+    str_buf_deinit(&generation->text.pending);
     bill_settle(&generation->bill);
-    free(generation->stop_texts);
+    free(generation->text.stops);
     free(generation->logits);
     free(generation->candidates);
     free(generation);
@@ -58,7 +58,7 @@ static int copy_stops(Generation *generation) {
 
     for (size_t i = 0; i < options->n_stops; i++)
         total_bytes += strlen(options->stops[i]) + 1;
-    generation->stop_texts = at = malloc(total_bytes + 1);
+    generation->text.stops = at = malloc(total_bytes + 1);
     if (!at)
         return -ENOMEM;
     for (size_t i = 0; i < options->n_stops; i++) {
@@ -67,8 +67,6 @@ static int copy_stops(Generation *generation) {
         memcpy(at, options->stops[i], len_bytes + 1);
         options->stops[i] = at;
         at += len_bytes + 1;
-        if (len_bytes > generation->stop_bytes_max)
-            generation->stop_bytes_max = len_bytes;
     }
     return 0;
 }
@@ -199,7 +197,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.room = generation->capacity_tokens;
     generation->tokens.n = n_prompt;
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
-    detokenizer_init(&generation->detokenizer, engine_tokenizer(engine), options->is_answer, false);
+    detokenizer_init(&generation->text.detokenizer, engine_tokenizer(engine), options->is_answer, false);
     *generationp = steal(&generation);
     return 0;
 }

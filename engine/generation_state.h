@@ -10,13 +10,19 @@
 #include "engine/kv/sequence_state.h"
 #include "engine/repetition_check.h"
 
+/* How a generation's tokens become output. */
+typedef struct GenerationText {
+    char *stops; /* copies of the options' stop strings */
+    Detokenizer detokenizer;
+    StrBuf pending;             /* output text that may still turn out to begin a stop string */
+    RepetitionCheck repetition; /* of the output, if the options want that */
+} GenerationText;
+
 struct Generation {
     Engine *engine;
     Sequence *sequence;
     GenerationOptions options;
-    char *stop_texts;      /* copies of the options' stop strings */
-    size_t stop_bytes_max; /* length of the longest */
-    TokenList tokens;      /* prompt, then output */
+    TokenList tokens; /* prompt, then output */
     size_t n_prompt;
     size_t capacity_tokens; /* prompt and output together */
     uint64_t tree_bytes;    /* bytes of the kv account that its trees may take more */
@@ -24,14 +30,12 @@ struct Generation {
     SamplerCandidate *candidates;
     DraftModel self_draft; /* first layers of the model that draft; without ops: none */
     Drafting *drafting;    /* NULL: no drafts */
-    Detokenizer detokenizer;
-    StrBuf pending; /* output text that may still turn out to begin a stop string */
+    GenerationText text;
     GenerationUsage usage;
     DraftReport *report; /* the options' report, or own_report */
     DraftReport own_report;
-    uint32_t n_undivided;       /* decoding steps since one had rows of background prompts */
-    double idle_rows;           /* its share of rows that the device computed in vain in its decoding steps */
-    RepetitionCheck repetition; /* of the output, if the options want that */
+    uint32_t n_undivided; /* decoding steps since one had rows of background prompts */
+    double idle_rows;     /* its share of rows that the device computed in vain in its decoding steps */
     GenerationEnd end;
     Bill bill;
     _Atomic bool cancelled;

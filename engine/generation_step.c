@@ -21,7 +21,7 @@ static uint32_t token_before(const Generation *generation, size_t index) {
 /* Samples the token behind a row of the tree. Plain decoding would sample the same one, as long as all drafts before it
  * were right: sampling depends on the logits, the position and the tokens before. */
 static void verify_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    Generation *generation = span->arg;
+    Generation *generation = span->head.arg;
     const size_t n_vocab = engine_info(generation->engine)->n_vocab;
     size_t at;
     uint32_t token;
@@ -43,7 +43,7 @@ static void verify_row(EngineSpan *span, size_t row, const float *logits, const 
 
 /* Learns later drafts from a row of the prompt. The prompt's last row has the logits of the first output token. */
 static void learn_prompt_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    Generation *generation = span->arg;
+    Generation *generation = span->head.arg;
     const size_t at = (size_t)(span->tokens - generation->tokens.ids) + row;
 
     drafting_learn_prompt(generation->drafting, token_before(generation, at), span->tokens[row], tops);
@@ -54,12 +54,12 @@ static void learn_prompt_row(EngineSpan *span, size_t row, const float *logits, 
 static void learn_from_prompt(Generation *generation, EngineSpan *span) {
     if (!generation->drafting || !drafting_wants_prompt(generation->drafting))
         return;
-    span->n_logit_rows = span->n;
-    span->n_tops_only = span->n - (span->tokens + span->n == generation->tokens.ids + generation->n_prompt);
-    span->n_top_outputs = drafting_top_outputs(generation->drafting, engine_info(generation->engine)->n_vocab);
-    span->take = learn_prompt_row;
-    span->wants_tops = true;
-    span->arg = generation;
+    span->head.n_rows = span->n;
+    span->head.n_tops_only = span->n - (span->tokens + span->n == generation->tokens.ids + generation->n_prompt);
+    span->head.n_top_outputs = drafting_top_outputs(generation->drafting, engine_info(generation->engine)->n_vocab);
+    span->head.take = learn_prompt_row;
+    span->head.wants_tops = true;
+    span->head.arg = generation;
 }
 
 /* Fills the generation's span in a step with room for `rows` more. Return: false if it has nothing to compute. */
@@ -86,8 +86,7 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
         .n = n,
         .n_behind = generation->tokens.n - done - n,
         .decodes = !in_prefill(generation),
-        .n_logit_rows = done + n == generation->tokens.n ? 1 : 0,
-        .logits = generation->logits,
+        .head = { .n_rows = done + n == generation->tokens.n ? 1 : 0, .logits = generation->logits },
     };
     if (in_prefill(generation))
         learn_from_prompt(generation, span);
@@ -109,7 +108,7 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     generation->usage.n_accepted_tokens += n - 1;
     if (n < span->n_kept)
         sequence_rewind(generation->sequence, before + n);
-    drafting_learn(drafting, token_before(generation, n_text - 1), n, span->head_ns);
+    drafting_learn(drafting, token_before(generation, n_text - 1), n, span->head.ns);
     return r;
 }
 
@@ -125,14 +124,14 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
         generation->usage.n_prefilled_tokens += (uint32_t)span->n;
         if (generation->drafting)
             drafting_read_prompt(generation->drafting, generation->tokens.ids, sequence_n_tokens(generation->sequence),
-                                 span->take ? span->head_ns : 0);
+                                 span->head.take ? span->head.ns : 0);
         if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
             generation_keep(generation, true); /* for others that begin alike and run before this one ends */
     }
     if (prefill && in_prefill(generation))
         return 0;
     generation->usage.n_steps += !prefill;
-    if (!prefill && span->take)
+    if (!prefill && span->head.take)
         return take_picked(turn, span);
     generation->report->n_steps += !prefill;
     generation->report->n_rows += !prefill;
@@ -236,8 +235,8 @@ static void place_drafts(GenerationStep *step) {
         step->decode_rows -= (uint32_t)span->n;
         drafting_fill_span(drafting, span);
         step->decode_rows += (uint32_t)span->n;
-        span->take = verify_row;
-        span->arg = step->turns[i]->generation;
+        span->head.take = verify_row;
+        span->head.arg = step->turns[i]->generation;
     }
 }
 
@@ -389,7 +388,7 @@ static bool is_makeshift(const GenerationStep *step) {
 /* Returns what the step's rows took, in ns. Waiting for layers that every step reads anew is a part of that. Waiting
  * for weights that come once, or for graphs to be switched, is not: the next step does not wait. */
 static uint64_t rows_ns_of(const GenerationStep *step, uint64_t ns) {
-    const bool waits_again = engine_info(step->turns[0]->generation->engine)->n_streamed_layers;
+    const bool waits_again = engine_info(step->turns[0]->generation->engine)->weights.n_streamed_layers;
     const uint64_t other_ns = models_ns(step) + (waits_again ? 0 : step->spans[0].wait_ns);
 
     return ns > other_ns ? ns - other_ns : 1;
@@ -420,7 +419,7 @@ static void count_time(const GenerationStep *step) {
             generation->report->step_ns = generation->usage.decode_ns;
         }
         generation->usage.load_ns += load_ns;
-        generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
+        generation->usage.read_bytes += engine_info(generation->engine)->weights.sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;
         if (!step->spans[i].decodes && generation->drafting && !step->decode_rows && !step->has_yielded &&
             ns > waited_ns)

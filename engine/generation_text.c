@@ -7,11 +7,11 @@
 
 /* Returns where the first stop string begins in the pending text, or -1. */
 static ssize_t find_stop(const Generation *generation) {
-    const char *text = generation->pending.data, *first = NULL;
+    const char *text = generation->text.pending.data, *first = NULL;
 
     for (size_t i = 0; text && i < generation->options.n_stops; i++) {
         const char *stop = generation->options.stops[i];
-        const char *found = memmem(text, generation->pending.len_bytes, stop, strlen(stop));
+        const char *found = memmem(text, generation->text.pending.len_bytes, stop, strlen(stop));
 
         if (found && (!first || found < first))
             first = found;
@@ -21,14 +21,14 @@ static ssize_t find_stop(const Generation *generation) {
 
 /* Returns how many bytes at the end of the pending text could be the beginning of a stop string. */
 static size_t held_back(const Generation *generation) {
-    size_t len_bytes = generation->pending.len_bytes, longest = 0;
+    size_t len_bytes = generation->text.pending.len_bytes, longest = 0;
 
     for (size_t i = 0; i < generation->options.n_stops; i++) {
         const char *stop = generation->options.stops[i];
         size_t n = strlen(stop) - 1;
 
         for (n = MIN(n, len_bytes); n > longest; n--)
-            if (!memcmp(generation->pending.data + len_bytes - n, stop, n))
+            if (!memcmp(generation->text.pending.data + len_bytes - n, stop, n))
                 longest = n;
     }
     return longest;
@@ -46,7 +46,7 @@ static bool is_stop_mark(const Generation *generation, uint32_t token) {
 
 /* Gives out the first n bytes of the pending text, with the token of this step. */
 static void give_out(Generation *generation, size_t n, const uint32_t *token, GenerationDeltaFn *fn, void *arg) {
-    StrBuf *pending = &generation->pending;
+    StrBuf *pending = &generation->text.pending;
 
     if (fn && (n || token))
         fn(arg, n ? pending->data : "", n, token, token ? 1 : 0);
@@ -64,10 +64,10 @@ int generation_finish(Generation *generation, GenerationEnd end, const uint32_t 
     int r = 0;
 
     if (end == GENERATION_END_TOKEN)
-        r = detokenizer_finish(&generation->detokenizer, &generation->pending);
+        r = detokenizer_finish(&generation->text.detokenizer, &generation->text.pending);
     if (end != GENERATION_END_STOP) {
-        generation->usage.n_incomplete_bytes = (uint32_t)detokenizer_held(&generation->detokenizer);
-        give_out(generation, generation->pending.len_bytes, token, fn, arg);
+        generation->usage.n_incomplete_bytes = (uint32_t)detokenizer_held(&generation->text.detokenizer);
+        give_out(generation, generation->text.pending.len_bytes, token, fn, arg);
     }
     generation->end = end;
     return r;
@@ -75,9 +75,9 @@ int generation_finish(Generation *generation, GenerationEnd end, const uint32_t 
 
 /* Ends the output before a control token that is a stop string: all text up to there is output. */
 static int finish_at_mark(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg) {
-    int r = detokenizer_finish(&generation->detokenizer, &generation->pending);
+    int r = detokenizer_finish(&generation->text.detokenizer, &generation->text.pending);
 
-    give_out(generation, generation->pending.len_bytes, &token, fn, arg);
+    give_out(generation, generation->text.pending.len_bytes, &token, fn, arg);
     return r ? r : generation_finish(generation, GENERATION_END_STOP, NULL, fn, arg);
 }
 
@@ -93,7 +93,7 @@ int generation_take_token(Generation *generation, uint32_t token, GenerationDelt
     if (is_stop_mark(generation, token))
         return finish_at_mark(generation, token, fn, arg);
     if (token < tokenizer_n_tokens(tokenizer)) { /* an embedding may be padded past the tokenizer's table */
-        r = detokenizer_push(&generation->detokenizer, token, &generation->pending);
+        r = detokenizer_push(&generation->text.detokenizer, token, &generation->text.pending);
         if (r)
             return r;
     }
@@ -107,9 +107,9 @@ int generation_take_token(Generation *generation, uint32_t token, GenerationDelt
     if (generation->tokens.n == generation->capacity_tokens)
         return generation_finish(generation, GENERATION_END_CONTEXT, &token, fn, arg);
     if (generation->options.ends_repetition &&
-        repetition_check_push(&generation->repetition, generation->tokens.ids + generation->n_prompt,
+        repetition_check_push(&generation->text.repetition, generation->tokens.ids + generation->n_prompt,
                               generation->tokens.n - generation->n_prompt))
         return generation_finish(generation, GENERATION_END_REPETITION, &token, fn, arg);
-    give_out(generation, generation->pending.len_bytes - held_back(generation), &token, fn, arg);
+    give_out(generation, generation->text.pending.len_bytes - held_back(generation), &token, fn, arg);
     return 0;
 }

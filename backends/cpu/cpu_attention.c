@@ -16,7 +16,8 @@
 
 /* The pieces of one sequence: runs of its rows, times KV heads, times splits. */
 typedef struct AttentionPart {
-    BatchPart rows;
+    const BatchSequence *sequence;
+    BatchRange rows;
     size_t run, n_runs; /* rows taken together, which share the reading of keys and values */
     size_t first;       /* loop index of its first piece */
 } AttentionPart;
@@ -44,14 +45,14 @@ size_t cpu_attention_scratch_floats(size_t n_group, size_t head_size) {
     return operator_floats(n_group, head_size) + attention_tail_floats(head_size);
 }
 
-static KvHead kv_head(const AttentionCall *call, void *const *blocks, size_t index) {
-    const size_t block = KV_BLOCK * call->head_size;
+static KvHead kv_head(const KvLayer *layer, void *const *blocks, size_t index) {
+    const size_t block = KV_BLOCK * layer->head_size;
 
     return (KvHead){
         .blocks = blocks,
-        .k = call->k_offset_bytes / sizeof(uint16_t) + index * block,
-        .v = call->v_offset_bytes / sizeof(uint16_t) + index * block,
-        .head_size = call->head_size,
+        .k = layer->k_offset_bytes / sizeof(uint16_t) + index * block,
+        .v = layer->v_offset_bytes / sizeof(uint16_t) + index * block,
+        .head_size = layer->head_size,
     };
 }
 
@@ -112,12 +113,12 @@ static void attend_beside(const RowOps *ops, const Batch *batch, const Attending
 static void attention_piece(CpuBackend *self, const AttentionCall *call, const AttentionPart *part, size_t piece,
                             size_t split, size_t n_splits, float *scratch) {
     const RowOps *ops = self->row_ops;
-    const BatchSequence *sequence = part->rows.sequence;
-    const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads, head = piece % call->n_kv_heads,
-                 first = (part->n_runs - 1 - piece / call->n_kv_heads) * part->run,
-                 n = MIN(part->rows.n_rows - first, part->run), from = split * n_group / n_splits,
+    const BatchSequence *sequence = part->sequence;
+    const size_t hd = call->kv.head_size, n_kv_heads = call->kv.n_kv_heads, n_group = call->n_heads / n_kv_heads,
+                 head = piece % n_kv_heads, first = (part->n_runs - 1 - piece / n_kv_heads) * part->run,
+                 n = MIN(part->rows.n - first, part->run), from = split * n_group / n_splits,
                  to = (split + 1) * n_group / n_splits;
-    const KvHead kv = kv_head(call, sequence->blocks, head), side = kv_head(call, &sequence->side, head);
+    const KvHead kv = kv_head(&call->kv, sequence->blocks, head), side = kv_head(&call->kv, &sequence->side, head);
     const bool is_capped = call->soft_cap > 0;
     AttentionRow rows[ATTENTION_ROW_HEADS];
     AttentionTail tail;
@@ -126,7 +127,7 @@ static void attention_piece(CpuBackend *self, const AttentionCall *call, const A
     for (size_t i = 0; i < n; i++) {
         const size_t row = part->rows.first + first + i;
 
-        rows[i].q = rows[i].out = call->q + ((row - call->first) * call->n_heads + head * n_group + from) * hd;
+        rows[i].q = rows[i].out = call->q + ((row - call->rows.first) * call->n_heads + head * n_group + from) * hd;
         attention_range(call, row, &rows[i].begin, &rows[i].end);
     }
     if (!sequence->side && !is_capped) {
@@ -166,7 +167,7 @@ static size_t n_pieces_of(const AttentionLoop *loop, size_t run) {
     size_t n = 0;
 
     for (size_t i = 0; i < loop->n_parts; i++)
-        n += (loop->parts[i].rows.n_rows + run - 1) / run * loop->call->n_kv_heads;
+        n += (loop->parts[i].rows.n + run - 1) / run * loop->call->kv.n_kv_heads;
     return n;
 }
 
@@ -175,15 +176,15 @@ static size_t n_pieces_of(const AttentionLoop *loop, size_t run) {
  * pieces after which all are done first, which may be less than the number that ends together. */
 static size_t attention_run(const AttentionLoop *loop, size_t n_threads) {
     const AttentionCall *call = loop->call;
-    const size_t n_group = call->n_heads / call->n_kv_heads,
+    const size_t n_group = call->n_heads / call->kv.n_kv_heads,
                  room = n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS / n_group : 1,
-                 share = call->rows * call->n_kv_heads / (ATTENTION_ITEMS_A_THREAD * n_threads);
+                 share = call->rows.n * call->kv.n_kv_heads / (ATTENTION_ITEMS_A_THREAD * n_threads);
     size_t longest = 1, best = room, least = SIZE_MAX;
 
     if (n_threads == 1)
         return room;
     for (size_t i = 0; i < loop->n_parts; i++)
-        longest = MAX(loop->parts[i].rows.n_rows, longest);
+        longest = MAX(loop->parts[i].rows.n, longest);
     for (size_t n = (longest + room - 1) / room, run;; n++) {
         size_t rounds, time;
 
@@ -203,33 +204,34 @@ static size_t attention_run(const AttentionLoop *loop, size_t n_threads) {
  * KV heads than there are threads. There are never more pieces than threads, because every piece reads the keys and
  * values of its head. */
 static size_t attention_splits(const AttentionCall *call, size_t n_pieces, size_t n_threads) {
-    const size_t n_group = call->n_heads / call->n_kv_heads, n = n_threads / n_pieces;
+    const size_t n_group = call->n_heads / call->kv.n_kv_heads, n = n_threads / n_pieces;
 
     return CLAMP(n, 1, n_group);
 }
 
 /* Returns the products of queries with keys, and of weights with values. */
-static size_t attention_work(const AttentionCall *call, const BatchPart *rows) {
+static size_t attention_work(const AttentionCall *call, BatchRange rows) {
     size_t begin, end, last_begin, last_end;
 
-    attention_range(call, rows->first, &begin, &end);
-    attention_range(call, rows->first + rows->n_rows - 1, &last_begin, &last_end);
-    return rows->n_rows * call->n_heads * call->head_size * (end - begin + (last_end - last_begin));
+    attention_range(call, rows.first, &begin, &end);
+    attention_range(call, rows.first + rows.n - 1, &last_begin, &last_end);
+    return rows.n * call->n_heads * call->kv.head_size * (end - begin + (last_end - last_begin));
 }
 
 /* Stores one head's keys and values: the rows in place together, then the others one by one. */
-static void store_head(const RowOps *ops, const AttentionCall *call, const BatchPart *part, size_t head) {
-    const size_t width = call->n_kv_heads * call->head_size,
-                 at = (part->first - call->first) * width + head * call->head_size;
-    const BatchRow *rows = &call->batch->rows[part->first];
-    const KvHead kv = kv_head(call, part->sequence->blocks, head), side = kv_head(call, &part->sequence->side, head);
+static void store_head(const RowOps *ops, const AttentionCall *call, const BatchSequence *sequence, BatchRange part,
+                       size_t head) {
+    const size_t width = call->kv.n_kv_heads * call->kv.head_size,
+                 at = (part.first - call->rows.first) * width + head * call->kv.head_size;
+    const BatchRow *rows = &call->batch->rows[part.first];
+    const KvHead kv = kv_head(&call->kv, sequence->blocks, head), side = kv_head(&call->kv, &sequence->side, head);
     size_t n = 0;
 
-    while (n < part->n_rows && rows[n].slot == BATCH_IN_PLACE)
+    while (n < part.n && rows[n].slot == BATCH_IN_PLACE)
         n++;
     if (n)
         ops->kv_store(&kv, rows->position, call->k + at, call->v + at, width, n);
-    for (; n < part->n_rows; n++)
+    for (; n < part.n; n++)
         ops->kv_store(&side, (size_t)rows[n].slot, call->k + at + n * width, call->v + at + n * width, width, 1);
 }
 
@@ -237,25 +239,19 @@ void cpu_kv_store(Backend *backend, const AttentionCall *call) {
     const RowOps *row_ops = ((const CpuBackend *)backend)->row_ops;
 
     for (size_t i = 0; i < call->batch->n_sequences; i++) {
-        const BatchPart part = batch_part(call->batch, i, call->first, call->rows);
+        const BatchSequence *sequence = &call->batch->sequences[i];
+        const BatchRange part = batch_range_common(sequence->rows, call->rows);
 
-        for (size_t head = 0; part.n_rows && head < call->n_kv_heads; head++)
-            store_head(row_ops, call, &part, head);
+        for (size_t head = 0; part.n && head < call->kv.n_kv_heads; head++)
+            store_head(row_ops, call, sequence, part, head);
     }
 }
 
 void cpu_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves) {
-    const size_t block = KV_BLOCK * layer->head_size;
-
     for (size_t i = 0; i < n_moves; i++)
         for (size_t head = 0; head < layer->n_kv_heads; head++) {
-            KvHead to = { .blocks = &moves[i].to,
-                          .k = layer->k_offset_bytes / sizeof(uint16_t) + head * block,
-                          .v = layer->v_offset_bytes / sizeof(uint16_t) + head * block,
-                          .head_size = layer->head_size },
-                   from = to;
+            const KvHead to = kv_head(layer, &moves[i].to, head), from = kv_head(layer, &moves[i].from, head);
 
-            from.blocks = &moves[i].from;
             kv_head_move(&to, moves[i].to_position, &from, moves[i].from_position);
         }
 }
@@ -267,14 +263,16 @@ void cpu_attention(Backend *backend, const AttentionCall *call) {
     size_t n_threads = worker_pool_n_threads(backend->pool), work = 0, run;
 
     assert(call->batch->n_sequences <= BATCH_SEQUENCES_MAX);
-    assert(self->attending_floats >= cpu_attention_scratch_floats(call->n_heads / call->n_kv_heads, call->head_size));
+    assert(self->attending_floats >=
+           cpu_attention_scratch_floats(call->n_heads / call->kv.n_kv_heads, call->kv.head_size));
     for (size_t i = 0; i < call->batch->n_sequences; i++) {
-        const BatchPart rows = batch_part(call->batch, i, call->first, call->rows);
+        const BatchSequence *sequence = &call->batch->sequences[i];
+        const BatchRange rows = batch_range_common(sequence->rows, call->rows);
 
-        if (!rows.n_rows)
+        if (!rows.n)
             continue;
-        loop.parts[loop.n_parts++].rows = rows;
-        work += attention_work(call, &rows);
+        loop.parts[loop.n_parts++] = (AttentionPart){ .sequence = sequence, .rows = rows };
+        work += attention_work(call, rows);
     }
     if (work < ATTENTION_INLINE_PRODUCTS)
         n_threads = 1;
@@ -283,9 +281,9 @@ void cpu_attention(Backend *backend, const AttentionCall *call) {
         AttentionPart *part = &loop.parts[i];
 
         part->run = run;
-        part->n_runs = (part->rows.n_rows + run - 1) / run;
+        part->n_runs = (part->rows.n + run - 1) / run;
         part->first = loop.n;
-        loop.n += part->n_runs * call->n_kv_heads;
+        loop.n += part->n_runs * call->kv.n_kv_heads;
     }
     if (!loop.n)
         return;

@@ -301,7 +301,7 @@ static RowPath row_path(const AttentionCall *call, size_t index) {
 /* Returns the keys or values of a position on the path, and the number of contiguous positions from there. */
 static float *path_row(const AttentionCall *call, const RowPath *path, size_t offset_bytes, size_t position,
                        size_t *n_positionsp) {
-    const size_t width = call->n_kv_heads * call->head_size, in_block = position % KV_POSITIONS;
+    const size_t width = call->kv.n_kv_heads * call->kv.head_size, in_block = position % KV_POSITIONS;
     size_t end = position - in_block + KV_POSITIONS;
 
     if (position >= path->side) {
@@ -319,16 +319,16 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
     const AttentionCall *call = loop->call;
     const FloatLoops *loops = loop->reference->loops;
     float *scores = (float *)loop->reference->scores.data + worker * loop->reference->n_positions;
-    size_t hd = call->head_size, stride = call->n_kv_heads * hd, group = call->n_heads / call->n_kv_heads;
+    size_t hd = call->kv.head_size, stride = call->kv.n_kv_heads * hd, group = call->n_heads / call->kv.n_kv_heads;
 
     for (size_t index = begin; index < end; index++) {
-        const RowPath path = row_path(call, call->first + index / call->n_heads);
+        const RowPath path = row_path(call, call->rows.first + index / call->n_heads);
         const size_t kv_head = index % call->n_heads / group, first = path.first, last = path.last,
                      n = last + 1 - first;
         float *q = call->q + index * hd, max = -INFINITY, sum = 0;
 
         for (size_t at = first, step; at <= last; at += step) {
-            const float *keys = path_row(call, &path, call->k_offset_bytes, at, &step) + kv_head * hd;
+            const float *keys = path_row(call, &path, call->kv.k_offset_bytes, at, &step) + kv_head * hd;
 
             loops->products(q, hd, 1, keys, stride, step, hd, scores + (at - first), step);
         }
@@ -345,7 +345,7 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
         for (size_t j = 0; j < n; j++)
             scores[j] /= sum;
         for (size_t at = first, step; at <= last; at += step) {
-            const float *values = path_row(call, &path, call->v_offset_bytes, at, &step) + kv_head * hd;
+            const float *values = path_row(call, &path, call->kv.v_offset_bytes, at, &step) + kv_head * hd;
 
             loops->mix(scores + (at - first), step, values, stride, hd, at == first, q);
         }
@@ -353,17 +353,17 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
 }
 
 static void reference_kv_store(Backend *backend, const AttentionCall *call) {
-    const size_t width = call->n_kv_heads * call->head_size;
+    const size_t width = call->kv.n_kv_heads * call->kv.head_size;
 
-    for (size_t r = 0; r < call->rows; r++) {
-        const BatchRow *row = &call->batch->rows[call->first + r];
+    for (size_t r = 0; r < call->rows.n; r++) {
+        const BatchRow *row = &call->batch->rows[call->rows.first + r];
         const BatchSequence *sequence = &call->batch->sequences[row->sequence];
         const bool in_place = row->slot == BATCH_IN_PLACE;
         void *block = in_place ? sequence->blocks[row->position / KV_POSITIONS] : sequence->side;
         const size_t at = in_place ? row->position % KV_POSITIONS : (size_t)row->slot;
 
-        memcpy(block_row(block, call->k_offset_bytes, at, width), call->k + r * width, width * sizeof(float));
-        memcpy(block_row(block, call->v_offset_bytes, at, width), call->v + r * width, width * sizeof(float));
+        memcpy(block_row(block, call->kv.k_offset_bytes, at, width), call->k + r * width, width * sizeof(float));
+        memcpy(block_row(block, call->kv.v_offset_bytes, at, width), call->v + r * width, width * sizeof(float));
     }
 }
 
@@ -380,9 +380,9 @@ static void reference_kv_move(Backend *backend, const KvLayer *layer, const KvMo
 static void reference_attention(Backend *backend, const AttentionCall *call) {
     AttentionLoop loop = { .reference = reference(backend), .call = call };
 
-    for (size_t r = 0; r < call->rows; r++)
-        assert(call->batch->rows[call->first + r].position < loop.reference->n_positions);
-    worker_pool_run(backend->pool, attention_heads, &loop, call->rows * call->n_heads, 1);
+    for (size_t r = 0; r < call->rows.n; r++)
+        assert(call->batch->rows[call->rows.first + r].position < loop.reference->n_positions);
+    worker_pool_run(backend->pool, attention_heads, &loop, call->rows.n * call->n_heads, 1);
 }
 
 static float activation(float a, bool gelu) {

@@ -1,34 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Generations share steps, and a turn is one step. An interactive generation's step comes first; then the parked step,
- * if there is one; then the step of the next generation by class and order.
+ * if there is one; then the step of the next generation by class and order. scheduler/requests/turn_order decides, and
+ * this module carries out.
  *
  * When turns_interrupt() is called for an interactive job, a step without interactive generations yields at its next
  * operator: the step is parked with its rows, and its jobs are in no list until it ends. A step of background
  * generations alone yields to normal ones in this way too. At most one step is parked, so steps of normal generations
  * beside it are short.
- *
- * While a higher class waits for its first token, the parked step gets no time, until waiting raises it to that class.
- * While a higher class answers, a parked background step gets an eighth of the time of those steps; any other parked
- * step, and one that waiting has raised, gets as much time as they take. An interactive token therefore comes after at
- * most twice its own time and one operator, and no generation starves.
  */
 #include "daemon/engine/turns.h"
 
 #include <assert.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
 #include "daemon/engine/turns_answers.h"
+#include "scheduler/requests/turn_order.h"
 
-enum {
-    BACKGROUND_PART = 8, /* a background step gets one part in so many of a higher class's time */
-    BESIDE_ROWS = 64,    /* rows of a step beside a parked one; such a step cannot yield */
-};
-
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
+/* ---- claims ------------------------------------------------------------------------------------------------------ */
 
 /* Whether the job may take part in a step. Jobs with rows in a step are in no list until the step ends. */
-static bool may_run(Job *job) {
+static bool may_run(const Job *job) {
     return !atomic_load(&job->paused) || atomic_load(&job->cancelled);
 }
 
@@ -38,23 +31,46 @@ static Priority rank_of(const Job *job, uint64_t now_ns) {
     return priority_aged(job->priority, waited_ns, job->ageing_ns);
 }
 
-/* Whether the job's prompt stays out of steps of a higher class for now: only the parked step may take time beside
- * them. Waiting raises the prompt above that, except a background prompt, whose class has its own part of the time. */
-static bool stands_back(const Turns *turns, const Job *job, Priority rank, Priority top) {
-    return turns->parked && !turns->parked_waits && job->priority < top && job->priority <= turns->parked->top &&
-           (rank < top || turns->parked->top == PRIORITY_BACKGROUND) &&
-           !generation_usage(job->running)->n_output_tokens;
+static TurnClaim claim_of(const Job *job, uint64_t now_ns) {
+    return (TurnClaim){
+        .engine = job->engine,
+        .priority = job->priority,
+        .rank = rank_of(job, now_ns),
+        .may_run = may_run(job),
+        .has_begun = job->running != NULL,
+        .has_output = job->running && generation_usage(job->running)->n_output_tokens,
+    };
 }
 
-/* Gathers the jobs of one rank that have begun and run on this engine, in the order of their turns. */
+/* Describes the parked step in *parked. Returns parked; NULL: no step is parked. */
+static const ParkedStep *parked_of(const Turns *turns, uint64_t now_ns, ParkedStep *parked) {
+    if (!turns->parked)
+        return NULL;
+    *parked = (ParkedStep){ .top = turns->parked->top, .rank = PRIORITY_BACKGROUND, .waits = turns->parked_waits };
+    for (size_t i = 0; i < turns->parked->n; i++) {
+        const Job *job = turns->parked->targets[i].job;
+        const Priority rank = job ? rank_of(job, now_ns) : PRIORITY_BACKGROUND;
+
+        parked->rank = MAX(rank, parked->rank);
+    }
+    return parked;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+/* Gathers the jobs of one rank that can have rows on this engine, in the order of their turns. */
 static void gather(Turns *turns, const Engine *engine, Company *company, Priority rank, Priority top, uint64_t now_ns) {
+    ParkedStep step;
+    const ParkedStep *parked = parked_of(turns, now_ns, &step);
     Job *job;
 
     TAILQ_FOREACH (job, &turns->active, link) {
+        const TurnClaim claim = claim_of(job, now_ns);
+
         if (company->n == GENERATION_TURNS_MAX)
             return;
-        if (!job->running || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank ||
-            stands_back(turns, job, rank, top))
+        if (claim.engine != engine || claim.rank != rank || !turn_order_is_ready(&claim) ||
+            turn_order_stands_back(&claim, parked, top))
             continue;
         company->targets[company->n] = (StepTarget){ turns, job, 0 };
         company->turns[company->n] = (GenerationTurn){
@@ -130,16 +146,6 @@ static void run_step(Turns *turns, Company *company, const EngineYield *yield) {
     turns_settle(turns, company, r, &err);
 }
 
-/* Returns the class of the parked step: the highest rank of its generations. */
-static Priority parked_rank(const Turns *turns, uint64_t now_ns) {
-    Priority rank = PRIORITY_BACKGROUND;
-
-    for (size_t i = 0; i < turns->parked->n; i++)
-        if (turns->parked->targets[i].job && rank_of(turns->parked->targets[i].job, now_ns) > rank)
-            rank = rank_of(turns->parked->targets[i].job, now_ns);
-    return rank;
-}
-
 /* Whether all jobs of the parked step are cancelled, so that its memory can be freed. */
 static bool parked_is_dead(const Turns *turns) {
     for (size_t i = 0; i < turns->parked->n; i++)
@@ -165,32 +171,41 @@ static Job *next_interactive(const Turns *turns, bool begun) {
 static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns) {
     Job *job, *next = NULL;
 
-    TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->running && job->priority != PRIORITY_INTERACTIVE && job->engine != except &&
-            (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+    TAILQ_FOREACH (job, &turns->active, link) {
+        const TurnClaim claim = claim_of(job, now_ns);
+
+        if (turn_order_takes_turns(&claim, except) && (!next || claim.rank > rank_of(next, now_ns)))
             next = job;
+    }
     return next;
 }
 
-/* Finds the next job of a class above the parked step's: the highest class first, then the order of turns. NULL: there
- * is none, or the parked step waits for weights. */
-static Job *next_above(const Turns *turns) {
+/* Finds the next job that goes before the parked step: the highest class first, then the order of turns. NULL: there is
+ * none. */
+static Job *next_above(const Turns *turns, uint64_t now_ns) {
+    ParkedStep step;
+    const ParkedStep *parked = parked_of(turns, now_ns, &step);
     Job *job, *next = NULL;
 
-    TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->running && job->priority > turns->parked->top && !turns->parked_waits &&
-            (!next || job->priority > next->priority))
+    TAILQ_FOREACH (job, &turns->active, link) {
+        const TurnClaim claim = claim_of(job, now_ns);
+
+        if (parked && turn_order_goes_before_parked(&claim, parked) && (!next || job->priority > next->priority))
             next = job;
+    }
     return next;
 }
 
 /* Whether a job of class `top` or higher waits for its first token. */
-static bool someone_waits(const Turns *turns, Priority top) {
+static bool someone_waits(const Turns *turns, Priority top, uint64_t now_ns) {
     Job *job;
 
-    TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->priority >= top && job->running && !generation_usage(job->running)->n_output_tokens)
+    TAILQ_FOREACH (job, &turns->active, link) {
+        const TurnClaim claim = claim_of(job, now_ns);
+
+        if (turn_order_awaits_token(&claim, top))
             return true;
+    }
     return false;
 }
 
@@ -217,13 +232,18 @@ static void give_first_turn(Turns *turns, Job *job) {
 /* Gives first turns to all interactive jobs, and to one other job, by class, if no job waits for a step. */
 static void give_first_turns(Turns *turns, uint64_t now_ns) {
     Job *job, *next = NULL;
+    bool is_awaited;
 
     while ((job = next_interactive(turns, false)))
         give_first_turn(turns, job);
-    TAILQ_FOREACH (job, &turns->active, link)
-        if (!job->running && may_run(job) && (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+    is_awaited = someone_waits(turns, PRIORITY_INTERACTIVE, now_ns);
+    TAILQ_FOREACH (job, &turns->active, link) {
+        const TurnClaim claim = claim_of(job, now_ns);
+
+        if (turn_order_may_begin(&claim, is_awaited) && (!next || claim.rank > rank_of(next, now_ns)))
             next = job;
-    if (next && (rank_of(next, now_ns) == PRIORITY_INTERACTIVE || !someone_waits(turns, PRIORITY_INTERACTIVE)))
+    }
+    if (next)
         give_first_turn(turns, next);
 }
 
@@ -238,7 +258,7 @@ static void share_a_part(Turns *turns, uint64_t took_ns) {
     const uint64_t start_ns = clock_now_ns();
     EngineYield yield = { .wanted = &turns->wanted_above };
 
-    turns->parked_credit_ns += (int64_t)(took_ns / BACKGROUND_PART);
+    turns->parked_credit_ns += (int64_t)(took_ns / TURN_ORDER_BACKGROUND_PART);
     if (turns->parked_credit_ns <= 0)
         return;
     yield.until_ns = start_ns + (uint64_t)turns->parked_credit_ns;
@@ -253,27 +273,23 @@ static void share_a_part(Turns *turns, uint64_t took_ns) {
  * engine begins. */
 static void share_time(Turns *turns, const Engine *engine, Priority top, uint64_t took_ns) {
     const uint64_t now_ns = clock_now_ns();
-    const Job *job = turns->parked ? NULL : next_other(turns, engine, now_ns);
-    const bool is_waited = someone_waits(turns, top);
-    Company *company = turns->parked;
+    ParkedStep step;
+    const ParkedStep *parked = parked_of(turns, now_ns, &step);
+    const Job *job = parked ? NULL : next_other(turns, engine, now_ns);
+    const TurnClaim claim = job ? claim_of(job, now_ns) : (TurnClaim){ 0 };
+    const TurnPart part = turn_order_part(parked, job ? &claim : NULL, top, someone_waits(turns, top, now_ns));
+    Company *company;
     EngineYield yield;
-    Priority rank;
 
-    if (!company && !job)
-        return;
-    rank = company ? parked_rank(turns, now_ns) : rank_of(job, now_ns);
-    if (rank < top && is_waited)
-        return;
-    if (company && company->top == PRIORITY_BACKGROUND && !is_waited) {
+    if (part == TURN_PART_SMALL)
         share_a_part(turns, took_ns);
+    if (part != TURN_PART_EQUAL)
         return;
-    }
-    if (!company)
-        company = begin_step(turns, job->engine, top, 0, now_ns);
+    company = parked ? turns->parked : begin_step(turns, job->engine, top, 0, now_ns);
     if (!company)
         return;
     yield = (EngineYield){ .wanted = wanted_of(turns, company), .until_ns = now_ns + took_ns };
-    run_step(turns, company, turns->parked || engine_has_preemption(job->engine) ? &yield : NULL);
+    run_step(turns, company, parked || engine_has_preemption(job->engine) ? &yield : NULL);
 }
 
 /* Runs a step for class `top`, then gives others their time. Returns the time of the step in ns. */
@@ -290,12 +306,15 @@ static uint64_t turn_of_class(Turns *turns, const Engine *engine, Priority top, 
 }
 
 /* Whether a job of a higher class may run, on any engine. */
-static bool is_below_others(const Turns *turns, const Company *company) {
+static bool is_below_others(const Turns *turns, const Company *company, uint64_t now_ns) {
     Job *job;
 
-    TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->running && job->priority > company->top)
+    TAILQ_FOREACH (job, &turns->active, link) {
+        const TurnClaim claim = claim_of(job, now_ns);
+
+        if (turn_order_is_above(&claim, company->top))
             return true;
+    }
     return false;
 }
 
@@ -305,7 +324,7 @@ static bool is_below_others(const Turns *turns, const Company *company) {
 static void run_beside_others(Turns *turns, Company *company, const Engine *engine, uint64_t now_ns) {
     const Job *other = next_other(turns, engine, now_ns);
     const EngineYield yield = { .wanted = wanted_of(turns, company),
-                                .until_ns = is_below_others(turns, company) ? now_ns : 0,
+                                .until_ns = is_below_others(turns, company, now_ns) ? now_ns : 0,
                                 .no_waiting = other };
     Company *beside;
 
@@ -347,9 +366,9 @@ uint64_t turns_take(Turns *turns) {
     job = next_interactive(turns, true);
     if (job)
         return turn_of_class(turns, job->engine, PRIORITY_INTERACTIVE, 0);
-    job = turns->parked ? next_above(turns) : NULL;
+    job = next_above(turns, now_ns);
     if (job) {
-        (void)turn_of_class(turns, job->engine, job->priority, BESIDE_ROWS);
+        (void)turn_of_class(turns, job->engine, job->priority, TURN_ORDER_BESIDE_ROWS);
     } else if (turns->parked) {
         run_beside_others(turns, turns->parked, engine_of(turns->parked), now_ns);
     } else {

@@ -69,13 +69,13 @@ static void describe_streaming(Coordgen__V1__Model *message, const Engine *engin
     const EngineInfo *info = engine_info(engine);
     const WeightsRingCounts counts = weights_flash_counts(engine_weights(engine));
 
-    if (!info->n_streamed_layers)
+    if (!info->weights.n_streamed_layers)
         return;
     message->has_layers = message->has_streamed_layers = message->has_pinned_bytes = message->has_sweep_bytes = true;
     message->layers = info->n_layers;
-    message->streamed_layers = info->n_streamed_layers;
-    message->pinned_bytes = info->weights_bytes - info->ring_bytes;
-    message->sweep_bytes = info->sweep_bytes;
+    message->streamed_layers = info->weights.n_streamed_layers;
+    message->pinned_bytes = info->weights.resident_bytes - info->weights.ring_bytes;
+    message->sweep_bytes = info->weights.sweep_bytes;
     message->has_read_bytes_per_s = counts.reading_ns > 0;
     if (counts.reading_ns)
         message->read_bytes_per_s = (uint64_t)((double)counts.read_bytes * 1e9 / (double)counts.reading_ns);
@@ -150,7 +150,7 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->vocabulary = engine->n_vocab;
         message->parameters = engine->n_parameters;
         message->has_weights_bytes = message->has_kv_bytes_per_token = true;
-        message->weights_bytes = engine->weights_bytes;
+        message->weights_bytes = engine->weights.resident_bytes;
         message->kv_bytes_per_token = engine->kv_bytes_per_token;
         message->kv_type = (char *)engine->kv_type;
         message->kernel = (char *)engine->kernel;

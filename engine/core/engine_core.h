@@ -25,7 +25,18 @@ enum {
     ENGINE_E_WAITING = 7,   /* the step stopped because its weights are still on their way; resumes likewise */
 };
 
-/* Describes a loaded model; valid as long as the engine. The byte counts of weights grow while weights arrive. */
+/* How a model's weights stand. The byte counts grow while weights arrive. */
+typedef struct EngineWeightsInfo {
+    uint64_t resident_bytes;
+    uint64_t step_read_bytes;   /* weights that every step with logits reads at least, without the embedding */
+    bool is_mapped;             /* the weights are mapped from an image */
+    uint32_t n_streamed_layers; /* layers that are not in memory */
+    uint64_t sweep_bytes;       /* bytes of streamed layers that a step reads, whatever its rows */
+    uint64_t ring_bytes;        /* memory that streamed layers are read into; a part of resident_bytes */
+    uint64_t compared_bytes;    /* bytes of the package that were compared with checksums so far */
+} EngineWeightsInfo;
+
+/* Describes a loaded model; valid as long as the engine. */
 typedef struct EngineInfo {
     const char *name;         /* general.name, or the file's */
     const char *architecture; /* "llama" */
@@ -36,19 +47,13 @@ typedef struct EngineInfo {
     uint32_t n_embd;
     uint32_t n_context; /* positions the model was made for */
     uint64_t n_parameters;
-    uint64_t weights_bytes; /* resident */
     uint64_t kv_bytes_per_token;
-    uint64_t layer_products;    /* multiplications of weights by one row, all layers */
-    uint64_t head_products;     /* multiplications of the output projection by one row */
-    uint64_t step_read_bytes;   /* weights that every step with logits reads at least, without the embedding */
-    bool is_mapped;             /* the weights are mapped from an image */
-    uint32_t n_streamed_layers; /* layers that are not in memory */
-    uint64_t sweep_bytes;       /* bytes of streamed layers that a step reads, whatever its rows */
-    uint64_t ring_bytes;        /* memory that streamed layers are read into; a part of weights_bytes */
-    uint64_t compared_bytes;    /* bytes of the package that were compared with checksums so far */
-    const char *kv_type;        /* "f16" */
-    char source_sha256[65];     /* hash of the source model; "" if unknown */
-    char package_sha256[65];    /* hash of the package's checksums; "" without them */
+    uint64_t layer_products; /* multiplications of weights by one row, all layers */
+    uint64_t head_products;  /* multiplications of the output projection by one row */
+    EngineWeightsInfo weights;
+    const char *kv_type;     /* "f16" */
+    char source_sha256[65];  /* hash of the source model; "" if unknown */
+    char package_sha256[65]; /* hash of the package's checksums; "" without them */
 } EngineInfo;
 
 typedef struct Engine Engine;

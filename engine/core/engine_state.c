@@ -14,11 +14,11 @@ AccountTable *engine_accounts(const Engine *engine) {
 }
 
 const Tokenizer *engine_tokenizer(const Engine *engine) {
-    return engine->tokenizer;
+    return engine->text.tokenizer;
 }
 
 const ChatTemplate *engine_chat_template(const Engine *engine) {
-    return &engine->chat;
+    return &engine->text.chat;
 }
 
 Weights *engine_weights(const Engine *engine) {
@@ -47,27 +47,27 @@ int engine_weights_error(int r) {
 
 void engine_count_weights(Engine *engine) {
     const WeightsCounts *counts = weights_counts(engine->weights);
+    EngineWeightsInfo *info = &engine->info.weights;
 
-    engine->info.weights_bytes = counts->resident_bytes;
-    engine->info.step_read_bytes = counts->resident_bytes - counts->embedding_bytes;
+    info->resident_bytes = counts->resident_bytes;
+    info->step_read_bytes = counts->resident_bytes - counts->embedding_bytes;
     if (weights_ring(engine->weights)) {
         const WeightsRingCounts ring = weights_ring_counts(weights_ring(engine->weights));
 
-        engine->info.n_streamed_layers =
-            engine->hparams.n_layers - weights_ring_first_layer(weights_ring(engine->weights));
-        engine->info.sweep_bytes = ring.sweep_bytes;
-        engine->info.ring_bytes = ring.slots_bytes;
-        engine->info.step_read_bytes += ring.sweep_bytes - ring.slots_bytes;
+        info->n_streamed_layers = engine->hparams.n_layers - weights_ring_first_layer(weights_ring(engine->weights));
+        info->sweep_bytes = ring.sweep_bytes;
+        info->ring_bytes = ring.slots_bytes;
+        info->step_read_bytes += ring.sweep_bytes - ring.slots_bytes;
     }
     if (weights_graphs(engine->weights)) {
         const WeightsGraphsCounts graphs = weights_graphs_counts(weights_graphs(engine->weights));
 
-        engine->info.weights_bytes += graphs.graph_bytes;
-        engine->info.step_read_bytes += graphs.graph_bytes;
+        info->resident_bytes += graphs.graph_bytes;
+        info->step_read_bytes += graphs.graph_bytes;
     }
-    engine->info.is_mapped = weights_are_mapped(engine->weights);
-    if (engine->check)
-        engine->info.compared_bytes = weights_check_compared_bytes(engine->check);
+    info->is_mapped = weights_are_mapped(engine->weights);
+    if (engine->files.check)
+        info->compared_bytes = weights_check_compared_bytes(engine->files.check);
 }
 
 void engine_has_arrived(Engine *engine) {
@@ -76,14 +76,15 @@ void engine_has_arrived(Engine *engine) {
 
     engine_count_weights(engine);
     if (weights_were_compared(engine->weights))
-        weights_check_passed(engine->check);
-    engine->check = weights_check_free(engine->check);
-    engine->package = package_free(engine->package);
+        weights_check_passed(engine->files.check);
+    engine->files.check = weights_check_free(engine->files.check);
+    engine->files.package = package_free(engine->files.package);
     log_info(TOPIC_ENGINE,
              "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s; %" PRIu64 " MB were in the page cache, "
              "%" PRIu64 " MB read (%s), %.1f MB compared with checksums",
-             info->name, info->architecture, info->n_layers, info->weights_bytes / 1000000, info->kernel,
-             way->cached_bytes / 1000000, way->read_bytes / 1000000, way->way, (double)info->compared_bytes / 1e6);
+             info->name, info->architecture, info->n_layers, info->weights.resident_bytes / 1000000, info->kernel,
+             way->cached_bytes / 1000000, way->read_bytes / 1000000, way->way,
+             (double)info->weights.compared_bytes / 1e6);
 }
 
 bool engine_is_arriving(const Engine *engine) {
@@ -119,7 +120,7 @@ int engine_take_in_all(Engine *engine, ErrText *err) {
 }
 
 int engine_check_whole(const Engine *engine, ErrText *err) {
-    if (engine->file && gguf_check_whole(engine->file, err))
+    if (engine->files.gguf && gguf_check_whole(engine->files.gguf, err))
         return ENGINE_E_READ;
     return weights_check_whole(engine->weights, err) ? ENGINE_E_READ : 0;
 }

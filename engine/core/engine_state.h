@@ -11,29 +11,44 @@
 #include "spec/speculation_memory.h"
 #include "weights/residency/weights_check.h"
 
+/* What turns an engine's texts into tokens. */
+typedef struct EngineText {
+    Tokenizer *tokenizer;
+    ChatTemplate chat;
+    Bill bill; /* memory of the tables of both */
+} EngineText;
+
+/* Files that an engine's weights come from. */
+typedef struct EngineFiles {
+    GgufFile *gguf;      /* reference device: weights are read from its map */
+    Package *package;    /* cpu device: open until all weights have arrived */
+    WeightsCheck *check; /* checksums of the package, until then; may be NULL */
+} EngineFiles;
+
+/* What the sequences of an engine have in common. */
+typedef struct EngineKv {
+    size_t n_sequences;               /* that are not freed */
+    size_t plane_bytes, page_bytes;   /* keys or values of one layer in a page; a whole page */
+    struct PrefixCache *prefix_cache; /* kv/prefix_cache.h; may be NULL */
+    /* Makes all devices of the steps attend to so many positions: row_groups_reserve_positions(). */
+    int (*reserve_positions)(Engine *engine, size_t n_positions, ErrText *err);
+} EngineKv;
+
 struct Engine {
     Hparams hparams;
     EngineInfo info;
     char *name;
     Backend *backend;
     Weights *weights;
-    Tokenizer *tokenizer;
-    Bill tokenizer_bill; /* memory of the tokenizer's and the template's tables */
-    ChatTemplate chat;
+    EngineText text;
     struct SamplingDefaults *sampling; /* engine/sampling_defaults.h */
     AccountTable *accounts;
-    GgufFile *file;                       /* reference device: weights are read from its map */
-    Package *package;                     /* cpu device: open until all weights have arrived */
-    WeightsCheck *check;                  /* checksums of the package, until then; may be NULL */
-    size_t n_sequences;                   /* sequences that are not freed */
-    size_t kv_plane_bytes, kv_page_bytes; /* keys or values of one layer in a page; a whole page */
-    struct EngineSteps *steps;            /* step/step_state.h */
-    /* Makes all devices of the steps attend to so many positions: row_groups_reserve_positions(). */
-    int (*reserve_positions)(Engine *engine, size_t n_positions, ErrText *err);
-    SpeculationMemory speculation;    /* what generations leave to later ones */
-    _Atomic uint64_t *heartbeat;      /* may be NULL */
-    Trace *trace;                     /* may be NULL */
-    struct PrefixCache *prefix_cache; /* kv/prefix_cache.h; may be NULL */
+    EngineFiles files;
+    EngineKv kv;
+    struct EngineSteps *steps;     /* step/step_state.h */
+    SpeculationMemory speculation; /* what generations leave to later ones */
+    _Atomic uint64_t *heartbeat;   /* may be NULL */
+    Trace *trace;                  /* may be NULL */
 };
 
 /* Counts one operator as a sign of life for the watchdog. Any thread. */

@@ -14,7 +14,7 @@ typedef struct PassRows {
 } PassRows;
 
 static void take_tops(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    const PassRows *taken = span->arg;
+    const PassRows *taken = span->head.arg;
     const uint32_t n_tokens = taken->pass->n_tokens;
     DraftModelTops *out = &taken->tops[row];
 
@@ -35,11 +35,7 @@ static int run_pass(const DraftPass *pass, const DraftModelRow *rows, size_t n, 
         .parents = parents,
         .grows_tree = true,
         .n = n,
-        .n_logit_rows = n,
-        .logits = pass->logits,
-        .take = take_tops,
-        .arg = &taken,
-        .wants_tops = true,
+        .head = { .n_rows = n, .logits = pass->logits, .take = take_tops, .arg = &taken, .wants_tops = true },
     };
     const bool is_arriving = engine_is_arriving(pass->engine);
     const uint64_t start_ns = clock_now_ns();

@@ -62,9 +62,10 @@ static PromptRuleChoice choose_model(const Drafting *drafting, const Speculation
         .output_max = output_max,
         .row_ms = has_text ? memory->token_ms : memory->model_row_ms,
         .token_ms = memory->token_ms,
-        .prior = has_text ? 0
-                          : prompt_rule_model_prior(model->ops ? model->ops->cost_ms(model->self, 1) : 0,
-                                                    memory->token_ms, engine_info(drafting->engine)->n_streamed_layers),
+        .prior = has_text
+                     ? 0
+                     : prompt_rule_model_prior(model->ops ? model->ops->cost_ms(model->self, 1) : 0, memory->token_ms,
+                                               engine_info(drafting->engine)->weights.n_streamed_layers),
     };
 
     if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))
@@ -344,10 +345,10 @@ void drafting_fill_span(const Drafting *drafting, EngineSpan *span) {
 
     span->tokens = tree->tokens;
     span->parents = tree->parents;
-    span->n = span->n_logit_rows = tree->n_rows;
-    span->wants_tops = speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
-    span->n_top_outputs = drafting_top_outputs(drafting, engine_info(drafting->engine)->n_vocab);
-    span->on_demand = drafting->options.head_on_demand && !span->wants_tops;
+    span->n = span->head.n_rows = tree->n_rows;
+    span->head.wants_tops = speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
+    span->head.n_top_outputs = drafting_top_outputs(drafting, engine_info(drafting->engine)->n_vocab);
+    span->head.on_demand = drafting->options.head_on_demand && !span->head.wants_tops;
 }
 
 /* --- rows that the laboratory's hook ends ------------------------------------------------------------------------- */
@@ -442,8 +443,8 @@ bool drafting_pick(Drafting *drafting, uint32_t token, bool is_end, EngineSpan *
         return false;
     }
     step->path[step->n_path++] = (uint16_t)child;
-    if (span->on_demand)
-        span->next_row = (size_t)child;
+    if (span->head.on_demand)
+        span->head.next_row = (size_t)child;
     return true;
 }
 

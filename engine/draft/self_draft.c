@@ -25,7 +25,7 @@ typedef struct SelfDraft {
 uint32_t self_draft_layers(const Engine *engine) {
     const EngineInfo *info = engine_info(engine);
 
-    return info->n_streamed_layers ? info->n_layers - info->n_streamed_layers : 0;
+    return info->weights.n_streamed_layers ? info->n_layers - info->weights.n_streamed_layers : 0;
 }
 
 uint32_t self_draft_layers_for(const Engine *engine, uint32_t sources) {

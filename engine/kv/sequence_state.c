@@ -15,11 +15,11 @@ static size_t page_positions(const Engine *engine) {
 uint64_t engine_kv_bytes(const Engine *engine, size_t capacity_tokens) {
     const size_t n_pages = (capacity_tokens + page_positions(engine) - 1) / page_positions(engine);
 
-    return (uint64_t)n_pages * kv_page_charge_bytes(engine->kv_page_bytes);
+    return (uint64_t)n_pages * kv_page_charge_bytes(engine->kv.page_bytes);
 }
 
 uint64_t engine_kv_tree_bytes(const Engine *engine) {
-    return kv_page_charge_bytes(engine->kv_page_bytes);
+    return kv_page_charge_bytes(engine->kv.page_bytes);
 }
 
 /**
@@ -32,13 +32,13 @@ void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes) {
     const uint64_t own = account_own_room_bytes(engine->accounts, id),
                    shared = account_shared_room_bytes(engine->accounts, id);
 
-    if (engine->prefix_cache && len_bytes <= own && len_bytes > shared)
-        (void)prefix_cache_give_back(engine->prefix_cache, len_bytes - shared);
+    if (engine->kv.prefix_cache && len_bytes <= own && len_bytes > shared)
+        (void)prefix_cache_give_back(engine->kv.prefix_cache, len_bytes - shared);
 }
 
 static int no_memory(const Engine *engine, int r, size_t n_pages, ErrText *err) {
     return account_refused(err, ENGINE_E_MEMORY, r, engine->accounts, ACCOUNT_KV,
-                           n_pages * kv_page_charge_bytes(engine->kv_page_bytes), "the KV cache of %zu tokens",
+                           n_pages * kv_page_charge_bytes(engine->kv.page_bytes), "the KV cache of %zu tokens",
                            n_pages * page_positions(engine));
 }
 
@@ -54,14 +54,14 @@ static int take_pages(Sequence *sequence, ErrText *err) {
 
     for (size_t i = 0; i < sequence->n_pages; i++)
         n_missing += !sequence->pages[i];
-    engine_make_room(engine, ACCOUNT_KV, n_missing * kv_page_charge_bytes(engine->kv_page_bytes));
+    engine_make_room(engine, ACCOUNT_KV, n_missing * kv_page_charge_bytes(engine->kv.page_bytes));
     for (size_t i = 0; i < sequence->n_pages; i++) {
         KvPage *page;
         int r;
 
         if (sequence->pages[i])
             continue;
-        r = kv_page_new(&page, engine->accounts, engine->kv_page_bytes);
+        r = kv_page_new(&page, engine->accounts, engine->kv.page_bytes);
         if (r)
             return no_memory(engine, r, sequence->n_pages, err);
         set_page(sequence, i, page);
@@ -77,14 +77,14 @@ static int prepare(Sequence **sequencep, Engine *engine, size_t capacity_tokens,
     if (!capacity_tokens || capacity_tokens > engine->hparams.n_context)
         return err_set(err, ENGINE_E_CONTEXT, "%zu positions asked for; the model has 1 to %u", capacity_tokens,
                        engine->hparams.n_context);
-    r = engine->reserve_positions(engine, capacity_tokens, err);
+    r = engine->kv.reserve_positions(engine, capacity_tokens, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MEMORY;
     sequence = calloc(1, sizeof(*sequence));
     if (!sequence)
         return err_no_memory(err);
     sequence->engine = engine;
-    engine->n_sequences++;
+    engine->kv.n_sequences++;
     sequence->pages = calloc(n_pages, sizeof(*sequence->pages));
     sequence->blocks = calloc(n_pages, sizeof(*sequence->blocks));
     if (!sequence->pages || !sequence->blocks)
@@ -111,7 +111,7 @@ static int begin_with(Sequence *sequence, KvPage *const *pages, size_t n_tokens,
         kv_page_hold(rest); /* take_pages() may evict kept pages */
     r = take_pages(sequence, err);
     if (rest && !r)
-        memcpy(sequence->blocks[n_shared], rest->memory.data, sequence->engine->kv_page_bytes);
+        memcpy(sequence->blocks[n_shared], rest->memory.data, sequence->engine->kv.page_bytes);
     if (rest)
         kv_page_unuse(rest);
     sequence->n_tokens = n_tokens;
@@ -171,8 +171,8 @@ int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *promp
 
     if (!pages)
         return err_no_memory(err);
-    if (engine->prefix_cache)
-        prefix_cache_match(engine->prefix_cache, &owner, prompt, n_prompt, of_session, &match);
+    if (engine->kv.prefix_cache)
+        prefix_cache_match(engine->kv.prefix_cache, &owner, prompt, n_prompt, of_session, &match);
     *outcomep = match.outcome;
     return sequence_new_after(sequencep, engine, pages, match.n_tokens, capacity_tokens, err);
 }
@@ -189,8 +189,8 @@ void sequence_keep(Sequence *sequence, const uint32_t *tokens, uint64_t user, bo
 
     if (!grows) /* others may read the page now that the tree's rows would go into */
         sequence->tree.n = 0;
-    if (sequence->engine->prefix_cache)
-        prefix_cache_put(sequence->engine->prefix_cache, &owner, tokens, sequence->n_tokens, sequence->pages, grows,
+    if (sequence->engine->kv.prefix_cache)
+        prefix_cache_put(sequence->engine->kv.prefix_cache, &owner, tokens, sequence->n_tokens, sequence->pages, grows,
                          pin);
 }
 
@@ -205,7 +205,7 @@ Sequence *sequence_free(Sequence *sequence) {
             kv_page_unuse(sequence->pages[i]);
     if (sequence->side)
         kv_page_unuse(sequence->side);
-    sequence->engine->n_sequences--;
+    sequence->engine->kv.n_sequences--;
     free(sequence->pages);
     free(sequence->blocks);
     free(sequence);
@@ -222,10 +222,10 @@ int sequence_make_writable(Sequence *sequence, size_t n, ErrText *err) {
 
         if (kv_page_is_private(sequence->pages[i]))
             continue;
-        r = kv_page_new(&page, engine->accounts, engine->kv_page_bytes);
+        r = kv_page_new(&page, engine->accounts, engine->kv.page_bytes);
         if (r)
             return no_memory(engine, r, 1, err);
-        memcpy(page->memory.data, sequence->blocks[i], engine->kv_page_bytes);
+        memcpy(page->memory.data, sequence->blocks[i], engine->kv.page_bytes);
         kv_page_unuse(sequence->pages[i]);
         set_page(sequence, i, page);
     }
@@ -239,7 +239,7 @@ int sequence_make_side(Sequence *sequence, ErrText *err) {
     if (sequence->side)
         return 0;
     engine_make_room(engine, ACCOUNT_KV, engine_kv_tree_bytes(engine));
-    r = kv_page_new(&sequence->side, engine->accounts, engine->kv_page_bytes);
+    r = kv_page_new(&sequence->side, engine->accounts, engine->kv.page_bytes);
     return r ? no_memory(engine, r, 1, err) : 0;
 }
 
@@ -252,14 +252,20 @@ KvMove sequence_move(const Sequence *sequence, size_t from, size_t to) {
                      .to_position = to % positions };
 }
 
+/* A page has a plane of keys and one of values for each layer. */
+KvLayer engine_kv_layer(const Engine *engine, uint32_t layer) {
+    return (KvLayer){ .k_offset_bytes = 2 * (size_t)layer * engine->kv.plane_bytes,
+                      .v_offset_bytes = (2 * (size_t)layer + 1) * engine->kv.plane_bytes,
+                      .n_kv_heads = engine->hparams.n_kv_heads,
+                      .head_size = engine->hparams.head_size };
+}
+
 void engine_move_rows(const Engine *engine, const KvMove *moves, size_t n) {
-    for (uint32_t layer = 0; layer < engine->hparams.n_layers; layer++)
-        engine->backend->ops->kv_move(engine->backend,
-                                      &(KvLayer){ .k_offset_bytes = 2 * (size_t)layer * engine->kv_plane_bytes,
-                                                  .v_offset_bytes = (2 * (size_t)layer + 1) * engine->kv_plane_bytes,
-                                                  .n_kv_heads = engine->hparams.n_kv_heads,
-                                                  .head_size = engine->hparams.head_size },
-                                      moves, n);
+    for (uint32_t i = 0; i < engine->hparams.n_layers; i++) {
+        const KvLayer layer = engine_kv_layer(engine, i);
+
+        engine->backend->ops->kv_move(engine->backend, &layer, moves, n);
+    }
 }
 
 size_t sequence_n_tokens(const Sequence *sequence) {

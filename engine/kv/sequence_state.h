@@ -36,6 +36,8 @@ int sequence_new_after(Sequence **sequencep, Engine *engine, KvPage *const *page
 int sequence_make_writable(Sequence *sequence, size_t n, ErrText *err);
 /* Gives the sequence a side block until it is freed. 0, ENGINE_E_MEMORY, -ENOMEM. */
 int sequence_make_side(Sequence *sequence, ErrText *err);
+/* Returns where a layer's keys and values are in every page. */
+KvLayer engine_kv_layer(const Engine *engine, uint32_t layer);
 /* Returns the move of position `from` of the side block to position `to` of the sequence. */
 KvMove sequence_move(const Sequence *sequence, size_t from, size_t to);
 /* Copies keys and values along the moves, in all layers. */

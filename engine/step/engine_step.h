@@ -39,6 +39,25 @@ typedef struct EngineTops {
  * span->n_kept and set span->kept. Thread: the one that computes. */
 typedef void EngineLogitsFn(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops);
 
+/* What a span wants of the output head. */
+typedef struct EngineHead {
+    size_t n_rows;        /* the span's last rows, whose logits are wanted; 0: none */
+    float *logits;        /* out: f32[n_rows][n_vocab]; scratch f32[n_vocab] if `take` is set */
+    EngineLogitsFn *take; /* takes logits row by row; NULL: they are left in `logits` */
+    void *arg;            /* of take */
+    bool wants_tops;      /* take() gets the most probable tokens, too */
+    /* With wants_tops: the number of leading logit rows of which take() wants the most probable tokens alone. Their
+     * logits may be NULL; the last bits of their shares may depend on the number of threads. */
+    size_t n_tops_only;
+    /* The most probable tokens are looked for below this id, and their shares are of these tokens; 0: of all. */
+    size_t n_top_outputs;
+    /* With take: the head runs at row 0, then at the later row that take() puts into next_row, and so on until take()
+     * sets none. Rows of several spans share the head's passes. n_rows is ignored. */
+    bool on_demand;
+    size_t next_row; /* ENGINE_NO_ROW before every take() */
+    uint64_t ns;     /* out: duration of the output head with take(), this span's share */
+} EngineHead;
+
 /* Tokens of one sequence in a step: consecutive ones, or a tree of them. Each way down from the tree's first row has
  * the logits that it would have alone. */
 struct EngineSpan {
@@ -52,27 +71,13 @@ struct EngineSpan {
      * earlier steps' first. The tree has ENGINE_TREE_ROWS_MAX rows at most. While a tree is open all steps of the
      * sequence must set this. A step that is cancelled, dropped or fails leaves the tree as it was before. */
     bool grows_tree;
-    size_t n;             /* 1 or more; all spans together have at most the chunk */
-    bool decodes;         /* hint: an output token with its drafts, not a part of a prompt */
-    size_t n_behind;      /* hint: tokens of the prompt that are known to follow in later steps */
-    size_t n_logit_rows;  /* 0..n: the last rows, whose logits are wanted */
-    float *logits;        /* out: f32[n_logit_rows][n_vocab]; scratch f32[n_vocab] if `take` is set */
-    bool is_cancelled;    /* out: the sequence's cancel flag was set; the sequence is as it was before the step */
-    EngineLogitsFn *take; /* takes logits row by row; NULL: they are left in `logits` */
-    void *arg;            /* of take */
-    bool wants_tops;      /* take() gets the most probable tokens, too */
-    /* With wants_tops: the number of leading logit rows of which take() wants the most probable tokens alone. Their
-     * logits may be NULL; the last bits of their shares may depend on the number of threads. */
-    size_t n_tops_only;
-    /* The most probable tokens are looked for below this id, and their shares are of these tokens; 0: of all. */
-    size_t n_top_outputs;
-    /* With take: the head runs at row 0, then at the later row that take() puts into next_row, and so on until take()
-     * sets none. Rows of several spans share the head's passes. n_logit_rows is ignored. */
-    bool on_demand;
-    size_t next_row;  /* ENGINE_NO_ROW before every take() */
-    uint64_t head_ns; /* out: duration of the output head with take(), this span's share */
-    uint64_t wait_ns; /* out: time that the step waited for weights */
-    EngineLook look;  /* a look at the rows of a tree that does not stay open */
+    size_t n;        /* 1 or more; all spans together have at most the chunk */
+    bool decodes;    /* hint: an output token with its drafts, not a part of a prompt */
+    size_t n_behind; /* hint: tokens of the prompt that are known to follow in later steps */
+    EngineHead head;
+    bool is_cancelled; /* out: the sequence's cancel flag was set; the sequence is as it was before the step */
+    uint64_t wait_ns;  /* out: time that the step waited for weights */
+    EngineLook look;   /* a look at the rows of a tree that does not stay open */
     /* Number of rows that the step appends, and which: a way down from row 0; kept NULL: the first ones. By default all
      * rows, or of a tree its leading chain, unless take() says otherwise. */
     size_t n_kept;

@@ -21,7 +21,7 @@ typedef struct RopeFill {
 static void fill_rope_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
     const RopeFill *fill = arg;
 
-    rope_rows_fill(fill->rope, fill->half, fill->batch, begin, end - begin);
+    rope_rows_fill(fill->rope, fill->half, fill->batch, (BatchRange){ begin, end - begin });
 }
 
 static void fill_rope(EngineStep *step, const RopeRows *rope) {
@@ -67,19 +67,14 @@ static int run_embedding(EngineStep *step, const EngineYield *yield, ErrText *er
 /* Runs operators from the step's next one to the end of its run of layers, each on all rows. */
 static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp, ErrText *err) {
     Engine *engine = step->engine;
-    const Hparams *hparams = &engine->hparams;
     const LayerGraph *layer = &engine->steps->layer;
-    LayerRows rows = {
-        .hparams = hparams, .backend = engine->backend, .rows = step->batch.n_rows, .batch = &step->batch
-    };
     int r;
 
-    memcpy(rows.slots, step->slots, sizeof(rows.slots));
     for (; step->layer < step->run_end; step->layer++, step->node = 0) {
         const WeightsLayer *weights = weights_layer(engine->weights, step->layer);
+        const LayerRows rows =
+            step_rows_in_layer(step, (BatchRange){ 0, step->batch.n_rows }, step->layer, engine->backend);
 
-        layer_rows_at(&rows, step->layer, engine->kv_plane_bytes);
-        rows.rope = hparams_layer_turns_locally(hparams, step->layer) ? &step->rope_local : &step->rope;
         for (; step->node < layer->graph.n; step->node++) {
             const uint64_t start_ns = engine_trace_begin(engine);
 
@@ -91,7 +86,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
             *has_runp = true;
-            engine_trace_node(engine, step->node, start_ns, step->layer, 0, step->batch.n_rows, 0);
+            engine_trace_node(engine, step->node, start_ns, step->layer, rows.rows, 0);
             engine_beat(engine);
         }
     }
@@ -224,7 +219,7 @@ static int look_at_rows(EngineStep *step, uint32_t layer, ErrText *err) {
 
     for (size_t i = 0; n >= 0 && i < step->n_spans; i++) {
         const EngineSpan *span = &step->spans[i];
-        const float *hidden = step->slots[SLOT_X] + step->batch.sequences[i].first * step->engine->hparams.n_embd;
+        const float *hidden = step->slots[SLOT_X] + step->batch.sequences[i].rows.first * step->engine->hparams.n_embd;
         uint16_t rows[ENGINE_TREE_ROWS_MAX];
 
         if (span->look.layer != layer || span->is_cancelled)
@@ -296,7 +291,7 @@ int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrT
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,
                    float *logits, ErrText *err) {
     EngineSpan span = {
-        .sequence = sequence, .tokens = tokens, .n = n, .n_logit_rows = n_logit_rows, .logits = logits
+        .sequence = sequence, .tokens = tokens, .n = n, .head = { .n_rows = n_logit_rows, .logits = logits }
     };
     int r = engine_forward_spans(engine, &span, 1, err);
 

@@ -43,20 +43,21 @@ void layer_norm_rows(Backend *backend, const Hparams *hparams, float *const *vec
         backend->ops->norm(backend, x, vectors[role], hparams->norm_eps, rows, n, y);
 }
 
+/* Returns the first of the rows in a slot. */
+static float *slot_of(const LayerRows *rows, Slot slot) {
+    return rows->slots[slot] + rows->rows.first * layer_slot_width(rows->hparams, slot);
+}
+
 static void run_attention(const LayerRows *rows) {
     const Hparams *hparams = rows->hparams;
     const AttentionCall call = {
         .batch = rows->batch,
-        .first = rows->first,
         .rows = rows->rows,
-        .q = rows->slots[SLOT_Q],
-        .k = rows->slots[SLOT_K],
-        .v = rows->slots[SLOT_V],
-        .k_offset_bytes = rows->k_offset_bytes,
-        .v_offset_bytes = rows->v_offset_bytes,
+        .kv = rows->kv,
+        .q = slot_of(rows, SLOT_Q),
+        .k = slot_of(rows, SLOT_K),
+        .v = slot_of(rows, SLOT_V),
         .n_heads = hparams->n_heads,
-        .n_kv_heads = hparams->n_kv_heads,
-        .head_size = hparams->head_size,
         .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window : 0,
         .scale = hparams->attention_scale,
         .soft_cap = hparams->attention_cap,
@@ -66,6 +67,17 @@ static void run_attention(const LayerRows *rows) {
     if (rows->stored)
         rows->stored(rows->stored_arg);
     rows->backend->ops->attention(rows->backend, &call);
+}
+
+static void run_rope(const LayerRows *rows, Slot slot) {
+    const Hparams *hparams = rows->hparams;
+    const size_t at = rows->rows.first * (hparams->n_rot / 2);
+
+    if (!hparams_layer_turns(hparams, rows->layer))
+        return;
+    rows->backend->ops->rope(rows->backend, slot_of(rows, slot), rows->rope->cos + at, rows->rope->sin + at,
+                             rows->rows.n, layer_slot_width(hparams, slot) / hparams->head_size, hparams->head_size,
+                             hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
 }
 
 /* Matrices of one operator, and where their outputs go. */
@@ -79,7 +91,7 @@ static Products products_of(const LayerRows *rows, const ArchOp *op, BackendLine
 
     for (size_t i = 0; i < op->n; i++) {
         products.linears[i] = linears[op->w[i]];
-        products.out[i] = rows->slots[op->out[i]];
+        products.out[i] = slot_of(rows, op->out[i]);
     }
     return products;
 }
@@ -88,13 +100,13 @@ static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput
                       BackendLinear *const *linears, ErrText *err) {
     const Products products = products_of(rows, op, linears);
 
-    return rows->backend->ops->linear(rows->backend, products.linears, op->n, in, rows->rows,
+    return rows->backend->ops->linear(rows->backend, products.linears, op->n, in, rows->rows.n,
                                       &(LinearOutput){ .y = products.out, .gate = gate }, err);
 }
 
 /**
  * layer_run_op() - one operator of the architecture's table on rows
- * @rows:    slots are read and written as the operator says; the KV caches are written by OP_ATTENTION
+ * @rows:    their slots are read and written as the operator says; OP_ATTENTION writes the KV caches
  * @linears: by role; those of the operator must be there
  * @vectors: f32, by role; those of the operator must be there
  *
@@ -105,37 +117,33 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
                  ErrText *err) {
     const Hparams *hparams = rows->hparams;
     const BackendOps *ops = rows->backend->ops;
-    float *in = rows->slots[op->in];
-    size_t width = layer_slot_width(hparams, op->in);
+    float *in = slot_of(rows, op->in);
+    const size_t n = rows->rows.n, width = layer_slot_width(hparams, op->in);
 
     switch (op->kind) {
     case OP_NORM:
-        layer_norm_rows(rows->backend, hparams, vectors, op->w[0], in, rows->rows, width, rows->slots[op->out[0]]);
+        layer_norm_rows(rows->backend, hparams, vectors, op->w[0], in, n, width, slot_of(rows, op->out[0]));
         break;
     case OP_HEAD_NORM:
-        ops->norm(rows->backend, in, vectors[op->w[0]], hparams->norm_eps, rows->rows * (width / hparams->head_size),
+        ops->norm(rows->backend, in, vectors[op->w[0]], hparams->norm_eps, n * (width / hparams->head_size),
                   hparams->head_size, in);
         break;
     case OP_LINEAR:
         return run_linear(rows, op, &(LinearInput){ .x = in }, LINEAR_GATE_NONE, linears, err);
     case OP_ROPE:
-        if (!hparams_layer_turns(hparams, rows->layer))
-            break;
-        ops->rope(rows->backend, in, rows->rope->cos, rows->rope->sin, rows->rows, width / hparams->head_size,
-                  hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
+        run_rope(rows, op->in);
         break;
     case OP_ATTENTION:
         run_attention(rows);
         break;
     case OP_GATED:
-        ops->gated(rows->backend, in, rows->slots[SLOT_UP], rows->rows, width,
-                   hparams->arch->activation == ACTIVATION_GELU);
+        ops->gated(rows->backend, in, slot_of(rows, SLOT_UP), n, width, hparams->arch->activation == ACTIVATION_GELU);
         break;
     case OP_ACTIVATE:
-        ops->activate(rows->backend, in, rows->rows, width, hparams->arch->activation == ACTIVATION_GELU);
+        ops->activate(rows->backend, in, n, width, hparams->arch->activation == ACTIVATION_GELU);
         break;
     case OP_ADD:
-        ops->add(rows->backend, rows->slots[SLOT_X], in, rows->rows, width);
+        ops->add(rows->backend, slot_of(rows, SLOT_X), in, n, width);
         break;
     }
     return 0;
@@ -148,12 +156,12 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
  */
 int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, float *const *vectors,
                    ErrText *err) {
-    LinearInput in = { .x = rows->slots[node->first->in] };
+    LinearInput in = { .x = slot_of(rows, node->first->in) };
 
     if (node->n_ops == 1)
         return layer_run_op(rows, node->first, linears, vectors, err);
     if (node->add)
-        in.stream = rows->slots[SLOT_X];
+        in.stream = slot_of(rows, SLOT_X);
     if (node->norm) {
         in.norm = vectors[node->norm->w[0]];
         in.norm_bias = norm_bias(rows->hparams, vectors, node->norm->w[0]);
@@ -174,14 +182,14 @@ bool layer_node_is_queued(const Backend *backend, const LayerNode *node, Backend
 void layer_submit_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, size_t slot) {
     const Products products = products_of(rows, node->main, linears);
 
-    rows->backend->ops->linear_submit(rows->backend, slot, products.linears, node->main->n, rows->slots[node->main->in],
-                                      rows->rows, products.out);
+    rows->backend->ops->linear_submit(rows->backend, slot, products.linears, node->main->n,
+                                      slot_of(rows, node->main->in), rows->rows.n, products.out);
 }
 
 int layer_run_node_here(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, BackendTime *time,
                         ErrText *err) {
     const Products products = products_of(rows, node->main, linears);
 
-    return rows->backend->ops->linear_here(rows->backend, products.linears, node->main->n, rows->slots[node->main->in],
-                                           rows->rows, products.out, time, err);
+    return rows->backend->ops->linear_here(rows->backend, products.linears, node->main->n,
+                                           slot_of(rows, node->main->in), rows->rows.n, products.out, time, err);
 }

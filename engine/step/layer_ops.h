@@ -9,27 +9,19 @@
 #include "engine/step/rope_rows.h"
 #include "model/hparams/hparams.h"
 
-/* Rows of one or more sequences in one layer; only attention distinguishes sequences. */
+/* Rows of a batch in one layer; only attention distinguishes sequences. */
 typedef struct LayerRows {
     const Hparams *hparams;
     Backend *backend;
+    const Batch *batch;
+    BatchRange rows;
     uint32_t layer;
-    size_t rows;
-    float *slots[_SLOT_N]; /* f32[rows][dim of the slot] */
-    const RopeRows *rope;  /* the rotary tables that the layer uses, for the positions of these rows */
-    const Batch *batch;    /* batch of the step; these rows are [first, first + rows) of it */
-    size_t first;
-    size_t k_offset_bytes, v_offset_bytes; /* offsets of the layer's keys and values in every block of a cache */
+    KvLayer kv;                /* the layer's place in the sequences' caches */
+    float *const *slots;       /* [_SLOT_N] f32[rows of the batch][dim of the slot] */
+    const RopeRows *rope;      /* the rotary tables that the layer uses, for all rows of the batch */
     void (*stored)(void *arg); /* called when OP_ATTENTION has written the rows' keys and values; may be NULL */
     void *stored_arg;
 } LayerRows;
-
-/* Sets the layer and its offsets in blocks that have all layers, a plane of keys and one of values for each. */
-static inline void layer_rows_at(LayerRows *rows, uint32_t layer, size_t plane_bytes) {
-    rows->layer = layer;
-    rows->k_offset_bytes = 2 * (size_t)layer * plane_bytes;
-    rows->v_offset_bytes = (2 * (size_t)layer + 1) * plane_bytes;
-}
 
 /* Returns the next piece of a block, aligned to 64 bytes, and moves *at_bytesp behind it; block NULL: only moves it. */
 void *layer_carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes);

@@ -114,7 +114,7 @@ int layer_walk_new(LayerWalk **walkp, const Hparams *hparams, Backend *backend, 
         return r;
     for (size_t i = 0; i < ARRAY_LEN(walk->rope); i++) {
         rope_rows_prepare(&walk->rope[i], hparams, i == 1, outside);
-        rope_rows_fill(&walk->rope[i], hparams->n_rot / 2, &walk->batch, 0, window);
+        rope_rows_fill(&walk->rope[i], hparams->n_rot / 2, &walk->batch, (BatchRange){ 0, window });
     }
     *walkp = steal(&walk);
     return 0;
@@ -141,32 +141,29 @@ void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uin
                               walk->slots[SLOT_X]);
 }
 
-/* Describes rows [first, first + n) of the walk. Attention and rotary positions see one window at a time, and the
- * windows use one cache, one after the other. */
-static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, size_t n) {
-    LayerRows rows = {
-        .hparams = walk->hparams,
-        .backend = walk->backend,
-        .layer = layer,
-        .rows = n,
-        .rope = layer_walk_rope(walk, layer),
-        .batch = &walk->batch,
-        .v_offset_bytes = plane_bytes(walk),
-    };
-
-    for (size_t slot = 0; slot < _SLOT_N; slot++)
-        rows.slots[slot] = walk->slots[slot] + first * layer_slot_width(walk->hparams, (Slot)slot);
-    return rows;
-}
-
+/* Rotary positions and attention see one window at a time, and the windows use one cache, one after the other. */
 int layer_walk_op(LayerWalk *walk, uint32_t layer, const ArchOp *op, BackendLinear *const *linears,
                   float *const *vectors, ErrText *err) {
-    bool by_window = op->kind == OP_ROPE || op->kind == OP_ATTENTION;
-    size_t n_rows = layer_walk_n_rows(walk), step = by_window ? walk->window : n_rows;
+    const bool by_window = op->kind == OP_ROPE || op->kind == OP_ATTENTION;
+    const size_t n_rows = layer_walk_n_rows(walk), step = by_window ? walk->window : n_rows;
+    float *slots[_SLOT_N];
+    const LayerRows rows = {
+        .hparams = walk->hparams,
+        .backend = walk->backend,
+        .batch = &walk->batch,
+        .rows = { 0, step },
+        .layer = layer,
+        .kv = { 0, plane_bytes(walk), walk->hparams->n_kv_heads, walk->hparams->head_size },
+        .slots = slots,
+        .rope = layer_walk_rope(walk, layer),
+    };
 
     for (size_t first = 0; first < n_rows; first += step) {
-        LayerRows rows = rows_of(walk, layer, first, step);
-        int r = layer_run_op(&rows, op, linears, vectors, err);
+        int r;
+
+        for (size_t slot = 0; slot < _SLOT_N; slot++)
+            slots[slot] = walk->slots[slot] + first * layer_slot_width(walk->hparams, (Slot)slot);
+        r = layer_run_op(&rows, op, linears, vectors, err);
 
         if (r)
             return r < 0 ? r : -EIO;

@@ -38,7 +38,7 @@ void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
 
     for (size_t i = 0; i < groups->n; i++) {
         setup.continues |= (uint64_t)groups->groups[i].continues << i;
-        shares[i] = (double)groups->groups[i].rows / (double)engine->backend->ops->prefill_rows;
+        shares[i] = (double)groups->groups[i].rows.n / (double)engine->backend->ops->prefill_rows;
     }
     groups->by_queues = true;
     queue_profile_place(&engine->steps->queue_profile, shares, engine->backend->ops->product_slots,
@@ -51,16 +51,16 @@ static const WeightsLayer *weights_of(const QueueRun *run, const OpRef *ref) {
     return weights_layer(run->step->engine->weights, run->step->groups.first_layer + ref->layer);
 }
 
-static LayerRows rows_of(const QueueRun *run, const OpRef *ref, RopeRows *rope) {
-    EngineStep *step = run->step;
+static LayerRows rows_of(const QueueRun *run, const OpRef *ref) {
+    const EngineStep *step = run->step;
 
-    return step_rows_of_group(step, &step->groups.groups[ref->group], step->groups.first_layer + ref->layer,
-                              step->engine->backend, rope);
+    return step_rows_in_layer(step, step->groups.groups[ref->group].rows, step->groups.first_layer + ref->layer,
+                              step->engine->backend);
 }
 
 /* Whether the node's time counts: the profile has times of whole groups, and others take less. */
 static bool is_whole(const QueueRun *run, const OpRef *ref) {
-    return run->step->groups.groups[ref->group].rows == run->step->engine->backend->ops->prefill_rows;
+    return run->step->groups.groups[ref->group].rows.n == run->step->engine->backend->ops->prefill_rows;
 }
 
 /* Records that a node has ended on a side, where it took took_ns. time: of the trace. */
@@ -76,8 +76,8 @@ static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t t
                                  .start_ns = time->start_ns,
                                  .end_ns = time->end_ns,
                                  .layer = (int32_t)(run->step->groups.first_layer + ref->layer),
-                                 .row = (uint32_t)group->first,
-                                 .rows = (uint32_t)group->rows,
+                                 .row = (uint32_t)group->rows.first,
+                                 .rows = (uint32_t)group->rows.n,
                                  .lane = side == OP_QUEUE_NPU ? TRACE_LANE_NPU : TRACE_LANE_ENGINE });
     if (engine->heartbeat)
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
@@ -117,8 +117,7 @@ static int run_here(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
     const WeightsLayer *weights = weights_of(run, ref);
     const bool is_queued = layer_node_is_queued(engine->backend, node, weights->linears);
     BackendTime time = { .start_ns = clock_now_ns() }, product;
-    RopeRows rope;
-    LayerRows rows = rows_of(run, ref, &rope);
+    const LayerRows rows = rows_of(run, ref);
     int r = is_queued ? layer_run_node_here(&rows, node, weights->linears, &product, err)
                       : layer_run_node(&rows, node, weights->linears, weights->vectors, err);
 
@@ -153,8 +152,7 @@ static void submit(void *arg, size_t slot, const OpRef *ref) {
     QueueRun *run = arg;
     Engine *engine = run->step->engine;
     const uint64_t start_ns = clock_now_ns();
-    RopeRows rope;
-    LayerRows rows = rows_of(run, ref, &rope);
+    const LayerRows rows = rows_of(run, ref);
 
     layer_submit_node(&rows, &engine->steps->layer.nodes[ref->node], weights_of(run, ref)->linears, slot);
     run->begin_ns[slot] = clock_now_ns() - start_ns;

@@ -47,8 +47,8 @@ static void scale_row(float *x, size_t n, float factor) {
         x[i] *= factor;
 }
 
-void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, size_t first, size_t n_rows) {
-    for (size_t r = first; r < first + n_rows; r++) {
+void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, BatchRange rows) {
+    for (size_t r = rows.first; r < rows.first + rows.n; r++) {
         rope_row(rope->freqs, half, batch->rows[r].position, rope->cos + r * half, rope->sin + r * half);
         if (rope->magnitude != 1) {
             scale_row(rope->cos + r * half, half, rope->magnitude);

@@ -6,7 +6,7 @@
 #include "backends/batch.h"
 #include "model/hparams/hparams.h"
 
-/* Rotary tables of the positions of one call. */
+/* Rotary tables of the positions of a batch. */
 typedef struct RopeRows {
     double *freqs; /* f64[n_rot / 2] */
     float *cos;    /* f32[rows][n_rot / 2] */
@@ -16,7 +16,7 @@ typedef struct RopeRows {
 
 /* Computes the frequencies; local: those of sliding-window layers. vectors: by role, outside the layers. */
 void rope_rows_prepare(RopeRows *rope, const Hparams *hparams, bool local, float *const *vectors);
-/* Fills rows [first, first + n_rows) of the tables, for the positions of these rows of the batch. */
-void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, size_t first, size_t n_rows);
+/* Fills rows of the tables, for the positions of these rows of the batch. */
+void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, BatchRange rows);
 
 #endif

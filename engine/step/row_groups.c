@@ -168,8 +168,7 @@ static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, 
     const WeightsLayer *weights = weights_layer(engine->weights, layer);
     const RowGroup *group = &step->groups.groups[index];
     const uint64_t start_ns = engine_trace_begin(engine);
-    RopeRows rope;
-    LayerRows rows = step_rows_of_group(step, group, layer, engine->steps->group_devices.threads[worker], &rope);
+    LayerRows rows = step_rows_in_layer(step, group->rows, layer, engine->steps->group_devices.threads[worker]);
     ErrText err = { 0 };
     int r;
 
@@ -180,7 +179,7 @@ static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, 
         group_run_fail(run, r < 0 ? r : ENGINE_E_READ, &err);
         return -EIO;
     }
-    engine_trace_node(engine, node, start_ns, layer, group->first, rows.rows, worker);
+    engine_trace_node(engine, node, start_ns, layer, group->rows, worker);
     if (engine->heartbeat)
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
     return 0;

@@ -84,22 +84,33 @@ static EngineSpan *span_of(const EngineStep *step, uint32_t row) {
     return &step->spans[step->batch.rows[row].sequence];
 }
 
+static EngineHead *head_of(const EngineStep *step, uint32_t row) {
+    return &span_of(step, row)->head;
+}
+
+/* Returns the row's index among those of its span whose logits are wanted. */
+static size_t output_index(const EngineStep *step, uint32_t row) {
+    const EngineSpan *span = span_of(step, row);
+
+    return step->batch.rows[row].number - (span->n - span->head.n_rows);
+}
+
 static void find_block_tops(void *arg, size_t begin, size_t end, unsigned int worker) {
     HeadBlock *block = arg;
     const size_t n_vocab = block->step->engine->hparams.n_vocab;
 
     for (size_t i = begin; i < end; i++) {
-        const EngineSpan *span = span_of(block->step, block->rows[i]);
+        const EngineHead *head = head_of(block->step, block->rows[i]);
 
-        if (span->wants_tops)
-            engine_tops(block->logits + i * n_vocab, span->n_top_outputs ? span->n_top_outputs : n_vocab,
+        if (head->wants_tops)
+            engine_tops(block->logits + i * n_vocab, head->n_top_outputs ? head->n_top_outputs : n_vocab,
                         &block->tops[i]);
     }
 }
 
 static bool wants_tops(const EngineStep *step) {
     for (size_t i = 0; i < step->n_spans; i++)
-        if (step->spans[i].wants_tops)
+        if (step->spans[i].head.wants_tops)
             return true;
     return false;
 }
@@ -113,14 +124,15 @@ static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const flo
         worker_pool_run(step->engine->backend->pool, find_block_tops, &block, n, 1);
     for (size_t i = 0; i < n; i++) {
         EngineSpan *span = span_of(step, rows[i]);
-        const size_t span_row = step->span_rows[rows[i]], index = span_row - (span->n - span->n_logit_rows);
+        EngineHead *head = &span->head;
+        const size_t number = step->batch.rows[rows[i]].number, index = output_index(step, rows[i]);
 
-        span->next_row = ENGINE_NO_ROW;
-        if (span->take)
-            span->take(span, span_row, logits + i * n_vocab, span->wants_tops ? &block.tops[i] : NULL);
-        else if (logits + i * n_vocab != span->logits + index * n_vocab)
-            memcpy(span->logits + index * n_vocab, logits + i * n_vocab, n_vocab * sizeof(*logits));
-        assert(span->next_row == ENGINE_NO_ROW || (span->on_demand && span->next_row > span_row));
+        head->next_row = ENGINE_NO_ROW;
+        if (head->take)
+            head->take(span, number, logits + i * n_vocab, head->wants_tops ? &block.tops[i] : NULL);
+        else if (logits + i * n_vocab != head->logits + index * n_vocab)
+            memcpy(head->logits + index * n_vocab, logits + i * n_vocab, n_vocab * sizeof(*logits));
+        assert(head->next_row == ENGINE_NO_ROW || (head->on_demand && head->next_row > number));
     }
 }
 
@@ -141,11 +153,11 @@ static int run_together(EngineStep *step, size_t n_rows, size_t at_once, ErrText
 
 /* Returns how many rows, from the first on, the head can write straight into the logits of their span; else 1. */
 static size_t rows_apart(const EngineStep *step, const uint32_t *rows, size_t n) {
-    const uint32_t sequence = step->batch.rows[rows[0]].sequence;
+    const BatchRow *first = &step->batch.rows[rows[0]];
     size_t run = 1;
 
-    while (!step->spans[sequence].take && run < n && step->batch.rows[rows[run]].sequence == sequence &&
-           step->span_rows[rows[run]] == step->span_rows[rows[0]] + run)
+    while (!head_of(step, rows[0])->take && run < n && step->batch.rows[rows[run]].sequence == first->sequence &&
+           step->batch.rows[rows[run]].number == first->number + run)
         run++;
     return run;
 }
@@ -154,16 +166,16 @@ static size_t rows_apart(const EngineStep *step, const uint32_t *rows, size_t n)
 static int run_apart(EngineStep *step, size_t n_rows, ErrText *err) {
     for (size_t first = 0, n; first < n_rows; first += n) {
         const uint32_t *rows = step->outputs + first;
-        EngineSpan *span = &step->spans[step->batch.rows[rows[0]].sequence];
-        const size_t index = span->take ? 0 : step->span_rows[rows[0]] - (span->n - span->n_logit_rows);
-        float *logits = span->logits + index * step->engine->hparams.n_vocab;
+        const EngineHead *head = head_of(step, rows[0]);
+        const size_t index = head->take ? 0 : output_index(step, rows[0]);
+        float *logits = head->logits + index * step->engine->hparams.n_vocab;
         int r;
 
         n = rows_apart(step, rows, n_rows - first);
         r = engine_step_logits(step, rows, n, logits, err);
         if (r)
             return r;
-        if (span->take)
+        if (head->take)
             hand_out(step, rows, 1, logits);
     }
     return 0;
@@ -171,28 +183,21 @@ static int run_apart(EngineStep *step, size_t n_rows, ErrText *err) {
 
 /* Returns whether rows go through the shared block: rows of several spans, or several of a span with take(). */
 static bool shares_block(const EngineStep *step, size_t n_rows) {
-    return n_rows > 1 && (step->n_spans > 1 || step->spans[0].take);
-}
-
-/* Returns the row's index among those of its span whose logits are wanted. */
-static size_t output_index(const EngineStep *step, uint32_t row) {
-    const EngineSpan *span = span_of(step, row);
-
-    return step->span_rows[row] - (span->n - span->n_logit_rows);
+    return n_rows > 1 && (step->n_spans > 1 || step->spans[0].head.take);
 }
 
 /* Returns whether only the most probable tokens of the row are wanted. */
 static bool is_tops_only(const EngineStep *step, uint32_t row) {
-    return output_index(step, row) < span_of(step, row)->n_tops_only;
+    return output_index(step, row) < head_of(step, row)->n_tops_only;
 }
 
 /* Returns the place for the row's logits in its span; NULL: the span has none. */
 static float *place_of(const EngineStep *step, uint32_t row) {
-    const EngineSpan *span = span_of(step, row);
+    const EngineHead *head = head_of(step, row);
 
-    if (!span->take)
-        return span->logits + output_index(step, row) * step->engine->hparams.n_vocab;
-    return span->n_tops_only && span->n_tops_only + 1 == span->n_logit_rows ? span->logits : NULL;
+    if (!head->take)
+        return head->logits + output_index(step, row) * step->engine->hparams.n_vocab;
+    return head->n_tops_only && head->n_tops_only + 1 == head->n_rows ? head->logits : NULL;
 }
 
 /* How a row goes through the head. */
@@ -205,7 +210,7 @@ typedef enum HeadWay {
 /* Returns whether a span wants the most probable tokens alone, of all the vocabulary. */
 static bool has_tops_only(const EngineStep *step) {
     for (size_t i = 0; i < step->n_spans; i++)
-        if (step->spans[i].n_tops_only && !step->spans[i].n_top_outputs)
+        if (step->spans[i].head.n_tops_only && !step->spans[i].head.n_top_outputs)
             return true;
     return false;
 }
@@ -214,8 +219,16 @@ static bool has_tops_only(const EngineStep *step) {
  * go with them, so that the head is read once. */
 static HeadWay way_of(const EngineStep *step, uint32_t row, bool has_pieces) {
     if (is_tops_only(step, row))
-        return span_of(step, row)->n_top_outputs ? HEAD_SHORT : HEAD_PIECES;
+        return head_of(step, row)->n_top_outputs ? HEAD_SHORT : HEAD_PIECES;
     return has_pieces && place_of(step, row) ? HEAD_PIECES : HEAD_LOGITS;
+}
+
+/* Returns whether a row is among the first that the head runs at. A span on demand adds later rows one by one. */
+static bool wants_logits(const EngineStep *step, uint32_t row) {
+    const EngineSpan *span = span_of(step, row);
+    const size_t number = step->batch.rows[row].number;
+
+    return span->head.on_demand ? !number : number >= span->n - span->head.n_rows;
 }
 
 /* Collects the rows that go through the head this way, into step->outputs. Return: how many. */
@@ -223,7 +236,7 @@ static size_t find_outputs(EngineStep *step, bool has_pieces, HeadWay way) {
     size_t n = 0;
 
     for (uint32_t row = 0; row < step->batch.n_rows; row++) {
-        if (step->batch.rows[row].wants_logits && way_of(step, row, has_pieces) == way)
+        if (wants_logits(step, row) && way_of(step, row, has_pieces) == way)
             step->outputs[n++] = row;
     }
     return n;
@@ -235,15 +248,14 @@ static size_t find_next_outputs(EngineStep *step) {
     size_t n = 0;
 
     for (size_t i = 0; i < step->n_spans; i++) {
-        const EngineSpan *span = &step->spans[i];
-        const BatchSequence *sequence = &step->batch.sequences[i];
-        const size_t end = sequence->first + sequence->n_rows;
+        const EngineHead *head = &step->spans[i].head;
+        const BatchRange rows = step->batch.sequences[i].rows;
         size_t row;
 
-        if (!span->on_demand || span->next_row == ENGINE_NO_ROW)
+        if (!head->on_demand || head->next_row == ENGINE_NO_ROW)
             continue;
-        row = step_rows_find(step, sequence->first, end, (uint32_t)span->next_row);
-        if (row < end)
+        row = step_rows_find(step, rows.first, rows.first + rows.n, (uint32_t)head->next_row);
+        if (row < rows.first + rows.n)
             step->outputs[n++] = (uint32_t)row;
     }
     return n;
@@ -255,7 +267,7 @@ static size_t n_outputs_of(const EngineStep *step, HeadWay way) {
     size_t most = 0;
 
     for (size_t i = 0; way == HEAD_SHORT && i < step->n_spans; i++)
-        most = MAX(step->spans[i].n_top_outputs, most);
+        most = MAX(step->spans[i].head.n_top_outputs, most);
     return way == HEAD_SHORT && most < n_vocab ? most : n_vocab;
 }
 
@@ -278,8 +290,8 @@ static int run_tops(EngineStep *step, size_t n_rows, HeadWay way, size_t at_once
         for (size_t i = 0; i < n; i++) {
             EngineSpan *span = span_of(step, rows[i]);
 
-            if (span->take)
-                span->take(span, step->span_rows[rows[i]], places[i], &tops[i]);
+            if (span->head.take)
+                span->head.take(span, step->batch.rows[rows[i]].number, places[i], &tops[i]);
         }
     }
     return 0;
@@ -302,7 +314,7 @@ static int run_head(EngineStep *step, size_t n_rows, HeadWay way, ErrText *err) 
     engine_trace_part(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
     ns = clock_now_ns() - start_ns;
     for (size_t i = 0; i < n_rows; i++)
-        span_of(step, step->outputs[i])->head_ns += ns / n_rows;
+        head_of(step, step->outputs[i])->ns += ns / n_rows;
     return r;
 }
 
@@ -314,7 +326,7 @@ int engine_step_heads(EngineStep *step, ErrText *err) {
     size_t n_rows;
 
     for (size_t i = 0; i < step->n_spans; i++)
-        step->spans[i].head_ns = 0;
+        step->spans[i].head.ns = 0;
     for (HeadWay way = HEAD_SHORT; !r && way < HEAD_LOGITS; way++) {
         n_rows = find_outputs(step, has_pieces, way);
         if (n_rows)

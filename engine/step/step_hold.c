@@ -21,7 +21,7 @@ void engine_trace_part(const Engine *engine, const char *name, const char *categ
                                                 .rows = (uint32_t)rows });
 }
 
-void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
+void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uint32_t layer, BatchRange rows,
                        unsigned int worker) {
     if (engine->trace)
         trace_add(engine->trace, &(TraceEvent){ .name = engine->steps->layer.graph.nodes[node].name,
@@ -29,8 +29,8 @@ void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uin
                                                 .start_ns = start_ns,
                                                 .end_ns = clock_now_ns(),
                                                 .layer = (int32_t)layer,
-                                                .row = (uint32_t)row,
-                                                .rows = (uint32_t)rows,
+                                                .row = (uint32_t)rows.first,
+                                                .rows = (uint32_t)rows.n,
                                                 .lane = worker ? TRACE_LANE_WORKER + worker - 1 : TRACE_LANE_ENGINE });
 }
 

@@ -19,7 +19,7 @@ int engine_steps_new(Engine *engine, size_t n_steps) {
         return err_raise(-ENOMEM);
     *steps = (EngineSteps){ .n = n_steps };
     engine->steps = steps;
-    engine->reserve_positions = row_groups_reserve_positions;
+    engine->kv.reserve_positions = row_groups_reserve_positions;
     return 0;
 }
 
@@ -53,10 +53,9 @@ static size_t carve_rows(EngineStep *step, const Engine *engine, uint8_t *block,
     step->batch = (Batch){
         .tokens = layer_carve(block, &at_bytes, rows * sizeof(uint32_t)),
         .rows = layer_carve(block, &at_bytes, (rows + ENGINE_SPANS_MAX * ENGINE_TREE_ROWS_MAX) * sizeof(BatchRow)),
-        .first_earlier = rows,
+        .earlier.first = rows,
         .sequences = step->sequences,
     };
-    step->span_rows = layer_carve(block, &at_bytes, rows * sizeof(*step->span_rows));
     step->outputs = layer_carve(block, &at_bytes, rows * sizeof(*step->outputs));
     step->groups.queue_layers =
         queue_groups_are_of(engine->backend->ops, rows)

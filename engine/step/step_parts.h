@@ -5,7 +5,6 @@
 
 #include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
-#include "scheduler/requests/row_cut.h"
 
 /* --- memory of steps ---------------------------------------------------------------------------------------------- */
 
@@ -24,11 +23,10 @@ int step_rows_check(const Engine *engine, const EngineSpan *spans, size_t n_span
 int step_rows_reserve(const EngineSpan *spans, size_t n_spans, ErrText *err);
 /* Fills the step's batch with the rows of its spans, one span after the other, and marks their sequences. */
 void step_rows_fill(EngineStep *step);
-/* Finds row `row` of a span among rows [at, end) of the batch, which rise. Return: its index, or end. */
-size_t step_rows_find(const EngineStep *step, size_t at, size_t end, uint32_t row);
-
-/* Returns the rows of a group in a layer, on a device; *rope: their rotary values. */
-LayerRows step_rows_of_group(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend, RopeRows *rope);
+/* Finds row `number` of a span among rows [at, end) of the batch, which rise. Return: its index, or end. */
+size_t step_rows_find(const EngineStep *step, size_t at, size_t end, uint32_t number);
+/* Describes rows of the step in a layer, on a device. */
+LayerRows step_rows_in_layer(const EngineStep *step, BatchRange rows, uint32_t layer, Backend *backend);
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 
@@ -76,7 +74,7 @@ bool engine_has_head_rows(Engine *engine, size_t len_bytes);
 /* Returns the time now; 0 without a trace. */
 uint64_t engine_trace_begin(const Engine *engine);
 /* Records that `worker` ran a node of the layer's graph on rows of the step. */
-void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
+void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uint32_t layer, BatchRange rows,
                        unsigned int worker);
 /* Records a part of a step that is no operator of the table. */
 void engine_trace_part(const Engine *engine, const char *name, const char *category, uint64_t start_ns, int32_t layer,

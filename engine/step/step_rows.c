@@ -51,8 +51,8 @@ static int check_span(const Engine *engine, const EngineSpan *span, size_t room)
     const Sequence *sequence = span->sequence;
     size_t n_positions;
 
-    if (!span->n || span->n > room || span->n_logit_rows > span->n || sequence->in_step ||
-        (sequence->tree.n && !span->grows_tree) || (span->on_demand && !span->take))
+    if (!span->n || span->n > room || span->head.n_rows > span->n || sequence->in_step ||
+        (sequence->tree.n && !span->grows_tree) || (span->head.on_demand && !span->head.take))
         return -EINVAL;
     n_positions = positions_of(span);
     if (!n_positions)
@@ -112,14 +112,10 @@ static void add_span(EngineStep *step, const EngineSpan *span) {
     else
         batch_add_chain(batch, sequence->blocks, sequence->n_tokens, span->n);
     memcpy(batch->tokens + first, span->tokens, span->n * sizeof(*span->tokens));
-    for (size_t i = 0; i < span->n; i++) {
-        batch->rows[first + i].wants_logits = span->on_demand ? !i : i >= span->n - span->n_logit_rows;
-        step->span_rows[first + i] = (uint32_t)i;
-    }
 }
 
 void step_rows_fill(EngineStep *step) {
-    step->batch.n_rows = step->batch.n_sequences = step->batch.n_earlier = 0;
+    step->batch.n_rows = step->batch.n_sequences = step->batch.earlier.n = 0;
     for (size_t i = 0; i < step->n_spans; i++) {
         EngineSpan *span = &step->spans[i];
 
@@ -132,26 +128,19 @@ void step_rows_fill(EngineStep *step) {
     }
 }
 
-LayerRows step_rows_of_group(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend,
-                             RopeRows *rope) {
+LayerRows step_rows_in_layer(const EngineStep *step, BatchRange rows, uint32_t layer, Backend *backend) {
     const Hparams *hparams = &step->engine->hparams;
-    const size_t half = hparams->n_rot / 2;
-    LayerRows rows = {
+
+    return (LayerRows){
         .hparams = hparams,
         .backend = backend,
-        .rows = group->rows,
-        .rope = rope,
         .batch = &step->batch,
-        .first = group->first,
+        .rows = rows,
+        .layer = layer,
+        .kv = engine_kv_layer(step->engine, layer),
+        .slots = step->slots,
+        .rope = hparams_layer_turns_locally(hparams, layer) ? &step->rope_local : &step->rope,
     };
-
-    *rope = hparams_layer_turns_locally(hparams, layer) ? step->rope_local : step->rope;
-    rope->cos += group->first * half;
-    rope->sin += group->first * half;
-    for (size_t slot = 0; slot < _SLOT_N; slot++)
-        rows.slots[slot] = step->slots[slot] + group->first * layer_slot_width(hparams, (Slot)slot);
-    layer_rows_at(&rows, layer, step->engine->kv_plane_bytes);
-    return rows;
 }
 
 /* --- fewer rows --------------------------------------------------------------------------------------------------- */
@@ -172,11 +161,10 @@ static void move_row(EngineStep *step, size_t to, size_t from) {
     }
     step->batch.tokens[to] = step->batch.tokens[from];
     step->batch.rows[to] = step->batch.rows[from];
-    step->span_rows[to] = step->span_rows[from];
 }
 
-size_t step_rows_find(const EngineStep *step, size_t at, size_t end, uint32_t row) {
-    while (at < end && step->span_rows[at] != row)
+size_t step_rows_find(const EngineStep *step, size_t at, size_t end, uint32_t number) {
+    while (at < end && step->batch.rows[at].number != number)
         at++;
     return at;
 }
@@ -184,10 +172,10 @@ size_t step_rows_find(const EngineStep *step, size_t at, size_t end, uint32_t ro
 /* Returns whether the step still has these rows of the span, and they rise, each behind the row that it follows. */
 static bool can_keep(const EngineStep *step, size_t index, const uint16_t *rows, size_t n) {
     const EngineSpan *span = &step->spans[index];
-    const BatchSequence *sequence = &step->batch.sequences[index];
-    const size_t end = sequence->first + sequence->n_rows;
+    const BatchRange all = step->batch.sequences[index].rows;
+    const size_t end = all.first + all.n;
     bool is_kept[ENGINE_TREE_ROWS_MAX] = { false };
-    size_t at = sequence->first;
+    size_t at = all.first;
 
     if (!n || rows[0] || span->grows_tree) /* later steps refer to rows of an open tree by their numbers */
         return false;
@@ -212,9 +200,9 @@ static bool can_keep(const EngineStep *step, size_t index, const uint16_t *rows,
  */
 int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_t n) {
     Batch *batch = &step->batch;
-    BatchSequence *sequence = &batch->sequences[index];
+    BatchRange *all = &batch->sequences[index].rows;
     EngineSpan *span = &step->spans[index];
-    const size_t first = sequence->first, end = first + sequence->n_rows, n_gone = sequence->n_rows - n;
+    const size_t first = all->first, end = first + all->n, n_gone = all->n - n;
     size_t n_chain = 0;
 
     assert(!step->in_layers && !step->node);
@@ -233,9 +221,9 @@ int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_
             batch->rows[row - n_gone].parent -= (uint32_t)n_gone;
     }
     batch->n_rows -= n_gone;
-    sequence->n_rows = n;
+    all->n = n;
     for (size_t i = index + 1; i < batch->n_sequences; i++)
-        batch->sequences[i].first -= n_gone;
+        batch->sequences[i].rows.first -= n_gone;
     while (n_chain < n && n_chain < in_place(span) && rows[n_chain] == n_chain)
         n_chain++;
     span->n_kept = MIN(span->n_kept, n_chain);

@@ -41,9 +41,8 @@ struct EngineStep {
     bool is_taken;     /* from begin to the step's end */
     EngineSpan *spans; /* [n_spans], the caller's; the sequences of the batch are theirs, in their order */
     size_t n_spans;
-    Batch batch;         /* at most chunk_tokens rows, and behind them those of earlier steps */
-    uint32_t *span_rows; /* [rows of the batch]: the row's number in its span */
-    uint32_t *outputs;   /* [rows of the batch]: rows that the head runs at */
+    Batch batch;       /* at most chunk_tokens rows, and behind them those of earlier steps */
+    uint32_t *outputs; /* [rows of the batch]: rows that the head runs at */
     BatchSequence sequences[ENGINE_SPANS_MAX];
     uint32_t layer;    /* with node: the operator that runs next; n_layers: the head */
     size_t node;       /* of the layer's graph */

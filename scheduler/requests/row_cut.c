@@ -22,29 +22,29 @@ static size_t rows_that_fit(size_t position, size_t left, size_t room, size_t bl
  * a row may attend to any before it. */
 static size_t rows_to_take(const Batch *batch, const BatchSequence *sequence, size_t at, size_t room, size_t block) {
     if (sequence->side)
-        return sequence->n_rows <= room ? sequence->n_rows : 0;
-    return rows_that_fit(batch->rows[sequence->first + at].position, sequence->n_rows - at, room, block);
+        return sequence->rows.n <= room ? sequence->rows.n : 0;
+    return rows_that_fit(batch->rows[sequence->rows.first + at].position, sequence->rows.n - at, room, block);
 }
 
 size_t row_cut(const Batch *batch, size_t group_rows, size_t block_positions, RowGroup *groups, size_t n_max) {
     size_t n_groups = 1;
 
-    groups[0] = (RowGroup){ .first = 0 };
+    groups[0] = (RowGroup){ 0 };
     for (size_t i = 0; i < batch->n_sequences; i++) {
         const BatchSequence *sequence = &batch->sequences[i];
 
-        if (sequence->side && sequence->n_rows > group_rows)
+        if (sequence->side && sequence->rows.n > group_rows)
             return 0;
-        for (size_t at = 0, n; at < sequence->n_rows; at += n) {
+        for (size_t at = 0, n; at < sequence->rows.n; at += n) {
             RowGroup *group = &groups[n_groups - 1];
 
-            n = rows_to_take(batch, sequence, at, group_rows - group->rows, block_positions);
-            group->rows += n;
+            n = rows_to_take(batch, sequence, at, group_rows - group->rows.n, block_positions);
+            group->rows.n += n;
             if (n)
                 continue;
             if (n_groups == n_max)
                 return 0;
-            groups[n_groups++] = (RowGroup){ .first = sequence->first + at, .continues = at };
+            groups[n_groups++] = (RowGroup){ .rows.first = sequence->rows.first + at, .continues = at };
         }
     }
     return n_groups;

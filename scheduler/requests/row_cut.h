@@ -12,8 +12,8 @@
 #define ROW_CUT_GROUPS_WANTED 32
 
 typedef struct RowGroup {
-    size_t first, rows; /* of the batch */
-    bool continues;     /* the group begins within the sequence that the group before ends with */
+    BatchRange rows;
+    bool continues; /* the group begins within the sequence that the group before ends with */
 } RowGroup;
 
 /* Returns the rows of a group in steps of step_rows, where a thread does best with thread_rows: whole blocks of the

@@ -76,15 +76,12 @@ static void check_attention(DeviceSuite *suite) {
     timeline_init(&timeline, &kv, 200);
     batch_add_tree(&batch, timeline.blocks, timeline.side, 0, parents, ROWS);
     call = (AttentionCall){ .batch = &batch,
-                            .rows = ROWS,
+                            .rows = { 0, ROWS },
+                            .kv = kv.layers[0],
                             .q = rows.q,
                             .k = rows.k,
                             .v = rows.v,
-                            .k_offset_bytes = kv.layers[0].k_offset_bytes,
-                            .v_offset_bytes = kv.layers[0].v_offset_bytes,
                             .n_heads = shape.n_heads,
-                            .n_kv_heads = shape.n_kv_heads,
-                            .head_size = shape.head_size,
                             .scale = shape.scale };
     before = device_allocations;
     kv.rig.ops->kv_store(kv.rig.backend, &call);

@@ -133,11 +133,10 @@ static void same_beside(const KvRig *kv, const uint8_t *before, const void *bloc
         fail_msg("a block of the cache was written beside the planes of the layer");
 }
 
-/* Runs rows [first, first + n) of the batch. */
-static void run_call(KvRig *kv, const Batch *batch, const KvRows *rows, size_t layer, size_t first, size_t n,
-                     float *out) {
+/* Runs rows of the batch. */
+static void run_call(KvRig *kv, const Batch *batch, const KvRows *rows, size_t layer, BatchRange range, float *out) {
     const BackendOps *ops = kv->rig.ops;
-    const size_t q_width = kv->q_width, width = kv->kv_width;
+    const size_t q_width = kv->q_width, width = kv->kv_width, first = range.first, n = range.n;
     GUARDED q = guarded_copy(rows->q + first * q_width, n * q_width);
     GUARDED k = guarded_copy(rows->k + first * width, n * width);
     GUARDED v = guarded_copy(rows->v + first * width, n * width);
@@ -145,16 +144,12 @@ static void run_call(KvRig *kv, const Batch *batch, const KvRows *rows, size_t l
     void *block = sequence->blocks[batch->rows[first].position / kv->positions];
     _cleanup_(freep) uint8_t *before = malloc(kv->block_bytes), *stored = malloc(kv->block_bytes);
     const AttentionCall call = { .batch = batch,
-                                 .first = first,
-                                 .rows = n,
+                                 .rows = range,
+                                 .kv = kv->layers[layer],
                                  .q = q,
                                  .k = k,
                                  .v = v,
-                                 .k_offset_bytes = kv->layers[layer].k_offset_bytes,
-                                 .v_offset_bytes = kv->layers[layer].v_offset_bytes,
                                  .n_heads = kv->shape.n_heads,
-                                 .n_kv_heads = kv->shape.n_kv_heads,
-                                 .head_size = kv->shape.head_size,
                                  .window = kv->shape.window,
                                  .scale = kv->shape.scale,
                                  .soft_cap = kv->shape.soft_cap };
@@ -210,14 +205,14 @@ void members_run(KvRig *kv, Member *members, size_t n, size_t layer, size_t rows
     out = malloc(n_rows * kv->q_width * sizeof(float));
     batch.rows = calloc(n_rows + n_earlier, sizeof(*batch.rows));
     assert_true(all.q && all.k && all.v && out && batch.rows);
-    batch.first_earlier = n_rows;
+    batch.earlier.first = n_rows;
     for (size_t m = 0; m < n; m++)
         add_member(&batch, &members[m]);
     gather(kv, members, n, &all);
     assert_int_equal(batch.n_rows, n_rows);
     for (size_t first = 0, rows; first < n_rows; first += rows) {
         rows = rows_a_call && rows_a_call < n_rows - first ? rows_a_call : n_rows - first;
-        run_call(kv, &batch, &all, layer, first, rows, out);
+        run_call(kv, &batch, &all, layer, (BatchRange){ first, rows }, out);
     }
     for (size_t m = 0, first = 0; m < n; first += members[m++].n) {
         members[m].out = malloc(members[m].n * kv->q_width * sizeof(float));

@@ -304,7 +304,7 @@ static void attention_of_wide_window(Backend *backend, const AttentionCall *call
 
 /* Calls the original on other rows. */
 static void attention_on(Backend *backend, const AttentionCall *call, void (*change)(Batch *batch, size_t row)) {
-    const size_t n = call->batch->first_earlier + call->batch->n_earlier, n_rows = MAX(n, call->batch->n_rows);
+    const size_t n = call->batch->earlier.first + call->batch->earlier.n, n_rows = MAX(n, call->batch->n_rows);
     _cleanup_(freep) BatchRow *rows = malloc(n_rows * sizeof(*rows));
     Batch batch = *call->batch;
     AttentionCall other = *call;
@@ -332,8 +332,8 @@ static void attention_of_siblings(Backend *backend, const AttentionCall *call) {
 static void follow_this_step(Batch *batch, size_t row) {
     BatchRow *at = &batch->rows[row];
 
-    if (batch->n_earlier && at->slot != BATCH_IN_PLACE && at->parent >= batch->first_earlier)
-        at->parent = (uint32_t)batch->first_earlier;
+    if (batch->earlier.n && at->slot != BATCH_IN_PLACE && at->parent >= batch->earlier.first)
+        at->parent = (uint32_t)batch->earlier.first;
 }
 
 static void attention_of_this_step(Backend *backend, const AttentionCall *call) {
@@ -352,7 +352,7 @@ static void attention_that_looks_ahead(Backend *backend, const AttentionCall *ca
 static void be_of_the_first(Batch *batch, size_t row) {
     const BatchSequence *first = &batch->sequences[0];
 
-    if (batch->rows[row].position < batch->rows[first->first].position)
+    if (batch->rows[row].position < batch->rows[first->rows.first].position)
         batch->rows[row].sequence = 0;
 }
 
@@ -361,15 +361,15 @@ static void attention_of_the_first(Backend *backend, const AttentionCall *call) 
 }
 
 static void attention_that_writes(Backend *backend, const AttentionCall *call) {
-    const BatchRow *row = &call->batch->rows[call->first];
+    const BatchRow *row = &call->batch->rows[call->rows.first];
     float *block = call->batch->sequences[row->sequence].blocks[row->position / 64];
 
     real->attention(backend, call);
-    block[call->k_offset_bytes / sizeof(float)] = 1;
+    block[call->kv.k_offset_bytes / sizeof(float)] = 1;
 }
 
 static void store_beside(Backend *backend, const AttentionCall *call) {
-    const BatchRow *row = &call->batch->rows[call->first];
+    const BatchRow *row = &call->batch->rows[call->rows.first];
     float *block = call->batch->sequences[row->sequence].blocks[row->position / 64];
 
     real->kv_store(backend, call);
@@ -382,11 +382,11 @@ static AttentionCall in_the_first_layer(const AttentionCall *call) {
     AttentionCall other = *call;
 
     if (!v_offset_bytes) {
-        k_offset_bytes = call->k_offset_bytes;
-        v_offset_bytes = call->v_offset_bytes;
+        k_offset_bytes = call->kv.k_offset_bytes;
+        v_offset_bytes = call->kv.v_offset_bytes;
     }
-    other.k_offset_bytes = k_offset_bytes;
-    other.v_offset_bytes = v_offset_bytes;
+    other.kv.k_offset_bytes = k_offset_bytes;
+    other.kv.v_offset_bytes = v_offset_bytes;
     return other;
 }
 
@@ -416,8 +416,8 @@ static struct KnownBlock *known(void *block) {
 }
 
 static void store_and_remember(Backend *backend, const AttentionCall *call) {
-    for (size_t r = 0; r < call->rows; r++) {
-        const BatchRow *row = &call->batch->rows[call->first + r];
+    for (size_t r = 0; r < call->rows.n; r++) {
+        const BatchRow *row = &call->batch->rows[call->rows.first + r];
 
         if (row->slot == BATCH_IN_PLACE)
             known(call->batch->sequences[row->sequence].blocks[row->position / 64])->positions |= UINT64_C(1)
@@ -427,17 +427,17 @@ static void store_and_remember(Backend *backend, const AttentionCall *call) {
 }
 
 static void attention_from_memory(Backend *backend, const AttentionCall *call) {
-    const BatchRow *row = &call->batch->rows[call->first];
+    const BatchRow *row = &call->batch->rows[call->rows.first];
 
     for (uint32_t p = 0; p < row->position; p++)
         if (!(known(call->batch->sequences[row->sequence].blocks[p / 64])->positions >> p % 64 & 1))
-            memset(call->q, 0, call->n_heads * call->head_size * sizeof(*call->q));
+            memset(call->q, 0, call->n_heads * call->kv.head_size * sizeof(*call->q));
     real->attention(backend, call);
 }
 
 /* Stores values outside float16's range without clamping. */
 static void store_without_a_limit(Backend *backend, const AttentionCall *call) {
-    const size_t n = call->rows * call->n_kv_heads * call->head_size;
+    const size_t n = call->rows.n * call->kv.n_kv_heads * call->kv.head_size;
     _cleanup_(freep) float *v = malloc(n * sizeof(*v));
     AttentionCall other = *call;
 

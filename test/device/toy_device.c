@@ -155,33 +155,35 @@ static float *kv_row(const AttentionCall *call, const BatchRow *row, size_t offs
     const bool in_place = row->slot == BATCH_IN_PLACE;
 
     return cache_row(in_place ? sequence->blocks[row->position / POSITIONS] : sequence->side, offset_bytes,
-                     in_place ? row->position % POSITIONS : (size_t)row->slot, call->n_kv_heads * call->head_size);
+                     in_place ? row->position % POSITIONS : (size_t)row->slot,
+                     call->kv.n_kv_heads * call->kv.head_size);
 }
 
 static void toy_kv_store(Backend *backend, const AttentionCall *call) {
-    const size_t width = call->n_kv_heads * call->head_size;
+    const size_t width = call->kv.n_kv_heads * call->kv.head_size;
 
-    for (size_t r = 0; r < call->rows; r++) {
-        const BatchRow *row = &call->batch->rows[call->first + r];
+    for (size_t r = 0; r < call->rows.n; r++) {
+        const BatchRow *row = &call->batch->rows[call->rows.first + r];
 
-        memcpy(kv_row(call, row, call->k_offset_bytes), call->k + r * width, width * sizeof(float));
-        memcpy(kv_row(call, row, call->v_offset_bytes), call->v + r * width, width * sizeof(float));
+        memcpy(kv_row(call, row, call->kv.k_offset_bytes), call->k + r * width, width * sizeof(float));
+        memcpy(kv_row(call, row, call->kv.v_offset_bytes), call->v + r * width, width * sizeof(float));
     }
 }
 
 /* Goes from the last position to the first: along the parents as long as rows have slots, then down the cache. Sums are
  * scaled down when a greater score comes. */
 static void attend(const AttentionCall *call, const BatchRow *row, size_t kv_head, float *q) {
-    const size_t hd = call->head_size, last = row->position;
+    const size_t hd = call->kv.head_size, last = row->position;
     float out[1024] = { 0 }, max = -INFINITY, sum = 0;
 
     for (size_t seen = 0; seen <= last && (!call->window || seen < call->window); seen++) {
-        const BatchRow at = row->slot == BATCH_IN_PLACE
-                                ? (BatchRow){ (uint32_t)(last - seen), 0, row->sequence, BATCH_IN_PLACE, false }
-                                : *row;
-        const float plain = dot(q, kv_row(call, &at, call->k_offset_bytes) + kv_head * hd, hd) * call->scale;
+        const BatchRow at =
+            row->slot == BATCH_IN_PLACE
+                ? (BatchRow){ .position = (uint32_t)(last - seen), .sequence = row->sequence, .slot = BATCH_IN_PLACE }
+                : *row;
+        const float plain = dot(q, kv_row(call, &at, call->kv.k_offset_bytes) + kv_head * hd, hd) * call->scale;
         const float score = call->soft_cap > 0 ? call->soft_cap * tanhf(plain / call->soft_cap) : plain;
-        const float *v = kv_row(call, &at, call->v_offset_bytes) + kv_head * hd;
+        const float *v = kv_row(call, &at, call->kv.v_offset_bytes) + kv_head * hd;
         const float most = MAX(score, max), shrink = expf(max - most), weight = expf(score - most);
 
         for (size_t i = 0; i < hd; i++)
@@ -196,9 +198,9 @@ static void attend(const AttentionCall *call, const BatchRow *row, size_t kv_hea
 }
 
 static void toy_attention(Backend *backend, const AttentionCall *call) {
-    for (size_t i = 0; i < call->rows * call->n_heads; i++)
-        attend(call, &call->batch->rows[call->first + i / call->n_heads],
-               i % call->n_heads / (call->n_heads / call->n_kv_heads), call->q + i * call->head_size);
+    for (size_t i = 0; i < call->rows.n * call->n_heads; i++)
+        attend(call, &call->batch->rows[call->rows.first + i / call->n_heads],
+               i % call->n_heads / (call->n_heads / call->kv.n_kv_heads), call->q + i * call->kv.head_size);
 }
 
 static void toy_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves) {

@@ -92,7 +92,7 @@ static int load_once(const BenchRun *run, const char *image, size_t n_prompt, co
     r = engine_new(&engine, &options, err);
     if (r)
         return r;
-    if (image && !engine_info(engine)->is_mapped)
+    if (image && !engine_info(engine)->weights.is_mapped)
         return err_set(err, -EINVAL, "%s: the image was not used: has the package been written to?", image);
     loaded.engine = engine;
     logits = malloc(engine_info(engine)->n_vocab * sizeof(*logits));

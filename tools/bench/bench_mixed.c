@@ -91,7 +91,7 @@ static double output_floor(const BenchRun *run, size_t n, size_t n_prompt, const
     const EngineInfo *info = engine_info(run->engine);
     const double n_output = (double)run->options->output_tokens, rows = (double)n_prompt + n_output - 1,
                  ops = 2 * (double)n * ((double)info->layer_products * rows + (double)info->head_products * n_output),
-                 read_s = n_output * (double)info->step_read_bytes / (moment->gbytes_per_s * 1e9);
+                 read_s = n_output * (double)info->weights.step_read_bytes / (moment->gbytes_per_s * 1e9);
 
     return moment->gops_per_s > 0 ? (double)n * n_output / fmax(ops / (moment->gops_per_s * 1e9), read_s) : 0;
 }

@@ -31,7 +31,7 @@ static json_t *machine_json(const BenchRun *run, unsigned int n_threads) {
         json_object_set_new(machine, "model",
                             json_pack("{s:o, s:o, s:s, s:I, s:I}", "name", json_text(info->name), "file",
                                       json_text(run->options->model), "kernel", info->kernel, "weights_bytes",
-                                      (json_int_t)info->weights_bytes, "products_per_token",
+                                      (json_int_t)info->weights.resident_bytes, "products_per_token",
                                       (json_int_t)(info->layer_products + info->head_products)));
     }
     return machine;
@@ -45,7 +45,7 @@ static void print_machine(const BenchRun *run, unsigned int n_threads) {
     printf("%s; %u threads", name, n_threads);
     if (run->engine)
         printf("; %s, %.1f MB of weights, %s; int8 peak %.0f Gop/s, memory %.1f GB/s", engine_info(run->engine)->name,
-               (double)engine_info(run->engine)->weights_bytes / 1e6, engine_info(run->engine)->kernel,
+               (double)engine_info(run->engine)->weights.resident_bytes / 1e6, engine_info(run->engine)->kernel,
                run->floors->gops_per_s, run->floors->gbytes_per_s);
     if (run->engine && run->floors->fed_gops_per_s)
         printf("; with operands from the cache %.0f Gop/s by median", run->floors->fed_gops_per_s);

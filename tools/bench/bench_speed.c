@@ -73,7 +73,7 @@ static double decode_floor(const BenchRun *run, const BenchResult *result, const
 
     for (size_t i = 1; i <= result->rows; i++)
         kv_bytes += (double)engine_kv_read_bytes(run->engine, result->depth + i) / (double)result->rows;
-    return moment->gbytes_per_s * 1e9 / ((double)engine_info(run->engine)->step_read_bytes + kv_bytes);
+    return moment->gbytes_per_s * 1e9 / ((double)engine_info(run->engine)->weights.step_read_bytes + kv_bytes);
 }
 
 /* Runs the turns of a test; the first one warms up and does not count. */

@@ -80,7 +80,7 @@ typedef struct Taking {
 } Taking;
 
 static void take_draft(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    const Taking *taking = span->arg;
+    const Taking *taking = span->head.arg;
     ExitSample *sample = &taking->samples[row];
 
     for (uint32_t i = 0; i < tops->n && sample->n < EXIT_CHOICES; i++) {
@@ -92,7 +92,7 @@ static void take_draft(EngineSpan *span, size_t row, const float *logits, const 
 }
 
 static void take_target(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    const Taking *taking = span->arg;
+    const Taking *taking = span->head.arg;
     ExitSample *sample = &taking->samples[row];
     double most = -INFINITY, sum = 0;
 
@@ -110,11 +110,7 @@ static EngineSpan span_of(Sequence *sequence, const uint32_t *tokens, size_t n, 
     return (EngineSpan){ .sequence = sequence,
                          .tokens = tokens,
                          .n = n,
-                         .n_logit_rows = n,
-                         .logits = logits,
-                         .take = take,
-                         .arg = taking,
-                         .wants_tops = true };
+                         .head = { .n_rows = n, .logits = logits, .take = take, .arg = taking, .wants_tops = true } };
 }
 
 /* Runs the target's layers one by one and copies its states between them; the step leaves nothing behind. */

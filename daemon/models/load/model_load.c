@@ -170,12 +170,12 @@ static void on_loaded(Model *model, JobNews *news) {
         return;
     }
     info = engine_info(model->engine);
-    if (model->load.image == MODEL_IMAGE_FAILED && (info->n_streamed_layers || model_device(model)->has_graphs))
+    if (model->load.image == MODEL_IMAGE_FAILED && (info->weights.n_streamed_layers || model_device(model)->has_graphs))
         model_set_image(model, MODEL_IMAGE_USED);
     log_notice(TOPIC_DAEMON,
                "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",
                model->name, (clock_now_ns() - model->load.began_ns) / 1000000, info->architecture, info->n_parameters,
-               info->weights_bytes >> 20, info->kernel);
+               info->weights.resident_bytes >> 20, info->kernel);
     model->used_ns = clock_now_ns();
     model_set_stage(model, MODEL_READY);
 }

@@ -12,7 +12,7 @@ enum {
 };
 
 static uint64_t weights_bytes_of(const Model *model) {
-    return model->stage == MODEL_READY ? engine_info(model->engine)->weights_bytes : 0;
+    return model->stage == MODEL_READY ? engine_info(model->engine)->weights.resident_bytes : 0;
 }
 
 /* Returns the loaded model with the most weights below @below_bytes; NULL: none. */

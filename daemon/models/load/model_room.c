@@ -56,7 +56,7 @@ static bool may_fit(const Model *wanting) {
         return true;
     TAILQ_FOREACH (model, &registry->models, link)
         if (model->stage == MODEL_READY && !is_idle(model) && !model->is_loaded_as_draft)
-            held_bytes += engine_info(model->engine)->weights_bytes;
+            held_bytes += engine_info(model->engine)->weights.resident_bytes;
     return held_bytes < limit_bytes && (uint64_t)file.st_size / 8 * 7 <= limit_bytes - held_bytes;
 }
 

@@ -205,8 +205,8 @@ static void threaded_attention(Backend *backend, const AttentionCall *call) {
     const size_t i = device_index(backend);
 
     n_by_threads += i > 0;
-    for (size_t r = 0; r < call->rows; r++)
-        n_not_reserved += call->batch->rows[call->first + r].position >= threaded_positions[i];
+    for (size_t r = 0; r < call->rows.n; r++)
+        n_not_reserved += call->batch->rows[call->rows.first + r].position >= threaded_positions[i];
     toy_ops()->attention(backend, call);
 }
 

@@ -58,10 +58,11 @@ static void test_engine_trace_of_the_head(void **state) {
 
     trace_clear(trace);
     assert_int_equal(sequence_new(&other, loaded.engine, 4, &err), 0);
-    spans[0] =
-        (EngineSpan){ .sequence = loaded.sequence, .tokens = tokens, .n = 4, .n_logit_rows = 1, .logits = logits };
+    spans[0] = (EngineSpan){
+        .sequence = loaded.sequence, .tokens = tokens, .n = 4, .head = { .n_rows = 1, .logits = logits }
+    };
     spans[1] = (EngineSpan){
-        .sequence = other, .tokens = tokens, .n = 4, .n_logit_rows = 2, .logits = logits + LOADED_N_VOCAB
+        .sequence = other, .tokens = tokens, .n = 4, .head = { .n_rows = 2, .logits = logits + LOADED_N_VOCAB }
     };
     assert_int_equal(engine_forward_spans(loaded.engine, spans, 2, &err), 0);
     assert_int_equal(events_named(trace, "output.weight", &rows), 1);

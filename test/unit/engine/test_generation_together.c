@@ -358,15 +358,15 @@ static void test_spans_are_checked(void **state) {
     assert_int_equal(sequence_new(&a, model.engine, 64, &err), 0);
     assert_int_equal(sequence_new(&b, model.engine, 8, &err), 0);
     for (int wrong = 0; wrong < 6; wrong++) {
-        EngineSpan spans[] = { { .sequence = a, .tokens = tokens, .n = 4, .n_logit_rows = 1, .logits = logits },
-                               { .sequence = b, .tokens = tokens, .n = 3, .n_logit_rows = 0, .logits = NULL } };
+        EngineSpan spans[] = { { .sequence = a, .tokens = tokens, .n = 4, .head = { .n_rows = 1, .logits = logits } },
+                               { .sequence = b, .tokens = tokens, .n = 3, .head = { .n_rows = 0, .logits = NULL } } };
 
         if (wrong == 0)
             spans[1].n = 0;
         if (wrong == 1)
             spans[0].n = CHUNK - 2; /* 33 rows together */
         if (wrong == 2)
-            spans[1].n_logit_rows = 4;
+            spans[1].head.n_rows = 4;
         if (wrong == 3)
             spans[1].sequence = a;
         if (wrong == 4)
@@ -398,8 +398,8 @@ static void test_cancelled_span_stays_as_it_was(void **state) {
     sequence_set_cancel(a, &cancelled);
     {
         EngineSpan spans[] = {
-            { .sequence = a, .tokens = tokens, .n = 3, .n_logit_rows = 1, .logits = logits + 2 * n_vocab },
-            { .sequence = b, .tokens = tokens, .n = 5, .n_logit_rows = 1, .logits = logits + n_vocab }
+            { .sequence = a, .tokens = tokens, .n = 3, .head = { .n_rows = 1, .logits = logits + 2 * n_vocab } },
+            { .sequence = b, .tokens = tokens, .n = 5, .head = { .n_rows = 1, .logits = logits + n_vocab } }
         };
 
         assert_int_equal(engine_forward_spans(model.engine, spans, 2, NULL), 0);
@@ -455,7 +455,7 @@ static void test_last_one_leaves_at_any_moment(void **state) {
 
     assert_non_null(logits);
     for (size_t i = 0; i < LEAVERS; i++) {
-        spans[i] = (EngineSpan){ .tokens = &token, .n = 1, .n_logit_rows = 1, .logits = logits + i * n_vocab };
+        spans[i] = (EngineSpan){ .tokens = &token, .n = 1, .head = { .n_rows = 1, .logits = logits + i * n_vocab } };
         assert_int_equal(sequence_new(&spans[i].sequence, model.engine, 16, &err), 0);
         sequence_set_cancel(spans[i].sequence, i ? &has_left : &leaver.cancelled);
     }

@@ -94,8 +94,7 @@ static EngineSpan span_a(Loaded *loaded, Logits *logits) {
     return (EngineSpan){ .sequence = loaded->a,
                          .tokens = tokens_at(loaded->a, 1),
                          .n = ROWS_A,
-                         .n_logit_rows = ROWS_A,
-                         .logits = logits->a[0] };
+                         .head = { .n_rows = ROWS_A, .logits = logits->a[0] } };
 }
 
 static void run_b(Loaded *loaded, Logits *logits) {
@@ -215,8 +214,7 @@ static void test_preemption_at_random(void **state) {
         spans_b[0] = (EngineSpan){ .sequence = loaded.b,
                                    .tokens = tokens_at(loaded.b, 2),
                                    .n = ROWS_B,
-                                   .n_logit_rows = ROWS_B,
-                                   .logits = logits.b[0] };
+                                   .head = { .n_rows = ROWS_B, .logits = logits.b[0] } };
         assert_int_equal(engine_step_begin(&steps[0], loaded.engine, spans_a, 1, NULL), 0);
         assert_int_equal(engine_step_begin(&steps[1], loaded.engine, spans_b, 1, NULL), 0);
         while (!is_over[0] || !is_over[1]) { /* either step may make way for the other */
@@ -259,15 +257,15 @@ static void test_preemption_keeps_steps_apart(void **state) {
     other = (EngineSpan){ .sequence = loaded.b,
                           .tokens = tokens_at(loaded.b, 2),
                           .n = ROWS_B,
-                          .n_logit_rows = ROWS_B,
-                          .logits = logits.b[0] };
+                          .head = { .n_rows = ROWS_B, .logits = logits.b[0] } };
     assert_int_equal(engine_step_begin(&second, loaded.engine, &other, 1, NULL), 0);
     {
         Sequence *c;
         EngineSpan more;
 
         assert_int_equal(sequence_new(&c, loaded.engine, 8, &err), 0);
-        more = (EngineSpan){ .sequence = c, .tokens = tokens_at(c, 2), .n = 1, .n_logit_rows = 0, .logits = NULL };
+        more =
+            (EngineSpan){ .sequence = c, .tokens = tokens_at(c, 2), .n = 1, .head = { .n_rows = 0, .logits = NULL } };
         assert_int_equal(engine_step_begin(&third, loaded.engine, &more, 1, &err), -EBUSY);
         sequence_free(c);
     }

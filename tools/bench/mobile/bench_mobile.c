@@ -74,8 +74,7 @@ static int run_step(const MobileBench *bench, Engine *engine, Sequence *sequence
                         .tokens = tokens,
                         .n = n,
                         .n_behind = n_behind,
-                        .n_logit_rows = !n_behind,
-                        .logits = bench->logits };
+                        .head = { .n_rows = !n_behind, .logits = bench->logits } };
     int r = engine_forward_spans(engine, &span, 1, err);
 
     return !r || r == ENGINE_E_READ ? r : err_set(err, r, "a step of %zu tokens failed (%d)", n, r);

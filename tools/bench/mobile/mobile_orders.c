@@ -92,14 +92,14 @@ static int run_prompt(OrdersBench *bench, size_t n_tokens, double *msp, ErrText 
     const uint64_t start_ns = clock_now_ns();
 
     for (size_t done = 0, n; done < n_tokens && !r; done += n) {
-        EngineSpan span = { .sequence = sequence, .tokens = bench->tokens, .logits = bench->logits };
+        EngineSpan span = { .sequence = sequence, .tokens = bench->tokens, .head.logits = bench->logits };
 
         n = MIN(n_tokens - done, chunk);
         for (size_t i = 0; i < n; i++)
             bench->tokens[i] = bench_token(engine_info(bench->engine), done + i);
         span.n = n;
         span.n_behind = n_tokens - done - n;
-        span.n_logit_rows = !span.n_behind;
+        span.head.n_rows = !span.n_behind;
         r = engine_forward_spans(bench->engine, &span, 1, err);
     }
     *msp = (double)(clock_now_ns() - start_ns) / 1e6;

@@ -71,7 +71,7 @@ static int open_draft(FlashBench *bench, ErrText *err) {
     if (r)
         return r;
     bench->report->draft = strdup(engine_info(bench->draft)->name);
-    bench->report->draft_bytes = engine_info(bench->draft)->weights_bytes;
+    bench->report->draft_bytes = engine_info(bench->draft)->weights.resident_bytes;
     return bench->report->draft ? 0 : err_no_memory(err);
 }
 
@@ -226,8 +226,8 @@ static int run_cell(FlashBench *bench, size_t cell, ErrText *err) {
 
     limit.bytes_per_s = (uint64_t)it->rate * 1000000;
     weights_set_flash_limit(engine_weights(bench->target), limit);
-    it->n_streamed = info->n_streamed_layers;
-    it->sweep_bytes = info->sweep_bytes;
+    it->n_streamed = info->weights.n_streamed_layers;
+    it->sweep_bytes = info->weights.sweep_bytes;
     snprintf(it->way, sizeof(it->way), "%s", weights_flash_way(engine_weights(bench->target)));
     forget_histories(bench);
     for (size_t i = 0; i < data->n_tasks && !r; i++)
@@ -260,7 +260,7 @@ static int prepare(FlashBench *bench, ErrText *err) {
     for (size_t i = 0; bench->plain && i < bench->report->data.n; i++)
         is_whole = !spec_answer_init(&bench->plain[i], options->output_tokens) && is_whole;
     bench->report->target = strdup(info->name);
-    bench->report->target_bytes = info->weights_bytes - info->ring_bytes + info->sweep_bytes;
+    bench->report->target_bytes = info->weights.resident_bytes - info->weights.ring_bytes + info->weights.sweep_bytes;
     if (!is_whole || !bench->plain || !bench->report->target ||
         flash_report_init(bench->report, options->flash.budgets.n * options->flash.rates.n, names, bench->n_policies))
         return err_no_memory(err);
@@ -315,7 +315,7 @@ int bench_flash(const BenchRun *run, ErrText *err) {
         if (i || options->flash.plain_tokens)
             r = open_target(&bench, (uint32_t)options->flash.budgets.at[i], err);
         for (size_t j = 0; j < options->flash.rates.n && !r; j++) {
-            const bool is_streamed = engine_info(bench.target)->n_streamed_layers;
+            const bool is_streamed = engine_info(bench.target)->weights.n_streamed_layers;
 
             if (j && !is_streamed)
                 continue;

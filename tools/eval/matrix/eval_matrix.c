@@ -269,7 +269,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     if (r)
         return r;
     matrix->is_open = true;
-    if (cell->with_percent && !engine_info(matrix->model.engine)->n_streamed_layers)
+    if (cell->with_percent && !engine_info(matrix->model.engine)->weights.n_streamed_layers)
         return err_set(err, -EPROTO, "all layers are in memory");
     if (matrix->prompt.n)
         return 0;

@@ -73,7 +73,7 @@ static void draw_tokens(uint32_t tokens[N_TOKENS], uint32_t seed) {
 static int step(NpuEngine *loaded, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_behind, float *logits,
                 ErrText *err) {
     EngineSpan span = {
-        .sequence = sequence, .tokens = tokens, .n = n, .n_behind = n_behind, .n_logit_rows = n, .logits = logits
+        .sequence = sequence, .tokens = tokens, .n = n, .n_behind = n_behind, .head = { .n_rows = n, .logits = logits }
     };
 
     return engine_forward_spans(loaded->engine, &span, 1, err);
@@ -268,11 +268,12 @@ static void test_npu_model_makes_way(void **state) {
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
     assert_int_equal(sequence_new(&other, loaded.engine, N_TOKENS, &err), 0);
     for (size_t at = 0; at < N_PROMPT; at += span.n) {
-        span = (EngineSpan){
-            .sequence = sequence, .tokens = tokens + at, .n = MIN(N_PROMPT - at, 256), .logits = logits + at * N_VOCAB
-        };
+        span = (EngineSpan){ .sequence = sequence,
+                             .tokens = tokens + at,
+                             .n = MIN(N_PROMPT - at, 256),
+                             .head.logits = logits + at * N_VOCAB };
         span.n_behind = N_PROMPT - at - span.n;
-        span.n_logit_rows = span.n;
+        span.head.n_rows = span.n;
         assert_int_equal(engine_step_begin(&made, loaded.engine, &span, 1, &err), 0);
         while ((r = engine_step_run(made, &yield, &err)) == ENGINE_E_YIELDED || r == ENGINE_E_WAITING) {
             assert_int_equal(step(&loaded, other, other_tokens + n_others, 1, 0, others + n_others * N_VOCAB, &err), 0);

@@ -81,7 +81,7 @@ static void check_computed(size_t n) {
 /* --- what the engine says by itself ------------------------------------------------------------------------------- */
 
 static void take(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    *(EngineTops *)span->arg = *tops;
+    *(EngineTops *)span->head.arg = *tops;
 }
 
 /* Computes the tokens behind the text and a way, one by one, on a sequence that is then as before. */
@@ -95,11 +95,7 @@ static EngineTops plain_tops(Engine *engine, Sequence *sequence, const uint32_t 
         EngineSpan span = { .sequence = sequence,
                             .tokens = &way[i],
                             .n = 1,
-                            .n_logit_rows = 1,
-                            .logits = logits,
-                            .take = take,
-                            .arg = &tops,
-                            .wants_tops = true };
+                            .head = { .n_rows = 1, .logits = logits, .take = take, .arg = &tops, .wants_tops = true } };
 
         assert_int_equal(engine_forward_spans(engine, &span, 1, NULL), 0);
     }

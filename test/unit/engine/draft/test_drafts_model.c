@@ -337,7 +337,7 @@ static void test_drafts_model_reuse(void **state) {
     Parrot parrot;
 
     assert_int_equal(prefix_cache_new(&cache, UINT64_MAX), 0);
-    tiny.engine->prefix_cache = cache;
+    tiny.engine->kv.prefix_cache = cache;
     options.no_reuse = false;
     given_run(&plain, given_begin(tiny.engine, N_PROMPT, &options));
     speculation.model = parrot_model(&parrot, plain.ids, 0);
@@ -353,7 +353,7 @@ static void test_drafts_model_reuse(void **state) {
     given_check_same(&given, &plain);
     assert_int_equal(parrot.most_read, CHUNK + 1); /* and the root of the next tree */
     assert_true(parrot.n_passes > 0 && given.usage.n_steps < OUTPUT / 2);
-    tiny.engine->prefix_cache = NULL;
+    tiny.engine->kv.prefix_cache = NULL;
     prefix_cache_free(cache);
 }
 

@@ -230,7 +230,7 @@ static void test_self_draft_reads_nothing(void **state) {
     assert_int_equal(walk_follow(&draft.walk), 0);
     walk_grow(&draft.walk, 8, 7);
     assert_true(weights_flash_counts(engine_weights(engine)).read_bytes - before.read_bytes <=
-                engine_info(engine)->ring_bytes);
+                engine_info(engine)->weights.ring_bytes);
     draft_deinit(&draft);
 }
 

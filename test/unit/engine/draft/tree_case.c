@@ -126,7 +126,7 @@ void tree_case_decode(TreeCase *tree, Sequence *sequence) {
 }
 
 static void take(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    TreeCase *tree = span->arg;
+    TreeCase *tree = span->head.arg;
 
     assert_int_equal(tree->n_before + row, tree->n_taken);
     memcpy(row_of(tree, tree->logits, tree->n_taken), logits, row_bytes(tree->engine));
@@ -145,10 +145,10 @@ EngineSpan tree_case_span(TreeCase *tree, Sequence *sequence) {
         .tokens = tree->tokens,
         .parents = tree->parents,
         .n = tree->n,
-        .n_logit_rows = tree->n,
-        .logits = row_of(tree, tree->logits, tree->n - 1), /* anything: the row that is taken last */
-        .take = take,
-        .arg = tree,
+        .head = { .n_rows = tree->n,
+                  .logits = row_of(tree, tree->logits, tree->n - 1), /* anything: the row that is taken last */
+                  .take = take,
+                  .arg = tree },
     };
 }
 
@@ -177,10 +177,10 @@ EngineSpan tree_case_pass(TreeCase *tree, Sequence *sequence, size_t n) {
         .parents = tree->parents + tree->n_before,
         .grows_tree = true,
         .n = n,
-        .n_logit_rows = n,
-        .logits = row_of(tree, tree->logits, tree->n_before + n - 1),
-        .take = take,
-        .arg = tree,
+        .head = { .n_rows = n,
+                  .logits = row_of(tree, tree->logits, tree->n_before + n - 1),
+                  .take = take,
+                  .arg = tree },
     };
 }
 

@@ -432,7 +432,7 @@ static void test_open_tree_shared_pages(void **state) {
     tree_case_init(&tree, model.engine);
     for (size_t i = 0; i < 2 * ARRAY_LEN(to); i++) {
         Sequence *sequence = tree_model_fork(&model, TREE_MODEL_BASE), *plain = tree_model_fork(&model, to[i / 2]);
-        const size_t page_bytes = model.engine->kv_page_bytes;
+        const size_t page_bytes = model.engine->kv.page_bytes;
         uint8_t *was = malloc(page_bytes * model.base->n_pages);
 
         assert_non_null(was);
@@ -523,7 +523,7 @@ static void test_open_tree_kept(void **state) {
     tree_model_init(&model, tree_model_package(*state, "llama", 8, false), ENGINE_DEVICE_CPU, ISA_BEST, 2);
     tree_case_init(&tree, model.engine);
     assert_int_equal(prefix_cache_new(&cache, UINT64_MAX), 0);
-    model.engine->prefix_cache = cache;
+    model.engine->kv.prefix_cache = cache;
     for (size_t i = 0; i < TREE_MODEL_BASE; i++)
         text[i] = tree_case_token(model.engine, 1, i);
     for (size_t b = 0; b < ARRAY_LEN(befores); b++) {

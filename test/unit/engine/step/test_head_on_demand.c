@@ -80,7 +80,7 @@ static void trees_fill(Trees *trees, uint64_t *random, size_t rows) {
 }
 
 static void take(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    Trees *trees = span->arg;
+    Trees *trees = span->head.arg;
     size_t i = 0, at;
     const TreeCase *tree;
 
@@ -90,14 +90,14 @@ static void take(EngineSpan *span, size_t row, const float *logits, const Engine
     at = trees->n_taken[i]++;
     assert_true(at < tree->n_path);
     assert_int_equal(row, tree->path[at]);
-    assert_int_equal(span->next_row, ENGINE_NO_ROW);
+    assert_int_equal(span->head.next_row, ENGINE_NO_ROW);
     assert_memory_equal(logits, tree->plain + row * engine_info(tree->engine)->n_vocab,
                         engine_info(tree->engine)->n_vocab * sizeof(*logits));
     assert_int_equal(tops != NULL, trees->wants_tops[i]);
     if (tops)
         assert_int_equal(tops->n, ENGINE_TOPS);
     if (at + 1 < tree->n_path)
-        span->next_row = tree->path[at + 1];
+        span->head.next_row = tree->path[at + 1];
     span->kept = tree->path;
     span->n_kept = at + 1;
 }
@@ -105,10 +105,10 @@ static void take(EngineSpan *span, size_t row, const float *logits, const Engine
 static EngineSpan span_of(Trees *trees, size_t i) {
     EngineSpan span = tree_case_span(&trees->trees[i], trees->sequences[i]);
 
-    span.take = take;
-    span.arg = trees;
-    span.on_demand = true;
-    span.wants_tops = trees->wants_tops[i];
+    span.head.take = take;
+    span.head.arg = trees;
+    span.head.on_demand = true;
+    span.head.wants_tops = trees->wants_tops[i];
     return span;
 }
 
@@ -214,7 +214,7 @@ static void test_head_on_demand_rows_gone(void **state) {
     tree->n_path = 3;
     tree_case_go_on(tree, trees.sequences[1], trees.plain[1], 9, TREE_MODEL_BEHIND);
     span = span_of(&trees, 1);
-    span.take = NULL;
+    span.head.take = NULL;
     assert_int_equal(engine_forward_spans(trees.model.engine, &span, 1, NULL), -EINVAL); /* nobody could tell which */
     trees_deinit(&trees);
 }

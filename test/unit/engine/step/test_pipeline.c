@@ -129,8 +129,7 @@ static void step_begin(Loaded *loaded, const Mix *mix, Logits *logits, Step *ste
         step->spans[i] = (EngineSpan){ .sequence = loaded->sequences[i],
                                        .tokens = step->tokens + row,
                                        .n = mix->rows[i],
-                                       .n_logit_rows = mix->rows[i],
-                                       .logits = logits->step[row] };
+                                       .head = { .n_rows = mix->rows[i], .logits = logits->step[row] } };
         for (size_t n = 0; n < mix->rows[i]; n++, row++)
             step->tokens[row] = token_at(i, mix->before[i] + n);
     }
@@ -264,8 +263,7 @@ static void test_pipeline_makes_way(void **state) {
             EngineSpan span = { .sequence = loaded.sequences[1],
                                 .tokens = tokens,
                                 .n = ARRAY_LEN(tokens),
-                                .n_logit_rows = ARRAY_LEN(tokens),
-                                .logits = other_logits.step[0] };
+                                .head = { .n_rows = ARRAY_LEN(tokens), .logits = other_logits.step[0] } };
 
             n_borders++;
             assert_int_equal(sequence_n_tokens(loaded.sequences[0]), 37);

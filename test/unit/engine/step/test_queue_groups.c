@@ -38,7 +38,7 @@ static EngineSpan span_of(Sequence *sequence, size_t prompt, size_t first, size_
     for (uint32_t i = 0; i < N_TOKENS; i++)
         tokens[prompt][i] = (i * 7 + i / 5 + 3 * (uint32_t)prompt) % N_VOCAB;
     return (EngineSpan){
-        .sequence = sequence, .tokens = tokens[prompt] + first, .n = n, .n_logit_rows = n, .logits = logits
+        .sequence = sequence, .tokens = tokens[prompt] + first, .n = n, .head = { .n_rows = n, .logits = logits }
     };
 }
 

@@ -34,7 +34,7 @@ typedef struct Taken {
 } Taken;
 
 static void take(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    Taken *taken = span->arg;
+    Taken *taken = span->head.arg;
 
     assert_int_equal(row, taken->n);
     taken->tops[row] = *tops;
@@ -53,17 +53,17 @@ static void run_among(TreeModel *model, size_t n_tops_only, size_t n_top_outputs
     static float logits[N_VOCAB];
     uint32_t tokens[N_ROWS];
     EngineSpan spans[2] = {
-        { .sequence = sequences[1], .tokens = tokens, .n = N_OTHER, .n_logit_rows = 1, .logits = other },
+        { .sequence = sequences[1], .tokens = tokens, .n = N_OTHER, .head = { .n_rows = 1, .logits = other } },
         { .sequence = sequences[0],
           .tokens = tokens,
           .n = N_ROWS,
-          .n_logit_rows = N_ROWS,
-          .logits = logits,
-          .take = take,
-          .arg = taken,
-          .wants_tops = true,
-          .n_tops_only = n_tops_only,
-          .n_top_outputs = n_top_outputs },
+          .head = { .n_rows = N_ROWS,
+                    .logits = logits,
+                    .take = take,
+                    .arg = taken,
+                    .wants_tops = true,
+                    .n_tops_only = n_tops_only,
+                    .n_top_outputs = n_top_outputs } },
     };
 
     for (uint32_t i = 0; i < N_ROWS; i++)

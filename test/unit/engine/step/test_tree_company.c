@@ -90,11 +90,11 @@ static bool check_groups(const Trace *trace, const Batch *batch) {
         const TraceEvent *event = trace_at(trace, i);
 
         for (size_t s = 0; event->layer >= 0 && s < batch->n_sequences; s++) {
-            const BatchSequence *sequence = &batch->sequences[s];
+            const BatchRange rows = batch->sequences[s].rows;
 
-            if (sequence->side && event->row > sequence->first && event->row < sequence->first + sequence->n_rows)
-                fail_msg("a group begins with row %u, in the tree of rows %zu to %zu", event->row, sequence->first,
-                         sequence->first + sequence->n_rows - 1);
+            if (batch->sequences[s].side && event->row > rows.first && event->row < rows.first + rows.n)
+                fail_msg("a group begins with row %u, in the tree of rows %zu to %zu", event->row, rows.first,
+                         rows.first + rows.n - 1);
         }
         is_grouped = is_grouped || event->row;
     }
@@ -268,7 +268,7 @@ typedef struct Kept {
 } Kept;
 
 static void take_kept(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    Kept *kept = span->arg;
+    Kept *kept = span->head.arg;
     const size_t n_vocab = engine_info(kept->tree->engine)->n_vocab;
 
     assert_memory_equal(logits, kept->tree->plain + row * n_vocab, n_vocab * sizeof(*logits));
@@ -314,8 +314,8 @@ static void test_tree_company_keep(void **state) {
             for (size_t i = 0; i < N; i++) {
                 kept[i].tree = &company.trees[i];
                 company.spans[i] = tree_case_span(&company.trees[i], company.sequences[i]);
-                company.spans[i].take = take_kept;
-                company.spans[i].arg = &kept[i];
+                company.spans[i].head.take = take_kept;
+                company.spans[i].head.arg = &kept[i];
                 n_rows[i] = choose_rows(&company.trees[i], &random, rows[i]);
                 tree_case_choose(&company.trees[i], rows[i][test_random(&random) % n_rows[i]]);
                 room -= company.trees[i].n;

@@ -118,8 +118,7 @@ static void test_tree_step_without_take(void **state) {
                              .tokens = tree.tokens,
                              .parents = tree.parents,
                              .n = tree.n,
-                             .n_logit_rows = n_logits,
-                             .logits = tree.logits };
+                             .head = { .n_rows = n_logits, .logits = tree.logits } };
         assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
         assert_int_equal(span.n_kept, n_leading);
         assert_memory_equal(tree.logits, tree.plain + (tree.n - n_logits) * n_vocab,
@@ -239,19 +238,19 @@ static void test_tree_step_shared_pages(void **state) {
     tree_case_init(&tree, model.engine);
     for (size_t i = 0; i < 2 * ARRAY_LEN(to); i++) {
         Sequence *sequence = tree_model_fork(&model, TREE_MODEL_BASE), *plain = tree_model_fork(&model, to[i / 2]);
-        const size_t n_bytes = model.engine->kv_page_bytes * model.base->n_pages;
+        const size_t n_bytes = model.engine->kv.page_bytes * model.base->n_pages;
         uint8_t *was = malloc(n_bytes);
 
         assert_non_null(was);
         for (size_t p = 0; p < model.base->n_pages; p++)
-            memcpy(was + p * model.engine->kv_page_bytes, model.base->blocks[p], model.engine->kv_page_bytes);
+            memcpy(was + p * model.engine->kv.page_bytes, model.base->blocks[p], model.engine->kv.page_bytes);
         sequence_rewind(sequence, to[i / 2]);
         tree_case_fill(&tree, &random, i % 2 ? TREE_TWO_WAYS : TREE_ORDERED, ROWS_MAX);
         tree_case_choose(&tree, ROWS_MAX - 1);
         tree_case_check_alone(&tree, sequence, plain, "in shared pages");
         for (size_t p = 0; p < model.base->n_pages; p++)
-            assert_memory_equal(was + p * model.engine->kv_page_bytes, model.base->blocks[p],
-                                model.engine->kv_page_bytes);
+            assert_memory_equal(was + p * model.engine->kv.page_bytes, model.base->blocks[p],
+                                model.engine->kv.page_bytes);
         free(was);
         sequence_free(sequence);
         sequence_free(plain);

@@ -118,17 +118,13 @@ static void run_shuffled(Shuffled *shuffled, EngineStep *step) {
     const OpGraph *graph = &engine->steps->layer.graph;
     const uint64_t all = (UINT64_C(1) << graph->n) - 1;
     uint64_t done[3] = { all, 0, 0 }; /* of the layer before, this one, the next one */
-    LayerRows rows = { .hparams = &engine->hparams, .backend = engine->backend, .rows = step->batch.n_rows };
 
-    rows.batch = &step->batch;
-    memcpy(rows.slots, step->slots, sizeof(rows.slots));
     while (step->layer < engine->hparams.n_layers) {
         const size_t chosen = choose(shuffled, done, step->layer + 1 < engine->hparams.n_layers);
         const uint32_t ahead = (uint32_t)(chosen / graph->n), layer = step->layer + ahead;
         const size_t node = chosen % graph->n;
+        const LayerRows rows = step_rows_in_layer(step, (BatchRange){ 0, step->batch.n_rows }, layer, engine->backend);
 
-        layer_rows_at(&rows, layer, engine->kv_plane_bytes);
-        rows.rope = hparams_layer_turns_locally(&engine->hparams, layer) ? &step->rope_local : &step->rope;
         assert_int_equal(layer_run_node(&rows, &engine->steps->layer.nodes[node],
                                         weights_layer(engine->weights, layer)->linears,
                                         weights_layer(engine->weights, layer)->vectors, NULL),
@@ -146,7 +142,7 @@ static void run_shuffled(Shuffled *shuffled, EngineStep *step) {
 static void compute(Shuffled *shuffled, bool is_shuffled, float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB]) {
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     uint32_t tokens[GOLDEN_ARCH_TOKENS];
-    EngineSpan span = { .tokens = tokens, .n = GOLDEN_ARCH_TOKENS, .n_logit_rows = GOLDEN_ARCH_TOKENS };
+    EngineSpan span = { .tokens = tokens, .n = GOLDEN_ARCH_TOKENS, .head = { .n_rows = GOLDEN_ARCH_TOKENS } };
     EngineStep *step = NULL;
     ErrText err = { 0 };
 
@@ -154,7 +150,7 @@ static void compute(Shuffled *shuffled, bool is_shuffled, float logits[GOLDEN_AR
         tokens[i] = golden_arch_token(i);
     assert_int_equal(sequence_new(&sequence, shuffled->engine, GOLDEN_ARCH_TOKENS, &err), 0);
     span.sequence = sequence;
-    span.logits = logits;
+    span.head.logits = logits;
     assert_int_equal(engine_step_begin(&step, shuffled->engine, &span, 1, &err), 0);
     if (is_shuffled) {
         assert_int_equal(engine_step_layers(step, 0, NULL, &err), 0); /* the embedding alone */

@@ -314,7 +314,7 @@ static int look_first(void *arg, const float *hidden, uint16_t *rows, ErrText *e
 }
 
 static void take_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
-    Asked *asked = span->arg;
+    Asked *asked = span->head.arg;
 
     assert_int_equal(row, asked->n_logits++ ? 4 : 0);
 }
@@ -339,11 +339,8 @@ static void test_drafts_pruned_states(void **state) {
                                  .tokens = tree_tokens,
                                  .parents = tree_parents,
                                  .n = TREE,
-                                 .n_logit_rows = TREE,
-                                 .logits = logits,
-                                 .take = take_row,
-                                 .arg = &asked[i],
-                                 .look = { 1, look_first, &asked[i] } };
+                                  .head = { .n_rows = TREE, .logits = logits, .take = take_row, .arg = &asked[i] },
+                                  .look = { 1, look_first, &asked[i] } };
     }
     assert_int_equal(engine_step_begin(&step, tiny.engine, spans, SPANS, NULL), 0);
     assert_int_equal(engine_step_layers(step, 1, NULL, NULL), 0);

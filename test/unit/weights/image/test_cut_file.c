@@ -372,7 +372,7 @@ static void test_cut_file_image_arriving(void **state) {
     make_image(fixture, &loaded, package, image, expected);
     loaded_init(&loaded, package, LOADED_ARRIVING);
     span = (EngineSpan){
-        .sequence = loaded.sequence, .tokens = tokens, .n = ARRAY_LEN(tokens), .n_logit_rows = 1, .logits = logits
+        .sequence = loaded.sequence, .tokens = tokens, .n = ARRAY_LEN(tokens), .head = { .n_rows = 1, .logits = logits }
     };
     assert_int_equal(engine_step_begin(&step, loaded.engine, &span, 1, &err), 0);
     assert_int_equal(engine_step_run(step, &(EngineYield){ .wanted = &wanted }, &err), ENGINE_E_YIELDED);

@@ -26,8 +26,7 @@ static int forward_making_way(Loaded *loaded, float *logits, ErrText *err) {
     EngineSpan span = { .sequence = loaded->sequence,
                         .tokens = tokens,
                         .n = LOADED_CHUNK,
-                        .n_logit_rows = LOADED_CHUNK,
-                        .logits = logits };
+                        .head = { .n_rows = LOADED_CHUNK, .logits = logits } };
     EngineStep *step;
     int r;
 
@@ -58,7 +57,7 @@ static void test_arrival_bits(void **state) {
         loaded_make_package(*state, packages[i].bits, packages[i].static_activations, packages[i].tied, path);
         loaded_init(&loaded, path, 0);
         assert_false(engine_is_arriving(loaded.engine));
-        weights_bytes = engine_info(loaded.engine)->weights_bytes;
+        weights_bytes = engine_info(loaded.engine)->weights.resident_bytes;
         assert_int_equal(weights_bytes + tokenizer_memory_bytes(engine_tokenizer(loaded.engine)),
                          loaded.accounts.used_bytes[ACCOUNT_WEIGHTS]);
         assert_int_equal(loaded_forward(&loaded, expected, &err), 0);
@@ -76,7 +75,7 @@ static void test_arrival_bits(void **state) {
             assert_int_equal(loaded_forward(&loaded, logits, &err), 0);
             assert_memory_equal(logits, expected, sizeof(logits));
             assert_false(engine_is_arriving(loaded.engine));
-            assert_int_equal(engine_info(loaded.engine)->weights_bytes, weights_bytes);
+            assert_int_equal(engine_info(loaded.engine)->weights.resident_bytes, weights_bytes);
             assert_int_equal(engine_arrive(loaded.engine, &err), 0);
             loaded_deinit(&loaded);
             if (!was_arriving)
@@ -136,7 +135,7 @@ static void test_arrival_takes_no_memory(void **state) {
         while (engine_is_arriving(loaded.engine))
             if (engine_arrive(loaded.engine, &err))
                 fail_msg("%s", err.text);
-        assert_int_equal(engine_info(loaded.engine)->weights_bytes +
+        assert_int_equal(engine_info(loaded.engine)->weights.resident_bytes +
                              tokenizer_memory_bytes(engine_tokenizer(loaded.engine)),
                          loaded.accounts.used_bytes[ACCOUNT_WEIGHTS]);
         loaded_deinit(&loaded);

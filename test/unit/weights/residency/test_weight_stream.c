@@ -318,7 +318,7 @@ static bool logits_of(const char *package, WeightReading reading, float *logits)
     if (r)
         fail_msg("%s", err.text);
     assert_int_equal(accounts.used_bytes[ACCOUNT_WEIGHTS],
-                     engine_info(engine)->weights_bytes + tokenizer_memory_bytes(engine_tokenizer(engine)));
+                     engine_info(engine)->weights.resident_bytes + tokenizer_memory_bytes(engine_tokenizer(engine)));
     assert_int_equal(sequence_new(&sequence, engine, N_TOKENS, &err), 0);
     assert_int_equal(engine_forward(engine, sequence, tokens, N_TOKENS, N_TOKENS, logits, &err), 0);
     sequence_free(sequence);

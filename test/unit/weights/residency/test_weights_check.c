@@ -73,7 +73,7 @@ static uint64_t run(const EngineOptions *options, Logits logits) {
         fail_msg("%s", err.text);
     assert_false(engine_is_arriving(loaded.engine));
     assert_int_equal(weights_wait_image(engine_weights(loaded.engine), &err), 0);
-    compared_bytes = engine_info(loaded.engine)->compared_bytes;
+    compared_bytes = engine_info(loaded.engine)->weights.compared_bytes;
     loaded_deinit(&loaded);
     return compared_bytes;
 }
@@ -302,8 +302,9 @@ static void test_weights_check_arriving(void **state) {
         options.arriving = true;
         assert_int_equal(begin(&loaded, &options, &err), 0);
         assert_int_equal(sequence_new(&loaded.sequence, loaded.engine, LOADED_N_TOKENS, &err), 0);
-        span =
-            (EngineSpan){ .sequence = loaded.sequence, .tokens = &token, .n = 1, .n_logit_rows = 1, .logits = logits };
+        span = (EngineSpan){
+            .sequence = loaded.sequence, .tokens = &token, .n = 1, .head = { .n_rows = 1, .logits = logits }
+        };
         assert_int_equal(engine_step_begin(&step, loaded.engine, &span, 1, &err), 0);
         while ((r = engine_step_run(step, &(EngineYield){ .wanted = &wanted }, &err)) == ENGINE_E_YIELDED)
             assert_true(step->layer < layer || (step->layer == layer && !step->node));

@@ -49,8 +49,8 @@ static void make_case(ImportFixture *fixture, const PackageCase *package, Case *
     (void)unlink(it->image);
     loaded_init(&loaded, it->package, 0);
     assert_int_equal(loaded_forward(&loaded, it->expected, &err), 0);
-    assert_int_equal(engine_info(loaded.engine)->n_streamed_layers, 0);
-    it->weights_bytes = engine_info(loaded.engine)->weights_bytes;
+    assert_int_equal(engine_info(loaded.engine)->weights.n_streamed_layers, 0);
+    it->weights_bytes = engine_info(loaded.engine)->weights.resident_bytes;
     it->tokenizer_bytes = tokenizer_memory_bytes(engine_tokenizer(loaded.engine));
     loaded_deinit(&loaded);
 }
@@ -91,13 +91,13 @@ static void test_ring_bits(void **state) {
                 sequence_rewind(loaded.sequence, 0);
                 computes_the_same(&loaded, &it); /* another sweep */
                 info = engine_info(loaded.engine);
-                assert_int_equal(info->n_streamed_layers, percents[j] == 100  ? 0
-                                                          : percents[j] == 75 ? 5
-                                                          : percents[j] == 33 ? 14
-                                                                              : 20);
-                if (info->n_streamed_layers) {
+                assert_int_equal(info->weights.n_streamed_layers, percents[j] == 100  ? 0
+                                                                  : percents[j] == 75 ? 5
+                                                                  : percents[j] == 33 ? 14
+                                                                                      : 20);
+                if (info->weights.n_streamed_layers) {
                     assert_true(weights_flash_counts(engine_weights(loaded.engine)).read_bytes >=
-                                2 * info->sweep_bytes);
+                                2 * info->weights.sweep_bytes);
                     assert_int_equal(access(it.image, F_OK), 0);
                 }
                 loaded_deinit(&loaded);
@@ -153,8 +153,7 @@ static void test_ring_making_way(void **state) {
         EngineSpan span = { .sequence = loaded.sequence,
                             .tokens = tokens,
                             .n = LOADED_CHUNK,
-                            .n_logit_rows = LOADED_CHUNK,
-                            .logits = logits };
+                            .head = { .n_rows = LOADED_CHUNK, .logits = logits } };
         assert_int_equal(engine_step_begin(&step, loaded.engine, &span, 1, &err), 0);
         for (;;) {
             r = engine_step_run(step, &(EngineYield){ .wanted = &wanted, .no_waiting = true }, &err);
@@ -227,10 +226,11 @@ static void test_ring_memory(void **state) {
             computes_the_same(&loaded, &it);
             info = engine_info(loaded.engine);
             assert_int_equal(atomic_load(&loaded.accounts.peak_bytes[ACCOUNT_WEIGHTS]),
-                             info->weights_bytes + it.tokenizer_bytes);
-            layers_bytes = info->sweep_bytes * 20 / info->n_streamed_layers;
-            assert_true(info->weights_bytes <= it.weights_bytes - layers_bytes + layers_bytes * percents[i] / 100 +
-                                                   info->ring_bytes + 64 * 20 * 7);
+                             info->weights.resident_bytes + it.tokenizer_bytes);
+            layers_bytes = info->weights.sweep_bytes * 20 / info->weights.n_streamed_layers;
+            assert_true(info->weights.resident_bytes <= it.weights_bytes - layers_bytes +
+                                                            layers_bytes * percents[i] / 100 +
+                                                            info->weights.ring_bytes + 64 * 20 * 7);
             loaded_deinit(&loaded);
         }
 }
@@ -263,9 +263,9 @@ static void test_ring_size(void **state) {
         loaded.weights_memory = (WeightsMemory){ .is_set = true, .bytes = bytes };
         loaded_init(&loaded, it.package, 0);
         computes_the_same(&loaded, &it);
-        assert_true(engine_info(loaded.engine)->weights_bytes <= bytes);
+        assert_true(engine_info(loaded.engine)->weights.resident_bytes <= bytes);
         if (bytes == least_bytes)
-            assert_int_equal(engine_info(loaded.engine)->n_streamed_layers, 20);
+            assert_int_equal(engine_info(loaded.engine)->weights.n_streamed_layers, 20);
         loaded_deinit(&loaded);
     }
 }

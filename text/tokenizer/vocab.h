@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "model/gguf/gguf.h"
 #include "text/chat/chat_marks.h"
-#include "text/tokenizer/text_index.h"
+#include "base/strings/text_index.h"
 
 enum {
     VOCAB_E_CORRUPT = 1, /* the table contradicts itself; the error names key, index and value */

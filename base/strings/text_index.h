@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Hash index from a text to the number of its first owner. The texts stay with the caller. */
-#ifndef COORDGEN_TEXT_TEXT_INDEX_H
-#define COORDGEN_TEXT_TEXT_INDEX_H
+#ifndef COORDGEN_BASE_TEXT_INDEX_H
+#define COORDGEN_BASE_TEXT_INDEX_H
 
 #include <stddef.h>
 #include <stdint.h>

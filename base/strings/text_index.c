@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/tokenizer/text_index.h"
+#include "base/strings/text_index.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "text/tokenizer/text_index.h"
+#include "base/strings/text_index.h"
 
 #define N_SLOTS 16384u
 #define N_TEXTS (N_SLOTS / 4 * 3) /* the index lets its table get no fuller */

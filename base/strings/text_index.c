@@ -7,12 +7,15 @@
 
 #include "base/err.h"
 
-int text_index_init(TextIndex *index, uint32_t n_texts, const char *texts, const uint32_t *offsets) {
-    size_t n_slots;
-    int r;
+enum {
+    LOAD_PERCENT = 75 /* a small table stays in the cache */
+};
 
-    *index = (TextIndex){ .texts = texts, .offsets = offsets };
-    r = hash_table_init(&index->table, n_texts, 75, &n_slots); /* a small table stays in the cache */
+/* Makes free slots for n_texts. */
+static int make_slots(TextIndex *index, uint64_t n_texts) {
+    size_t n_slots;
+    int r = hash_table_resize(&index->table, n_texts, LOAD_PERCENT, &n_slots);
+
     if (r)
         return err_trace(r);
     index->slots = malloc(n_slots * sizeof(*index->slots));
@@ -20,6 +23,14 @@ int text_index_init(TextIndex *index, uint32_t n_texts, const char *texts, const
         return err_raise(-ENOMEM);
     memset(index->slots, 0xff, n_slots * sizeof(*index->slots));
     return 0;
+}
+
+int text_index_init(TextIndex *index, uint32_t n_texts, TextIndexTextFn *text_of, const void *owner) {
+    int r;
+
+    *index = (TextIndex){ .text_of = text_of, .owner = owner };
+    r = hash_key_init(&index->table.key);
+    return r ? err_trace(r) : make_slots(index, n_texts);
 }
 
 void text_index_deinit(TextIndex *index) {
@@ -38,31 +49,56 @@ typedef struct Wanted {
 static inline HashSlotState look(const void *slots, uint32_t at, const void *wanted) {
     const TextSlot *slot = (const TextSlot *)slots + at;
     const Wanted *text = wanted;
-    const uint32_t *offset;
+    TextSpan held;
 
     if (slot->id == UINT32_MAX)
         return HASH_SLOT_FREE;
-    offset = text->index->offsets + slot->id;
-    return slot->check == text->check && offset[1] - offset[0] == text->len_bytes &&
-                   !memcmp(text->index->texts + offset[0], text->text, text->len_bytes)
-               ? HASH_SLOT_SAME
-               : HASH_SLOT_OTHER;
+    if (slot->check != text->check)
+        return HASH_SLOT_OTHER;
+    held = text->index->text_of(text->index->owner, slot->id);
+    return held.len_bytes == text->len_bytes && !memcmp(held.data, text->text, text->len_bytes) ? HASH_SLOT_SAME
+                                                                                                : HASH_SLOT_OTHER;
 }
 
-int text_index_add(TextIndex *index, uint32_t id) {
-    const char *text = index->texts + index->offsets[id];
-    const size_t len_bytes = index->offsets[id + 1] - index->offsets[id];
-    const uint64_t hash = hash_key_text(&index->table.key, text, len_bytes);
-    const Wanted wanted = { index, text, len_bytes, (uint32_t)(hash >> 32) };
+static int place(TextIndex *index, uint32_t id) {
+    const TextSpan text = index->text_of(index->owner, id);
+    const uint64_t hash = hash_key_text(&index->table.key, text.data, text.len_bytes);
+    const Wanted wanted = { index, text.data, text.len_bytes, (uint32_t)(hash >> 32) };
     uint32_t at = HASH_TABLE_NONE;
     int r = hash_table_place(&index->table, hash, look, index->slots, &wanted, &at);
 
-    if (r == HASH_TABLE_E_CLUSTER)
-        return TEXT_INDEX_E_CLUSTER;
-    if (r)
-        index->n_duplicates++;
-    else
+    if (!r)
         index->slots[at] = (TextSlot){ .check = wanted.check, .id = id };
+    return r;
+}
+
+/* Doubles the slots. An error leaves the index as it was. */
+static int grow(TextIndex *index) {
+    TextIndex before = *index;
+    int r = make_slots(index, 2 * (uint64_t)index->n);
+
+    for (uint64_t at = 0; !r && at <= before.table.mask; at++)
+        if (before.slots[at].id != UINT32_MAX)
+            r = place(index, before.slots[at].id);
+    free(r ? index->slots : before.slots);
+    if (r)
+        *index = before;
+    return r;
+}
+
+int text_index_add(TextIndex *index, uint32_t id) {
+    int r = 0;
+
+    if ((uint64_t)index->n * 100 >= ((uint64_t)index->table.mask + 1) * LOAD_PERCENT)
+        r = grow(index);
+    if (!r)
+        r = place(index, id);
+    if (r == HASH_TABLE_E_PRESENT)
+        index->n_duplicates++;
+    else if (r)
+        return r < 0 ? err_trace(r) : TEXT_INDEX_E_CLUSTER;
+    else
+        index->n++;
     return 0;
 }
 

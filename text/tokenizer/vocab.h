@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The token table of a model: texts, types, scores, and the index from a text to its token. Immutable after
- * vocab_init(). */
+ * vocab_init(), and stays in its place. */
 #ifndef COORDGEN_TEXT_VOCAB_H
 #define COORDGEN_TEXT_VOCAB_H
 

@@ -57,7 +57,7 @@ static void run_attention(const LayerRows *rows) {
         .n_heads = hparams->n_heads,
         .n_kv_heads = hparams->n_kv_heads,
         .head_size = hparams->head_size,
-        .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window : 0,
+        .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window.positions : 0,
         .scale = hparams->attention_scale,
         .soft_cap = hparams->attention_cap,
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A speculator at work on sampled texts: the samples are those of plain sampling, and have the target's distribution. */
+/* A speculator at work on sampled texts: samples are those of plain sampling, with the target's distribution. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>

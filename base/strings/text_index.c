@@ -75,8 +75,10 @@ static int place(TextIndex *index, uint32_t id) {
 /* Doubles the slots. An error leaves the index as it was. */
 static int grow(TextIndex *index) {
     TextIndex before = *index;
-    int r = make_slots(index, 2 * (uint64_t)index->n);
+    int r;
 
+    index->slots = NULL;
+    r = make_slots(index, 2 * (uint64_t)index->n);
     for (uint64_t at = 0; !r && at <= before.table.mask; at++)
         if (before.slots[at].id != UINT32_MAX)
             r = place(index, before.slots[at].id);

@@ -37,6 +37,9 @@ typedef HashSlotState HashLook(const void *slots, uint32_t at, const void *wante
 /* Draws the secret and sets the number of slots, a power of two that n_keys_max keys fill to load_percent at most
  * (1..75). *n_slotsp: out. The caller allocates the slots, all free. 0, -ENOMEM or -errno. */
 int hash_table_init(HashTable *table, uint64_t n_keys_max, unsigned int load_percent, size_t *n_slotsp);
+/* Sets the number of slots as init does, with the secret that is there. The caller allocates free slots, and places its
+ * keys anew. 0 or -ENOMEM: the table is as it was. */
+int hash_table_resize(HashTable *table, uint64_t n_keys_max, unsigned int load_percent, size_t *n_slotsp);
 
 /* Returns the slot of the wanted key, or HASH_TABLE_NONE. The search ends at the distance of the key that is furthest
  * from its home: a run of full slots may be far longer. Inline, so that the compiler inlines look() too. */

@@ -4,12 +4,12 @@
 #define COORDGEN_IMPORTER_IMPORT_H
 
 #include "importer/calibration_text.h"
-#include "importer/import_journal.h"
+#include "importer/files/import_journal.h"
 #include "importer/import_model.h"
 #include "importer/import_monitor.h"
-#include "importer/import_part.h"
+#include "importer/files/import_part.h"
 #include "importer/import_plan.h"
-#include "importer/import_source.h"
+#include "importer/files/import_source.h"
 #include "importer/methods/import_method.h"
 
 typedef struct Import {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "importer/import_model.h"
-#include "importer/import_source.h"
+#include "importer/files/import_source.h"
 #include "model/gguf/gguf_writer.h"
 
 /* A tensor of the source and its place in the package. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/min_max.h"
-#include "importer/import_source.h"
+#include "importer/files/import_source.h"
 #include "quant/format/grid.h"
 #include "quant/format/recipe_spec.h"
 #include "quant/rotate.h"

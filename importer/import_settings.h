@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "importer/import_journal.h"
+#include "importer/files/import_journal.h"
 #include "model/package/package.h"
 #include "quant/format/recipe.h"
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
-#include "importer/import_cache.h"
+#include "importer/files/import_cache.h"
 #include "importer/import_settings.h"
 #include "importer/import_work.h"
 #include "model/package/package.h"

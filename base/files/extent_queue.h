@@ -22,7 +22,7 @@ typedef struct ExtentPiece {
 
 /* A way of reading. */
 typedef struct ExtentWayOps {
-    const char *name;
+    const char *names[2];                            /* through the page cache, and past it */
     int (*init)(ExtentReader *reader, ErrText *err); /* 0, EXTENT_E_REFUSED or -errno */
     void (*deinit)(ExtentReader *reader);            /* the caller has ended all reads by cancel() */
     void (*submit)(ExtentReader *reader, Extent *extent);

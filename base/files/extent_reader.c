@@ -115,7 +115,7 @@ int extent_reader_new(ExtentReader **readerp, int fd, const char *path, const Ex
 }
 
 const char *extent_reader_way(const ExtentReader *reader) {
-    return reader->ops->name;
+    return reader->ops->names[extent_reader_is_direct(reader)];
 }
 
 bool extent_reader_is_direct(const ExtentReader *reader) {

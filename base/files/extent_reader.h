@@ -41,7 +41,7 @@ int extent_reader_submit(ExtentReader *reader, Extent *extent, ErrText *err);
 /* Waits until the extent is in its buffer, or has failed. */
 int extent_reader_wait(ExtentReader *reader, Extent *extent, ErrText *err);
 
-/* Names the way that reads: "io_uring" or "threads". */
+/* Names the way that reads: "io_uring" or "threads", and ", direct" past the page cache. The text is constant. */
 const char *extent_reader_way(const ExtentReader *reader);
 bool extent_reader_is_direct(const ExtentReader *reader);
 

@@ -126,7 +126,7 @@ static void threads_cancel(ExtentReader *reader) {
 }
 
 const ExtentWayOps extent_threads_ops = {
-    .name = "threads",
+    .names = { "threads", "threads, direct" },
     .init = threads_init,
     .deinit = threads_deinit,
     .submit = threads_submit,

@@ -171,7 +171,7 @@ static void uring_cancel(ExtentReader *reader) {
 }
 
 const ExtentWayOps extent_uring_ops = {
-    .name = "io_uring",
+    .names = { "io_uring", "io_uring, direct" },
     .init = uring_init,
     .deinit = uring_deinit,
     .submit = uring_submit,

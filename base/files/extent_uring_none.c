@@ -7,4 +7,4 @@ static int uring_init(ExtentReader *reader, ErrText *err) {
                    "io_uring cannot be had here: this program was built without liburing (WITH_URING=no)");
 }
 
-const ExtentWayOps extent_uring_ops = { .name = "io_uring", .init = uring_init };
+const ExtentWayOps extent_uring_ops = { .names = { "io_uring", "io_uring, direct" }, .init = uring_init };

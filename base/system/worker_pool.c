@@ -49,25 +49,30 @@ typedef struct Worker {
     unsigned int index;
 } Worker;
 
-struct WorkerPool {
-    unsigned int n_threads; /* const */
-    unsigned int n_started;
-    Worker *workers; /* [n_threads - 1] */
-
-    /* The running loop; the caller writes it while the gate is closed and no worker is inside. */
+/* The running loop. The caller writes it while the gate is closed and no worker is inside. */
+typedef struct Loop {
     WorkerFn *fn;
     void *arg;
     size_t n, grain;
     _Atomic size_t next;
+} Loop;
 
-    /* Used by the caller alone: */
+/* Whether the workers help; used by the caller alone. */
+typedef struct Judgement {
     uint64_t own_ns, wait_ns; /* the caller's time of computing and of waiting for workers, in this window */
     uint64_t last_end_ns;     /* the end of the last loop with workers */
     long n_preempted;         /* preemptions of the caller at the begin of the window, or after the last pause */
     unsigned int n_reading;   /* readers of files at work */
     unsigned int bad;
     uint64_t alone_until_ns, alone_ns;
+} Judgement;
 
+struct WorkerPool {
+    unsigned int n_threads; /* const */
+    unsigned int n_started;
+    Worker *workers; /* [n_threads - 1] */
+    Loop loop;
+    Judgement judgement;
     _Atomic uint32_t gate;
     _Atomic unsigned int n_parked; /* written under lock */
     _Atomic bool stopping;
@@ -77,17 +82,18 @@ struct WorkerPool {
 
 /* Takes the next range, a share of the rest: ranges get shorter, so that all threads end together. */
 static bool take_range(WorkerPool *pool, size_t *beginp, size_t *endp) {
-    size_t begin = atomic_load_explicit(&pool->next, memory_order_relaxed), end;
+    size_t begin = atomic_load_explicit(&pool->loop.next, memory_order_relaxed), end;
 
     do {
-        const size_t left = pool->n - begin, share = left / pool->grain / (pool->n_threads * RANGES_PER_THREAD),
-                     range = (share ? share : 1) * pool->grain;
+        const size_t left = pool->loop.n - begin,
+                     share = left / pool->loop.grain / (pool->n_threads * RANGES_PER_THREAD),
+                     range = (share ? share : 1) * pool->loop.grain;
 
-        if (begin >= pool->n)
+        if (begin >= pool->loop.n)
             return false;
-        end = left < range ? pool->n : begin + range;
-    } while (
-        !atomic_compare_exchange_weak_explicit(&pool->next, &begin, end, memory_order_relaxed, memory_order_relaxed));
+        end = left < range ? pool->loop.n : begin + range;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->loop.next, &begin, end, memory_order_relaxed,
+                                                    memory_order_relaxed));
     *beginp = begin;
     *endp = end;
     return true;
@@ -97,7 +103,7 @@ static void take_ranges(WorkerPool *pool, unsigned int worker) {
     size_t begin, end;
 
     while (take_range(pool, &begin, &end))
-        pool->fn(pool->arg, begin, end, worker);
+        pool->loop.fn(pool->loop.arg, begin, end, worker);
 }
 
 /* Enters the gate if it is open. */
@@ -184,7 +190,7 @@ int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pool->n_threads = n_threads;
-    pool->alone_ns = ALONE_NS_MIN;
+    pool->judgement.alone_ns = ALONE_NS_MIN;
     pool->workers = calloc(n_threads, sizeof(*pool->workers));
     if (!pool->workers)
         return err_raise(-ENOMEM);
@@ -236,12 +242,12 @@ int worker_pool_pin(WorkerPool *pool) {
 }
 
 void worker_pool_begin_reading(WorkerPool *pool) {
-    pool->n_reading++;
+    pool->judgement.n_reading++;
 }
 
 void worker_pool_end_reading(WorkerPool *pool) {
-    assert(pool->n_reading);
-    pool->n_reading--;
+    assert(pool->judgement.n_reading);
+    pool->judgement.n_reading--;
 }
 
 unsigned int worker_pool_n_threads(const WorkerPool *pool) {
@@ -251,36 +257,36 @@ unsigned int worker_pool_n_threads(const WorkerPool *pool) {
 /* Judges the window that ends. A window is bad if waiting cost more than the workers brought (alone, the caller would
  * need n_threads times its own share), or if the system preempted the caller. Preemptions don't count while files are
  * read, because the kernel's readers preempt for moments. In a window of seconds, the rate of preemptions counts. */
-static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
+static void judge_workers(Judgement *judged, unsigned int n_threads, uint64_t own_ns, uint64_t wait_ns) {
     struct rusage usage;
     uint64_t window_ns;
     bool is_bad;
 
-    pool->own_ns += own_ns;
-    pool->wait_ns += wait_ns;
-    window_ns = pool->own_ns + pool->wait_ns;
+    judged->own_ns += own_ns;
+    judged->wait_ns += wait_ns;
+    window_ns = judged->own_ns + judged->wait_ns;
     if (window_ns < WINDOW_NS)
         return;
-    is_bad = pool->wait_ns > pool->own_ns * (pool->n_threads - 1);
-    pool->own_ns = pool->wait_ns = 0;
+    is_bad = judged->wait_ns > judged->own_ns * (n_threads - 1);
+    judged->own_ns = judged->wait_ns = 0;
     if (!getrusage(RUSAGE_THREAD, &usage)) {
-        is_bad =
-            is_bad || (!pool->n_reading && (uint64_t)(usage.ru_nivcsw - pool->n_preempted) > window_ns / PREEMPTION_NS);
-        pool->n_preempted = usage.ru_nivcsw;
+        is_bad = is_bad ||
+                 (!judged->n_reading && (uint64_t)(usage.ru_nivcsw - judged->n_preempted) > window_ns / PREEMPTION_NS);
+        judged->n_preempted = usage.ru_nivcsw;
     }
     if (!is_bad) {
-        if (pool->bad)
-            pool->bad--;
+        if (judged->bad)
+            judged->bad--;
         else
-            pool->alone_ns = ALONE_NS_MIN;
+            judged->alone_ns = ALONE_NS_MIN;
         return;
     }
-    pool->bad += 3;
-    if (pool->bad >= BAD_LIMIT) {
-        pool->alone_until_ns = clock_now_ns() + pool->alone_ns;
-        if (pool->alone_ns < ALONE_NS_MAX)
-            pool->alone_ns *= 2;
-        pool->bad = BAD_LIMIT - 3; /* one more bad window ends the try */
+    judged->bad += 3;
+    if (judged->bad >= BAD_LIMIT) {
+        judged->alone_until_ns = clock_now_ns() + judged->alone_ns;
+        if (judged->alone_ns < ALONE_NS_MAX)
+            judged->alone_ns *= 2;
+        judged->bad = BAD_LIMIT - 3; /* one more bad window ends the try */
     }
 }
 
@@ -288,8 +294,8 @@ static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
 static void pass_over_pause(WorkerPool *pool, uint64_t start_ns) {
     struct rusage usage;
 
-    if (start_ns - pool->last_end_ns >= PAUSE_NS && !getrusage(RUSAGE_THREAD, &usage))
-        pool->n_preempted = usage.ru_nivcsw;
+    if (start_ns - pool->judgement.last_end_ns >= PAUSE_NS && !getrusage(RUSAGE_THREAD, &usage))
+        pool->judgement.n_preempted = usage.ru_nivcsw;
 }
 
 /* Runs a loop with the workers, and measures how long the caller waits for them. */
@@ -311,8 +317,8 @@ static void run_together(WorkerPool *pool, uint64_t start_ns) {
         if (spins > 2000) /* the late worker may need this processor */
             sched_yield();
     }
-    pool->last_end_ns = clock_now_ns();
-    judge_workers(pool, own_end_ns - start_ns, pool->last_end_ns - own_end_ns);
+    pool->judgement.last_end_ns = clock_now_ns();
+    judge_workers(&pool->judgement, pool->n_threads, own_end_ns - start_ns, pool->judgement.last_end_ns - own_end_ns);
 }
 
 /* Runs a loop alone, until the loop or the time alone is over. Returns the end of the part that is done. */
@@ -324,7 +330,7 @@ static size_t run_alone(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, siz
         end = n - begin < piece ? n : begin + piece;
         fn(arg, begin, end, 0);
         begin = end;
-    } while (begin < n && clock_now_ns() < pool->alone_until_ns);
+    } while (begin < n && clock_now_ns() < pool->judgement.alone_until_ns);
     return begin;
 }
 
@@ -345,16 +351,16 @@ void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t
         return;
     }
     now_ns = clock_now_ns();
-    if (now_ns < pool->alone_until_ns) {
+    if (now_ns < pool->judgement.alone_until_ns) {
         begin = run_alone(pool, fn, arg, n, grain);
         if (begin == n)
             return;
         now_ns = clock_now_ns();
     }
-    pool->fn = fn;
-    pool->arg = arg;
-    pool->n = n;
-    pool->grain = grain;
-    atomic_store_explicit(&pool->next, begin, memory_order_relaxed);
+    pool->loop.fn = fn;
+    pool->loop.arg = arg;
+    pool->loop.n = n;
+    pool->loop.grain = grain;
+    atomic_store_explicit(&pool->loop.next, begin, memory_order_relaxed);
     run_together(pool, now_ns);
 }

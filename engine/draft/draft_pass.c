@@ -62,6 +62,10 @@ int draft_pass_rows(const DraftPass *pass, const DraftModelRow *rows, size_t n, 
     return r;
 }
 
-int draft_pass_error(int r) {
-    return r == ENGINE_E_MEMORY || r == ENGINE_E_CONTEXT ? DRAFTER_E_MEMORY : r > 0 ? -EIO : r;
+int draft_pass_ended(int r, int *offp) {
+    if (r == ENGINE_E_CANCELLED)
+        return -ECANCELED;
+    if (r && r != -EBUSY)
+        r = *offp = r == ENGINE_E_MEMORY || r == ENGINE_E_CONTEXT ? DRAFTER_E_MEMORY : r > 0 ? -EIO : r;
+    return r;
 }

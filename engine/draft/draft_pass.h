@@ -21,7 +21,8 @@ typedef struct DraftPass {
 /* Computes n rows more of the tree, 1..ENGINE_TREE_ROWS_MAX, in passes of at most a chunk of the engine. Return: 0, or
  * what run() answered. */
 int draft_pass_rows(const DraftPass *pass, const DraftModelRow *rows, size_t n, DraftModelTops *tops);
-/* Translates an answer of the engine that turns a draft model off into one of DraftModelOps. */
-int draft_pass_error(int r);
+/* Translates an answer of the engine into one of DraftModelOps. *offp is set to an answer that turns the model off. A
+ * pass that was cancelled, or found no memory for a step (-EBUSY), turns nothing off. */
+int draft_pass_ended(int r, int *offp);
 
 #endif

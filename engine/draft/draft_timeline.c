@@ -33,17 +33,14 @@ static void timeline_free(DraftTimeline *timeline) {
 }
 DEFINE_CLEANUP(DraftTimeline, timeline_free)
 
-/* Translates an answer of the engine. A pass that was cancelled, or found no memory for a step (-EBUSY), changes
- * nothing. After any other answer the model is off, and its memory is freed. */
+/* Translates an answer of the engine, and frees the memory of a model that is off after it. */
 static int ended(DraftTimeline *timeline, int r) {
-    if (r == ENGINE_E_CANCELLED)
-        return -ECANCELED;
-    if (r == -EBUSY)
-        return r;
-    timeline->off = draft_pass_error(r);
-    timeline->sequence = sequence_free(timeline->sequence);
-    timeline->n_tree = 0;
-    return timeline->off;
+    r = draft_pass_ended(r, &timeline->off);
+    if (timeline->off) {
+        timeline->sequence = sequence_free(timeline->sequence);
+        timeline->n_tree = 0;
+    }
+    return r;
 }
 
 /* --- the text ----------------------------------------------------------------------------------------------------- */
@@ -125,7 +122,7 @@ static int timeline_follow(void *self, const uint32_t *text, size_t n) {
     r = close_tree(timeline, text, n - 1);
     if (!r)
         r = append(timeline, text, n - 1);
-    return r ? ended(timeline, r) : 0;
+    return ended(timeline, r);
 }
 
 /* --- the tree ----------------------------------------------------------------------------------------------------- */
@@ -160,14 +157,12 @@ static int timeline_expand(void *self, const DraftModelRow *rows, size_t n, Draf
         .run = timeline_run,
         .arg = timeline,
     };
-    int r;
 
     if (timeline->off)
         return timeline->off;
     if (!n || n > ENGINE_TREE_ROWS_MAX - timeline->n_tree)
         return ended(timeline, -EINVAL);
-    r = draft_pass_rows(&pass, rows, n, tops);
-    return r ? ended(timeline, r) : 0;
+    return ended(timeline, draft_pass_rows(&pass, rows, n, tops));
 }
 
 static float timeline_cost_ms(const void *self, uint32_t n_rows) {

@@ -35,14 +35,6 @@ uint32_t self_draft_layers_for(const Engine *engine, uint32_t sources) {
     return is_alone || 3 * n_layers >= 2 * engine_info(engine)->n_layers ? n_layers : 0;
 }
 
-/* Translates an answer of the engine. A pass that was cancelled changes nothing; after any other answer the model is
- * off. */
-static int ended(SelfDraft *draft, int r) {
-    if (r == ENGINE_E_CANCELLED)
-        return -ECANCELED;
-    return draft->off = draft_pass_error(r);
-}
-
 /* See DraftModelOps. The text must be the sequence's tokens and one more. */
 static int self_follow(void *self, const uint32_t *text, size_t n) {
     SelfDraft *draft = self;
@@ -50,7 +42,7 @@ static int self_follow(void *self, const uint32_t *text, size_t n) {
     if (draft->off)
         return draft->off;
     if (n != sequence_n_tokens(draft->sequence) + 1)
-        return ended(draft, -EINVAL);
+        return draft_pass_ended(-EINVAL, &draft->off);
     draft->tree.n = 0;
     return 0;
 }
@@ -103,14 +95,12 @@ static int self_expand(void *self, const DraftModelRow *rows, size_t n, DraftMod
         .run = self_run,
         .arg = draft,
     };
-    int r;
 
     if (draft->off)
         return draft->off;
     if (!n || n > ENGINE_TREE_ROWS_MAX - draft->tree.n || draft->sequence->tree.n)
-        return ended(draft, -EINVAL);
-    r = draft_pass_rows(&pass, rows, n, tops);
-    return r ? ended(draft, r) : 0;
+        return draft_pass_ended(-EINVAL, &draft->off);
+    return draft_pass_ended(draft_pass_rows(&pass, rows, n, tops), &draft->off);
 }
 
 static float self_cost_ms(const void *self, uint32_t n_rows) {

@@ -39,7 +39,7 @@ static void begin_rows(EngineStep *step) {
     if (engine->backend->ops->embed_ahead && weights_embedding_is_late(engine->weights))
         engine->backend->ops->embed_ahead(embedding, step->batch.tokens, step->batch.n_rows);
     fill_rope(step, &step->rope);
-    if (hparams->has_local_rope && hparams->window)
+    if (hparams->rope.has_local && hparams->window.positions)
         fill_rope(step, &step->rope_local);
     engine->backend->ops->embed(engine->backend, embedding, step->batch.tokens, step->batch.n_rows,
                                 hparams->embedding_scale, step->slots[SLOT_X]);

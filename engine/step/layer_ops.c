@@ -58,7 +58,7 @@ static void run_attention(const LayerRows *rows) {
         .k = slot_of(rows, SLOT_K),
         .v = slot_of(rows, SLOT_V),
         .n_heads = hparams->n_heads,
-        .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window : 0,
+        .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window.positions : 0,
         .scale = hparams->attention_scale,
         .soft_cap = hparams->attention_cap,
     };

@@ -10,32 +10,33 @@ static double yarn_length(double factor, double m) {
 
 /* Returns the factor of cos and sin, as llama.cpp has it: YaRN's own magnitude applies to stretched positions only, so
  * that layers whose positions are not scaled get the rest. */
-static double magnitude(const Hparams *hparams, double position_scale) {
-    const double factor = 1 / hparams->rope_position_scale, m = hparams->rope_yarn_log_multiplier;
-    double yarn = hparams->rope_yarn_magnitude;
+static double magnitude(const HparamsRope *read, double position_scale) {
+    const double factor = 1 / read->global.position_scale, m = read->yarn.log_multiplier;
+    double yarn = read->yarn.magnitude;
 
-    if (hparams->rope_yarn > 0) {
+    if (read->yarn.share > 0) {
         yarn = m > 0 ? yarn_length(factor, 1) / yarn_length(factor, m) : yarn_length(factor, 1);
         yarn *= yarn_length(1 / position_scale, 1) / yarn_length(factor, 1);
     }
-    return hparams->rope_magnitude * yarn;
+    return read->magnitude * yarn;
 }
 
 void rope_rows_prepare(RopeRows *rope, const Hparams *hparams, bool local, float *const *vectors) {
+    const HparamsAngles *angles = local ? &hparams->rope.local : &hparams->rope.global;
     const RopeParams params = {
-        .base = local ? hparams->rope_base_local : hparams->rope_base,
-        .position_scale = local ? hparams->rope_position_scale_local : hparams->rope_position_scale,
-        .divisors = local ? NULL : vectors[hparams->rope_divisors],
+        .base = angles->base,
+        .position_scale = angles->position_scale,
+        .divisors = local ? NULL : vectors[hparams->rope.divisors],
         .n_rot = hparams->n_rot,
     };
     const RopeYarn yarn = {
-        .share = hparams->rope_yarn,
-        .fast = hparams->rope_yarn_fast,
-        .slow = hparams->rope_yarn_slow,
-        .original = hparams->rope_original,
+        .share = hparams->rope.yarn.share,
+        .fast = hparams->rope.yarn.fast,
+        .slow = hparams->rope.yarn.slow,
+        .original = hparams->rope.original,
     };
 
-    rope->magnitude = (float)magnitude(hparams, params.position_scale);
+    rope->magnitude = (float)magnitude(&hparams->rope, params.position_scale);
     if (yarn.share > 0)
         rope_yarn_frequencies(&params, &yarn, rope->freqs);
     else

@@ -379,7 +379,7 @@ static int backward_op(Measuring *measuring, const ArchOp *op, float *const *sav
                 .n_heads = hparams->n_heads,
                 .n_kv_heads = hparams->n_kv_heads,
                 .head_size = hparams->head_size,
-                .sees = hparams_layer_is_local(hparams, measuring->index) ? hparams->window : 0,
+                .sees = hparams_layer_is_local(hparams, measuring->index) ? hparams->window.positions : 0,
                 .scale = hparams->attention_scale,
                 .soft_cap = hparams->attention_cap,
             },

@@ -10,53 +10,25 @@
 
 /* --- look-up by name ---------------------------------------------------------------------------------------------- */
 
-int gguf_index_init(GgufIndex *index, size_t n) {
-    uint32_t n_slots = 2;
+static TextSpan key_name(const void *owner, uint32_t id) {
+    const GgufString *name = &((const GgufFile *)owner)->keys[id].name;
 
-    while (n_slots < 2 * (n + 1))
-        n_slots *= 2;
-    index->slots = calloc(n_slots, sizeof(*index->slots));
-    if (!index->slots)
-        return err_raise(-ENOMEM);
-    index->mask = n_slots - 1;
-    return 0;
+    return (TextSpan){ name->data, name->len_bytes };
 }
 
-/* FNV-1a. Collisions made on purpose cost a walk over at most GGUF_KEYS_MAX slots each. */
-static uint32_t name_hash(const char *name, size_t len_bytes) {
-    uint64_t hash = 0xcbf29ce484222325u;
+static TextSpan tensor_name(const void *owner, uint32_t id) {
+    const char *name = ((const GgufFile *)owner)->tensors[id].name;
 
-    for (size_t i = 0; i < len_bytes; i++)
-        hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3u;
-    return (uint32_t)(hash ^ hash >> 32);
+    return (TextSpan){ name, strlen(name) };
 }
 
-uint32_t *gguf_key_slot(const GgufFile *file, const char *name, size_t len_bytes) {
-    const GgufIndex *index = &file->key_index;
-
-    for (uint32_t at = name_hash(name, len_bytes) & index->mask;; at = (at + 1) & index->mask) {
-        const GgufString *held;
-
-        if (!index->slots[at])
-            return &index->slots[at];
-        held = &file->keys[index->slots[at] - 1].name;
-        if (held->len_bytes == len_bytes && !memcmp(held->data, name, len_bytes))
-            return &index->slots[at];
-    }
+int gguf_index_keys(GgufFile *file, size_t n) {
+    return text_index_init(&file->key_index, (uint32_t)n, key_name, file);
 }
 
-uint32_t *gguf_tensor_slot(const GgufFile *file, const char *name, size_t len_bytes) {
-    const GgufIndex *index = &file->tensor_index;
-
-    for (uint32_t at = name_hash(name, len_bytes) & index->mask;; at = (at + 1) & index->mask) {
-        const char *held;
-
-        if (!index->slots[at])
-            return &index->slots[at];
-        held = file->tensors[index->slots[at] - 1].name;
-        if (strlen(held) == len_bytes && !memcmp(held, name, len_bytes))
-            return &index->slots[at];
-    }
+int gguf_index_tensors(GgufFile *file, size_t n) {
+    text_index_deinit(&file->tensor_index);
+    return text_index_init(&file->tensor_index, (uint32_t)n, tensor_name, file);
 }
 
 /* --- object ------------------------------------------------------------------------------------------------------- */
@@ -69,8 +41,8 @@ GgufFile *gguf_free(GgufFile *file) {
             free((void *)file->keys[i].value.array.strings);
     free(file->keys);
     free(file->tensors);
-    free(file->key_index.slots);
-    free(file->tensor_index.slots);
+    text_index_deinit(&file->key_index);
+    text_index_deinit(&file->tensor_index);
     for (size_t i = 0; i < file->n_others; i++)
         gguf_free(file->others[i]);
     free(file->others);
@@ -128,9 +100,9 @@ const GgufKey *gguf_key_at(const GgufFile *file, size_t index) {
 }
 
 const GgufKey *gguf_key(const GgufFile *file, const char *name) {
-    uint32_t slot = *gguf_key_slot(file, name, strlen(name));
+    uint32_t id = text_index_find(&file->key_index, name, strlen(name));
 
-    return slot ? &file->keys[slot - 1] : NULL;
+    return id == UINT32_MAX ? NULL : &file->keys[id];
 }
 
 size_t gguf_n_tensors(const GgufFile *file) {
@@ -142,7 +114,7 @@ const GgufTensor *gguf_tensor_at(const GgufFile *file, size_t index) {
 }
 
 const GgufTensor *gguf_tensor(const GgufFile *file, const char *name) {
-    uint32_t slot = *gguf_tensor_slot(file, name, strlen(name));
+    uint32_t id = text_index_find(&file->tensor_index, name, strlen(name));
 
-    return slot ? &file->tensors[slot - 1] : NULL;
+    return id == UINT32_MAX ? NULL : &file->tensors[id];
 }

@@ -222,9 +222,21 @@ static int parse_array(Cursor *cursor, GgufKey *key) {
     return 0;
 }
 
+/* Adds the key or tensor that the cursor names to its index. */
+static int index_name(const Cursor *cursor, TextIndex *index, size_t id) {
+    int r = text_index_add(index, (uint32_t)id);
+
+    if (r < 0)
+        return err_trace(r);
+    return r ? err_set(cursor->err, GGUF_E_CORRUPT,
+                       "%s: the names of %s and thousands before it were made to collide in a hash table: refused",
+                       cursor->file->path, cursor->where)
+             : 0;
+}
+
 static int parse_key(Cursor *cursor, GgufFile *file, size_t index, uint64_t n_keys) {
     GgufKey *key = &file->keys[index];
-    uint32_t type, *slot;
+    uint32_t type, twin;
     Printable shown;
     int r;
 
@@ -238,10 +250,10 @@ static int parse_key(Cursor *cursor, GgufFile *file, size_t index, uint64_t n_ke
     printable(&shown, key->name.data, key->name.len_bytes);
     snprintf(cursor->where, sizeof(cursor->where), "key '%s'", shown.text);
 
-    slot = gguf_key_slot(file, key->name.data, key->name.len_bytes);
-    if (*slot)
+    twin = text_index_find(&file->key_index, key->name.data, key->name.len_bytes);
+    if (twin != UINT32_MAX)
         return err_set(cursor->err, GGUF_E_CORRUPT, "%s: key '%s' is there twice (keys %u and %zu)", file->path,
-                       shown.text, *slot, index + 1);
+                       shown.text, twin + 1, index + 1);
     r = take_u32(cursor, "the value's type", &type);
     if (r)
         return r;
@@ -250,7 +262,9 @@ static int parse_key(Cursor *cursor, GgufFile *file, size_t index, uint64_t n_ke
                        file->path, shown.text, type);
     key->type = (GgufValueType)type;
     file->n_keys = index + 1;
-    *slot = (uint32_t)index + 1;
+    r = index_name(cursor, &file->key_index, index);
+    if (r)
+        return r;
     if (type == GGUF_STRING)
         return take_string(cursor, "the value", &key->value.string);
     if (type == GGUF_ARRAY)
@@ -314,7 +328,7 @@ static int measure_tensor(Cursor *cursor, GgufTensor *tensor) {
 static int parse_tensor(Cursor *cursor, GgufFile *file, size_t index, uint64_t n_tensors) {
     GgufTensor *tensor = &file->tensors[index];
     GgufString name;
-    uint32_t *slot;
+    uint32_t twin;
     int r;
 
     snprintf(cursor->where, sizeof(cursor->where), "tensor %zu of %" PRIu64, index + 1, n_tensors);
@@ -326,10 +340,10 @@ static int parse_tensor(Cursor *cursor, GgufFile *file, size_t index, uint64_t n
         return r;
     memcpy(tensor->name, name.data, name.len_bytes);
     snprintf(cursor->where, sizeof(cursor->where), "tensor '%s'", tensor->name);
-    slot = gguf_tensor_slot(file, name.data, name.len_bytes);
-    if (*slot)
+    twin = text_index_find(&file->tensor_index, name.data, name.len_bytes);
+    if (twin != UINT32_MAX)
         return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s' is there twice (tensors %u and %zu)", file->path,
-                       tensor->name, *slot, index + 1);
+                       tensor->name, twin + 1, index + 1);
     r = take_u32(cursor, "the number of dimensions", &tensor->n_dims);
     if (r)
         return r;
@@ -354,8 +368,7 @@ static int parse_tensor(Cursor *cursor, GgufFile *file, size_t index, uint64_t n
     if (r)
         return r;
     file->n_tensors = index + 1;
-    *slot = (uint32_t)index + 1;
-    return 0;
+    return index_name(cursor, &file->tensor_index, index);
 }
 
 /**
@@ -409,8 +422,7 @@ static int parse_into(GgufFile *file, ErrText *err) {
         return r;
     file->keys = calloc(n_keys + 1, sizeof(*file->keys));
     file->tensors = calloc(n_tensors + 1, sizeof(*file->tensors));
-    if (!file->keys || !file->tensors || gguf_index_init(&file->key_index, n_keys) ||
-        gguf_index_init(&file->tensor_index, n_tensors))
+    if (!file->keys || !file->tensors || gguf_index_keys(file, n_keys) || gguf_index_tensors(file, n_tensors))
         return err_set(err, -ENOMEM, "%s: out of memory for %" PRIu64 " keys and %" PRIu64 " tensors", file->path,
                        n_keys, n_tensors);
     for (size_t i = 0; i < n_keys; i++) {

@@ -111,7 +111,6 @@ static int check_total(const GgufFile *file, size_t n, ErrText *err) {
 /* Adds the tensors of all parts to those of the first one. */
 static int join_tensors(GgufFile *file, ErrText *err) {
     const size_t n = n_all_tensors(file);
-    GgufIndex index;
     GgufTensor *tensors;
     int r = check_total(file, n, err);
 
@@ -121,32 +120,31 @@ static int join_tensors(GgufFile *file, ErrText *err) {
         return err_set(err, GGUF_E_UNSUPPORTED, "%s: its parts have %zu tensors: at most %d are supported", file->path,
                        n, GGUF_TENSORS_MAX);
     tensors = realloc(file->tensors, (n + 1) * sizeof(*tensors));
-    if (!tensors || gguf_index_init(&index, n)) {
-        file->tensors = tensors ? tensors : file->tensors;
+    if (tensors)
+        file->tensors = tensors;
+    if (!tensors || gguf_index_tensors(file, n))
         return err_set(err, -ENOMEM, "%s: out of memory", file->path);
-    }
-    file->tensors = tensors;
-    free(file->tensor_index.slots);
-    file->tensor_index = index;
-    for (size_t i = 0; i < file->n_tensors; i++)
-        *gguf_tensor_slot(file, tensors[i].name, strlen(tensors[i].name)) = (uint32_t)i + 1;
-    for (size_t part = 1; part <= file->n_others; part++) {
+    for (uint32_t i = 0; i < file->n_tensors && !r; i++)
+        r = text_index_add(&file->tensor_index, i);
+    for (size_t part = 1; part <= file->n_others && !r; part++) {
         const GgufFile *other = file->others[part - 1];
 
-        for (size_t i = 0; i < other->n_tensors; i++) {
+        for (size_t i = 0; i < other->n_tensors && !r; i++) {
             GgufTensor *tensor = &file->tensors[file->n_tensors];
-            uint32_t *slot;
+            uint32_t twin;
 
             *tensor = other->tensors[i];
             tensor->part = (uint32_t)part;
-            slot = gguf_tensor_slot(file, tensor->name, strlen(tensor->name));
-            if (*slot)
+            twin = text_index_find(&file->tensor_index, tensor->name, strlen(tensor->name));
+            if (twin != UINT32_MAX)
                 return err_set(err, GGUF_E_CORRUPT, "%s: tensor '%s' is in %s too", other->path, tensor->name,
-                               gguf_part_path(file, file->tensors[*slot - 1].part));
-            *slot = (uint32_t)++file->n_tensors;
+                               gguf_part_path(file, file->tensors[twin].part));
+            r = text_index_add(&file->tensor_index, (uint32_t)file->n_tensors++);
         }
     }
-    return 0;
+    return !r ? 0
+              : err_set(err, GGUF_E_CORRUPT, "%s: thousands of names of tensors were made to collide: refused",
+                        file->path);
 }
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */

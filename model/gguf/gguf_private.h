@@ -4,21 +4,16 @@
 #define COORDGEN_MODEL_GGUF_PRIVATE_H
 
 #include "base/files/file_io.h"
+#include "base/strings/text_index.h"
 #include "model/gguf/gguf_types.h"
 
 #define GGUF_VALUE_TYPE_N (GGUF_F64 + 1)
 #define GGUF_ALIGNMENT_DEFAULT 32
 #define GGUF_ALIGNMENT_MAX (1u << 20)
-/* Far above any real file (some hundred keys and a few thousand tensors); bounds the cost of look-up collisions too. */
+/* Far above any real file (some hundred keys and a few thousand tensors). */
 #define GGUF_KEYS_MAX 32768
 #define GGUF_TENSORS_MAX 32768
 #define GGUF_KEY_NAME_MAX 65535 /* the format's limit in bytes */
-
-/* A hash index with open addressing: a power of two of slots, at most half full; a slot holds index + 1, or 0. */
-typedef struct GgufIndex {
-    uint32_t *slots;
-    uint32_t mask;
-} GgufIndex;
 
 struct GgufFile {
     char *path;
@@ -32,16 +27,14 @@ struct GgufFile {
     GgufKey *keys;
     size_t n_tensors;
     GgufTensor *tensors;
-    GgufIndex key_index;
-    GgufIndex tensor_index;
+    TextIndex key_index, tensor_index; /* from a name to its place in keys and tensors */
     GgufFile **others; /* [n_others]: further parts (gguf_parts.c), whose tensors are in `tensors` too */
     size_t n_others;
 };
 
-int gguf_index_init(GgufIndex *index, size_t n);
-/* Finds the slot of a name: the occupied one, or a free one. */
-uint32_t *gguf_key_slot(const GgufFile *file, const char *name, size_t len_bytes);
-uint32_t *gguf_tensor_slot(const GgufFile *file, const char *name, size_t len_bytes);
+/* Makes an empty index of names, with room for n; a new one takes the place of the old one. 0 or -errno. */
+int gguf_index_keys(GgufFile *file, size_t n);
+int gguf_index_tensors(GgufFile *file, size_t n);
 
 /* Bytes of a value of fixed size; 0 for strings, arrays and unknown types. */
 uint32_t gguf_value_bytes(uint32_t type);

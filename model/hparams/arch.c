@@ -268,17 +268,18 @@ static const ArchOp gemma2_ops[] = {
     ADD(SLOT_OUT),
 };
 
+#define TENSORS(list)                                                                                                  \
+    { list, ARRAY_LEN(list) }
 #define TABLES(first_tensors, layer_tensors, last_tensors, fused_tensors, layer_ops)                                   \
-    .fused = fused_tensors, .n_fused = ARRAY_LEN(fused_tensors), .first = first_tensors,                               \
-    .n_first = ARRAY_LEN(first_tensors), .layer = layer_tensors, .n_layer = ARRAY_LEN(layer_tensors),                  \
-    .last = last_tensors, .n_last = ARRAY_LEN(last_tensors), .ops = layer_ops, .n_ops = ARRAY_LEN(layer_ops)
+    .first = TENSORS(first_tensors), .layer = TENSORS(layer_tensors), .last = TENSORS(last_tensors),                   \
+    .fused = fused_tensors, .n_fused = ARRAY_LEN(fused_tensors), .ops = layer_ops, .n_ops = ARRAY_LEN(layer_ops)
 
 static const Arch archs[] = {
     { .name = "llama",
       TABLES(llama_first, llama_layer, common_last, common_fused, llama_ops),
       .rope = ROPE_NORM,
       .activation = ACTIVATION_SILU,
-      .window = WINDOW_ALL },
+      .window.kind = WINDOW_ALL },
     { .name = "qwen2",
       TABLES(common_first, qwen2_layer, common_last, common_fused, llama_ops),
       .rope = ROPE_NEOX,
@@ -291,7 +292,7 @@ static const Arch archs[] = {
       TABLES(phi3_first, plain_layer, common_last, phi3_fused, llama_ops),
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_SILU,
-      .window = WINDOW_ALL },
+      .window.kind = WINDOW_ALL },
     { .name = "phi2",
       TABLES(plain_first, phi2_layer, phi2_last, common_fused, phi2_ops),
       .rope = ROPE_NEOX,
@@ -302,8 +303,8 @@ static const Arch archs[] = {
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_GELU,
       .scales_embedding = true,
-      .window = WINDOW_PATTERN,
-      .window_pattern = 6,
+      .window.kind = WINDOW_PATTERN,
+      .window.pattern = 6,
       .has_local_rope = true,
       .reads = ARCH_READS_LOGIT_CAP,
       .n_layers_wide = 62 },
@@ -312,9 +313,9 @@ static const Arch archs[] = {
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_GELU,
       .scales_embedding = true,
-      .window = WINDOW_PATTERN,
-      .window_pattern = 2,
-      .window_default = 4096,
+      .window.kind = WINDOW_PATTERN,
+      .window.pattern = 2,
+      .window.positions = 4096,
       .reads = ARCH_READS_ATTENTION_CAP | ARCH_READS_LOGIT_CAP,
       .attention_cap_default = 50,
       .logit_cap_default = 30,

@@ -29,6 +29,11 @@ typedef struct ArchTensor {
     bool optional;
 } ArchTensor;
 
+typedef struct ArchTensors {
+    const ArchTensor *tensors;
+    size_t n;
+} ArchTensors;
+
 #define ARCH_PARTS_MAX 3
 
 /* A tensor of a file that holds the rows of several tensors of the architecture, one part behind the other. The reader
@@ -98,6 +103,11 @@ typedef enum WindowKind {
     WINDOW_PATTERN, /* all but the last of each so many */
 } WindowKind;
 
+typedef struct ArchWindow {
+    WindowKind kind;
+    uint32_t pattern, positions; /* used without a key; 0: no window */
+} ArchWindow;
+
 /* Keys that some architectures apply and the others refuse. */
 typedef enum ArchReads {
     ARCH_READS_ATTENTION_CAP = 1, /* attn_logit_softcapping */
@@ -105,13 +115,10 @@ typedef enum ArchReads {
 } ArchReads;
 
 typedef struct Arch {
-    const char *name;        /* general.architecture */
-    const ArchTensor *first; /* tensors before the layers, in file order */
-    size_t n_first;
-    const ArchTensor *layer; /* tensors of every layer, in order of use */
-    size_t n_layer;
-    const ArchTensor *last; /* tensors after the layers */
-    size_t n_last;
+    const char *name;  /* general.architecture */
+    ArchTensors first; /* before the layers, in file order */
+    ArchTensors layer; /* of every layer, in order of use */
+    ArchTensors last;  /* after the layers */
     const ArchFused *fused;
     size_t n_fused;
     const ArchOp *ops; /* operators of a layer */
@@ -120,8 +127,7 @@ typedef struct Arch {
     NormKind norm;
     Activation activation;
     bool scales_embedding; /* x = embedding * sqrt(n_embd) */
-    WindowKind window;
-    uint32_t window_pattern, window_default; /* used without a key; 0: no window */
+    ArchWindow window;
     bool has_local_rope; /* sliding-window layers have their own RoPE base, 10000, and are not stretched */
     uint32_t reads;      /* ArchReads */
     float attention_cap_default, logit_cap_default; /* used without a key; 0: no cap */

@@ -24,15 +24,17 @@ uint32_t hparams_dim(const Hparams *hparams, Dim dim) {
 }
 
 bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer) {
-    if (hparams->window && hparams->has_window_list)
-        return hparams->window_list[layer / 64] >> layer % 64 & 1;
-    if (!hparams->window || !hparams->window_pattern)
-        return hparams->window;
-    return layer % hparams->window_pattern < hparams->window_pattern - 1;
+    const HparamsWindow *window = &hparams->window;
+
+    if (window->positions && window->has_list)
+        return window->list[layer / 64] >> layer % 64 & 1;
+    if (!window->positions || !window->pattern)
+        return window->positions;
+    return layer % window->pattern < window->pattern - 1;
 }
 
 bool hparams_layer_turns_locally(const Hparams *hparams, uint32_t layer) {
-    return hparams->has_local_rope && hparams_layer_is_local(hparams, layer);
+    return hparams->rope.has_local && hparams_layer_is_local(hparams, layer);
 }
 
 bool hparams_layer_turns(const Hparams *hparams, uint32_t layer) {
@@ -45,9 +47,9 @@ uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions) {
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < hparams->n_layers; i++) {
-        bool cut = hparams_layer_is_local(hparams, i) && n_positions > hparams->window;
+        bool cut = hparams_layer_is_local(hparams, i) && n_positions > hparams->window.positions;
 
-        sum += cut ? hparams->window : n_positions;
+        sum += cut ? hparams->window.positions : n_positions;
     }
     return sum;
 }

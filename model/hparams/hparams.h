@@ -15,6 +15,39 @@ enum {
 
 #define HPARAMS_LAYERS_MAX 1024
 
+/* Position p turns pair i of a head by p * position_scale * base^(-2i / n_rot). */
+typedef struct HparamsAngles {
+    double base;
+    double position_scale; /* 1 / rope.scaling.factor */
+} HparamsAngles;
+
+/* YaRN: frequencies with more turns than `fast` within the original context stay, those with fewer than `slow` are
+ * stretched. */
+typedef struct HparamsYarn {
+    double share; /* of fast-turning frequencies that stay as they were; 0: no YaRN */
+    double fast, slow;
+    double magnitude;      /* further factor of the magnitude without YaRN */
+    double log_multiplier; /* 0: none */
+} HparamsYarn;
+
+typedef struct HparamsRope {
+    HparamsAngles global;
+    bool has_local; /* sliding-window layers use the next field, and no divisors */
+    HparamsAngles local;
+    double magnitude; /* factor of cos and sin in all cases: rotated queries and keys become so much longer */
+    HparamsYarn yarn;
+    uint32_t original;   /* positions before the context was stretched */
+    TensorRole divisors; /* rope_freqs, or long RoPE's factors for this context; or ROLE_NONE */
+} HparamsRope;
+
+/* Layers that see only a sliding window, called local. */
+typedef struct HparamsWindow {
+    uint32_t positions; /* that a local layer sees, its own included; 0: no such layers */
+    uint32_t pattern;   /* layer il is local if il % pattern < pattern - 1; 0: all are, as in llama.cpp */
+    bool has_list;      /* the list replaces the pattern: layer il is local if bit il % 64 of word il / 64 is set */
+    uint64_t list[HPARAMS_LAYERS_MAX / 64];
+} HparamsWindow;
+
 typedef struct Hparams {
     const Arch *arch;
     uint32_t n_layers;
@@ -27,22 +60,8 @@ typedef struct Hparams {
     uint32_t n_rot;      /* rotated dimensions of a head */
     uint32_t n_vocab;
     float norm_eps;
-    double rope_base;
-    double rope_position_scale; /* 1 / rope.scaling.factor */
-    double rope_magnitude;      /* factor of cos and sin in all cases: rotated queries and keys become so much longer */
-    double rope_yarn;           /* YaRN: share of fast-turning frequencies that stay as they were; 0: no YaRN */
-    double rope_yarn_fast,
-        rope_yarn_slow; /* YaRN: frequencies with more turns within rope_original stay, and with fewer are stretched */
-    double rope_yarn_magnitude;      /* further factor of the magnitude without YaRN */
-    double rope_yarn_log_multiplier; /* 0: none */
-    uint32_t rope_original;          /* positions before the context was stretched */
-    TensorRole rope_divisors;        /* rope_freqs, or long RoPE's factors for this context; or ROLE_NONE */
-    bool has_local_rope;             /* sliding-window layers use the next two fields, and no divisors */
-    double rope_base_local, rope_position_scale_local;
-    uint32_t window;         /* positions that a sliding-window layer sees, its own included; 0: no such layers */
-    uint32_t window_pattern; /* layer il is local if il % pattern < pattern - 1; 0: all are, as in llama.cpp */
-    bool has_window_list; /* the list replaces the pattern: layer il is local if bit il % 64 of word il / 64 is set */
-    uint64_t window_list[HPARAMS_LAYERS_MAX / 64];
+    HparamsRope rope;
+    HparamsWindow window;
     float attention_scale; /* on q.k */
     float attention_cap;   /* scores become cap * tanh(score / cap); 0: no cap */
     float logit_cap;       /* logits become cap * tanh(logit / cap); 0: no cap */

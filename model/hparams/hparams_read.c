@@ -74,8 +74,8 @@ static int read_window_list(const KeyReader *reader, Hparams *hparams) {
                        " layers; they must be as many: convert the model again",
                        gguf_path(reader->file), name, array->n, hparams->n_layers);
     for (uint32_t layer = 0; layer < hparams->n_layers; layer++)
-        hparams->window_list[layer / 64] |= (uint64_t)gguf_array_i64(array, layer) << layer % 64;
-    hparams->has_window_list = true;
+        hparams->window.list[layer / 64] |= (uint64_t)gguf_array_i64(array, layer) << layer % 64;
+    hparams->window.has_list = true;
     return 0;
 }
 
@@ -86,7 +86,7 @@ static int read_window_pattern(const KeyReader *reader, Hparams *hparams) {
     if (key && key->type == GGUF_ARRAY)
         return read_window_list(reader, hparams);
     return key_reader_u32(reader, "attention.sliding_window_pattern", 0, HPARAMS_LAYERS_MAX,
-                          &hparams->arch->window_pattern, &hparams->window_pattern);
+                          &hparams->arch->window.pattern, &hparams->window.pattern);
 }
 
 static int read_window(const KeyReader *reader, Hparams *hparams) {
@@ -94,17 +94,18 @@ static int read_window(const KeyReader *reader, Hparams *hparams) {
     uint32_t window;
     int r;
 
-    r = key_reader_u32(reader, "attention.sliding_window", 0, arch->window == WINDOW_PATTERN ? CONTEXT_MAX : UINT32_MAX,
-                       &arch->window_default, &window);
+    r = key_reader_u32(reader, "attention.sliding_window", 0,
+                       arch->window.kind == WINDOW_PATTERN ? CONTEXT_MAX : UINT32_MAX, &arch->window.positions,
+                       &window);
     if (r)
         return r;
-    if (arch->window == WINDOW_NONE)
+    if (arch->window.kind == WINDOW_NONE)
         return check_no_window(reader, hparams, window);
-    if (arch->window == WINDOW_PATTERN) {
-        hparams->window = window;
+    if (arch->window.kind == WINDOW_PATTERN) {
+        hparams->window.positions = window;
         return read_window_pattern(reader, hparams);
     }
-    hparams->window = window < hparams->n_context ? window : 0;
+    hparams->window.positions = window < hparams->n_context ? window : 0;
     return 0;
 }
 
@@ -158,7 +159,7 @@ static int read_vocab(KeyReader *reader, Hparams *hparams) {
  * Return: 0, HPARAMS_E_UNSUPPORTED, HPARAMS_E_CORRUPT or -errno, with a text that names the key and the value.
  */
 int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
-    Hparams read = { .embedding_scale = 1, .rope_position_scale = 1 };
+    Hparams read = { .embedding_scale = 1, .rope.global.position_scale = 1 };
     KeyReader reader = { .file = file, .err = err };
     char known[ARCH_NAMES_MAX];
     GgufString name;

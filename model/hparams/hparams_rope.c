@@ -29,14 +29,14 @@ static int read_bases(const KeyReader *reader, Hparams *hparams) {
     static const double default_base = 10000;
     int r;
 
-    r = key_reader_f32(reader, "rope.freq_base", 1, BASE_MAX, &default_base, &hparams->rope_base);
+    r = key_reader_f32(reader, "rope.freq_base", 1, BASE_MAX, &default_base, &hparams->rope.global.base);
     if (!r)
         r = key_reader_f32(reader, "rope.freq_base_swa", 1, BASE_MAX,
-                           hparams->arch->has_local_rope ? &default_base : &hparams->rope_base,
-                           &hparams->rope_base_local);
+                           hparams->arch->has_local_rope ? &default_base : &hparams->rope.global.base,
+                           &hparams->rope.local.base);
     if (!r)
-        r = check_same(reader, "rope.global.freq_base", hparams->rope_base, "rope.freq_base");
-    return r ? r : check_same(reader, "rope.local.freq_base", hparams->rope_base_local, "rope.freq_base_swa");
+        r = check_same(reader, "rope.global.freq_base", hparams->rope.global.base, "rope.freq_base");
+    return r ? r : check_same(reader, "rope.local.freq_base", hparams->rope.local.base, "rope.freq_base_swa");
 }
 
 static int read_dimensions(const KeyReader *reader, Hparams *hparams) {
@@ -111,13 +111,13 @@ static int read_magnitudes(const KeyReader *reader, Hparams *hparams) {
     static const double zero = 0, one = 1;
     int r;
 
-    r = key_reader_f32(reader, "rope.scaling.attn_factor", 0, MAGNITUDE_MAX, &one, &hparams->rope_magnitude);
+    r = key_reader_f32(reader, "rope.scaling.attn_factor", 0, MAGNITUDE_MAX, &one, &hparams->rope.magnitude);
     if (!r)
         r = key_reader_f32(reader, "rope.scaling.yarn_attn_factor", 0, MAGNITUDE_MAX, &one,
-                           &hparams->rope_yarn_magnitude);
+                           &hparams->rope.yarn.magnitude);
     return r ? r
              : key_reader_f32(reader, "rope.scaling.yarn_log_multiplier", 0, MAGNITUDE_MAX, &zero,
-                              &hparams->rope_yarn_log_multiplier);
+                              &hparams->rope.yarn.log_multiplier);
 }
 
 static int read_yarn(const KeyReader *reader, Scaling scaling, Hparams *hparams) {
@@ -125,14 +125,14 @@ static int read_yarn(const KeyReader *reader, Scaling scaling, Hparams *hparams)
     const double as_type = scaling == SCALING_YARN;
     int r;
 
-    r = key_reader_f32(reader, "rope.scaling.yarn_ext_factor", -1, 1, &as_type, &hparams->rope_yarn);
-    if (!r && hparams->rope_yarn < 0) /* "not set" */
-        hparams->rope_yarn = as_type;
+    r = key_reader_f32(reader, "rope.scaling.yarn_ext_factor", -1, 1, &as_type, &hparams->rope.yarn.share);
+    if (!r && hparams->rope.yarn.share < 0) /* "not set" */
+        hparams->rope.yarn.share = as_type;
     if (!r)
-        r = key_reader_f32(reader, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &fast, &hparams->rope_yarn_fast);
+        r = key_reader_f32(reader, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &fast, &hparams->rope.yarn.fast);
     if (!r)
-        r = key_reader_f32(reader, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &slow, &hparams->rope_yarn_slow);
-    if (!r && hparams->rope_yarn > 0 && hparams->rope_base <= 1)
+        r = key_reader_f32(reader, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &slow, &hparams->rope.yarn.slow);
+    if (!r && hparams->rope.yarn.share > 0 && hparams->rope.global.base <= 1)
         return err_set(reader->err, HPARAMS_E_CORRUPT, "%s: key '%s.rope.freq_base' is 1, which YaRN cannot stretch",
                        gguf_path(reader->file), reader->arch);
     return r ? r : read_magnitudes(reader, hparams);
@@ -142,17 +142,17 @@ static int read_yarn(const KeyReader *reader, Scaling scaling, Hparams *hparams)
  * must be there if the type asks for it. */
 static int read_long(const KeyReader *reader, Scaling scaling, Hparams *hparams) {
     const TensorRole role =
-        hparams->n_context > hparams->rope_original ? ROLE_ROPE_FACTORS_LONG : ROLE_ROPE_FACTORS_SHORT;
+        hparams->n_context > hparams->rope.original ? ROLE_ROPE_FACTORS_LONG : ROLE_ROPE_FACTORS_SHORT;
     const bool has_freqs = gguf_tensor(reader->file, tensor_role_name(ROLE_ROPE_FREQS));
     const bool has_factors = gguf_tensor(reader->file, tensor_role_name(ROLE_ROPE_FACTORS_LONG)) ||
                              gguf_tensor(reader->file, tensor_role_name(ROLE_ROPE_FACTORS_SHORT));
 
-    hparams->rope_divisors = has_freqs ? ROLE_ROPE_FREQS : has_factors ? role : ROLE_NONE;
+    hparams->rope.divisors = has_freqs ? ROLE_ROPE_FREQS : has_factors ? role : ROLE_NONE;
     if ((scaling != SCALING_LONG && !has_factors) || has_freqs || gguf_tensor(reader->file, tensor_role_name(role)))
         return 0;
     return err_set(reader->err, HPARAMS_E_CORRUPT,
                    "%s: tensor '%s' is missing: a context of %u positions, trained on %u, needs it",
-                   gguf_path(reader->file), tensor_role_name(role), hparams->n_context, hparams->rope_original);
+                   gguf_path(reader->file), tensor_role_name(role), hparams->n_context, hparams->rope.original);
 }
 
 int hparams_read_rope(const KeyReader *reader, Hparams *hparams) {
@@ -163,13 +163,13 @@ int hparams_read_rope(const KeyReader *reader, Hparams *hparams) {
     if ((r = read_bases(reader, hparams)) || (r = read_dimensions(reader, hparams)) ||
         (r = read_type(reader, &scaling)) || (r = read_factor(reader, scaling, &factor)) ||
         (r = key_reader_u32(reader, "rope.scaling.original_context_length", 0, UINT32_MAX, &hparams->n_context,
-                            &hparams->rope_original)) ||
+                            &hparams->rope.original)) ||
         (r = read_yarn(reader, scaling, hparams)))
         return r;
-    if (!hparams->rope_original) /* 0 counts as a missing key */
-        hparams->rope_original = hparams->n_context;
-    hparams->rope_position_scale = 1 / factor;
-    hparams->rope_position_scale_local = hparams->arch->has_local_rope ? 1 : 1 / factor;
-    hparams->has_local_rope = hparams->arch->has_local_rope || hparams->rope_base_local != hparams->rope_base;
+    if (!hparams->rope.original) /* 0 counts as a missing key */
+        hparams->rope.original = hparams->n_context;
+    hparams->rope.global.position_scale = 1 / factor;
+    hparams->rope.local.position_scale = hparams->arch->has_local_rope ? 1 : 1 / factor;
+    hparams->rope.has_local = hparams->arch->has_local_rope || hparams->rope.local.base != hparams->rope.global.base;
     return read_long(reader, scaling, hparams);
 }

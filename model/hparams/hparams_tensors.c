@@ -7,9 +7,9 @@
 
 #include "model/hparams/hparams.h"
 
-static int each_of(const ArchTensor *tensors, size_t n, int layer, HparamsTensorFn *fn, void *arg) {
-    for (size_t i = 0; i < n; i++) {
-        int r = fn(arg, &tensors[i], layer);
+static int each_of(const ArchTensors *of, int layer, HparamsTensorFn *fn, void *arg) {
+    for (size_t i = 0; i < of->n; i++) {
+        int r = fn(arg, &of->tensors[i], layer);
 
         if (r)
             return r;
@@ -21,18 +21,18 @@ int hparams_each_tensor(const Hparams *hparams, HparamsTensorFn *fn, void *arg) 
     const Arch *arch = hparams->arch;
     int r;
 
-    r = each_of(arch->first, arch->n_first, -1, fn, arg);
+    r = each_of(&arch->first, -1, fn, arg);
     for (uint32_t layer = 0; !r && layer < hparams->n_layers; layer++)
-        r = each_of(arch->layer, arch->n_layer, (int)layer, fn, arg);
-    return r ? r : each_of(arch->last, arch->n_last, -1, fn, arg);
+        r = each_of(&arch->layer, (int)layer, fn, arg);
+    return r ? r : each_of(&arch->last, -1, fn, arg);
 }
 
 /* --- tensors of which several share one --------------------------------------------------------------------------- */
 
-static const ArchTensor *tensor_of(const ArchTensor *tensors, size_t n, TensorRole role) {
-    for (size_t i = 0; i < n; i++)
-        if (tensors[i].role == role)
-            return &tensors[i];
+static const ArchTensor *tensor_of(const ArchTensors *of, TensorRole role) {
+    for (size_t i = 0; i < of->n; i++)
+        if (of->tensors[i].role == role)
+            return &of->tensors[i];
     return NULL;
 }
 
@@ -73,7 +73,7 @@ static uint64_t fused_rows(const Hparams *hparams, const ArchFused *fused, Tenso
     for (size_t part = 0; part < fused->n; part++) {
         if (fused->parts[part] == role)
             *firstp = n;
-        n += rows_of(hparams, tensor_of(hparams->arch->layer, hparams->arch->n_layer, fused->parts[part]));
+        n += rows_of(hparams, tensor_of(&hparams->arch->layer, fused->parts[part]));
     }
     return n;
 }
@@ -172,11 +172,11 @@ static int check_tensor(void *arg, const ArchTensor *expected, int layer) {
     return 0;
 }
 
-static bool is_one_of(const ArchTensor *tensors, size_t n, int layer, const char *name) {
+static bool is_one_of(const ArchTensors *of, int layer, const char *name) {
     char known[GGUF_TENSOR_NAME_MAX];
 
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(name, tensor_name(tensors[i].role, layer, known, sizeof(known))))
+    for (size_t i = 0; i < of->n; i++)
+        if (!strcmp(name, tensor_name(of->tensors[i].role, layer, known, sizeof(known))))
             return true;
     return false;
 }
@@ -198,10 +198,10 @@ static bool is_known(const TensorCheck *check, const char *name) {
     unsigned long layer;
 
     if (strncmp(name, "blk.", 4))
-        return is_one_of(arch->first, arch->n_first, -1, name) || is_one_of(arch->last, arch->n_last, -1, name);
+        return is_one_of(&arch->first, -1, name) || is_one_of(&arch->last, -1, name);
     layer = strtoul(name + 4, NULL, 10);
     return layer < check->hparams->n_layers &&
-           (is_one_of(arch->layer, arch->n_layer, (int)layer, name) || is_fused(check, (int)layer, name));
+           (is_one_of(&arch->layer, (int)layer, name) || is_fused(check, (int)layer, name));
 }
 
 bool hparams_has_tensor(const Hparams *hparams, const GgufFile *file, const char *name) {

@@ -32,10 +32,10 @@ void graph_switch_init(GraphSwitch *graphs, GraphSwitchPolicy policy, size_t n_b
                              .n_blocks = n_blocks,
                              .prefill_rows = prefill_rows,
                              .decode_rows = decode_rows,
-                             .loading = n_blocks,
-                             .held = n_blocks,
-                             .wanted = n_blocks,
-                             .is_prompt = true };
+                             .loading.block = n_blocks,
+                             .held.block = n_blocks,
+                             .wanted.block = n_blocks,
+                             .step.is_prompt = true };
 }
 
 size_t graph_switch_slots(GraphSwitchPolicy policy, size_t n_blocks) {
@@ -93,66 +93,66 @@ static void plan_step(GraphSwitch *graphs, size_t rows) {
         times.load_ns[kind] *= LOAD_MARGIN;
     for (size_t block = 0; block < graphs->n_blocks; block++)
         is[block] = kind_of(graphs, block);
-    if (graphs->has_begun) /* newer times must not load graphs to and fro */
-        graph_plan_predict(&graphs->plan, &times, is, graphs->n_blocks, graphs->at % graphs->n_blocks,
-                           graphs->n_positions);
+    if (graphs->step.has_begun) /* newer times must not load graphs to and fro */
+        graph_plan_predict(&graphs->step.plan, &times, is, graphs->n_blocks, graphs->step.at % graphs->n_blocks,
+                           graphs->step.n_positions);
     else
-        graph_plan_make(&graphs->plan, &times, is, graphs->n_blocks, graphs->at % graphs->n_blocks, graphs->n_positions,
-                        graphs->must_go_back && !graphs->goes_on);
+        graph_plan_make(&graphs->step.plan, &times, is, graphs->n_blocks, graphs->step.at % graphs->n_blocks,
+                        graphs->step.n_positions, graphs->must_go_back && !graphs->step.goes_on);
 }
 
 void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t prompt_rows, size_t n_behind, size_t at) {
-    assert(rows && prompt_rows <= rows && at <= graphs->n_blocks && graphs->held == graphs->n_blocks);
-    graphs->step_kind = best_kind(graphs, (uint64_t)rows + n_behind, (uint64_t)prompt_rows + n_behind);
-    graphs->is_prompt = rows > graphs->decode_rows && prompt_rows + n_behind > graphs->decode_rows;
-    graphs->is_last = n_behind <= graphs->decode_rows;
-    graphs->at = at;
-    graphs->wanted = graphs->n_blocks;
-    graphs->position = 0;
-    graphs->n_positions = steps_of(graphs, rows, n_behind) * graphs->n_blocks - at;
-    graphs->goes_on = at ? graphs->left == n_behind : graphs->left && graphs->left == rows + n_behind;
-    graphs->has_begun = graphs->has_begun && graphs->goes_on;
-    graphs->left = n_behind;
-    graphs->plan = (GraphPlan){ .n_hiding = graphs->has_begun ? graphs->plan.n_hiding : 1 };
-    if (graphs->policy == GRAPH_SWITCH_PROGRESSIVE && graphs->is_prompt)
+    GraphStep *step = &graphs->step;
+
+    assert(rows && prompt_rows <= rows && at <= graphs->n_blocks && graphs->held.block == graphs->n_blocks);
+    graphs->wanted.block = graphs->n_blocks;
+    step->kind = best_kind(graphs, (uint64_t)rows + n_behind, (uint64_t)prompt_rows + n_behind);
+    step->is_prompt = rows > graphs->decode_rows && prompt_rows + n_behind > graphs->decode_rows;
+    step->is_last = n_behind <= graphs->decode_rows;
+    step->at = at;
+    step->position = 0;
+    step->n_positions = steps_of(graphs, rows, n_behind) * graphs->n_blocks - at;
+    step->goes_on = at ? step->left == n_behind : step->left && step->left == rows + n_behind;
+    step->has_begun = step->has_begun && step->goes_on;
+    step->left = n_behind;
+    step->plan = (GraphPlan){ .n_hiding = step->has_begun ? step->plan.n_hiding : 1 };
+    if (graphs->policy == GRAPH_SWITCH_PROGRESSIVE && step->is_prompt)
         plan_step(graphs, rows);
 }
 
 /* Whether the step may compute a block with the other kind, too. */
 static bool takes_any(const GraphSwitch *graphs) {
-    return graphs->policy == GRAPH_SWITCH_NONE || (graphs->policy != GRAPH_SWITCH_SYNC && graphs->is_prompt);
+    return graphs->policy == GRAPH_SWITCH_NONE || (graphs->policy != GRAPH_SWITCH_SYNC && graphs->step.is_prompt);
 }
 
 GraphKind graph_switch_use(GraphSwitch *graphs, size_t block) {
-    GraphKind kind = graphs->step_kind;
+    GraphKind kind = graphs->step.kind;
 
-    assert(block < graphs->n_blocks && graphs->held == graphs->n_blocks);
+    assert(block < graphs->n_blocks && graphs->held.block == graphs->n_blocks);
     if (!graphs->is_there[block][kind] && takes_any(graphs))
         kind = kind_of(graphs, block);
     if (kind == GRAPH_NONE || !graphs->is_there[block][kind]) {
-        graphs->wanted = block;
-        graphs->wanted_kind = graphs->step_kind;
+        graphs->wanted = (BlockGraph){ block, graphs->step.kind };
         return GRAPH_NONE;
     }
-    graphs->wanted = graphs->n_blocks;
-    graphs->held = block;
-    graphs->held_kind = kind;
+    graphs->wanted.block = graphs->n_blocks;
+    graphs->held = (BlockGraph){ block, kind };
     return kind;
 }
 
 void graph_switch_computed(GraphSwitch *graphs, size_t block, bool is_done) {
-    assert(graphs->held == block);
-    graphs->held = graphs->n_blocks;
+    assert(graphs->held.block == block);
+    graphs->held.block = graphs->n_blocks;
     if (!is_done)
         return;
-    graphs->at = block + 1;
-    graphs->position++;
+    graphs->step.at = block + 1;
+    graphs->step.position++;
 }
 
 /* --- loads -------------------------------------------------------------------------------------------------------- */
 
 static size_t n_used(const GraphSwitch *graphs) {
-    size_t n = graphs->loading < graphs->n_blocks;
+    size_t n = graphs->loading.block < graphs->n_blocks;
 
     for (size_t block = 0; block < graphs->n_blocks; block++)
         n += (size_t)graphs->is_there[block][GRAPH_PREFILL] + graphs->is_there[block][GRAPH_DECODE];
@@ -163,7 +163,7 @@ static size_t n_used(const GraphSwitch *graphs) {
  * graph. n_blocks: there is none. */
 static size_t next_without(const GraphSwitch *graphs, GraphKind kind) {
     for (size_t i = 0; i < graphs->n_blocks; i++) {
-        const size_t block = (graphs->at + i) % graphs->n_blocks;
+        const size_t block = (graphs->step.at + i) % graphs->n_blocks;
 
         if (kind == GRAPH_NONE ? kind_of(graphs, block) == GRAPH_NONE : !graphs->is_there[block][kind])
             return block;
@@ -181,28 +181,28 @@ static size_t last_without(const GraphSwitch *graphs, GraphKind kind) {
 /* In the prompt's last chunk: a block that is computed and has no decode graph. Before: a block without the step's own
  * kind. */
 static size_t async_load(const GraphSwitch *graphs, GraphKind *kindp) {
-    if (!graphs->is_prompt) {
+    if (!graphs->step.is_prompt) {
         *kindp = GRAPH_DECODE;
         return next_without(graphs, GRAPH_DECODE);
     }
-    *kindp = graphs->is_last ? GRAPH_DECODE : graphs->step_kind;
-    if (!graphs->is_last)
-        return next_without(graphs, graphs->step_kind);
-    for (size_t block = 0; block < graphs->at; block++)
+    *kindp = graphs->step.is_last ? GRAPH_DECODE : graphs->step.kind;
+    if (!graphs->step.is_last)
+        return next_without(graphs, graphs->step.kind);
+    for (size_t block = 0; block < graphs->step.at; block++)
         if (!graphs->is_there[block][GRAPH_DECODE])
             return block;
     return graphs->n_blocks;
 }
 
 static size_t progressive_load(GraphSwitch *graphs, GraphKind *kindp) {
-    if (!graphs->is_prompt) {
+    if (!graphs->step.is_prompt) {
         *kindp = GRAPH_DECODE;
         return next_without(graphs, GRAPH_DECODE);
     }
-    if (graphs->position < graphs->plan.begin && !graphs->plan.goes_back)
+    if (graphs->step.position < graphs->step.plan.begin && !graphs->step.plan.goes_back)
         return graphs->n_blocks;
-    *kindp = graphs->position < graphs->plan.begin ? GRAPH_PREFILL : GRAPH_DECODE;
-    graphs->has_begun = *kindp == GRAPH_DECODE;
+    *kindp = graphs->step.position < graphs->step.plan.begin ? GRAPH_PREFILL : GRAPH_DECODE;
+    graphs->step.has_begun = *kindp == GRAPH_DECODE;
     return last_without(graphs, *kindp);
 }
 
@@ -228,14 +228,15 @@ static size_t policy_load(GraphSwitch *graphs, GraphKind *kindp) {
 }
 
 bool graph_switch_load(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp) {
-    GraphKind kind = graphs->step_kind;
+    GraphKind kind = graphs->step.kind;
     size_t block;
 
-    if (graphs->loading < graphs->n_blocks || n_used(graphs) == graph_switch_slots(graphs->policy, graphs->n_blocks))
+    if (graphs->loading.block < graphs->n_blocks ||
+        n_used(graphs) == graph_switch_slots(graphs->policy, graphs->n_blocks))
         return false;
-    if (graphs->wanted < graphs->n_blocks && !graphs->is_there[graphs->wanted][graphs->wanted_kind]) {
-        block = graphs->wanted;
-        kind = graphs->wanted_kind;
+    if (graphs->wanted.block < graphs->n_blocks && !graphs->is_there[graphs->wanted.block][graphs->wanted.kind]) {
+        block = graphs->wanted.block;
+        kind = graphs->wanted.kind;
     } else {
         block = next_without(graphs, GRAPH_NONE);
         if (block == graphs->n_blocks)
@@ -243,15 +244,14 @@ bool graph_switch_load(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp) {
     }
     if (block == graphs->n_blocks)
         return false;
-    graphs->loading = *blockp = block;
-    graphs->loading_kind = *kindp = kind;
+    graphs->loading = (BlockGraph){ *blockp = block, *kindp = kind };
     return true;
 }
 
 void graph_switch_loaded(GraphSwitch *graphs, bool is_good) {
-    assert(graphs->loading < graphs->n_blocks);
-    graphs->is_there[graphs->loading][graphs->loading_kind] = is_good;
-    graphs->loading = graphs->n_blocks;
+    assert(graphs->loading.block < graphs->n_blocks);
+    graphs->is_there[graphs->loading.block][graphs->loading.kind] = is_good;
+    graphs->loading.block = graphs->n_blocks;
 }
 
 /* Drops the older graph of a block with both kinds: the one that was loaded last is wanted. After a prompt, drops the
@@ -260,11 +260,11 @@ bool graph_switch_drop(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp) {
     if (graphs->policy == GRAPH_SWITCH_NONE)
         return false;
     for (size_t block = 0; block < graphs->n_blocks; block++) {
-        const GraphKind kept = graphs->is_prompt ? graphs->loading_kind : graphs->step_kind,
+        const GraphKind kept = graphs->step.is_prompt ? graphs->loading.kind : graphs->step.kind,
                         old = kept == GRAPH_DECODE ? GRAPH_PREFILL : GRAPH_DECODE;
 
         if (!graphs->is_there[block][GRAPH_PREFILL] || !graphs->is_there[block][GRAPH_DECODE] ||
-            (graphs->held == block && graphs->held_kind == old))
+            (graphs->held.block == block && graphs->held.kind == old))
             continue;
         graphs->is_there[block][old] = false;
         *blockp = block;
@@ -275,10 +275,10 @@ bool graph_switch_drop(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp) {
 }
 
 void graph_switch_explain(const GraphSwitch *graphs, char *text, size_t room_bytes) {
-    const GraphPlan *plan = &graphs->plan;
+    const GraphPlan *plan = &graphs->step.plan;
     const GraphTimes *times = &plan->times;
 
-    if (graphs->policy != GRAPH_SWITCH_PROGRESSIVE || !graphs->is_prompt) {
+    if (graphs->policy != GRAPH_SWITCH_PROGRESSIVE || !graphs->step.is_prompt) {
         snprintf(text, room_bytes, "%zu blocks, policy %s", graphs->n_blocks, graph_switch_name(graphs->policy));
         return;
     }
@@ -289,6 +289,6 @@ void graph_switch_explain(const GraphSwitch *graphs, char *text, size_t room_byt
              "; predicted: prefill %.1f ms, then %.1f ms of waiting",
              graphs->n_blocks, times->compute_ns[GRAPH_PREFILL] / 1e6, times->compute_ns[GRAPH_DECODE] / 1e6,
              times->load_ns[GRAPH_DECODE] / 1e6, plan->n_hiding,
-             plan->goes_back ? "blocks go back to the graphs of prompts first; " : "", graphs->n_positions,
+             plan->goes_back ? "blocks go back to the graphs of prompts first; " : "", graphs->step.n_positions,
              plan->begin + 1, plan->prefill_ns / 1e6, plan->stall_ns / 1e6);
 }

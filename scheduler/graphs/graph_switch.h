@@ -24,6 +24,26 @@ const char *graph_switch_name(GraphSwitchPolicy policy); /* "progressive" */
 /* false: no policy has that name. */
 bool graph_switch_named(const char *name, GraphSwitchPolicy *policyp);
 
+/* A graph of a block; block is n_blocks: none. */
+typedef struct BlockGraph {
+    size_t block;
+    GraphKind kind;
+} BlockGraph;
+
+/* The step that is computed. */
+typedef struct GraphStep {
+    GraphKind kind; /* the best one for its rows */
+    bool is_prompt; /* the step, and its prompts alone, have more rows than a decode graph */
+    bool is_last;   /* no rows of its prompts follow */
+    size_t at;      /* blocks below this one are computed */
+    GraphPlan plan;
+    uint64_t n_positions; /* that the plan is for */
+    uint64_t position;
+    size_t left;    /* rows of its prompts in later steps; the step that begins with as many continues these prompts */
+    bool goes_on;   /* the step continues such prompts, or a step that stopped in the middle of the layers */
+    bool has_begun; /* the switch to decode graphs has begun: within these prompts there is no way back */
+} GraphStep;
+
 /* Begin with graph_switch_init(). One thread. */
 typedef struct GraphSwitch {
     GraphSwitchPolicy policy;
@@ -32,23 +52,10 @@ typedef struct GraphSwitch {
     size_t prefill_rows, decode_rows;
     bool must_go_back; /* set by the caller: every prompt gets prompt graphs, whatever the times say */
     bool is_there[GRAPH_BLOCKS_MAX][_GRAPH_KIND_N];
-    size_t loading; /* block that is being loaded, n_blocks: none */
-    GraphKind loading_kind;
-    size_t held; /* block that is being computed, n_blocks: none */
-    GraphKind held_kind;
-    size_t wanted; /* block that somebody waits for, n_blocks: none */
-    GraphKind wanted_kind;
-    /* The current step: */
-    GraphKind step_kind; /* the best kind for its rows */
-    bool is_prompt;      /* the step, and its prompts alone, have more rows than a decode graph */
-    bool is_last;        /* no rows of its prompts follow */
-    size_t at;           /* blocks below this one are computed */
-    GraphPlan plan;
-    uint64_t n_positions; /* that the plan is for */
-    uint64_t position;
-    size_t left;    /* rows of its prompts in later steps; the step that begins with as many continues these prompts */
-    bool goes_on;   /* the step continues such prompts, or a step that stopped in the middle of the layers */
-    bool has_begun; /* the switch to decode graphs has begun: within these prompts there is no way back */
+    BlockGraph loading;
+    BlockGraph held;   /* being computed */
+    BlockGraph wanted; /* somebody waits for it */
+    GraphStep step;
 } GraphSwitch;
 
 void graph_switch_init(GraphSwitch *graphs, GraphSwitchPolicy policy, size_t n_blocks, size_t prefill_rows,

@@ -99,7 +99,8 @@ static void link_newest(ContextMap *map, uint32_t number) {
     map->newest = number;
 }
 
-/* Frees a slot. Keys behind it move up unless that brings them before their home slot: no search ends too early. */
+/* Frees a slot. Keys behind it move up unless that brings them before their home slot: no search ends too early.
+ * base/hash_table has no way to remove keys, and its look-ups would need more code here than these loops. */
 static void slot_free(ContextMap *map, uint32_t hole) {
     uint32_t mask = 2 * map->capacity - 1;
 

@@ -55,7 +55,8 @@ static float lookup_prior(uint16_t bucket, uint16_t rank) {
     return rank ? 0.001F : bucket <= LOOKUP_NGRAM_MAX ? by_len[bucket] : by_len[LOOKUP_NGRAM_MAX];
 }
 
-/* Returns the place of the n-gram before token `end`; a free place if the n-gram stands nowhere. */
+/* Returns the place of the n-gram before token `end`; a free place if the n-gram stands nowhere. The loop is not
+ * base/hash_table's: here a key is compared in place, and no caller could do anything about a refused key. */
 static uint32_t *lookup_place(const DrafterLookup *lookup, uint32_t len, uint32_t end) {
     const uint32_t *ngram = lookup->text + end - len, mask = PLACES_A_TOKEN * lookup->capacity - 1;
     uint32_t *places = lookup->places[len - 1];

@@ -24,8 +24,9 @@ typedef struct State {
     uint32_t count;
 } State;
 
-/* Edges are found by linear hashing. There is one bucket more than there are edges: a further edge splits one bucket,
- * and no edge waits for the whole table to double. Edge i holds the head of bucket i, whatever that edge is. */
+/* Edges are found by linear hashing, not by base/hash_table, which moves all keys at once as it grows. There is one
+ * bucket more than there are edges: a further edge splits one bucket, and no edge waits for the whole table to double.
+ * Edge i holds the head of bucket i, whatever that edge is. */
 typedef struct Edge {
     uint32_t from, token, to;
     uint32_t next;  /* next further edge of the same state, as spill */

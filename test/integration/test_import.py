@@ -24,7 +24,7 @@ from wire import Refused, prompt
 CTL = BIN / "coordgenctl"
 KILLS = 50 if LONG else 3 if SANITIZED else 5
 RECIPE_KILLS = 4  # of those that measure first
-JOURNAL_HEADER, RECORD_HEAD, DIGEST = 88, 16, 32  # bytes, see importer/import_journal.c
+JOURNAL_HEADER, RECORD_HEAD, DIGEST = 88, 16, 32  # bytes, see importer/files/import_journal.c
 made = {}  # options: hash and seconds of an undisturbed import
 
 

@@ -14,54 +14,38 @@
 #define MARKS_MAX (1u << 16)
 #define MARKS_MEMORY_BYTES_MAX (64u << 20)
 
-struct ChatMark {
-    const char *text; /* NULL: the slot is free */
-    uint32_t len_bytes;
-};
-
 /* --- the set ---------------------------------------------------------------------------------------------------- */
 
-static ChatMark *mark_slot(const ChatMarks *marks, const char *text, size_t len_bytes) {
-    uint32_t at = (uint32_t)hash_key_text(&marks->key, text, len_bytes) & (marks->n_slots - 1);
-
-    while (marks->slots[at].text &&
-           (marks->slots[at].len_bytes != len_bytes || memcmp(marks->slots[at].text, text, len_bytes) != 0))
-        at = (at + 1) & (marks->n_slots - 1);
-    return &marks->slots[at];
+static TextSpan mark_text(const void *owner, uint32_t id) {
+    return ((const ChatMarks *)owner)->marks[id];
 }
 
 static bool grow_marks(ChatMarks *marks) {
-    ChatMark *before = marks->slots;
-    uint32_t n_before = marks->n_slots;
+    uint32_t room = marks->room ? 2 * marks->room : 32;
+    TextSpan *grown = jinja_arena_take(&marks->arena, room * sizeof(*grown));
 
-    marks->n_slots = n_before ? 2 * n_before : 64;
-    marks->slots = jinja_arena_take(&marks->arena, marks->n_slots * sizeof(*marks->slots));
-    if (!marks->slots)
+    if (!grown)
         return false;
-    for (uint32_t i = 0; i < n_before; i++)
-        if (before[i].text)
-            *mark_slot(marks, before[i].text, before[i].len_bytes) = before[i];
+    if (marks->n)
+        memcpy(grown, marks->marks, marks->n * sizeof(*grown));
+    marks->marks = grown;
+    marks->room = room;
     return true;
 }
 
 /* Adds a mark whose text is in the arena already; false: no memory. */
 static bool add_mark(ChatMarks *marks, const char *text, size_t len_bytes) {
-    ChatMark *slot;
-
-    if (marks->n == MARKS_MAX)
+    if (marks->n == MARKS_MAX || text_index_find(&marks->index, text, len_bytes) != UINT32_MAX)
         return true;
-    if (2 * marks->n >= marks->n_slots && !grow_marks(marks))
+    if (marks->n == marks->room && !grow_marks(marks))
         return false;
-    slot = mark_slot(marks, text, len_bytes);
-    if (!slot->text) {
-        *slot = (ChatMark){ .text = text, .len_bytes = (uint32_t)len_bytes };
-        marks->n++;
-    }
-    return true;
+    marks->marks[marks->n] = (TextSpan){ text, len_bytes };
+    return !text_index_add(&marks->index, marks->n++);
 }
 
 bool chat_marks_has(const ChatMarks *marks, const char *text, size_t len_bytes) {
-    return marks->n && len_bytes > 2 && (text[0] == '<' || text[0] == '[') && mark_slot(marks, text, len_bytes)->text;
+    return marks->n && len_bytes > 2 && (text[0] == '<' || text[0] == '[') &&
+           text_index_find(&marks->index, text, len_bytes) != UINT32_MAX;
 }
 
 /* --- finding ---------------------------------------------------------------------------------------------------- */
@@ -129,7 +113,7 @@ int chat_marks_init(ChatMarks *marks, const char *source, size_t len_bytes) {
 
     *marks = (ChatMarks){ 0 };
     jinja_arena_init(&marks->arena, MARKS_MEMORY_BYTES_MAX, NULL, ACCOUNT_WEIGHTS);
-    r = hash_key_init(&marks->key);
+    r = text_index_init(&marks->index, 0, mark_text, marks);
     return r ? err_trace(r) : chat_marks_add(marks, source, len_bytes);
 }
 
@@ -169,6 +153,7 @@ int chat_marks_add(ChatMarks *marks, const char *source, size_t len_bytes) {
 }
 
 void chat_marks_deinit(ChatMarks *marks) {
+    text_index_deinit(&marks->index);
     jinja_arena_deinit(&marks->arena);
     *marks = (ChatMarks){ 0 };
 }

@@ -7,17 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash_key.h"
+#include "base/strings/text_index.h"
 #include "text/jinja/values/jinja_arena.h"
 
-typedef struct ChatMark ChatMark;
-
-/* A set of marks; zero-initialised it is empty. */
+/* A set of marks, which stays in its place; zero-initialised it is empty. */
 typedef struct ChatMarks {
     JinjaArena arena;
-    ChatMark *slots;
-    uint32_t n_slots, n;
-    HashKey key;
+    TextSpan *marks; /* [room], n are there */
+    uint32_t n, room;
+    TextIndex index;
 } ChatMarks;
 
 /* Takes the marks of a template's text, up to the place at which it does not parse. 0, -errno; chat_marks_deinit() is

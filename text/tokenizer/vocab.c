@@ -293,13 +293,20 @@ static size_t copy_text(const Vocab *vocab, uint32_t id, const GgufString *text,
     return text->len_bytes;
 }
 
+static TextSpan text_of(const void *owner, uint32_t id) {
+    uint32_t len_bytes;
+    const char *text = vocab_text(owner, id, &len_bytes);
+
+    return (TextSpan){ text, len_bytes };
+}
+
 static int index_texts(Vocab *vocab, const GgufFile *file, const bool *is_word, uint32_t n_marks, ErrText *err) {
     int r;
 
-    r = text_index_init(&vocab->words, vocab->n_tokens - n_marks, vocab->texts, vocab->offsets);
+    r = text_index_init(&vocab->words, vocab->n_tokens - n_marks, text_of, vocab);
     if (r)
         return err_trace(r);
-    r = text_index_init(&vocab->marks, n_marks, vocab->texts, vocab->offsets);
+    r = text_index_init(&vocab->marks, n_marks, text_of, vocab);
     if (r)
         return err_trace(r);
     for (uint32_t id = 0; id < vocab->n_tokens; id++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The token table of a model: texts, types, scores, and the index from a text to its token. Immutable after
- * vocab_init(). */
+ * vocab_init(), and stays in its place. */
 #ifndef COORDGEN_TEXT_VOCAB_H
 #define COORDGEN_TEXT_VOCAB_H
 
@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "model/gguf/gguf.h"
 #include "text/chat/chat_marks.h"
-#include "text/tokenizer/text_index.h"
+#include "base/strings/text_index.h"
 
 enum {
     VOCAB_E_CORRUPT = 1, /* the table contradicts itself; the error names key, index and value */

@@ -8,11 +8,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/files/extent_reader.h"
 #include "base/files/file_io.h"
+#include "base/files/reader_thread.h"
 #include "base/memory/account_refusal.h"
 #include "base/system/thread.h"
 
@@ -26,27 +25,22 @@ typedef enum LoaderState {
     LOADER_ENDED,
 } LoaderState;
 
-struct GraphLoader {
-    int fd;
-    char *path;
-    GraphLoaderCheckFn *is_whole;
-    GraphLoaderExpandFn *expand;
-    void *arg;
-    AccountedBlock staging; /* for loads in pieces */
-    uint8_t *stages;        /* [STAGES][stage_bytes] in the staging memory, aligned as reads need it */
+/* Memory for loads in pieces. */
+typedef struct Staging {
+    AccountedBlock block;
+    uint8_t *stages; /* [STAGES][stage_bytes] in the block, aligned as reads need it */
     size_t stage_bytes;
     uint64_t *expanded_ns; /* [2 * n_timed], the thread's: times of the last load */
     size_t n_timed;
-    ExtentReader *extents; /* the thread's, once it runs */
-    char ways[2][32];      /* the way's name: through the page cache, and past it */
-    _Atomic bool is_direct;
-    struct stat known; /* the file as it was */
-    pthread_t thread;
-    bool has_thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t work, ended;
+} Staging;
+
+struct GraphLoader {
+    ReaderThread thread;
+    GraphLoaderCheckFn *is_whole;
+    GraphLoaderExpandFn *expand;
+    void *arg;
+    Staging staging;
     /* Under the mutex. */
-    bool is_stopping;
     LoaderState state;
     _Atomic bool has_ended; /* state is LOADER_ENDED; read without the mutex */
     GraphLoad load;
@@ -56,18 +50,18 @@ struct GraphLoader {
 
 /* Waits until a slower disk would have read the bytes. */
 static void wait_until_due(GraphLoader *loader, uint64_t due_ns) {
-    pthread_mutex_lock(&loader->mutex);
-    while (!loader->is_stopping && due_ns > clock_now_ns())
-        (void)thread_cond_wait_until(&loader->work, &loader->mutex, due_ns);
-    pthread_mutex_unlock(&loader->mutex);
+    pthread_mutex_lock(&loader->thread.mutex);
+    while (!loader->thread.is_stopping && due_ns > clock_now_ns())
+        (void)thread_cond_wait_until(&loader->thread.work, &loader->thread.mutex, due_ns);
+    pthread_mutex_unlock(&loader->thread.mutex);
 }
 
 static bool is_stopping(GraphLoader *loader) {
     bool is;
 
-    pthread_mutex_lock(&loader->mutex);
-    is = loader->is_stopping;
-    pthread_mutex_unlock(&loader->mutex);
+    pthread_mutex_lock(&loader->thread.mutex);
+    is = loader->thread.is_stopping;
+    pthread_mutex_unlock(&loader->thread.mutex);
     return is;
 }
 
@@ -75,10 +69,10 @@ static bool is_stopping(GraphLoader *loader) {
 static int read_whole(GraphLoader *loader, const GraphLoad *load, const uint8_t **datap) {
     Extent extent = { .offset_bytes = load->offset_bytes, .len_bytes = load->len_bytes, .buffer = load->buffer };
     const uint64_t due_ns = shared_limiter_ask(loader->disk, load->len_bytes);
-    int r = extent_reader_submit(loader->extents, &extent, NULL);
+    int r = extent_reader_submit(loader->thread.extents, &extent, NULL);
 
     if (!r)
-        r = extent_reader_wait(loader->extents, &extent, NULL);
+        r = extent_reader_wait(loader->thread.extents, &extent, NULL);
     wait_until_due(loader, due_ns);
     *datap = extent.data;
     return r > 0 ? GRAPH_LOADER_E_FILE : r;
@@ -88,13 +82,13 @@ static int read_whole(GraphLoader *loader, const GraphLoad *load, const uint8_t 
 static int time_pieces(GraphLoader *loader, size_t n) {
     uint64_t *times;
 
-    if (n <= loader->n_timed)
+    if (n <= loader->staging.n_timed)
         return 0;
-    times = reallocarray(loader->expanded_ns, n, 2 * sizeof(*times));
+    times = reallocarray(loader->staging.expanded_ns, n, 2 * sizeof(*times));
     if (!times)
         return err_raise(-ENOMEM);
-    loader->expanded_ns = times;
-    loader->n_timed = n;
+    loader->staging.expanded_ns = times;
+    loader->staging.n_timed = n;
     return 0;
 }
 
@@ -114,9 +108,9 @@ static int ask_ahead(GraphLoader *loader, const GraphLoad *load, PieceReads *rea
 
         reads->extents[stage] = (Extent){ .offset_bytes = piece->offset_bytes,
                                           .len_bytes = piece->len_bytes,
-                                          .buffer = loader->stages + stage * loader->stage_bytes };
+                                          .buffer = loader->staging.stages + stage * loader->staging.stage_bytes };
         reads->due_ns[stage] = shared_limiter_ask(loader->disk, piece->len_bytes);
-        r = extent_reader_submit(loader->extents, &reads->extents[stage], NULL);
+        r = extent_reader_submit(loader->thread.extents, &reads->extents[stage], NULL);
         reads->n_asked += !r;
     }
     return r;
@@ -125,8 +119,8 @@ static int ask_ahead(GraphLoader *loader, const GraphLoad *load, PieceReads *rea
 /* Waits for the next piece and expands it. */
 static int take_piece(GraphLoader *loader, const GraphLoad *load, PieceReads *reads, GraphLoadEnd *end) {
     const size_t index = reads->n_ended, stage = index % STAGES;
-    uint64_t *times = &loader->expanded_ns[2 * index];
-    int r = extent_reader_wait(loader->extents, &reads->extents[stage], NULL);
+    uint64_t *times = &loader->staging.expanded_ns[2 * index];
+    int r = extent_reader_wait(loader->thread.extents, &reads->extents[stage], NULL);
 
     reads->n_ended++;
     if (r)
@@ -154,7 +148,7 @@ static int read_pieces(GraphLoader *loader, const GraphLoad *load, GraphLoadEnd 
             r = take_piece(loader, load, &reads, end);
     }
     for (; reads.n_ended < reads.n_asked; reads.n_ended++)
-        (void)extent_reader_wait(loader->extents, &reads.extents[reads.n_ended % STAGES], NULL);
+        (void)extent_reader_wait(loader->thread.extents, &reads.extents[reads.n_ended % STAGES], NULL);
     return r > 0 ? GRAPH_LOADER_E_FILE : r;
 }
 
@@ -164,11 +158,10 @@ static GraphLoadEnd run_load(GraphLoader *loader, const GraphLoad *load) {
     const uint8_t *data = load->buffer;
 
     end.result = load->n_pieces ? read_pieces(loader, load, &end) : read_whole(loader, load, &data);
-    end.expanded_ns = load->n_pieces ? loader->expanded_ns : NULL;
-    atomic_store(&loader->is_direct, extent_reader_is_direct(loader->extents));
+    end.expanded_ns = load->n_pieces ? loader->staging.expanded_ns : NULL;
     end.read_ns = clock_now_ns();
     if (!end.result)
-        end.result = file_check_same(loader->fd, &loader->known);
+        end.result = file_check_same(loader->thread.fd, &loader->thread.known);
     if (end.result == FILE_E_CHANGED)
         end.result = GRAPH_LOADER_E_FILE;
     if (!end.result && !load->n_pieces && !loader->is_whole(loader->arg, load->number, data))
@@ -177,52 +170,32 @@ static GraphLoadEnd run_load(GraphLoader *loader, const GraphLoad *load) {
     return end;
 }
 
-static void *load_main(void *arg) {
+static void step(void *arg) {
     GraphLoader *loader = arg;
+    GraphLoad load;
+    GraphLoadEnd end;
 
-    pthread_mutex_lock(&loader->mutex);
-    while (!loader->is_stopping) {
-        GraphLoad load;
-        GraphLoadEnd end;
-
-        if (loader->state != LOADER_WANTED) {
-            pthread_cond_wait(&loader->work, &loader->mutex);
-            continue;
-        }
-        load = loader->load;
-        pthread_mutex_unlock(&loader->mutex);
-        end = run_load(loader, &load);
-        pthread_mutex_lock(&loader->mutex);
-        loader->end = end;
-        loader->state = LOADER_ENDED;
-        atomic_store(&loader->has_ended, true);
-        pthread_cond_signal(&loader->ended);
+    if (loader->state != LOADER_WANTED) {
+        pthread_cond_wait(&loader->thread.work, &loader->thread.mutex);
+        return;
     }
-    pthread_mutex_unlock(&loader->mutex);
-    /* Freed by this thread, for the kernel cancels the requests of a thread to a ring when that thread ends. */
-    extent_reader_free(loader->extents);
-    return NULL;
+    load = loader->load;
+    pthread_mutex_unlock(&loader->thread.mutex);
+    end = run_load(loader, &load);
+    pthread_mutex_lock(&loader->thread.mutex);
+    loader->end = end;
+    loader->state = LOADER_ENDED;
+    atomic_store(&loader->has_ended, true);
+    pthread_cond_signal(&loader->thread.came);
 }
 
 GraphLoader *graph_loader_free(GraphLoader *loader) {
     if (!loader)
         return NULL;
-    if (loader->has_thread) {
-        pthread_mutex_lock(&loader->mutex);
-        loader->is_stopping = true;
-        pthread_cond_signal(&loader->work);
-        pthread_mutex_unlock(&loader->mutex);
-        pthread_join(loader->thread, NULL);
-    } else {
-        extent_reader_free(loader->extents);
-    }
-    pthread_cond_destroy(&loader->work);
-    pthread_cond_destroy(&loader->ended);
-    pthread_mutex_destroy(&loader->mutex);
+    reader_thread_deinit(&loader->thread);
     shared_limiter_deinit(&loader->own);
-    accounted_block_deinit(&loader->staging);
-    free(loader->expanded_ns);
-    free(loader->path);
+    accounted_block_deinit(&loader->staging.block);
+    free(loader->staging.expanded_ns);
     free(loader);
     return NULL;
 }
@@ -231,14 +204,14 @@ static int new_staging(GraphLoader *loader, const GraphLoaderOptions *options, E
     int r;
 
     /* Room for a piece that begins anywhere in a unit. */
-    loader->stage_bytes = extent_room_bytes(EXTENT_ALIGNMENT - 1, options->piece_bytes_max);
-    r = accounted_block_init(&loader->staging, options->accounts, ACCOUNT_ACTIVATIONS,
-                             STAGES * loader->stage_bytes + EXTENT_ALIGNMENT);
+    loader->staging.stage_bytes = extent_room_bytes(EXTENT_ALIGNMENT - 1, options->piece_bytes_max);
+    r = accounted_block_init(&loader->staging.block, options->accounts, ACCOUNT_ACTIVATIONS,
+                             STAGES * loader->staging.stage_bytes + EXTENT_ALIGNMENT);
     if (r)
         return account_refused(err, GRAPH_LOADER_E_MEMORY, r, options->accounts, ACCOUNT_ACTIVATIONS,
-                               STAGES * loader->stage_bytes, "loading the graphs of %s", loader->path);
-    loader->stages =
-        (uint8_t *)loader->staging.data + (EXTENT_ALIGNMENT - (uintptr_t)loader->staging.data % EXTENT_ALIGNMENT);
+                               STAGES * loader->staging.stage_bytes, "loading the graphs of %s", loader->thread.path);
+    loader->staging.stages = (uint8_t *)loader->staging.block.data +
+                             (EXTENT_ALIGNMENT - (uintptr_t)loader->staging.block.data % EXTENT_ALIGNMENT);
     return 0;
 }
 
@@ -248,45 +221,33 @@ int graph_loader_new(GraphLoader **loaderp, const GraphLoaderOptions *options, E
 
     if (!loader)
         return err_set(err, -ENOMEM, "%s: out of memory", options->path);
-    loader->fd = options->fd;
     loader->is_whole = options->is_whole;
     loader->expand = options->expand;
     loader->arg = options->arg;
     shared_limiter_init(&loader->own, options->limit);
     loader->disk = options->disk ? options->disk : &loader->own;
-    pthread_mutex_init(&loader->mutex, NULL);
-    thread_cond_init(&loader->work);
-    thread_cond_init(&loader->ended);
-    loader->path = strdup(options->path);
-    if (!loader->path)
-        return err_set(err, -ENOMEM, "%s: out of memory", options->path);
-    if (fstat(loader->fd, &loader->known) < 0)
-        return err_set(err, -errno, "%s: %s", loader->path, strerror(errno));
+    r = reader_thread_init(&loader->thread, options->fd, options->path, &(ExtentReaderOptions){ 0 }, err);
+    if (r)
+        return r > 0 ? -EIO : r;
     if (options->expand) {
         r = new_staging(loader, options, err);
         if (r)
             return r;
     }
-    r = extent_reader_new(&loader->extents, loader->fd, loader->path, &(ExtentReaderOptions){ 0 }, err);
+    r = reader_thread_start(&loader->thread, "graph-loader", "loads graphs", step, loader, err);
     if (r)
-        return r > 0 ? -EIO : r;
-    snprintf(loader->ways[0], sizeof(loader->ways[0]), "%s", extent_reader_way(loader->extents));
-    snprintf(loader->ways[1], sizeof(loader->ways[1]), "%s, direct", extent_reader_way(loader->extents));
-    r = thread_start(&loader->thread, "graph-loader", load_main, loader);
-    if (r)
-        return err_set(err, r, "%s: cannot start the thread that loads graphs: %s", loader->path, strerror(-r));
-    loader->has_thread = true;
+        return r;
     *loaderp = steal(&loader);
     return 0;
 }
 
 void graph_loader_begin(GraphLoader *loader, const GraphLoad *load) {
-    pthread_mutex_lock(&loader->mutex);
+    pthread_mutex_lock(&loader->thread.mutex);
     assert(loader->state == LOADER_IDLE);
     loader->load = *load;
     loader->state = LOADER_WANTED;
-    pthread_cond_signal(&loader->work);
-    pthread_mutex_unlock(&loader->mutex);
+    pthread_cond_signal(&loader->thread.work);
+    pthread_mutex_unlock(&loader->thread.mutex);
 }
 
 bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end) {
@@ -295,9 +256,9 @@ bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end
 
     if (!wait_ns && !atomic_load(&loader->has_ended))
         return false;
-    pthread_mutex_lock(&loader->mutex);
+    pthread_mutex_lock(&loader->thread.mutex);
     while (wait_ns && loader->state == LOADER_WANTED)
-        if (thread_cond_wait_until(&loader->ended, &loader->mutex, until_ns))
+        if (thread_cond_wait_until(&loader->thread.came, &loader->thread.mutex, until_ns))
             break;
     has_ended = loader->state == LOADER_ENDED;
     if (has_ended) {
@@ -305,7 +266,7 @@ bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end
         loader->state = LOADER_IDLE;
         atomic_store(&loader->has_ended, false);
     }
-    pthread_mutex_unlock(&loader->mutex);
+    pthread_mutex_unlock(&loader->thread.mutex);
     return has_ended;
 }
 
@@ -314,5 +275,5 @@ void graph_loader_set_limit(GraphLoader *loader, ReadLimit limit) {
 }
 
 const char *graph_loader_way(const GraphLoader *loader) {
-    return loader->ways[atomic_load(&loader->is_direct)];
+    return extent_reader_way(loader->thread.extents);
 }

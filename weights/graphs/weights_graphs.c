@@ -311,8 +311,8 @@ static void lose(WeightsGraphs *graphs, const GraphBlock *block) {
 
 /* Takes in the load that ends within wait_ns, and begins the next one. */
 static void turn(WeightsGraphs *graphs, uint64_t wait_ns) {
-    const size_t number = graphs->graphs.loading;
-    const GraphKind kind = graphs->graphs.loading_kind;
+    const size_t number = graphs->graphs.loading.block;
+    const GraphKind kind = graphs->graphs.loading.kind;
     GraphBlock *block = &graphs->blocks[number];
     GraphLoadEnd end;
 
@@ -405,7 +405,7 @@ void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t prompt_row
     graphs->rows = rows;
     graph_switch_step(&graphs->graphs, rows, prompt_rows, n_behind,
                       is_at_end ? graphs->counts.n_blocks : block_of(graphs, layer));
-    if (graphs->graphs.is_prompt && !layer && log_level() >= LOG_LEVEL_DEBUG) {
+    if (graphs->graphs.step.is_prompt && !layer && log_level() >= LOG_LEVEL_DEBUG) {
         graph_switch_explain(&graphs->graphs, text, sizeof(text));
         log_debug(TOPIC_ENGINE, "graphs: %s", text);
     }
@@ -459,13 +459,13 @@ int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns,
     place(graphs, &graphs->blocks[number], kind);
     begin_loads(graphs);
     graphs->counts.n_computed[kind]++;
-    graphs->counts.n_makeshift += kind != graphs->graphs.step_kind;
+    graphs->counts.n_makeshift += kind != graphs->graphs.step.kind;
     graphs->since_ns = clock_now_ns();
     return 0;
 }
 
 void weights_graphs_turn(WeightsGraphs *graphs) {
-    if (graphs->loader && graphs->graphs.loading < graphs->graphs.n_blocks)
+    if (graphs->loader && graphs->graphs.loading.block < graphs->graphs.n_blocks)
         turn(graphs, 0);
 }
 
@@ -492,7 +492,7 @@ void weights_graphs_release(WeightsGraphs *graphs, uint32_t layer, uint32_t end)
         return;
     }
     if (is_done && layer == graphs->blocks[number].first_layer)
-        graph_times_took(&graphs->graphs.times, graphs->graphs.held_kind, graphs->rows, graphs->graphs.prefill_rows,
+        graph_times_took(&graphs->graphs.times, graphs->graphs.held.kind, graphs->rows, graphs->graphs.prefill_rows,
                          graphs->graphs.decode_rows, (double)(clock_now_ns() - graphs->since_ns));
     graph_switch_computed(&graphs->graphs, number, is_done);
     turn(graphs, 0);

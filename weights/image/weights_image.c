@@ -39,6 +39,23 @@ enum {
     RESULT_DAMAGED = 1000, /* of a step, beside FILE_E_*: a part is damaged */
 };
 
+/* The thread that reads ahead, and what it tells. */
+typedef struct ReadAhead {
+    pthread_t thread;
+    bool has_thread;
+    Trace *trace; /* of the load; or NULL */
+    _Atomic bool stop;
+    uint64_t late_bytes; /* first bytes of the file, which are read last */
+    _Atomic bool is_late;
+    size_t n_compared; /* parts, in the order of the file */
+    _Atomic uint64_t cached_bytes, read_bytes;
+    pthread_mutex_t mutex;
+    pthread_cond_t came;
+    uint64_t ready_bytes; /* mutex: the file is in memory up to here */
+    int result;           /* mutex */
+    ErrText failure;      /* mutex */
+} ReadAhead;
+
 struct WeightsImage {
     char *path;
     int fd;
@@ -49,21 +66,8 @@ struct WeightsImage {
     uint64_t seen_bytes;
     size_t n_there;
     ImageCompare *compare; /* used by the reader of the parts: the thread, or the ring; NULL: none */
-    /* The thread that reads ahead. */
-    pthread_t thread;
-    bool has_thread;
-    Trace *trace; /* of the load; or NULL */
-    _Atomic bool stop;
     _Atomic bool is_discarded;
-    uint64_t late_bytes; /* first bytes of the file, which are read last */
-    _Atomic bool is_late;
-    size_t n_compared; /* parts, in the order of the file */
-    _Atomic uint64_t cached_bytes, read_bytes;
-    pthread_mutex_t mutex;
-    pthread_cond_t came;
-    uint64_t ready_bytes; /* mutex: the file is in memory up to here */
-    int result;           /* mutex */
-    ErrText failure;      /* mutex */
+    ReadAhead ahead;
 };
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
@@ -144,11 +148,11 @@ static int map_parts(WeightsImage *image, ErrText *err) {
 WeightsImage *weights_image_free(WeightsImage *image) {
     if (!image)
         return NULL;
-    atomic_store(&image->stop, true);
-    if (image->has_thread)
-        pthread_join(image->thread, NULL);
-    pthread_cond_destroy(&image->came);
-    pthread_mutex_destroy(&image->mutex);
+    atomic_store(&image->ahead.stop, true);
+    if (image->ahead.has_thread)
+        pthread_join(image->ahead.thread, NULL);
+    pthread_cond_destroy(&image->ahead.came);
+    pthread_mutex_destroy(&image->ahead.mutex);
     mapped_file_deinit(&image->map);
     image_compare_free(image->compare);
     if (image->fd >= 0)
@@ -174,8 +178,8 @@ int weights_image_open(WeightsImage **imagep, const char *path, const WeightsIma
     if (!image)
         return err_no_memory(err);
     image->fd = -1;
-    pthread_mutex_init(&image->mutex, NULL);
-    pthread_cond_init(&image->came, NULL);
+    pthread_mutex_init(&image->ahead.mutex, NULL);
+    pthread_cond_init(&image->ahead.came, NULL);
     image->path = strdup(path);
     if (!image->path)
         return err_no_memory(err);
@@ -227,11 +231,11 @@ uint64_t weights_image_len_bytes(const WeightsImage *image) {
 }
 
 uint64_t weights_image_cached_bytes(const WeightsImage *image) {
-    return atomic_load(&image->cached_bytes);
+    return atomic_load(&image->ahead.cached_bytes);
 }
 
 uint64_t weights_image_read_bytes(const WeightsImage *image) {
-    return atomic_load(&image->read_bytes);
+    return atomic_load(&image->ahead.read_bytes);
 }
 
 void weights_image_discard(WeightsImage *image) {
@@ -286,45 +290,45 @@ static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, si
 
 /* Compares the parts that end before a byte: nothing is computed with one that is damaged. */
 static int compare_parts(WeightsImage *image, uint64_t end_bytes) {
-    for (; image->n_compared < image->head->n_parts; image->n_compared++) {
-        const WeightsImagePart part = weights_image_part(image, image->n_compared);
+    for (; image->ahead.n_compared < image->head->n_parts; image->ahead.n_compared++) {
+        const WeightsImagePart part = weights_image_part(image, image->ahead.n_compared);
 
-        if (image->places[image->n_compared].offset_bytes + part.len_bytes > end_bytes)
+        if (image->places[image->ahead.n_compared].offset_bytes + part.len_bytes > end_bytes)
             break;
-        if (!weights_image_part_is_whole(image, image->n_compared, part.data))
+        if (!weights_image_part_is_whole(image, image->ahead.n_compared, part.data))
             return RESULT_DAMAGED;
     }
     return 0;
 }
 
 static void publish(WeightsImage *image, uint64_t ready_bytes, int r) {
-    pthread_mutex_lock(&image->mutex);
-    image->ready_bytes = ready_bytes;
-    image->result = r > 0 ? -EIO : r;
+    pthread_mutex_lock(&image->ahead.mutex);
+    image->ahead.ready_bytes = ready_bytes;
+    image->ahead.result = r > 0 ? -EIO : r;
     if (r && r != -ENOMEM)
         weights_image_discard(image); /* the package has it all */
     if (r == FILE_E_SHORT)
-        err_set(&image->failure, 0, "%s: it was cut short; load the model again", image->path);
+        err_set(&image->ahead.failure, 0, "%s: it was cut short; load the model again", image->path);
     else if (r == RESULT_DAMAGED)
-        err_set(&image->failure, 0,
+        err_set(&image->ahead.failure, 0,
                 "%s: matrix %zu is not as it was written: this image of the weights is removed; load the model again",
-                image->path, image->n_compared);
+                image->path, image->ahead.n_compared);
     else if (r)
-        err_set(&image->failure, 0, "%s: cannot be read at %" PRIu64 ": %s; load the model again", image->path,
+        err_set(&image->ahead.failure, 0, "%s: cannot be read at %" PRIu64 ": %s; load the model again", image->path,
                 ready_bytes, strerror(-r));
-    pthread_cond_signal(&image->came);
-    pthread_mutex_unlock(&image->mutex);
+    pthread_cond_signal(&image->ahead.came);
+    pthread_mutex_unlock(&image->ahead.mutex);
 }
 
 static void trace_step(const WeightsImage *image, const char *name, uint64_t start_ns, size_t len_bytes) {
-    if (image->trace)
-        trace_add(image->trace, &(TraceEvent){ .name = name,
-                                               .category = "load",
-                                               .start_ns = start_ns,
-                                               .end_ns = clock_now_ns(),
-                                               .layer = -1,
-                                               .lane = TRACE_LANE_READ,
-                                               .bytes = len_bytes });
+    if (image->ahead.trace)
+        trace_add(image->ahead.trace, &(TraceEvent){ .name = name,
+                                                     .category = "load",
+                                                     .start_ns = start_ns,
+                                                     .end_ns = clock_now_ns(),
+                                                     .layer = -1,
+                                                     .lane = TRACE_LANE_READ,
+                                                     .bytes = len_bytes });
 }
 
 /* Reads the bytes up to end_bytes, of which *atp are there. */
@@ -332,18 +336,18 @@ static int read_until(WeightsImage *image, uint8_t *buffer, uint64_t *atp, uint6
     uint64_t asked = 0;
     int r = 0;
 
-    while (!r && *atp < end_bytes && !atomic_load(&image->stop)) {
+    while (!r && *atp < end_bytes && !atomic_load(&image->ahead.stop)) {
         const size_t n = end_bytes - *atp < IMAGE_STEP_BYTES ? (size_t)(end_bytes - *atp) : IMAGE_STEP_BYTES;
         const uint64_t start_ns = clock_now_ns();
 
         if (*atp >= asked && page_cache_holds(image->fd, *atp, n)) { /* what was asked for is being read */
             (void)populate(image, *atp, n);
             trace_step(image, "map", start_ns, n);
-            atomic_fetch_add(&image->cached_bytes, n);
+            atomic_fetch_add(&image->ahead.cached_bytes, n);
         } else {
             r = read_step(image, buffer, *atp, n, &asked);
             trace_step(image, "read", start_ns, n);
-            atomic_fetch_add(&image->read_bytes, r ? 0 : n);
+            atomic_fetch_add(&image->ahead.read_bytes, r ? 0 : n);
         }
         if (!r)
             r = compare_parts(image, *atp + n);
@@ -357,7 +361,7 @@ static int read_until(WeightsImage *image, uint8_t *buffer, uint64_t *atp, uint6
 static void *read_main(void *arg) {
     WeightsImage *image = arg;
     _cleanup_(freep) uint8_t *buffer = malloc(READ_BYTES);
-    uint64_t at = image->late_bytes, late_at = 0;
+    uint64_t at = image->ahead.late_bytes, late_at = 0;
     int r = buffer ? 0 : -ENOMEM;
 
     if (!r && at)
@@ -365,27 +369,27 @@ static void *read_main(void *arg) {
     if (!r)
         r = read_until(image, buffer, &at, image->head->len_bytes);
     if (!r)
-        r = read_until(image, buffer, &late_at, image->late_bytes);
+        r = read_until(image, buffer, &late_at, image->ahead.late_bytes);
     if (r)
         publish(image, at, r);
-    atomic_store(&image->is_late, false);
+    atomic_store(&image->ahead.is_late, false);
     weights_image_tidy(image->path);
     return NULL;
 }
 
 bool weights_image_is_late(const WeightsImage *image) {
-    return atomic_load(&image->is_late);
+    return atomic_load(&image->ahead.is_late);
 }
 
 void weights_image_read_ahead(WeightsImage *image, size_t n_late, Trace *trace) {
     const ImagePlace *places = image->places;
 
-    image->trace = trace;
+    image->ahead.trace = trace;
     if (n_late && n_late < image->head->n_parts && !image->compare)
-        image->late_bytes = places[n_late - 1].offset_bytes + places[n_late - 1].len_bytes;
-    atomic_store(&image->is_late, image->late_bytes > 0);
-    image->has_thread = !thread_start(&image->thread, "weights-image", read_main, image);
-    if (!image->has_thread)
+        image->ahead.late_bytes = places[n_late - 1].offset_bytes + places[n_late - 1].len_bytes;
+    atomic_store(&image->ahead.is_late, image->ahead.late_bytes > 0);
+    image->ahead.has_thread = !thread_start(&image->ahead.thread, "weights-image", read_main, image);
+    if (!image->ahead.has_thread)
         read_main(image);
 }
 
@@ -393,14 +397,15 @@ int weights_image_advance(WeightsImage *image, size_t *n_partsp, ErrText *err) {
     const size_t n_parts = image->head->n_parts;
     int r;
 
-    pthread_mutex_lock(&image->mutex);
-    while (!image->result && image->ready_bytes == image->seen_bytes && image->seen_bytes < image->head->len_bytes)
-        pthread_cond_wait(&image->came, &image->mutex);
-    image->seen_bytes = image->ready_bytes;
-    r = image->result;
+    pthread_mutex_lock(&image->ahead.mutex);
+    while (!image->ahead.result && image->ahead.ready_bytes == image->seen_bytes &&
+           image->seen_bytes < image->head->len_bytes)
+        pthread_cond_wait(&image->ahead.came, &image->ahead.mutex);
+    image->seen_bytes = image->ahead.ready_bytes;
+    r = image->ahead.result;
     if (r && err)
-        *err = image->failure;
-    pthread_mutex_unlock(&image->mutex);
+        *err = image->ahead.failure;
+    pthread_mutex_unlock(&image->ahead.mutex);
     while (image->n_there < n_parts &&
            image->places[image->n_there].offset_bytes + image->places[image->n_there].len_bytes <= image->seen_bytes)
         image->n_there++;

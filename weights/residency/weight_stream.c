@@ -59,7 +59,7 @@ struct WeightStream {
     ExtentReader *reader;   /* NULL until something must be read ahead */
     uint64_t cached_bytes, read_bytes;
     uint64_t start_ns, waited_ns; /* start of the stream; time spent waiting for reads */
-    char way[32];
+    const char *way;
 };
 
 static size_t n_blocks_of(const StreamMatrix *matrix) {
@@ -132,7 +132,7 @@ int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options
                                RING_PIECES * stream->slot_bytes +
                                    worker_pool_n_threads(options->pool) * stream->copy_bytes,
                                "loading %s", options->path);
-    snprintf(stream->way, sizeof(stream->way), "page cache");
+    stream->way = "page cache";
     *streamp = steal(&stream);
     return 0;
 }
@@ -168,8 +168,7 @@ static int start_reader(WeightStream *stream, ErrText *err) {
     if (r)
         return r == EXTENT_E_REFUSED ? -EOPNOTSUPP : r;
     worker_pool_begin_reading(stream->options.pool);
-    snprintf(stream->way, sizeof(stream->way), "%s%s", extent_reader_way(stream->reader),
-             extent_reader_is_direct(stream->reader) ? ", direct" : "");
+    stream->way = extent_reader_way(stream->reader);
     return 0;
 }
 

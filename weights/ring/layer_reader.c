@@ -20,10 +20,10 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/files/file_io.h"
+#include "base/files/reader_thread.h"
 #include "base/min_max.h"
 #include "base/system/thread.h"
 
@@ -49,26 +49,16 @@ typedef struct LayerPiece {
 } LayerPiece;
 
 struct LayerReader {
-    char *path;          /* const, as are fd, layers and memory */
-    LayerExtent *layers; /* [n_layers] */
+    ReaderThread thread; /* work: slots, the circle or is_stopping have changed; came: a piece has come */
+    LayerExtent *layers; /* [n_layers]; const, as is memory */
     uint8_t *memory;     /* [n_slots][slot_bytes], the caller's */
     size_t slot_bytes;
-    int fd;
     bool (*is_whole)(void *arg, size_t index, const uint8_t *data);
     void *arg;
-    ExtentReader *extents; /* the thread's, but for its way */
-    char ways[2][32];      /* const: [is_direct] */
     /* The thread's. */
     LayerPiece pieces[WINDOW]; /* a ring */
     size_t first, n_under_way;
-    struct stat known; /* the file as it was */
-    pthread_t thread;
-    bool has_thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t work; /* wakes the thread: slots, the circle or is_stopping have changed */
-    pthread_cond_t came; /* a piece has come */
     /* Under the mutex. */
-    bool is_stopping;
     LayerSlots slots;
     ReadLimiter limiter;
     LayerReaderCounts counts; /* without n_in_vain, and without the time since busy_ns */
@@ -123,11 +113,11 @@ static bool begin_piece(LayerReader *reader) {
     piece->due_ns = read_limiter_ask(&reader->limiter, piece->extent.len_bytes);
     if (!reader->n_under_way++)
         reader->busy_ns = clock_now_ns();
-    pthread_mutex_unlock(&reader->mutex);
-    r = extent_reader_submit(reader->extents, &piece->extent, NULL);
+    pthread_mutex_unlock(&reader->thread.mutex);
+    r = extent_reader_submit(reader->thread.extents, &piece->extent, NULL);
     piece->is_read = r != 0;
     piece->result = r;
-    pthread_mutex_lock(&reader->mutex);
+    pthread_mutex_lock(&reader->thread.mutex);
     return true;
 }
 
@@ -143,16 +133,16 @@ static int check_layer(const LayerReader *reader, const LayerPiece *piece) {
 }
 
 static void read_piece(LayerReader *reader, LayerPiece *piece) {
-    pthread_mutex_unlock(&reader->mutex);
-    piece->result = extent_reader_wait(reader->extents, &piece->extent, NULL);
+    pthread_mutex_unlock(&reader->thread.mutex);
+    piece->result = extent_reader_wait(reader->thread.extents, &piece->extent, NULL);
     if (!piece->result && piece->is_last)
-        piece->result = file_check_same(reader->fd, &reader->known);
+        piece->result = file_check_same(reader->thread.fd, &reader->thread.known);
     if (piece->result == FILE_E_CHANGED)
         piece->result = RESULT_CHANGED;
     if (!piece->result && piece->is_last)
         piece->result = check_layer(reader, piece);
     piece->is_read = true;
-    pthread_mutex_lock(&reader->mutex);
+    pthread_mutex_lock(&reader->thread.mutex);
 }
 
 static void end_piece(LayerReader *reader, const LayerPiece *piece) {
@@ -166,32 +156,24 @@ static void end_piece(LayerReader *reader, const LayerPiece *piece) {
         reader->counts.n_reads++;
     }
     layer_slots_came(&reader->slots, piece->slot, piece->index, piece->result);
-    pthread_cond_broadcast(&reader->came);
+    pthread_cond_broadcast(&reader->thread.came);
 }
 
-static void *read_main(void *arg) {
+static void step(void *arg) {
     LayerReader *reader = arg;
+    LayerPiece *piece = &reader->pieces[reader->first];
 
-    pthread_mutex_lock(&reader->mutex);
-    while (!reader->is_stopping) {
-        LayerPiece *piece = &reader->pieces[reader->first];
-
-        if (reader->n_under_way < window_of(reader) && begin_piece(reader))
-            continue;
-        if (!reader->n_under_way) {
-            pthread_cond_wait(&reader->work, &reader->mutex);
-        } else if (!piece->is_read) {
-            read_piece(reader, piece);
-        } else if (piece->due_ns > read_limiter_now(&reader->limiter)) {
-            (void)thread_cond_wait_until(&reader->work, &reader->mutex, piece->due_ns);
-        } else {
-            end_piece(reader, piece);
-        }
+    if (reader->n_under_way < window_of(reader) && begin_piece(reader))
+        return;
+    if (!reader->n_under_way) {
+        pthread_cond_wait(&reader->thread.work, &reader->thread.mutex);
+    } else if (!piece->is_read) {
+        read_piece(reader, piece);
+    } else if (piece->due_ns > read_limiter_now(&reader->limiter)) {
+        (void)thread_cond_wait_until(&reader->thread.work, &reader->thread.mutex, piece->due_ns);
+    } else {
+        end_piece(reader, piece);
     }
-    pthread_mutex_unlock(&reader->mutex);
-    /* Freed by this thread, for the kernel cancels the requests of a thread to a ring when that thread ends. */
-    extent_reader_free(reader->extents);
-    return NULL;
 }
 
 /* --- object ------------------------------------------------------------------------------------------------------- */
@@ -200,21 +182,9 @@ static void *read_main(void *arg) {
 LayerReader *layer_reader_free(LayerReader *reader) {
     if (!reader)
         return NULL;
-    if (reader->has_thread) {
-        pthread_mutex_lock(&reader->mutex);
-        reader->is_stopping = true;
-        pthread_cond_signal(&reader->work);
-        pthread_mutex_unlock(&reader->mutex);
-        pthread_join(reader->thread, NULL);
-    } else {
-        extent_reader_free(reader->extents);
-    }
-    pthread_cond_destroy(&reader->work);
-    pthread_cond_destroy(&reader->came);
-    pthread_mutex_destroy(&reader->mutex);
+    reader_thread_deinit(&reader->thread);
     layer_slots_deinit(&reader->slots);
     free(reader->layers);
-    free(reader->path);
     free(reader);
     return NULL;
 }
@@ -241,31 +211,18 @@ static int check_options(const LayerReaderOptions *options, ErrText *err) {
 }
 
 static int copy_options(LayerReader *reader, const LayerReaderOptions *options) {
-    reader->fd = options->fd;
     reader->is_whole = options->is_whole;
     reader->arg = options->arg;
     reader->memory = options->slots;
     reader->slot_bytes = options->slot_bytes;
     read_limiter_init(&reader->limiter, options->limit, NULL, NULL);
-    reader->path = strdup(options->path);
     reader->layers = calloc(options->n_layers, sizeof(reader->layers[0]));
-    if (!reader->path || !reader->layers || layer_slots_init(&reader->slots, options->n_layers, options->n_slots))
+    if (!reader->layers || layer_slots_init(&reader->slots, options->n_layers, options->n_slots))
         return -ENOMEM;
     for (size_t i = 0; i < options->n_layers; i++) {
         reader->layers[i] = options->layers[i];
         reader->slots.layers[i].n_pieces = pieces_of(&options->layers[i]);
     }
-    return fstat(reader->fd, &reader->known) < 0 ? -errno : 0;
-}
-
-static int open_extents(LayerReader *reader, ExtentWay way, ErrText *err) {
-    const ExtentReaderOptions options = { .way = way, .depth = DEPTH, .piece_bytes = PIECE_BYTES };
-    int r = extent_reader_new(&reader->extents, reader->fd, reader->path, &options, err);
-
-    if (r)
-        return r == EXTENT_E_REFUSED ? -EOPNOTSUPP : r;
-    snprintf(reader->ways[0], sizeof(reader->ways[0]), "%s", extent_reader_way(reader->extents));
-    snprintf(reader->ways[1], sizeof(reader->ways[1]), "%s, direct", extent_reader_way(reader->extents));
     return 0;
 }
 
@@ -279,6 +236,7 @@ static int open_extents(LayerReader *reader, ExtentWay way, ErrText *err) {
  * there; -errno.
  */
 int layer_reader_new(LayerReader **readerp, const LayerReaderOptions *options, ErrText *err) {
+    const ExtentReaderOptions extents = { .way = options->way, .depth = DEPTH, .piece_bytes = PIECE_BYTES };
     _cleanup_(layer_reader_freep) LayerReader *reader = NULL;
     int r = check_options(options, err);
 
@@ -287,44 +245,39 @@ int layer_reader_new(LayerReader **readerp, const LayerReaderOptions *options, E
     reader = calloc(1, sizeof(*reader));
     if (!reader)
         return err_set(err, -ENOMEM, "%s: out of memory", options->path);
-    pthread_mutex_init(&reader->mutex, NULL);
-    thread_cond_init(&reader->work);
-    thread_cond_init(&reader->came);
-    r = copy_options(reader, options);
+    r = reader_thread_init(&reader->thread, options->fd, options->path, &extents, err);
     if (r)
-        return err_set(err, r, "%s: %s", options->path, strerror(-r));
-    r = open_extents(reader, options->way, err);
+        return r == EXTENT_E_REFUSED ? -EOPNOTSUPP : r;
+    if (copy_options(reader, options))
+        return err_set(err, -ENOMEM, "%s: out of memory", options->path);
+    r = reader_thread_start(&reader->thread, "layer-reader", "reads layers", step, reader, err);
     if (r)
         return r;
-    r = thread_start(&reader->thread, "layer-reader", read_main, reader);
-    if (r)
-        return err_set(err, r, "%s: cannot start the thread that reads layers: %s", options->path, strerror(-r));
-    reader->has_thread = true;
     *readerp = steal(&reader);
     return 0;
 }
 
 const char *layer_reader_way(const LayerReader *reader) {
-    return reader->ways[extent_reader_is_direct(reader->extents)];
+    return extent_reader_way(reader->thread.extents);
 }
 
 LayerReaderCounts layer_reader_counts(const LayerReader *reader) {
     LayerReader *shared = (LayerReader *)reader;
     LayerReaderCounts counts;
 
-    pthread_mutex_lock(&shared->mutex);
+    pthread_mutex_lock(&shared->thread.mutex);
     counts = shared->counts;
     counts.n_in_vain = shared->slots.n_in_vain;
     if (shared->busy_ns)
         counts.reading_ns += clock_now_ns() - shared->busy_ns;
-    pthread_mutex_unlock(&shared->mutex);
+    pthread_mutex_unlock(&shared->thread.mutex);
     return counts;
 }
 
 void layer_reader_set_limit(LayerReader *reader, ReadLimit limit) {
-    pthread_mutex_lock(&reader->mutex);
+    pthread_mutex_lock(&reader->thread.mutex);
     read_limiter_set(&reader->limiter, limit);
-    pthread_mutex_unlock(&reader->mutex);
+    pthread_mutex_unlock(&reader->thread.mutex);
 }
 
 /* --- use ---------------------------------------------------------------------------------------------------------- */
@@ -337,22 +290,22 @@ static int tell_failure(const LayerReader *reader, const LayerSlot *slot, ErrTex
         return err_set(err, LAYER_READER_E_FILE,
                        "%s: layer %u: the file ends before byte %" PRIu64
                        ": it was cut short; copy it again, or import the model again",
-                       reader->path, layer->number, layer->offset_bytes + layer->len_bytes);
+                       reader->thread.path, layer->number, layer->offset_bytes + layer->len_bytes);
     case RESULT_CHANGED:
         return err_set(err, LAYER_READER_E_FILE,
-                       "%s: layer %u: the file was changed while it was in use; load the model again", reader->path,
-                       layer->number);
+                       "%s: layer %u: the file was changed while it was in use; load the model again",
+                       reader->thread.path, layer->number);
     case RESULT_DAMAGED:
         return err_set(err, LAYER_READER_E_FILE,
                        "%s: layer %u is not as it was written: the file is damaged; load the model again, which makes "
                        "it anew",
-                       reader->path, layer->number);
+                       reader->thread.path, layer->number);
     default:
         assert(slot->result < 0);
         return err_set(err, slot->result,
                        "%s: layer %u: cannot read at byte %" PRIu64
                        ": %s; try again, and if that fails look at the disk and import the model again",
-                       reader->path, layer->number, layer->offset_bytes + piece_begin(layer, slot->failed_piece),
+                       reader->thread.path, layer->number, layer->offset_bytes + piece_begin(layer, slot->failed_piece),
                        strerror(-slot->result));
     }
 }
@@ -371,14 +324,15 @@ static void wait_for_piece(LayerReader *reader, size_t index, uint64_t wait_ns) 
         const uint64_t repeat_ns = clock_now_ns() + REPEAT_NS;
         const bool is_last = !repeats || repeat_ns >= until_ns;
 
-        if (thread_cond_wait_until(&reader->came, &reader->mutex, is_last ? until_ns : repeat_ns) != ETIMEDOUT) {
+        if (thread_cond_wait_until(&reader->thread.came, &reader->thread.mutex, is_last ? until_ns : repeat_ns) !=
+            ETIMEDOUT) {
             n_repeats = 0; /* a piece of another layer */
         } else if (is_last) {
             return;
         } else {
             n_repeats++;
             (void)layer_slots_ask(&reader->slots, index);
-            pthread_cond_signal(&reader->work);
+            pthread_cond_signal(&reader->thread.work);
         }
     }
 }
@@ -401,10 +355,10 @@ int layer_reader_hold(LayerReader *reader, size_t index, uint64_t wait_ns, const
     int r = 0;
 
     assert(index < reader->slots.n_layers);
-    pthread_mutex_lock(&reader->mutex);
+    pthread_mutex_lock(&reader->thread.mutex);
     slot = layer_slots_ask(&reader->slots, index);
     if (!slot) {
-        pthread_cond_signal(&reader->work);
+        pthread_cond_signal(&reader->thread.work);
         if (wait_ns)
             wait_for_piece(reader, index, wait_ns);
         slot = layer_slots_ended(&reader->slots, index);
@@ -418,15 +372,15 @@ int layer_reader_hold(LayerReader *reader, size_t index, uint64_t wait_ns, const
         layer_slots_hold(&reader->slots, slot);
         *datap = data_of(reader, slot, index);
     }
-    pthread_cond_signal(&reader->work);
-    pthread_mutex_unlock(&reader->mutex);
+    pthread_cond_signal(&reader->thread.work);
+    pthread_mutex_unlock(&reader->thread.mutex);
     return r;
 }
 
 void layer_reader_release(LayerReader *reader, size_t index) {
     assert(index < reader->slots.n_layers);
-    pthread_mutex_lock(&reader->mutex);
+    pthread_mutex_lock(&reader->thread.mutex);
     layer_slots_release(&reader->slots, index);
-    pthread_cond_signal(&reader->work);
-    pthread_mutex_unlock(&reader->mutex);
+    pthread_cond_signal(&reader->thread.work);
+    pthread_mutex_unlock(&reader->thread.mutex);
 }

@@ -14,8 +14,8 @@
 
 #include "base/files/file_note.h"
 #include "base/strings/printable.h"
-#include "importer/import_cache.h"
-#include "importer/import_part.h"
+#include "importer/files/import_cache.h"
+#include "importer/files/import_part.h"
 #include "importer/importer.h"
 #include "model/gguf/gguf_parts.h"
 #include "proto/proto_check.h"

@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "importer/import_journal.h"
+#include "importer/files/import_journal.h"
 #include "test/unit/importer/stopped_import.h"
 
 typedef struct Waiting {

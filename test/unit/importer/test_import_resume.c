@@ -22,7 +22,7 @@
 
 #include "base/cleanup.h"
 #include "base/f16.h"
-#include "importer/import_journal.h"
+#include "importer/files/import_journal.h"
 #include "test/unit/importer/stopped_import.h"
 
 /* --- cancel, kill, change, disk full ------------------------------------------------------------------------------ */

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "importer/import_cache.h"
+#include "importer/files/import_cache.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
 

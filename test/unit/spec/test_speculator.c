@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A speculator at work on a made-up target. With every set of sources the tokens of a greedy run are those of a plain
- * run, and sampled ones have the target's distribution; counters add up; missing memory turns sources off. */
+ * run; counters add up; missing memory turns sources off. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -17,8 +17,8 @@
 #include "base/min_max.h"
 #include "spec/sources/history.h"
 #include "spec/speculator.h"
-#include "test/unit/fixtures/sim_model.h"
 #include "test/unit/fixtures/policies.h"
+#include "test/unit/fixtures/sim_model.h"
 
 static DraftReport report;
 
@@ -26,26 +26,16 @@ enum {
     KINDS = SIM_KINDS,
     N_PROMPT = 200,
     N_NEW = 300,
-    N_TEXT = N_PROMPT + N_NEW,
-    N_SAMPLED = 40000,
-    N_SAMPLED_KINDS = 6
+    N_TEXT = N_PROMPT + N_NEW
 };
-
-static uint32_t mix(uint32_t a, uint32_t b) {
-    uint64_t x = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
-
-    x ^= x >> 29;
-    x *= 0xBF58476D1CE4E5B9u;
-    return (uint32_t)(x >> 32);
-}
 
 /* The target copies what followed the same pair before; a little further on it errs. */
 static uint32_t target(const uint32_t *text, uint32_t n) {
-    if (mix(n, text[n - 1]) % 7)
+    if (sim_mix(n, text[n - 1]) % 7)
         for (uint32_t i = n - 1; i > 1; i--)
             if (text[i - 1] == text[n - 1] && text[i - 2] == text[n - 2])
                 return text[i];
-    return mix(text[n - 1], text[n - 2]) % KINDS;
+    return sim_mix(text[n - 1], text[n - 2]) % KINDS;
 }
 
 static void target_top(const uint32_t *text, uint32_t n, ContextTop *top) {
@@ -92,7 +82,7 @@ static int peek_expand(void *self, const DraftModelRow *rows, size_t n, DraftMod
         peek->depths[row] = depth;
         memcpy(peek->text + peek->n, peek->paths[row], depth * sizeof(**peek->paths));
         first = target(peek->text, peek->n + depth);
-        dice = mix(peek->n + depth, rows[i].token);
+        dice = sim_mix(peek->n + depth, rows[i].token);
         first = dice % 100 < peek->percent ? first : (first + dice) % KINDS;
         tops[i].n = DRAFT_CHOICES_MAX;
         for (uint32_t k = 0; k < DRAFT_CHOICES_MAX; k++)
@@ -114,7 +104,7 @@ static const ModelBudget all_the_time = { .ms = INFINITY };
 
 static void plain_run(uint32_t *text) {
     for (uint32_t i = 0; i < N_PROMPT; i++)
-        text[i] = i < 60 ? mix(5, i) % KINDS : i % 11 ? text[i - 47] : mix(6, i) % KINDS;
+        text[i] = i < 60 ? sim_mix(5, i) % KINDS : i % 11 ? text[i - 47] : sim_mix(6, i) % KINDS;
     for (uint32_t i = N_PROMPT; i < N_TEXT; i++)
         text[i] = target(text, i);
 }
@@ -175,7 +165,7 @@ static uint32_t speculative_run(Speculator *speculator, float row_ms, uint32_t *
         speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 24, N_TEXT - n },
                          (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &all_the_time, &tree);
         for (uint32_t i = 0; i < tree.n_rows; i++)
-            digest = mix(mix(digest, tree.tokens[i]), (uint32_t)tree.parents[i]);
+            digest = sim_mix(sim_mix(digest, tree.tokens[i]), (uint32_t)tree.parents[i]);
         n_accepted = verify_step(speculator, &tree, text, n, &next);
         text[n + n_accepted] = next;
         speculator_append(speculator, text + n, n_accepted + 1);
@@ -348,200 +338,6 @@ static void test_speculator_model_is_busy(void **state) {
     }
 }
 
-typedef struct Rates {
-    double chance[DRAFT_BUCKETS][DRAFT_RANKS], n[DRAFT_BUCKETS][DRAFT_RANKS];
-} Rates;
-
-/* Counts the target's chances of the nodes that it reached, by what the model said of them. */
-static void count_rates(Rates *rates, const SimModel *sim, const DraftTree *tree, const uint32_t *accepted,
-                        uint32_t n_accepted, uint32_t before) {
-    for (uint32_t i = 0; i <= n_accepted; i++) {
-        const uint32_t at = i ? accepted[i - 1] : 0;
-        float chances[SIM_KINDS];
-
-        sim_target(sim, i ? tree->tokens[tree->parents[at]] : before, tree->tokens[at], chances);
-        for (uint32_t row = at + 1; row < tree->n_rows; row++) {
-            const DraftNode *node = &tree->nodes[tree->node_of[row]];
-
-            if (tree->parents[row] != (int)at)
-                continue;
-            for (uint32_t k = 0; k < node->n_credits; k++)
-                if (node->credits[k].source == SPECULATION_MODEL) {
-                    const DraftCredit credit = node->credits[k];
-
-                    rates->chance[credit.bucket][credit.rank] += (double)chances[node->token];
-                    rates->n[credit.bucket][credit.rank]++;
-                }
-        }
-    }
-}
-
-static DraftPolicyState *spied_state; /* state of the last policy that was begun */
-
-static void *spy_begin(void) {
-    return spied_state = draft_policies[POLICY_LEVER].begin();
-}
-
-static DraftPolicyOps spied_on(int policy) {
-    DraftPolicyOps ops = draft_policies[policy == OURS ? POLICY_LEVER : policy];
-
-    ops.begin = spy_begin;
-    return ops;
-}
-
-/* A sampled text, each sample by a number of its position: with any tree the samples are those of plain sampling. For a
- * model that is surer than it should be, the statistics learn how often it is right. */
-static void test_speculator_sampled_text(void **state) {
-    enum {
-        N = 12000
-    };
-
-    static uint32_t plain[N + DRAFT_ROWS_MAX], text[N + DRAFT_ROWS_MAX];
-    static SimModel sim;
-    float ms[DRAFT_ROWS_MAX];
-
-    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
-        ms[i] = 60 + (float)i;
-    for (int policy = OURS; policy < _POLICY_N; policy++) {
-        _cleanup_(speculator_freep) Speculator *speculator = NULL;
-        const DraftPolicyOps spied = spied_on(policy);
-        const SpecLab lab = { .policy = policy == OURS ? NULL : &spied };
-        SpeculatorOptions options = {
-            .sources = policy_sources(policy), .lab = &lab, .report = &report, .nodes_max = DRAFT_NODES_MAX
-        };
-        static Rates rates;
-        AccountTable accounts;
-        uint32_t n_seen = 0, n_steps = 0, n = 2;
-
-        sim_model_init(&sim, 5, SIM_ROWS_MAX);
-        sim.sureness = 1.5F;
-        sim.noise = 1.5F;
-        sim.pass_ms = 4;
-        rates = (Rates){ 0 };
-        for (uint32_t i = 2; i < N; i++)
-            plain[i] = sim_sample(&sim, plain[i - 2], plain[i - 1], (double)mix(99, i) / 4294967296.0);
-        memcpy(text, plain, 2 * sizeof(*text));
-        options.model = sim_model(&sim);
-        account_table_init(&accounts);
-        assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
-        speculator_append(speculator, text, 2);
-        for (; n < N; n_steps++) {
-            uint32_t accepted[DRAFT_ROWS_MAX], n_accepted = 0;
-            DraftTree tree;
-            int row = 0;
-
-            speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 20, N - n },
-                             (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &all_the_time, &tree);
-            for (;;) {
-                const uint32_t before = row ? tree.tokens[tree.parents[row]] : text[n - 2], at = n + n_accepted;
-
-                text[at] = sim_sample(&sim, before, tree.tokens[row], (double)mix(99, at) / 4294967296.0);
-                row = draft_tree_child(&tree, (uint32_t)row, text[at]);
-                if (row < 0)
-                    break;
-                accepted[n_accepted++] = (uint32_t)row;
-            }
-            count_rates(&rates, &sim, &tree, accepted, n_accepted, text[n - 2]);
-            speculator_verified(speculator, &tree, accepted, n_accepted, text[n + n_accepted], NULL);
-            assert_true(speculator_model_step(speculator)->tokens_without >= 1);
-            assert_true(speculator_model_step(speculator)->tokens_without <= n_accepted + 1 || policy == OURS);
-            speculator_append(speculator, text + n, n_accepted + 1);
-            n += n_accepted + 1;
-        }
-        assert_memory_equal(text, plain, N * sizeof(*text));
-        assert_true(n_steps < N * 9 / 10);
-        for (uint16_t bucket = 0; bucket < DRAFT_BUCKETS; bucket++)
-            for (uint16_t rank = 0; rank < DRAFT_RANKS; rank++) {
-                const double rate = rates.chance[bucket][rank] / rates.n[bucket][rank];
-                const DraftCredit credit = { SPECULATION_MODEL, (uint8_t)bucket, (uint8_t)rank, false };
-
-                if (rates.n[bucket][rank] < 400)
-                    continue;
-                n_seen++;
-                assert_true(fabs((double)source_stats_chance(speculator_stats(speculator), credit) - rate) < 0.13);
-            }
-        assert_true(n_seen >= 5);
-        if (policy == POLICY_LEVER)
-            assert_true(spied_state->reliability < 0.95F);
-    }
-}
-
-/* Behind each of six tokens there is another distribution, far from even. */
-static double chance_of(uint32_t before, uint32_t token) {
-    static const double chances[N_SAMPLED_KINDS] = { 0.5, 0.2, 0.12, 0.1, 0.05, 0.03 };
-
-    return chances[(token + 5 * before) % N_SAMPLED_KINDS];
-}
-
-static uint32_t sample(uint32_t before, uint32_t position) {
-    double at = (double)mix(12345, position) / 4294967296.0;
-    uint32_t token = 0;
-
-    while (token + 1 < N_SAMPLED_KINDS && at >= chance_of(before, token))
-        at -= chance_of(before, token++);
-    return token;
-}
-
-/* Draws once for each level, then down to the child that has the token: pairs of neighbours are as often as they should
- * be. */
-static void test_speculator_sampled(void **state) {
-    _cleanup_(speculator_freep) Speculator *speculator = NULL;
-    const SpeculatorOptions options = { .sources = SPECULATION_AUTO, .report = &report, .nodes_max = DRAFT_NODES_MAX };
-    uint32_t counts[N_SAMPLED_KINDS][N_SAMPLED_KINDS] = { 0 }, last = 0, n_steps = 0;
-    float ms[DRAFT_ROWS_MAX];
-    double chi_square = 0;
-    AccountTable accounts;
-
-    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
-        ms[i] = 10 + (float)i / 4;
-    account_table_init(&accounts);
-    assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
-    speculator_append(speculator, &last, 1);
-    for (uint32_t n = 0; n < N_SAMPLED; n_steps++) {
-        DraftTree tree;
-        uint32_t accepted[DRAFT_ROWS_MAX], emitted[DRAFT_ROWS_MAX], n_accepted = 0, n_emitted = 0;
-
-        speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 8, 1000 },
-                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, NULL, &tree);
-        for (int row = 0; row >= 0;) {
-            ContextTop top[N_SAMPLED_KINDS];
-            uint32_t before = tree.tokens[row], token = sample(before, n + n_accepted);
-
-            for (uint32_t i = 0; i < N_SAMPLED_KINDS; i++)
-                top[i] = (ContextTop){ i, (float)chance_of(before, i) };
-            speculator_observe(speculator, CONTEXT_NO_TOKEN, before, top, N_SAMPLED_KINDS, false);
-            row = draft_tree_child(&tree, (uint32_t)row, token);
-            if (row >= 0)
-                accepted[n_accepted++] = (uint32_t)row;
-            else
-                emitted[n_accepted] = token;
-        }
-        for (; n_emitted < n_accepted; n_emitted++)
-            emitted[n_emitted] = tree.tokens[accepted[n_emitted]];
-        n_emitted++;
-        speculator_verified(speculator, &tree, accepted, n_accepted, emitted[n_accepted], NULL);
-        speculator_append(speculator, emitted, n_emitted);
-        for (uint32_t i = 0; i < n_emitted; i++) {
-            counts[last][emitted[i]]++;
-            last = emitted[i];
-        }
-        n += n_emitted;
-    }
-    assert_true(n_steps < N_SAMPLED * 3 / 4);
-    for (uint32_t before = 0; before < N_SAMPLED_KINDS; before++) {
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < N_SAMPLED_KINDS; i++)
-            n += counts[before][i];
-        for (uint32_t i = 0; i < N_SAMPLED_KINDS; i++) {
-            double expected = n * chance_of(before, i), off = counts[before][i] - expected;
-
-            chi_square += off * off / expected;
-        }
-    }
-    assert_true(chi_square < 59.7); /* 30 degrees of freedom: 1 of 1,000 true ones is above */
-}
-
 /* Returns the share of a source's trials that were hits. */
 static double hit_rate(const SourceStats *stats, uint32_t source) {
     double hits = 0, trials = 0;
@@ -682,16 +478,10 @@ static void test_speculator_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_speculator_greedy),
-        cmocka_unit_test(test_speculator_sampled),
-        cmocka_unit_test(test_speculator_model_flatters_nobody),
-        cmocka_unit_test(test_speculator_learns),
-        cmocka_unit_test(test_speculator_chains),
-        cmocka_unit_test(test_speculator_memory),
-        cmocka_unit_test(test_speculator_policies),
-        cmocka_unit_test(test_speculator_model_fails),
-        cmocka_unit_test(test_speculator_model_is_busy),
-        cmocka_unit_test(test_speculator_sampled_text),
+        cmocka_unit_test(test_speculator_greedy),      cmocka_unit_test(test_speculator_model_flatters_nobody),
+        cmocka_unit_test(test_speculator_learns),      cmocka_unit_test(test_speculator_chains),
+        cmocka_unit_test(test_speculator_memory),      cmocka_unit_test(test_speculator_policies),
+        cmocka_unit_test(test_speculator_model_fails), cmocka_unit_test(test_speculator_model_is_busy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,15 +54,15 @@ static double read_rate(const SpecScore *score) {
 }
 
 static double read_mb(const SpecScore *score) {
-    return score->flash_bytes ? part((double)score->flash_bytes / 1e6, (double)score->n_decoded) : NAN;
+    return score->flash_bytes ? part((double)score->flash_bytes / 1e6, (double)score->own.n_decoded) : NAN;
 }
 
 static double drafting_share(const SpecScore *score) {
-    return part((double)(score->draft_ns + score->model_ns), (double)score->decode_ns);
+    return part((double)(score->draft_ns + score->model_ns), (double)score->own.decode_ns);
 }
 
 static double verification_share(const SpecScore *score) {
-    return part((double)score->step_ns - (double)(score->draft_ns + score->model_ns), (double)score->decode_ns);
+    return part((double)score->step_ns - (double)(score->draft_ns + score->model_ns), (double)score->own.decode_ns);
 }
 
 static const SpecFigure figures[] = {

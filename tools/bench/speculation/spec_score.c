@@ -41,6 +41,12 @@ double spec_lowest_window(const SpecAnswer *answer, const SpecAnswer *plain) {
     return lowest;
 }
 
+static void add_speed(SpecSpeed *speed, const SpecAnswer *answer) {
+    speed->n_decoded += answer->n_decoded;
+    speed->prefill_ns += answer->prefill_ns;
+    speed->decode_ns += answer->total_ns - answer->prefill_ns;
+}
+
 void spec_score_add(SpecScore *score, const SpecAnswer *answer, const SpecAnswer *plain) {
     const DraftReport *report = &answer->report;
     const double lowest = spec_lowest_window(answer, plain);
@@ -48,19 +54,13 @@ void spec_score_add(SpecScore *score, const SpecAnswer *answer, const SpecAnswer
     score->n_requests++;
     score->n_prompt += answer->n_prompt;
     score->n_output += answer->n;
-    score->n_decoded += answer->n_decoded;
-    score->prefill_ns += answer->prefill_ns;
-    score->decode_ns += answer->total_ns - answer->prefill_ns;
-    score->plain_n_decoded += plain->n_decoded;
-    score->plain_prefill_ns += plain->prefill_ns;
-    score->plain_decode_ns += plain->total_ns - plain->prefill_ns;
+    add_speed(&score->own, answer);
+    add_speed(&score->plain, plain);
     score->n_steps += report->n_steps;
-    score->n_verifications += report->n_verifications;
     score->n_rows += report->n_rows;
     score->n_rows_idle += report->n_rows_idle;
     score->draft_ns += report->draft_ns;
     score->head_ns += report->head_ns;
-    score->n_prompt_rows += report->n_prompt_rows;
     score->prompt_head_ns += report->prompt_head_ns;
     score->model_ns += report->model_ns - answer->prompt_model_ns;
     score->step_ns += report->step_ns;
@@ -81,17 +81,17 @@ static double part(double of, double by) {
 }
 
 double spec_accept_length(const SpecScore *score) {
-    return part((double)score->n_decoded, (double)score->n_steps);
+    return part((double)score->own.n_decoded, (double)score->n_steps);
 }
 
 double spec_tokens_per_s(const SpecScore *score) {
-    return part(1e9 * (double)score->n_decoded, (double)score->decode_ns);
+    return part(1e9 * (double)score->own.n_decoded, (double)score->own.decode_ns);
 }
 
 /* Returns the ratio of speeds, for plain decoding may have fewer tokens. */
 double spec_ratio_to_plain(const SpecScore *score) {
-    return part((double)score->plain_decode_ns * (double)score->n_decoded,
-                (double)score->decode_ns * (double)score->plain_n_decoded);
+    return part((double)score->plain.decode_ns * (double)score->own.n_decoded,
+                (double)score->own.decode_ns * (double)score->plain.n_decoded);
 }
 
 double spec_lowest_ratio(const SpecScore *score) {
@@ -99,8 +99,8 @@ double spec_lowest_ratio(const SpecScore *score) {
 }
 
 static double end_to_end_ratio(const SpecScore *score) {
-    return part((double)(score->plain_prefill_ns + score->plain_decode_ns),
-                (double)(score->prefill_ns + score->decode_ns));
+    return part((double)(score->plain.prefill_ns + score->plain.decode_ns),
+                (double)(score->own.prefill_ns + score->own.decode_ns));
 }
 
 double spec_rows_per_step(const SpecScore *score) {
@@ -109,11 +109,11 @@ double spec_rows_per_step(const SpecScore *score) {
 
 /* Shares of all rows that the device computes. */
 static double valid_share(const SpecScore *score) {
-    return part((double)score->n_decoded, (double)(score->n_rows + score->n_rows_idle));
+    return part((double)score->own.n_decoded, (double)(score->n_rows + score->n_rows_idle));
 }
 
 static double wasted_share(const SpecScore *score) {
-    return part((double)score->n_rows - (double)score->n_decoded, (double)(score->n_rows + score->n_rows_idle));
+    return part((double)score->n_rows - (double)score->own.n_decoded, (double)(score->n_rows + score->n_rows_idle));
 }
 
 static double idle_share(const SpecScore *score) {
@@ -135,7 +135,7 @@ static double prompt_head_us(const SpecScore *score) {
 
 /* All that prefill takes beyond plain prefill, with the noise of both. */
 static double prefill_more_us(const SpecScore *score) {
-    return part(((double)score->prefill_ns - (double)score->plain_prefill_ns) / 1e3, (double)score->n_prompt);
+    return part(((double)score->own.prefill_ns - (double)score->plain.prefill_ns) / 1e3, (double)score->n_prompt);
 }
 
 static double draft_mb(const SpecScore *score) {

@@ -9,15 +9,19 @@ enum {
     SPEC_WINDOW = 64 /* tokens over which the service's control bounds what drafts may lose */
 };
 
-/* Embedded; begins as zero. Sums of plain decoding are of the same requests. */
+typedef struct SpecSpeed {
+    uint64_t n_decoded; /* tokens by decoding steps, end tokens among them */
+    uint64_t prefill_ns, decode_ns;
+} SpecSpeed;
+
+/* Embedded; begins as zero. */
 typedef struct SpecScore {
     const char *mode, *task;
     size_t n_requests;
-    /* Tokens; decoded: by decoding steps, end tokens among them. Plain decoding may have been asked for fewer. */
-    uint64_t n_prompt, n_output, n_decoded, plain_n_decoded;
-    uint64_t prefill_ns, decode_ns, plain_prefill_ns, plain_decode_ns;
-    uint64_t n_steps, n_verifications, n_rows, n_rows_idle;
-    uint64_t draft_ns, head_ns, n_prompt_rows, prompt_head_ns;
+    uint64_t n_prompt, n_output; /* tokens */
+    SpecSpeed own, plain;        /* plain decoding of the same requests may have been asked for fewer tokens */
+    uint64_t n_steps, n_rows, n_rows_idle;
+    uint64_t draft_ns, head_ns, prompt_head_ns;
     uint64_t model_ns, step_ns;     /* of decoding: a draft model's, and of its steps with all drafting */
     uint64_t flash_bytes, flash_ns; /* read of streamed layers while decoding, and while reads were under way */
     uint64_t draft_bytes;           /* the most of any request */

@@ -19,6 +19,7 @@
 #include "engine/generation.h"
 #include "engine/kv/sequence_state.h"
 #include "engine/step/step_parts.h"
+#include "engine/step/step_state.h"
 #include "test/unit/fixtures/drafted_run.h"
 #include "test/unit/fixtures/loaded_engine.h"
 #include "test/unit/fixtures/policies.h"
@@ -292,6 +293,37 @@ static void test_self_draft_memory(void **state) {
     assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY);
     accounts->limit_bytes[ACCOUNT_KV] = limit;
     assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY); /* the model stays off */
+    draft_deinit(&draft);
+}
+
+/* While all steps have made way, the model cannot compute. It drafts again once there is memory for a step. */
+static void test_self_draft_busy(void **state) {
+    const uint32_t token = 3;
+    Engine *engine = models.whole.engine;
+    EngineStep *steps[ENGINE_STEPS_MAX];
+    EngineSpan spans[ENGINE_STEPS_MAX];
+    Draft draft;
+
+    draft_init(&draft, engine, 3, 10);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 2, 2);
+    walk_add(&draft.walk, 5, 3, 7);
+    for (size_t i = 0; i < ENGINE_STEPS_MAX; i++) {
+        spans[i] = (EngineSpan){ .tokens = &token, .n = 1 };
+        assert_int_equal(sequence_new(&spans[i].sequence, engine, CAPACITY, NULL), 0);
+        assert_int_equal(engine_step_begin(&steps[i], engine, &spans[i], 1, NULL), 0);
+    }
+    assert_int_equal(walk_expand(&draft.walk, 1), -EBUSY);
+    assert_int_equal(walk_expand(&draft.walk, 1), -EBUSY);
+    for (size_t i = 0; i < ENGINE_STEPS_MAX; i++)
+        engine_step_drop(steps[i]);
+    assert_int_equal(walk_expand(&draft.walk, 1), 0);
+    check_tops(&draft);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 2, 2);
+    check_tops(&draft);
+    for (size_t i = 0; i < ENGINE_STEPS_MAX; i++)
+        sequence_free(spans[i].sequence);
     draft_deinit(&draft);
 }
 
@@ -583,21 +615,14 @@ static void test_self_draft_cost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_self_draft_layers_for),
-        cmocka_unit_test(test_self_draft_tops),
-        cmocka_unit_test(test_self_draft_layers),
-        cmocka_unit_test(test_self_draft_reads_nothing),
-        cmocka_unit_test(test_self_draft_rows),
-        cmocka_unit_test(test_self_draft_context),
-        cmocka_unit_test(test_self_draft_memory),
-        cmocka_unit_test(test_self_draft_cancel),
-        cmocka_unit_test(test_self_draft_generations),
-        cmocka_unit_test(test_self_draft_together),
-        cmocka_unit_test(test_self_draft_making_way),
-        cmocka_unit_test(test_self_draft_goes_without),
-        cmocka_unit_test(test_self_draft_is_tried_seldom),
-        cmocka_unit_test(test_self_draft_source),
-        cmocka_unit_test(test_self_draft_cost),
+        cmocka_unit_test(test_self_draft_layers_for),   cmocka_unit_test(test_self_draft_tops),
+        cmocka_unit_test(test_self_draft_layers),       cmocka_unit_test(test_self_draft_reads_nothing),
+        cmocka_unit_test(test_self_draft_rows),         cmocka_unit_test(test_self_draft_context),
+        cmocka_unit_test(test_self_draft_memory),       cmocka_unit_test(test_self_draft_busy),
+        cmocka_unit_test(test_self_draft_cancel),       cmocka_unit_test(test_self_draft_generations),
+        cmocka_unit_test(test_self_draft_together),     cmocka_unit_test(test_self_draft_making_way),
+        cmocka_unit_test(test_self_draft_goes_without), cmocka_unit_test(test_self_draft_is_tried_seldom),
+        cmocka_unit_test(test_self_draft_source),       cmocka_unit_test(test_self_draft_cost),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

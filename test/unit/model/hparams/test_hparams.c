@@ -109,7 +109,7 @@ static void test_hparams_reads_a_model(void **state) {
     assert_true(hparams.tied);
     assert_int_equal(hparams_dim(&hparams, DIM_KV), 32);
     assert_false(hparams_layer_is_local(&hparams, 0));
-    assert_true(hparams.rope_base == 10000);
+    assert_true(hparams.rope.global.base == 10000);
 }
 
 static void test_hparams_gemma_layers_are_local_but_each_sixth(void **state) {
@@ -240,7 +240,7 @@ static void test_hparams_takes_neutral_keys(void **state) {
 
         if (read_changed("llama", &neutral[i], &hparams, &err, true))
             fail_msg("'%s': %s", neutral[i].key, err.text);
-        assert_true(hparams.rope_position_scale == 1);
+        assert_true(hparams.rope.global.position_scale == 1);
     }
     log_set_sink(NULL);
     assert_int_equal(n_logged, 0);
@@ -260,7 +260,7 @@ static void test_hparams_window_list(void **state) {
 
     for (int as_numbers = 0; as_numbers < 2; as_numbers++) {
         assert_int_equal(read_changed("gemma2", &list, &hparams, &err, false), 0);
-        assert_true(hparams.window);
+        assert_true(hparams.window.positions);
         for (uint32_t i = 0; i < 5; i++)
             assert_int_equal(hparams_layer_is_local(&hparams, i), flags[i]);
         list.list_type = GGUF_U32;
@@ -309,7 +309,7 @@ static void test_hparams_windows(void **state) {
     ErrText err;
 
     assert_int_equal(read_changed("llama", &window, &hparams, &err, true), 0);
-    assert_int_equal(hparams.window, 127);
+    assert_int_equal(hparams.window.positions, 127);
     for (uint32_t layer = 0; layer < 8; layer++) {
         assert_true(hparams_layer_is_local(&hparams, layer));
         assert_false(hparams_layer_turns_locally(&hparams, layer));
@@ -330,12 +330,12 @@ static void test_hparams_yarn(void **state) {
     ErrText err;
 
     assert_int_equal(read_changed("llama", &change, &hparams, &err, true), 0);
-    assert_true(hparams.rope_yarn == 1 && hparams.rope_yarn_fast == 32 && hparams.rope_yarn_slow == 1);
-    assert_true(hparams.rope_original == 128 && hparams.rope_magnitude == 1);
+    assert_true(hparams.rope.yarn.share == 1 && hparams.rope.yarn.fast == 32 && hparams.rope.yarn.slow == 1);
+    assert_true(hparams.rope.original == 128 && hparams.rope.magnitude == 1);
     change = (Change){ .key = "llama.rope.scaling.attn_factor", .number = 1.5, .as_float = true };
     assert_int_equal(read_changed("llama", &change, &hparams, &err, true), 0);
-    assert_true(hparams.rope_yarn == 0 && hparams.rope_magnitude == 1.5);
-    assert_int_equal(hparams.rope_divisors, ROLE_NONE);
+    assert_true(hparams.rope.yarn.share == 0 && hparams.rope.magnitude == 1.5);
+    assert_int_equal(hparams.rope.divisors, ROLE_NONE);
 }
 
 static void test_hparams_applies_the_older_name_of_the_factor(void **state) {
@@ -344,7 +344,7 @@ static void test_hparams_applies_the_older_name_of_the_factor(void **state) {
     ErrText err;
 
     assert_int_equal(read_changed("llama", &linear, &hparams, &err, true), 0);
-    assert_true(hparams.rope_position_scale == 0.25);
+    assert_true(hparams.rope.global.position_scale == 0.25);
 }
 
 static void test_hparams_names_unknown_keys(void **state) {

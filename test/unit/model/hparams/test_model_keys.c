@@ -90,13 +90,13 @@ static int read_model(const GgufFile *file, char text[1024], ErrText *err) {
              "%u %u %u %u %u %u %u %u %u | %a %a %a %a %a %a %a %a %a %u %d %a %a | %u %u %d %a %a %a %a | %s %u %u %u "
              "%u %d %llx",
              h.n_layers, h.n_context, h.n_embd, h.n_ff, h.n_heads, h.n_kv_heads, h.head_size, h.n_rot, h.n_vocab,
-             (double)h.norm_eps, h.rope_base, h.rope_position_scale, h.rope_magnitude, h.rope_yarn, h.rope_yarn_fast,
-             h.rope_yarn_slow, h.rope_yarn_magnitude, h.rope_yarn_log_multiplier, h.rope_original, h.has_local_rope,
-             h.rope_base_local, h.rope_position_scale_local, h.window, h.window_pattern, h.has_window_list,
-             (double)h.attention_scale, (double)h.attention_cap, (double)h.logit_cap, (double)h.embedding_scale,
-             tokenizer_model_name(tokenizer), tokenizer_bos(tokenizer), tokenizer_eos(tokenizer),
-             tokenizer_unknown(tokenizer), tokenizer_padding(tokenizer), tokenizer_adds_bos(tokenizer),
-             (unsigned long long)sum);
+             (double)h.norm_eps, h.rope.global.base, h.rope.global.position_scale, h.rope.magnitude, h.rope.yarn.share,
+             h.rope.yarn.fast, h.rope.yarn.slow, h.rope.yarn.magnitude, h.rope.yarn.log_multiplier, h.rope.original,
+             h.rope.has_local, h.rope.local.base, h.rope.local.position_scale, h.window.positions, h.window.pattern,
+             h.window.has_list, (double)h.attention_scale, (double)h.attention_cap, (double)h.logit_cap,
+             (double)h.embedding_scale, tokenizer_model_name(tokenizer), tokenizer_bos(tokenizer),
+             tokenizer_eos(tokenizer), tokenizer_unknown(tokenizer), tokenizer_padding(tokenizer),
+             tokenizer_adds_bos(tokenizer), (unsigned long long)sum);
     return 0;
 }
 

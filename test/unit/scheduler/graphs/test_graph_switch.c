@@ -183,7 +183,7 @@ typedef struct Play {
 
 static void play_look(Play *play) {
     const size_t slots = graph_switch_slots(play->graphs.policy, play->graphs.n_blocks);
-    size_t n = play->graphs.loading < play->graphs.n_blocks, block;
+    size_t n = play->graphs.loading.block < play->graphs.n_blocks, block;
     GraphKind kind;
 
     while (graph_switch_drop(&play->graphs, &block, &kind)) {
@@ -205,9 +205,9 @@ static void play_look(Play *play) {
 }
 
 static void play_time(Play *play) {
-    if (play->graphs.loading == play->graphs.n_blocks || (play->left && --play->left))
+    if (play->graphs.loading.block == play->graphs.n_blocks || (play->left && --play->left))
         return;
-    play->is_there[play->graphs.loading][play->graphs.loading_kind] = true;
+    play->is_there[play->graphs.loading.block][play->graphs.loading.kind] = true;
     graph_switch_loaded(&play->graphs, true);
 }
 
@@ -368,11 +368,11 @@ static void test_graph_switch_late(void **state) {
     play.graphs.must_go_back = true;
     graph_switch_step(&play.graphs, PREFILL, PREFILL, 4 * PREFILL, 0);
     play_look(&play); /* the load begins */
-    assert_true(play.graphs.loading < 6 && play.graphs.loading_kind == GRAPH_PREFILL);
+    assert_true(play.graphs.loading.block < 6 && play.graphs.loading.kind == GRAPH_PREFILL);
     play.n_loads = play.n_waits = 0;
     for (int step = 0; step < 4; step++)
         play_step(&play, 1, 0);
-    assert_int_equal(play.graphs.loading, 6); /* the load has ended */
+    assert_int_equal(play.graphs.loading.block, 6); /* the load has ended */
     assert_int_equal(play.n_loads, 0);
     assert_int_equal(play.n_waits, 0);
 }
@@ -398,7 +398,7 @@ static void test_graph_switch_any_order(void **state) {
             play_look(&play);
             if (graph_switch_use(&play.graphs, 0) != GRAPH_NONE)
                 graph_switch_computed(&play.graphs, 0, false);
-            if (play.graphs.loading < play.graphs.n_blocks)
+            if (play.graphs.loading.block < play.graphs.n_blocks)
                 graph_switch_loaded(&play.graphs, false); /* the graph could not be read */
             play_look(&play);
         }

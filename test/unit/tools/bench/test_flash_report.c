@@ -52,12 +52,12 @@ static void make_report(FlashReport *report) {
                 assert_string_equal(score->task, report->data.tasks[task]);
                 score->n_requests = 1;
                 score->n_output = 21;
-                score->n_decoded = score->plain_n_decoded = 20;
+                score->own.n_decoded = score->plain.n_decoded = 20;
                 score->n_steps = i ? 5 : 20;
                 score->n_rows = i ? 50 : 20;
-                score->decode_ns = decode_ns;
+                score->own.decode_ns = decode_ns;
                 score->step_ns = decode_ns / 20 * 19;
-                score->plain_decode_ns = i ? 2 * decode_ns : decode_ns;
+                score->plain.decode_ns = i ? 2 * decode_ns : decode_ns;
                 score->model_ns = i ? decode_ns / 20 : 0;
                 score->draft_ns = i ? decode_ns / 20 : 0;
                 score->flash_bytes = cell < 3 ? 5000000000 / (i ? 4 : 1) : 0;
@@ -107,7 +107,7 @@ static void test_flash_report_spread(void **state) {
 
     make_report(&report);
     score = &flash_report_scores(&report, 0, 1)[1];
-    score->decode_ns /= 4;
+    score->own.decode_ns /= 4;
     means = flash_report_means(&report, 0, 1);
     assert_float_equal(means.ratio, 4, 1e-6);
     assert_float_equal(means.least_ratio, 2, 1e-6);

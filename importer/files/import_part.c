@@ -3,7 +3,7 @@
  * files. A finished part is renamed to PATH; a killed import leaves both files for the next import with the same
  * settings. */
 #define _GNU_SOURCE
-#include "importer/import_part.h"
+#include "importer/files/import_part.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-#include "importer/import_journal.h"
+#include "importer/files/import_journal.h"
 
 #define PART_SUFFIX ".part"
 #define JOURNAL_SUFFIX ".part.journal"

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/files/file_io.h"
-#include "importer/import_journal.h"
+#include "importer/files/import_journal.h"
 #include "test/unit/fixtures/model_maker.h"
 
 #define N_RECORDS 5

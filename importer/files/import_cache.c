@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "importer/import_cache.h"
+#include "importer/files/import_cache.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "importer/import_source.h"
+#include "importer/files/import_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/strings/printable.h"
-#include "importer/import_cache.h"
+#include "importer/files/import_cache.h"
 #include "model/gguf/gguf_kind.h"
 #include "model/gguf/gguf_parts.h"
 #include "model/hparams/hparams_keys.h"

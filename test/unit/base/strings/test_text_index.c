@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "text/tokenizer/text_index.h"
+#include "base/strings/text_index.h"
 
 #define N_SLOTS 16384u
 #define N_TEXTS (N_SLOTS / 4 * 3) /* the index lets its table get no fuller */
@@ -20,7 +20,6 @@
 #define N_ABSENT 4000
 
 static char texts[N_TEXTS * TEXT_BYTES];
-static uint32_t offsets[N_TEXTS + 1];
 
 static const HashKey known_key = { .seed = 0x243f6a8885a308d3u, .factor = 0x9fb21c651e98df25u };
 
@@ -71,10 +70,13 @@ static void choose_any(void) {
         make_text(i, 'A', texts + i * TEXT_BYTES);
 }
 
+static TextSpan text_of(const void *owner, uint32_t id) {
+    assert_ptr_equal(owner, texts);
+    return (TextSpan){ texts + id * TEXT_BYTES, TEXT_BYTES };
+}
+
 static void new_index(TextIndex *index) {
-    for (uint32_t i = 0; i <= N_TEXTS; i++)
-        offsets[i] = i * TEXT_BYTES;
-    assert_int_equal(text_index_init(index, N_TEXTS, texts, offsets), 0);
+    assert_int_equal(text_index_init(index, N_TEXTS, text_of, texts), 0);
     assert_int_equal(index->table.mask, N_SLOTS - 1);
 }
 
@@ -109,6 +111,24 @@ static void test_text_index_finds_whatever_the_key(void **state) {
         assert_true(text_index_memory_bytes(&index) >= N_SLOTS * sizeof(TextSlot));
         text_index_deinit(&index);
     }
+}
+
+/* An index without room for its texts grows, ahead of a duplicate too. */
+static void test_text_index_grows(void **state) {
+    TextIndex index;
+
+    choose_any();
+    assert_int_equal(text_index_init(&index, 0, text_of, texts), 0);
+    for (uint32_t id = 0; id < N_TEXTS; id++) {
+        assert_int_equal(text_index_add(&index, id), 0);
+        assert_int_equal(text_index_add(&index, id / 2), 0);
+        assert_true(4 * (uint64_t)index.n <= 3 * ((uint64_t)index.table.mask + 1));
+    }
+    assert_int_equal(index.n, N_TEXTS);
+    assert_int_equal(index.n_duplicates, N_TEXTS);
+    assert_int_equal(index.table.mask, 2 * N_SLOTS - 1);
+    check_finds(&index);
+    text_index_deinit(&index);
 }
 
 /* Without a secret no chosen text is displaced, and the search for an absent one walks through all. With a secret the
@@ -169,6 +189,7 @@ static void test_text_index_refuses_a_cluster(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_index_finds_whatever_the_key),
+        cmocka_unit_test(test_text_index_grows),
         cmocka_unit_test(test_text_index_slots_cannot_be_chosen),
         cmocka_unit_test(test_text_index_absent_ends_where_no_text_went),
         cmocka_unit_test(test_text_index_refuses_a_cluster),

@@ -3,7 +3,7 @@
  *   header: magic[16], u32 version, u32 process that works on it, fingerprint[32], SHA-256 of all but the process
  *   record: u32 kind, u32 0, u64 len_bytes, data, SHA-256 of the digest before it and of all these */
 #define _GNU_SOURCE
-#include "importer/import_journal.h"
+#include "importer/files/import_journal.h"
 
 #include <errno.h>
 #include <fcntl.h>

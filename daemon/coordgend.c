@@ -13,7 +13,7 @@
 #include "base/system/cpu.h"
 #include "base/system/machine_limits.h"
 #include "daemon/config_check.h"
-#include "daemon/journal.h"
+#include "daemon/systemd/journal.h"
 #include "daemon/models/files/model_import.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/refusal.h"

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/min_max.h"
-#include "daemon/config_setting.h"
+#include "daemon/config/config_setting.h"
 #include "daemon/models/load/model_load.h"
 #include "daemon/models/model_drafts.h"
 #include "daemon/models/model_options.h"

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_DAEMON_MODEL_H
 #define COORDGEN_DAEMON_MODEL_H
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/engine/engine_thread.h"
 #include "daemon/loop.h"
 #include "daemon/models/files/model_import.h"

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/journal.h"
+#include "daemon/systemd/journal.h"
 #include "daemon/models/load/model_unload.h"
 #include "daemon/requests/session.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/config_table.h"
+#include "daemon/config/config_table.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/strings/nearest_word.h"
 #include "base/strings/printable.h"
 #include "base/system/cpu.h"
-#include "daemon/journal.h"
+#include "daemon/systemd/journal.h"
 #include "engine/generation.h"
 #include "proto/frame.h"
 

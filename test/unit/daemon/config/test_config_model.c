@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/files/file_io.h"
-#include "daemon/config_setting.h"
+#include "daemon/config/config_setting.h"
 #include "engine/engine.h"
-#include "test/unit/daemon/config_fixture.h"
+#include "test/unit/daemon/config/config_fixture.h"
 
 /* Settings refer to models by names or by paths. */
 static void test_config_model_names(void **state) {

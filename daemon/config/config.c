@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -19,8 +19,8 @@
 #include "base/strings/printable.h"
 #include "base/strings/str_buf.h"
 #include "base/system/machine_limits.h"
-#include "daemon/config_model.h"
-#include "daemon/config_table.h"
+#include "daemon/config/config_model.h"
+#include "daemon/config/config_table.h"
 #include "model/model_dir.h"
 
 #define CONFIG_FILE_MAX_BYTES (1u << 20)

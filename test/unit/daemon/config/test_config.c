@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 
 #include "base/files/file_io.h"
-#include "daemon/config.h"
-#include "daemon/config_table.h"
+#include "daemon/config/config.h"
+#include "daemon/config/config_table.h"
 #include "engine/engine.h"
-#include "test/unit/daemon/config_fixture.h"
+#include "test/unit/daemon/config/config_fixture.h"
 
 static void test_config_defaults(void **state) {
     ErrText err;

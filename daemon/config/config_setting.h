@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "daemon/config_values.h"
+#include "daemon/config/config_values.h"
 
 #define SETTING_MODELS_MAX 64 /* models of a list */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/config_setting.h"
+#include "daemon/config/config_setting.h"
 
 #include <errno.h>
 #include <inttypes.h>

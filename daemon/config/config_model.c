@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/config_model.h"
+#include "daemon/config/config_model.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/strings/nearest_word.h"
 #include "base/strings/printable.h"
 #include "base/strings/utf8.h"
-#include "daemon/config_table.h"
+#include "daemon/config/config_table.h"
 
 #define SECTIONS_MAX 1024
 #define SECTION_NAME_BYTES_MAX 255 /* PROTO_MODEL_NAME_BYTES_MAX */

@@ -36,13 +36,13 @@ static void keep_free_for_clients(AccountTable *accounts) {
 static void set_limits(AccountTable *accounts, const Config *config) {
     account_table_init(accounts);
     accounts->total_limit_name = "memory-limit";
-    if (config->memory_limit_bytes)
-        accounts->total_limit_bytes = config->memory_limit_bytes;
-    if (config->kv_memory_limit_bytes)
-        accounts->limit_bytes[ACCOUNT_KV] = config->kv_memory_limit_bytes;
-    if (config->session_memory_limit_bytes)
-        accounts->limit_bytes[ACCOUNT_SESSIONS] = config->session_memory_limit_bytes;
-    if (config->memory_limit_bytes)
+    if (config->memory.limit_bytes)
+        accounts->total_limit_bytes = config->memory.limit_bytes;
+    if (config->memory.kv_limit_bytes)
+        accounts->limit_bytes[ACCOUNT_KV] = config->memory.kv_limit_bytes;
+    if (config->memory.session_limit_bytes)
+        accounts->limit_bytes[ACCOUNT_SESSIONS] = config->memory.session_limit_bytes;
+    if (config->memory.limit_bytes)
         keep_free_for_clients(accounts);
 }
 
@@ -103,8 +103,8 @@ static int make_engine_thread(Service *service, ErrText *err) {
 }
 
 static int make_prefix_cache(Service *service, ErrText *err) {
-    if (service->config->prefix_cache_max_bytes &&
-        prefix_cache_new(&service->prefix_cache, service->config->prefix_cache_max_bytes))
+    if (service->config->memory.prefix_cache_max_bytes &&
+        prefix_cache_new(&service->prefix_cache, service->config->memory.prefix_cache_max_bytes))
         return err_no_memory(err);
     service->models.prefix_cache = service->sessions.prefix_cache = service->prefix_cache;
     return 0;
@@ -118,20 +118,19 @@ static void on_draft_news(void *arg) {
 
 static int make_draft_store(Service *service, ErrText *err) {
     const Config *config = service->config;
-    const DraftDbLimits limits = { config->draft_db_bytes, config->draft_db_documents, config->draft_db_age_s };
     _cleanup_(freep) char *path = NULL;
 
-    if (!config->draft_db)
+    if (!config->draft_db.is_on)
         return 0;
-    if (!*config->draft_db_dir) {
+    if (!*config->draft_db.dir) {
         log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: set draftdb-dir, or XDG_STATE_HOME or HOME");
         return 0;
     }
-    if (asprintf(&path, "%s/drafts.db", config->draft_db_dir) < 0) {
+    if (asprintf(&path, "%s/drafts.db", config->draft_db.dir) < 0) {
         path = NULL;
         return err_no_memory(err);
     }
-    if (draft_store_new(&service->draft_store, path, &limits, &service->accounts) ||
+    if (draft_store_new(&service->draft_store, path, &config->draft_db.limits, &service->accounts) ||
         histories_new(&service->histories, service->draft_store))
         return err_no_memory(err);
     engine_thread_use_histories(service->engine_thread, service->histories);
@@ -145,12 +144,12 @@ int service_start_draft_store(Service *service, ErrText *err) {
 }
 
 int service_take_settings(Service *service) {
-    int r = no_history_set(&service->no_history, service->config->no_history);
+    int r = no_history_set(&service->no_history, service->config->draft_db.no_history);
 
     if (r)
         return r;
     model_drafts_renew_all(&service->models);
-    return model_pairs_take_setting(&service->pairs, service->config->draft_model);
+    return model_pairs_take_setting(&service->pairs, service->config->models.draft_model);
 }
 
 int service_init(Service *service, Config **configp, ErrText *err) {
@@ -194,7 +193,7 @@ static int add_file(Service *service, const char *path, Model **modelp, ErrText 
 }
 
 static int add_preloaded(Service *service, ErrText *err) {
-    const char *rest = service->config->preload;
+    const char *rest = service->config->models.preload;
     char name[PATH_MAX];
     Model *model;
     int r = 0;
@@ -218,7 +217,7 @@ void service_warn_sections(Service *service) {
 }
 
 int service_add_models(Service *service, ErrText *err) {
-    const char *wanted = service->config->model;
+    const char *wanted = service->config->models.default_model;
     int r = 0;
 
     if (setting_is_path(wanted))
@@ -253,7 +252,7 @@ static void load_first(Model *model) {
 }
 
 void service_load_first(Service *service) {
-    const char *rest = service->config->preload;
+    const char *rest = service->config->models.preload;
     char name[PATH_MAX];
     Model *model;
 

@@ -268,6 +268,11 @@ static int parse_pairs(const Setting *setting, Config *config, const char *value
     return CONFIG_E_SETTING;
 }
 
+void setting_free(const Setting *setting, Config *config) {
+    if (setting->type <= SETTING_PAIRS)
+        free(*(char **)field_of(setting, config));
+}
+
 int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err) {
     switch (setting->type) {
     case SETTING_TEXT:

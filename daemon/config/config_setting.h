@@ -12,9 +12,11 @@
 
 typedef enum SettingType {
     SETTING_TEXT,
-    SETTING_MODEL,  /* a path, as below, or the name of a model; "" allowed */
-    SETTING_MODELS, /* a list of models, with commas between */
-    SETTING_PATH,   /* absolute when it stands in a file; "" allowed */
+    SETTING_MODEL,   /* a path, as below, or the name of a model; "" allowed */
+    SETTING_MODELS,  /* a list of models, with commas between */
+    SETTING_PATH,    /* absolute when it stands in a file; "" allowed */
+    SETTING_SOURCES, /* a text that speculation_parse() takes */
+    SETTING_PAIRS,   /* a text that pair_list_parse() takes; the last type whose value is a text */
     SETTING_U32,
     SETTING_BYTES,    /* uint64_t; suffix K, M, G (binary) */
     SETTING_DURATION, /* uint32_t of milliseconds; suffix ms, s (default), min */
@@ -24,8 +26,6 @@ typedef enum SettingType {
     SETTING_BOOL_NOT, /* yes is stored as false */
     SETTING_CHOICE,   /* uint32_t, or an enumeration; one of .choices */
     SETTING_SWITCH,   /* a CHOICE with on and off, which also takes the words of a BOOL */
-    SETTING_SOURCES,  /* a text that speculation_parse() takes */
-    SETTING_PAIRS,    /* a text that pair_list_parse() takes */
     SETTING_MEMORY,   /* WeightsMemory: as BYTES, or 0% to 100%; "": not set */
 } SettingType;
 
@@ -51,6 +51,9 @@ typedef struct Setting {
 int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err);
 /* Writes the value as it would stand in a file. */
 void setting_format(const Setting *setting, const Config *config, char *text, size_t room_bytes);
+
+/* Frees the value, where the setting is one that owns memory. */
+void setting_free(const Setting *setting, Config *config);
 
 /* Tells whether a value that stands for a model is the path of its file; else it is a name. */
 bool setting_is_path(const char *model);

@@ -34,7 +34,7 @@ static void handle_hello(Peer *peer, uint64_t request_id, const Coordgen__V1__He
     reply.has_version = reply.has_frame_max_bytes = reply.has_requests_max = true;
     reply.service_version = (char *)COORDGEN_VERSION;
     reply.frame_max_bytes = peer->connection->frame_max_bytes;
-    reply.requests_max = peer->service->config->max_requests_per_connection;
+    reply.requests_max = peer->service->config->limits.max_requests_per_connection;
     reply.features = features;
     reply.n_features = ARRAY_LEN(features);
     response.op_case = COORDGEN__V1__RESPONSE__OP_HELLO;

@@ -62,7 +62,7 @@ static DraftErrand *new_call(Peer *peer, uint64_t request_id, DraftErrandKind ki
     DraftErrand *errand;
 
     if (service->draining) {
-        refuse(peer, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, service->config->drain_timeout_ms,
+        refuse(peer, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, service->config->timeouts.drain_ms,
                "", "the service is shutting down");
         return NULL;
     }
@@ -157,9 +157,9 @@ static void answer_stats(Peer *peer, const DraftErrand *errand, Coordgen__V1__Re
     reply.users = list;
     reply.n_users = errand->n_stats;
     reply.has_bytes_max = reply.has_documents_max = reply.has_age_max_s = true;
-    reply.bytes_max = config->draft_db_bytes;
-    reply.documents_max = config->draft_db_documents;
-    reply.age_max_s = config->draft_db_age_s;
+    reply.bytes_max = config->draft_db.limits.bytes_max;
+    reply.documents_max = config->draft_db.limits.documents_max;
+    reply.age_max_s = config->draft_db.limits.age_max_s;
     reply.has_stored = reply.has_dropped = peer->may_administer;
     reply.stored = counts.n_stored;
     reply.dropped = counts.n_dropped;
@@ -365,9 +365,10 @@ static void handle_export(Peer *peer, uint64_t request_id, const Coordgen__V1__D
 }
 
 static uint64_t import_max_bytes(const Config *config) {
-    return config->draft_db_bytes && config->draft_db_bytes < DRAFT_DB_EXPORT_BYTES_MAX
-               ? config->draft_db_bytes + IMPORT_BESIDE_BYTES
-               : DRAFT_DB_EXPORT_BYTES_MAX;
+    const uint64_t bytes_max = config->draft_db.limits.bytes_max;
+
+    return bytes_max && bytes_max < DRAFT_DB_EXPORT_BYTES_MAX ? bytes_max + IMPORT_BESIDE_BYTES
+                                                              : DRAFT_DB_EXPORT_BYTES_MAX;
 }
 
 /* 0; else the error is sent. */

@@ -23,10 +23,10 @@ static Model *admit(Peer *peer, uint64_t request_id, const char *name, const cha
 
     if (service->draining) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
-                              service->config->drain_timeout_ms, "", "the service is shutting down");
+                              service->config->timeouts.drain_ms, "", "the service is shutting down");
         return NULL;
     }
-    if (peer->n_requests >= service->config->max_requests_per_connection) {
+    if (peer->n_requests >= service->config->limits.max_requests_per_connection) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
                               admission_retry_ms(&service->requests.admission), "",
                               "%u requests are in flight on this connection: no more are accepted "
@@ -133,7 +133,7 @@ static void take_sampling(Job *job, const Coordgen__V1__SamplingOptions *samplin
                    !!from->has_top_p << SAMPLING_TOP_P | !!from->has_min_p << SAMPLING_MIN_P |
                    !!from->has_repetition_penalty << SAMPLING_REPETITION_PENALTY |
                    !!from->has_repetition_window << SAMPLING_REPETITION_WINDOW);
-    job->samples_as_model = config->sampling_defaults == CONFIG_SAMPLING_MODEL;
+    job->samples_as_model = config->generations.sampling_defaults == CONFIG_SAMPLING_MODEL;
     sampling_choose(&job->sampling, NULL, &asked, job->sampling_fields);
     job->generation_options.sampler = job->sampling.options;
 }
@@ -142,7 +142,7 @@ static void take_sampling(Job *job, const Coordgen__V1__SamplingOptions *samplin
 static uint64_t kv_share_bytes(const Peer *peer) {
     const AccountTable *accounts = &peer->service->accounts;
     const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes, bytes = MIN(own, all);
-    const uint32_t percent = peer->service->config->kv_user_percent;
+    const uint32_t percent = peer->service->config->memory.kv_user_percent;
 
     if (peer->is_admin || bytes == UINT64_MAX || percent == 100)
         return 0;
@@ -162,7 +162,7 @@ static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
 /* Chooses the sources of drafts: the request's, else the setting's. false: the error is sent. */
 static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
                                uint32_t *sourcesp) {
-    const char *text = generate->speculation ? generate->speculation : peer->service->config->speculation;
+    const char *text = generate->speculation ? generate->speculation : peer->service->config->generations.speculation;
     ErrText err;
 
     if (!speculation_parse(text, sourcesp, &err))
@@ -246,9 +246,9 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->want_tokens = generate->want_tokens;
     job->keeps_history =
         !generate->no_history && !no_history_has(&peer->service->no_history, peer->user->uid, peer->name);
-    job->prompt_max_tokens = config->prompt_max_tokens;
+    job->prompt_max_tokens = config->limits.prompt_max_tokens;
     job->priority = priority_of(generate);
-    job->ageing_ns = (uint64_t)config->priority_ageing_ms * 1000000;
+    job->ageing_ns = (uint64_t)config->turns.ageing_ms * 1000000;
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
         .context_tokens = config_context_tokens(config, model->name),

@@ -167,7 +167,7 @@ static void choke(Connection *connection, bool choked) {
 /* Charges output beyond the output buffer, which the connection has already paid for. Return: 0 or ACCOUNT_E_LIMIT. */
 static int charge_output(Connection *connection, size_t len_bytes) {
     const uint64_t unsent_bytes = connection_unsent_bytes(connection) + len_bytes,
-                   paid_bytes = connection->config->output_buffer_bytes + connection->output_bill.bytes;
+                   paid_bytes = connection->config->limits.output_buffer_bytes + connection->output_bill.bytes;
 
     return unsent_bytes <= paid_bytes ? 0
                                       : user_charge(connection->user, connection->is_admin, &connection->output_bill,
@@ -228,7 +228,7 @@ void connection_send(Connection *connection, const Coordgen__V1__Response *respo
         die_of_memory(connection);
         return;
     }
-    if (connection_unsent_bytes(connection) > config->output_buffer_bytes)
+    if (connection_unsent_bytes(connection) > config->limits.output_buffer_bytes)
         choke(connection, true);
 }
 
@@ -306,7 +306,7 @@ static bool take_input(Connection *connection) {
         return false;
     }
     if (have_bytes < needed_bytes) {
-        timeout = timeval_of(connection->config->frame_timeout_ms);
+        timeout = timeval_of(connection->config->timeouts.frame_ms);
         if (!evtimer_pending(connection->frame_timer, NULL) && evtimer_add(connection->frame_timer, &timeout))
             die_of_memory(connection);
         return false;
@@ -437,7 +437,7 @@ static void on_stream_event(struct bufferevent *stream, short what, void *arg) {
     if (what & BEV_EVENT_TIMEOUT)
         log_info_of(connection->user->uid, TOPIC_DAEMON,
                     "connection %" PRIu64 ", uid %u: closed: the client has read nothing for %" PRIu32 " ms",
-                    connection->serial, (unsigned int)connection->user->uid, connection->config->stall_timeout_ms);
+                    connection->serial, (unsigned int)connection->user->uid, connection->config->timeouts.stall_ms);
     else
         log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": the client takes nothing any more", connection->serial);
     die(connection);
@@ -447,14 +447,14 @@ static void on_frame_timeout(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
 
     connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
-                    "a frame did not arrive whole within %" PRIu32 " ms", connection->config->frame_timeout_ms);
+                    "a frame did not arrive whole within %" PRIu32 " ms", connection->config->timeouts.frame_ms);
 }
 
 static void on_hello_timeout(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
 
     connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0, "no Hello within %" PRIu32 " ms",
-                    connection->config->hello_timeout_ms);
+                    connection->config->timeouts.hello_ms);
 }
 
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
@@ -493,7 +493,7 @@ void connection_dismiss(Connection *connection, Coordgen__V1__ErrorCode code, co
 static int start_stream(Connection *connection, int fd) {
     const Config *config = connection->config;
     struct event_base *base = connection->loop->base;
-    struct timeval stall = timeval_of(config->stall_timeout_ms), hello = timeval_of(config->hello_timeout_ms);
+    struct timeval stall = timeval_of(config->timeouts.stall_ms), hello = timeval_of(config->timeouts.hello_ms);
 
     connection->frame_timer = evtimer_new(base, on_frame_timeout, connection);
     connection->hello_timer = evtimer_new(base, on_hello_timeout, connection);
@@ -504,7 +504,7 @@ static int start_stream(Connection *connection, int fd) {
         !connection->readable || inlet_init(&connection->inlet))
         return err_raise(-ENOMEM);
     bufferevent_setcb(connection->stream, NULL, on_written, on_stream_event, connection);
-    bufferevent_setwatermark(connection->stream, EV_WRITE, config->output_buffer_bytes / 4, 0);
+    bufferevent_setwatermark(connection->stream, EV_WRITE, config->limits.output_buffer_bytes / 4, 0);
     if (bufferevent_set_timeouts(connection->stream, NULL, &stall) || evtimer_add(connection->hello_timer, &hello) ||
         bufferevent_enable(connection->stream, EV_WRITE) || event_add(connection->readable, NULL))
         return err_raise(-ENOMEM);
@@ -529,7 +529,7 @@ int connection_new(Connection **connectionp, User *user, bool is_admin, int fd, 
     connection->is_admin = is_admin;
     connection->frame_fd = connection->inlet.fd = -1;
     connection->serial = ++users->last_connection;
-    connection->frame_max_bytes = (uint32_t)users->config->frame_max_bytes;
+    connection->frame_max_bytes = (uint32_t)users->config->limits.frame_max_bytes;
     connection->accepted_ns = connection->served_ns = clock_now_ns();
     connection->stream = bufferevent_socket_new(connection->loop->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (!connection->stream)

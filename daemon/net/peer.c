@@ -25,7 +25,7 @@ static void strike_out(Peer *peer) {
 }
 
 uint64_t peer_bytes(const Config *config) {
-    return sizeof(Peer) + sizeof(Connection) + config->output_buffer_bytes;
+    return sizeof(Peer) + sizeof(Connection) + config->limits.output_buffer_bytes;
 }
 
 int peer_new(Peer **peerp, UserTable *users, int fd, bool is_admin, const ConnectionOps *ops, Service *service) {

@@ -52,7 +52,8 @@ static UserPlaces *user_places_of(const Request *request) {
 static uint32_t max_active_of(const Admission *admission, const Request *request) {
     const Config *config = admission->config;
 
-    return request->job.priority == PRIORITY_INTERACTIVE ? config->max_active_interactive : config->max_active;
+    return request->job.priority == PRIORITY_INTERACTIVE ? config->turns.max_active_interactive
+                                                         : config->turns.max_active;
 }
 
 /* Tells whether both requests need a place of the same kind or, as small requests, belong to the same connection. */
@@ -195,7 +196,7 @@ static unsigned int n_held_back(const Admission *admission) {
 }
 
 unsigned int admission_user_max(const Admission *admission) {
-    const unsigned int half = admission->config->max_queue / 2;
+    const unsigned int half = admission->config->turns.max_queue / 2;
 
     return half ? half : 1;
 }
@@ -213,7 +214,7 @@ static bool would_overtake(Admission *admission, const Request *request) {
 }
 
 int admission_enter(Admission *admission, Request *request) {
-    const unsigned int max_queue = admission->config->max_queue,
+    const unsigned int max_queue = admission->config->turns.max_queue,
                        user_max = request->is_admin ? UINT_MAX : admission_user_max(admission),
                        n_user = request->user->n_held_back;
 

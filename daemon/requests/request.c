@@ -121,7 +121,7 @@ void request_turn_away_all(RequestTable *table) {
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         while ((request = TAILQ_FIRST(lists[i])))
-            request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, table->config->drain_timeout_ms,
+            request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, table->config->timeouts.drain_ms,
                          "", "the service is shutting down");
 }
 

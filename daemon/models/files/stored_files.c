@@ -300,12 +300,12 @@ int stored_files_collect(StoredFiles *files, ModelRegistry *registry) {
 
     assert_on_loop(registry->loop);
     *files = (StoredFiles){ .registry = registry };
-    collect_folder(files, config->model_dir, false, classify_model);
+    collect_folder(files, config->models.dir, false, classify_model);
     if (snprintf(folder, sizeof(folder), "%s/models", config->cache_dir) < (int)sizeof(folder))
         collect_folder(files, folder, true, classify_imported);
     if (snprintf(folder, sizeof(folder), "%s/images", config->cache_dir) < (int)sizeof(folder))
         collect_folder(files, folder, true, classify_image);
-    collect_folder(files, config->draft_db_dir, false, classify_draft_db);
+    collect_folder(files, config->draft_db.dir, false, classify_draft_db);
     collect_folder(files, config->state_dir, false, classify_state);
     r = name_owners(files);
     if (r)

@@ -66,7 +66,7 @@ bool model_make_room_for_kv(ModelRegistry *registry) {
     assert_on_loop(registry->loop);
     /* Evicts only what the next request can load again, and only if the shared limit is reached, not just the limit on
      * keys and values. */
-    if (registry->config->load_on_demand != CONFIG_DEMAND_ALL ||
+    if (registry->config->models.on_demand != CONFIG_DEMAND_ALL ||
         account_shared_room_bytes(registry->accounts, ACCOUNT_KV) >=
             account_own_room_bytes(registry->accounts, ACCOUNT_KV))
         return false;

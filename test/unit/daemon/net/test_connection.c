@@ -86,11 +86,11 @@ static int setup(void **state) {
 
     assert_non_null(owner);
     owner->config = (Config){
-        .frame_max_bytes = FRAME_BYTES,
-        .output_buffer_bytes = OUTPUT_BYTES,
-        .frame_timeout_ms = 60000,
-        .hello_timeout_ms = 60000,
-        .stall_timeout_ms = 60000,
+        .limits.frame_max_bytes = FRAME_BYTES,
+        .limits.output_buffer_bytes = OUTPUT_BYTES,
+        .timeouts.frame_ms = 60000,
+        .timeouts.hello_ms = 60000,
+        .timeouts.stall_ms = 60000,
     };
     owner->loop = (Loop){ .base = event_base_new(), .thread = pthread_self() };
     assert_non_null(owner->loop.base);

@@ -44,7 +44,7 @@ typedef struct Queue {
 
 static void queue_init(Queue *queue) {
     *queue = (Queue){
-        .config = { .max_active = 2, .max_active_interactive = 1 },
+        .config.turns = { .max_active = 2, .max_active_interactive = 1 },
         .model = { .stage = MODEL_READY },
     };
     queue->peer.connection = &queue->connection;
@@ -187,7 +187,7 @@ static void test_admission_users_take_turns(void **state) {
     Queue queue;
 
     queue_init(&queue);
-    queue.config.max_active = ARRAY_LEN(uids) + 1;
+    queue.config.turns.max_active = ARRAY_LEN(uids) + 1;
     admission = &queue.admission;
     for (size_t i = 0; i < ARRAY_LEN(uids); i++)
         queue_add(&queue, PRIORITY_NORMAL, i)->user = &queue.users[uids[i]];
@@ -209,8 +209,8 @@ static void test_admission_turns_are_within_a_class(void **state) {
     Request *much, *little, *background;
 
     queue_init(&queue);
-    queue.config.max_active = 4;
-    queue.config.max_active_interactive = 2;
+    queue.config.turns.max_active = 4;
+    queue.config.turns.max_active_interactive = 2;
     admission = &queue.admission;
     for (size_t i = 0; i < 2; i++) {
         Request *interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
@@ -259,7 +259,7 @@ static void test_admission_places_turn(void **state) {
     first->placed_ns = latest->placed_ns = late_ns;
     assert_ptr_equal(admission_next(admission, late_ns, &yielding), other);
     assert_ptr_equal(yielding, latest);
-    queue.config.max_active = 1;
+    queue.config.turns.max_active = 1;
     latest->state = REQUEST_PAUSED;
     queue.users[0].places[PLACE_OTHER].n_running = 1;
     queue.users[0].places[PLACE_OTHER].served_ns = 1;

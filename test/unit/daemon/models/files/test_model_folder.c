@@ -37,7 +37,7 @@ static int setup(void **state) {
     assert_non_null(fixture);
     snprintf(fixture->path, sizeof(fixture->path), "/tmp/coordgen-folder-XXXXXX");
     assert_non_null(mkdtemp(fixture->path));
-    fixture->config.model_dir = fixture->path;
+    fixture->config.models.dir = fixture->path;
     fixture->config.load.device = ENGINE_DEVICE_CPU;
     fixture->loop.thread = pthread_self();
     model_registry_init(&fixture->registry, &fixture->loop, &fixture->config, NULL, on_change, NULL);
@@ -347,7 +347,7 @@ static void test_model_folder_none(void **state) {
     Fixture *fixture = *state;
     char none[] = "";
 
-    fixture->config.model_dir = none;
+    fixture->config.models.dir = none;
     assert_int_equal(model_folder_want(&fixture->folder), 0);
     assert_false(model_folder_step(&fixture->folder));
 }

@@ -181,17 +181,11 @@ static void format_memory(const Setting *setting, const WeightsMemory *memory, c
 }
 
 static int parse_choice(const Setting *setting, Config *config, const char *value, ErrText *err) {
-    char names[256] = "";
-    size_t len_bytes = 0;
+    char names[256];
 
-    for (const SettingChoice *choice = setting->choices; choice->name; choice++) {
-        if (!strcmp(choice->name, value)) {
-            *(uint32_t *)field_of(setting, config) = choice->value;
-            return 0;
-        }
-        len_bytes +=
-            (size_t)snprintf(names + len_bytes, sizeof(names) - len_bytes, "%s%s", len_bytes ? ", " : "", choice->name);
-    }
+    if (choice_set(setting->choices, value, field_of(setting, config)))
+        return 0;
+    choice_list(setting->choices, ", ", names, sizeof(names));
     return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not one of %s", setting->name, UTF8_PREFIX(value, 64), names);
 }
 
@@ -336,9 +330,7 @@ void setting_format(const Setting *setting, const Config *config, char *text, si
         return;
     case SETTING_CHOICE:
     case SETTING_SWITCH:
-        for (const SettingChoice *choice = setting->choices; choice->name; choice++)
-            if (choice->value == *(const uint32_t *)field)
-                snprintf(text, room_bytes, "%s", choice->name);
+        snprintf(text, room_bytes, "%s", choice_name(setting->choices, *(const uint32_t *)field));
         return;
     }
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/strings/choice.h"
 #include "daemon/config/config_values.h"
 
 #define SETTING_MODELS_MAX 64 /* models of a list */
@@ -24,15 +25,10 @@ typedef enum SettingType {
     SETTING_RATE,     /* uint64_t of bytes a second, as MB/s (10^6 bytes) */
     SETTING_BOOL,
     SETTING_BOOL_NOT, /* yes is stored as false */
-    SETTING_CHOICE,   /* uint32_t, or an enumeration; one of .choices */
+    SETTING_CHOICE,   /* an enumeration; one of .choices */
     SETTING_SWITCH,   /* a CHOICE with on and off, which also takes the words of a BOOL */
     SETTING_MEMORY,   /* WeightsMemory: as BYTES, or 0% to 100%; "": not set */
 } SettingType;
-
-typedef struct SettingChoice {
-    const char *name; /* NULL ends a list */
-    uint32_t value;
-} SettingChoice;
 
 typedef struct Setting {
     const char *name;
@@ -43,7 +39,7 @@ typedef struct Setting {
     bool zero_is_off;    /* 0 is allowed beside min..max */
     bool is_live;        /* takes effect on SIGHUP */
     const char *initial; /* as it would stand in a file; NULL: found out at run time */
-    const SettingChoice *choices;
+    const Choice *choices;
     const char *help;
 } Setting;
 

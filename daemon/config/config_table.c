@@ -11,69 +11,27 @@
 #include "engine/generation.h"
 #include "proto/frame.h"
 
-static const SettingChoice device_choices[] = {
-#define DEVICE(enumerator, name, reads_packages, has_graphs, make) { name, ENGINE_DEVICE_##enumerator },
-#include "engine/engine_device.inc"
-#undef DEVICE
-    { NULL, 0 },
-};
-
-static const SettingChoice isa_choices[] = {
-    { "best", ISA_BEST }, { "scalar", ISA_SCALAR }, { "avx2", ISA_AVX2 },       { "avx512vnni", ISA_AVX512VNNI },
-    { "amx", ISA_AMX },   { "neon", ISA_NEON },     { "neondot", ISA_NEONDOT }, { "i8mm", ISA_I8MM },
-    { NULL, 0 },
-};
-
-static const SettingChoice graph_switch_choices[] = {
-    { "none", GRAPH_SWITCH_NONE },
-    { "sync", GRAPH_SWITCH_SYNC },
-    { "async", GRAPH_SWITCH_ASYNC },
-    { "progressive", GRAPH_SWITCH_PROGRESSIVE },
-    { NULL, 0 },
-};
-
-static const SettingChoice graph_files_choices[] = {
-    { "auto", GRAPH_FORM_AUTO },
-    { "packed", GRAPH_FORM_PACKED },
-    { "materialised", GRAPH_FORM_MATERIALISED },
-    { NULL, 0 },
-};
-
-static const SettingChoice op_order_choices[] = {
-    { "in-order", OP_ORDER_IN_ORDER },
-    { "out-of-order", OP_ORDER_OUT_OF_ORDER },
-    { "position", OP_ORDER_POSITION },
-    { "static", OP_ORDER_STATIC },
-    { NULL, 0 },
-};
-
-static const SettingChoice op_placement_choices[] = {
-    { "profile", OP_PLACEMENT_PROFILE },
-    { "npu", OP_PLACEMENT_NPU },
-    { NULL, 0 },
-};
-
-static const SettingChoice verify_choices[] = {
+static const Choice verify_choices[] = {
     { "auto", WEIGHTS_CHECKING_NEW },
     { "on", WEIGHTS_CHECKING_ALL },
     { "off", WEIGHTS_CHECKING_NOTHING },
     { NULL, 0 },
 };
 
-static const SettingChoice image_choices[] = {
+static const Choice image_choices[] = {
     { "auto", WEIGHTS_IMAGE_AUTO },
     { "on", WEIGHTS_IMAGE_ON },
     { "off", WEIGHTS_IMAGE_OFF },
     { NULL, 0 },
 };
 
-static const SettingChoice sampling_choices[] = {
+static const Choice sampling_choices[] = {
     { "model", CONFIG_SAMPLING_MODEL },
     { "greedy", CONFIG_SAMPLING_GREEDY },
     { NULL, 0 },
 };
 
-static const SettingChoice demand_choices[] = {
+static const Choice demand_choices[] = {
     { "all", CONFIG_DEMAND_ALL },
     { "admins", CONFIG_DEMAND_ADMINS },
     { "default-only", CONFIG_DEMAND_DEFAULT_ONLY },
@@ -81,12 +39,12 @@ static const SettingChoice demand_choices[] = {
     { NULL, 0 },
 };
 
-static const SettingChoice level_choices[] = {
+static const Choice level_choices[] = {
     { "error", LOG_LEVEL_ERROR }, { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
     { "info", LOG_LEVEL_INFO },   { "debug", LOG_LEVEL_DEBUG },  { NULL, 0 },
 };
 
-static const SettingChoice target_choices[] = {
+static const Choice target_choices[] = {
     { "auto", LOG_TARGET_AUTO },
     { "journal", LOG_TARGET_JOURNAL },
     { "stderr", LOG_TARGET_STDERR },
@@ -138,9 +96,6 @@ static const SettingChoice target_choices[] = {
 #define SWITCH_OFF(name_, field_, live_, initial_, help_)                                                              \
     { name_, SETTING_BOOL_NOT, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
 
-/* Choices are written through uint32_t. */
-_Static_assert(sizeof(EngineDevice) == sizeof(uint32_t) && sizeof(Isa) == sizeof(uint32_t), "enums have 32 bits");
-
 const Setting config_settings[] = {
     TEXT("listen", listen, "", "socket for apps, PATH or unix:PATH (default: api.sock in the runtime directory)"),
     TEXT("admin-listen", admin_listen, "",
@@ -180,7 +135,7 @@ const Setting config_settings[] = {
         "verify-packages", load.weights.checking, RESTART, "auto", verify_choices,
         "compare packages with their checksums when they are loaded: auto (layers once, for each state of the file), "
         "on (always), or off"),
-    CHOICE("device", load.device, RESTART, "cpu", device_choices,
+    CHOICE("device", load.device, RESTART, "cpu", engine_device_choices,
            "cpu (int8), npu (int8 on static graphs, of packages with static activations), or reference (float32 "
            "yardstick, slow)"),
     CHOICE(
@@ -189,7 +144,7 @@ const Setting config_settings[] = {
         "progressive (while a prompt is computed)"),
     NUMBER("graph-blocks", load.weights.graphs.n_blocks, 1, GRAPH_BLOCKS_MAX, OR_ZERO, RESTART, "0",
            "parts of the layers whose graphs are loaded by themselves; 0: 8, or as many as there are layers"),
-    CHOICE("graph-files", load.weights.graphs.form, RESTART, "auto", graph_files_choices,
+    CHOICE("graph-files", load.weights.graphs.form, RESTART, "auto", graph_form_choices,
            "what graphs are loaded from: packed (the package, expanded on the way), materialised (a file that has them "
            "as they are in memory), or auto (what is sooner on this disk)"),
     BYTES("graphs-memory", load.weights.graphs.memory_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "0",

@@ -33,17 +33,17 @@ static bool may_run(Job *job) {
 }
 
 static Priority rank_of(const Job *job, uint64_t now_ns) {
-    const uint64_t waited_ns = now_ns > job->waits_since_ns ? now_ns - job->waits_since_ns : 0;
+    const uint64_t waited_ns = now_ns > job->run.waits_since_ns ? now_ns - job->run.waits_since_ns : 0;
 
-    return priority_aged(job->priority, waited_ns, job->ageing_ns);
+    return priority_aged(job->generate.priority, waited_ns, job->generate.ageing_ns);
 }
 
 /* Whether the job's prompt stays out of steps of a higher class for now: only the parked step may take time beside
  * them. Waiting raises the prompt above that, except a background prompt, whose class has its own part of the time. */
 static bool stands_back(const Turns *turns, const Job *job, Priority rank, Priority top) {
-    return turns->parked && !turns->parked_waits && job->priority < top && job->priority <= turns->parked->top &&
-           (rank < top || turns->parked->top == PRIORITY_BACKGROUND) &&
-           !generation_usage(job->running)->n_output_tokens;
+    return turns->parked && !turns->parked_waits && job->generate.priority < top &&
+           job->generate.priority <= turns->parked->top && (rank < top || turns->parked->top == PRIORITY_BACKGROUND) &&
+           !generation_usage(job->run.generation)->n_output_tokens;
 }
 
 /* Gathers the jobs of one rank that have begun and run on this engine, in the order of their turns. */
@@ -53,15 +53,15 @@ static void gather(Turns *turns, const Engine *engine, Company *company, Priorit
     TAILQ_FOREACH (job, &turns->active, link) {
         if (company->n == GENERATION_TURNS_MAX)
             return;
-        if (!job->running || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank ||
+        if (!job->run.generation || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank ||
             stands_back(turns, job, rank, top))
             continue;
         company->targets[company->n] = (StepTarget){ turns, job, 0 };
         company->turns[company->n] = (GenerationTurn){
-            .generation = job->running,
+            .generation = job->run.generation,
             .fn = turns_on_delta,
             .arg = &company->targets[company->n],
-            .priority = job->priority,
+            .priority = job->generate.priority,
             .rank = rank,
         };
         company->n++;
@@ -76,7 +76,7 @@ static void turns_settle(Turns *turns, Company *company, int r, const ErrText *e
 
         if (!company->targets[i].job)
             continue;
-        company->targets[i].job->waits_since_ns = clock_now_ns();
+        company->targets[i].job->run.waits_since_ns = clock_now_ns();
         if (turns_took_turn(turns, company->targets[i].job, r ? r : turn->r ? turn->r : company->targets[i].r, &own))
             TAILQ_INSERT_TAIL(&turns->active, company->targets[i].job, link);
     }
@@ -100,8 +100,8 @@ static Company *begin_step(Turns *turns, const Engine *engine, Priority top, siz
     for (size_t i = 0; i < company->n; i++)
         if (company->turns[i].ran) {
             TAILQ_REMOVE(&turns->active, company->targets[i].job, link);
-            if (company->targets[i].job->priority > company->top)
-                company->top = company->targets[i].job->priority;
+            if (company->targets[i].job->generate.priority > company->top)
+                company->top = company->targets[i].job->generate.priority;
         } else {
             company->targets[i].job = NULL;
         }
@@ -155,7 +155,7 @@ static Job *next_interactive(const Turns *turns, bool begun) {
     Job *job;
 
     TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->priority == PRIORITY_INTERACTIVE && (job->running != NULL) == begun)
+        if (may_run(job) && job->generate.priority == PRIORITY_INTERACTIVE && (job->run.generation != NULL) == begun)
             return job;
     return NULL;
 }
@@ -166,8 +166,8 @@ static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns
     Job *job, *next = NULL;
 
     TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->running && job->priority != PRIORITY_INTERACTIVE && job->engine != except &&
-            (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+        if (may_run(job) && job->run.generation && job->generate.priority != PRIORITY_INTERACTIVE &&
+            job->engine != except && (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
             next = job;
     return next;
 }
@@ -178,8 +178,8 @@ static Job *next_above(const Turns *turns) {
     Job *job, *next = NULL;
 
     TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->running && job->priority > turns->parked->top && !turns->parked_waits &&
-            (!next || job->priority > next->priority))
+        if (may_run(job) && job->run.generation && job->generate.priority > turns->parked->top &&
+            !turns->parked_waits && (!next || job->generate.priority > next->generate.priority))
             next = job;
     return next;
 }
@@ -189,7 +189,8 @@ static bool someone_waits(const Turns *turns, Priority top) {
     Job *job;
 
     TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->priority >= top && job->running && !generation_usage(job->running)->n_output_tokens)
+        if (may_run(job) && job->generate.priority >= top && job->run.generation &&
+            !generation_usage(job->run.generation)->n_output_tokens)
             return true;
     return false;
 }
@@ -221,7 +222,7 @@ static void give_first_turns(Turns *turns, uint64_t now_ns) {
     while ((job = next_interactive(turns, false)))
         give_first_turn(turns, job);
     TAILQ_FOREACH (job, &turns->active, link)
-        if (!job->running && may_run(job) && (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+        if (!job->run.generation && may_run(job) && (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
             next = job;
     if (next && (rank_of(next, now_ns) == PRIORITY_INTERACTIVE || !someone_waits(turns, PRIORITY_INTERACTIVE)))
         give_first_turn(turns, next);
@@ -246,7 +247,7 @@ static void share_a_part(Turns *turns, uint64_t took_ns) {
     turns->parked_credit_ns -= (int64_t)(clock_now_ns() - start_ns);
     for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
         if (turns->parked->targets[i].job)
-            turns->parked->targets[i].job->waits_since_ns = clock_now_ns();
+            turns->parked->targets[i].job->run.waits_since_ns = clock_now_ns();
 }
 
 /* Gives others their time after a step of class `top` that took took_ns: the parked step goes on, or a step of another
@@ -294,7 +295,7 @@ static bool is_below_others(const Turns *turns, const Company *company) {
     Job *job;
 
     TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->running && job->priority > company->top)
+        if (may_run(job) && job->run.generation && job->generate.priority > company->top)
             return true;
     return false;
 }
@@ -349,7 +350,7 @@ uint64_t turns_take(Turns *turns) {
         return turn_of_class(turns, job->engine, PRIORITY_INTERACTIVE, 0);
     job = turns->parked ? next_above(turns) : NULL;
     if (job) {
-        (void)turn_of_class(turns, job->engine, job->priority, BESIDE_ROWS);
+        (void)turn_of_class(turns, job->engine, job->generate.priority, BESIDE_ROWS);
     } else if (turns->parked) {
         run_beside_others(turns, turns->parked, engine_of(turns->parked), now_ns);
     } else {
@@ -390,7 +391,7 @@ void turns_use_histories(Turns *turns, Histories *histories) {
 }
 
 void turns_add(Turns *turns, Job *job) {
-    job->waits_since_ns = clock_now_ns();
+    job->run.waits_since_ns = clock_now_ns();
     TAILQ_INSERT_TAIL(&turns->active, job, link);
 }
 

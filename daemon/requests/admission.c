@@ -29,7 +29,7 @@ void admission_init(Admission *admission, Loop *loop, const Config *config) {
 }
 
 PlaceKind admission_kind(const Request *request) {
-    return request->job.priority == PRIORITY_INTERACTIVE ? PLACE_INTERACTIVE : PLACE_OTHER;
+    return request->job.generate.priority == PRIORITY_INTERACTIVE ? PLACE_INTERACTIVE : PLACE_OTHER;
 }
 
 /* Returns the priority that a request has reached by aging. */
@@ -37,8 +37,9 @@ static Priority rank_of(const Request *request, uint64_t now_ns) {
     const uint64_t since_ns = request_is_resting(request) ? request->rested_ns : request->received_ns,
                    waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
 
-    return request_is_generation(request) ? priority_aged(request->job.priority, waited_ns, request->job.ageing_ns)
-                                          : PRIORITY_NORMAL;
+    return request_is_generation(request)
+               ? priority_aged(request->job.generate.priority, waited_ns, request->job.generate.ageing_ns)
+               : PRIORITY_NORMAL;
 }
 
 static AdmissionPlaces *places_of(Admission *admission, const Request *request) {
@@ -52,8 +53,8 @@ static UserPlaces *user_places_of(const Request *request) {
 static uint32_t max_active_of(const Admission *admission, const Request *request) {
     const Config *config = admission->config;
 
-    return request->job.priority == PRIORITY_INTERACTIVE ? config->turns.max_active_interactive
-                                                         : config->turns.max_active;
+    return request->job.generate.priority == PRIORITY_INTERACTIVE ? config->turns.max_active_interactive
+                                                                  : config->turns.max_active;
 }
 
 /* Tells whether both requests need a place of the same kind or, as small requests, belong to the same connection. */
@@ -62,7 +63,8 @@ static bool is_alike(const Request *request, const Request *other) {
         return false;
     if (!request_is_generation(request))
         return request->peer == other->peer;
-    return (request->job.priority == PRIORITY_INTERACTIVE) == (other->job.priority == PRIORITY_INTERACTIVE);
+    return (request->job.generate.priority == PRIORITY_INTERACTIVE) ==
+           (other->job.generate.priority == PRIORITY_INTERACTIVE);
 }
 
 static bool is_of_apps_of(const Request *request, const User *user) {
@@ -289,7 +291,7 @@ static AdmissionClaim claim_of(const Request *request, uint64_t now_ns) {
     return (AdmissionClaim){
         .user = request->user,
         .kind = admission_kind(request),
-        .priority = request->job.priority,
+        .priority = request->job.generate.priority,
         .rank = rank_of(request, now_ns),
         .serial = request->serial,
         .n_taken = user->n_active - user->n_resting,

@@ -25,7 +25,7 @@ static bool finish_tokenize(Request *request, const JobNews *news) {
     reply_init(&response, request->id);
     reply.has_count = true;
     reply.count = (uint32_t)news->tokens.n;
-    if (!request->job.count_only) {
+    if (!request->job.input.count_only) {
         reply.tokens = news->tokens.ids;
         reply.n_tokens = news->tokens.n;
         reply.pieces = pieces;

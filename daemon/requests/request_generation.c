@@ -164,7 +164,7 @@ static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigi
 
 /* Returns the effective limit on output tokens: the smaller one of the request's limit and the rest of the context. */
 static uint32_t effective_max_tokens(const Request *request) {
-    uint32_t asked = request->job.generation_options.max_tokens, left;
+    uint32_t asked = request->job.generate.options.max_tokens, left;
 
     if (!request->context_tokens)
         return asked;
@@ -193,7 +193,7 @@ static int remember_turn(const Request *request) {
         return -ENOMEM;
     if (!answer->len_bytes)
         return 0;
-    if (!request->job.n_messages) {
+    if (!request->job.input.chat.n_messages) {
         const size_t before = session->text.len_bytes;
         _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
 
@@ -204,7 +204,7 @@ static int remember_turn(const Request *request) {
     turn = calloc(n + 1, sizeof(*turn));
     if (!turn)
         return err_raise(-ENOMEM);
-    memcpy(turn, request->messages + request->job.n_messages - n, n * sizeof(*turn));
+    memcpy(turn, request->messages + request->job.input.chat.n_messages - n, n * sizeof(*turn));
     turn[n] = (ChatMessage){ .role = CHAT_ROLE_ASSISTANT, .text = answer->data, .len_bytes = answer->len_bytes };
     return session_add_messages(session, turn, n + 1);
 }
@@ -231,8 +231,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     if (request->peer) {
         reply_init(&response, request->id);
         fill_timings(request, now_ns, &timings);
-        fill_sampling(&request->job.sampling.options, &sampling);
-        fill_origins(&request->job.sampling, &origins);
+        fill_sampling(&request->job.generate.sampling.options, &sampling);
+        fill_origins(&request->job.generate.sampling, &origins);
         usage.has_prompt_tokens = usage.has_cached_tokens = usage.has_output_tokens = true;
         usage.prompt_tokens = request->usage.n_prompt_tokens;
         usage.cached_tokens = request->usage.n_cached_tokens;
@@ -252,14 +252,15 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         done.seed = sampling.seed;
         done.sampling = &sampling;
         done.sampling_origins = &origins;
-        done.sampling_family = (char *)(uintptr_t)request->job.sampling.family; /* packing only reads the string */
+        done.sampling_family =
+            (char *)(uintptr_t)request->job.generate.sampling.family; /* packing only reads the string */
         done.has_end_repetition = true;
-        done.end_repetition = request->job.generation_options.ends_repetition;
+        done.end_repetition = request->job.generate.options.ends_repetition;
         done.max_tokens = effective_max_tokens(request);
         done.model = request->model->name;
         done.deltas = request->n_deltas;
         done.has_priority = true;
-        done.priority = explanation_priority(request->job.priority);
+        done.priority = explanation_priority(request->job.generate.priority);
         if (request->message->generate->explain) {
             explanation_of(&explanation, request, generation_end_name(end));
             explanation_message(&message, &explanation, true);

@@ -15,10 +15,11 @@ static void submit(Request *request) {
     Model *model = request->model;
 
     request->job.engine = model->engine;
-    if (request_is_generation(request) && !request->job.draft_pairp && model->draft.state == MODEL_DRAFT_JOINED) {
+    if (request_is_generation(request) && !request->job.generate.draft_pairp &&
+        model->draft.state == MODEL_DRAFT_JOINED) {
         model->draft.n_generations++;
-        request->job.draft_engine = model->draft.model->engine;
-        request->job.draft_pairp = &model->draft.pair;
+        request->job.generate.draft_engine = model->draft.model->engine;
+        request->job.generate.draft_pairp = &model->draft.pair;
     }
     engine_thread_submit(request->table->engine_thread, &request->job);
 }

@@ -97,7 +97,7 @@ void request_end(Request *request) {
     admission_leave(&request->table->admission, request);
     leave_connection(request);
     TAILQ_REMOVE(&request->user->requests, request, user_link);
-    if (request->job.draft_pairp)
+    if (request->job.generate.draft_pairp)
         request->model->draft.n_generations--;
     model_leave(request->model);
     request_free(request);
@@ -142,19 +142,20 @@ void request_record(Request *request, const char *outcome, TallyOutcome tally) {
     }
     tally_note(&request->table->tallies, request->user->uid, tally, request_n_read_tokens(request),
                request->usage.n_cached_tokens, request->usage.n_output_tokens);
-    journal_request(LOG_LEVEL_INFO,
-                    &(RequestRecord){
-                        .serial = request->serial,
-                        .uid = request->user->uid,
-                        .operation = request_operation_name(request),
-                        .model = request->model->name,
-                        .outcome = outcome,
-                        .priority = request_is_generation(request) ? priority_name(request->job.priority) : NULL,
-                        .n_prompt_tokens = request->usage.n_prompt_tokens,
-                        .n_output_tokens = request->usage.n_output_tokens,
-                        .first_token_us = request_since_us(request->received_ns, request->first_delta_ns),
-                        .total_us = request_since_us(request->received_ns, clock_now_ns()),
-                    });
+    journal_request(
+        LOG_LEVEL_INFO,
+        &(RequestRecord){
+            .serial = request->serial,
+            .uid = request->user->uid,
+            .operation = request_operation_name(request),
+            .model = request->model->name,
+            .outcome = outcome,
+            .priority = request_is_generation(request) ? priority_name(request->job.generate.priority) : NULL,
+            .n_prompt_tokens = request->usage.n_prompt_tokens,
+            .n_output_tokens = request->usage.n_output_tokens,
+            .first_token_us = request_since_us(request->received_ns, request->first_delta_ns),
+            .total_us = request_since_us(request->received_ns, clock_now_ns()),
+        });
 }
 
 void request_abandon(Request *request) {

@@ -23,7 +23,7 @@ static void submit_load(Model *model) {
     model->load.permille = 0;
     model->job->kind = JOB_LOAD;
     model->job->owner = model;
-    model_choose_options(model, &model->job->engine_options);
+    model_choose_options(model, &model->job->load.options);
     model_set_stage(model, MODEL_LOADING);
     engine_thread_submit(model->registry->thread, model->job);
 }

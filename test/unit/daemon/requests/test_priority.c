@@ -61,13 +61,14 @@ static Request *next_of(Admission *admission, uint64_t now_ns) {
 static Request *queue_add(Queue *queue, Priority priority, uint64_t received_ns) {
     Request *request = &queue->requests[queue->n++];
 
-    *request = (Request){ .peer = &queue->peer,
-                          .user = &queue->users[0],
-                          .serial = queue->n,
-                          .model = &queue->model,
-                          .state = REQUEST_WAITING,
-                          .received_ns = received_ns,
-                          .job = { .kind = JOB_GENERATE, .priority = priority, .ageing_ns = AGEING_NS } };
+    *request =
+        (Request){ .peer = &queue->peer,
+                   .user = &queue->users[0],
+                   .serial = queue->n,
+                   .model = &queue->model,
+                   .state = REQUEST_WAITING,
+                   .received_ns = received_ns,
+                   .job = { .kind = JOB_GENERATE, .generate = { .priority = priority, .ageing_ns = AGEING_NS } } };
     TAILQ_INSERT_TAIL(&queue->admission.waiting, request, queue_link);
     queue->admission.n_waiting++;
     return request;
@@ -255,7 +256,7 @@ static void test_admission_places_turn(void **state) {
     queue_remove(&queue, own);
     other = queue_add(&queue, PRIORITY_NORMAL, late_ns);
     other->user = &queue.users[1];
-    other->job.ageing_ns = 0;
+    other->job.generate.ageing_ns = 0;
     first->placed_ns = latest->placed_ns = late_ns;
     assert_ptr_equal(admission_next(admission, late_ns, &yielding), other);
     assert_ptr_equal(yielding, latest);

@@ -56,12 +56,12 @@ static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t
 static int take_messages(Request *request, const Session *session, const Coordgen__V1__Messages *messages) {
     const size_t n_before = session ? session->n_messages : 0;
 
-    request->messages = handler_messages(messages, session ? session->messages : NULL, n_before);
-    if (!request->messages)
+    request->input.messages = handler_messages(messages, session ? session->messages : NULL, n_before);
+    if (!request->input.messages)
         return err_raise(-ENOMEM);
-    request->n_own_messages = messages->n_message;
+    request->input.n_own_messages = messages->n_message;
     request->job.input.chat.now_s = (int64_t)time(NULL);
-    request->job.input.chat.messages = request->messages;
+    request->job.input.chat.messages = request->input.messages;
     request->job.input.chat.n_messages = n_before + messages->n_message;
     return 0;
 }
@@ -91,12 +91,12 @@ static int take_prompt(Request *request, const Session *session, const char *pro
     r = user_charge(request->user, request->is_admin, &request->bill, session->text.len_bytes + job->input.text_bytes);
     if (r)
         return r;
-    str_buf_append(&request->raw, session->text.data ? session->text.data : "", session->text.len_bytes);
-    str_buf_append(&request->raw, prompt, job->input.text_bytes);
-    if (str_buf_failed(&request->raw))
+    str_buf_append(&request->input.raw, session->text.data ? session->text.data : "", session->text.len_bytes);
+    str_buf_append(&request->input.raw, prompt, job->input.text_bytes);
+    if (str_buf_failed(&request->input.raw))
         return err_raise(-ENOMEM);
-    job->input.text = request->raw.data;
-    job->input.text_bytes = request->raw.len_bytes;
+    job->input.text = request->input.raw.data;
+    job->input.text_bytes = request->input.raw.len_bytes;
     return 0;
 }
 
@@ -242,7 +242,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     request = new_request(peer, messagep, len_bytes, model);
     if (!request)
         return;
-    request->chose_speculation = generate->speculation != NULL;
+    request->input.chose_speculation = generate->speculation != NULL;
     job = &request->job;
     job->kind = JOB_GENERATE;
     job->generate.want_tokens = generate->want_tokens;

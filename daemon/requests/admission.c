@@ -34,7 +34,7 @@ PlaceKind admission_kind(const Request *request) {
 
 /* Returns the priority that a request has reached by aging. */
 static Priority rank_of(const Request *request, uint64_t now_ns) {
-    const uint64_t since_ns = request_is_resting(request) ? request->rested_ns : request->received_ns,
+    const uint64_t since_ns = request_is_resting(request) ? request->times.rested_ns : request->times.received_ns,
                    waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
 
     return request_is_generation(request)
@@ -113,10 +113,10 @@ static void take_clock(Admission *admission, const Request *request) {
 }
 
 static void count_service(Request *request, uint64_t now_ns) {
-    if (now_ns <= request->served_ns)
+    if (now_ns <= request->times.served_ns)
         return;
-    user_places_of(request)->served_ns += now_ns - request->served_ns;
-    request->served_ns = now_ns;
+    user_places_of(request)->served_ns += now_ns - request->times.served_ns;
+    request->times.served_ns = now_ns;
 }
 
 /* Tells whether the request takes a place of its kind. */
@@ -137,9 +137,9 @@ static void move(Admission *admission, Request *request, RequestState state) {
     has_place = takes_place(request);
     admission->n_stalled += (unsigned int)(state == REQUEST_STALLED) - (unsigned int)was_stalled;
     if (was_paused != request_is_paused(request))
-        request->paused_ns = now_ns;
+        request->times.paused_ns = now_ns;
     if (was_resting != request_is_resting(request)) {
-        request->rested_ns = now_ns;
+        request->times.rested_ns = now_ns;
         places->n_resting += was_resting ? -1u : 1;
         user->n_resting += was_resting ? -1u : 1;
     }
@@ -151,7 +151,7 @@ static void move(Admission *admission, Request *request, RequestState state) {
         count_service(request, now_ns);
         return;
     }
-    request->placed_ns = request->served_ns = now_ns;
+    request->times.placed_ns = request->times.served_ns = now_ns;
     if (places->clock_ns < user->served_ns)
         places->clock_ns = user->served_ns;
 }
@@ -222,7 +222,7 @@ int admission_enter(Admission *admission, Request *request) {
 
     assert_on_loop(admission->loop);
     if (model_can_serve(request->model))
-        request->model_ready_ns = request->received_ns;
+        request->times.model_ready_ns = request->times.received_ns;
     /* Small requests wait in the engine thread's own queue, which counts as part of this queue. */
     if (admission_can_start(admission, request) && !would_overtake(admission, request) &&
         (request_is_generation(request) || (admission->n_small <= max_queue && n_user <= user_max))) {
@@ -298,8 +298,8 @@ static AdmissionClaim claim_of(const Request *request, uint64_t now_ns) {
         .n_running = user->n_running,
         .served_ns = user->served_ns,
         .has_place = takes_place(request) && request->peer,
-        .has_rested = request->rested_ns,
-        .placed_ns = request->placed_ns,
+        .has_rested = request->times.rested_ns,
+        .placed_ns = request->times.placed_ns,
     };
 }
 
@@ -366,7 +366,7 @@ void admission_number(Admission *admission, uint64_t now_ns) {
         return;
     n = 0;
     TAILQ_FOREACH (request, &admission->waiting, queue_link)
-        request->queue_position = claims[n++].position;
+        request->progress.queue_position = claims[n++].position;
 }
 
 void admission_start(Admission *admission, Request *request) {
@@ -393,10 +393,10 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
             continue;
         if (!other->peer)
             return NULL;
-        if (request_is_paused(other) && (!stalled || other->paused_ns < stalled->paused_ns))
+        if (request_is_paused(other) && (!stalled || other->times.paused_ns < stalled->times.paused_ns))
             stalled = other;
     }
-    return stalled && now_ns - stalled->paused_ns >= STALLED_NS ? stalled : NULL;
+    return stalled && now_ns - stalled->times.paused_ns >= STALLED_NS ? stalled : NULL;
 }
 
 /* Finds a paused generation that must end because its memory keeps out a request that could have a turn. Otherwise a
@@ -432,9 +432,9 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
 
         if (!request_is_generation(request) || !request->peer || request->user == user)
             continue;
-        if (request_is_paused(request) && now_ns >= request->paused_ns + STALLED_NS)
-            from_ns = request->paused_ns;
-        else if (request->n_deltas && connection_is_stalled(request->peer->connection, UNREAD_NS))
+        if (request_is_paused(request) && now_ns >= request->times.paused_ns + STALLED_NS)
+            from_ns = request->times.paused_ns;
+        else if (request->answer.n_deltas && connection_is_stalled(request->peer->connection, UNREAD_NS))
             from_ns = request->peer->connection->accepted_ns;
         else
             continue;
@@ -450,7 +450,7 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
 void admission_wait_again(Admission *admission, Request *request) {
     leave_submitted(admission, request, REQUEST_WAITING_FOR_MEMORY);
     loop_pump(admission->loop);
-    request->started_ns = 0;
+    request->times.started_ns = 0;
     atomic_store(&request->job.paused, false);
     TAILQ_INSERT_HEAD(&admission->waiting, request, queue_link);
     admission->n_waiting++;

@@ -54,7 +54,7 @@ static bool finish_detokenize(Request *request, const JobNews *news) {
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static void end_generation(Request *request, const JobNews *news) {
-    if (news->result == JOB_E_MEMORY && !request->n_deltas && request_queue_wait_for_memory(request))
+    if (news->result == JOB_E_MEMORY && !request->answer.n_deltas && request_queue_wait_for_memory(request))
         return;
     if (news->result)
         request_fail_by_result(request, news);

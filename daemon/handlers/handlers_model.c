@@ -216,15 +216,15 @@ static bool check_file(Peer *peer, uint64_t request_id, const char *name) {
     struct stat file;
     int flags;
 
-    if (peer->connection->frame_fd < 0) {
+    if (peer->connection->input.fd < 0) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
                               "model_load.with_file", "%.*s: no open file came with the message",
                               UTF8_PREFIX(name, 512));
         return false;
     }
-    flags = fcntl(peer->connection->frame_fd, F_GETFL);
+    flags = fcntl(peer->connection->input.fd, F_GETFL);
     if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY ||
-        fstat(peer->connection->frame_fd, &file) < 0 || !S_ISREG(file.st_mode)) {
+        fstat(peer->connection->input.fd, &file) < 0 || !S_ISREG(file.st_mode)) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
                               "model_load.with_file", "%.*s: not a regular file that is open for reading",
                               UTF8_PREFIX(name, 512));
@@ -265,7 +265,7 @@ static Model *find_by_path(Peer *peer, uint64_t request_id, const char *path, bo
     }
     if (!model) {
         connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT);
-        model = model_registry_find_file(registry, path, with_file ? peer->connection->frame_fd : -1);
+        model = model_registry_find_file(registry, path, with_file ? peer->connection->input.fd : -1);
     }
     if (model)
         return model;
@@ -359,7 +359,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     if (peer->may_administer || service->config->models.api_may_load)
         model->is_loaded_as_draft = false; /* somebody wants it for itself, who may have it so */
     if (must_load)
-        model_take_file(model, &peer->connection->frame_fd);
+        model_take_file(model, &peer->connection->input.fd);
     /* The open file is for a load that begins now. */
     if (must_load && (with_file && model_is_unloading(model) ? model_load : model_load_with_room)(model, &err)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,

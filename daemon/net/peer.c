@@ -66,7 +66,7 @@ int peer_new(Peer **peerp, UserTable *users, int fd, bool is_admin, const Connec
     r = connection_new(&peer->connection, peer->user, is_admin, steal_fd(&owned_fd), ops, peer);
     if (r)
         return r;
-    peer->connection->takes_files = peer->may_administer;
+    peer->connection->input.takes_files = peer->may_administer;
     *peerp = steal(&peer);
     return 0;
 }

@@ -54,7 +54,7 @@ static bool is_rather(const Connection *connection, const Connection *other) {
 
     if (is_silent != (other->state == CONNECTION_HELLO))
         return is_silent;
-    return connection->served_ns < other->served_ns;
+    return connection->turn.served_ns < other->turn.served_ns;
 }
 
 /* Finds the idle connection of a user's apps to close first; NULL: none of the apps is idle. */

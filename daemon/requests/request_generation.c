@@ -15,7 +15,8 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
     const Model *model = request->model;
 
-    if (request->peer->connection->choked || now_ns - request->progress.told_ns < REQUEST_PROGRESS_INTERVAL_NS)
+    if (request->peer->connection->output.is_choked ||
+        now_ns - request->progress.told_ns < REQUEST_PROGRESS_INTERVAL_NS)
         return;
     if (request->progress.told_ns && request->progress.position == position &&
         request->progress.prefilled == request_n_read_tokens(request) &&

@@ -14,9 +14,10 @@ static void send_load_progress(Request *request) {
     uint32_t stage = (uint32_t)model->stage;
     uint64_t now_ns = clock_now_ns();
 
-    if (request->peer->connection->choked || (request->progress.told_ns && request->progress.position == stage &&
-                                              (request->progress.prefilled == permille ||
-                                               now_ns - request->progress.told_ns < REQUEST_PROGRESS_INTERVAL_NS)))
+    if (request->peer->connection->output.is_choked ||
+        (request->progress.told_ns && request->progress.position == stage &&
+         (request->progress.prefilled == permille ||
+          now_ns - request->progress.told_ns < REQUEST_PROGRESS_INTERVAL_NS)))
         return;
     request->progress.told_ns = now_ns;
     request->progress.position = stage;

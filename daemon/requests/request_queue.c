@@ -68,7 +68,7 @@ void request_queue_pause(Request *request, bool paused) {
 static void end_stalled(Request *request, const char *wanted) {
     Admission *admission = &request->table->admission;
     const uint64_t since_ns =
-        request_is_paused(request) ? request->times.paused_ns : request->peer->connection->accepted_ns;
+        request_is_paused(request) ? request->times.paused_ns : request->peer->connection->output.accepted_ns;
 
     connection_send_error(request->peer->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                           admission_retry_ms(admission), "",

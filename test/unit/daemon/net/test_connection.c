@@ -204,10 +204,10 @@ static void test_connection_chokes(void **state) {
         turn(owner);
     }
     assert_int_equal(owner->n_chokes, 1);
-    assert_true(owner->connection->choked);
+    assert_true(owner->connection->output.is_choked);
     assert_true(connection_unsent_bytes(owner->connection) > OUTPUT_BYTES);
     give(owner, "\1\0\0\0a", 5);
-    assert_int_equal(evbuffer_get_length(owner->connection->inlet.bytes), 0);
+    assert_int_equal(evbuffer_get_length(owner->connection->input.inlet.bytes), 0);
     assert_true(take(owner, data, sizeof(data)) > OUTPUT_BYTES);
     assert_int_equal(owner->n_unchokes, 1);
     assert_int_equal(connection_unsent_bytes(owner->connection), 0);

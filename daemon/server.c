@@ -315,8 +315,8 @@ static int make_events(Server *server) {
     struct event_base *base = server->service.loop.base;
 
     server->outbox_event = event_new(base, outbox_fd(server->service.outbox), EV_READ | EV_PERSIST, on_news, server);
-    if (server->service.draft_store) {
-        server->draft_event = event_new(base, draft_store_fd(server->service.draft_store), EV_READ | EV_PERSIST,
+    if (server->service.drafts.store) {
+        server->draft_event = event_new(base, draft_store_fd(server->service.drafts.store), EV_READ | EV_PERSIST,
                                         handler_on_draft_answers, &server->service);
         if (!server->draft_event || event_add(server->draft_event, NULL))
             return err_raise(-ENOMEM);

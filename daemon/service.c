@@ -130,21 +130,21 @@ static int make_draft_store(Service *service, ErrText *err) {
         path = NULL;
         return err_no_memory(err);
     }
-    if (draft_store_new(&service->draft_store, path, &config->draft_db.limits, &service->accounts) ||
-        histories_new(&service->histories, service->draft_store))
+    if (draft_store_new(&service->drafts.store, path, &config->draft_db.limits, &service->accounts) ||
+        histories_new(&service->drafts.histories, service->drafts.store))
         return err_no_memory(err);
-    engine_thread_use_histories(service->engine_thread, service->histories);
+    engine_thread_use_histories(service->engine_thread, service->drafts.histories);
     return 0;
 }
 
 int service_start_draft_store(Service *service, ErrText *err) {
-    int r = service->draft_store ? draft_store_start(service->draft_store, on_draft_news, service) : 0;
+    int r = service->drafts.store ? draft_store_start(service->drafts.store, on_draft_news, service) : 0;
 
     return r ? err_set(err, r, "cannot start the draft database's thread: %s", strerror(-r)) : 0;
 }
 
 int service_take_settings(Service *service) {
-    int r = no_history_set(&service->no_history, service->config->draft_db.no_history);
+    int r = no_history_set(&service->drafts.no_history, service->config->draft_db.no_history);
 
     if (r)
         return r;
@@ -168,7 +168,7 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     service->loop.base = event_base_new();
     if (!service->loop.base)
         return err_set(err, -ENOMEM, "cannot make an event loop");
-    TAILQ_INIT(&service->draft_calls);
+    TAILQ_INIT(&service->drafts.calls);
     service->models.pairs = &service->pairs;
     service->models.def = &service->def;
     if (model_pairs_init(&service->pairs, service->config->state_dir) ||
@@ -286,9 +286,9 @@ void service_deinit(Service *service) {
     model_pairs_deinit(&service->pairs);
     model_default_deinit(&service->def);
     engine_thread_free(service->engine_thread);
-    histories_free(service->histories);
-    draft_store_free(service->draft_store);
-    no_history_deinit(&service->no_history);
+    histories_free(service->drafts.histories);
+    draft_store_free(service->drafts.store);
+    no_history_deinit(&service->drafts.no_history);
     prefix_cache_free(service->prefix_cache);
     outbox_free(service->outbox);
     request_table_deinit(&service->requests);
@@ -343,7 +343,7 @@ static bool has_unsent(const User *user) {
 bool service_is_drained(const Service *service) {
     const User *user = NULL;
 
-    if (!request_table_is_empty(&service->requests) || !TAILQ_EMPTY(&service->draft_calls))
+    if (!request_table_is_empty(&service->requests) || !TAILQ_EMPTY(&service->drafts.calls))
         return false;
     while ((user = user_next(&service->users, user)))
         if (has_unsent(user))
@@ -363,8 +363,8 @@ int service_stop(Service *service) {
     service->sessions.engine_ended = true;
     while (service_take_news(service))
         ;
-    if (!service->draft_store)
+    if (!service->drafts.store)
         return 0;
-    TAILQ_INIT(&service->draft_calls); /* no client waits for an answer; the store's lists own the errands */
-    return draft_store_stop(service->draft_store, SERVICE_STORE_MS);
+    TAILQ_INIT(&service->drafts.calls); /* no client waits for an answer; the store's lists own the errands */
+    return draft_store_stop(service->drafts.store, SERVICE_STORE_MS);
 }

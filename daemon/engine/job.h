@@ -90,7 +90,7 @@ typedef struct JobGenerate {    /* JOB_GENERATE: what the request asks for */
 
 typedef struct JobRun {      /* JOB_GENERATE: the engine thread's */
     uint64_t waits_since_ns; /* start of the time without rows in a step */
-    DraftErrand *answer;     /* the answer so far, to be stored at a good end; NULL: not stored */
+    DraftErrand *errand;     /* has the answer so far, to be stored at a good end; NULL: not stored */
     DraftModel draft_model;  /* drafts of draft_engine for this generation */
     DraftReport report;      /* others read it after the news about the prompt */
     Generation *generation;  /* also the loop's under the outbox's lock, to cancel it */

@@ -72,7 +72,7 @@ void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, cons
     outbox_lock(outbox);
     generation = steal(&job->run.generation);
     outbox_unlock(outbox);
-    job->run.answer = draft_errand_free(job->run.answer);
+    job->run.errand = draft_errand_free(job->run.errand);
     /* Memory is freed first, so that a client that has read the end finds its pages free. */
     if (generation) {
         GenerationUsage usage = *generation_usage(generation);

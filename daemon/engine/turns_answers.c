@@ -55,7 +55,7 @@ static void begin_history(Turns *turns, Job *job, GenerationOptions *options) {
         return;
     if (options->speculation.sources & 1u << SPECULATION_HISTORY)
         options->speculation.history = histories_find(turns->histories, uid, tokenizer, clock_now_ns());
-    job->run.answer = draft_errand_new(DRAFT_ADD, uid, tokenizer);
+    job->run.errand = draft_errand_new(DRAFT_ADD, uid, tokenizer);
 }
 
 /* Sets sampling options that the request leaves out to the model's. */
@@ -78,8 +78,8 @@ static bool histories_make_way(Turns *turns, const Job *job) {
 
 /* Stores an answer that is complete and not cancelled. The client does not wait for the disk. */
 static void end_history(Turns *turns, Job *job, GenerationEnd end) {
-    if (end != GENERATION_END_CANCELLED && job->run.answer && job->run.answer->n_tokens)
-        draft_store_submit(histories_store(turns->histories), &job->run.answer);
+    if (end != GENERATION_END_CANCELLED && job->run.errand && job->run.errand->answer.n_tokens)
+        draft_store_submit(histories_store(turns->histories), &job->run.errand);
 }
 
 /* Refuses a prompt that is too long, with the limit and what raises it. setting_tokens: context-tokens. */
@@ -179,8 +179,8 @@ void turns_on_delta(void *arg, const char *text, size_t len_bytes, const uint32_
     JobNews *news = &target->job->news;
     int r = 0;
 
-    for (size_t i = 0; target->job->run.answer && i < n_tokens; i++)
-        draft_errand_add_token(target->job->run.answer, engine_accounts(target->job->engine), tokens[i]);
+    for (size_t i = 0; target->job->run.errand && i < n_tokens; i++)
+        draft_errand_add_token(target->job->run.errand, engine_accounts(target->job->engine), tokens[i]);
     if (!len_bytes && !(n_tokens && target->job->generate.want_tokens))
         return;
     outbox_lock(target->turns->outbox);

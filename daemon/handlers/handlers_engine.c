@@ -247,7 +247,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->kind = JOB_GENERATE;
     job->generate.want_tokens = generate->want_tokens;
     job->generate.keeps_history =
-        !generate->no_history && !no_history_has(&peer->service->no_history, peer->user->uid, peer->name);
+        !generate->no_history && !no_history_has(&peer->service->drafts.no_history, peer->user->uid, peer->name);
     job->generate.prompt_max_tokens = config->limits.prompt_max_tokens;
     job->generate.priority = priority_of(generate);
     job->generate.ageing_ns = (uint64_t)config->turns.ageing_ms * 1000000;

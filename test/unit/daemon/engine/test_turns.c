@@ -388,7 +388,7 @@ static DraftErrand *past_call(Past *past, DraftErrandKind kind, uint32_t uid) {
     draft_store_submit(past->store, &errand);
     while (!(errand = draft_store_take_answer(past->store)))
         histories_settle(past->histories, clock_now_ns());
-    assert_int_equal(errand->r, 0);
+    assert_int_equal(errand->result.r, 0);
     return errand;
 }
 
@@ -396,7 +396,7 @@ static uint64_t past_stored(Past *past, uint32_t uid) {
     _cleanup_(draft_errand_freep) DraftErrand *errand = past_call(past, DRAFT_STATS, uid);
 
     histories_settle(past->histories, clock_now_ns());
-    return errand->stats[0].n_documents;
+    return errand->result.stats[0].n_documents;
 }
 
 static Got *ask_past(Fixture *fixture, uint32_t uid, bool keeps_history) {

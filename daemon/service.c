@@ -163,7 +163,7 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     service->sessions.loop = &service->loop;
     model_registry_init(&service->models, &service->loop, service->config, &service->accounts, on_model_change,
                         service);
-    service->models.is_held = is_held_by_session;
+    service->models.watch.is_held = is_held_by_session;
     model_folder_init(&service->folder, &service->models);
     service->loop.base = event_base_new();
     if (!service->loop.base)

@@ -34,7 +34,7 @@ static void on_import_progress(void *arg, uint32_t permille) {
     if (permille == model->load.permille)
         return;
     model->load.permille = permille;
-    model->registry->on_change(model->registry->on_change_arg, model);
+    model->registry->watch.on_change(model->registry->watch.arg, model);
 }
 
 static void on_import_done(void *arg, int result, const char *package_path, const ErrText *err) {

@@ -14,7 +14,7 @@ static bool is_idle(const Model *model) {
     const ModelRegistry *registry = model->registry;
 
     return model->stage == MODEL_READY && !model->job && !model->n_users && model->source.origin != MODEL_FROM_CLIENT &&
-           !(registry->is_held && registry->is_held(registry->on_change_arg, model));
+           !(registry->watch.is_held && registry->watch.is_held(registry->watch.arg, model));
 }
 
 static Model *find_idle(ModelRegistry *registry) {

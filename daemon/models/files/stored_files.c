@@ -245,7 +245,7 @@ static void classify_state(StoredFile *file, const StoredFiles *files, int folde
 /* Finds the package that the service made from a model's source. Return: false if only a read of the source could tell
  * the package's name. */
 static bool imported_path(const Model *model, char path[PATH_MAX]) {
-    const ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    const ImportOptions options = import_options_default();
     char folder[PATH_MAX], notes[PATH_MAX + 16], sha256[FILE_NOTE_BYTES_MAX];
     struct stat st;
 

@@ -136,7 +136,7 @@ static const CommandOption option_table[] = {
       FLAG(model.engine.load.no_pipeline),
       .verbs = OF_MODELS },
     { { "group-rows", 0, "N", "tokens of a step that go through the layers together, one thread at a time" },
-      NUMBER(u32, model.engine.group_rows, 1, ENGINE_CHUNK_MAX),
+      NUMBER(u32, model.engine.load.group_rows, 1, ENGINE_CHUNK_MAX),
       .verbs = OF_MODELS },
     { { "weights-memory", 0, "SIZE|N%",
         "how much of the weights is in memory; the rest is read in every step, from an image in\n"

@@ -21,7 +21,7 @@ int coordgen_client_new(CoordgenClient **clientp) {
     client = calloc(1, sizeof(*client));
     if (!client)
         return COORDGEN_E_NO_MEMORY;
-    client->socket_fd = client->epoll_fd = client->out_fd = -1;
+    client->socket_fd = client->epoll_fd = client->out.fd = -1;
     client->next_id = 1;
     client->pid = getpid();
     pthread_mutex_init(&client->lock, NULL);
@@ -49,8 +49,8 @@ CoordgenClient *coordgen_client_free(CoordgenClient *client) {
     if (client->epoll_fd >= 0)
         close(client->epoll_fd);
     frame_reader_deinit(&client->reader);
-    str_buf_deinit(&client->out);
-    closep(&client->out_fd);
+    str_buf_deinit(&client->out.bytes);
+    closep(&client->out.fd);
     free(client);
     return NULL;
 }

@@ -57,8 +57,8 @@ static int above_standard(int fd) {
 }
 
 static void drop_file(CoordgenClient *client) {
-    closep(&client->out_fd);
-    client->out_fd = -1;
+    closep(&client->out.fd);
+    client->out.fd = -1;
 }
 
 /* Puts the socket under the descriptor that the user waits for, and starts a clean stream on it. */
@@ -75,9 +75,9 @@ static int connection_begin(CoordgenClient *client, int *fdp) {
     pthread_mutex_lock(&client->lock);
     client->socket_fd = steal_fd(fdp);
     client->state = CLIENT_CONNECTED;
-    client->want_out = client->out_broken = false;
-    str_buf_deinit(&client->out);
-    client->out_at_bytes = 0;
+    client->out.is_wanted = client->out.is_broken = false;
+    str_buf_deinit(&client->out.bytes);
+    client->out.at_bytes = 0;
     drop_file(client);
     pthread_mutex_unlock(&client->lock);
     return 0;
@@ -148,9 +148,9 @@ void client_connection_close(CoordgenClient *client) {
 static void want_out_set(CoordgenClient *client, bool want_out) {
     struct epoll_event interest = { .events = EPOLLIN | (want_out ? EPOLLOUT : 0) };
 
-    if (client->want_out == want_out)
+    if (client->out.is_wanted == want_out)
         return;
-    client->want_out = want_out;
+    client->out.is_wanted = want_out;
     (void)epoll_ctl(client->epoll_fd, EPOLL_CTL_MOD, client->socket_fd, &interest);
 }
 
@@ -161,13 +161,13 @@ static ssize_t send_some(CoordgenClient *client) {
         struct cmsghdr align;
         char room[CMSG_SPACE(sizeof(int))];
     } control = { 0 };
-    const bool has_file = client->out_fd >= 0,
-               with_file = has_file && client->out_at_bytes == client->out_fd_begin_bytes;
-    const size_t end_bytes = with_file  ? client->out_fd_end_bytes
-                             : has_file ? client->out_fd_begin_bytes
-                                        : client->out.len_bytes;
-    struct iovec iov = { .iov_base = client->out.data + client->out_at_bytes,
-                         .iov_len = end_bytes - client->out_at_bytes };
+    const bool has_file = client->out.fd >= 0,
+               with_file = has_file && client->out.at_bytes == client->out.fd_begin_bytes;
+    const size_t end_bytes = with_file  ? client->out.fd_end_bytes
+                             : has_file ? client->out.fd_begin_bytes
+                                        : client->out.bytes.len_bytes;
+    struct iovec iov = { .iov_base = client->out.bytes.data + client->out.at_bytes,
+                         .iov_len = end_bytes - client->out.at_bytes };
     struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
     ssize_t n;
 
@@ -176,7 +176,7 @@ static ssize_t send_some(CoordgenClient *client) {
         message.msg_controllen = sizeof(control.room);
         *CMSG_FIRSTHDR(&message) =
             (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
-        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &client->out_fd, sizeof(int));
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &client->out.fd, sizeof(int));
     }
     n = sendmsg(client->socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0 && with_file)
@@ -185,7 +185,7 @@ static ssize_t send_some(CoordgenClient *client) {
 }
 
 void client_flush_locked(CoordgenClient *client) {
-    while (client->out_at_bytes < client->out.len_bytes && !client->out_broken) {
+    while (client->out.at_bytes < client->out.bytes.len_bytes && !client->out.is_broken) {
         ssize_t n = send_some(client);
 
         if (n < 0 && errno == EINTR)
@@ -196,31 +196,31 @@ void client_flush_locked(CoordgenClient *client) {
         }
         /* A service that hangs up may have sent the reason, which the reader finds before the end. */
         if (n < 0)
-            client->out_broken = true;
+            client->out.is_broken = true;
         else
-            client->out_at_bytes += (size_t)n;
+            client->out.at_bytes += (size_t)n;
     }
-    str_buf_truncate(&client->out, 0);
-    client->out_at_bytes = 0;
+    str_buf_truncate(&client->out.bytes, 0);
+    client->out.at_bytes = 0;
     drop_file(client);
-    if (client->out.room_bytes > 65536)
-        str_buf_deinit(&client->out);
+    if (client->out.bytes.room_bytes > 65536)
+        str_buf_deinit(&client->out.bytes);
     want_out_set(client, false);
 }
 
 /* Drops sent bytes when they fill more than half of the buffer: the buffer holds at most twice the waiting bytes, and
  * each byte is moved about once. */
 static void drop_sent(CoordgenClient *client) {
-    StrBuf *out = &client->out;
-    size_t left_bytes = out->len_bytes - client->out_at_bytes;
+    StrBuf *out = &client->out.bytes;
+    size_t left_bytes = out->len_bytes - client->out.at_bytes;
 
-    if (client->out_at_bytes <= out->len_bytes / 2)
+    if (client->out.at_bytes <= out->len_bytes / 2)
         return;
-    memmove(out->data, out->data + client->out_at_bytes, left_bytes);
+    memmove(out->data, out->data + client->out.at_bytes, left_bytes);
     str_buf_truncate(out, left_bytes);
-    client->out_fd_begin_bytes -= client->out_fd >= 0 ? client->out_at_bytes : 0;
-    client->out_fd_end_bytes -= client->out_fd >= 0 ? client->out_at_bytes : 0;
-    client->out_at_bytes = 0;
+    client->out.fd_begin_bytes -= client->out.fd >= 0 ? client->out.at_bytes : 0;
+    client->out.fd_end_bytes -= client->out.fd >= 0 ? client->out.at_bytes : 0;
+    client->out.at_bytes = 0;
 }
 
 static int failure_set(ClientFailure *failure, int code, const char *field, const char *text) {
@@ -247,22 +247,22 @@ int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, i
     if (wire_check(frame + FRAME_HEADER_BYTES, len_bytes - FRAME_HEADER_BYTES, &coordgen__v1__request__descriptor, true,
                    &fault))
         return failure_set(failure, COORDGEN_E_INVALID_ARGUMENT, fault.field, fault.err.text);
-    if (fd >= 0 && client->out_fd < 0 && (own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
+    if (fd >= 0 && client->out.fd < 0 && (own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
         return failure_set(failure, COORDGEN_E_NO_MEMORY, "", "too many files are open");
-    if (client->out.len_bytes - client->out_at_bytes + len_bytes > CLIENT_OUT_BYTES_MAX ||
-        (fd >= 0 && client->out_fd >= 0)) {
+    if (client->out.bytes.len_bytes - client->out.at_bytes + len_bytes > CLIENT_OUT_BYTES_MAX ||
+        (fd >= 0 && client->out.fd >= 0)) {
         failure_set(failure, COORDGEN_E_BUSY, "", "more requests wait to be sent than the service takes");
         failure->retry_after_ms = 100;
         return COORDGEN_E_BUSY;
     }
     drop_sent(client);
-    str_buf_append(&client->out, frame, len_bytes);
-    if (str_buf_failed(&client->out))
+    str_buf_append(&client->out.bytes, frame, len_bytes);
+    if (str_buf_failed(&client->out.bytes))
         return failure_set(failure, COORDGEN_E_NO_MEMORY, "", "out of memory for a request");
     if (own_fd >= 0) {
-        client->out_fd = steal_fd(&own_fd);
-        client->out_fd_end_bytes = client->out.len_bytes;
-        client->out_fd_begin_bytes = client->out.len_bytes - len_bytes;
+        client->out.fd = steal_fd(&own_fd);
+        client->out.fd_end_bytes = client->out.bytes.len_bytes;
+        client->out.fd_begin_bytes = client->out.bytes.len_bytes - len_bytes;
     }
     client_flush_locked(client);
     return 0;

@@ -71,18 +71,23 @@ typedef enum ClientState {
     CLIENT_DEAD,
 } ClientState;
 
+/* Frames that wait to be sent. */
+typedef struct ClientOutput {
+    StrBuf bytes;
+    size_t at_bytes; /* sent of these */
+    bool is_wanted;  /* the socket is watched for room */
+    bool is_broken;  /* the peer accepts nothing more; its earlier answers are still read */
+    int fd;          /* sent with the frame between these places of bytes; -1: none */
+    size_t fd_begin_bytes, fd_end_bytes;
+} ClientOutput;
+
 struct CoordgenClient {
     pthread_mutex_t lock;
     /* Guarded by the lock, because coordgen_cancel() of another thread uses it: */
     ClientState state;
     int socket_fd;
     int epoll_fd; /* holds the socket: its interest in writing changes while another thread waits for it */
-    bool want_out;
-    bool out_broken; /* the peer accepts nothing more; its earlier answers are still read */
-    StrBuf out;
-    size_t out_at_bytes;
-    int out_fd; /* sent with the frame between these places of out; -1: none */
-    size_t out_fd_begin_bytes, out_fd_end_bytes;
+    ClientOutput out;
     ClientRequest *requests;
     uint64_t next_id;
 

@@ -99,19 +99,19 @@ static void model_fill(CoordgenModel *to, CoordgenModelPair *pair, const Coordge
 }
 
 static bool models_fill(CoordgenReply *reply, Coordgen__V1__Model *const *models, size_t n) {
-    reply->models = calloc(n ? n : 1, sizeof(*reply->models));
-    reply->model_pairs = calloc(n ? n : 1, sizeof(*reply->model_pairs));
-    if (!reply->models || !reply->model_pairs)
+    reply->models.list = calloc(n ? n : 1, sizeof(*reply->models.list));
+    reply->models.pairs = calloc(n ? n : 1, sizeof(*reply->models.pairs));
+    if (!reply->models.list || !reply->models.pairs)
         return false;
     for (size_t i = 0; i < n; i++)
-        model_fill(&reply->models[i], &reply->model_pairs[i], models[i]);
-    reply->n_models = n;
+        model_fill(&reply->models.list[i], &reply->models.pairs[i], models[i]);
+    reply->models.n = n;
     return true;
 }
 
 static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *status) {
-    reply->status = (CoordgenStatus){
-        .struct_bytes = sizeof(reply->status),
+    reply->status.status = (CoordgenStatus){
+        .struct_bytes = sizeof(reply->status.status),
         .service_version = client_or_empty(status->service_version),
         .isa = client_or_empty(status->isa),
         .uptime_us = status->uptime_us,
@@ -137,18 +137,18 @@ static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *s
         .memory_limit_bytes = status->memory_limit_bytes,
         .memory_limit_source = client_or_empty(status->memory_limit_source),
     };
-    reply->memory = calloc(status->n_memory ? status->n_memory : 1, sizeof(*reply->memory));
-    if (!reply->memory)
+    reply->status.memory = calloc(status->n_memory ? status->n_memory : 1, sizeof(*reply->status.memory));
+    if (!reply->status.memory)
         return false;
     for (size_t i = 0; i < status->n_memory; i++)
-        reply->memory[i] = (CoordgenMemory){
-            .struct_bytes = sizeof(reply->memory[i]),
+        reply->status.memory[i] = (CoordgenMemory){
+            .struct_bytes = sizeof(reply->status.memory[i]),
             .name = client_or_empty(status->memory[i]->name),
             .used_bytes = status->memory[i]->used_bytes,
             .peak_bytes = status->memory[i]->peak_bytes,
             .limit_bytes = status->memory[i]->limit_bytes,
         };
-    reply->n_memory = status->n_memory;
+    reply->status.n_memory = status->n_memory;
     return models_fill(reply, status->models, status->n_models);
 }
 
@@ -165,7 +165,7 @@ static bool reply_fill(CoordgenReply *reply) {
 
     switch (response->op_case) {
     case COORDGEN__V1__RESPONSE__OP_GENERATE_DONE:
-        generate_fill(&reply->generate, &reply->sampling_origins, response->generate_done);
+        generate_fill(&reply->generate.result, &reply->generate.origins, response->generate_done);
         return !response->generate_done->explanation ||
                client_explanation_fill(reply, response->generate_done->explanation);
     case COORDGEN__V1__RESPONSE__OP_REQUEST_LIST:
@@ -211,12 +211,12 @@ CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, 
         return NULL;
     atomic_init(&reply->n_refs, 1);
     reply->kind = kind;
-    reply->generate.struct_bytes = sizeof(reply->generate);
-    reply->generate.model = "";
+    reply->generate.result.struct_bytes = sizeof(reply->generate.result);
+    reply->generate.result.model = "";
     reply->text = *text;
     *text = STR_BUF_NULL;
-    reply->generate.text = reply->text.data ? reply->text.data : "";
-    reply->generate.text_bytes = reply->text.len_bytes;
+    reply->generate.result.text = reply->text.data ? reply->text.data : "";
+    reply->generate.result.text_bytes = reply->text.len_bytes;
     if (failure) {
         reply->failure = *failure;
         return reply;
@@ -237,13 +237,13 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
     if (reply->response)
         frame_response_free(reply->response);
     str_buf_deinit(&reply->text);
-    free(reply->models);
-    free(reply->model_pairs);
-    free(reply->files);
-    free(reply->file_systems);
-    free(reply->memory);
+    free(reply->models.list);
+    free(reply->models.pairs);
+    free(reply->files.list);
+    free(reply->files.systems);
+    free(reply->status.memory);
     client_requests_deinit(reply);
-    free(reply->draft_db_users);
+    free(reply->draft_db.users);
     free(reply);
     return NULL;
 }
@@ -267,7 +267,7 @@ uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply) {
 
 /* A generation that failed has the text that came before the failure. */
 const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply) {
-    return reply && reply->kind == REQUEST_GENERATE ? &reply->generate : NULL;
+    return reply && reply->kind == REQUEST_GENERATE ? &reply->generate.result : NULL;
 }
 
 uint64_t coordgen_reply_session(const CoordgenReply *reply) {
@@ -318,23 +318,23 @@ const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp) 
 }
 
 const CoordgenStatus *coordgen_reply_status(const CoordgenReply *reply) {
-    return client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_STATUS) ? &reply->status : NULL;
+    return client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_STATUS) ? &reply->status.status : NULL;
 }
 
 size_t coordgen_reply_n_memory(const CoordgenReply *reply) {
-    return reply ? reply->n_memory : 0;
+    return reply ? reply->status.n_memory : 0;
 }
 
 const CoordgenMemory *coordgen_reply_memory(const CoordgenReply *reply, size_t index) {
-    return reply && index < reply->n_memory ? &reply->memory[index] : NULL;
+    return reply && index < reply->status.n_memory ? &reply->status.memory[index] : NULL;
 }
 
 size_t coordgen_reply_n_models(const CoordgenReply *reply) {
-    return reply ? reply->n_models : 0;
+    return reply ? reply->models.n : 0;
 }
 
 const CoordgenModel *coordgen_reply_model(const CoordgenReply *reply, size_t index) {
-    return reply && index < reply->n_models ? &reply->models[index] : NULL;
+    return reply && index < reply->models.n ? &reply->models.list[index] : NULL;
 }
 
 const char *coordgen_end_reason_name(int reason) {

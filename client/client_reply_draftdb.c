@@ -5,17 +5,17 @@
 #include "client/client_reply_internal.h"
 
 static bool stats_fill(CoordgenReply *reply, const Coordgen__V1__DraftDbStatsReply *stats) {
-    reply->draft_db.bytes_max = stats->bytes_max;
-    reply->draft_db.documents_max = stats->documents_max;
-    reply->draft_db.age_max_s = stats->age_max_s;
-    reply->draft_db.stored = stats->stored;
-    reply->draft_db.dropped = stats->dropped;
-    reply->draft_db_users = calloc(stats->n_users ? stats->n_users : 1, sizeof(*reply->draft_db_users));
-    if (!reply->draft_db_users)
+    reply->draft_db.db.bytes_max = stats->bytes_max;
+    reply->draft_db.db.documents_max = stats->documents_max;
+    reply->draft_db.db.age_max_s = stats->age_max_s;
+    reply->draft_db.db.stored = stats->stored;
+    reply->draft_db.db.dropped = stats->dropped;
+    reply->draft_db.users = calloc(stats->n_users ? stats->n_users : 1, sizeof(*reply->draft_db.users));
+    if (!reply->draft_db.users)
         return false;
     for (size_t i = 0; i < stats->n_users; i++)
-        reply->draft_db_users[i] = (CoordgenDraftDbUser){
-            .struct_bytes = sizeof(reply->draft_db_users[i]),
+        reply->draft_db.users[i] = (CoordgenDraftDbUser){
+            .struct_bytes = sizeof(reply->draft_db.users[i]),
             .uid = stats->users[i]->uid,
             .frozen = stats->users[i]->frozen,
             .documents = stats->users[i]->documents,
@@ -24,13 +24,13 @@ static bool stats_fill(CoordgenReply *reply, const Coordgen__V1__DraftDbStatsRep
             .oldest_s = stats->users[i]->oldest_s,
             .newest_s = stats->users[i]->newest_s,
         };
-    reply->n_draft_db_users = stats->n_users;
+    reply->draft_db.n_users = stats->n_users;
     return true;
 }
 
 bool client_draft_db_fill(CoordgenReply *reply) {
     const Coordgen__V1__Response *response = reply->response;
-    CoordgenDraftDb *draft_db = &reply->draft_db;
+    CoordgenDraftDb *draft_db = &reply->draft_db.db;
 
     *draft_db = (CoordgenDraftDb){ .struct_bytes = sizeof(*draft_db) };
     switch (response->op_case) {
@@ -53,15 +53,15 @@ bool client_draft_db_fill(CoordgenReply *reply) {
 }
 
 const CoordgenDraftDb *coordgen_reply_draft_db(const CoordgenReply *reply) {
-    return reply && reply->draft_db.struct_bytes ? &reply->draft_db : NULL;
+    return reply && reply->draft_db.db.struct_bytes ? &reply->draft_db.db : NULL;
 }
 
 size_t coordgen_reply_n_draft_db_users(const CoordgenReply *reply) {
-    return reply ? reply->n_draft_db_users : 0;
+    return reply ? reply->draft_db.n_users : 0;
 }
 
 const CoordgenDraftDbUser *coordgen_reply_draft_db_user(const CoordgenReply *reply, size_t index) {
-    return reply && index < reply->n_draft_db_users ? &reply->draft_db_users[index] : NULL;
+    return reply && index < reply->draft_db.n_users ? &reply->draft_db.users[index] : NULL;
 }
 
 const void *coordgen_reply_data(const CoordgenReply *reply, size_t *len_bytesp) {

@@ -5,15 +5,15 @@
 #include "client/client_reply_internal.h"
 
 bool client_files_fill(CoordgenReply *reply, const Coordgen__V1__FilesReply *files) {
-    reply->files = calloc(files->n_files + 1, sizeof(*reply->files));
-    reply->file_systems = calloc(files->n_file_systems + 1, sizeof(*reply->file_systems));
-    if (!reply->files || !reply->file_systems)
+    reply->files.list = calloc(files->n_files + 1, sizeof(*reply->files.list));
+    reply->files.systems = calloc(files->n_file_systems + 1, sizeof(*reply->files.systems));
+    if (!reply->files.list || !reply->files.systems)
         return false;
     for (size_t i = 0; i < files->n_files; i++) {
         const Coordgen__V1__StoredFile *from = files->files[i];
 
-        reply->files[i] = (CoordgenFile){
-            .struct_bytes = sizeof(reply->files[i]),
+        reply->files.list[i] = (CoordgenFile){
+            .struct_bytes = sizeof(reply->files.list[i]),
             .kind = (CoordgenFileKind)from->kind,
             .path = client_or_empty(from->path),
             .model = client_or_empty(from->model),
@@ -22,23 +22,23 @@ bool client_files_fill(CoordgenReply *reply, const Coordgen__V1__FilesReply *fil
         };
     }
     for (size_t i = 0; i < files->n_file_systems; i++)
-        reply->file_systems[i] = (CoordgenFileSystem){
-            .struct_bytes = sizeof(reply->file_systems[i]),
+        reply->files.systems[i] = (CoordgenFileSystem){
+            .struct_bytes = sizeof(reply->files.systems[i]),
             .path = client_or_empty(files->file_systems[i]->path),
             .free_bytes = files->file_systems[i]->free_bytes,
             .size_bytes = files->file_systems[i]->size_bytes,
         };
-    reply->n_files = files->n_files;
-    reply->n_file_systems = files->n_file_systems;
+    reply->files.n = files->n_files;
+    reply->files.n_systems = files->n_file_systems;
     return true;
 }
 
 size_t coordgen_reply_n_files(const CoordgenReply *reply) {
-    return reply ? reply->n_files : 0;
+    return reply ? reply->files.n : 0;
 }
 
 const CoordgenFile *coordgen_reply_file(const CoordgenReply *reply, size_t index) {
-    return reply && index < reply->n_files ? &reply->files[index] : NULL;
+    return reply && index < reply->files.n ? &reply->files.list[index] : NULL;
 }
 
 uint64_t coordgen_reply_files_bytes(const CoordgenReply *reply, uint32_t *n_morep) {
@@ -56,11 +56,11 @@ uint64_t coordgen_reply_files_bytes(const CoordgenReply *reply, uint32_t *n_more
 }
 
 size_t coordgen_reply_n_file_systems(const CoordgenReply *reply) {
-    return reply ? reply->n_file_systems : 0;
+    return reply ? reply->files.n_systems : 0;
 }
 
 const CoordgenFileSystem *coordgen_reply_file_system(const CoordgenReply *reply, size_t index) {
-    return reply && index < reply->n_file_systems ? &reply->file_systems[index] : NULL;
+    return reply && index < reply->files.n_systems ? &reply->files.systems[index] : NULL;
 }
 
 const char *coordgen_file_kind_name(int kind) {

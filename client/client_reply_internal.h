@@ -11,32 +11,58 @@ typedef struct ClientExplanation {
     const CoordgenDraftSource **source_list;
 } ClientExplanation;
 
+/* The parts of a reply, by the requests that they answer. The lists are owned. */
+
+typedef struct ReplyGenerate {
+    CoordgenGenerateResult result;
+    CoordgenSamplingOrigins origins;
+} ReplyGenerate;
+
+typedef struct ReplyModels {
+    CoordgenModel *list;
+    size_t n;
+    CoordgenModelPair *pairs; /* [n_pairs], or one for each model */
+    size_t n_pairs;           /* 0 in a reply about models */
+} ReplyModels;
+
+typedef struct ReplyStatus { /* the models are in ReplyModels */
+    CoordgenStatus status;
+    CoordgenMemory *memory;
+    size_t n_memory;
+} ReplyStatus;
+
+typedef struct ReplyRequests {
+    CoordgenRequestInfo *list;
+    size_t n;
+    ClientExplanation *explanations; /* of each request, or of the generation */
+    size_t n_explanations;
+} ReplyRequests;
+
+typedef struct ReplyFiles {
+    CoordgenFile *list;
+    size_t n;
+    CoordgenFileSystem *systems;
+    size_t n_systems;
+} ReplyFiles;
+
+typedef struct ReplyDraftDb {
+    CoordgenDraftDb db;
+    CoordgenDraftDbUser *users;
+    size_t n_users;
+} ReplyDraftDb;
+
 struct CoordgenReply {
     _Atomic unsigned n_refs;
     ClientFailure failure;
     RequestKind kind;
     Coordgen__V1__Response *response; /* NULL: the request ended without one */
     StrBuf text;
-    CoordgenGenerateResult generate;
-    CoordgenSamplingOrigins sampling_origins; /* of generate */
-    CoordgenStatus status;
-    CoordgenModel *models;
-    size_t n_models;
-    CoordgenModelPair *model_pairs; /* [n_model_pairs], or one for each model */
-    size_t n_model_pairs;           /* 0 in a reply about models */
-    CoordgenMemory *memory;
-    size_t n_memory;
-    CoordgenRequestInfo *requests;
-    size_t n_requests;
-    ClientExplanation *explanations; /* of each request, or of the generation */
-    size_t n_explanations;
-    CoordgenFile *files;
-    size_t n_files;
-    CoordgenFileSystem *file_systems;
-    size_t n_file_systems;
-    CoordgenDraftDb draft_db;
-    CoordgenDraftDbUser *draft_db_users;
-    size_t n_draft_db_users;
+    ReplyGenerate generate;
+    ReplyModels models;
+    ReplyStatus status;
+    ReplyRequests requests;
+    ReplyFiles files;
+    ReplyDraftDb draft_db;
 };
 
 /* Fill in the public structures of a reply. false: out of memory; coordgen_reply_unref() frees what is there. */

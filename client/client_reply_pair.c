@@ -16,21 +16,21 @@ void client_pair_fill(CoordgenModelPair *to, const Coordgen__V1__ModelPair *from
 }
 
 bool client_pairs_fill(CoordgenReply *reply, Coordgen__V1__ModelPair *const *pairs, size_t n) {
-    reply->model_pairs = calloc(n ? n : 1, sizeof(*reply->model_pairs));
-    if (!reply->model_pairs)
+    reply->models.pairs = calloc(n ? n : 1, sizeof(*reply->models.pairs));
+    if (!reply->models.pairs)
         return false;
     for (size_t i = 0; i < n; i++)
-        client_pair_fill(&reply->model_pairs[i], pairs[i]);
-    reply->n_model_pairs = n;
+        client_pair_fill(&reply->models.pairs[i], pairs[i]);
+    reply->models.n_pairs = n;
     return true;
 }
 
 size_t coordgen_reply_n_model_pairs(const CoordgenReply *reply) {
-    return reply ? reply->n_model_pairs : 0;
+    return reply ? reply->models.n_pairs : 0;
 }
 
 const CoordgenModelPair *coordgen_reply_model_pair(const CoordgenReply *reply, size_t index) {
-    return reply && index < reply->n_model_pairs ? &reply->model_pairs[index] : NULL;
+    return reply && index < reply->models.n_pairs ? &reply->models.pairs[index] : NULL;
 }
 
 const char *coordgen_reply_warning(const CoordgenReply *reply) {

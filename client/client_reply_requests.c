@@ -53,24 +53,24 @@ static bool fill(ClientExplanation *to, const Coordgen__V1__Explanation *given) 
 }
 
 bool client_explanation_fill(CoordgenReply *reply, const Coordgen__V1__Explanation *explanation) {
-    reply->explanations = calloc(1, sizeof(*reply->explanations));
-    if (!reply->explanations)
+    reply->requests.explanations = calloc(1, sizeof(*reply->requests.explanations));
+    if (!reply->requests.explanations)
         return false;
-    reply->n_explanations = 1;
-    return fill(&reply->explanations[0], explanation);
+    reply->requests.n_explanations = 1;
+    return fill(&reply->requests.explanations[0], explanation);
 }
 
 bool client_requests_fill(CoordgenReply *reply, Coordgen__V1__RequestInfo *const *requests, size_t n) {
-    reply->requests = calloc(n ? n : 1, sizeof(*reply->requests));
-    reply->explanations = calloc(n ? n : 1, sizeof(*reply->explanations));
-    if (!reply->requests || !reply->explanations)
+    reply->requests.list = calloc(n ? n : 1, sizeof(*reply->requests.list));
+    reply->requests.explanations = calloc(n ? n : 1, sizeof(*reply->requests.explanations));
+    if (!reply->requests.list || !reply->requests.explanations)
         return false;
-    reply->n_explanations = n;
+    reply->requests.n_explanations = n;
     for (size_t i = 0; i < n; i++) {
-        if (!fill(&reply->explanations[i], requests[i]->explanation))
+        if (!fill(&reply->requests.explanations[i], requests[i]->explanation))
             return false;
-        reply->requests[i] = (CoordgenRequestInfo){
-            .struct_bytes = sizeof(reply->requests[i]),
+        reply->requests.list[i] = (CoordgenRequestInfo){
+            .struct_bytes = sizeof(reply->requests.list[i]),
             .number = requests[i]->number,
             .uid = requests[i]->uid,
             .model = client_or_empty(requests[i]->model),
@@ -84,20 +84,20 @@ bool client_requests_fill(CoordgenReply *reply, Coordgen__V1__RequestInfo *const
             .age_us = requests[i]->age_us,
             .prefill_us = requests[i]->prefill_us,
             .decode_us = requests[i]->decode_us,
-            .explanation = &reply->explanations[i].explanation,
+            .explanation = &reply->requests.explanations[i].explanation,
         };
     }
-    reply->n_requests = n;
+    reply->requests.n = n;
     return true;
 }
 
 void client_requests_deinit(CoordgenReply *reply) {
-    for (size_t i = 0; i < reply->n_explanations; i++) {
-        free(reply->explanations[i].sources);
-        free(reply->explanations[i].source_list);
+    for (size_t i = 0; i < reply->requests.n_explanations; i++) {
+        free(reply->requests.explanations[i].sources);
+        free(reply->requests.explanations[i].source_list);
     }
-    free(reply->explanations);
-    free(reply->requests);
+    free(reply->requests.explanations);
+    free(reply->requests.list);
 }
 
 /* A list of requests has an explanation in each request, so this function returns none for it. */
@@ -105,15 +105,15 @@ const CoordgenExplanation *coordgen_reply_explanation(const CoordgenReply *reply
     const bool here = client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_GENERATE_DONE) ||
                       client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_EXPLAIN);
 
-    return here && reply->n_explanations ? &reply->explanations[0].explanation : NULL;
+    return here && reply->requests.n_explanations ? &reply->requests.explanations[0].explanation : NULL;
 }
 
 size_t coordgen_reply_n_requests(const CoordgenReply *reply) {
-    return reply ? reply->n_requests : 0;
+    return reply ? reply->requests.n : 0;
 }
 
 const CoordgenRequestInfo *coordgen_reply_request(const CoordgenReply *reply, size_t index) {
-    return reply && index < reply->n_requests ? &reply->requests[index] : NULL;
+    return reply && index < reply->requests.n ? &reply->requests.list[index] : NULL;
 }
 
 uint32_t coordgen_reply_more_requests(const CoordgenReply *reply) {

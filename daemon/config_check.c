@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/strings/printable.h"
 #include "base/system/cpu.h"
-#include "daemon/config_setting.h"
-#include "daemon/journal.h"
+#include "daemon/config/config_setting.h"
+#include "daemon/systemd/journal.h"
 #include "daemon/models/model_options.h"
 #include "daemon/models/model_registry.h"
 #include "daemon/net/listener.h"
@@ -33,19 +33,19 @@ static int named(ErrText *err, const char *name) {
 static bool may_be_absent(const Config *config) {
     char usual[PATH_MAX];
 
-    return !model_dir_default(config->is_users, usual, sizeof(usual)) && !strcmp(config->model_dir, usual) &&
+    return !model_dir_default(config->is_users, usual, sizeof(usual)) && !strcmp(config->models.dir, usual) &&
            access(usual, F_OK) < 0 && errno == ENOENT;
 }
 
 static int check_model_dir(const Config *config, ErrText *err) {
     struct stat info;
 
-    if (!*config->model_dir || may_be_absent(config))
+    if (!*config->models.dir || may_be_absent(config))
         return 0;
-    if (!stat(config->model_dir, &info) && !S_ISDIR(info.st_mode))
-        return err_set(err, CONFIG_E_SETTING, "model-dir: %.256s: is not a folder", config->model_dir);
-    if (access(config->model_dir, R_OK | X_OK) < 0)
-        return err_set(err, CONFIG_E_SETTING, "model-dir: %.256s: %s", config->model_dir, strerror(errno));
+    if (!stat(config->models.dir, &info) && !S_ISDIR(info.st_mode))
+        return err_set(err, CONFIG_E_SETTING, "model-dir: %.256s: is not a folder", config->models.dir);
+    if (access(config->models.dir, R_OK | X_OK) < 0)
+        return err_set(err, CONFIG_E_SETTING, "model-dir: %.256s: %s", config->models.dir, strerror(errno));
     return 0;
 }
 
@@ -72,14 +72,14 @@ static int check_made_folder(const char *name, const char *folder, ErrText *err)
 
 /* Warns of folders that the service would run without, in the service's words; the check succeeds. */
 static void warn_of_folders(const Config *config) {
-    const bool is_wanted = config->draft_db && *config->draft_db_dir;
+    const bool is_wanted = config->draft_db.is_on && *config->draft_db.dir;
     ErrText err;
 
     if (*config->state_dir && check_made_folder("state-dir", config->state_dir, &err))
         log_warn(TOPIC_DAEMON, "%s: which model drafts for which cannot be stored", err.text);
-    if (is_wanted && check_made_folder("draftdb-dir", config->draft_db_dir, &err))
+    if (is_wanted && check_made_folder("draftdb-dir", config->draft_db.dir, &err))
         log_warn(TOPIC_DAEMON, "%s: nothing is stored for later drafts", err.text);
-    else if (is_wanted && !access(config->draft_db_dir, F_OK) && draft_db_file_check_folder(config->draft_db_dir, &err))
+    else if (is_wanted && !access(config->draft_db.dir, F_OK) && draft_db_file_check_folder(config->draft_db.dir, &err))
         log_warn(TOPIC_DAEMON, "draftdb-dir: %s: nothing is stored for later drafts", err.text);
 }
 
@@ -116,8 +116,8 @@ static bool is_in_folder(const Config *config, const char *name) {
     char path[PATH_MAX + 512];
 
     for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
-        snprintf(path, sizeof(path), "%s/%s%s", config->model_dir, name, endings[i]);
-        if (*config->model_dir && !access(path, R_OK))
+        snprintf(path, sizeof(path), "%s/%s%s", config->models.dir, name, endings[i]);
+        if (*config->models.dir && !access(path, R_OK))
             return true;
     }
     return false;
@@ -128,12 +128,12 @@ static void check_sections(const Config *config) {
     const char *name = NULL, *file;
 
     while ((name = config_next_section(config, name))) {
-        file = strrchr(config->model, '/');
+        file = strrchr(config->models.default_model, '/');
         if (is_in_folder(config, name) ||
             (file && !strncmp(file + 1, name, strlen(name)) && file[1 + strlen(name)] == '.'))
             continue;
         log_warn(TOPIC_DAEMON, "[model %s]: there is no model of this name in model-dir (%s)", name,
-                 *config->model_dir ? config->model_dir : "none");
+                 *config->models.dir ? config->models.dir : "none");
     }
 }
 
@@ -147,7 +147,7 @@ static int check_model(const char *setting, const Config *config, const char *mo
         return is_in_folder(config, model)
                    ? 0
                    : err_set(err, CONFIG_E_SETTING, "%s: there is no model '%.*s' in model-dir (%.256s)", setting,
-                             UTF8_PREFIX(model, 255), *config->model_dir ? config->model_dir : "none");
+                             UTF8_PREFIX(model, 255), *config->models.dir ? config->models.dir : "none");
     if (!model_suits_device(config, model, err))
         return named(err, setting);
     if (stat(model, &info) < 0 || access(model, R_OK) < 0)
@@ -158,7 +158,7 @@ static int check_model(const char *setting, const Config *config, const char *mo
 }
 
 static int check_preload(const Config *config, ErrText *err) {
-    const char *rest = config->preload;
+    const char *rest = config->models.preload;
     char model[PATH_MAX];
     int r = 0;
 
@@ -181,13 +181,13 @@ int config_check(Config *config, ErrText *err) {
         return CONFIG_E_SETTING;
     if (isa_select(config->load.isa, &features, err))
         return named(err, "isa");
-    if (journal_check((LogTarget)config->log_target, err))
+    if (journal_check(config->log_target, err))
         return named(err, "log-target");
     if (server_check_descriptors(config, err))
         return named(err, "max-connections");
     r = config_check_settings(config, err);
     if (!r)
-        r = check_model("model", config, config->model, err);
+        r = check_model("model", config, config->models.default_model, err);
     if (!r)
         r = check_preload(config, err);
     if (!r)

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_DAEMON_CONFIG_CHECK_H
 #define COORDGEN_DAEMON_CONFIG_CHECK_H
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 /* Checks that settings do not contradict each other; a start checks this too. 0, or CONFIG_E_SETTING with a text. */
 int config_check_settings(const Config *config, ErrText *err);

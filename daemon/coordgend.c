@@ -13,7 +13,7 @@
 #include "base/system/cpu.h"
 #include "base/system/machine_limits.h"
 #include "daemon/config_check.h"
-#include "daemon/journal.h"
+#include "daemon/systemd/journal.h"
 #include "daemon/models/files/model_import.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/refusal.h"
@@ -95,13 +95,13 @@ static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
     r = config_check_settings(*configp, &err);
     if (r)
         return give_up(spare, &err, complain(&err, exit_code_of_config(r)));
-    r = journal_check((LogTarget)(*configp)->log_target, &err);
+    r = journal_check((*configp)->log_target, &err);
     if (r) {
         err_prefix(&err, "log-target");
         return give_up(spare, &err, complain(&err, exit_code(r)));
     }
-    journal_open((LogTarget)(*configp)->log_target);
-    log_set_level((LogLevel)(*configp)->log_level);
+    journal_open((*configp)->log_target);
+    log_set_level((*configp)->log_level);
     if (!core_dumps)
         forbid_core_dumps();
     say_limits();

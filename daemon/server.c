@@ -17,7 +17,7 @@
 #include "daemon/handlers/handlers.h"
 #include "daemon/handlers/handlers_list.h"
 #include "daemon/net/places.h"
-#include "daemon/notify.h"
+#include "daemon/systemd/notify.h"
 #include "daemon/requests/request.h"
 #include "daemon/requests/request_queue.h"
 
@@ -118,8 +118,8 @@ static void on_accept(void *arg, int fd, bool is_admin) {
  * Return: 0, or -EMFILE if the limit allows too few connections. */
 int server_check_descriptors(Config *config, ErrText *err) {
     const rlim_t beside = ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS,
-                 wanted = (rlim_t)config->max_connections + beside;
-    const uint32_t min = MIN(config->max_connections, CONNECTIONS_MIN);
+                 wanted = (rlim_t)config->limits.max_connections + beside;
+    const uint32_t min = MIN(config->limits.max_connections, CONNECTIONS_MIN);
     struct rlimit limit;
     uint32_t possible;
 
@@ -137,8 +137,8 @@ int server_check_descriptors(Config *config, ErrText *err) {
     log_warn(TOPIC_DAEMON,
              "the limit on open files (%" PRIu64 ") allows %" PRIu32 " connections instead of %" PRIu32
              ": raise it to %" PRIu64 " (LimitNOFILE= of the unit, ulimit -n)",
-             (uint64_t)limit.rlim_cur, possible, config->max_connections, (uint64_t)wanted);
-    config->max_connections = possible;
+             (uint64_t)limit.rlim_cur, possible, config->limits.max_connections, (uint64_t)wanted);
+    config->limits.max_connections = possible;
     return 0;
 }
 
@@ -212,7 +212,7 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
         server->beats_seen = pulse.n_beats;
         server->beat_ns = now_ns;
     }
-    late = (now_ns - server->beat_ns) / 1000000 > server->service.config->step_timeout_ms;
+    late = (now_ns - server->beat_ns) / 1000000 > server->service.config->timeouts.step_ms;
     if (!late)
         notify_watchdog_ping();
     else if (!server->was_late)
@@ -241,7 +241,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg) {
 }
 
 static void drain(Server *server) {
-    struct timeval timeout = timeval_of(server->service.config->drain_timeout_ms);
+    struct timeval timeout = timeval_of(server->service.config->timeouts.drain_ms);
     char status[512];
 
     log_notice(TOPIC_DAEMON, "shutting down: %u requests are running, %u wait",
@@ -251,7 +251,7 @@ static void drain(Server *server) {
     listener_set_close(&server->listeners);
     status_text(server, status, sizeof(status));
     notify_stopping(status,
-                    ((uint64_t)server->service.config->drain_timeout_ms + CANCEL_GRACE_MS + SERVICE_STOP_MS) * 1000);
+                    ((uint64_t)server->service.config->timeouts.drain_ms + CANCEL_GRACE_MS + SERVICE_STOP_MS) * 1000);
     request_turn_away_all(&server->service.requests);
     if (evtimer_add(server->deadline, &timeout)) {
         log_error(TOPIC_DAEMON, "out of memory: leaving at once");
@@ -278,7 +278,7 @@ static void reload(Server *server) {
         config_compare(server->service.config, config, on_change_of_setting, NULL);
         if (config_take_live(server->service.config, config))
             log_error(TOPIC_DAEMON, "out of memory: only a part of the settings was taken over");
-        log_set_level((LogLevel)server->service.config->log_level);
+        log_set_level(server->service.config->log_level);
         if (service_take_settings(&server->service))
             log_error(TOPIC_DAEMON, "out of memory: no-history or draft-model stays as it was");
         if (server_check_descriptors(server->service.config, &err))
@@ -315,8 +315,8 @@ static int make_events(Server *server) {
     struct event_base *base = server->service.loop.base;
 
     server->outbox_event = event_new(base, outbox_fd(server->service.outbox), EV_READ | EV_PERSIST, on_news, server);
-    if (server->service.draft_store) {
-        server->draft_event = event_new(base, draft_store_fd(server->service.draft_store), EV_READ | EV_PERSIST,
+    if (server->service.drafts.store) {
+        server->draft_event = event_new(base, draft_store_fd(server->service.drafts.store), EV_READ | EV_PERSIST,
                                         handler_on_draft_answers, &server->service);
         if (!server->draft_event || event_add(server->draft_event, NULL))
             return err_raise(-ENOMEM);

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/min_max.h"
-#include "daemon/config_setting.h"
+#include "daemon/config/config_setting.h"
 #include "daemon/models/load/model_load.h"
 #include "daemon/models/model_drafts.h"
 #include "daemon/models/model_options.h"
@@ -36,13 +36,13 @@ static void keep_free_for_clients(AccountTable *accounts) {
 static void set_limits(AccountTable *accounts, const Config *config) {
     account_table_init(accounts);
     accounts->total_limit_name = "memory-limit";
-    if (config->memory_limit_bytes)
-        accounts->total_limit_bytes = config->memory_limit_bytes;
-    if (config->kv_memory_limit_bytes)
-        accounts->limit_bytes[ACCOUNT_KV] = config->kv_memory_limit_bytes;
-    if (config->session_memory_limit_bytes)
-        accounts->limit_bytes[ACCOUNT_SESSIONS] = config->session_memory_limit_bytes;
-    if (config->memory_limit_bytes)
+    if (config->memory.limit_bytes)
+        accounts->total_limit_bytes = config->memory.limit_bytes;
+    if (config->memory.kv_limit_bytes)
+        accounts->limit_bytes[ACCOUNT_KV] = config->memory.kv_limit_bytes;
+    if (config->memory.session_limit_bytes)
+        accounts->limit_bytes[ACCOUNT_SESSIONS] = config->memory.session_limit_bytes;
+    if (config->memory.limit_bytes)
         keep_free_for_clients(accounts);
 }
 
@@ -103,8 +103,8 @@ static int make_engine_thread(Service *service, ErrText *err) {
 }
 
 static int make_prefix_cache(Service *service, ErrText *err) {
-    if (service->config->prefix_cache_max_bytes &&
-        prefix_cache_new(&service->prefix_cache, service->config->prefix_cache_max_bytes))
+    if (service->config->memory.prefix_cache_max_bytes &&
+        prefix_cache_new(&service->prefix_cache, service->config->memory.prefix_cache_max_bytes))
         return err_no_memory(err);
     service->models.prefix_cache = service->sessions.prefix_cache = service->prefix_cache;
     return 0;
@@ -118,39 +118,38 @@ static void on_draft_news(void *arg) {
 
 static int make_draft_store(Service *service, ErrText *err) {
     const Config *config = service->config;
-    const DraftDbLimits limits = { config->draft_db_bytes, config->draft_db_documents, config->draft_db_age_s };
     _cleanup_(freep) char *path = NULL;
 
-    if (!config->draft_db)
+    if (!config->draft_db.is_on)
         return 0;
-    if (!*config->draft_db_dir) {
+    if (!*config->draft_db.dir) {
         log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: set draftdb-dir, or XDG_STATE_HOME or HOME");
         return 0;
     }
-    if (asprintf(&path, "%s/drafts.db", config->draft_db_dir) < 0) {
+    if (asprintf(&path, "%s/drafts.db", config->draft_db.dir) < 0) {
         path = NULL;
         return err_no_memory(err);
     }
-    if (draft_store_new(&service->draft_store, path, &limits, &service->accounts) ||
-        histories_new(&service->histories, service->draft_store))
+    if (draft_store_new(&service->drafts.store, path, &config->draft_db.limits, &service->accounts) ||
+        histories_new(&service->drafts.histories, service->drafts.store))
         return err_no_memory(err);
-    engine_thread_use_histories(service->engine_thread, service->histories);
+    engine_thread_use_histories(service->engine_thread, service->drafts.histories);
     return 0;
 }
 
 int service_start_draft_store(Service *service, ErrText *err) {
-    int r = service->draft_store ? draft_store_start(service->draft_store, on_draft_news, service) : 0;
+    int r = service->drafts.store ? draft_store_start(service->drafts.store, on_draft_news, service) : 0;
 
     return r ? err_set(err, r, "cannot start the draft database's thread: %s", strerror(-r)) : 0;
 }
 
 int service_take_settings(Service *service) {
-    int r = no_history_set(&service->no_history, service->config->no_history);
+    int r = no_history_set(&service->drafts.no_history, service->config->draft_db.no_history);
 
     if (r)
         return r;
     model_drafts_renew_all(&service->models);
-    return model_pairs_take_setting(&service->pairs, service->config->draft_model);
+    return model_pairs_take_setting(&service->pairs, service->config->models.draft_model);
 }
 
 int service_init(Service *service, Config **configp, ErrText *err) {
@@ -164,12 +163,12 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     service->sessions.loop = &service->loop;
     model_registry_init(&service->models, &service->loop, service->config, &service->accounts, on_model_change,
                         service);
-    service->models.is_held = is_held_by_session;
+    service->models.watch.is_held = is_held_by_session;
     model_folder_init(&service->folder, &service->models);
     service->loop.base = event_base_new();
     if (!service->loop.base)
         return err_set(err, -ENOMEM, "cannot make an event loop");
-    TAILQ_INIT(&service->draft_calls);
+    TAILQ_INIT(&service->drafts.calls);
     service->models.pairs = &service->pairs;
     service->models.def = &service->def;
     if (model_pairs_init(&service->pairs, service->config->state_dir) ||
@@ -194,7 +193,7 @@ static int add_file(Service *service, const char *path, Model **modelp, ErrText 
 }
 
 static int add_preloaded(Service *service, ErrText *err) {
-    const char *rest = service->config->preload;
+    const char *rest = service->config->models.preload;
     char name[PATH_MAX];
     Model *model;
     int r = 0;
@@ -218,7 +217,7 @@ void service_warn_sections(Service *service) {
 }
 
 int service_add_models(Service *service, ErrText *err) {
-    const char *wanted = service->config->model;
+    const char *wanted = service->config->models.default_model;
     int r = 0;
 
     if (setting_is_path(wanted))
@@ -253,7 +252,7 @@ static void load_first(Model *model) {
 }
 
 void service_load_first(Service *service) {
-    const char *rest = service->config->preload;
+    const char *rest = service->config->models.preload;
     char name[PATH_MAX];
     Model *model;
 
@@ -287,9 +286,9 @@ void service_deinit(Service *service) {
     model_pairs_deinit(&service->pairs);
     model_default_deinit(&service->def);
     engine_thread_free(service->engine_thread);
-    histories_free(service->histories);
-    draft_store_free(service->draft_store);
-    no_history_deinit(&service->no_history);
+    histories_free(service->drafts.histories);
+    draft_store_free(service->drafts.store);
+    no_history_deinit(&service->drafts.no_history);
     prefix_cache_free(service->prefix_cache);
     outbox_free(service->outbox);
     request_table_deinit(&service->requests);
@@ -344,7 +343,7 @@ static bool has_unsent(const User *user) {
 bool service_is_drained(const Service *service) {
     const User *user = NULL;
 
-    if (!request_table_is_empty(&service->requests) || !TAILQ_EMPTY(&service->draft_calls))
+    if (!request_table_is_empty(&service->requests) || !TAILQ_EMPTY(&service->drafts.calls))
         return false;
     while ((user = user_next(&service->users, user)))
         if (has_unsent(user))
@@ -364,8 +363,8 @@ int service_stop(Service *service) {
     service->sessions.engine_ended = true;
     while (service_take_news(service))
         ;
-    if (!service->draft_store)
+    if (!service->drafts.store)
         return 0;
-    TAILQ_INIT(&service->draft_calls); /* no client waits for an answer; the store's lists own the errands */
-    return draft_store_stop(service->draft_store, SERVICE_STORE_MS);
+    TAILQ_INIT(&service->drafts.calls); /* no client waits for an answer; the store's lists own the errands */
+    return draft_store_stop(service->drafts.store, SERVICE_STORE_MS);
 }

@@ -23,6 +23,13 @@ enum {
 TAILQ_HEAD(DraftCallList, DraftErrand);
 typedef struct DraftCallList DraftCallList;
 
+typedef struct ServiceDrafts { /* earlier answers, for later drafts */
+    DraftStore *store;         /* NULL: no answer is kept */
+    Histories *histories;      /* engine thread; NULL: no answer is kept */
+    NoHistory no_history;
+    DraftCallList calls; /* calls of clients that the store has not answered */
+} ServiceDrafts;
+
 struct Service { /* all loop */
     Loop loop;
     Config *config;        /* live settings change in place on SIGHUP */
@@ -30,10 +37,7 @@ struct Service { /* all loop */
     unsigned int n_threads;
     Outbox *outbox;
     EngineThread *engine_thread;
-    DraftStore *draft_store; /* NULL: no answer is kept for later drafts */
-    Histories *histories;    /* engine thread; NULL: no answer is kept for later drafts */
-    NoHistory no_history;
-    DraftCallList draft_calls; /* calls of clients that the draft store has not answered */
+    ServiceDrafts drafts;
     PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
     ModelPairs pairs;
     ModelDefault def;

@@ -222,13 +222,8 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->kv.prefix_cache = options->prefix_cache;
     engine->trace = options->trace;
     engine->sampling = calloc(1, sizeof(*engine->sampling));
-    if (!engine->sampling || engine_steps_new(engine, options->load.preemption ? ENGINE_STEPS_MAX : 1))
+    if (!engine->sampling || engine_steps_new(engine, &options->load))
         return err_no_memory(err);
-    engine->steps->no_pipeline = options->load.no_pipeline;
-    engine->steps->group_rows = options->group_rows;
-    engine->steps->op_order = options->load.op_order;
-    engine->steps->steal_beyond = options->steal_beyond;
-    engine->steps->queue_profile.kind = options->load.op_placement;
     if (!device_of(options)->reads_packages) {
         r = options->fd ? gguf_open_fd(&engine->files.gguf, *options->fd, options->path, err)
                         : gguf_open(&engine->files.gguf, options->path, err);

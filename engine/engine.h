@@ -23,16 +23,13 @@ typedef struct EngineOptions {
     bool new_image;         /* an existing image is not used but made anew */
     const char *chat_template; /* replaces the file's, until engine_new() returns; NULL: the file's */
     size_t chat_template_bytes;
-    WorkerPool *pool;            /* outlives the engine; used by the thread that computes */
-    AccountTable *accounts;      /* outlives the engine */
-    PrefixCache *prefix_cache;   /* outlives the engine; NULL: nothing is kept for later prompts */
-    _Atomic uint64_t *heartbeat; /* counts operators and pieces of loads, for the watchdog; may be NULL */
-    Trace *trace;                /* records the load, then as engine_set_trace(); outlives the engine; NULL: none */
-    bool arriving;               /* engine_new() returns before the weights have arrived: see engine_arrive() */
-    /* For tests and benches: */
-    const BackendDevice *own_device; /* a device of the caller's, instead of `load.device`; NULL: none */
-    uint32_t group_rows;             /* rows of a group of the pipeline, at least; 0: the device chooses */
-    size_t steal_beyond;             /* with op_order in the order of positions: as OpQueuesSetup has it */
+    WorkerPool *pool;                /* outlives the engine; used by the thread that computes */
+    AccountTable *accounts;          /* outlives the engine */
+    PrefixCache *prefix_cache;       /* outlives the engine; NULL: nothing is kept for later prompts */
+    _Atomic uint64_t *heartbeat;     /* counts operators and pieces of loads, for the watchdog; may be NULL */
+    Trace *trace;                    /* records the load, then as engine_set_trace(); outlives the engine; NULL: none */
+    bool arriving;                   /* engine_new() returns before the weights have arrived: see engine_arrive() */
+    const BackendDevice *own_device; /* for tests: a device of the caller's, instead of `load.device`; NULL: none */
 } EngineOptions;
 
 int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err);

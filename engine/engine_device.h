@@ -4,6 +4,7 @@
 #define COORDGEN_ENGINE_DEVICE_H
 
 #include "backends/backend.h"
+#include "base/strings/choice.h"
 
 /* ENGINE_DEVICE_REFERENCE: float32 loops on a GGUF source; ENGINE_DEVICE_CPU: int8 products on a .cgm package;
  * ENGINE_DEVICE_NPU: int8 products on static graphs, of packages with static activations. */
@@ -14,7 +15,6 @@ typedef enum EngineDevice {
 } EngineDevice;
 
 const BackendDevice *engine_device(EngineDevice device);
-/* Finds a device by its name; NULL: no device has it. */
-const BackendDevice *engine_device_named(const char *name, EngineDevice *devicep);
+extern const Choice engine_device_choices[]; /* EngineDevice */
 
 #endif

@@ -20,6 +20,9 @@ typedef struct LoadOptions {
     OpOrder op_order;             /* for a device whose products have a queue: what goes first */
     OpPlacementKind op_placement; /* for a device whose products have a queue: who runs products */
     WeightsOptions weights;       /* of a package */
+    /* For tests and benches: */
+    uint32_t group_rows; /* rows of a group of the pipeline, at least; 0: the device chooses */
+    size_t steal_beyond; /* with op_order in the order of positions: as OpQueuesSetup has it */
 } LoadOptions;
 
 /* Returns the number of threads for the pool of the engine, at least 1. By default there is one for every processor

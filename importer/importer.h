@@ -34,7 +34,6 @@ typedef struct ImportOptions {
 
 /* Options with the default recipe: 8 bits, plainly rounded. */
 ImportOptions import_options_default(void);
-#define IMPORT_OPTIONS_DEFAULT import_options_default()
 
 typedef struct ImportReport {
     char path[PATH_MAX];   /* of the package */

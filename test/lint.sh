@@ -182,7 +182,7 @@ search print '(?<!format\()\b((printf|puts|putchar|perror)\s*\(|fprintf\s*\(\s*s
 # Whoever can repeat a line of the log is counted by user: what knows its client says whose line it is.
 mapfile -t clients < <(pick '^daemon/(net|users|requests|handlers)/.*\.c$|^daemon/engine/job\.c$' | grep -v '/listener\.c$')
 search log-user '\blog_(error|warn|notice|info)\s*\(' 'a client can repeat it: log_info_of(uid, ...) and friends' "${clients[@]}"
-mapfile -t unlimited < <(printf '%s\n' "${library[@]}" | grep -vE '^(base/log(_rate|_sink)?|daemon/journal(_sink)?)\.[ch]$')
+mapfile -t unlimited < <(printf '%s\n' "${library[@]}" | grep -vE '^(base/log(_rate|_sink)?|daemon/systemd/journal(_sink)?)\.[ch]$')
 search log-rate '\b(log_emit|sd_journal_\w+|v?syslog)\s*\(' 'past the count of lines that are the same (base/log_rate.h)' "${unlimited[@]}"
 
 # What C libraries have in different ways has one place; else a build for musl or bionic breaks unseen.

@@ -56,8 +56,8 @@ int command_set_share(const CommandOption *option, const char *value, void *fiel
     return decimal_parse(value, field) && *(double *)field >= 0 ? 0 : COMMAND_E_VALUE;
 }
 
-int command_set_isa(const CommandOption *option, const char *value, void *field, ErrText *err) {
-    return isa_parse(value, field, err) ? COMMAND_E_VALUE : 0;
+int command_set_choice(const CommandOption *option, const char *value, void *field, ErrText *err) {
+    return choice_set(option->choices, value, field) ? 0 : COMMAND_E_VALUE;
 }
 
 int command_set_verbose(const CommandOption *option, const char *value, void *field, ErrText *err) {
@@ -67,11 +67,15 @@ int command_set_verbose(const CommandOption *option, const char *value, void *fi
 
 static int set_value(const CommandLine *line, const CommandOption *option, const char *value, ErrText *err) {
     int r = option->set(option, value, (char *)line->options + option->offset, err);
+    char names[128];
 
     if (r != COMMAND_E_VALUE)
         return r;
-    if (option->accepts)
-        return err_set(err, OPTIONS_E_USAGE, "--%s is %s, not '%s'", option->option.name, option->accepts, value);
+    if (option->choices)
+        choice_list(option->choices, " or ", names, sizeof(names));
+    if (option->choices || option->accepts)
+        return err_set(err, OPTIONS_E_USAGE, "--%s is %s, not '%s'", option->option.name,
+                       option->accepts ? option->accepts : names, value);
     return err_set(err, OPTIONS_E_USAGE, "--%s is %" PRIu64 "..%" PRIu64 ", not '%s'", option->option.name,
                    option->least, option->most, value);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "base/strings/choice.h"
 #include "base/strings/options.h"
 
 enum {
@@ -25,11 +26,12 @@ typedef int CommandSet(const CommandOption *option, const char *value, void *fie
 
 struct CommandOption {
     Option option;
-    CommandSet *set;      /* NULL: --help and --version */
-    size_t offset;        /* of the field in the program's options, in bytes */
-    uint64_t least, most; /* of a number; of a text the least bytes */
-    const char *accepts;  /* what a value is, for the error; NULL: "LEAST..MOST" */
-    const char *verbs;    /* that have use for the option: "tg, mixed"; NULL: all */
+    CommandSet *set;       /* NULL: --help and --version */
+    size_t offset;         /* of the field in the program's options, in bytes */
+    uint64_t least, most;  /* of a number; of a text the least bytes */
+    const char *accepts;   /* what a value is, for the error; NULL: the choices, or "LEAST..MOST" */
+    const Choice *choices; /* that command_set_choice() takes */
+    const char *verbs;     /* that have use for the option: "tg, mixed"; NULL: all */
 };
 
 typedef struct CommandTable {
@@ -74,10 +76,7 @@ int command_set_u32(const CommandOption *option, const char *value, void *field,
 int command_set_u64(const CommandOption *option, const char *value, void *field, ErrText *err);
 int command_set_size(const CommandOption *option, const char *value, void *field, ErrText *err);
 int command_set_share(const CommandOption *option, const char *value, void *field, ErrText *err); /* double from 0 on */
-int command_set_isa(const CommandOption *option, const char *value, void *field, ErrText *err);   /* Isa */
+int command_set_choice(const CommandOption *option, const char *value, void *field, ErrText *err);  /* an enumeration */
 int command_set_verbose(const CommandOption *option, const char *value, void *field, ErrText *err); /* no field */
-
-/* What an option accepts that command_set_isa() sets. */
-#define COMMAND_ISA_ACCEPTS "best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm"
 
 #endif

@@ -8,17 +8,22 @@
 #include "base/cleanup.h"
 
 static const struct {
-    const char *name;
     uint32_t features;
     uint32_t welcome; /* used where the machine has them, too */
 } isa_table[_ISA_N] = {
-    [ISA_SCALAR] = { "scalar", 0, 0 },
-    [ISA_AVX2] = { "avx2", CPU_AVX2, 0 },
-    [ISA_AVX512VNNI] = { "avx512vnni", CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI, CPU_AVX512VBMI },
-    [ISA_AMX] = { "amx", CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI | CPU_AMX_INT8, CPU_AVX512VBMI },
-    [ISA_NEON] = { "neon", CPU_NEON, 0 },
-    [ISA_NEONDOT] = { "neondot", CPU_NEON | CPU_NEONDOT, 0 },
-    [ISA_I8MM] = { "i8mm", CPU_NEON | CPU_NEONDOT | CPU_I8MM, 0 },
+    [ISA_SCALAR] = { 0, 0 },
+    [ISA_AVX2] = { CPU_AVX2, 0 },
+    [ISA_AVX512VNNI] = { CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI, CPU_AVX512VBMI },
+    [ISA_AMX] = { CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI | CPU_AMX_INT8, CPU_AVX512VBMI },
+    [ISA_NEON] = { CPU_NEON, 0 },
+    [ISA_NEONDOT] = { CPU_NEON | CPU_NEONDOT, 0 },
+    [ISA_I8MM] = { CPU_NEON | CPU_NEONDOT | CPU_I8MM, 0 },
+};
+
+const Choice isa_choices[] = {
+    { "best", ISA_BEST }, { "scalar", ISA_SCALAR }, { "avx2", ISA_AVX2 },       { "avx512vnni", ISA_AVX512VNNI },
+    { "amx", ISA_AMX },   { "neon", ISA_NEON },     { "neondot", ISA_NEONDOT }, { "i8mm", ISA_I8MM },
+    { NULL, 0 },
 };
 
 static uint32_t features_found, features_limit = UINT32_MAX;
@@ -90,22 +95,16 @@ void cpu_features_limit(uint32_t features) {
 }
 
 const char *isa_name(Isa isa) {
-    return isa < _ISA_N ? isa_table[isa].name : "best";
+    return choice_name(isa_choices, isa);
 }
 
 int isa_parse(const char *name, Isa *isap, ErrText *err) {
-    if (!strcmp(name, "best")) {
-        *isap = ISA_BEST;
+    char names[128];
+
+    if (choice_set(isa_choices, name, isap))
         return 0;
-    }
-    for (size_t i = 0; i < _ISA_N; i++)
-        if (!strcmp(name, isa_table[i].name)) {
-            *isap = (Isa)i;
-            return 0;
-        }
-    return err_set(err, -EINVAL,
-                   "unknown instruction set '%.32s': use best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm",
-                   name);
+    choice_list(isa_choices, " or ", names, sizeof(names));
+    return err_set(err, -EINVAL, "unknown instruction set '%.32s': use %s", name, names);
 }
 
 uint32_t isa_features(Isa isa) {

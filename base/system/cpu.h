@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/strings/choice.h"
 
 /* Feature bits; a kernel names the bits that it needs. A bit is set only if the operating system permits the feature.
  * */
@@ -48,6 +49,7 @@ static inline void cpu_relax(void) {
 uint32_t cpu_features(void);
 /* Limits cpu_features() from now on; UINT32_MAX: no limit. For tests, while no other thread calls cpu_features(). */
 void cpu_features_limit(uint32_t features);
+extern const Choice isa_choices[]; /* Isa */
 const char *isa_name(Isa isa);
 int isa_parse(const char *name, Isa *isap, ErrText *err);
 uint32_t isa_features(Isa isa);

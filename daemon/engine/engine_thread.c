@@ -59,7 +59,7 @@ static int tokenize(Job *job, JobNews *news, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
     int r = job_encode(job, &news->tokens, err);
 
-    if (r || job->count_only)
+    if (r || job->input.count_only)
         return r;
     for (size_t i = 0; i < news->tokens.n; i++) {
         r = tokenizer_piece(tokenizer, news->tokens.ids[i], true, &news->text);
@@ -81,12 +81,12 @@ static int detokenize(Job *job, JobNews *news, ErrText *err) {
     Detokenizer detokenizer;
     int r;
 
-    detokenizer_init(&detokenizer, tokenizer, true, job->with_special);
-    for (size_t i = 0; i < job->n_tokens; i++) {
-        if (job->tokens[i] >= tokenizer_n_tokens(tokenizer))
+    detokenizer_init(&detokenizer, tokenizer, true, job->detokenize.with_special);
+    for (size_t i = 0; i < job->detokenize.n_tokens; i++) {
+        if (job->detokenize.tokens[i] >= tokenizer_n_tokens(tokenizer))
             return err_set(err, JOB_E_TOKEN, "token %zu is %" PRIu32 ": the model's ids are 0 to %" PRIu32, i,
-                           job->tokens[i], tokenizer_n_tokens(tokenizer) - 1);
-        r = detokenizer_push(&detokenizer, job->tokens[i], &news->text);
+                           job->detokenize.tokens[i], tokenizer_n_tokens(tokenizer) - 1);
+        r = detokenizer_push(&detokenizer, job->detokenize.tokens[i], &news->text);
         if (r)
             return err_fold(r);
         r = check_answer(news, err);
@@ -105,17 +105,17 @@ static int load_code(int r) {
 
 /* Loads an engine. If memory is short, histories and kept prompts are dropped: neither keeps a model out. */
 static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
-    PrefixCache *cache = job->engine_options.prefix_cache;
+    PrefixCache *cache = job->load.options.prefix_cache;
     int r;
 
-    job->engine_options.pool = thread->pool;
-    job->engine_options.heartbeat = &thread->n_beats;
-    r = engine_new(&news->engine, &job->engine_options, err);
+    job->load.options.pool = thread->pool;
+    job->load.options.heartbeat = &thread->n_beats;
+    r = engine_new(&news->engine, &job->load.options, err);
     if (r == ENGINE_E_MEMORY && thread->histories && histories_drop(thread->histories))
-        r = engine_new(&news->engine, &job->engine_options, err);
+        r = engine_new(&news->engine, &job->load.options, err);
     if (r == ENGINE_E_MEMORY && cache && prefix_cache_kept_bytes(cache)) {
         prefix_cache_drop_all(cache);
-        r = engine_new(&news->engine, &job->engine_options, err);
+        r = engine_new(&news->engine, &job->load.options, err);
     }
     return load_code(r);
 }
@@ -161,10 +161,10 @@ static int serve_small(EngineThread *thread, Job *job) {
         job->engine = engine_free(job->engine);
         break;
     case JOB_SESSION_FORK:
-        prefix_pin_copy(job->pin, job->pin_from);
+        prefix_pin_copy(job->pins.pin, job->pins.from);
         break;
     case JOB_SESSION_CLOSE:
-        prefix_pin_release(job->prefix_cache, job->pin);
+        prefix_pin_release(job->pins.cache, job->pins.pin);
         break;
     case JOB_GENERATE:
         assert(!"not a small job");
@@ -182,9 +182,9 @@ static int serve_small(EngineThread *thread, Job *job) {
 static void tell_progress(EngineThread *thread, Job *job) {
     const uint32_t permille = weights_permille(engine_weights(job->engine));
 
-    if (job->told_permille == permille)
+    if (job->load.told_permille == permille)
         return;
-    job->told_permille = permille;
+    job->load.told_permille = permille;
     outbox_lock(thread->outbox);
     job->news.permille = permille;
     outbox_post_locked(thread->outbox, job);
@@ -407,7 +407,7 @@ void engine_thread_submit(EngineThread *thread, Job *job) {
     else
         TAILQ_INSERT_TAIL(&thread->small, job, link);
     if (job->kind == JOB_GENERATE)
-        turns_interrupt(thread->turns, job->priority);
+        turns_interrupt(thread->turns, job->generate.priority);
     pthread_cond_signal(&thread->wake);
     pthread_mutex_unlock(&thread->lock);
 }
@@ -415,8 +415,8 @@ void engine_thread_submit(EngineThread *thread, Job *job) {
 void engine_thread_cancel(EngineThread *thread, Job *job) {
     outbox_lock(thread->outbox);
     atomic_store(&job->cancelled, true);
-    if (job->running)
-        generation_cancel(job->running);
+    if (job->run.generation)
+        generation_cancel(job->run.generation);
     outbox_unlock(thread->outbox);
     pthread_mutex_lock(&thread->lock);
     pthread_cond_signal(&thread->wake);
@@ -428,7 +428,7 @@ void engine_thread_pause(EngineThread *thread, Job *job, bool paused) {
     if (paused)
         return;
     pthread_mutex_lock(&thread->lock);
-    turns_interrupt(thread->turns, job->priority);
+    turns_interrupt(thread->turns, job->generate.priority);
     pthread_cond_signal(&thread->wake);
     pthread_mutex_unlock(&thread->lock);
 }

@@ -29,17 +29,7 @@ void job_news_deinit(JobNews *news) {
 }
 
 static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
-    const ChatInput input = {
-        .messages = job->messages,
-        .n_messages = job->n_messages,
-        .tools = job->tools,
-        .tools_bytes = job->tools ? strlen(job->tools) : 0,
-        .documents = job->documents,
-        .documents_bytes = job->documents ? strlen(job->documents) : 0,
-        .no_generation_prompt = job->no_generation_prompt,
-        .now_s = job->now_s,
-    };
-    int r = engine_encode_chat(job->engine, &input, list, err);
+    int r = engine_encode_chat(job->engine, &job->input.chat, list, err);
 
     switch (r) {
     case CHAT_E_ROLE:
@@ -67,18 +57,18 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     _cleanup_(bill_settle) Bill bill = { 0 };
     int r;
 
-    if (job->n_messages)
+    if (job->input.chat.n_messages)
         return encode_chat(job, list, err);
-    r = engine_charge_text(job->engine, &bill, job->text_bytes, err);
+    r = engine_charge_text(job->engine, &bill, job->input.text_bytes, err);
     if (r)
         return JOB_E_MEMORY;
-    r = tokenizer_encode(tokenizer, job->text, job->text_bytes, job->tokenize_flags, list, err);
+    r = tokenizer_encode(tokenizer, job->input.text, job->input.text_bytes, job->input.tokenize_flags, list, err);
     return r > 0 ? JOB_E_TOO_LONG : r;
 }
 
 /* Tells whether the user's share has room for keys and values and trees of both the target and its draft model. */
 static bool draft_is_within_share(const Job *job, size_t capacity_tokens, uint64_t kv_max_bytes) {
-    const Engine *engines[] = { job->engine, job->draft_engine };
+    const Engine *engines[] = { job->engine, job->generate.draft_engine };
     uint64_t both_bytes = 0;
 
     for (size_t i = 0; i < 2; i++)
@@ -94,31 +84,31 @@ void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
 
     if (!(options->speculation.sources >> SPECULATION_MODEL & 1))
         return;
-    if (!job->draft_engine) {
+    if (!job->generate.draft_engine) {
         options->speculation.self_layers = self_draft_layers_for(job->engine, options->speculation.sources);
         return;
     }
     if (options->max_tokens && n_prompt < context_tokens && options->max_tokens < context_tokens - n_prompt)
         capacity_tokens = n_prompt + options->max_tokens;
     if (!draft_is_within_share(job, capacity_tokens, options->kv_max_bytes)) {
-        log_info_of((uint32_t)job->generation_options.user, TOPIC_DAEMON,
+        log_info_of((uint32_t)job->generate.options.user, TOPIC_DAEMON,
                     "a generation goes without its draft model: its user's share of KV memory (kv-user-share) "
                     "has no room for both");
         return;
     }
-    if (!*job->draft_pairp)
-        r = draft_pair_new(job->draft_pairp, job->draft_engine, job->engine, &err);
+    if (!*job->generate.draft_pairp)
+        r = draft_pair_new(job->generate.draft_pairp, job->generate.draft_engine, job->engine, &err);
     if (!r)
-        r = draft_timeline_new(&job->draft_model, *job->draft_pairp, capacity_tokens, &err);
+        r = draft_timeline_new(&job->run.draft_model, *job->generate.draft_pairp, capacity_tokens, &err);
     if (r) {
-        log_info_of((uint32_t)job->generation_options.user, TOPIC_DAEMON,
-                    "a generation goes without its draft model: %s", err.text);
+        log_info_of((uint32_t)job->generate.options.user, TOPIC_DAEMON, "a generation goes without its draft model: %s",
+                    err.text);
         return;
     }
-    draft_timeline_set_cancel(&job->draft_model, &job->cancelled);
-    options->speculation.model = job->draft_model;
+    draft_timeline_set_cancel(&job->run.draft_model, &job->cancelled);
+    options->speculation.model = job->run.draft_model;
 }
 
 void job_end_draft(Job *job) {
-    draft_timeline_free(&job->draft_model);
+    draft_timeline_free(&job->run.draft_model);
 }

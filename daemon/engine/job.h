@@ -63,52 +63,71 @@ typedef struct JobNews {
     ErrText err;
 } JobNews;
 
-typedef struct Job Job;
-struct Job {
-    JobKind kind; /* const */
-    void *owner;  /* loop; const */
+/* The parts of a job by its kinds. The loop prepares them, and they are const until the job is done, if they do not say
+ * otherwise. A job has all of them, for the queue asks every job for its class; the parts of other kinds are zero. */
 
-    /* Input: prepared by the loop, const until done. */
-    Engine *engine;
-    Engine *draft_engine;        /* JOB_GENERATE: engine of the draft model; NULL: none */
-    DraftPair **draft_pairp;     /* with draft_engine: pair that generations share; the first one makes it */
-    const ChatMessage *messages; /* n_messages > 0, or text */
-    size_t n_messages;
-    int64_t now_s;             /* with messages: time of the request, for templates that write the date */
-    const char *tools;         /* with messages: JSON; NULL: none */
-    const char *documents;     /* with messages: JSON; NULL: none */
-    bool no_generation_prompt; /* with messages: the prompt ends with the last message */
+typedef struct JobInput { /* JOB_GENERATE, JOB_TOKENIZE */
+    ChatInput chat;       /* n_messages > 0, or the text */
     const char *text;
     size_t text_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */
     bool count_only;             /* JOB_TOKENIZE: only the number of tokens */
+} JobInput;
+
+typedef struct JobGenerate {    /* JOB_GENERATE: what the request asks for */
+    Engine *draft_engine;       /* engine of the draft model; NULL: none */
+    DraftPair **draft_pairp;    /* with draft_engine: pair that generations share; the first one makes it */
+    GenerationOptions options;  /* stops point into the owner's memory; the engine thread settles sampler */
+    SamplingChoice sampling;    /* the request's; the engine thread fills in the model's defaults */
+    uint32_t sampling_fields;   /* bits 1 << SamplingField: set by the request */
+    bool samples_as_model;      /* other fields come from the model */
+    uint32_t prompt_max_tokens; /* 0: no limit but the context */
+    bool want_tokens;
+    bool keeps_history; /* drafts may use the user's earlier answers, and this answer is stored */
+    Priority priority;
+    uint64_t ageing_ns; /* waiting time that raises the class by one */
+} JobGenerate;
+
+typedef struct JobRun {      /* JOB_GENERATE: the engine thread's */
+    uint64_t waits_since_ns; /* start of the time without rows in a step */
+    DraftErrand *errand;     /* has the answer so far, to be stored at a good end; NULL: not stored */
+    DraftModel draft_model;  /* drafts of draft_engine for this generation */
+    DraftReport report;      /* others read it after the news about the prompt */
+    Generation *generation;  /* also the loop's under the outbox's lock, to cancel it */
+} JobRun;
+
+typedef struct JobDetokenize { /* JOB_DETOKENIZE */
     const uint32_t *tokens;
     size_t n_tokens;
     bool with_special;
-    GenerationOptions generation_options; /* stops point into the owner's memory; the engine thread settles sampler */
-    SamplingChoice sampling;              /* the request's; the engine thread fills in the model's defaults */
-    uint32_t sampling_fields;             /* bits 1 << SamplingField: set by the request */
-    bool samples_as_model;                /* other fields come from the model */
-    uint32_t prompt_max_tokens;           /* 0: no limit but the context */
-    bool want_tokens;
-    bool keeps_history; /* JOB_GENERATE: drafts may use the user's earlier answers, and this answer is stored */
-    Priority priority;
-    uint64_t ageing_ns;        /* JOB_GENERATE: waiting time that raises the class by one */
-    PrefixCache *prefix_cache; /* JOB_SESSION_*: cache of the pins */
+} JobDetokenize;
+
+typedef struct JobLoad {    /* JOB_LOAD */
+    EngineOptions options;  /* pool is the engine thread's */
+    uint32_t told_permille; /* engine thread: progress that was reported */
+} JobLoad;
+
+typedef struct JobPins { /* JOB_SESSION_* */
+    PrefixCache *cache;  /* of the pins */
     PrefixPin *pin;
-    const PrefixPin *pin_from;    /* JOB_SESSION_FORK */
-    EngineOptions engine_options; /* JOB_LOAD; pool is the engine thread's */
+    const PrefixPin *from; /* JOB_SESSION_FORK */
+} JobPins;
+
+typedef struct Job Job;
+struct Job {
+    JobKind kind;   /* const */
+    void *owner;    /* loop; const */
+    Engine *engine; /* prepared by the loop; of a load, the engine thread's */
+    JobInput input;
+    JobGenerate generate;
+    JobRun run;
+    JobDetokenize detokenize;
+    JobLoad load;
+    JobPins pins;
 
     _Atomic bool cancelled; /* loop sets, engine thread reads */
     _Atomic bool paused;    /* loop sets and clears: the client reads too slowly, no step is computed */
-
-    uint32_t told_permille;  /* engine thread: progress of a load that was reported */
-    uint64_t waits_since_ns; /* engine thread: start of the time without rows in a step */
-    DraftErrand *answer;     /* engine thread: the answer so far, to be stored at a good end; NULL: not stored */
-    DraftModel draft_model;  /* engine thread: drafts of draft_engine for this generation */
-    DraftReport report;      /* the engine thread fills it; others read it after the news about the prompt */
-    Generation *running;     /* engine thread; loop under the outbox's lock, to cancel it */
-    TAILQ_ENTRY(Job) link;   /* inbox: its lock; active list: engine thread */
+    TAILQ_ENTRY(Job) link;  /* inbox: its lock; active list: engine thread */
 
     /* Under the outbox's lock. */
     JobNews news;

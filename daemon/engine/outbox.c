@@ -70,9 +70,9 @@ void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, cons
     Generation *generation;
 
     outbox_lock(outbox);
-    generation = steal(&job->running);
+    generation = steal(&job->run.generation);
     outbox_unlock(outbox);
-    job->answer = draft_errand_free(job->answer);
+    job->run.errand = draft_errand_free(job->run.errand);
     /* Memory is freed first, so that a client that has read the end finds its pages free. */
     if (generation) {
         GenerationUsage usage = *generation_usage(generation);

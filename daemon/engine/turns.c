@@ -26,19 +26,19 @@ static bool may_run(const Job *job) {
 }
 
 static Priority rank_of(const Job *job, uint64_t now_ns) {
-    const uint64_t waited_ns = now_ns > job->waits_since_ns ? now_ns - job->waits_since_ns : 0;
+    const uint64_t waited_ns = now_ns > job->run.waits_since_ns ? now_ns - job->run.waits_since_ns : 0;
 
-    return priority_aged(job->priority, waited_ns, job->ageing_ns);
+    return priority_aged(job->generate.priority, waited_ns, job->generate.ageing_ns);
 }
 
 static TurnClaim claim_of(const Job *job, uint64_t now_ns) {
     return (TurnClaim){
         .engine = job->engine,
-        .priority = job->priority,
+        .priority = job->generate.priority,
         .rank = rank_of(job, now_ns),
         .may_run = may_run(job),
-        .has_begun = job->running != NULL,
-        .has_output = job->running && generation_usage(job->running)->n_output_tokens,
+        .has_begun = job->run.generation != NULL,
+        .has_output = job->run.generation && generation_usage(job->run.generation)->n_output_tokens,
     };
 }
 
@@ -74,10 +74,10 @@ static void gather(Turns *turns, const Engine *engine, Company *company, Priorit
             continue;
         company->targets[company->n] = (StepTarget){ turns, job, 0 };
         company->turns[company->n] = (GenerationTurn){
-            .generation = job->running,
+            .generation = job->run.generation,
             .fn = turns_on_delta,
             .arg = &company->targets[company->n],
-            .priority = job->priority,
+            .priority = job->generate.priority,
             .rank = rank,
         };
         company->n++;
@@ -92,7 +92,7 @@ static void turns_settle(Turns *turns, Company *company, int r, const ErrText *e
 
         if (!company->targets[i].job)
             continue;
-        company->targets[i].job->waits_since_ns = clock_now_ns();
+        company->targets[i].job->run.waits_since_ns = clock_now_ns();
         if (turns_took_turn(turns, company->targets[i].job, r ? r : turn->r ? turn->r : company->targets[i].r, &own))
             TAILQ_INSERT_TAIL(&turns->active, company->targets[i].job, link);
     }
@@ -116,8 +116,8 @@ static Company *begin_step(Turns *turns, const Engine *engine, Priority top, siz
     for (size_t i = 0; i < company->n; i++)
         if (company->turns[i].ran) {
             TAILQ_REMOVE(&turns->active, company->targets[i].job, link);
-            if (company->targets[i].job->priority > company->top)
-                company->top = company->targets[i].job->priority;
+            if (company->targets[i].job->generate.priority > company->top)
+                company->top = company->targets[i].job->generate.priority;
         } else {
             company->targets[i].job = NULL;
         }
@@ -161,7 +161,7 @@ static Job *next_interactive(const Turns *turns, bool begun) {
     Job *job;
 
     TAILQ_FOREACH (job, &turns->active, link)
-        if (may_run(job) && job->priority == PRIORITY_INTERACTIVE && (job->running != NULL) == begun)
+        if (may_run(job) && job->generate.priority == PRIORITY_INTERACTIVE && (job->run.generation != NULL) == begun)
             return job;
     return NULL;
 }
@@ -190,7 +190,8 @@ static Job *next_above(const Turns *turns, uint64_t now_ns) {
     TAILQ_FOREACH (job, &turns->active, link) {
         const TurnClaim claim = claim_of(job, now_ns);
 
-        if (parked && turn_order_goes_before_parked(&claim, parked) && (!next || job->priority > next->priority))
+        if (parked && turn_order_goes_before_parked(&claim, parked) &&
+            (!next || job->generate.priority > next->generate.priority))
             next = job;
     }
     return next;
@@ -266,7 +267,7 @@ static void share_a_part(Turns *turns, uint64_t took_ns) {
     turns->parked_credit_ns -= (int64_t)(clock_now_ns() - start_ns);
     for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
         if (turns->parked->targets[i].job)
-            turns->parked->targets[i].job->waits_since_ns = clock_now_ns();
+            turns->parked->targets[i].job->run.waits_since_ns = clock_now_ns();
 }
 
 /* Gives others their time after a step of class `top` that took took_ns: the parked step goes on, or a step of another
@@ -368,7 +369,7 @@ uint64_t turns_take(Turns *turns) {
         return turn_of_class(turns, job->engine, PRIORITY_INTERACTIVE, 0);
     job = next_above(turns, now_ns);
     if (job) {
-        (void)turn_of_class(turns, job->engine, job->priority, TURN_ORDER_BESIDE_ROWS);
+        (void)turn_of_class(turns, job->engine, job->generate.priority, TURN_ORDER_BESIDE_ROWS);
     } else if (turns->parked) {
         run_beside_others(turns, turns->parked, engine_of(turns->parked), now_ns);
     } else {
@@ -409,7 +410,7 @@ void turns_use_histories(Turns *turns, Histories *histories) {
 }
 
 void turns_add(Turns *turns, Job *job) {
-    job->waits_since_ns = clock_now_ns();
+    job->run.waits_since_ns = clock_now_ns();
     TAILQ_INSERT_TAIL(&turns->active, job, link);
 }
 

@@ -24,14 +24,14 @@ static int generation_code(int r) {
 }
 
 static uint64_t kv_bytes_of(const Job *job, uint64_t user) {
-    if (!job || !job->running || job->generation_options.user != user)
+    if (!job || !job->run.generation || job->generate.options.user != user)
         return 0;
-    return generation_kv_bytes(job->running) + draft_timeline_kv_bytes(&job->draft_model);
+    return generation_kv_bytes(job->run.generation) + draft_timeline_kv_bytes(&job->run.draft_model);
 }
 
 /* Returns the job's options, limited to the rest of the user's share of KV memory. */
 static GenerationOptions options_within_share(const Turns *turns, const Job *job) {
-    GenerationOptions options = job->generation_options;
+    GenerationOptions options = job->generate.options;
     uint64_t held_bytes = 0;
     const Job *other;
 
@@ -51,20 +51,20 @@ static void begin_history(Turns *turns, Job *job, GenerationOptions *options) {
     const uint8_t *tokenizer = tokenizer_hash(engine_tokenizer(job->engine));
     const uint32_t uid = (uint32_t)options->user;
 
-    if (!turns->histories || !job->keeps_history)
+    if (!turns->histories || !job->generate.keeps_history)
         return;
     if (options->speculation.sources & 1u << SPECULATION_HISTORY)
         options->speculation.history = histories_find(turns->histories, uid, tokenizer, clock_now_ns());
-    job->answer = draft_errand_new(DRAFT_ADD, uid, tokenizer);
+    job->run.errand = draft_errand_new(DRAFT_ADD, uid, tokenizer);
 }
 
 /* Sets sampling options that the request leaves out to the model's. */
 static void settle_sampling(Job *job) {
-    if (!job->samples_as_model)
+    if (!job->generate.samples_as_model)
         return;
-    sampling_choose(&job->sampling, engine_sampling_defaults(job->engine), &job->sampling.options,
-                    job->sampling_fields);
-    job->generation_options.sampler = job->sampling.options;
+    sampling_choose(&job->generate.sampling, engine_sampling_defaults(job->engine), &job->generate.sampling.options,
+                    job->generate.sampling_fields);
+    job->generate.options.sampler = job->generate.sampling.options;
 }
 
 /* Frees memory of earlier answers for a request that found none. The limit on keys and values is not theirs to meet. */
@@ -78,19 +78,19 @@ static bool histories_make_way(Turns *turns, const Job *job) {
 
 /* Stores an answer that is complete and not cancelled. The client does not wait for the disk. */
 static void end_history(Turns *turns, Job *job, GenerationEnd end) {
-    if (end != GENERATION_END_CANCELLED && job->answer && job->answer->n_tokens)
-        draft_store_submit(histories_store(turns->histories), &job->answer);
+    if (end != GENERATION_END_CANCELLED && job->run.errand && job->run.errand->answer.n_tokens)
+        draft_store_submit(histories_store(turns->histories), &job->run.errand);
 }
 
 /* Refuses a prompt that is too long, with the limit and what raises it. setting_tokens: context-tokens. */
 static int check_length(const Job *job, size_t n_prompt, uint32_t setting_tokens, ErrText *err) {
     const uint32_t n_context = engine_info(job->engine)->n_context,
-                   usable = job->generation_options.context_tokens; /* the lesser of the two */
+                   usable = job->generate.options.context_tokens; /* the lesser of the two */
 
-    if (job->prompt_max_tokens && n_prompt > job->prompt_max_tokens)
+    if (job->generate.prompt_max_tokens && n_prompt > job->generate.prompt_max_tokens)
         return err_set(err, JOB_E_TOO_LONG,
                        "the prompt has %zu tokens: at most %" PRIu32 " are accepted (prompt-max-tokens)", n_prompt,
-                       job->prompt_max_tokens);
+                       job->generate.prompt_max_tokens);
     if (n_prompt < usable)
         return 0;
     if (usable < n_context)
@@ -111,17 +111,17 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
     Generation *generation = NULL;
     uint32_t n_context = engine_info(job->engine)->n_context;
-    const uint32_t setting_tokens = job->generation_options.context_tokens;
+    const uint32_t setting_tokens = job->generate.options.context_tokens;
     GenerationOptions options;
     int r;
 
-    if (!job->generation_options.context_tokens || job->generation_options.context_tokens > n_context)
-        job->generation_options.context_tokens = n_context;
+    if (!job->generate.options.context_tokens || job->generate.options.context_tokens > n_context)
+        job->generate.options.context_tokens = n_context;
     settle_sampling(job);
     outbox_lock(turns->outbox);
     job->news.started = true;
     job->news.started_ns = clock_now_ns();
-    job->news.context_tokens = job->generation_options.context_tokens;
+    job->news.context_tokens = job->generate.options.context_tokens;
     outbox_post_locked(turns->outbox, job);
     outbox_unlock(turns->outbox);
 
@@ -134,7 +134,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     if (atomic_load(&job->cancelled))
         return JOB_E_CANCELLED;
     options = options_within_share(turns, job);
-    options.report = &job->report;
+    options.report = &job->run.report;
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
@@ -152,7 +152,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
         return generation_code(r);
     }
     outbox_lock(turns->outbox);
-    job->running = generation;
+    job->run.generation = generation;
     job->news.usage = *generation_usage(generation);
     /* A cancel before generation_new() did not reach the generation. */
     if (atomic_load(&job->cancelled))
@@ -179,13 +179,13 @@ void turns_on_delta(void *arg, const char *text, size_t len_bytes, const uint32_
     JobNews *news = &target->job->news;
     int r = 0;
 
-    for (size_t i = 0; target->job->answer && i < n_tokens; i++)
-        draft_errand_add_token(target->job->answer, engine_accounts(target->job->engine), tokens[i]);
-    if (!len_bytes && !(n_tokens && target->job->want_tokens))
+    for (size_t i = 0; target->job->run.errand && i < n_tokens; i++)
+        draft_errand_add_token(target->job->run.errand, engine_accounts(target->job->engine), tokens[i]);
+    if (!len_bytes && !(n_tokens && target->job->generate.want_tokens))
         return;
     outbox_lock(target->turns->outbox);
     str_buf_append(&news->text, text, len_bytes);
-    if (target->job->want_tokens)
+    if (target->job->generate.want_tokens)
         for (size_t i = 0; i < n_tokens && !r; i++)
             r = token_list_add(&news->tokens, tokens[i]);
     if (!r)
@@ -217,14 +217,14 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         outbox_finish(turns->outbox, job, GENERATION_RUNNING, r < 0 ? r : err_fold(r), err);
         return false;
     }
-    end = generation_end(job->running);
+    end = generation_end(job->run.generation);
     if (end != GENERATION_RUNNING) {
         end_history(turns, job, end);
         outbox_finish(turns->outbox, job, end, 0, NULL);
         return false;
     }
     outbox_lock(turns->outbox);
-    job->news.usage = *generation_usage(job->running);
+    job->news.usage = *generation_usage(job->run.generation);
     outbox_post_locked(turns->outbox, job);
     outbox_unlock(turns->outbox);
     return true;

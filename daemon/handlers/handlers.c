@@ -33,8 +33,8 @@ static void handle_hello(Peer *peer, uint64_t request_id, const Coordgen__V1__He
     connection_open(peer->connection);
     reply.has_version = reply.has_frame_max_bytes = reply.has_requests_max = true;
     reply.service_version = (char *)COORDGEN_VERSION;
-    reply.frame_max_bytes = peer->connection->frame_max_bytes;
-    reply.requests_max = peer->service->config->max_requests_per_connection;
+    reply.frame_max_bytes = peer->connection->input.frame_max_bytes;
+    reply.requests_max = peer->service->config->limits.max_requests_per_connection;
     reply.features = features;
     reply.n_features = ARRAY_LEN(features);
     response.op_case = COORDGEN__V1__RESPONSE__OP_HELLO;
@@ -223,7 +223,7 @@ static void on_frame(void *arg, const uint8_t *body, size_t len_bytes) {
 
     assert_on_loop(&peer->service->loop);
     take_frame(peer, body, len_bytes);
-    if (!peer->connection->waits)
+    if (!peer->connection->turn.waits)
         peer->awaited_scan = 0;
 }
 

@@ -43,7 +43,7 @@ static bool set_default(Peer *peer, uint64_t request_id, const Model *model) {
             "%.*s is not in model-dir (%.*s), and would not be found after a restart: import it "
             "(coordgenctl model import), or set model = PATH in coordgend.conf",
             UTF8_PREFIX(model->name, 64),
-            UTF8_PREFIX(*peer->service->config->model_dir ? peer->service->config->model_dir : "none", 256));
+            UTF8_PREFIX(*peer->service->config->models.dir ? peer->service->config->models.dir : "none", 256));
         return false;
     }
     r = model_default_set(def, model->name, &err);

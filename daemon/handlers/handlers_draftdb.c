@@ -29,8 +29,8 @@ static void refuse(Peer *peer, uint64_t request_id, Coordgen__V1__ErrorCode code
 bool handler_has_draft_call(const Peer *peer, uint64_t request_id) {
     const DraftErrand *errand;
 
-    TAILQ_FOREACH (errand, &peer->service->draft_calls, owner_link)
-        if (errand->owner == peer && errand->owner_id == request_id)
+    TAILQ_FOREACH (errand, &peer->service->drafts.calls, owner.link)
+        if (errand->owner.client == peer && errand->owner.request_id == request_id)
             return true;
     return false;
 }
@@ -38,9 +38,9 @@ bool handler_has_draft_call(const Peer *peer, uint64_t request_id) {
 void handler_end_draft_calls(Peer *peer) {
     DraftErrand *errand;
 
-    TAILQ_FOREACH (errand, &peer->service->draft_calls, owner_link)
-        if (errand->owner == peer)
-            errand->owner = NULL;
+    TAILQ_FOREACH (errand, &peer->service->drafts.calls, owner.link)
+        if (errand->owner.client == peer)
+            errand->owner.client = NULL;
     peer->draft_transfer = draft_errand_free(peer->draft_transfer);
 }
 
@@ -50,8 +50,8 @@ static unsigned int calls_of(const Service *service, uid_t uid, DraftErrandKind 
     const DraftErrand *errand;
     unsigned int n = 0;
 
-    TAILQ_FOREACH (errand, &service->draft_calls, owner_link)
-        n += errand->owner_uid == uid && (any_kind || errand->kind == kind);
+    TAILQ_FOREACH (errand, &service->drafts.calls, owner.link)
+        n += errand->owner.uid == uid && (any_kind || errand->kind == kind);
     return n;
 }
 
@@ -62,11 +62,11 @@ static DraftErrand *new_call(Peer *peer, uint64_t request_id, DraftErrandKind ki
     DraftErrand *errand;
 
     if (service->draining) {
-        refuse(peer, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, service->config->drain_timeout_ms,
+        refuse(peer, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, service->config->timeouts.drain_ms,
                "", "the service is shutting down");
         return NULL;
     }
-    if (!service->draft_store) {
+    if (!service->drafts.store) {
         refuse(peer, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_NOT_FOUND, 0, "",
                "the service has no draft database (draftdb, draftdb-dir)");
         return NULL;
@@ -87,25 +87,25 @@ static DraftErrand *new_call(Peer *peer, uint64_t request_id, DraftErrandKind ki
         return NULL;
     }
     errand->of_all_users = all_users;
-    errand->owner = peer;
-    errand->owner_id = request_id;
-    errand->owner_uid = peer->user->uid;
+    errand->owner.client = peer;
+    errand->owner.request_id = request_id;
+    errand->owner.uid = peer->user->uid;
     return errand;
 }
 
 static void submit(Peer *peer, DraftErrand *errand) {
-    TAILQ_INSERT_TAIL(&peer->service->draft_calls, errand, owner_link);
+    TAILQ_INSERT_TAIL(&peer->service->drafts.calls, errand, owner.link);
     peer->n_draft_calls++;
-    draft_store_submit(peer->service->draft_store, &errand);
+    draft_store_submit(peer->service->drafts.store, &errand);
 }
 
 /* Errors of the disk have paths in them. */
 static void answer_failure(Peer *peer, const DraftErrand *errand) {
-    const char *text = errand->err.text;
+    const char *text = errand->result.err.text;
     Coordgen__V1__ErrorCode code;
     uint32_t retry_ms = 0;
 
-    switch (errand->r) {
+    switch (errand->result.r) {
     case -ENOMEM:
     case DRAFT_DB_E_BUSY:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
@@ -125,22 +125,23 @@ static void answer_failure(Peer *peer, const DraftErrand *errand) {
         if (!peer->may_administer)
             text = "the draft database cannot be used: the service's log says why";
     }
-    connection_send_error(peer->connection, errand->owner_id, code, retry_ms, "", "%s", text);
+    connection_send_error(peer->connection, errand->owner.request_id, code, retry_ms, "", "%s", text);
 }
 
 static void answer_stats(Peer *peer, const DraftErrand *errand, Coordgen__V1__Response *response) {
-    _cleanup_(freep) Coordgen__V1__DraftDbUser *users = calloc(errand->n_stats + 1, sizeof(*users));
-    _cleanup_(freep) Coordgen__V1__DraftDbUser **list = calloc(errand->n_stats + 1, sizeof(*list));
+    _cleanup_(freep) Coordgen__V1__DraftDbUser *users = calloc(errand->result.n_stats + 1, sizeof(*users));
+    _cleanup_(freep) Coordgen__V1__DraftDbUser **list = calloc(errand->result.n_stats + 1, sizeof(*list));
     Coordgen__V1__DraftDbStatsReply reply = COORDGEN__V1__DRAFT_DB_STATS_REPLY__INIT;
-    const DraftStoreCounts counts = draft_store_counts(peer->service->draft_store);
+    const DraftStoreCounts counts = draft_store_counts(peer->service->drafts.store);
     const Config *config = peer->service->config;
 
     if (!users || !list) {
-        refuse(peer, errand->owner_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, RETRY_MS, "", "out of memory");
+        refuse(peer, errand->owner.request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, RETRY_MS, "",
+               "out of memory");
         return;
     }
-    for (size_t i = 0; i < errand->n_stats; i++) {
-        const DraftDbStats *stats = &errand->stats[i];
+    for (size_t i = 0; i < errand->result.n_stats; i++) {
+        const DraftDbStats *stats = &errand->result.stats[i];
 
         list[i] = &users[i];
         coordgen__v1__draft_db_user__init(&users[i]);
@@ -155,11 +156,11 @@ static void answer_stats(Peer *peer, const DraftErrand *errand, Coordgen__V1__Re
         users[i].newest_s = stats->newest_s;
     }
     reply.users = list;
-    reply.n_users = errand->n_stats;
+    reply.n_users = errand->result.n_stats;
     reply.has_bytes_max = reply.has_documents_max = reply.has_age_max_s = true;
-    reply.bytes_max = config->draft_db_bytes;
-    reply.documents_max = config->draft_db_documents;
-    reply.age_max_s = config->draft_db_age_s;
+    reply.bytes_max = config->draft_db.limits.bytes_max;
+    reply.documents_max = config->draft_db.limits.documents_max;
+    reply.age_max_s = config->draft_db.limits.age_max_s;
     reply.has_stored = reply.has_dropped = peer->may_administer;
     reply.stored = counts.n_stored;
     reply.dropped = counts.n_dropped;
@@ -172,12 +173,12 @@ static void answer_forget(Peer *peer, const DraftErrand *errand, Coordgen__V1__R
     Coordgen__V1__DraftDbForgetReply reply = COORDGEN__V1__DRAFT_DB_FORGET_REPLY__INIT;
 
     reply.has_documents = true;
-    reply.documents = errand->n_documents;
+    reply.documents = errand->result.n_documents;
     response->op_case = COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FORGET;
     response->draft_db_forget = &reply;
     connection_send(peer->connection, response);
     log_info_of(peer->user->uid, TOPIC_DAEMON,
-                "draft database: %" PRIu64 " documents are forgotten, as uid %u has asked", errand->n_documents,
+                "draft database: %" PRIu64 " documents are forgotten, as uid %u has asked", errand->result.n_documents,
                 (unsigned int)peer->user->uid);
 }
 
@@ -193,8 +194,8 @@ static void answer_import(Peer *peer, const DraftErrand *errand, Coordgen__V1__R
     Coordgen__V1__DraftDbImportReply reply = COORDGEN__V1__DRAFT_DB_IMPORT_REPLY__INIT;
 
     reply.has_documents = reply.has_expired = true;
-    reply.documents = errand->n_documents;
-    reply.expired = errand->n_expired;
+    reply.documents = errand->result.n_documents;
+    reply.expired = errand->result.n_expired;
     response->op_case = COORDGEN__V1__RESPONSE__OP_DRAFT_DB_IMPORT;
     response->draft_db_import = &reply;
     connection_send(peer->connection, response);
@@ -224,7 +225,7 @@ static void send_part(Peer *peer, uint64_t request_id, uint64_t offset) {
     reply.data.data = part;
     reply.data.len = n;
     reply.total_bytes = (uint64_t)end;
-    reply.documents = export->n_documents;
+    reply.documents = export->result.n_documents;
     response.op_case = COORDGEN__V1__RESPONSE__OP_DRAFT_DB_EXPORT;
     response.draft_db_export = &reply;
     connection_send(peer->connection, &response);
@@ -234,11 +235,11 @@ static void send_part(Peer *peer, uint64_t request_id, uint64_t offset) {
 
 static void answer(DraftErrand **errandp) {
     const DraftErrand *errand = *errandp;
-    Peer *peer = errand->owner;
+    Peer *peer = errand->owner.client;
     Coordgen__V1__Response response;
 
-    reply_init(&response, errand->owner_id);
-    if (errand->r) {
+    reply_init(&response, errand->owner.request_id);
+    if (errand->result.r) {
         answer_failure(peer, errand);
         return;
     }
@@ -258,7 +259,7 @@ static void answer(DraftErrand **errandp) {
     case DRAFT_EXPORT:
         draft_errand_free(peer->draft_transfer);
         peer->draft_transfer = steal(errandp);
-        send_part(peer, peer->draft_transfer->owner_id, 0);
+        send_part(peer, peer->draft_transfer->owner.request_id, 0);
         return;
     case DRAFT_ADD:
     case DRAFT_BUILD:
@@ -272,13 +273,13 @@ void handler_on_draft_answers(evutil_socket_t fd, short what, void *arg) {
 
     assert_on_loop(&service->loop);
     for (;;) {
-        _cleanup_(draft_errand_freep) DraftErrand *errand = draft_store_take_answer(service->draft_store);
+        _cleanup_(draft_errand_freep) DraftErrand *errand = draft_store_take_answer(service->drafts.store);
 
         if (!errand)
             break;
-        TAILQ_REMOVE(&service->draft_calls, errand, owner_link);
-        if (errand->owner) {
-            ((Peer *)errand->owner)->n_draft_calls--;
+        TAILQ_REMOVE(&service->drafts.calls, errand, owner.link);
+        if (errand->owner.client) {
+            ((Peer *)errand->owner.client)->n_draft_calls--;
             answer(&errand);
         }
     }
@@ -306,7 +307,7 @@ static bool take_model(Peer *peer, uint64_t request_id, const char *name, DraftE
                "the model is not loaded, and its tokens are not known: load it, or forget without a model");
         return false;
     }
-    errand->has_tokenizer = true;
+    errand->forget.has_tokenizer = true;
     memcpy(errand->tokenizer, tokenizer_hash(engine_tokenizer(model->engine)), sizeof(errand->tokenizer));
     return true;
 }
@@ -317,8 +318,8 @@ static void handle_forget(Peer *peer, uint64_t request_id, const Coordgen__V1__D
 
     if (!errand || (forget->model && !take_model(peer, request_id, forget->model, errand)))
         return;
-    errand->has_before = forget->has_before_s;
-    errand->before_s = forget->before_s;
+    errand->forget.has_before = forget->has_before_s;
+    errand->forget.before_s = forget->before_s;
     submit(peer, steal(&errand));
 }
 
@@ -365,9 +366,10 @@ static void handle_export(Peer *peer, uint64_t request_id, const Coordgen__V1__D
 }
 
 static uint64_t import_max_bytes(const Config *config) {
-    return config->draft_db_bytes && config->draft_db_bytes < DRAFT_DB_EXPORT_BYTES_MAX
-               ? config->draft_db_bytes + IMPORT_BESIDE_BYTES
-               : DRAFT_DB_EXPORT_BYTES_MAX;
+    const uint64_t bytes_max = config->draft_db.limits.bytes_max;
+
+    return bytes_max && bytes_max < DRAFT_DB_EXPORT_BYTES_MAX ? bytes_max + IMPORT_BESIDE_BYTES
+                                                              : DRAFT_DB_EXPORT_BYTES_MAX;
 }
 
 /* 0; else the error is sent. */
@@ -440,7 +442,7 @@ static void handle_import(Peer *peer, uint64_t request_id, const Coordgen__V1__D
         peer->draft_transfer = draft_errand_free(peer->draft_transfer);
         return;
     }
-    peer->draft_transfer->owner_id = request_id;
+    peer->draft_transfer->owner.request_id = request_id;
     if (import->last) {
         end_import(peer, request_id);
         return;

@@ -23,10 +23,10 @@ static Model *admit(Peer *peer, uint64_t request_id, const char *name, const cha
 
     if (service->draining) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
-                              service->config->drain_timeout_ms, "", "the service is shutting down");
+                              service->config->timeouts.drain_ms, "", "the service is shutting down");
         return NULL;
     }
-    if (peer->n_requests >= service->config->max_requests_per_connection) {
+    if (peer->n_requests >= service->config->limits.max_requests_per_connection) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
                               admission_retry_ms(&service->requests.admission), "",
                               "%u requests are in flight on this connection: no more are accepted "
@@ -56,20 +56,22 @@ static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t
 static int take_messages(Request *request, const Session *session, const Coordgen__V1__Messages *messages) {
     const size_t n_before = session ? session->n_messages : 0;
 
-    request->messages = handler_messages(messages, session ? session->messages : NULL, n_before);
-    if (!request->messages)
+    request->input.messages = handler_messages(messages, session ? session->messages : NULL, n_before);
+    if (!request->input.messages)
         return err_raise(-ENOMEM);
-    request->n_own_messages = messages->n_message;
-    request->job.now_s = (int64_t)time(NULL);
-    request->job.messages = request->messages;
-    request->job.n_messages = n_before + messages->n_message;
+    request->input.n_own_messages = messages->n_message;
+    request->job.input.chat.now_s = (int64_t)time(NULL);
+    request->job.input.chat.messages = request->input.messages;
+    request->job.input.chat.n_messages = n_before + messages->n_message;
     return 0;
 }
 
 /* Takes tools and documents for the chat template; both point into the request's message. */
-static void take_tools(Job *job, const char *tools, const char *documents) {
-    job->tools = tools;
-    job->documents = documents;
+static void take_tools(ChatInput *chat, const char *tools, const char *documents) {
+    chat->tools = tools;
+    chat->tools_bytes = tools ? strlen(tools) : 0;
+    chat->documents = documents;
+    chat->documents_bytes = documents ? strlen(documents) : 0;
 }
 
 static size_t tools_bytes(const char *tools, const char *documents) {
@@ -81,20 +83,20 @@ static int take_prompt(Request *request, const Session *session, const char *pro
     Job *job = &request->job;
     int r;
 
-    job->text = prompt;
-    job->text_bytes = strlen(prompt);
-    job->tokenize_flags = TOKENIZE_ADD_BOS;
+    job->input.text = prompt;
+    job->input.text_bytes = strlen(prompt);
+    job->input.tokenize_flags = TOKENIZE_ADD_BOS;
     if (!session)
         return 0;
-    r = user_charge(request->user, request->is_admin, &request->bill, session->text.len_bytes + job->text_bytes);
+    r = user_charge(request->user, request->is_admin, &request->bill, session->text.len_bytes + job->input.text_bytes);
     if (r)
         return r;
-    str_buf_append(&request->raw, session->text.data ? session->text.data : "", session->text.len_bytes);
-    str_buf_append(&request->raw, prompt, job->text_bytes);
-    if (str_buf_failed(&request->raw))
+    str_buf_append(&request->input.raw, session->text.data ? session->text.data : "", session->text.len_bytes);
+    str_buf_append(&request->input.raw, prompt, job->input.text_bytes);
+    if (str_buf_failed(&request->input.raw))
         return err_raise(-ENOMEM);
-    job->text = request->raw.data;
-    job->text_bytes = request->raw.len_bytes;
+    job->input.text = request->input.raw.data;
+    job->input.text_bytes = request->input.raw.len_bytes;
     return 0;
 }
 
@@ -128,21 +130,21 @@ static void take_sampling(Job *job, const Coordgen__V1__SamplingOptions *samplin
         .seed = from->has_seed ? from->seed : random_seed(),
     };
 
-    job->sampling_fields =
+    job->generate.sampling_fields =
         (uint32_t)(!!from->has_temperature << SAMPLING_TEMPERATURE | !!from->has_top_k << SAMPLING_TOP_K |
                    !!from->has_top_p << SAMPLING_TOP_P | !!from->has_min_p << SAMPLING_MIN_P |
                    !!from->has_repetition_penalty << SAMPLING_REPETITION_PENALTY |
                    !!from->has_repetition_window << SAMPLING_REPETITION_WINDOW);
-    job->samples_as_model = config->sampling_defaults == CONFIG_SAMPLING_MODEL;
-    sampling_choose(&job->sampling, NULL, &asked, job->sampling_fields);
-    job->generation_options.sampler = job->sampling.options;
+    job->generate.samples_as_model = config->generations.sampling_defaults == CONFIG_SAMPLING_MODEL;
+    sampling_choose(&job->generate.sampling, NULL, &asked, job->generate.sampling_fields);
+    job->generate.options.sampler = job->generate.sampling.options;
 }
 
 /* Returns the limit of one user's apps on memory for keys and values, which leaves others a part. 0: no limit. */
 static uint64_t kv_share_bytes(const Peer *peer) {
     const AccountTable *accounts = &peer->service->accounts;
     const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes, bytes = MIN(own, all);
-    const uint32_t percent = peer->service->config->kv_user_percent;
+    const uint32_t percent = peer->service->config->memory.kv_user_percent;
 
     if (peer->is_admin || bytes == UINT64_MAX || percent == 100)
         return 0;
@@ -162,7 +164,7 @@ static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
 /* Chooses the sources of drafts: the request's, else the setting's. false: the error is sent. */
 static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
                                uint32_t *sourcesp) {
-    const char *text = generate->speculation ? generate->speculation : peer->service->config->speculation;
+    const char *text = generate->speculation ? generate->speculation : peer->service->config->generations.speculation;
     ErrText err;
 
     if (!speculation_parse(text, sourcesp, &err))
@@ -240,16 +242,16 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     request = new_request(peer, messagep, len_bytes, model);
     if (!request)
         return;
-    request->chose_speculation = generate->speculation != NULL;
+    request->input.chose_speculation = generate->speculation != NULL;
     job = &request->job;
     job->kind = JOB_GENERATE;
-    job->want_tokens = generate->want_tokens;
-    job->keeps_history =
-        !generate->no_history && !no_history_has(&peer->service->no_history, peer->user->uid, peer->name);
-    job->prompt_max_tokens = config->prompt_max_tokens;
-    job->priority = priority_of(generate);
-    job->ageing_ns = (uint64_t)config->priority_ageing_ms * 1000000;
-    job->generation_options = (GenerationOptions){
+    job->generate.want_tokens = generate->want_tokens;
+    job->generate.keeps_history =
+        !generate->no_history && !no_history_has(&peer->service->drafts.no_history, peer->user->uid, peer->name);
+    job->generate.prompt_max_tokens = config->limits.prompt_max_tokens;
+    job->generate.priority = priority_of(generate);
+    job->generate.ageing_ns = (uint64_t)config->turns.ageing_ms * 1000000;
+    job->generate.options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
         .context_tokens = config_context_tokens(config, model->name),
         .speculation = { .sources = sources },
@@ -263,9 +265,9 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     };
     take_sampling(job, generate->sampling, config);
     for (size_t i = 0; i < generate->n_stop; i++)
-        job->generation_options.stops[i] = generate->stop[i];
-    take_tools(job, generate->tools, generate->documents);
-    job->no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
+        job->generate.options.stops[i] = generate->stop[i];
+    take_tools(&job->input.chat, generate->tools, generate->documents);
+    job->input.chat.no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
     r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
     if (r) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
@@ -275,7 +277,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     if (session) {
         session_attach(session, request);
         request->session = session;
-        job->generation_options.pin = &session->pin;
+        job->generate.options.pin = &session->pin;
     }
     request_queue_enter(request);
 }
@@ -299,14 +301,14 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
         return;
     job = &request->job;
     job->kind = JOB_TOKENIZE;
-    job->count_only = tokenize->count_only;
-    take_tools(job, tokenize->tools, tokenize->documents);
-    job->no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
+    job->input.count_only = tokenize->count_only;
+    take_tools(&job->input.chat, tokenize->tools, tokenize->documents);
+    job->input.chat.no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
     if (!is_chat) {
-        job->text = tokenize->text;
-        job->text_bytes = strlen(tokenize->text);
-        job->tokenize_flags = (tokenize->add_special ? TOKENIZE_ADD_SPECIAL : 0u) |
-                              (tokenize->parse_special ? TOKENIZE_PARSE_SPECIAL : 0u);
+        job->input.text = tokenize->text;
+        job->input.text_bytes = strlen(tokenize->text);
+        job->input.tokenize_flags = (tokenize->add_special ? TOKENIZE_ADD_SPECIAL : 0u) |
+                                    (tokenize->parse_special ? TOKENIZE_PARSE_SPECIAL : 0u);
     } else if (take_messages(request, NULL, tokenize->messages)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                      admission_retry_ms(&peer->service->requests.admission), "", "out of memory");
@@ -323,8 +325,8 @@ void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     if (!request)
         return;
     request->job.kind = JOB_DETOKENIZE;
-    request->job.tokens = detokenize->tokens;
-    request->job.n_tokens = detokenize->n_tokens;
-    request->job.with_special = detokenize->with_special;
+    request->job.detokenize.tokens = detokenize->tokens;
+    request->job.detokenize.n_tokens = detokenize->n_tokens;
+    request->job.detokenize.with_special = detokenize->with_special;
     request_queue_enter(request);
 }

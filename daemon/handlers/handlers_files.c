@@ -123,10 +123,10 @@ void handle_disk(Peer *peer, uint64_t request_id) {
         return;
     for (size_t i = 0; i < files.n; i++)
         put_file(reply, &files.files[i]);
-    put_file_system(reply, config->model_dir, seen);
+    put_file_system(reply, config->models.dir, seen);
     put_file_system(reply, config->cache_dir, seen);
     put_file_system(reply, config->state_dir, seen);
-    put_file_system(reply, config->draft_db_dir, seen);
+    put_file_system(reply, config->draft_db.dir, seen);
     send_files(peer, request_id, reply, COORDGEN__V1__RESPONSE__OP_DISK);
 }
 
@@ -170,7 +170,7 @@ void handle_prune(Peer *peer, uint64_t request_id, const Coordgen__V1__PruneRequ
 
 /* Whether a model may be removed now; if not, the error is sent. */
 static bool may_remove(Peer *peer, uint64_t request_id, const Model *model, bool dry_run) {
-    const char *model_dir = peer->service->config->model_dir;
+    const char *model_dir = peer->service->config->models.dir;
     const size_t n = strlen(model_dir);
     const char *rest = model->source.path + n;
 

@@ -37,7 +37,7 @@ size_t handler_messages_bytes(const Coordgen__V1__Messages *messages) {
 }
 
 bool handler_text_fits(Peer *peer, uint64_t request_id, size_t len_bytes, const char *field) {
-    uint64_t max_bytes = peer->service->config->prompt_max_bytes;
+    uint64_t max_bytes = peer->service->config->limits.prompt_max_bytes;
 
     if (len_bytes <= max_bytes)
         return true;

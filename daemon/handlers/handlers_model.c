@@ -117,10 +117,10 @@ static void refuse_default(Peer *peer, uint64_t request_id, const char *field) {
                 is_setting ? "change the setting model in coordgend.conf"
                            : "make one the default (coordgenctl model default NAME)");
     else
-        err_set(
-            &text, 0, "the service has no model, none is in %.*s: coordgenctl model import FILE.gguf",
-            UTF8_PREFIX(*registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)",
-                        512));
+        err_set(&text, 0, "the service has no model, none is in %.*s: coordgenctl model import FILE.gguf",
+                UTF8_PREFIX(*registry->config->models.dir ? registry->config->models.dir
+                                                          : "a folder (model-dir= is not set)",
+                            512));
     send_not_found(peer, request_id, field, &text);
 }
 
@@ -216,15 +216,15 @@ static bool check_file(Peer *peer, uint64_t request_id, const char *name) {
     struct stat file;
     int flags;
 
-    if (peer->connection->frame_fd < 0) {
+    if (peer->connection->input.fd < 0) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
                               "model_load.with_file", "%.*s: no open file came with the message",
                               UTF8_PREFIX(name, 512));
         return false;
     }
-    flags = fcntl(peer->connection->frame_fd, F_GETFL);
+    flags = fcntl(peer->connection->input.fd, F_GETFL);
     if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY ||
-        fstat(peer->connection->frame_fd, &file) < 0 || !S_ISREG(file.st_mode)) {
+        fstat(peer->connection->input.fd, &file) < 0 || !S_ISREG(file.st_mode)) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
                               "model_load.with_file", "%.*s: not a regular file that is open for reading",
                               UTF8_PREFIX(name, 512));
@@ -265,7 +265,7 @@ static Model *find_by_path(Peer *peer, uint64_t request_id, const char *path, bo
     }
     if (!model) {
         connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT);
-        model = model_registry_find_file(registry, path, with_file ? peer->connection->frame_fd : -1);
+        model = model_registry_find_file(registry, path, with_file ? peer->connection->input.fd : -1);
     }
     if (model)
         return model;
@@ -298,7 +298,7 @@ static bool may_wait(Peer *peer, uint64_t request_id) {
                               n);
         return false;
     }
-    if (service->requests.n_loads < service->config->max_queue || service->requests.n_loads < user_max)
+    if (service->requests.n_loads < service->config->turns.max_queue || service->requests.n_loads < user_max)
         return true;
     connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                           admission_retry_ms(&service->requests.admission), "",
@@ -320,7 +320,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
                               "the service is shutting down");
         return;
     }
-    if (peer->n_requests >= service->config->max_requests_per_connection) {
+    if (peer->n_requests >= service->config->limits.max_requests_per_connection) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
                               admission_retry_ms(&service->requests.admission), "",
                               "%u requests are in flight on this connection", peer->n_requests);
@@ -340,7 +340,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
             return;
         must_load = false;
     }
-    if (must_load && !peer->may_administer && !service->config->api_may_load) {
+    if (must_load && !peer->may_administer && !service->config->models.api_may_load) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
                               "only administrators load models: use the administrators' socket, be root, or set "
                               "api-may-load = yes; a request that names a model loads it where load-on-demand allows "
@@ -356,10 +356,10 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
         model_forget_unused(model);
         return;
     }
-    if (peer->may_administer || service->config->api_may_load)
+    if (peer->may_administer || service->config->models.api_may_load)
         model->is_loaded_as_draft = false; /* somebody wants it for itself, who may have it so */
     if (must_load)
-        model_take_file(model, &peer->connection->frame_fd);
+        model_take_file(model, &peer->connection->input.fd);
     /* The open file is for a load that begins now. */
     if (must_load && (with_file && model_is_unloading(model) ? model_load : model_load_with_room)(model, &err)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
@@ -378,7 +378,7 @@ void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t le
     Model *model;
     int r;
 
-    if (!peer->may_administer && !service->config->api_may_load) {
+    if (!peer->may_administer && !service->config->models.api_may_load) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
                               "only administrators unload models: use the administrators' socket, be root, or set "
                               "api-may-load = yes");

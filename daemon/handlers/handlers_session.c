@@ -16,13 +16,13 @@ static Session *new_session(Peer *peer, uint64_t request_id, const char *model_n
 
     if (service->draining) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
-                              service->config->drain_timeout_ms, "", "the service is shutting down");
+                              service->config->timeouts.drain_ms, "", "the service is shutting down");
         return NULL;
     }
-    if (peer->user->n_sessions >= service->config->max_sessions_per_uid) {
+    if (peer->user->n_sessions >= service->config->limits.max_sessions_per_uid) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, 0, "",
                               "this user has %" PRIu32 " sessions (max-sessions-per-uid): close some",
-                              service->config->max_sessions_per_uid);
+                              service->config->limits.max_sessions_per_uid);
         return NULL;
     }
     if (session_new(&session, &service->sessions, peer, model_name))

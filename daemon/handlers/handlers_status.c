@@ -38,12 +38,12 @@ static void fill_service(const Service *service, Coordgen__V1__StatusReply *repl
     reply->has_uptime_us = reply->has_pid = reply->has_connections_max = reply->has_queue_max = true;
     reply->uptime_us = (clock_now_ns() - service->started_ns) / 1000;
     reply->pid = (uint32_t)getpid();
-    reply->connections_max = service->config->max_connections;
-    reply->queue_max = service->config->max_queue;
+    reply->connections_max = service->config->limits.max_connections;
+    reply->queue_max = service->config->turns.max_queue;
     reply->has_threads = reply->has_draining = reply->has_prefix_cache_max_bytes = true;
     reply->threads = service->n_threads;
     reply->draining = service->draining;
-    reply->prefix_cache_max_bytes = service->config->prefix_cache_max_bytes;
+    reply->prefix_cache_max_bytes = service->config->memory.prefix_cache_max_bytes;
     reply->isa = (char *)effective_isa(service);
 }
 

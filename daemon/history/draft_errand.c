@@ -21,9 +21,9 @@ DraftErrand *draft_errand_new(DraftErrandKind kind, uint32_t uid, const uint8_t 
 DraftErrand *draft_errand_free(DraftErrand *errand) {
     if (!errand)
         return NULL;
-    free(errand->tokens);
-    free(errand->stats);
-    history_freep(&errand->history);
+    free(errand->answer.tokens);
+    free(errand->result.stats);
+    history_freep(&errand->result.history);
     closep(&errand->fd);
     bill_settle(&errand->bill);
     free(errand);
@@ -32,22 +32,22 @@ DraftErrand *draft_errand_free(DraftErrand *errand) {
 
 /* Doubles the room for tokens, and charges the new room before it is allocated. */
 static bool grow(DraftErrand *errand, AccountTable *accounts) {
-    const size_t room = errand->room ? 2 * errand->room : 64;
+    const size_t room = errand->answer.room ? 2 * errand->answer.room : 64;
     uint32_t *tokens;
 
-    if (account_charge(accounts, ACCOUNT_DRAFTDB, &errand->bill, (room - errand->room) * sizeof(*tokens)))
+    if (account_charge(accounts, ACCOUNT_DRAFTDB, &errand->bill, (room - errand->answer.room) * sizeof(*tokens)))
         return false;
-    tokens = reallocarray(errand->tokens, room, sizeof(*tokens));
+    tokens = reallocarray(errand->answer.tokens, room, sizeof(*tokens));
     if (!tokens)
         return false;
-    errand->tokens = tokens;
-    errand->room = room;
+    errand->answer.tokens = tokens;
+    errand->answer.room = room;
     return true;
 }
 
 void draft_errand_add_token(DraftErrand *errand, AccountTable *accounts, uint32_t token) {
-    if (errand->n_tokens == errand->room && !grow(errand, accounts))
-        errand->is_incomplete = true;
-    if (!errand->is_incomplete)
-        errand->tokens[errand->n_tokens++] = token;
+    if (errand->answer.n_tokens == errand->answer.room && !grow(errand, accounts))
+        errand->answer.is_incomplete = true;
+    if (!errand->answer.is_incomplete)
+        errand->answer.tokens[errand->answer.n_tokens++] = token;
 }

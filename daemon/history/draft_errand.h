@@ -27,40 +27,53 @@ enum {
     DRAFT_RECENT_MAX = 8
 };
 
-typedef struct DraftErrand {
+typedef struct DraftErrand DraftErrand;
+
+typedef struct DraftAnswer { /* DRAFT_ADD */
+    uint32_t *tokens;
+    size_t n_tokens, room;
+    bool is_incomplete; /* some tokens had no memory: the answer is not stored */
+} DraftAnswer;
+
+typedef struct DraftForget { /* DRAFT_FORGET */
+    bool has_tokenizer;      /* only documents of the errand's tokenizer */
+    bool has_before;         /* only documents older than before_s */
+    uint64_t before_s;
+} DraftForget;
+
+typedef struct DraftResult {
+    int r; /* 0, DRAFT_DB_E_*, -errno, with a text */
+    ErrText err;
+    History *history;                  /* BUILD */
+    uint32_t recent[DRAFT_RECENT_MAX]; /* RECENT: uids */
+    size_t n_recent;
+    uint64_t n_documents; /* FORGET, EXPORT, IMPORT */
+    uint64_t n_expired;   /* IMPORT */
+    DraftDbStats *stats;  /* STATS: of all users with documents, or of uid */
+    size_t n_stats;
+} DraftResult;
+
+typedef struct DraftOwner { /* loop: the client that waits for the result */
+    void *client;           /* NULL: it waits no more */
+    uint64_t request_id;
+    uint32_t uid; /* const: the user who has asked, whether or not the client still waits */
+    TAILQ_ENTRY(DraftErrand) link;
+} DraftOwner;
+
+struct DraftErrand {
     DraftErrandKind kind;
     uint32_t uid;
     uint8_t tokenizer[DRAFT_DB_TOKENIZER_BYTES];
-
-    uint32_t *tokens; /* DRAFT_ADD: of the answer */
-    size_t n_tokens, room;
-    bool is_incomplete; /* some tokens had no memory: the answer is not stored */
-    Bill bill;          /* memory of tokens, or of the file behind fd */
-
-    History *history;                  /* DRAFT_BUILD, out */
-    uint32_t recent[DRAFT_RECENT_MAX]; /* RECENT: out, uids */
-    size_t n_recent;
-
-    bool of_all_users;  /* STATS, FORGET: not for uid alone */
-    bool has_tokenizer; /* FORGET: only documents of this tokenizer */
-    bool has_before;    /* FORGET: only documents older than before_s */
-    uint64_t before_s;
-    bool is_frozen; /* FREEZE: false thaws */
-    int fd;         /* file in memory; EXPORT: out; IMPORT: in; -1: none */
-
-    int r; /* out: 0, DRAFT_DB_E_*, -errno, with a text */
-    ErrText err;
-    uint64_t n_documents; /* FORGET, EXPORT, IMPORT: out */
-    uint64_t n_expired;   /* IMPORT: out */
-    DraftDbStats *stats;  /* STATS: out; of all users with documents, or of uid */
-    size_t n_stats;
-
-    void *owner; /* loop: the client that waits; NULL: none any more */
-    uint64_t owner_id;
-    uint32_t owner_uid;                  /* const: the user who has asked, whether or not the client still waits */
-    TAILQ_ENTRY(DraftErrand) owner_link; /* loop */
-    STAILQ_ENTRY(DraftErrand) link;      /* guarded by the lock of the errand's list */
-} DraftErrand;
+    DraftAnswer answer;
+    DraftForget forget;
+    bool of_all_users; /* STATS, FORGET: not for uid alone */
+    bool is_frozen;    /* FREEZE: false thaws */
+    int fd;            /* file in memory; EXPORT: out; IMPORT: in; -1: none */
+    Bill bill;         /* memory of the answer's tokens, or of the file behind fd */
+    DraftResult result;
+    DraftOwner owner;
+    STAILQ_ENTRY(DraftErrand) link; /* guarded by the lock of the errand's list */
+};
 
 STAILQ_HEAD(DraftErrandList, DraftErrand);
 typedef struct DraftErrandList DraftErrandList;

@@ -105,9 +105,10 @@ void draft_server_expire(DraftServer *server) {
 /* ---- errands of the engine thread -------------------------------------------------------------------------------- */
 
 static int add_once(DraftServer *server, const DraftErrand *errand, ErrText *err) {
-    const DraftDbDocument document = {
-        .uid = errand->uid, .tokenizer = errand->tokenizer, .tokens = errand->tokens, .n_tokens = errand->n_tokens
-    };
+    const DraftDbDocument document = { .uid = errand->uid,
+                                       .tokenizer = errand->tokenizer,
+                                       .tokens = errand->answer.tokens,
+                                       .n_tokens = errand->answer.n_tokens };
     DraftClockReading now;
 
     draft_clock_read_system(&now);
@@ -129,7 +130,7 @@ int draft_server_add(DraftServer *server, DraftErrand *errand) {
     if (!r) {
         atomic_fetch_add(&server->n_stored, 1);
         log_debug(TOPIC_DAEMON, "draft database: uid %" PRIu32 ": an answer of %zu tokens is stored", errand->uid,
-                  errand->n_tokens);
+                  errand->answer.n_tokens);
         return 0;
     }
     if (r == DRAFT_DB_E_FROZEN) /* the user has frozen their documents, so this is no failure */
@@ -225,7 +226,7 @@ void draft_server_build(DraftServer *server, DraftErrand *errand) {
         return;
     }
     log_debug(TOPIC_DAEMON, "draft database: uid %" PRIu32 ": drafts from %zu documents", errand->uid, collection.n);
-    errand->history = steal(&history);
+    errand->result.history = steal(&history);
 }
 
 /* Lists the users with the latest documents of the tokenizer; without a database the list is empty. */
@@ -235,11 +236,11 @@ void draft_server_recent(DraftServer *server, DraftErrand *errand) {
 
     if (!draft_server_ready(server))
         return;
-    r = taken_as_empty(
-        draft_db_recent(server->db, errand->tokenizer, errand->recent, DRAFT_RECENT_MAX, &errand->n_recent, &err),
-        &err);
+    r = taken_as_empty(draft_db_recent(server->db, errand->tokenizer, errand->result.recent, DRAFT_RECENT_MAX,
+                                       &errand->result.n_recent, &err),
+                       &err);
     if (r) {
-        errand->n_recent = 0;
+        errand->result.n_recent = 0;
         log_warn(TOPIC_DAEMON, "draft database %s", err.text);
     }
 }
@@ -248,14 +249,14 @@ void draft_server_recent(DraftServer *server, DraftErrand *errand) {
 
 static int take_stats(void *arg, const DraftDbStats *stats) {
     DraftErrand *errand = arg;
-    DraftDbStats *grown = reallocarray(errand->stats, errand->n_stats + 1, sizeof(*grown));
+    DraftDbStats *grown = reallocarray(errand->result.stats, errand->result.n_stats + 1, sizeof(*grown));
 
     if (!grown) {
-        errand->r = err_no_memory(&errand->err);
+        errand->result.r = err_no_memory(&errand->result.err);
         return 1;
     }
-    errand->stats = grown;
-    errand->stats[errand->n_stats++] = *stats;
+    errand->result.stats = grown;
+    errand->result.stats[errand->result.n_stats++] = *stats;
     return 0;
 }
 
@@ -264,26 +265,28 @@ static int serve_stats(DraftServer *server, DraftErrand *errand) {
     int r;
 
     if (errand->of_all_users) {
-        r = taken_as_empty(draft_db_stats_each(server->db, take_stats, errand, &errand->err), &errand->err);
-        return r ? r : errand->r;
+        r = taken_as_empty(draft_db_stats_each(server->db, take_stats, errand, &errand->result.err),
+                           &errand->result.err);
+        return r ? r : errand->result.r;
     }
     own = (DraftDbStats){ .uid = errand->uid };
-    r = taken_as_empty(draft_db_stats(server->db, errand->uid, &own, &errand->err), &errand->err);
+    r = taken_as_empty(draft_db_stats(server->db, errand->uid, &own, &errand->result.err), &errand->result.err);
     if (!r)
         (void)take_stats(errand, &own);
-    return r ? r : errand->r;
+    return r ? r : errand->result.r;
 }
 
 static int serve_forget(DraftServer *server, DraftErrand *errand) {
     const DraftDbForget what = {
         .uid = errand->of_all_users ? NULL : &errand->uid,
-        .tokenizer = errand->has_tokenizer ? errand->tokenizer : NULL,
-        .before_s = errand->has_before ? &errand->before_s : NULL,
+        .tokenizer = errand->forget.has_tokenizer ? errand->tokenizer : NULL,
+        .before_s = errand->forget.has_before ? &errand->forget.before_s : NULL,
     };
-    const int r = taken_as_empty(draft_db_forget(server->db, &what, &errand->n_documents, &errand->err), &errand->err);
+    const int r = taken_as_empty(draft_db_forget(server->db, &what, &errand->result.n_documents, &errand->result.err),
+                                 &errand->result.err);
 
     if (r) /* the log has details that the user must not see */
-        log_error(TOPIC_DAEMON, "draft database %s", errand->err.text);
+        log_error(TOPIC_DAEMON, "draft database %s", errand->result.err.text);
     return r;
 }
 
@@ -291,17 +294,17 @@ static int serve_forget(DraftServer *server, DraftErrand *errand) {
  * paid before the file is written. */
 static int serve_export(DraftServer *server, DraftErrand *errand) {
     DraftDbStats own = { 0 };
-    int r = taken_as_empty(draft_db_stats(server->db, errand->uid, &own, &errand->err), &errand->err);
+    int r = taken_as_empty(draft_db_stats(server->db, errand->uid, &own, &errand->result.err), &errand->result.err);
 
     if (r)
         return r;
     if (account_charge(server->accounts, ACCOUNT_DRAFTDB, &errand->bill, own.bytes + 4096))
-        return account_refused(&errand->err, -ENOMEM, ACCOUNT_E_LIMIT, server->accounts, ACCOUNT_DRAFTDB,
+        return account_refused(&errand->result.err, -ENOMEM, ACCOUNT_E_LIMIT, server->accounts, ACCOUNT_DRAFTDB,
                                own.bytes + 4096, "an export");
     errand->fd = memfd_create("draftdb-export", MFD_CLOEXEC);
     if (errand->fd < 0)
-        return err_set(&errand->err, -errno, "no memory for an export: %s", strerror(errno));
-    return draft_db_export(server->db, errand->uid, errand->fd, &errand->n_documents, &errand->err);
+        return err_set(&errand->result.err, -errno, "no memory for an export: %s", strerror(errno));
+    return draft_db_export(server->db, errand->uid, errand->fd, &errand->result.n_documents, &errand->result.err);
 }
 
 static int serve_import(DraftServer *server, DraftErrand *errand) {
@@ -311,20 +314,20 @@ static int serve_import(DraftServer *server, DraftErrand *errand) {
 
     draft_clock_read_system(&now);
     if (lseek(errand->fd, 0, SEEK_SET) < 0)
-        return err_set(&errand->err, -errno, "cannot read the import: %s", strerror(errno));
-    r = draft_db_import(server->db, errand->uid, errand->fd, &now, &imported, &errand->err);
-    if (r == DRAFT_DB_E_SET_ASIDE && !taken_as_empty(r, &errand->err)) {
+        return err_set(&errand->result.err, -errno, "cannot read the import: %s", strerror(errno));
+    r = draft_db_import(server->db, errand->uid, errand->fd, &now, &imported, &errand->result.err);
+    if (r == DRAFT_DB_E_SET_ASIDE && !taken_as_empty(r, &errand->result.err)) {
         if (lseek(errand->fd, 0, SEEK_SET) == 0)
-            r = draft_db_import(server->db, errand->uid, errand->fd, &now, &imported, &errand->err);
+            r = draft_db_import(server->db, errand->uid, errand->fd, &now, &imported, &errand->result.err);
     }
-    errand->n_documents = imported.n_documents;
-    errand->n_expired = imported.n_expired;
+    errand->result.n_documents = imported.n_documents;
+    errand->result.n_expired = imported.n_expired;
     return r;
 }
 
 int draft_server_call(DraftServer *server, DraftErrand *errand) {
     if (!draft_server_ready(server))
-        return err_set(&errand->err, server->why_r > 0 ? server->why_r : -ENOENT,
+        return err_set(&errand->result.err, server->why_r > 0 ? server->why_r : -ENOENT,
                        "the draft database cannot be used: %s", server->why.text);
     switch (errand->kind) {
     case DRAFT_STATS:
@@ -332,7 +335,8 @@ int draft_server_call(DraftServer *server, DraftErrand *errand) {
     case DRAFT_FORGET:
         return serve_forget(server, errand);
     case DRAFT_FREEZE:
-        return taken_as_empty(draft_db_freeze(server->db, errand->uid, errand->is_frozen, &errand->err), &errand->err);
+        return taken_as_empty(draft_db_freeze(server->db, errand->uid, errand->is_frozen, &errand->result.err),
+                              &errand->result.err);
     case DRAFT_EXPORT:
         return serve_export(server, errand);
     case DRAFT_IMPORT:

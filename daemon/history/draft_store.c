@@ -77,11 +77,11 @@ static void serve(DraftStore *store, DraftErrand *next) {
         return;
     case DRAFT_FORGET:
     case DRAFT_IMPORT:
-        errand->r = draft_server_call(&store->server, errand);
+        errand->result.r = draft_server_call(&store->server, errand);
         post_news(store, &errand);
         return;
     default:
-        errand->r = draft_server_call(&store->server, errand);
+        errand->result.r = draft_server_call(&store->server, errand);
         draft_store_answer(store, &errand);
     }
 }
@@ -245,7 +245,7 @@ void draft_store_submit(DraftStore *store, DraftErrand **errandp) {
     _cleanup_(draft_errand_freep) DraftErrand *errand = steal(errandp);
 
     pthread_mutex_lock(&store->lock);
-    if (errand->kind != DRAFT_ADD || (!errand->is_incomplete && has_room(store, errand))) {
+    if (errand->kind != DRAFT_ADD || (!errand->answer.is_incomplete && has_room(store, errand))) {
         store->waiting_bytes += errand_waiting_bytes(errand);
         STAILQ_INSERT_TAIL(&store->queue, errand, link);
         errand = NULL;
@@ -256,8 +256,8 @@ void draft_store_submit(DraftStore *store, DraftErrand **errandp) {
         return;
     atomic_fetch_add(&store->server.n_dropped, 1);
     log_warn_of(errand->uid, TOPIC_DAEMON, "an answer is not stored for later drafts: %s",
-                errand->is_incomplete ? "memory-limit is reached"
-                                      : "the disk of the draft database is slower than answers come");
+                errand->answer.is_incomplete ? "memory-limit is reached"
+                                             : "the disk of the draft database is slower than answers come");
 }
 
 DraftStoreCounts draft_store_counts(const DraftStore *store) {

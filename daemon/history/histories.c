@@ -129,7 +129,7 @@ static void take_built(Histories *histories, DraftErrand *errand, uint64_t now_n
 
     if (!entry || entry->history)
         return;
-    entry->history = steal(&errand->history);
+    entry->history = steal(&errand->result.history);
     entry->made_ns = now_ns;
     if (!entry->history)
         remove_at(histories, (size_t)(entry - histories->entries));
@@ -138,9 +138,9 @@ static void take_built(Histories *histories, DraftErrand *errand, uint64_t now_n
 /* Asks for histories of the latest users while there is room. No history is dropped for one that nobody has asked for
  * yet. */
 static void take_recent(Histories *histories, const DraftErrand *errand, uint64_t now_ns) {
-    for (size_t i = 0; i < errand->n_recent && histories->n < HISTORIES_MAX; i++)
-        if (!find(histories, errand->recent[i], errand->tokenizer))
-            (void)histories_find(histories, errand->recent[i], errand->tokenizer, now_ns);
+    for (size_t i = 0; i < errand->result.n_recent && histories->n < HISTORIES_MAX; i++)
+        if (!find(histories, errand->result.recent[i], errand->tokenizer))
+            (void)histories_find(histories, errand->result.recent[i], errand->tokenizer, now_ns);
 }
 
 /* Adds a stored answer to its user's history. A history that the store still builds will contain the answer, since the
@@ -150,7 +150,7 @@ static void take_stored(Histories *histories, const DraftErrand *errand) {
 
     /* If memory runs out, a part of the answer is missing, and drafts come from the rest. */
     if (entry && entry->history)
-        (void)history_add(entry->history, errand->tokens, errand->n_tokens);
+        (void)history_add(entry->history, errand->answer.tokens, errand->answer.n_tokens);
 }
 
 /* Drops a user's histories after a change of the user's documents. Histories that the store still builds already

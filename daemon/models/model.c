@@ -59,7 +59,7 @@ void model_set_stage(Model *model, ModelStage stage) {
         closep(&model->source.fd);
         model->source.fd = -1;
     }
-    model->registry->on_change(model->registry->on_change_arg, model);
+    model->registry->watch.on_change(model->registry->watch.arg, model);
 }
 
 void model_fail(Model *model, ModelFailure failure, const char *text) {

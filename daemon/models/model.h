@@ -3,7 +3,7 @@
 #ifndef COORDGEN_DAEMON_MODEL_H
 #define COORDGEN_DAEMON_MODEL_H
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/engine/engine_thread.h"
 #include "daemon/loop.h"
 #include "daemon/models/files/model_import.h"
@@ -123,17 +123,22 @@ typedef struct ModelList ModelList;
 typedef void ModelChangeFn(void *arg, Model *model);     /* stage or progress */
 typedef bool ModelHeldFn(void *arg, const Model *model); /* tells of holders beside n_users */
 
+typedef struct ModelWatch { /* callbacks of the registry's owner */
+    ModelChangeFn *on_change;
+    ModelHeldFn *is_held; /* NULL: no such holder exists */
+    void *arg;            /* first argument of both */
+} ModelWatch;
+
 struct ModelRegistry {
     Loop *loop;
     const Config *config;
     EngineThread *thread;
     AccountTable *accounts;
     PrefixCache *prefix_cache; /* may be NULL */
-    ModelChangeFn *on_change;
-    ModelHeldFn *is_held; /* NULL: no such holder exists */
-    void *on_change_arg;  /* first argument of both callbacks */
+    ModelWatch watch;
     ModelList models;
     size_t n_models;
+    uint64_t last_scan;       /* of the folder; 0: none has ended */
     unsigned int n_unloading; /* models in MODEL_UNLOADING or MODEL_RELOADING */
     void *by_name, *by_path;  /* the models, in trees of tsearch(3) */
     Model *default_model;     /* named as a path by the setting; NULL: no path is set */

@@ -5,7 +5,7 @@
 #ifndef COORDGEN_DAEMON_MODEL_DEFAULT_H
 #define COORDGEN_DAEMON_MODEL_DEFAULT_H
 
-#include "daemon/state_file.h"
+#include "daemon/models/state_file.h"
 
 enum {
     MODEL_DEFAULT_E_SETTING = 1, /* the setting names a model, which has precedence */

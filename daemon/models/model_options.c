@@ -102,7 +102,7 @@ void model_choose_options(Model *model, EngineOptions *options) {
 
 /* Reads the template's file and drops a byte order mark. */
 static int slurp_chat_template(const Config *config, char **textp, size_t *len_bytesp, ErrText *err) {
-    int r = file_slurp(config->chat_template, JINJA_SOURCE_BYTES_MAX, textp, len_bytesp, err);
+    int r = file_slurp(config->models.chat_template, JINJA_SOURCE_BYTES_MAX, textp, len_bytesp, err);
     size_t skipped;
 
     if (r) {
@@ -121,7 +121,7 @@ int model_registry_read_chat_template(ModelRegistry *registry, ErrText *err) {
     size_t len_bytes;
     int r;
 
-    if (!*config->chat_template)
+    if (!*config->models.chat_template)
         return 0;
     r = slurp_chat_template(config, &text, &len_bytes, err);
     if (r)
@@ -137,7 +137,7 @@ int model_check_chat_template(const Config *config, ErrText *err) {
     size_t len_bytes;
     int r;
 
-    if (!*config->chat_template)
+    if (!*config->models.chat_template)
         return 0;
     r = slurp_chat_template(config, &text, &len_bytes, err);
     if (r)
@@ -145,7 +145,7 @@ int model_check_chat_template(const Config *config, ErrText *err) {
     r = chat_template_parse(&chat, text, len_bytes);
     if (r)
         return r;
-    return chat.jinja
-               ? 0
-               : err_set(err, CONFIG_E_SETTING, "chat-template: %.256s: %s", config->chat_template, chat.why.text);
+    return chat.jinja ? 0
+                      : err_set(err, CONFIG_E_SETTING, "chat-template: %.256s: %s", config->models.chat_template,
+                                chat.why.text);
 }

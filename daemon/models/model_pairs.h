@@ -5,7 +5,7 @@
 #define COORDGEN_DAEMON_MODEL_PAIRS_H
 
 #include "daemon/models/pair_list.h"
-#include "daemon/state_file.h"
+#include "daemon/models/state_file.h"
 
 enum {
     MODEL_PAIRS_E_CIRCLE = 1, /* the target would draft for itself */

@@ -26,8 +26,7 @@ void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *conf
         .loop = loop,
         .config = config,
         .accounts = accounts,
-        .on_change = on_change,
-        .on_change_arg = arg,
+        .watch = { .on_change = on_change, .arg = arg },
     };
     TAILQ_INIT(&registry->models);
     TAILQ_INIT(&registry->abandoned);
@@ -88,8 +87,12 @@ static void forget(ModelRegistry *registry, Model *model) {
 
 void model_forget_unused(Model *model) {
     const bool is_idle = model->stage == MODEL_AVAILABLE || (model->stage == MODEL_FAILED && !model->engine);
+    /* A scan keeps a loaded model whose file is gone. */
+    const bool is_unknown =
+        model->source.origin == MODEL_FROM_CLIENT ||
+        (model->source.origin == MODEL_FROM_FOLDER && model->source.scan < model->registry->last_scan);
 
-    if (is_idle && model->source.origin == MODEL_FROM_CLIENT && !model->n_users)
+    if (is_idle && is_unknown && !model->n_users)
         forget(model->registry, model);
 }
 
@@ -239,7 +242,7 @@ void model_registry_forget_gone(ModelRegistry *registry, uint64_t scan) {
     Model *model, *next;
 
     assert_on_loop(registry->loop);
-
+    registry->last_scan = scan;
     for (model = TAILQ_FIRST(&registry->models); model; model = next) {
         next = TAILQ_NEXT(model, link);
         if (model->source.origin == MODEL_FROM_FOLDER && model->source.scan != scan && !model->n_users &&

@@ -26,7 +26,8 @@ void model_take_file(Model *model, int *fdp);
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err);
 Model *model_registry_find_name(ModelRegistry *registry, const char *name); /* NULL: none */
 
-/* Forgets a model outside of the folder that is neither loaded nor used: a client can name its file again. */
+/* Forgets a model that is neither loaded nor used, if its file is outside of the folder or was missing at the last
+ * scan. A client can name its file again. */
 void model_forget_unused(Model *model);
 bool model_suits_device(const Config *config, const char *path, ErrText *err); /* decides by the file's name */
 bool model_is_source(const char *name);    /* tells whether a file of this name is imported */

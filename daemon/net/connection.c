@@ -48,11 +48,11 @@ static void die(Connection *connection) {
     if (connection->state == CONNECTION_DEAD)
         return;
     connection->state = CONNECTION_DEAD;
-    event_del(connection->readable);
-    bufferevent_disable(connection->stream, EV_WRITE);
-    evtimer_del(connection->frame_timer);
+    event_del(connection->input.readable);
+    bufferevent_disable(connection->output.stream, EV_WRITE);
+    evtimer_del(connection->input.frame_timer);
     evtimer_del(connection->hello_timer);
-    evtimer_del(connection->turn);
+    evtimer_del(connection->turn.event);
     event_active(connection->reap, 0, 0);
 }
 
@@ -74,45 +74,45 @@ Connection *connection_free(Connection *connection) {
     assert_on_loop(connection->loop);
     connection->state = CONNECTION_DEAD;
     connection->ops->on_end(connection->arg);
-    if (connection->readable) /* the event must be freed before its socket is closed */
-        event_free(connection->readable);
-    inlet_deinit(&connection->inlet);
-    closep(&connection->frame_fd);
-    if (connection->stream)
-        bufferevent_free(connection->stream);
-    if (connection->frame_timer)
-        event_free(connection->frame_timer);
+    if (connection->input.readable) /* the event must be freed before its socket is closed */
+        event_free(connection->input.readable);
+    inlet_deinit(&connection->input.inlet);
+    closep(&connection->input.fd);
+    if (connection->output.stream)
+        bufferevent_free(connection->output.stream);
+    if (connection->input.frame_timer)
+        event_free(connection->input.frame_timer);
     if (connection->reap)
         event_free(connection->reap);
     if (connection->hello_timer)
         event_free(connection->hello_timer);
-    if (connection->turn)
-        event_free(connection->turn);
-    bill_settle(&connection->frame_bill);
-    bill_settle(&connection->output_bill);
+    if (connection->turn.event)
+        event_free(connection->turn.event);
+    bill_settle(&connection->input.bill);
+    bill_settle(&connection->output.bill);
     free(connection);
     return NULL;
 }
 
 int connection_fd(const Connection *connection) {
-    return bufferevent_getfd(connection->stream);
+    return bufferevent_getfd(connection->output.stream);
 }
 
 bool connection_is_quiet(const Connection *connection) {
     return connection->state <= CONNECTION_OPEN && !connection_unsent_bytes(connection) &&
-           (connection->state == CONNECTION_HELLO || !evbuffer_get_length(connection->inlet.bytes));
+           (connection->state == CONNECTION_HELLO || !evbuffer_get_length(connection->input.inlet.bytes));
 }
 
 static void close_when_written(Connection *connection) {
     if (connection->state >= CONNECTION_CLOSING)
         return;
     connection->state = CONNECTION_CLOSING;
-    evtimer_del(connection->frame_timer);
+    evtimer_del(connection->input.frame_timer);
     evtimer_del(connection->hello_timer);
-    evtimer_del(connection->turn);
-    bill_settle(&connection->frame_bill);
-    event_del(connection->readable);
-    bufferevent_setwatermark(connection->stream, EV_WRITE, 0, 0);
+    evtimer_del(connection->turn.event);
+    bill_settle(&connection->input.bill);
+    event_del(connection->input.readable);
+    bufferevent_setwatermark(connection->output.stream, EV_WRITE, 0, 0);
     connection->ops->on_end(connection->arg);
     if (!connection_unsent_bytes(connection))
         die(connection);
@@ -121,44 +121,45 @@ static void close_when_written(Connection *connection) {
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
 size_t connection_unsent_bytes(const Connection *connection) {
-    return evbuffer_get_length(bufferevent_get_output(connection->stream));
+    return evbuffer_get_length(bufferevent_get_output(connection->output.stream));
 }
 
 /* Enables reads only while frames can be served, so that at most one read's bytes wait. */
 static void update_reading(Connection *connection) {
     if (connection->state >= CONNECTION_CLOSING)
         return;
-    if (connection->choked || connection->waits)
-        event_del(connection->readable);
-    else if (event_add(connection->readable, NULL))
+    if (connection->output.is_choked || connection->turn.waits)
+        event_del(connection->input.readable);
+    else if (event_add(connection->input.readable, NULL))
         die_of_memory(connection);
 }
 
 /* Notes whether the client has read output. Unread output may sit in the socket's buffer long before the connection's
  * own buffer has any. The kernel does not report reads: a smaller or empty socket buffer shows them. */
 static void note_reading(Connection *connection) {
-    const int before_bytes = connection->queued_bytes;
+    const int before_bytes = connection->output.queued_bytes;
 
-    if (ioctl(bufferevent_getfd(connection->stream), SIOCOUTQ, &connection->queued_bytes) < 0)
-        connection->queued_bytes = 0;
-    if (connection->queued_bytes < before_bytes || (!connection->queued_bytes && !connection_unsent_bytes(connection)))
-        connection->accepted_ns = clock_now_ns();
+    if (ioctl(bufferevent_getfd(connection->output.stream), SIOCOUTQ, &connection->output.queued_bytes) < 0)
+        connection->output.queued_bytes = 0;
+    if (connection->output.queued_bytes < before_bytes ||
+        (!connection->output.queued_bytes && !connection_unsent_bytes(connection)))
+        connection->output.accepted_ns = clock_now_ns();
 }
 
 bool connection_is_stalled(Connection *connection, uint64_t limit_ns) {
     note_reading(connection);
-    return clock_now_ns() - connection->accepted_ns >= limit_ns;
+    return clock_now_ns() - connection->output.accepted_ns >= limit_ns;
 }
 
 static void choke(Connection *connection, bool choked) {
-    if (connection->choked == choked)
+    if (connection->output.is_choked == choked)
         return;
-    connection->choked = choked;
+    connection->output.is_choked = choked;
     connection->ops->on_choke(connection->arg, choked);
     if (connection->state >= CONNECTION_CLOSING)
         return;
     if (choked)
-        evtimer_del(connection->frame_timer);
+        evtimer_del(connection->input.frame_timer);
     update_reading(connection);
     log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": %s, %zu bytes unread", connection->serial,
               choked ? "paused" : "goes on", connection_unsent_bytes(connection));
@@ -167,10 +168,10 @@ static void choke(Connection *connection, bool choked) {
 /* Charges output beyond the output buffer, which the connection has already paid for. Return: 0 or ACCOUNT_E_LIMIT. */
 static int charge_output(Connection *connection, size_t len_bytes) {
     const uint64_t unsent_bytes = connection_unsent_bytes(connection) + len_bytes,
-                   paid_bytes = connection->config->output_buffer_bytes + connection->output_bill.bytes;
+                   paid_bytes = connection->config->limits.output_buffer_bytes + connection->output.bill.bytes;
 
     return unsent_bytes <= paid_bytes ? 0
-                                      : user_charge(connection->user, connection->is_admin, &connection->output_bill,
+                                      : user_charge(connection->user, connection->is_admin, &connection->output.bill,
                                                     unsent_bytes - paid_bytes);
 }
 
@@ -194,8 +195,9 @@ static void refuse_output(Connection *connection, const Coordgen__V1__Response *
 /* Tells whether queued output will be written. Without memory to wait for the socket, libevent would never write it and
  * reports no error. */
 static bool will_be_written(Connection *connection) {
-    return !connection_unsent_bytes(connection) || event_pending(&connection->stream->ev_write, EV_WRITE, NULL) ||
-           !bufferevent_enable(connection->stream, EV_WRITE);
+    return !connection_unsent_bytes(connection) ||
+           event_pending(&connection->output.stream->ev_write, EV_WRITE, NULL) ||
+           !bufferevent_enable(connection->output.stream, EV_WRITE);
 }
 
 void connection_send(Connection *connection, const Coordgen__V1__Response *response) {
@@ -221,14 +223,14 @@ void connection_send(Connection *connection, const Coordgen__V1__Response *respo
     }
     if (!r) {
         note_reading(connection);
-        r = bufferevent_write(connection->stream, frame, len_bytes);
+        r = bufferevent_write(connection->output.stream, frame, len_bytes);
         free(frame);
     }
     if (r || !will_be_written(connection)) {
         die_of_memory(connection);
         return;
     }
-    if (connection_unsent_bytes(connection) > config->output_buffer_bytes)
+    if (connection_unsent_bytes(connection) > config->limits.output_buffer_bytes)
         choke(connection, true);
 }
 
@@ -271,15 +273,15 @@ static int charge_frame(Connection *connection, size_t have_bytes, size_t needed
     const size_t ahead_bytes = (have_bytes / FRAME_STEP_BYTES + 1) * FRAME_STEP_BYTES,
                  wanted_bytes = MIN(ahead_bytes, needed_bytes);
 
-    if (needed_bytes <= FRAME_HEADER_BYTES || wanted_bytes <= connection->frame_bill.bytes)
+    if (needed_bytes <= FRAME_HEADER_BYTES || wanted_bytes <= connection->input.bill.bytes)
         return 0;
-    return user_charge(connection->user, connection->is_admin, &connection->frame_bill,
-                       wanted_bytes - connection->frame_bill.bytes);
+    return user_charge(connection->user, connection->is_admin, &connection->input.bill,
+                       wanted_bytes - connection->input.bill.bytes);
 }
 
 /* Serves the next frame if it is complete. Return: whether there may be another frame. */
 static bool take_input(Connection *connection) {
-    struct evbuffer *input = connection->inlet.bytes;
+    struct evbuffer *input = connection->input.inlet.bytes;
     size_t have_bytes = evbuffer_get_length(input), body_bytes, needed_bytes;
     uint8_t header[FRAME_HEADER_BYTES];
     struct timeval timeout;
@@ -293,8 +295,8 @@ static bool take_input(Connection *connection) {
     evbuffer_copyout(input, header, sizeof(header));
     body_bytes = 0;
     needed_bytes = 0;
-    r = frame_peek(header, MIN(have_bytes, sizeof(header)), connection->frame_max_bytes, &body_bytes, &needed_bytes,
-                   &err);
+    r = frame_peek(header, MIN(have_bytes, sizeof(header)), connection->input.frame_max_bytes, &body_bytes,
+                   &needed_bytes, &err);
     if (r && r != FRAME_E_MORE) {
         connection_fail(connection, frame_error_code(r), 0, "%s", err.text);
         return false;
@@ -306,41 +308,42 @@ static bool take_input(Connection *connection) {
         return false;
     }
     if (have_bytes < needed_bytes) {
-        timeout = timeval_of(connection->config->frame_timeout_ms);
-        if (!evtimer_pending(connection->frame_timer, NULL) && evtimer_add(connection->frame_timer, &timeout))
+        timeout = timeval_of(connection->config->timeouts.frame_ms);
+        if (!evtimer_pending(connection->input.frame_timer, NULL) &&
+            evtimer_add(connection->input.frame_timer, &timeout))
             die_of_memory(connection);
         return false;
     }
-    evtimer_del(connection->frame_timer);
+    evtimer_del(connection->input.frame_timer);
     frame = evbuffer_pullup(input, (ev_ssize_t)needed_bytes);
     if (!frame) {
         die_of_memory(connection);
         return false;
     }
     connection_spend(connection, 1 + needed_bytes / WORK_BYTES);
-    connection->served_ns = clock_now_ns();
-    if (connection->frame_fd < 0)
-        connection->frame_fd = inlet_take_fd(&connection->inlet, needed_bytes);
+    connection->turn.served_ns = clock_now_ns();
+    if (connection->input.fd < 0)
+        connection->input.fd = inlet_take_fd(&connection->input.inlet, needed_bytes);
     connection->ops->on_frame(connection->arg, frame + FRAME_HEADER_BYTES, needed_bytes - FRAME_HEADER_BYTES);
-    if (connection->waits) /* the frame is served again later, with its file */
+    if (connection->turn.waits) /* the frame is served again later, with its file */
         return false;
-    closep(&connection->frame_fd); /* the message takes no file, or was refused */
-    connection->frame_fd = -1;
-    bill_settle(&connection->frame_bill);
+    closep(&connection->input.fd); /* the message takes no file, or was refused */
+    connection->input.fd = -1;
+    bill_settle(&connection->input.bill);
     evbuffer_drain(input, needed_bytes);
     return true;
 }
 
 void connection_spend(Connection *connection, uint64_t work) {
-    connection->work_left -= work < connection->work_left ? (uint32_t)work : connection->work_left;
+    connection->turn.work_left -= work < connection->turn.work_left ? (uint32_t)work : connection->turn.work_left;
 }
 
 /* Waits for the next turn by a timer. An event that is activated directly would run before sockets are polled again. */
 static void wait_for_turn(Connection *connection) {
     static const struct timeval at_once = { 0 };
 
-    connection->waits = true;
-    if (evtimer_add(connection->turn, &at_once))
+    connection->turn.waits = true;
+    if (evtimer_add(connection->turn.event, &at_once))
         die_of_memory(connection);
 }
 
@@ -352,18 +355,18 @@ static void wait_for_turn(Connection *connection) {
  * its frames.
  */
 static void read_frames(Connection *connection) {
-    if (connection->waits)
+    if (connection->turn.waits)
         return;
-    connection->work_left = TURN_WORK;
-    while (connection->state < CONNECTION_CLOSING && !connection->choked && connection->work_left &&
+    connection->turn.work_left = TURN_WORK;
+    while (connection->state < CONNECTION_CLOSING && !connection->output.is_choked && connection->turn.work_left &&
            take_input(connection))
         ;
     if (connection->state >= CONNECTION_CLOSING)
         return;
-    if (!connection->waits && !connection->work_left && !connection->choked &&
-        evbuffer_get_length(connection->inlet.bytes))
+    if (!connection->turn.waits && !connection->turn.work_left && !connection->output.is_choked &&
+        evbuffer_get_length(connection->input.inlet.bytes))
         wait_for_turn(connection);
-    if (connection->waits)
+    if (connection->turn.waits)
         update_reading(connection);
 }
 
@@ -371,14 +374,14 @@ static void on_turn(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
 
     assert_on_loop(connection->loop);
-    connection->waits = false;
+    connection->turn.waits = false;
     read_frames(connection);
-    if (!connection->waits)
+    if (!connection->turn.waits)
         update_reading(connection);
 }
 
 void connection_put_off(Connection *connection) {
-    connection->waits = true;
+    connection->turn.waits = true;
 }
 
 void connection_go_on(Connection *connection) {
@@ -398,8 +401,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
 
     assert_on_loop(connection->loop);
     /* There is always room for a byte, since each complete frame leaves the buffer at once. */
-    room_for_bytes = connection->frame_max_bytes + FRAME_HEADER_BYTES - evbuffer_get_length(connection->inlet.bytes);
-    r = inlet_read(&connection->inlet, fd, MIN(room_for_bytes, READ_BYTES), connection->takes_files);
+    room_for_bytes =
+        connection->input.frame_max_bytes + FRAME_HEADER_BYTES - evbuffer_get_length(connection->input.inlet.bytes);
+    r = inlet_read(&connection->input.inlet, fd, MIN(room_for_bytes, READ_BYTES), connection->input.takes_files);
     if (r == INLET_E_DESCRIPTORS)
         connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
                         "more than one open file came (or one that there is no room for): one message brings one");
@@ -421,8 +425,8 @@ static void on_written(struct bufferevent *stream, void *arg) {
             die(connection);
         return;
     }
-    bill_settle(&connection->output_bill);
-    if (!connection->choked)
+    bill_settle(&connection->output.bill);
+    if (!connection->output.is_choked)
         return;
     choke(connection, false);
     read_frames(connection);
@@ -437,7 +441,7 @@ static void on_stream_event(struct bufferevent *stream, short what, void *arg) {
     if (what & BEV_EVENT_TIMEOUT)
         log_info_of(connection->user->uid, TOPIC_DAEMON,
                     "connection %" PRIu64 ", uid %u: closed: the client has read nothing for %" PRIu32 " ms",
-                    connection->serial, (unsigned int)connection->user->uid, connection->config->stall_timeout_ms);
+                    connection->serial, (unsigned int)connection->user->uid, connection->config->timeouts.stall_ms);
     else
         log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": the client takes nothing any more", connection->serial);
     die(connection);
@@ -447,14 +451,14 @@ static void on_frame_timeout(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
 
     connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
-                    "a frame did not arrive whole within %" PRIu32 " ms", connection->config->frame_timeout_ms);
+                    "a frame did not arrive whole within %" PRIu32 " ms", connection->config->timeouts.frame_ms);
 }
 
 static void on_hello_timeout(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
 
     connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0, "no Hello within %" PRIu32 " ms",
-                    connection->config->hello_timeout_ms);
+                    connection->config->timeouts.hello_ms);
 }
 
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
@@ -493,20 +497,21 @@ void connection_dismiss(Connection *connection, Coordgen__V1__ErrorCode code, co
 static int start_stream(Connection *connection, int fd) {
     const Config *config = connection->config;
     struct event_base *base = connection->loop->base;
-    struct timeval stall = timeval_of(config->stall_timeout_ms), hello = timeval_of(config->hello_timeout_ms);
+    struct timeval stall = timeval_of(config->timeouts.stall_ms), hello = timeval_of(config->timeouts.hello_ms);
 
-    connection->frame_timer = evtimer_new(base, on_frame_timeout, connection);
+    connection->input.frame_timer = evtimer_new(base, on_frame_timeout, connection);
     connection->hello_timer = evtimer_new(base, on_hello_timeout, connection);
     connection->reap = event_new(base, -1, 0, on_reap, connection);
-    connection->turn = evtimer_new(base, on_turn, connection);
-    connection->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, connection);
-    if (!connection->frame_timer || !connection->hello_timer || !connection->reap || !connection->turn ||
-        !connection->readable || inlet_init(&connection->inlet))
+    connection->turn.event = evtimer_new(base, on_turn, connection);
+    connection->input.readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+    if (!connection->input.frame_timer || !connection->hello_timer || !connection->reap || !connection->turn.event ||
+        !connection->input.readable || inlet_init(&connection->input.inlet))
         return err_raise(-ENOMEM);
-    bufferevent_setcb(connection->stream, NULL, on_written, on_stream_event, connection);
-    bufferevent_setwatermark(connection->stream, EV_WRITE, config->output_buffer_bytes / 4, 0);
-    if (bufferevent_set_timeouts(connection->stream, NULL, &stall) || evtimer_add(connection->hello_timer, &hello) ||
-        bufferevent_enable(connection->stream, EV_WRITE) || event_add(connection->readable, NULL))
+    bufferevent_setcb(connection->output.stream, NULL, on_written, on_stream_event, connection);
+    bufferevent_setwatermark(connection->output.stream, EV_WRITE, config->limits.output_buffer_bytes / 4, 0);
+    if (bufferevent_set_timeouts(connection->output.stream, NULL, &stall) ||
+        evtimer_add(connection->hello_timer, &hello) || bufferevent_enable(connection->output.stream, EV_WRITE) ||
+        event_add(connection->input.readable, NULL))
         return err_raise(-ENOMEM);
     return 0;
 }
@@ -527,12 +532,12 @@ int connection_new(Connection **connectionp, User *user, bool is_admin, int fd, 
     connection->config = users->config;
     connection->user = user;
     connection->is_admin = is_admin;
-    connection->frame_fd = connection->inlet.fd = -1;
+    connection->input.fd = connection->input.inlet.fd = -1;
     connection->serial = ++users->last_connection;
-    connection->frame_max_bytes = (uint32_t)users->config->frame_max_bytes;
-    connection->accepted_ns = connection->served_ns = clock_now_ns();
-    connection->stream = bufferevent_socket_new(connection->loop->base, fd, BEV_OPT_CLOSE_ON_FREE);
-    if (!connection->stream)
+    connection->input.frame_max_bytes = (uint32_t)users->config->limits.frame_max_bytes;
+    connection->output.accepted_ns = connection->turn.served_ns = clock_now_ns();
+    connection->output.stream = bufferevent_socket_new(connection->loop->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    if (!connection->output.stream)
         return err_raise(-ENOMEM);
     (void)steal_fd(&owned_fd);
     r = start_stream(connection, fd);

@@ -32,6 +32,33 @@ typedef struct ConnectionOps {
     uint32_t (*retry_ms)(void *arg);          /* when a client that was told BUSY is to come again */
 } ConnectionOps;
 
+/* The parts of a connection. All are the loop's. */
+
+typedef struct ConnectionInput {
+    struct event *readable;
+    Inlet inlet;
+    bool takes_files;          /* frames may bring open files */
+    uint32_t frame_max_bytes;  /* const: as the Hello reply says, also after a reload */
+    int fd;                    /* the file that came with the current frame, until a handler takes it; -1: none */
+    struct event *frame_timer; /* runs while a frame is incomplete */
+    Bill bill;                 /* the frame that is arriving */
+} ConnectionInput;
+
+typedef struct ConnectionOutput {
+    struct bufferevent *stream; /* for output only: inlet reads */
+    bool is_choked;             /* unread output is past the limit: nothing is read */
+    int queued_bytes;           /* unread in the socket at the last look, the kernel's overhead included */
+    uint64_t accepted_ns;       /* when the client was last seen to read, or to have nothing to read */
+    Bill bill;                  /* unsent bytes beyond the output buffer, which the owner has paid for */
+} ConnectionOutput;
+
+typedef struct ConnectionTurn { /* connections are served in turns */
+    struct event *event;        /* the next turn: pending while frames are left over */
+    uint32_t work_left;         /* units of connection_spend() left in this turn */
+    bool waits;                 /* frames are left over for the next turn: nothing is read until then */
+    uint64_t served_ns;         /* time of the last frame */
+} ConnectionTurn;
+
 typedef struct Connection { /* all loop */
     const ConnectionOps *ops;
     void *arg; /* first argument of ops */
@@ -40,25 +67,12 @@ typedef struct Connection { /* all loop */
     User *user;    /* pays for the memory; the connection's owner holds the user */
     bool is_admin; /* pays as an administrator */
     uint64_t serial;
-    bool takes_files; /* frames may bring open files */
-    bool choked;      /* unread output is past the limit: nothing is read */
     ConnectionState state;
-    uint32_t frame_max_bytes;   /* const: as the Hello reply says, also after a reload */
-    struct bufferevent *stream; /* for output only: inlet reads */
-    struct event *readable;
-    Inlet inlet;
-    int frame_fd;              /* the file that came with the current frame, until a handler takes it; -1: none */
-    struct event *frame_timer; /* runs while a frame is incomplete */
+    ConnectionInput input;
+    ConnectionOutput output;
+    ConnectionTurn turn;
     struct event *reap;        /* frees a dead connection from the top of the loop */
     struct event *hello_timer; /* runs until the client's Hello has come */
-    struct event *turn;        /* the connection's next turn: pending while frames are left over */
-    uint32_t work_left;        /* units of connection_spend() left in this turn */
-    bool waits;                /* frames are left over for the next turn: nothing is read until then */
-    uint64_t served_ns;        /* time of the last frame */
-    int queued_bytes;          /* unread in the socket at the last look, the kernel's overhead included */
-    uint64_t accepted_ns;      /* when the client was last seen to read, or to have nothing to read */
-    Bill frame_bill;           /* the frame that is arriving */
-    Bill output_bill;          /* unsent bytes beyond the output buffer, which the owner has paid for */
 } Connection;
 
 /* Makes a connection of a connected socket; takes the descriptor in any case. 0 or -ENOMEM. */

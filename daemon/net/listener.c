@@ -20,7 +20,7 @@
 #include "base/files/user_dirs.h"
 #include "base/log.h"
 #include "base/strings/printable.h"
-#include "daemon/activation.h"
+#include "daemon/systemd/activation.h"
 
 #define BACKLOG 128
 #define RETRY_S 1

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/loop.h"
 
 enum {
@@ -37,8 +37,8 @@ typedef struct ListenerSet {
     bool handed_over; /* by systemd or by init */
 } ListenerSet;
 
-/* Takes the sockets that were handed over (daemon/activation.h), or opens the configuration's paths. 0, LISTENER_E_*,
- * -errno, with a text. */
+/* Takes the sockets that were handed over (daemon/systemd/activation.h), or opens the configuration's paths. 0,
+ * LISTENER_E_*, -errno, with a text. */
 int listener_set_open(ListenerSet *set, const Config *config, ErrText *err);
 int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg);
 void listener_set_close(ListenerSet *set); /* accepts no more, and unlinks the sockets that this process has made */

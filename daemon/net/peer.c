@@ -25,7 +25,7 @@ static void strike_out(Peer *peer) {
 }
 
 uint64_t peer_bytes(const Config *config) {
-    return sizeof(Peer) + sizeof(Connection) + config->output_buffer_bytes;
+    return sizeof(Peer) + sizeof(Connection) + config->limits.output_buffer_bytes;
 }
 
 int peer_new(Peer **peerp, UserTable *users, int fd, bool is_admin, const ConnectionOps *ops, Service *service) {
@@ -66,7 +66,7 @@ int peer_new(Peer **peerp, UserTable *users, int fd, bool is_admin, const Connec
     r = connection_new(&peer->connection, peer->user, is_admin, steal_fd(&owned_fd), ops, peer);
     if (r)
         return r;
-    peer->connection->takes_files = peer->may_administer;
+    peer->connection->input.takes_files = peer->may_administer;
     *peerp = steal(&peer);
     return 0;
 }

@@ -16,11 +16,11 @@ static unsigned int n_connections_of(UserTable *users, uid_t uid) {
 /* Tells whether no place is free. Administrators have places of their own, so that they can inspect a full service. */
 static bool is_full(const UserTable *users, bool is_admin) {
     return is_admin ? users->n_admin_connections >= ADMIN_CONNECTIONS_MAX
-                    : users->n_connections >= users->config->max_connections;
+                    : users->n_connections >= users->config->limits.max_connections;
 }
 
 static bool is_full_for(UserTable *users, bool is_admin, uid_t uid) {
-    return !is_admin && n_connections_of(users, uid) >= users->config->max_connections_per_uid;
+    return !is_admin && n_connections_of(users, uid) >= users->config->limits.max_connections_per_uid;
 }
 
 /* Frees the places of connections that their clients have closed: a client's next connection may be accepted before the
@@ -54,7 +54,7 @@ static bool is_rather(const Connection *connection, const Connection *other) {
 
     if (is_silent != (other->state == CONNECTION_HELLO))
         return is_silent;
-    return connection->served_ns < other->served_ns;
+    return connection->turn.served_ns < other->turn.served_ns;
 }
 
 /* Finds the idle connection of a user's apps to close first; NULL: none of the apps is idle. */

@@ -5,8 +5,8 @@
 
 #include "daemon/net/listener.h"
 
-/* Duplicates the sockets that were handed over (daemon/activation.h), for the case that the start fails. Call this
- * before the service takes them. */
+/* Duplicates the sockets that were handed over (daemon/systemd/activation.h), for the case that the start fails. Call
+ * this before the service takes them. */
 void refusal_prepare(ListenerSet *spare);
 /* Answers every client of the next seconds with an error, and closes the sockets. Returns at once without sockets. */
 void refusal_serve(ListenerSet *spare, const char *reason);

@@ -29,16 +29,17 @@ void admission_init(Admission *admission, Loop *loop, const Config *config) {
 }
 
 PlaceKind admission_kind(const Request *request) {
-    return request->job.priority == PRIORITY_INTERACTIVE ? PLACE_INTERACTIVE : PLACE_OTHER;
+    return request->job.generate.priority == PRIORITY_INTERACTIVE ? PLACE_INTERACTIVE : PLACE_OTHER;
 }
 
 /* Returns the priority that a request has reached by aging. */
 static Priority rank_of(const Request *request, uint64_t now_ns) {
-    const uint64_t since_ns = request_is_resting(request) ? request->rested_ns : request->received_ns,
+    const uint64_t since_ns = request_is_resting(request) ? request->times.rested_ns : request->times.received_ns,
                    waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
 
-    return request_is_generation(request) ? priority_aged(request->job.priority, waited_ns, request->job.ageing_ns)
-                                          : PRIORITY_NORMAL;
+    return request_is_generation(request)
+               ? priority_aged(request->job.generate.priority, waited_ns, request->job.generate.ageing_ns)
+               : PRIORITY_NORMAL;
 }
 
 static AdmissionPlaces *places_of(Admission *admission, const Request *request) {
@@ -52,7 +53,8 @@ static UserPlaces *user_places_of(const Request *request) {
 static uint32_t max_active_of(const Admission *admission, const Request *request) {
     const Config *config = admission->config;
 
-    return request->job.priority == PRIORITY_INTERACTIVE ? config->max_active_interactive : config->max_active;
+    return request->job.generate.priority == PRIORITY_INTERACTIVE ? config->turns.max_active_interactive
+                                                                  : config->turns.max_active;
 }
 
 /* Tells whether both requests need a place of the same kind or, as small requests, belong to the same connection. */
@@ -61,7 +63,8 @@ static bool is_alike(const Request *request, const Request *other) {
         return false;
     if (!request_is_generation(request))
         return request->peer == other->peer;
-    return (request->job.priority == PRIORITY_INTERACTIVE) == (other->job.priority == PRIORITY_INTERACTIVE);
+    return (request->job.generate.priority == PRIORITY_INTERACTIVE) ==
+           (other->job.generate.priority == PRIORITY_INTERACTIVE);
 }
 
 static bool is_of_apps_of(const Request *request, const User *user) {
@@ -93,7 +96,7 @@ static bool has_place(Admission *admission, const Request *request) {
 /* Tells whether the request can start now. The engine thread has one small request of a connection at a time, so that
  * at most that request's answer is unsent beyond output-buffer. */
 bool admission_can_start(Admission *admission, const Request *request) {
-    if (!model_can_serve(request->model) || request->peer->connection->choked)
+    if (!model_can_serve(request->model) || request->peer->connection->output.is_choked)
         return false;
     return request_is_generation(request) ? has_place(admission, request) : !request->peer->small_runs;
 }
@@ -110,10 +113,10 @@ static void take_clock(Admission *admission, const Request *request) {
 }
 
 static void count_service(Request *request, uint64_t now_ns) {
-    if (now_ns <= request->served_ns)
+    if (now_ns <= request->times.served_ns)
         return;
-    user_places_of(request)->served_ns += now_ns - request->served_ns;
-    request->served_ns = now_ns;
+    user_places_of(request)->served_ns += now_ns - request->times.served_ns;
+    request->times.served_ns = now_ns;
 }
 
 /* Tells whether the request takes a place of its kind. */
@@ -134,9 +137,9 @@ static void move(Admission *admission, Request *request, RequestState state) {
     has_place = takes_place(request);
     admission->n_stalled += (unsigned int)(state == REQUEST_STALLED) - (unsigned int)was_stalled;
     if (was_paused != request_is_paused(request))
-        request->paused_ns = now_ns;
+        request->times.paused_ns = now_ns;
     if (was_resting != request_is_resting(request)) {
-        request->rested_ns = now_ns;
+        request->times.rested_ns = now_ns;
         places->n_resting += was_resting ? -1u : 1;
         user->n_resting += was_resting ? -1u : 1;
     }
@@ -148,7 +151,7 @@ static void move(Admission *admission, Request *request, RequestState state) {
         count_service(request, now_ns);
         return;
     }
-    request->placed_ns = request->served_ns = now_ns;
+    request->times.placed_ns = request->times.served_ns = now_ns;
     if (places->clock_ns < user->served_ns)
         places->clock_ns = user->served_ns;
 }
@@ -195,7 +198,7 @@ static unsigned int n_held_back(const Admission *admission) {
 }
 
 unsigned int admission_user_max(const Admission *admission) {
-    const unsigned int half = admission->config->max_queue / 2;
+    const unsigned int half = admission->config->turns.max_queue / 2;
 
     return half ? half : 1;
 }
@@ -213,13 +216,13 @@ static bool would_overtake(Admission *admission, const Request *request) {
 }
 
 int admission_enter(Admission *admission, Request *request) {
-    const unsigned int max_queue = admission->config->max_queue,
+    const unsigned int max_queue = admission->config->turns.max_queue,
                        user_max = request->is_admin ? UINT_MAX : admission_user_max(admission),
                        n_user = request->user->n_held_back;
 
     assert_on_loop(admission->loop);
     if (model_can_serve(request->model))
-        request->model_ready_ns = request->received_ns;
+        request->times.model_ready_ns = request->times.received_ns;
     /* Small requests wait in the engine thread's own queue, which counts as part of this queue. */
     if (admission_can_start(admission, request) && !would_overtake(admission, request) &&
         (request_is_generation(request) || (admission->n_small <= max_queue && n_user <= user_max))) {
@@ -288,15 +291,15 @@ static AdmissionClaim claim_of(const Request *request, uint64_t now_ns) {
     return (AdmissionClaim){
         .user = request->user,
         .kind = admission_kind(request),
-        .priority = request->job.priority,
+        .priority = request->job.generate.priority,
         .rank = rank_of(request, now_ns),
         .serial = request->serial,
         .n_taken = user->n_active - user->n_resting,
         .n_running = user->n_running,
         .served_ns = user->served_ns,
         .has_place = takes_place(request) && request->peer,
-        .has_rested = request->rested_ns,
-        .placed_ns = request->placed_ns,
+        .has_rested = request->times.rested_ns,
+        .placed_ns = request->times.placed_ns,
     };
 }
 
@@ -308,7 +311,7 @@ static bool wants_turn(Admission *admission, const Request *request) {
         return request->state == REQUEST_RESTING;
     if (request->state == REQUEST_WAITING_FOR_MEMORY && (admission->n_stalled || request->model->registry->n_unloading))
         return false;
-    return model_can_serve(request->model) && !request->peer->connection->choked &&
+    return model_can_serve(request->model) && !request->peer->connection->output.is_choked &&
            !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
 }
 
@@ -363,7 +366,7 @@ void admission_number(Admission *admission, uint64_t now_ns) {
         return;
     n = 0;
     TAILQ_FOREACH (request, &admission->waiting, queue_link)
-        request->queue_position = claims[n++].position;
+        request->progress.queue_position = claims[n++].position;
 }
 
 void admission_start(Admission *admission, Request *request) {
@@ -390,10 +393,10 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
             continue;
         if (!other->peer)
             return NULL;
-        if (request_is_paused(other) && (!stalled || other->paused_ns < stalled->paused_ns))
+        if (request_is_paused(other) && (!stalled || other->times.paused_ns < stalled->times.paused_ns))
             stalled = other;
     }
-    return stalled && now_ns - stalled->paused_ns >= STALLED_NS ? stalled : NULL;
+    return stalled && now_ns - stalled->times.paused_ns >= STALLED_NS ? stalled : NULL;
 }
 
 /* Finds a paused generation that must end because its memory keeps out a request that could have a turn. Otherwise a
@@ -402,8 +405,8 @@ Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
     Request *request, *stalled;
 
     TAILQ_FOREACH (request, &admission->waiting, queue_link) {
-        if (!request_is_generation(request) || !model_can_serve(request->model) || request->peer->connection->choked ||
-            !admission_has_turn(admission, request))
+        if (!request_is_generation(request) || !model_can_serve(request->model) ||
+            request->peer->connection->output.is_choked || !admission_has_turn(admission, request))
             continue;
         stalled = find_stalled(admission, request, now_ns);
         if (stalled)
@@ -429,10 +432,10 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
 
         if (!request_is_generation(request) || !request->peer || request->user == user)
             continue;
-        if (request_is_paused(request) && now_ns >= request->paused_ns + STALLED_NS)
-            from_ns = request->paused_ns;
-        else if (request->n_deltas && connection_is_stalled(request->peer->connection, UNREAD_NS))
-            from_ns = request->peer->connection->accepted_ns;
+        if (request_is_paused(request) && now_ns >= request->times.paused_ns + STALLED_NS)
+            from_ns = request->times.paused_ns;
+        else if (request->answer.n_deltas && connection_is_stalled(request->peer->connection, UNREAD_NS))
+            from_ns = request->peer->connection->output.accepted_ns;
         else
             continue;
         if (from_ns < since_ns) {
@@ -447,7 +450,7 @@ Request *admission_find_holder(const Admission *admission, const User *user) {
 void admission_wait_again(Admission *admission, Request *request) {
     leave_submitted(admission, request, REQUEST_WAITING_FOR_MEMORY);
     loop_pump(admission->loop);
-    request->started_ns = 0;
+    request->times.started_ns = 0;
     atomic_store(&request->job.paused, false);
     TAILQ_INSERT_HEAD(&admission->waiting, request, queue_link);
     admission->n_waiting++;

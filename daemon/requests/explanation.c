@@ -21,8 +21,8 @@ static Coordgen__V1__RequestState state_of(const Request *request) {
         return COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_RESTING;
     if (request_is_paused(request))
         return COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_PAUSED;
-    return request->usage.n_output_tokens ? COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_DECODE
-                                          : COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_PREFILL;
+    return request->answer.usage.n_output_tokens ? COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_DECODE
+                                                 : COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_PREFILL;
 }
 
 void explanation_of(Explanation *explanation, const Request *request, const char *outcome) {
@@ -31,15 +31,15 @@ void explanation_of(Explanation *explanation, const Request *request, const char
     *explanation = (Explanation){
         .number = request->serial,
         .uid = request->user->uid,
-        .priority = request->job.priority,
+        .priority = request->job.generate.priority,
         .state = outcome ? COORDGEN__V1__REQUEST_STATE__REQUEST_STATE_ENDED : state_of(request),
         .outcome = outcome,
-        .queue_position = request_is_waiting(request) && !outcome ? request->queue_position : 0,
-        .age_us = now_ns > request->received_ns ? (now_ns - request->received_ns) / 1000 : 0,
-        .sources = request->job.generation_options.speculation.sources,
-        .by_request = request->chose_speculation,
-        .usage = request->usage,
-        .report = request->usage.n_prompt_tokens ? &request->job.report : NULL,
+        .queue_position = request_is_waiting(request) && !outcome ? request->progress.queue_position : 0,
+        .age_us = now_ns > request->times.received_ns ? (now_ns - request->times.received_ns) / 1000 : 0,
+        .sources = request->job.generate.options.speculation.sources,
+        .by_request = request->input.chose_speculation,
+        .usage = request->answer.usage,
+        .report = request->answer.usage.n_prompt_tokens ? &request->job.run.report : NULL,
     };
     snprintf(explanation->model, sizeof(explanation->model), "%.*s",
              UTF8_PREFIX(request->model->name, EXPLANATION_MODEL_BYTES));

@@ -25,7 +25,7 @@ static bool finish_tokenize(Request *request, const JobNews *news) {
     reply_init(&response, request->id);
     reply.has_count = true;
     reply.count = (uint32_t)news->tokens.n;
-    if (!request->job.count_only) {
+    if (!request->job.input.count_only) {
         reply.tokens = news->tokens.ids;
         reply.n_tokens = news->tokens.n;
         reply.pieces = pieces;
@@ -54,7 +54,7 @@ static bool finish_detokenize(Request *request, const JobNews *news) {
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static void end_generation(Request *request, const JobNews *news) {
-    if (news->result == JOB_E_MEMORY && !request->n_deltas && request_queue_wait_for_memory(request))
+    if (news->result == JOB_E_MEMORY && !request->answer.n_deltas && request_queue_wait_for_memory(request))
         return;
     if (news->result)
         request_fail_by_result(request, news);
@@ -121,7 +121,7 @@ void request_turn_away_all(RequestTable *table) {
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         while ((request = TAILQ_FIRST(lists[i])))
-            request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, table->config->drain_timeout_ms,
+            request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, table->config->timeouts.drain_ms,
                          "", "the service is shutting down");
 }
 

@@ -134,7 +134,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
 }
 
 void request_fail_by_shutdown(Request *request) {
-    request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, request->table->config->drain_timeout_ms,
+    request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, request->table->config->timeouts.drain_ms,
                  "", "the service is shutting down: the request ends before its time, after %" PRIu32 " tokens",
-                 request->usage.n_output_tokens);
+                 request->answer.usage.n_output_tokens);
 }

@@ -15,23 +15,24 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
     const Model *model = request->model;
 
-    if (request->peer->connection->choked || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)
+    if (request->peer->connection->output.is_choked ||
+        now_ns - request->progress.told_ns < REQUEST_PROGRESS_INTERVAL_NS)
         return;
-    if (request->progress_ns && request->progress_position == position &&
-        request->progress_prefilled == request_n_read_tokens(request) &&
-        request->progress_permille == model->load.permille)
+    if (request->progress.told_ns && request->progress.position == position &&
+        request->progress.prefilled == request_n_read_tokens(request) &&
+        request->progress.permille == model->load.permille)
         return;
-    request->progress_ns = now_ns;
-    request->progress_position = position;
-    request->progress_prefilled = request_n_read_tokens(request);
-    request->progress_permille = model->load.permille;
+    request->progress.told_ns = now_ns;
+    request->progress.position = position;
+    request->progress.prefilled = request_n_read_tokens(request);
+    request->progress.permille = model->load.permille;
     reply_init(&response, request->id);
     progress.has_queue_position = true;
     progress.queue_position = position;
     if (!position) {
         progress.has_prefilled_tokens = progress.has_prompt_tokens = true;
         progress.prefilled_tokens = request_n_read_tokens(request);
-        progress.prompt_tokens = request->usage.n_prompt_tokens;
+        progress.prompt_tokens = request->answer.usage.n_prompt_tokens;
     }
     if (position && !model_can_serve(model)) {
         progress.has_model_state = progress.has_model_permille = true;
@@ -46,15 +47,15 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
 
 void request_generation_tick(Request *request, uint64_t now_ns) {
     if (request_is_generation(request) && request->peer)
-        send_progress(request, now_ns, request->queue_position);
+        send_progress(request, now_ns, request->progress.queue_position);
 }
 
 /* Sends one delta for each step of the engine. */
 static void send_deltas(Request *request, const JobNews *news) {
     JobMark from = { 0, 0 };
 
-    if (news->n_marks && !request->first_delta_ns)
-        request->first_delta_ns = clock_now_ns();
+    if (news->n_marks && !request->times.first_delta_ns)
+        request->times.first_delta_ns = clock_now_ns();
     for (size_t i = 0; i < news->n_marks; i++) {
         Coordgen__V1__Response response;
         Coordgen__V1__GenerateDelta delta = COORDGEN__V1__GENERATE_DELTA__INIT;
@@ -62,7 +63,7 @@ static void send_deltas(Request *request, const JobNews *news) {
 
         reply_init(&response, request->id);
         delta.has_sequence = true;
-        delta.sequence = request->n_deltas++;
+        delta.sequence = request->answer.n_deltas++;
         delta.has_text = true;
         delta.text.len = to.text_end - from.text_end;
         delta.text.data = delta.text.len ? (uint8_t *)news->text.data + from.text_end : NULL;
@@ -112,18 +113,18 @@ static Coordgen__V1__Reuse reuse_of(PrefixOutcome outcome) {
 }
 
 static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__Timings *timings) {
-    uint64_t began_ns = request->started_ns ? request->started_ns : now_ns;
-    uint64_t ready_ns = request->model_ready_ns ? request->model_ready_ns : began_ns;
+    uint64_t began_ns = request->times.started_ns ? request->times.started_ns : now_ns;
+    uint64_t ready_ns = request->times.model_ready_ns ? request->times.model_ready_ns : began_ns;
 
     coordgen__v1__timings__init(timings);
     timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
     timings->has_decode_us = timings->has_total_us = true;
     /* A request may begin before all weights have arrived; the time that its steps wait for weights counts as load. */
-    timings->load_us = request_since_us(request->received_ns, ready_ns) + request->usage.load_ns / 1000;
+    timings->load_us = request_since_us(request->times.received_ns, ready_ns) + request->answer.usage.load_ns / 1000;
     timings->queue_us = request_since_us(ready_ns, began_ns);
-    timings->prefill_us = request->usage.prefill_ns / 1000;
-    timings->decode_us = request->usage.decode_ns / 1000;
-    timings->total_us = request_since_us(request->received_ns, now_ns);
+    timings->prefill_us = request->answer.usage.prefill_ns / 1000;
+    timings->decode_us = request->answer.usage.decode_ns / 1000;
+    timings->total_us = request_since_us(request->times.received_ns, now_ns);
 }
 
 static void fill_sampling(const SamplerOptions *from, Coordgen__V1__SamplingOptions *sampling) {
@@ -164,12 +165,12 @@ static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigi
 
 /* Returns the effective limit on output tokens: the smaller one of the request's limit and the rest of the context. */
 static uint32_t effective_max_tokens(const Request *request) {
-    uint32_t asked = request->job.generation_options.max_tokens, left;
+    uint32_t asked = request->job.generate.options.max_tokens, left;
 
-    if (!request->context_tokens)
+    if (!request->answer.context_tokens)
         return asked;
-    left = request->context_tokens > request->usage.n_prompt_tokens
-               ? request->context_tokens - request->usage.n_prompt_tokens
+    left = request->answer.context_tokens > request->answer.usage.n_prompt_tokens
+               ? request->answer.context_tokens - request->answer.usage.n_prompt_tokens
                : 0;
     return asked && asked < left ? asked : left;
 }
@@ -178,33 +179,33 @@ static uint32_t effective_max_tokens(const Request *request) {
 static void keep_answer(Request *request, const JobNews *news) {
     /* Text without room on the account is not kept, and the request ends with an error (see remember_turn()). */
     if (user_charge(request->user, request->is_admin, &request->bill, news->text.len_bytes))
-        request->answer.failed = true;
-    str_buf_append(&request->answer, news->text.data ? news->text.data : "", news->text.len_bytes);
+        request->answer.text.failed = true;
+    str_buf_append(&request->answer.text, news->text.data ? news->text.data : "", news->text.len_bytes);
 }
 
 /* Adds question and answer to the session, if there is an answer. Return: 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 static int remember_turn(const Request *request) {
     Session *session = request->session;
-    const StrBuf *answer = &request->answer;
+    const StrBuf *answer = &request->answer.text;
     _cleanup_(freep) ChatMessage *turn = NULL;
-    const size_t n = request->n_own_messages;
+    const size_t n = request->input.n_own_messages;
 
     if (str_buf_failed(answer))
         return -ENOMEM;
     if (!answer->len_bytes)
         return 0;
-    if (!request->job.n_messages) {
+    if (!request->job.input.chat.n_messages) {
         const size_t before = session->text.len_bytes;
         _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
 
-        str_buf_append(&text, request->raw.data + before, request->raw.len_bytes - before);
+        str_buf_append(&text, request->input.raw.data + before, request->input.raw.len_bytes - before);
         str_buf_append(&text, answer->data, answer->len_bytes);
         return str_buf_failed(&text) ? -ENOMEM : session_add_text(session, text.data, text.len_bytes);
     }
     turn = calloc(n + 1, sizeof(*turn));
     if (!turn)
         return err_raise(-ENOMEM);
-    memcpy(turn, request->messages + request->job.n_messages - n, n * sizeof(*turn));
+    memcpy(turn, request->input.messages + request->job.input.chat.n_messages - n, n * sizeof(*turn));
     turn[n] = (ChatMessage){ .role = CHAT_ROLE_ASSISTANT, .text = answer->data, .len_bytes = answer->len_bytes };
     return session_add_messages(session, turn, n + 1);
 }
@@ -226,25 +227,25 @@ void request_generation_finish(Request *request, GenerationEnd end) {
                      user_memory_limit(request->user, request->is_admin));
         return;
     }
-    if (request->started_ns && end != GENERATION_END_CANCELLED)
-        admission_note_run(&request->table->admission, request_since_us(request->started_ns, now_ns));
+    if (request->times.started_ns && end != GENERATION_END_CANCELLED)
+        admission_note_run(&request->table->admission, request_since_us(request->times.started_ns, now_ns));
     if (request->peer) {
         reply_init(&response, request->id);
         fill_timings(request, now_ns, &timings);
-        fill_sampling(&request->job.sampling.options, &sampling);
-        fill_origins(&request->job.sampling, &origins);
+        fill_sampling(&request->job.generate.sampling.options, &sampling);
+        fill_origins(&request->job.generate.sampling, &origins);
         usage.has_prompt_tokens = usage.has_cached_tokens = usage.has_output_tokens = true;
-        usage.prompt_tokens = request->usage.n_prompt_tokens;
-        usage.cached_tokens = request->usage.n_cached_tokens;
-        usage.output_tokens = request->usage.n_output_tokens;
+        usage.prompt_tokens = request->answer.usage.n_prompt_tokens;
+        usage.cached_tokens = request->answer.usage.n_cached_tokens;
+        usage.output_tokens = request->answer.usage.n_output_tokens;
         usage.has_decode_steps = usage.has_drafted_tokens = usage.has_accepted_tokens = true;
-        usage.decode_steps = request->usage.n_steps;
-        usage.drafted_tokens = request->usage.n_drafted_tokens;
-        usage.accepted_tokens = request->usage.n_accepted_tokens;
+        usage.decode_steps = request->answer.usage.n_steps;
+        usage.drafted_tokens = request->answer.usage.n_drafted_tokens;
+        usage.accepted_tokens = request->answer.usage.n_accepted_tokens;
         usage.has_request_number = true;
         usage.request_number = request->serial;
         usage.has_reuse = true;
-        usage.reuse = reuse_of(request->usage.outcome);
+        usage.reuse = reuse_of(request->answer.usage.outcome);
         done.has_end_reason = done.has_seed = done.has_max_tokens = done.has_deltas = true;
         done.end_reason = end_reason(end);
         done.usage = &usage;
@@ -252,21 +253,22 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         done.seed = sampling.seed;
         done.sampling = &sampling;
         done.sampling_origins = &origins;
-        done.sampling_family = (char *)(uintptr_t)request->job.sampling.family; /* packing only reads the string */
+        done.sampling_family =
+            (char *)(uintptr_t)request->job.generate.sampling.family; /* packing only reads the string */
         done.has_end_repetition = true;
-        done.end_repetition = request->job.generation_options.ends_repetition;
+        done.end_repetition = request->job.generate.options.ends_repetition;
         done.max_tokens = effective_max_tokens(request);
         done.model = request->model->name;
-        done.deltas = request->n_deltas;
+        done.deltas = request->answer.n_deltas;
         done.has_priority = true;
-        done.priority = explanation_priority(request->job.priority);
+        done.priority = explanation_priority(request->job.generate.priority);
         if (request->message->generate->explain) {
             explanation_of(&explanation, request, generation_end_name(end));
             explanation_message(&message, &explanation, true);
             done.explanation = &message.explanation;
         }
-        done.has_incomplete_bytes = request->usage.n_incomplete_bytes > 0;
-        done.incomplete_bytes = request->usage.n_incomplete_bytes;
+        done.has_incomplete_bytes = request->answer.usage.n_incomplete_bytes > 0;
+        done.incomplete_bytes = request->answer.usage.n_incomplete_bytes;
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;
         response.generate_done = &done;
         connection_send(request->peer->connection, &response);
@@ -278,15 +280,15 @@ void request_generation_finish(Request *request, GenerationEnd end) {
 
 void request_generation_tell(Request *request, const JobNews *news) {
     if (news->started) {
-        request->started_ns = news->started_ns;
-        request->context_tokens = news->context_tokens;
+        request->times.started_ns = news->started_ns;
+        request->answer.context_tokens = news->context_tokens;
     }
-    request->usage = news->usage;
+    request->answer.usage = news->usage;
     if (request->peer) {
         if (request->session)
             keep_answer(request, news);
         send_deltas(request, news);
-        if (!news->done && !request->n_deltas && request->usage.n_prompt_tokens)
+        if (!news->done && !request->answer.n_deltas && request->answer.usage.n_prompt_tokens)
             send_progress(request, clock_now_ns(), 0);
     }
 }

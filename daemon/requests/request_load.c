@@ -14,13 +14,14 @@ static void send_load_progress(Request *request) {
     uint32_t stage = (uint32_t)model->stage;
     uint64_t now_ns = clock_now_ns();
 
-    if (request->peer->connection->choked ||
-        (request->progress_ns && request->progress_position == stage &&
-         (request->progress_prefilled == permille || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)))
+    if (request->peer->connection->output.is_choked ||
+        (request->progress.told_ns && request->progress.position == stage &&
+         (request->progress.prefilled == permille ||
+          now_ns - request->progress.told_ns < REQUEST_PROGRESS_INTERVAL_NS)))
         return;
-    request->progress_ns = now_ns;
-    request->progress_position = stage;
-    request->progress_prefilled = permille;
+    request->progress.told_ns = now_ns;
+    request->progress.position = stage;
+    request->progress.prefilled = permille;
     reply_init(&response, request->id);
     progress.has_state = progress.has_permille = true;
     progress.state = model->stage == MODEL_IMPORTING ? COORDGEN__V1__MODEL_STATE__MODEL_STATE_IMPORTING

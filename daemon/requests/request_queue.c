@@ -15,10 +15,11 @@ static void submit(Request *request) {
     Model *model = request->model;
 
     request->job.engine = model->engine;
-    if (request_is_generation(request) && !request->job.draft_pairp && model->draft.state == MODEL_DRAFT_JOINED) {
+    if (request_is_generation(request) && !request->job.generate.draft_pairp &&
+        model->draft.state == MODEL_DRAFT_JOINED) {
         model->draft.n_generations++;
-        request->job.draft_engine = model->draft.model->engine;
-        request->job.draft_pairp = &model->draft.pair;
+        request->job.generate.draft_engine = model->draft.model->engine;
+        request->job.generate.draft_pairp = &model->draft.pair;
     }
     engine_thread_submit(request->table->engine_thread, &request->job);
 }
@@ -66,7 +67,8 @@ void request_queue_pause(Request *request, bool paused) {
 /* Ends a generation whose client does not read, with an error. @wanted: the resource that others wait for. */
 static void end_stalled(Request *request, const char *wanted) {
     Admission *admission = &request->table->admission;
-    const uint64_t since_ns = request_is_paused(request) ? request->paused_ns : request->peer->connection->accepted_ns;
+    const uint64_t since_ns =
+        request_is_paused(request) ? request->times.paused_ns : request->peer->connection->output.accepted_ns;
 
     connection_send_error(request->peer->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                           admission_retry_ms(admission), "",
@@ -125,8 +127,8 @@ static void serve_waiting(Admission *admission, uint64_t now_ns) {
 
     for (request = TAILQ_FIRST(&admission->waiting); request; request = next) {
         next = TAILQ_NEXT(request, queue_link);
-        if (model_can_serve(request->model) && !request->model_ready_ns)
-            request->model_ready_ns = now_ns;
+        if (model_can_serve(request->model) && !request->times.model_ready_ns)
+            request->times.model_ready_ns = now_ns;
         if (!request_is_generation(request) && admission_can_start(admission, request))
             start(request);
         else if (!model_can_serve(request->model) && !model_will_come(request->model))

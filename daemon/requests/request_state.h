@@ -25,6 +25,42 @@ typedef enum RequestState {
 
 typedef struct RequestTable RequestTable;
 
+/* The parts of a request. All are the loop's. */
+
+typedef struct RequestInput {
+    ChatMessage *messages;  /* messages of the session, then those of this request */
+    size_t n_own_messages;  /* how many of messages are from this request */
+    StrBuf raw;             /* in a session with a raw text: that text, then the prompt */
+    bool chose_speculation; /* sources of drafts come from the request, not from the setting */
+} RequestInput;
+
+typedef struct RequestAnswer { /* of a generation */
+    StrBuf text;               /* in a session: the answer so far */
+    uint64_t n_deltas;
+    GenerationUsage usage;
+    uint32_t context_tokens; /* effective limit on prompt and output; 0: not known yet */
+} RequestAnswer;
+
+typedef struct RequestTimes {
+    uint64_t received_ns;
+    uint64_t paused_ns;      /* when it was paused, or went on after that */
+    uint64_t rested_ns;      /* when it began to rest, or had a place again; 0: never */
+    uint64_t placed_ns;      /* when it got its place */
+    uint64_t served_ns;      /* up to when its time with a place is counted */
+    uint64_t model_ready_ns; /* 0: not seen yet */
+    uint64_t started_ns;     /* 0: not yet */
+    uint64_t first_delta_ns;
+} RequestTimes;
+
+typedef struct RequestProgress {
+    uint32_t queue_position; /* while it waits: by the last admission_number() */
+    /* The last progress message, with what the client knows from it. */
+    uint64_t told_ns; /* 0: none yet */
+    uint32_t position;
+    uint32_t prefilled;
+    uint32_t permille; /* of the model's load */
+} RequestProgress;
+
 typedef struct Request { /* all loop; the job as job.h says */
     RequestTable *table; /* the table that it is in */
     Peer *peer;          /* NULL: the client is gone or was answered, and the engine thread still has the job */
@@ -35,32 +71,14 @@ typedef struct Request { /* all loop; the job as job.h says */
     Coordgen__V1__Request *message; /* owned; texts of the job point into the message */
     Model *model;
     RequestState state;
-    bool is_cut_short;     /* cancelled because the service ends */
-    Job job;               /* with a draft_pairp it counts as one of the model's n_drafted */
-    ChatMessage *messages; /* messages of the session, then those of this request */
-    size_t n_own_messages; /* how many of messages are from this request */
-    Session *session;      /* the session that it runs in, which lives at least as long; NULL: none */
-    StrBuf raw;            /* in a session with a raw text: that text, then the prompt */
-    StrBuf answer;         /* in a session: the answer so far */
+    bool is_cut_short; /* cancelled because the service ends */
+    Job job;           /* with a draft_pairp it counts in the model's draft.n_generations */
+    RequestInput input;
+    Session *session; /* the session that it runs in, which lives at least as long; NULL: none */
+    RequestAnswer answer;
+    RequestTimes times;
+    RequestProgress progress;
     Bill bill;
-
-    uint64_t received_ns;
-    uint64_t paused_ns;      /* when it was paused, or went on after that */
-    uint64_t rested_ns;      /* when it began to rest, or had a place again; 0: never */
-    uint64_t placed_ns;      /* when it got its place */
-    uint64_t served_ns;      /* up to when its time with a place is counted */
-    uint64_t model_ready_ns; /* 0: not seen yet */
-    uint64_t started_ns;     /* 0: not yet */
-    uint64_t first_delta_ns;
-    uint64_t progress_ns;    /* last progress message; 0: none yet */
-    uint32_t queue_position; /* while it waits: by the last admission_number() */
-    uint32_t progress_position;
-    uint32_t progress_prefilled;
-    uint32_t progress_permille; /* progress of the model's load that the client knows */
-    uint64_t n_deltas;
-    GenerationUsage usage;
-    bool chose_speculation; /* sources of drafts come from the request, not from the setting */
-    uint32_t context_tokens;
 
     TAILQ_ENTRY(Request) peer_link;
     TAILQ_ENTRY(Request) user_link;

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/journal.h"
+#include "daemon/systemd/journal.h"
 #include "daemon/models/load/model_unload.h"
 #include "daemon/requests/session.h"
 
@@ -37,9 +37,9 @@ static Request *request_free(Request *request) {
         return NULL;
     frame_request_free(request->message);
     job_news_deinit(&request->job.news);
-    free(request->messages);
-    str_buf_deinit(&request->raw);
-    str_buf_deinit(&request->answer);
+    free(request->input.messages);
+    str_buf_deinit(&request->input.raw);
+    str_buf_deinit(&request->answer.text);
     bill_settle(&request->bill);
     user_unref(request->user);
     free(request);
@@ -67,7 +67,7 @@ int request_new(Request **requestp, RequestTable *table, Peer *peer, Coordgen__V
     request->serial = ++table->last_serial;
     request->is_admin = peer->is_admin;
     request->model = model;
-    request->received_ns = clock_now_ns();
+    request->times.received_ns = clock_now_ns();
     request->job.owner = request;
     request->message = steal(messagep);
     model->n_users++;
@@ -97,7 +97,7 @@ void request_end(Request *request) {
     admission_leave(&request->table->admission, request);
     leave_connection(request);
     TAILQ_REMOVE(&request->user->requests, request, user_link);
-    if (request->job.draft_pairp)
+    if (request->job.generate.draft_pairp)
         request->model->draft.n_generations--;
     model_leave(request->model);
     request_free(request);
@@ -130,31 +130,32 @@ const char *request_operation_name(const Request *request) {
 }
 
 uint32_t request_n_read_tokens(const Request *request) {
-    return request->usage.n_cached_tokens + request->usage.n_prefilled_tokens;
+    return request->answer.usage.n_cached_tokens + request->answer.usage.n_prefilled_tokens;
 }
 
 void request_record(Request *request, const char *outcome, TallyOutcome tally) {
-    if (request_is_generation(request) && request->started_ns) {
+    if (request_is_generation(request) && request->times.started_ns) {
         Explanation explanation;
 
         explanation_of(&explanation, request, outcome);
         explanation_keep(&request->table->explanations, &explanation);
     }
     tally_note(&request->table->tallies, request->user->uid, tally, request_n_read_tokens(request),
-               request->usage.n_cached_tokens, request->usage.n_output_tokens);
-    journal_request(LOG_LEVEL_INFO,
-                    &(RequestRecord){
-                        .serial = request->serial,
-                        .uid = request->user->uid,
-                        .operation = request_operation_name(request),
-                        .model = request->model->name,
-                        .outcome = outcome,
-                        .priority = request_is_generation(request) ? priority_name(request->job.priority) : NULL,
-                        .n_prompt_tokens = request->usage.n_prompt_tokens,
-                        .n_output_tokens = request->usage.n_output_tokens,
-                        .first_token_us = request_since_us(request->received_ns, request->first_delta_ns),
-                        .total_us = request_since_us(request->received_ns, clock_now_ns()),
-                    });
+               request->answer.usage.n_cached_tokens, request->answer.usage.n_output_tokens);
+    journal_request(
+        LOG_LEVEL_INFO,
+        &(RequestRecord){
+            .serial = request->serial,
+            .uid = request->user->uid,
+            .operation = request_operation_name(request),
+            .model = request->model->name,
+            .outcome = outcome,
+            .priority = request_is_generation(request) ? priority_name(request->job.generate.priority) : NULL,
+            .n_prompt_tokens = request->answer.usage.n_prompt_tokens,
+            .n_output_tokens = request->answer.usage.n_output_tokens,
+            .first_token_us = request_since_us(request->times.received_ns, request->times.first_delta_ns),
+            .total_us = request_since_us(request->times.received_ns, clock_now_ns()),
+        });
 }
 
 void request_abandon(Request *request) {

@@ -55,8 +55,8 @@ int session_new(Session **sessionp, SessionTable *table, Peer *peer, const char 
 }
 
 static void submit_job(Session *session) {
-    session->job.prefix_cache = session->table->prefix_cache;
-    session->job.pin = &session->pin;
+    session->job.pins.cache = session->table->prefix_cache;
+    session->job.pins.pin = &session->pin;
     session->job_runs = true;
     engine_thread_submit(session->table->engine_thread, &session->job);
 }
@@ -173,7 +173,7 @@ void session_fork_pin(Session *session, Session *from) {
         return;
     /* If the source is closed meanwhile, its pin is released by a job behind this one. */
     session->job.kind = JOB_SESSION_FORK;
-    session->job.pin_from = &from->pin;
+    session->job.pins.from = &from->pin;
     submit_job(session);
 }
 

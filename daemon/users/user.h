@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/memory/account.h"
 #include "base/queue.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/loop.h"
 
 #define ADMIN_CONNECTIONS_MAX 16 /* connections of administrators have places of their own */

@@ -37,7 +37,7 @@ static uint64_t user_room_bytes(const User *user) {
  * service. */
 static uint64_t app_room_bytes(const UserTable *table) {
     const uint64_t part = all_bytes(table->accounts) / ADMIN_PARTS,
-                   needed = ADMIN_CONNECTIONS_MAX * (table->config->output_buffer_bytes + ADMIN_BYTES);
+                   needed = ADMIN_CONNECTIONS_MAX * (table->config->limits.output_buffer_bytes + ADMIN_BYTES);
 
     return minus(room_bytes(table->accounts), MIN(needed, part));
 }

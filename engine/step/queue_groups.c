@@ -31,8 +31,8 @@ void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
         .layers = groups->queue_layers,
         .n_groups = groups->n,
         .n_layers = n_layers,
-        .order = engine->steps->op_order,
-        .steal_beyond = engine->steps->steal_beyond,
+        .order = engine->steps->load.op_order,
+        .steal_beyond = engine->steps->load.steal_beyond,
     };
     double shares[OP_QUEUES_GROUPS_MAX];
 

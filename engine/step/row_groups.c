@@ -65,10 +65,11 @@ int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) 
     int r;
 
     row_groups_release(engine);
-    if (engine->steps->no_pipeline || !backend->ops->thread_new || n_threads < 2)
+    if (engine->steps->load.no_pipeline || !backend->ops->thread_new || n_threads < 2)
         return 0;
     devices->group_rows = group_shape.rows = row_cut_group_rows(
-        shape->rows, engine->steps->group_rows ? engine->steps->group_rows : backend->ops->thread_rows(backend),
+        shape->rows,
+        engine->steps->load.group_rows ? engine->steps->load.group_rows : backend->ops->thread_rows(backend),
         backend->ops->kv_block_positions);
     if (shape->rows / group_shape.rows < n_threads)
         return 0;

@@ -11,13 +11,15 @@
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 
-int engine_steps_new(Engine *engine, size_t n_steps) {
+int engine_steps_new(Engine *engine, const LoadOptions *load) {
     EngineSteps *steps =
         aligned_alloc(_Alignof(EngineSteps), sizeof(*steps)); /* groups have cache lines of their own */
 
     if (!steps)
         return err_raise(-ENOMEM);
-    *steps = (EngineSteps){ .n = n_steps };
+    *steps = (EngineSteps){ .n = load->preemption ? ENGINE_STEPS_MAX : 1,
+                            .load = *load,
+                            .queue_profile.kind = load->op_placement };
     engine->steps = steps;
     engine->kv.reserve_positions = row_groups_reserve_positions;
     return 0;
@@ -159,7 +161,7 @@ int engine_reserve_chunk(Engine *engine, uint32_t chunk, ErrText *err) {
     if (!chunk)
         chunk =
             chunk_of_sweep(engine, ops->step_rows ? (uint32_t)ops->step_rows(engine->backend) : ENGINE_CHUNK_DEFAULT);
-    if (engine->steps->chunk_is_chosen && ops->product_slots && engine->steps->op_order != OP_ORDER_IN_ORDER)
+    if (engine->steps->chunk_is_chosen && ops->product_slots && engine->steps->load.op_order != OP_ORDER_IN_ORDER)
         chunk *= QUEUE_GROUPS_WANTED;
     while (engine->steps->chunk_is_chosen && chunk > ENGINE_CHUNK_DEFAULT) {
         r = leaves_room(engine, chunk) ? reserve_rows(engine, chunk, NULL) : ENGINE_E_MEMORY;
@@ -189,8 +191,8 @@ EngineQueueCounts engine_queue_counts(const Engine *engine) {
 }
 
 void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond, OpPlacementKind placement) {
-    engine->steps->op_order = order;
-    engine->steps->steal_beyond = steal_beyond;
+    engine->steps->load.op_order = order;
+    engine->steps->load.steal_beyond = steal_beyond;
     engine->steps->queue_profile.kind = placement;
 }
 

@@ -3,13 +3,14 @@
 #ifndef COORDGEN_ENGINE_STEP_PARTS_H
 #define COORDGEN_ENGINE_STEP_PARTS_H
 
+#include "engine/load_options.h"
 #include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
 
 /* --- memory of steps ---------------------------------------------------------------------------------------------- */
 
-/* Makes what an engine has for n_steps steps, without memory for their rows. -ENOMEM. */
-int engine_steps_new(Engine *engine, size_t n_steps);
+/* Makes what an engine has for its steps, without memory for their rows. -ENOMEM. */
+int engine_steps_new(Engine *engine, const LoadOptions *load);
 void engine_steps_free(Engine *engine);
 /* Reserves rows for a chunk of so many tokens in each step; 0: for as many as the device does best with, fewer where
  * memory is short. Return: 0, -EBUSY, ENGINE_E_MEMORY, else as engine_arrive(). */

@@ -4,6 +4,7 @@
 #define COORDGEN_ENGINE_STEP_STATE_H
 
 #include "engine/kv/sequence_state.h"
+#include "engine/load_options.h"
 #include "engine/step/engine_step.h"
 #include "engine/step/layer_ops.h"
 #include "scheduler/operators/op_queues.h"
@@ -59,12 +60,9 @@ typedef struct EngineSteps {
     uint32_t chunk_tokens;
     bool chunk_is_chosen; /* by the device */
     EngineStep step[ENGINE_STEPS_MAX];
-    size_t n;            /* steps that there is memory for */
-    bool no_pipeline;    /* as LoadOptions has it */
-    uint32_t group_rows; /* as EngineOptions has it */
+    size_t n;         /* steps that there is memory for */
+    LoadOptions load; /* as the engine was loaded; engine_set_op_order() changes the order */
     RowGroupDevices group_devices;
-    OpOrder op_order;    /* as LoadOptions has it */
-    size_t steal_beyond; /* as EngineOptions has it */
     QueueProfile queue_profile;
     EngineQueueCounts queue_counts;
     size_t n_positions;       /* positions that the devices can attend to */

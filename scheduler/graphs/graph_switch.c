@@ -10,19 +10,16 @@
  * first token waiting. */
 #define LOAD_MARGIN 1.25
 
-static const char *const policy_names[_GRAPH_SWITCH_N] = { "progressive", "none", "sync", "async" };
+const Choice graph_switch_choices[] = {
+    { "none", GRAPH_SWITCH_NONE },
+    { "sync", GRAPH_SWITCH_SYNC },
+    { "async", GRAPH_SWITCH_ASYNC },
+    { "progressive", GRAPH_SWITCH_PROGRESSIVE },
+    { NULL, 0 },
+};
 
 const char *graph_switch_name(GraphSwitchPolicy policy) {
-    return policy_names[policy];
-}
-
-bool graph_switch_named(const char *name, GraphSwitchPolicy *policyp) {
-    for (size_t i = 0; i < _GRAPH_SWITCH_N; i++)
-        if (!strcmp(policy_names[i], name)) {
-            *policyp = (GraphSwitchPolicy)i;
-            return true;
-        }
-    return false;
+    return choice_name(graph_switch_choices, policy);
 }
 
 void graph_switch_init(GraphSwitch *graphs, GraphSwitchPolicy policy, size_t n_blocks, size_t prefill_rows,

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/strings/choice.h"
 #include "scheduler/graphs/graph_plan.h"
 
 /* All policies but GRAPH_SWITCH_NONE keep one kind of each block in memory, and one block more while it is loaded. */
@@ -20,9 +21,8 @@ typedef enum GraphSwitchPolicy {
     _GRAPH_SWITCH_N,
 } GraphSwitchPolicy;
 
+extern const Choice graph_switch_choices[];              /* GraphSwitchPolicy */
 const char *graph_switch_name(GraphSwitchPolicy policy); /* "progressive" */
-/* false: no policy has that name. */
-bool graph_switch_named(const char *name, GraphSwitchPolicy *policyp);
 
 /* A graph of a block; block is n_blocks: none. */
 typedef struct BlockGraph {

@@ -19,22 +19,14 @@
 #define LEAST_MOVE 0.002 /* share of the time that a move must save */
 #define LEAST_GAIN 0.02  /* share that all moves together must save, for times vary */
 
-static const char *const placement_names[] = {
-    [OP_PLACEMENT_PROFILE] = "profile",
-    [OP_PLACEMENT_NPU] = "npu",
+const Choice op_placement_choices[] = {
+    { "profile", OP_PLACEMENT_PROFILE },
+    { "npu", OP_PLACEMENT_NPU },
+    { NULL, 0 },
 };
 
 const char *op_placement_name(OpPlacementKind kind) {
-    return placement_names[kind];
-}
-
-bool op_placement_named(const char *name, OpPlacementKind *kindp) {
-    for (size_t i = 0; i < _OP_PLACEMENT_N; i++)
-        if (!strcmp(name, placement_names[i])) {
-            *kindp = (OpPlacementKind)i;
-            return true;
-        }
-    return false;
+    return choice_name(op_placement_choices, kind);
 }
 
 static size_t simulated_groups(size_t n_groups) {

@@ -23,9 +23,8 @@ typedef enum OpPlacementKind {
     _OP_PLACEMENT_N,
 } OpPlacementKind;
 
+extern const Choice op_placement_choices[];          /* OpPlacementKind */
 const char *op_placement_name(OpPlacementKind kind); /* "profile" */
-/* false: no kind has that name. */
-bool op_placement_named(const char *name, OpPlacementKind *kindp);
 
 /* Size of the simulation: further layers are left out, and so are all groups but the last ones. */
 #define OP_PLACEMENT_LAYERS 3

@@ -12,24 +12,16 @@
 #include <assert.h>
 #include <string.h>
 
-static const char *const order_names[] = {
-    [OP_ORDER_OUT_OF_ORDER] = "out-of-order",
-    [OP_ORDER_POSITION] = "position",
-    [OP_ORDER_IN_ORDER] = "in-order",
-    [OP_ORDER_STATIC] = "static",
+const Choice op_order_choices[] = {
+    { "in-order", OP_ORDER_IN_ORDER },
+    { "out-of-order", OP_ORDER_OUT_OF_ORDER },
+    { "position", OP_ORDER_POSITION },
+    { "static", OP_ORDER_STATIC },
+    { NULL, 0 },
 };
 
 const char *op_order_name(OpOrder order) {
-    return order_names[order];
-}
-
-bool op_order_named(const char *name, OpOrder *orderp) {
-    for (size_t i = 0; i < _OP_ORDER_N; i++)
-        if (!strcmp(name, order_names[i])) {
-            *orderp = (OpOrder)i;
-            return true;
-        }
-    return false;
+    return choice_name(op_order_choices, order);
 }
 
 static uint64_t bit(size_t i) {

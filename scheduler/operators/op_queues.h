@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/strings/choice.h"
 #include "scheduler/operators/op_graph.h"
 #include "scheduler/operators/op_times.h"
 
@@ -24,9 +25,8 @@ typedef enum OpOrder {
     _OP_ORDER_N,
 } OpOrder;
 
+extern const Choice op_order_choices[];   /* OpOrder */
 const char *op_order_name(OpOrder order); /* "out-of-order" */
-/* false: no order has that name. */
-bool op_order_named(const char *name, OpOrder *orderp);
 
 /* Returns the nodes of a graph that an NPU can run, a bit each. */
 uint64_t op_queues_products(const OpGraph *graph);

@@ -26,7 +26,7 @@ enum {
 /* Limits; 0: none. Age counts as spec/db/draft_clock.h tells. */
 typedef struct DraftDbLimits {
     uint64_t bytes_max;
-    uint64_t documents_max;
+    uint32_t documents_max;
     uint64_t age_max_s;
 } DraftDbLimits;
 

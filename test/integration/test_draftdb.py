@@ -621,6 +621,7 @@ class Killed(unittest.TestCase):
         """What two clients last heard of documents and tokens before the end."""
         daemon = Daemon(*flags)
         heard = []
+        began = threading.Event()
 
         def client():
             try:
@@ -629,12 +630,15 @@ class Killed(unittest.TestCase):
                         connection.generate(ask(n=rng.randint(1, 8)))
                         user = stats(connection)
                         heard.append((user.documents, user.tokens))
+                        if user.documents:
+                            began.set()
             except (Closed, ConnectionError, OSError):
                 pass
 
         clients = [threading.Thread(target=client) for _ in range(2)]
         for thread in clients:
             thread.start()
+        began.wait(60 * SLOW)  # the model may take its time to load
         time.sleep(rng.uniform(0.05, 0.6) * SLOW)
         daemon.process.send_signal(signal.SIGKILL)
         daemon.process.wait()

@@ -116,7 +116,7 @@ class Install(DaemonCase):
         self.addCleanup(shutil.rmtree, build)
         chosen = ["RUNTIMEDIR=/srv/run", "STATEDIR=/srv/state", "CACHEDIR=/srv/cache", "SYSCONFDIR=/srv/etc"]
         units = ["systemd/coordgend.socket", "systemd/coordgend-admin.socket", "tmpfiles.d/coordgen.conf"]
-        objects = ["client/service_socket", "model/model_dir", "daemon/config"]
+        objects = ["client/service_socket", "model/model_dir", "daemon/config/config"]
         goals = [f"{build}/packaging/{unit}" for unit in units] + [f"{build}/obj/{name}.o" for name in objects]
         run = subprocess.run(["make", "-s", "-C", str(TOP), f"BUILD={build}", "OPT=-O0", *chosen, *goals], capture_output=True,
                              text=True, env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")})

@@ -103,6 +103,7 @@ _Static_assert(offsetof(Command, bench) == 0, "offsets of spec_options count fro
 #define FLAG(field) .set = command_set_flag, AT(field)
 #define NUMBER(type, field, least_, most_) .set = command_set_##type, AT(field), .least = (least_), .most = (most_)
 #define TYPED(setter, field, accepts_) .set = (setter), AT(field), .accepts = (accepts_)
+#define CHOICE(choices_, field) .set = command_set_choice, AT(field), .choices = (choices_)
 #define NAMES_FILE .least = 1, .accepts = "the name of a file"
 
 static const CommandOption option_table[] = {
@@ -135,7 +136,7 @@ static const CommandOption option_table[] = {
       FLAG(model.engine.load.no_pipeline),
       .verbs = OF_MODELS },
     { { "group-rows", 0, "N", "tokens of a step that go through the layers together, one thread at a time" },
-      NUMBER(u32, model.engine.group_rows, 1, ENGINE_CHUNK_MAX),
+      NUMBER(u32, model.engine.load.group_rows, 1, ENGINE_CHUNK_MAX),
       .verbs = OF_MODELS },
     { { "weights-memory", 0, "SIZE|N%",
         "how much of the weights is in memory; the rest is read in every step, from an image in\n"
@@ -165,7 +166,7 @@ static const CommandOption option_table[] = {
       .verbs = "mobile" },
     { { "graph-files", 0, "HOW",
         "mobile: what graphs are loaded from: auto (default), packed (the package) or materialised" },
-      TYPED(eval_set_graph_form, model.engine.load.weights.graphs.form, EVAL_GRAPH_FORM_ACCEPTS),
+      CHOICE(graph_form_choices, model.engine.load.weights.graphs.form),
       .verbs = "mobile" },
     { { "cold", 0, NULL,
         "mobile: in place of all else from a cold page cache to the first token, all read before it begins\n"
@@ -173,7 +174,7 @@ static const CommandOption option_table[] = {
       FLAG(bench.mobile.cold),
       .verbs = "mobile" },
     { { "isa", 0, "NAME", "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
-      TYPED(command_set_isa, model.engine.load.isa, COMMAND_ISA_ACCEPTS),
+      CHOICE(isa_choices, model.engine.load.isa),
       .verbs = OF_MODELS },
     { { "recipe", 0, "SPEC", "how a .gguf is imported, as coordgenctl has it: int8 (default), compensated:4, ..." },
       TYPED(eval_set_recipe, model, NULL),

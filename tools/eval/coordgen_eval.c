@@ -38,6 +38,7 @@ enum {
 #define FLAG(field) .set = command_set_flag, AT(field)
 #define NUMBER(type, field, least_, most_) .set = command_set_##type, AT(field), .least = (least_), .most = (most_)
 #define TYPED(setter, field, accepts_) .set = (setter), AT(field), .accepts = (accepts_)
+#define CHOICE(choices_, field) .set = command_set_choice, AT(field), .choices = (choices_)
 
 static int set_normalise(const CommandOption *option, const char *value, void *field, ErrText *err) {
     return mcq_normalise_parse(value, field) ? COMMAND_E_VALUE : 0;
@@ -58,9 +59,9 @@ static const CommandOption option_table[] = {
     { { "device", 0, "NAME",
         "reference (float32 loops on the .gguf), cpu (int8 products; default), or npu (these on\n"
         "static graphs, of a package with static activations)" },
-      TYPED(eval_set_device, model.engine.load.device, "reference, cpu or npu") },
+      CHOICE(engine_device_choices, model.engine.load.device) },
     { { "isa", 0, "NAME", "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
-      TYPED(command_set_isa, model.engine.load.isa, COMMAND_ISA_ACCEPTS) },
+      CHOICE(isa_choices, model.engine.load.isa) },
     { { "threads", 0, "N", "threads that compute (default: the processors)" },
       NUMBER(u32, model.engine.load.threads, 1, 1024) },
     { { "chunk", 0, "N",
@@ -70,22 +71,23 @@ static const CommandOption option_table[] = {
     { { "graph-switch", 0, "HOW",
         "npu: none (graphs of prompts and of decoding in memory), sync, async or progressive\n"
         "(default)" },
-      TYPED(eval_set_graph_switch, model.engine.load.weights.graphs.policy, "none, sync, async or progressive") },
+      CHOICE(graph_switch_choices, model.engine.load.weights.graphs.policy) },
     { { "graph-blocks", 0, "N", "npu: parts of the layers that are loaded by themselves (default 8)" },
       NUMBER(u32, model.engine.load.weights.graphs.n_blocks, 1, GRAPH_BLOCKS_MAX) },
     { { "graph-files", 0, "HOW",
         "npu: what graphs are loaded from: auto (default), packed (the package) or materialised" },
-      TYPED(eval_set_graph_form, model.engine.load.weights.graphs.form, EVAL_GRAPH_FORM_ACCEPTS) },
+      CHOICE(graph_form_choices, model.engine.load.weights.graphs.form) },
     { { "graphs-memory", 0, "SIZE", "npu: limit of the graphs' memory (default 4G)" },
       TYPED(eval_set_bytes, model.engine.load.weights.graphs.memory_bytes, EVAL_BYTES_ACCEPTS) },
     { { "op-order", 0, "HOW",
         "npu: what runs next in steps of several chunks: in-order, static, out-of-order (default)\n"
         "or position" },
-      TYPED(eval_set_op_order, model.engine.load.op_order, "in-order, static, out-of-order or position") },
+      CHOICE(op_order_choices, model.engine.load.op_order),
+      .accepts = "in-order, static, out-of-order or position" },
     { { "op-placement", 0, "HOW",
         "npu: where products of such steps run: profile (where the whole is sooner done, default)\n"
         "or npu" },
-      TYPED(eval_set_op_placement, model.engine.load.op_placement, "profile or npu") },
+      CHOICE(op_placement_choices, model.engine.load.op_placement) },
     { { "recipe", 0, "SPEC",
         "how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
         "compensated:4:-rotation; a SWITCH is + or - rotation, scale-search, smoothing,\n"

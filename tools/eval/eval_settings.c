@@ -7,26 +7,6 @@
 #include "quant/format/recipe_spec.h"
 #include "tools/eval/eval.h"
 
-int eval_set_device(const CommandOption *option, const char *value, void *field, ErrText *err) {
-    return engine_device_named(value, field) ? 0 : COMMAND_E_VALUE;
-}
-
-int eval_set_graph_switch(const CommandOption *option, const char *value, void *field, ErrText *err) {
-    return graph_switch_named(value, field) ? 0 : COMMAND_E_VALUE;
-}
-
-int eval_set_graph_form(const CommandOption *option, const char *value, void *field, ErrText *err) {
-    return graph_form_named(value, field) ? 0 : COMMAND_E_VALUE;
-}
-
-int eval_set_op_order(const CommandOption *option, const char *value, void *field, ErrText *err) {
-    return op_order_named(value, field) ? 0 : COMMAND_E_VALUE;
-}
-
-int eval_set_op_placement(const CommandOption *option, const char *value, void *field, ErrText *err) {
-    return op_placement_named(value, field) ? 0 : COMMAND_E_VALUE;
-}
-
 int eval_set_weights_memory(const CommandOption *option, const char *value, void *field, ErrText *err) {
     return weights_memory_parse(field, value, err) ? OPTIONS_E_USAGE : 0;
 }

@@ -6,11 +6,6 @@
 
 #include "base/strings/command_line.h"
 
-CommandSet eval_set_device;         /* EngineDevice */
-CommandSet eval_set_graph_switch;   /* GraphSwitchPolicy */
-CommandSet eval_set_graph_form;     /* GraphForm */
-CommandSet eval_set_op_order;       /* OpOrder */
-CommandSet eval_set_op_placement;   /* OpPlacementKind */
 CommandSet eval_set_weights_memory; /* WeightsMemory */
 CommandSet eval_set_bytes;          /* uint64_t, above 0 */
 CommandSet eval_set_flash_rate;     /* ReadLimit, from MB/s */
@@ -20,6 +15,5 @@ CommandSet eval_set_json;           /* EvalJson; the row's `most`: digits of a n
 
 #define EVAL_JSON_ACCEPTS "pretty, short or off"
 #define EVAL_BYTES_ACCEPTS "a number of bytes, with K, M, G or T behind it"
-#define EVAL_GRAPH_FORM_ACCEPTS "auto, packed or materialised"
 
 #endif

@@ -62,9 +62,9 @@ static const CommandOption option_table[] = {
     { { "isa", 0, "NAME",
         "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA:\n"
         "what a row costs, which decides what is saved" },
-      .set = command_set_isa,
+      .set = command_set_choice,
       AT(isa),
-      .accepts = COMMAND_ISA_ACCEPTS },
+      .choices = isa_choices },
     { { "keep-work", 0, NULL, "leave FILE.part and FILE.LAYER.checkpoint there" },
       .set = command_set_flag,
       AT(keeps_work) },

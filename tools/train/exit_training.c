@@ -74,7 +74,7 @@ static void show_import(void *arg, const ImportProgress *progress) {
 /* Finds the package, imported from a .gguf if needed. */
 static int find_package(Training *training, const char *path, char package[PATH_MAX], ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
-    ImportOptions import = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions import = import_options_default();
     ImportReport report;
     int r = gguf_open(&file, path, err);
 

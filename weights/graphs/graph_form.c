@@ -8,19 +8,15 @@
 
 #define PACKED_MARGIN 1.1
 
-static const char *const form_names[_GRAPH_FORM_N] = { "auto", "packed", "materialised" };
+const Choice graph_form_choices[] = {
+    { "auto", GRAPH_FORM_AUTO },
+    { "packed", GRAPH_FORM_PACKED },
+    { "materialised", GRAPH_FORM_MATERIALISED },
+    { NULL, 0 },
+};
 
 const char *graph_form_name(GraphForm form) {
-    return form_names[form];
-}
-
-bool graph_form_named(const char *name, GraphForm *formp) {
-    for (size_t i = 0; i < _GRAPH_FORM_N; i++)
-        if (!strcmp(form_names[i], name)) {
-            *formp = (GraphForm)i;
-            return true;
-        }
-    return false;
+    return choice_name(graph_form_choices, form);
 }
 
 static bool are_known(const GraphFormCosts *costs) {

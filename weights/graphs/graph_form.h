@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/strings/choice.h"
+
 typedef enum GraphForm {
     GRAPH_FORM_AUTO,
     GRAPH_FORM_PACKED,
@@ -16,8 +18,8 @@ typedef enum GraphForm {
     _GRAPH_FORM_N,
 } GraphForm;
 
+extern const Choice graph_form_choices[];    /* GraphForm */
 const char *graph_form_name(GraphForm form); /* "auto" */
-bool graph_form_named(const char *name, GraphForm *formp);
 
 /* Costs of all graphs of a kind. */
 typedef struct GraphFormCosts {

@@ -243,7 +243,7 @@ static int discard(Ctl *ctl, const ImportOptions *options) {
 
 int ctl_import_file(Ctl *ctl) {
     ImportWatch watch = { .ctl = ctl };
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
     ImportReport report = { 0 };
     char model_dir[PATH_MAX];
     uint64_t n_threads = 0;

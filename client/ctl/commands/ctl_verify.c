@@ -72,7 +72,7 @@ static int compare_checksums(Verified *verified) {
 
 /* Finds the package that coordgend makes of the source without a named recipe. */
 static int take_source(Verified *verified, const char *path) {
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
     _cleanup_(freep) ImportReport *report = calloc(1, sizeof(*report));
     int r;
 
@@ -90,7 +90,7 @@ static int take_source(Verified *verified, const char *path) {
 /* Refuses the source of another model, which would make the package look harmed. */
 static int check_source(Verified *verified) {
     _cleanup_(package_freep) Package *package = NULL;
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
     char sha256[SHA256_HEX_BYTES];
     int r = package_open(&package, verified->package, &verified->err);
 

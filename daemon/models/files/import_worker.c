@@ -93,7 +93,7 @@ static bool take_words(int argc, char *const argv[], ImportOptions *options) {
 }
 
 int import_worker_main(int argc, char *const argv[]) {
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
     _cleanup_(freep) char *folder = NULL;
     ImportReport done;
     ErrText err = { 0 };

@@ -34,7 +34,7 @@ void model_folder_deinit(ModelFolder *folder) {
 }
 
 static const char *path_of(const ModelFolder *folder) {
-    return folder->registry->config->model_dir;
+    return folder->registry->config->models.dir;
 }
 
 static bool is_same(const struct stat *a, const struct stat *b) {

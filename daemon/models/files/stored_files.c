@@ -241,7 +241,7 @@ static void classify_state(StoredFile *file, const StoredFiles *files, int folde
 /* Finds the package that the service made from a model's source. Return: false if only a read of the source could tell
  * the package's name. */
 static bool imported_path(const Model *model, char path[PATH_MAX]) {
-    const ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    const ImportOptions options = import_options_default();
     char folder[PATH_MAX], notes[PATH_MAX + 16], sha256[FILE_NOTE_BYTES_MAX];
     struct stat st;
 
@@ -296,12 +296,12 @@ int stored_files_collect(StoredFiles *files, ModelRegistry *registry) {
 
     assert_on_loop(registry->loop);
     *files = (StoredFiles){ .registry = registry };
-    collect_folder(files, config->model_dir, false, classify_model);
+    collect_folder(files, config->models.dir, false, classify_model);
     if (snprintf(folder, sizeof(folder), "%s/models", config->cache_dir) < (int)sizeof(folder))
         collect_folder(files, folder, true, classify_imported);
     if (snprintf(folder, sizeof(folder), "%s/images", config->cache_dir) < (int)sizeof(folder))
         collect_folder(files, folder, true, classify_image);
-    collect_folder(files, config->draft_db_dir, false, classify_draft_db);
+    collect_folder(files, config->draft_db.dir, false, classify_draft_db);
     collect_folder(files, config->state_dir, false, classify_state);
     r = name_owners(files);
     if (r)

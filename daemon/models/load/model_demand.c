@@ -6,7 +6,7 @@
 
 /* Tells whether the setting lets the request load the model; if not, *whyp says whose requests may load models. */
 static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp) {
-    switch ((ConfigDemand)model->registry->config->load_on_demand) {
+    switch (model->registry->config->models.on_demand) {
     case CONFIG_DEMAND_ALL:
         return true;
     case CONFIG_DEMAND_ADMINS:
@@ -45,7 +45,7 @@ int model_demand(Model *model, ModelDemand demand, ErrText *err) {
                        "or coordgenctl model load %.*s",
                        UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
     /* No request could reload an evicted model that an administrator had loaded. */
-    if (!model_load_with_room(model, err) && model->registry->config->load_on_demand == CONFIG_DEMAND_DEFAULT_ONLY &&
+    if (!model_load_with_room(model, err) && model->registry->config->models.on_demand == CONFIG_DEMAND_DEFAULT_ONLY &&
         model->load.mode == MODEL_LOAD_EVICTS)
         model_set_load_mode(model, MODEL_LOAD_FITS);
     return 0;

@@ -23,7 +23,7 @@ static void submit_load(Model *model) {
     model->load.permille = 0;
     model->job->kind = JOB_LOAD;
     model->job->owner = model;
-    model_choose_options(model, &model->job->engine_options);
+    model_choose_options(model, &model->job->load.options);
     model_set_stage(model, MODEL_LOADING);
     engine_thread_submit(model->registry->thread, model->job);
 }
@@ -34,7 +34,7 @@ static void on_import_progress(void *arg, uint32_t permille) {
     if (permille == model->load.permille)
         return;
     model->load.permille = permille;
-    model->registry->on_change(model->registry->on_change_arg, model);
+    model->registry->watch.on_change(model->registry->watch.arg, model);
 }
 
 static void on_import_done(void *arg, int result, const char *package_path, const ErrText *err) {

@@ -14,7 +14,7 @@ static bool is_idle(const Model *model) {
     const ModelRegistry *registry = model->registry;
 
     return model->stage == MODEL_READY && !model->job && !model->n_users && model->source.origin != MODEL_FROM_CLIENT &&
-           !(registry->is_held && registry->is_held(registry->on_change_arg, model));
+           !(registry->watch.is_held && registry->watch.is_held(registry->watch.arg, model));
 }
 
 static Model *find_idle(ModelRegistry *registry) {
@@ -66,7 +66,7 @@ bool model_make_room_for_kv(ModelRegistry *registry) {
     assert_on_loop(registry->loop);
     /* Evicts only what the next request can load again, and only if the shared limit is reached, not just the limit on
      * keys and values. */
-    if (registry->config->load_on_demand != CONFIG_DEMAND_ALL ||
+    if (registry->config->models.on_demand != CONFIG_DEMAND_ALL ||
         account_shared_room_bytes(registry->accounts, ACCOUNT_KV) >=
             account_own_room_bytes(registry->accounts, ACCOUNT_KV))
         return false;

@@ -248,7 +248,7 @@ static void test_client_connection_drops_what_is_sent(void **state) {
         while (n_long < LONG_N && coordgen_client_n_in_flight(client) < LONG_IN_FLIGHT) {
             assert_int_equal(coordgen_generate_start(client, &options, NULL, NULL, NULL), 0);
             atomic_fetch_add(&n_long, 1);
-            out_bytes = MAX(client->out.len_bytes, out_bytes);
+            out_bytes = MAX(client->out.bytes.len_bytes, out_bytes);
         }
         assert_int_equal(poll(&wait, 1, 5000), 1);
         assert_int_equal(coordgen_client_dispatch(client), 0);

@@ -71,7 +71,7 @@ int import_fixture_setup(void **state) {
     snprintf(fixture->cache, sizeof(fixture->cache), "%s/cache", fixture->folder);
     snprintf(fixture->source, sizeof(fixture->source), "%s/tiny.gguf", fixture->folder);
     snprintf(fixture->out, sizeof(fixture->out), "%s/out.cgm", fixture->folder);
-    fixture->options = IMPORT_OPTIONS_DEFAULT;
+    fixture->options = import_options_default();
     fixture->options.cache_dir = fixture->cache;
     fixture->options.n_threads = 2;
     *state = fixture;

@@ -133,7 +133,7 @@ static void test_source_review_of_keys(void **state) {
     ImportFixture *fixture = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+        ImportOptions options = import_options_default();
         ModelMaker maker = MODEL_MAKER_DEFAULT;
         ImportReport report;
         ErrText err = { 0 };

@@ -257,7 +257,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.engine.load.chunk_tokens = cell->chunk_tokens;
     options.engine.load.preemption = true;
     options.engine.load.no_pipeline = !is_pipelined(cell);
-    options.engine.group_rows = 1; /* the smallest groups, whatever is fastest on this machine */
+    options.engine.load.group_rows = 1; /* the smallest groups, whatever is fastest on this machine */
     options.engine.arriving = options.engine.new_image = is_arriving(cell);
     options.engine.prefix_cache = matrix->prefix_cache;
     if (cell->npu)

@@ -33,7 +33,7 @@ void matrix_npu_set(const MatrixNpu *npu, EvalModelOptions *options) {
     options->engine.load.weights.graphs.policy = npu->policy;
     options->engine.load.op_order = npu->order;
     options->engine.load.op_placement = npu->placement;
-    options->engine.steal_beyond = OP_STEAL_MEASURED;
+    options->engine.load.steal_beyond = OP_STEAL_MEASURED;
 }
 
 int matrix_npu_has_cells(const char *path, bool *hasp, ErrText *err) {

@@ -84,7 +84,7 @@ static void npu_drafts_deinit(NpuDrafts *drafts) {
 }
 
 static void load_with(NpuDrafts *drafts, const char *policy) {
-    assert_true(graph_switch_named(policy, &drafts->options.load.weights.graphs.policy));
+    assert_true(choice_set(graph_switch_choices, policy, &drafts->options.load.weights.graphs.policy));
     npu_engine_load(&drafts->npu, &drafts->options, 2);
 }
 

@@ -167,7 +167,7 @@ static void check_bits(ImportFixture *fixture, const char *package, GraphForm fo
         NpuEngine loaded;
         WeightsGraphsCounts counts;
 
-        assert_true(graph_switch_named(policies[p], &options.load.weights.graphs.policy));
+        assert_true(choice_set(graph_switch_choices, policies[p], &options.load.weights.graphs.policy));
         options.load.weights.graphs.n_blocks = blocks[(i + first / 2) % ARRAY_LEN(blocks)];
         options.load.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
         options.load.weights.graphs.memory_bytes = 0;

@@ -37,7 +37,7 @@ static const CommandOption rows[] = {
 static const CommandOption more_rows[] = {
     { { "count", 'c', "N", "how many" }, .set = command_set_size, AT(n), .least = 1, .most = 3, .verbs = "walk" },
     { { "share", 0, "X", "a part" }, .set = command_set_share, AT(share), .accepts = "a number from 0 on" },
-    { { "isa", 0, "NAME", "instructions" }, .set = command_set_isa, AT(isa), .accepts = COMMAND_ISA_ACCEPTS },
+    { { "isa", 0, "NAME", "instructions" }, .set = command_set_choice, AT(isa), .choices = isa_choices },
     { { "file", 0, "FILE", "a file" }, .set = command_set_text, AT(file), .least = 1, .accepts = "a file's name" },
 };
 
@@ -108,7 +108,8 @@ static void test_command_line_refusals(void **state) {
         { "--small -7", "prog: --small is 5..10, not '-7'; see prog --help\n" },
         { "--large 18446744073709551616", "prog: --large is whole, not '18446744073709551616'; see prog --help\n" },
         { "--share -1", "prog: --share is a number from 0 on, not '-1'; see prog --help\n" },
-        { "--isa mmx", "prog: --isa is " COMMAND_ISA_ACCEPTS ", not 'mmx'; see prog --help\n" },
+        { "--isa mmx",
+          "prog: --isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not 'mmx'; see prog --help\n" },
         { "--file=", "prog: --file is a file's name, not ''; see prog --help\n" },
         { "--smal", "prog: '--smal' needs a value: --small=N\n" },
         { "--smart 1", "prog: unknown option '--smart': did you mean --small?\n" },

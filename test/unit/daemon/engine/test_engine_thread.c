@@ -83,14 +83,13 @@ static Job generate_job(Fixture *fixture, Got *got, const char *text, uint32_t m
         .kind = JOB_GENERATE,
         .owner = got,
         .engine = fixture->model.engine,
-        .text = text,
-        .text_bytes = strlen(text),
-        .want_tokens = true,
-        .ageing_ns = UINT64_C(3600) * 1000000000,
-        .generation_options = { .max_tokens = max_tokens,
-                                .context_tokens = 1024,
-                                .ignore_end = true,
-                                .sampler = SAMPLER_OPTIONS_GREEDY },
+        .input = { .text = text, .text_bytes = strlen(text) },
+        .generate = { .want_tokens = true,
+                      .ageing_ns = UINT64_C(3600) * 1000000000,
+                      .options = { .max_tokens = max_tokens,
+                                   .context_tokens = 1024,
+                                   .ignore_end = true,
+                                   .sampler = SAMPLER_OPTIONS_GREEDY } },
     };
 }
 
@@ -199,8 +198,8 @@ static void test_engine_thread_preempts(void **state) {
 
         assert_true(round < 100);
         lengthy_job = generate_job(fixture, &lengthy, text, 3);
-        lengthy_job.priority = PRIORITY_BACKGROUND;
-        brief_job.priority = PRIORITY_INTERACTIVE;
+        lengthy_job.generate.priority = PRIORITY_BACKGROUND;
+        brief_job.generate.priority = PRIORITY_INTERACTIVE;
         engine_thread_submit(fixture->thread, &lengthy_job);
         while (!lengthy.usage.n_prompt_tokens) /* until the lengthy job has had its first turn */
             take_news(fixture, 100);
@@ -243,7 +242,7 @@ static void test_engine_thread_cancels_in_prefill(void **state) {
 
     for (size_t i = 0; i + 6 < sizeof(text); i += 6)
         memcpy(text + i, "apple ", 6);
-    job.text_bytes = strlen(text);
+    job.input.text_bytes = strlen(text);
     engine_thread_submit(fixture->thread, &job);
     while (!got.usage.n_prefilled_tokens)
         take_news(fixture, 100);
@@ -302,12 +301,12 @@ static void test_engine_thread_small_jobs_between_steps(void **state) {
     Job encode = { .kind = JOB_TOKENIZE,
                    .owner = &tokens,
                    .engine = fixture->model.engine,
-                   .text = words,
-                   .text_bytes = sizeof(words) - 1 };
+                   .input = { .text = words, .text_bytes = sizeof(words) - 1 } };
     Job decode = { .kind = JOB_DETOKENIZE, .owner = &text, .engine = fixture->model.engine };
-    Job wrong = {
-        .kind = JOB_DETOKENIZE, .owner = &bad, .engine = fixture->model.engine, .tokens = &no_token, .n_tokens = 1
-    };
+    Job wrong = { .kind = JOB_DETOKENIZE,
+                  .owner = &bad,
+                  .engine = fixture->model.engine,
+                  .detokenize = { .tokens = &no_token, .n_tokens = 1 } };
 
     engine_thread_submit(fixture->thread, &job);
     engine_thread_submit(fixture->thread, &encode);
@@ -315,8 +314,8 @@ static void test_engine_thread_small_jobs_between_steps(void **state) {
     assert_int_equal(tokens.result, 0);
     assert_int_equal(tokens.n_marks, tokens.tokens.n);
     assert_string_equal(tokens.text.data, words); /* the token's pieces give the text again */
-    decode.tokens = tokens.tokens.ids;
-    decode.n_tokens = tokens.tokens.n;
+    decode.detokenize.tokens = tokens.tokens.ids;
+    decode.detokenize.n_tokens = tokens.tokens.n;
     engine_thread_submit(fixture->thread, &decode);
     wait_done(fixture, &text);
     assert_int_equal(text.result, 0);
@@ -343,8 +342,7 @@ static void test_engine_thread_text_memory(void **state) {
         Job job = { .kind = JOB_TOKENIZE,
                     .owner = &got,
                     .engine = fixture->model.engine,
-                    .text = text,
-                    .text_bytes = sizeof(text) };
+                    .input = { .text = text, .text_bytes = sizeof(text) } };
 
         accounts->limit_bytes[ACCOUNT_ACTIVATIONS] = used_bytes + sizeof(text) * TOKENIZER_SCRATCH_BYTES - !i;
         engine_thread_submit(fixture->thread, &job);
@@ -371,7 +369,7 @@ static uint64_t run_interactive(Fixture *fixture, Job *small, Got *small_gots, s
     const uint64_t start_ns = clock_now_ns();
     uint64_t took_ns;
 
-    job.priority = PRIORITY_INTERACTIVE;
+    job.generate.priority = PRIORITY_INTERACTIVE;
     for (size_t i = 0; i < n_small; i++)
         engine_thread_submit(fixture->thread, &small[i]);
     engine_thread_submit(fixture->thread, &job);
@@ -410,8 +408,7 @@ static void test_engine_thread_small_jobs_beside_interactive(void **state) {
         small[i] = (Job){ .kind = JOB_TOKENIZE,
                           .owner = &gots[i],
                           .engine = fixture->model.engine,
-                          .text = text,
-                          .text_bytes = sizeof(text) / 6 * 6 };
+                          .input = { .text = text, .text_bytes = sizeof(text) / 6 * 6 } };
     for (size_t round = 0; !is_shown; round++) {
         const uint64_t alone_ns = run_interactive(fixture, small, gots, 0), start_ns = clock_now_ns();
         uint64_t small_ns;
@@ -438,11 +435,11 @@ static void test_engine_thread_answer_too_long(void **state) {
     Job encode = { .kind = JOB_TOKENIZE,
                    .owner = &token,
                    .engine = fixture->model.engine,
-                   .text = words,
-                   .text_bytes = sizeof(words) - 1 };
-    Job decode = {
-        .kind = JOB_DETOKENIZE, .owner = &longest, .engine = fixture->model.engine, .tokens = ids, .n_tokens = N
-    };
+                   .input = { .text = words, .text_bytes = sizeof(words) - 1 } };
+    Job decode = { .kind = JOB_DETOKENIZE,
+                   .owner = &longest,
+                   .engine = fixture->model.engine,
+                   .detokenize = { .tokens = ids, .n_tokens = N } };
 
     engine_thread_submit(fixture->thread, &encode);
     wait_done(fixture, &token);
@@ -454,7 +451,7 @@ static void test_engine_thread_answer_too_long(void **state) {
     assert_int_equal(longest.result, 0);
     assert_int_equal(longest.text.len_bytes, FRAME_MAX_BYTES);
     decode.owner = &longer;
-    decode.n_tokens = N + 1;
+    decode.detokenize.n_tokens = N + 1;
     engine_thread_submit(fixture->thread, &decode);
     wait_done(fixture, &longer);
     assert_int_equal(longer.result, JOB_E_ANSWER);
@@ -469,14 +466,14 @@ static void test_engine_thread_refuses_prompts(void **state) {
 
     for (size_t i = 0; i + 6 < sizeof(text); i += 6)
         memcpy(text + i, "apple ", 6);
-    job.text_bytes = strlen(text);
+    job.input.text_bytes = strlen(text);
     engine_thread_submit(fixture->thread, &job);
     wait_done(fixture, &context);
     assert_int_equal(context.result, JOB_E_TOO_LONG);
     assert_non_null(strstr(context.err.text, "1024"));
 
     job = generate_job(fixture, &limit, "one two three four five six", 5);
-    job.prompt_max_tokens = 2;
+    job.generate.prompt_max_tokens = 2;
     engine_thread_submit(fixture->thread, &job);
     wait_done(fixture, &limit);
     assert_int_equal(limit.result, JOB_E_TOO_LONG);
@@ -500,9 +497,9 @@ static void test_engine_thread_load_failure(void **state) {
     _cleanup_(got_deinit) Got got = { 0 };
     Job job = { .kind = JOB_LOAD,
                 .owner = &got,
-                .engine_options = { .path = "/nonexistent/model.cgm",
-                                    .load = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
-                                    .accounts = &fixture->model.accounts } };
+                .load.options = { .path = "/nonexistent/model.cgm",
+                                  .load = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
+                                  .accounts = &fixture->model.accounts } };
 
     engine_thread_submit(fixture->thread, &job);
     wait_done(fixture, &got);
@@ -556,15 +553,15 @@ static void test_engine_thread_load_drops_kept_prompts(void **state) {
     account_table_init(&accounts);
     assert_int_equal(prefix_cache_new(&cache, UINT64_MAX), 0);
     assert_int_equal(worker_pool_new(&pool, 1), 0);
-    job.engine_options = (EngineOptions){ .path = path,
-                                          .load.device = ENGINE_DEVICE_CPU,
-                                          .load.isa = ISA_BEST,
-                                          .load.chunk_tokens = 8,
-                                          .pool = pool,
-                                          .accounts = &accounts,
-                                          .prefix_cache = cache };
-    assert_int_equal(engine_new(&first, &job.engine_options, NULL), 0);
-    limit_bytes = least_limit(&job.engine_options);
+    job.load.options = (EngineOptions){ .path = path,
+                                        .load.device = ENGINE_DEVICE_CPU,
+                                        .load.isa = ISA_BEST,
+                                        .load.chunk_tokens = 8,
+                                        .pool = pool,
+                                        .accounts = &accounts,
+                                        .prefix_cache = cache };
+    assert_int_equal(engine_new(&first, &job.load.options, NULL), 0);
+    limit_bytes = least_limit(&job.load.options);
     accounts.total_limit_bytes = accounts.others_limit_bytes = UINT64_MAX;
     assert_int_equal(generation_new(&generation, first, prompt, ARRAY_LEN(prompt), &options, NULL), 0);
     while (!generation_end(generation))

@@ -95,15 +95,14 @@ static Got *add(Fixture *fixture, Engine *engine, Priority priority, const char 
         .kind = JOB_GENERATE,
         .owner = got,
         .engine = engine,
-        .text = text,
-        .text_bytes = strlen(text),
-        .want_tokens = true,
-        .priority = priority,
-        .ageing_ns = AGEING_NS,
-        .generation_options = { .max_tokens = max_tokens,
-                                .context_tokens = 512,
-                                .ignore_end = true,
-                                .sampler = SAMPLER_OPTIONS_GREEDY },
+        .input = { .text = text, .text_bytes = strlen(text) },
+        .generate = { .want_tokens = true,
+                      .priority = priority,
+                      .ageing_ns = AGEING_NS,
+                      .options = { .max_tokens = max_tokens,
+                                   .context_tokens = 512,
+                                   .ignore_end = true,
+                                   .sampler = SAMPLER_OPTIONS_GREEDY } },
     };
     turns_add(fixture->turns, &got->job);
     return got;
@@ -266,7 +265,7 @@ static void test_turns_age(void **state) {
     take_turn(fixture);
     n_before = parked->usage.n_prefilled_tokens;
     assert_int_equal(n_before, 0);
-    parked->job.ageing_ns = 1; /* the parked job counts as aged from now on */
+    parked->job.generate.ageing_ns = 1; /* the parked job counts as aged from now on */
     while (!parked->usage.n_prefilled_tokens) {
         assert_false(fixture->got[3].is_done);
         assert_true(n_turns++ < 100);
@@ -285,7 +284,7 @@ static void test_turns_let_go_of_what_made_way(void **state) {
     take_turn(fixture); /* the talker's first chunk */
     outbox_lock(fixture->outbox);
     atomic_store(&parked->job.cancelled, true);
-    generation_cancel(parked->job.running);
+    generation_cancel(parked->job.run.generation);
     outbox_unlock(fixture->outbox);
     take_turn(fixture);
     assert_true(parked->is_done);
@@ -345,7 +344,7 @@ static void test_turns_by_class(void **state) {
     assert_true(normal->order < background->order);
     background = add(fixture, model.engine, PRIORITY_BACKGROUND, long_text, 1);
     normal = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 1);
-    background->job.ageing_ns = 1; /* aged before the first step, hence ahead of the normal job */
+    background->job.generate.ageing_ns = 1; /* aged before the first step, hence ahead of the normal job */
     run_all(fixture);
     assert_true(background->order < normal->order);
 }
@@ -389,7 +388,7 @@ static DraftErrand *past_call(Past *past, DraftErrandKind kind, uint32_t uid) {
     draft_store_submit(past->store, &errand);
     while (!(errand = draft_store_take_answer(past->store)))
         histories_settle(past->histories, clock_now_ns());
-    assert_int_equal(errand->r, 0);
+    assert_int_equal(errand->result.r, 0);
     return errand;
 }
 
@@ -397,15 +396,15 @@ static uint64_t past_stored(Past *past, uint32_t uid) {
     _cleanup_(draft_errand_freep) DraftErrand *errand = past_call(past, DRAFT_STATS, uid);
 
     histories_settle(past->histories, clock_now_ns());
-    return errand->stats[0].n_documents;
+    return errand->result.stats[0].n_documents;
 }
 
 static Got *ask_past(Fixture *fixture, uint32_t uid, bool keeps_history) {
     Got *got = add(fixture, model.engine, PRIORITY_NORMAL, brief_text, SAID);
 
-    got->job.keeps_history = keeps_history;
-    got->job.generation_options.user = uid;
-    got->job.generation_options.speculation =
+    got->job.generate.keeps_history = keeps_history;
+    got->job.generate.options.user = uid;
+    got->job.generate.options.speculation =
         (GenerationSpeculation){ .sources = 1u << SPECULATION_HISTORY, .lab = &always };
     return got;
 }
@@ -502,7 +501,7 @@ static void test_turns_store_nothing_of_what_is_cancelled(void **state) {
         while (got->tokens.n < 3)
             take_turn(fixture);
         if (i)
-            generation_cancel(got->job.running);
+            generation_cancel(got->job.run.generation);
         else
             atomic_store(&got->job.cancelled, true);
         run_all(fixture);

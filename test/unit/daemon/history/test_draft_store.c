@@ -112,9 +112,9 @@ static DraftErrand *call(Fixture *fixture, DraftErrand *errand) {
 static uint64_t stored(Fixture *fixture, uint32_t uid) {
     _cleanup_(draft_errand_freep) DraftErrand *errand = call(fixture, draft_errand_new(DRAFT_STATS, uid, NULL));
 
-    assert_int_equal(errand->r, 0);
-    assert_int_equal(errand->n_stats, 1);
-    return errand->stats[0].n_documents;
+    assert_int_equal(errand->result.r, 0);
+    assert_int_equal(errand->result.n_stats, 1);
+    return errand->result.stats[0].n_documents;
 }
 
 /* Waits until the store has built the user's history, and returns the history. */
@@ -146,7 +146,7 @@ static void test_draft_store_in_order(void **state) {
 
         assert_non_null(errand);
         assert_int_equal(errand->kind, DRAFT_ADD);
-        assert_int_equal(errand->tokens[0], i);
+        assert_int_equal(errand->answer.tokens[0], i);
     }
     assert_false(draft_store_has_news(fixture->store));
 }
@@ -212,8 +212,8 @@ static void test_draft_store_unusable(void **state) {
     start(fixture);
     submit_text(fixture, ADA, 1, TEXT);
     stats = call(fixture, draft_errand_new(DRAFT_STATS, ADA, NULL));
-    assert_int_equal(stats->r, -ENOENT);
-    assert_non_null(strstr(stats->err.text, "chmod 700"));
+    assert_int_equal(stats->result.r, -ENOENT);
+    assert_non_null(strstr(stats->result.err.text, "chmod 700"));
     assert_int_equal(draft_store_counts(fixture->store).n_dropped, 1);
     /* A request for a history does not leave a pending entry behind: the next request asks again. */
     assert_null(histories_find(fixture->histories, ADA, tokenizer, 1));
@@ -233,8 +233,8 @@ static void test_draft_store_takes_over(void **state) {
     snprintf(name, sizeof(name), "process %d uses this draft database", (int)getpid());
     for (int i = 0; i < 3; i++) {
         errand = call(fixture, draft_errand_new(i ? DRAFT_STATS : DRAFT_FORGET, ADA, NULL));
-        assert_int_equal(errand->r, DRAFT_DB_E_BUSY);
-        assert_non_null(strstr(errand->err.text, name));
+        assert_int_equal(errand->result.r, DRAFT_DB_E_BUSY);
+        assert_non_null(strstr(errand->result.err.text, name));
         draft_errand_free(errand);
     }
     draft_db_fixture_close(&fixture->files);
@@ -313,8 +313,8 @@ static void test_histories_forget(void **state) {
     (void)made(fixture, ADA);
     (void)made(fixture, BOB);
     forgot = call(fixture, draft_errand_new(DRAFT_FORGET, ADA, NULL));
-    assert_int_equal(forgot->r, 0);
-    assert_int_equal(forgot->n_documents, 1);
+    assert_int_equal(forgot->result.r, 0);
+    assert_int_equal(forgot->result.n_documents, 1);
     assert_int_equal(history_stats(made(fixture, ADA)).n_texts, 0);
     assert_non_null(histories_find(fixture->histories, BOB, tokenizer, 1));
 }

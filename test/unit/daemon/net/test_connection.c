@@ -86,11 +86,11 @@ static int setup(void **state) {
 
     assert_non_null(owner);
     owner->config = (Config){
-        .frame_max_bytes = FRAME_BYTES,
-        .output_buffer_bytes = OUTPUT_BYTES,
-        .frame_timeout_ms = 60000,
-        .hello_timeout_ms = 60000,
-        .stall_timeout_ms = 60000,
+        .limits.frame_max_bytes = FRAME_BYTES,
+        .limits.output_buffer_bytes = OUTPUT_BYTES,
+        .timeouts.frame_ms = 60000,
+        .timeouts.hello_ms = 60000,
+        .timeouts.stall_ms = 60000,
     };
     owner->loop = (Loop){ .base = event_base_new(), .thread = pthread_self() };
     assert_non_null(owner->loop.base);
@@ -204,10 +204,10 @@ static void test_connection_chokes(void **state) {
         turn(owner);
     }
     assert_int_equal(owner->n_chokes, 1);
-    assert_true(owner->connection->choked);
+    assert_true(owner->connection->output.is_choked);
     assert_true(connection_unsent_bytes(owner->connection) > OUTPUT_BYTES);
     give(owner, "\1\0\0\0a", 5);
-    assert_int_equal(evbuffer_get_length(owner->connection->inlet.bytes), 0);
+    assert_int_equal(evbuffer_get_length(owner->connection->input.inlet.bytes), 0);
     assert_true(take(owner, data, sizeof(data)) > OUTPUT_BYTES);
     assert_int_equal(owner->n_unchokes, 1);
     assert_int_equal(connection_unsent_bytes(owner->connection), 0);

@@ -44,7 +44,7 @@ typedef struct Queue {
 
 static void queue_init(Queue *queue) {
     *queue = (Queue){
-        .config = { .max_active = 2, .max_active_interactive = 1 },
+        .config.turns = { .max_active = 2, .max_active_interactive = 1 },
         .model = { .stage = MODEL_READY },
     };
     queue->peer.connection = &queue->connection;
@@ -61,13 +61,14 @@ static Request *next_of(Admission *admission, uint64_t now_ns) {
 static Request *queue_add(Queue *queue, Priority priority, uint64_t received_ns) {
     Request *request = &queue->requests[queue->n++];
 
-    *request = (Request){ .peer = &queue->peer,
-                          .user = &queue->users[0],
-                          .serial = queue->n,
-                          .model = &queue->model,
-                          .state = REQUEST_WAITING,
-                          .received_ns = received_ns,
-                          .job = { .kind = JOB_GENERATE, .priority = priority, .ageing_ns = AGEING_NS } };
+    *request =
+        (Request){ .peer = &queue->peer,
+                   .user = &queue->users[0],
+                   .serial = queue->n,
+                   .model = &queue->model,
+                   .state = REQUEST_WAITING,
+                   .times.received_ns = received_ns,
+                   .job = { .kind = JOB_GENERATE, .generate = { .priority = priority, .ageing_ns = AGEING_NS } } };
     TAILQ_INSERT_TAIL(&queue->admission.waiting, request, queue_link);
     queue->admission.n_waiting++;
     return request;
@@ -169,13 +170,13 @@ static void test_admission_position_goes_by_class(void **state) {
     normal = queue_add(&queue, PRIORITY_NORMAL, 0);
     interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
     admission_number(&queue.admission, 0);
-    assert_int_equal(interactive->queue_position, 1);
-    assert_int_equal(normal->queue_position, 2);
-    assert_int_equal(background->queue_position, 3);
-    normal->received_ns = AGEING_NS;
+    assert_int_equal(interactive->progress.queue_position, 1);
+    assert_int_equal(normal->progress.queue_position, 2);
+    assert_int_equal(background->progress.queue_position, 3);
+    normal->times.received_ns = AGEING_NS;
     admission_number(&queue.admission, AGEING_NS); /* both count as normal: the first that came goes first */
-    assert_int_equal(background->queue_position, 2);
-    assert_int_equal(normal->queue_position, 3);
+    assert_int_equal(background->progress.queue_position, 2);
+    assert_int_equal(normal->progress.queue_position, 3);
 }
 
 /* A user who asks for much waits for his own requests: with one place after the other, users take turns. The positions
@@ -187,7 +188,7 @@ static void test_admission_users_take_turns(void **state) {
     Queue queue;
 
     queue_init(&queue);
-    queue.config.max_active = ARRAY_LEN(uids) + 1;
+    queue.config.turns.max_active = ARRAY_LEN(uids) + 1;
     admission = &queue.admission;
     for (size_t i = 0; i < ARRAY_LEN(uids); i++)
         queue_add(&queue, PRIORITY_NORMAL, i)->user = &queue.users[uids[i]];
@@ -196,7 +197,7 @@ static void test_admission_users_take_turns(void **state) {
         Request *next = next_of(admission, 10);
 
         assert_ptr_equal(next, &queue.requests[order[i]]);
-        assert_int_equal(next->queue_position, i + 1);
+        assert_int_equal(next->progress.queue_position, i + 1);
         queue_start(&queue, next);
     }
     assert_null(next_of(admission, 10));
@@ -209,8 +210,8 @@ static void test_admission_turns_are_within_a_class(void **state) {
     Request *much, *little, *background;
 
     queue_init(&queue);
-    queue.config.max_active = 4;
-    queue.config.max_active_interactive = 2;
+    queue.config.turns.max_active = 4;
+    queue.config.turns.max_active_interactive = 2;
     admission = &queue.admission;
     for (size_t i = 0; i < 2; i++) {
         Request *interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
@@ -229,9 +230,9 @@ static void test_admission_turns_are_within_a_class(void **state) {
     little->user = &queue.users[2];
     assert_ptr_equal(next_of(admission, 5), little);
     admission_number(admission, 5);
-    assert_int_equal(little->queue_position, 1);
-    assert_int_equal(much->queue_position, 2);
-    assert_int_equal(background->queue_position, 3);
+    assert_int_equal(little->progress.queue_position, 1);
+    assert_int_equal(much->progress.queue_position, 2);
+    assert_int_equal(background->progress.queue_position, 3);
     queue_remove(&queue, little);
     assert_ptr_equal(next_of(admission, 5), much);
 }
@@ -255,11 +256,11 @@ static void test_admission_places_turn(void **state) {
     queue_remove(&queue, own);
     other = queue_add(&queue, PRIORITY_NORMAL, late_ns);
     other->user = &queue.users[1];
-    other->job.ageing_ns = 0;
-    first->placed_ns = latest->placed_ns = late_ns;
+    other->job.generate.ageing_ns = 0;
+    first->times.placed_ns = latest->times.placed_ns = late_ns;
     assert_ptr_equal(admission_next(admission, late_ns, &yielding), other);
     assert_ptr_equal(yielding, latest);
-    queue.config.max_active = 1;
+    queue.config.turns.max_active = 1;
     latest->state = REQUEST_PAUSED;
     queue.users[0].places[PLACE_OTHER].n_running = 1;
     queue.users[0].places[PLACE_OTHER].served_ns = 1;
@@ -284,16 +285,16 @@ static void test_admission_background_stands_aside(void **state) {
     running = queue_add(&queue, PRIORITY_NORMAL, late_ns);
     queue_start(&queue, background);
     queue_start(&queue, running);
-    background->placed_ns = running->placed_ns = late_ns;
+    background->times.placed_ns = running->times.placed_ns = late_ns;
     other = queue_add(&queue, PRIORITY_BACKGROUND, late_ns);
     assert_null(admission_next(admission, late_ns, &yielding));
     queue_remove(&queue, other);
     normal = queue_add(&queue, PRIORITY_NORMAL, late_ns);
     assert_ptr_equal(admission_next(admission, late_ns, &yielding), normal);
     assert_ptr_equal(yielding, background);
-    background->rested_ns = late_ns - 1;
+    background->times.rested_ns = late_ns - 1;
     assert_null(admission_next(admission, late_ns + 999999999, &yielding));
-    normal->received_ns = late_ns + 1000000000;
+    normal->times.received_ns = late_ns + 1000000000;
     assert_ptr_equal(admission_next(admission, late_ns + 1000000000, &yielding), normal);
     assert_ptr_equal(yielding, background);
 }

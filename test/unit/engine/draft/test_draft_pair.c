@@ -205,7 +205,7 @@ static void test_draft_pair_longer_answers(void **state) {
 /* A model with other tokens cannot draft. */
 static void test_draft_pair_other_tokens(void **state) {
     static ImportReport report;
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
     RealModel model;
     Engine *other = NULL;
     DraftPair *pair = NULL;

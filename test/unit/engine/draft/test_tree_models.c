@@ -39,7 +39,7 @@ static const struct {
  * there. */
 static const char *package_of(const char *name) {
     static ImportReport report;
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
     char path[1024];
     ErrText err = { 0 };
 

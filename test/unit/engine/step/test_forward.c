@@ -112,7 +112,7 @@ static void test_forward_groups_allocate_nothing(void **state) {
     assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
     options = loaded_options(&loaded, package, 0);
     options.load.chunk_tokens = GROUPED_CHUNK;
-    options.group_rows = GROUPED_CHUNK / 2;
+    options.load.group_rows = GROUPED_CHUNK / 2;
     assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);
     assert_int_equal(sequence_new(&loaded.sequence, loaded.engine, 2 * GROUPED_CHUNK, NULL), 0);
     span.sequence = loaded.sequence;

@@ -52,7 +52,7 @@ static void loaded_init(Loaded *loaded, const char *package, Isa isa, unsigned i
                                      .load.chunk_tokens = CHUNK,
                                      .load.preemption = true,
                                      .load.no_pipeline = no_pipeline,
-                                     .group_rows = group_rows,
+                                     .load.group_rows = group_rows,
                                      .pool = loaded->pool,
                                      .accounts = &loaded->accounts },
                    &err))

@@ -120,7 +120,7 @@ static void test_queue_groups_bits(void **state) {
 
             if (patience_is_short() && steal_beyond[i] == 1 && options.load.op_order != OP_ORDER_POSITION)
                 continue; /* only that order steals */
-            options.steal_beyond = steal_beyond[i];
+            options.load.steal_beyond = steal_beyond[i];
             options.load.weights.graphs.policy = (GraphSwitchPolicy)((options.load.op_order + i) % _GRAPH_SWITCH_N);
             options.load.op_placement = i ? OP_PLACEMENT_PROFILE : OP_PLACEMENT_NPU;
             npu_engine_load(&loaded, &options, 1 + i % 2);

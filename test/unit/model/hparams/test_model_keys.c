@@ -363,7 +363,7 @@ static const struct {
 };
 
 static int make_package(void **state) {
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
     ImportMethod method = import_method_plain;
 
     method.profile = import_fixture_profile;

@@ -13,7 +13,7 @@
 #include "test/unit/fixtures/package_edit.h"
 
 static int make_good(void **state) {
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
 
     return good_package_new(state, &options);
 }

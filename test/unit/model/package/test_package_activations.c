@@ -14,7 +14,7 @@
 #include "test/unit/importer/import_fixture.h"
 
 static int make_static(void **state) {
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
     ImportMethod method = import_method_plain;
 
     method.profile = import_fixture_profile;

@@ -26,7 +26,7 @@ static int allocate_all_widths(void *state, const ImportModel *model, ErrText *e
 }
 
 static int make_on_grid(void **state, Grid grid) {
-    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ImportOptions options = import_options_default();
     ImportMethod method = import_method_plain;
 
     method.allocate = allocate_all_widths;

@@ -277,7 +277,7 @@ static void test_graph_switch_policies(void **state) {
         GraphSwitchPolicy named;
         char text[400];
 
-        assert_true(graph_switch_named(graph_switch_name(policy), &named) && named == policy);
+        assert_true(choice_set(graph_switch_choices, graph_switch_name(policy), &named) && named == policy);
         assert_int_equal(play_request(&play, 5, &decode_waits[policy]), 0);
         assert_int_equal(play.n_used[GRAPH_DECODE] >= 5 * n_blocks, true);
         for (int more = 0; more < 3; more++)
@@ -293,7 +293,7 @@ static void test_graph_switch_policies(void **state) {
     assert_true(decode_waits[GRAPH_SWITCH_SYNC] >= 6 * 2);
     assert_true(decode_waits[GRAPH_SWITCH_ASYNC] > 0);
     assert_true(decode_waits[GRAPH_SWITCH_ASYNC] < decode_waits[GRAPH_SWITCH_SYNC]);
-    assert_false(graph_switch_named("other", &(GraphSwitchPolicy){ 0 }));
+    assert_false(choice_set(graph_switch_choices, "other", &(GraphSwitchPolicy){ 0 }));
 }
 
 /* Blocks are switched from the last one to the first, and none too early. */

@@ -301,8 +301,8 @@ static void test_op_placement_names(void **state) {
     OpPlacementKind kind;
 
     for (OpPlacementKind i = 0; i < _OP_PLACEMENT_N; i++)
-        assert_true(op_placement_named(op_placement_name(i), &kind) && kind == i);
-    assert_false(op_placement_named("best", &kind));
+        assert_true(choice_set(op_placement_choices, op_placement_name(i), &kind) && kind == i);
+    assert_false(choice_set(op_placement_choices, "best", &kind));
 }
 
 int main(void) {

@@ -220,8 +220,8 @@ static void test_op_queues_times(void **state) {
         assert_int_equal(op_queues_steal(&queues, &ref), i < 2);
     }
     for (OpOrder i = 0; i < _OP_ORDER_N; i++)
-        assert_true(op_order_named(op_order_name(i), &order) && order == i);
-    assert_false(op_order_named("best", &order));
+        assert_true(choice_set(op_order_choices, op_order_name(i), &order) && order == i);
+    assert_false(choice_set(op_order_choices, "best", &order));
 }
 
 /* In a fixed order, a node that was put back comes before the nodes after it. */

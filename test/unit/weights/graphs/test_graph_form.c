@@ -60,11 +60,11 @@ static void test_graph_form_names(void **state) {
     GraphForm form;
 
     for (GraphForm i = 0; i < _GRAPH_FORM_N; i++) {
-        assert_true(graph_form_named(graph_form_name(i), &form));
+        assert_true(choice_set(graph_form_choices, graph_form_name(i), &form));
         assert_int_equal(form, i);
     }
-    assert_false(graph_form_named("", &form));
-    assert_false(graph_form_named("Packed", &form));
+    assert_false(choice_set(graph_form_choices, "", &form));
+    assert_false(choice_set(graph_form_choices, "Packed", &form));
 }
 
 int main(void) {

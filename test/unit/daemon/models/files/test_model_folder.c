@@ -37,7 +37,7 @@ static int setup(void **state) {
     assert_non_null(fixture);
     snprintf(fixture->path, sizeof(fixture->path), "/tmp/coordgen-folder-XXXXXX");
     assert_non_null(mkdtemp(fixture->path));
-    fixture->config.model_dir = fixture->path;
+    fixture->config.models.dir = fixture->path;
     fixture->config.load.device = ENGINE_DEVICE_CPU;
     fixture->loop.thread = pthread_self();
     model_registry_init(&fixture->registry, &fixture->loop, &fixture->config, NULL, on_change, NULL);
@@ -160,6 +160,28 @@ static void test_model_folder_keeps_what_is_used(void **state) {
     age(fixture, 7200);
     scan(fixture);
     assert_null(model_registry_find(&fixture->registry, "a"));
+}
+
+/* A file that went while its model was in use: the last user's end forgets the model, without another scan. */
+static void test_model_folder_forgets_after_use(void **state) {
+    Fixture *fixture = *state;
+    Model *model;
+
+    make_file(fixture, "a.gguf");
+    make_file(fixture, "b.gguf");
+    scan(fixture);
+    model = model_registry_find(&fixture->registry, "a");
+    model->n_users = 1;
+    remove_file(fixture, "a.gguf");
+    scan(fixture);
+    model_forget_unused(model);
+    assert_ptr_equal(model_registry_find(&fixture->registry, "a"), model);
+    model->n_users = 0;
+    model_forget_unused(model);
+    assert_null(model_registry_find(&fixture->registry, "a"));
+    model = model_registry_find(&fixture->registry, "b");
+    model_forget_unused(model);
+    assert_ptr_equal(model_registry_find(&fixture->registry, "b"), model);
 }
 
 /* Clients cause no scan of an unchanged folder, however often they ask. */
@@ -347,7 +369,7 @@ static void test_model_folder_none(void **state) {
     Fixture *fixture = *state;
     char none[] = "";
 
-    fixture->config.model_dir = none;
+    fixture->config.models.dir = none;
     assert_int_equal(model_folder_want(&fixture->folder), 0);
     assert_false(model_folder_step(&fixture->folder));
 }
@@ -356,6 +378,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_model_folder_finds_and_forgets, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_folder_keeps_what_is_used, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_forgets_after_use, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_folder_is_read_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_folder_goes_in_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_folder_changed_meanwhile, setup, teardown),

@@ -38,10 +38,10 @@ static int setup(void **state) {
     snprintf(fixture->cache, sizeof(fixture->cache), "%s/cache", fixture->folder);
     snprintf(fixture->imported, sizeof(fixture->imported), "%s/models", fixture->cache);
     assert_int_equal(mkdir(fixture->models, 0700) | mkdir(fixture->cache, 0700) | mkdir(fixture->imported, 0700), 0);
-    fixture->config = (Config){ .model_dir = fixture->models,
+    fixture->config = (Config){ .models.dir = fixture->models,
                                 .cache_dir = fixture->cache,
                                 .state_dir = fixture->none,
-                                .draft_db_dir = fixture->none,
+                                .draft_db.dir = fixture->none,
                                 .load = { .device = ENGINE_DEVICE_CPU } };
     fixture->loop.thread = pthread_self();
     model_registry_init(&fixture->registry, &fixture->loop, &fixture->config, NULL, on_change, NULL);

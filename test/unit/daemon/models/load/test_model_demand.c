@@ -76,7 +76,7 @@ static void test_model_demand_setting(void **state) {
     ErrText err;
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        fixture->config.load_on_demand = cases[i].setting;
+        fixture->config.models.on_demand = cases[i].setting;
         for (int is_default = 0; is_default < 2; is_default++)
             for (int is_admin = 0; is_admin < 2; is_admin++) {
                 Model *model = is_default ? fixture->model : fixture->other;
@@ -108,7 +108,7 @@ static void test_model_demand_stages(void **state) {
     const ModelDemand demand = { .is_named = true };
     ErrText err;
 
-    fixture->config.load_on_demand = CONFIG_DEMAND_NO; /* a refusal shows that a load was needed */
+    fixture->config.models.on_demand = CONFIG_DEMAND_NO; /* a refusal shows that a load was needed */
     for (ModelStage stage = MODEL_AVAILABLE; stage <= MODEL_FAILED; stage++) {
         model->stage = stage;
         assert_int_equal(model_demand(model, demand, &err),

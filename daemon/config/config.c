@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -19,8 +19,8 @@
 #include "base/strings/printable.h"
 #include "base/strings/str_buf.h"
 #include "base/system/machine_limits.h"
-#include "daemon/config_model.h"
-#include "daemon/config_table.h"
+#include "daemon/config/config_model.h"
+#include "daemon/config/config_table.h"
 #include "model/model_dir.h"
 
 #define CONFIG_FILE_MAX_BYTES (1u << 20)
@@ -33,19 +33,9 @@ enum {
 Config *config_free(Config *config) {
     if (!config)
         return NULL;
-    free(config->listen);
-    free(config->admin_listen);
-    free(config->model);
-    free(config->preload);
-    free(config->model_dir);
-    free(config->cache_dir);
-    free(config->speculation);
-    free(config->draft_model);
-    free(config->chat_template);
-    free(config->state_dir);
-    free(config->draft_db_dir);
-    free(config->no_history);
-    config_models_free(config->models);
+    for (size_t i = 0; i < n_config_settings; i++)
+        setting_free(&config_settings[i], config);
+    config_models_free(config->sections);
     free(config);
     return NULL;
 }
@@ -90,9 +80,9 @@ void config_memory_limit_source(const Config *config, char *text, size_t room_by
     MachineLimits limits;
 
     machine_limits_read(&limits);
-    if (!config->memory_limit_bytes)
+    if (!config->memory.limit_bytes)
         snprintf(text, room_bytes, "none");
-    else if (config->memory_limit_bytes != memory_share(&limits, MEMORY_PERCENT))
+    else if (config->memory.limit_bytes != memory_share(&limits, MEMORY_PERCENT))
         snprintf(text, room_bytes, "set");
     else if (*limits.memory_file)
         snprintf(text, room_bytes, "%d %% of %.*s", MEMORY_PERCENT, 128, limits.memory_file);
@@ -137,9 +127,9 @@ int config_new(Config **configp, bool is_users, ErrText *err) {
     if (r)
         return err_fold(r);
     machine_limits_read(&limits);
-    config->memory_limit_bytes = memory_share(&limits, MEMORY_PERCENT);
-    config->kv_memory_limit_bytes = memory_share(&limits, 25);
-    config->prefix_cache_max_bytes = memory_share(&limits, 10);
+    config->memory.limit_bytes = memory_share(&limits, MEMORY_PERCENT);
+    config->memory.kv_limit_bytes = memory_share(&limits, 25);
+    config->memory.prefix_cache_max_bytes = memory_share(&limits, 10);
     r = config_set(config, "isa", isa && *isa ? isa : "best", err);
     if (r) {
         err_prefix(err, "environment variable COORDGEN_ISA");

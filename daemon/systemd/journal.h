@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "daemon/journal_record.h"
+#include "daemon/systemd/journal_record.h"
 
 typedef enum LogTarget {
     LOG_TARGET_AUTO, /* the journal when stderr is connected to it */

@@ -4,7 +4,7 @@
 #define COORDGEN_DAEMON_JOURNAL_SINK_H
 
 #include "base/log_sink.h"
-#include "daemon/journal_record.h"
+#include "daemon/systemd/journal_record.h"
 
 typedef struct JournalSink {
     void (*line)(LogLevel level, const char *topic, const char *line);

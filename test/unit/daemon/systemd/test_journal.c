@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/journal.h"
-#include "daemon/journal_sink.h"
+#include "daemon/systemd/journal.h"
+#include "daemon/systemd/journal_sink.h"
 
 static void test_journal_check(void **state) {
     const JournalSink *sink = journal_sink();

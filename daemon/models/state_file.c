@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/state_file.h"
+#include "daemon/models/state_file.h"
 
 #include <dirent.h>
 #include <errno.h>

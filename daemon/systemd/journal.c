@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/journal.h"
+#include "daemon/systemd/journal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/log_rate.h"
 #include "base/strings/printable.h"
-#include "daemon/journal_sink.h"
+#include "daemon/systemd/journal_sink.h"
 
 static const JournalSink *to_journal; /* NULL: stderr; const after journal_open() */
 static bool with_priority;            /* const after journal_open() */

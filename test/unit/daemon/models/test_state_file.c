@@ -16,7 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_io.h"
-#include "daemon/state_file.h"
+#include "daemon/models/state_file.h"
 
 static const char head[] = "test 1\n";
 

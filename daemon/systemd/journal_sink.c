@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define SD_JOURNAL_SUPPRESS_LOCATION
-#include "daemon/journal_sink.h"
+#include "daemon/systemd/journal_sink.h"
 
 #include <inttypes.h>
 #include <systemd/sd-journal.h>

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/min_max.h"
-#include "daemon/activation.h"
+#include "daemon/systemd/activation.h"
 
 enum {
     KEPT_FROM = 100

@@ -8,8 +8,8 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "daemon/config_model.h"
-#include "daemon/config_values.h"
+#include "daemon/config/config_model.h"
+#include "daemon/config/config_values.h"
 
 typedef enum ConfigAction { /* what the flags ask for */
     CONFIG_RUN,

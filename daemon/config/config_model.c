@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/config_model.h"
+#include "daemon/config/config_model.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/strings/nearest_word.h"
 #include "base/strings/printable.h"
 #include "base/strings/utf8.h"
-#include "daemon/config_table.h"
+#include "daemon/config/config_table.h"
 
 #define SECTIONS_MAX 1024
 #define SECTION_NAME_BYTES_MAX 255 /* PROTO_MODEL_NAME_BYTES_MAX */
@@ -47,7 +47,7 @@ void config_models_free(ConfigModel *models) {
 }
 
 static ConfigModel *find(const Config *config, const char *name) {
-    ConfigModel *model = config->models;
+    ConfigModel *model = config->sections;
 
     while (model && strcmp(model->name, name))
         model = model->next;
@@ -56,7 +56,7 @@ static ConfigModel *find(const Config *config, const char *name) {
 
 /* Finds the section of a model, or adds an empty one behind the others. 0, CONFIG_E_SETTING, -ENOMEM. */
 static int find_or_add(Config *config, const char *name, ConfigModel **modelp, ErrText *err) {
-    ConfigModel **linkp = &config->models, *model;
+    ConfigModel **linkp = &config->sections, *model;
     size_t n = 0;
 
     for (; *linkp; linkp = &(*linkp)->next, n++)
@@ -136,7 +136,7 @@ static const Config *config_of(const Config *config, const char *name, int setti
 }
 
 uint32_t config_context_tokens(const Config *config, const char *model) {
-    return config_of(config, model, OF_CONTEXT_TOKENS)->context_tokens;
+    return config_of(config, model, OF_CONTEXT_TOKENS)->generations.context_tokens;
 }
 
 LoadOptions config_load_options(const Config *config, const char *model) {
@@ -148,7 +148,7 @@ LoadOptions config_load_options(const Config *config, const char *model) {
 }
 
 const char *config_next_section(const Config *config, const char *after) {
-    const ConfigModel *model = after ? find(config, after)->next : config->models;
+    const ConfigModel *model = after ? find(config, after)->next : config->sections;
 
     return model ? model->name : NULL;
 }
@@ -156,7 +156,7 @@ const char *config_next_section(const Config *config, const char *after) {
 void config_models_print(const Config *config, FILE *to) {
     char value[256];
 
-    for (const ConfigModel *model = config->models; model; model = model->next) {
+    for (const ConfigModel *model = config->sections; model; model = model->next) {
         fprintf(to, "\n[model %s]\n", model->name);
         for (size_t i = 0; i < _OF_N; i++) {
             if (!model->is_set[i])
@@ -188,9 +188,9 @@ static void compare(const char *name, const Config *from, const Config *to, Conf
 }
 
 void config_models_compare(const Config *from, const Config *to, ConfigChangeFn *fn, void *arg) {
-    for (const ConfigModel *model = from->models; model; model = model->next)
+    for (const ConfigModel *model = from->sections; model; model = model->next)
         compare(model->name, from, to, fn, arg);
-    for (const ConfigModel *model = to->models; model; model = model->next)
+    for (const ConfigModel *model = to->sections; model; model = model->next)
         if (!find(from, model->name))
             compare(model->name, from, to, fn, arg);
 }
@@ -217,12 +217,12 @@ int config_models_take_live(Config *config, const Config *from) {
     ErrText err;
     int r;
 
-    for (const ConfigModel *other = from->models; other; other = other->next) {
+    for (const ConfigModel *other = from->sections; other; other = other->next) {
         r = find_or_add(config, other->name, &model, &err);
         if (r)
             return err_fold(r);
     }
-    for (model = config->models; model; model = model->next)
+    for (model = config->sections; model; model = model->next)
         take_live(model, find(from, model->name));
     return 0;
 }

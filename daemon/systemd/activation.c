@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/activation.h"
+#include "daemon/systemd/activation.h"
 
 #include <errno.h>
 #include <fcntl.h>

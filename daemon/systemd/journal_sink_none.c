@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/journal_sink.h"
+#include "daemon/systemd/journal_sink.h"
 
 #include <stddef.h>
 

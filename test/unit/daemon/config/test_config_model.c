@@ -10,19 +10,19 @@
 #include <string.h>
 
 #include "base/files/file_io.h"
-#include "daemon/config_setting.h"
+#include "daemon/config/config_setting.h"
 #include "engine/engine.h"
-#include "test/unit/daemon/config_fixture.h"
+#include "test/unit/daemon/config/config_fixture.h"
 
 /* Settings refer to models by names or by paths. */
 static void test_config_model_names(void **state) {
     ErrText err;
     Config *config = CONFIG_LOAD(*state, 0, &err, "--model=small", "--preload= a ,/m/b.cgm,,größe");
     char model[64];
-    const char *rest = config->preload;
+    const char *rest = config->models.preload;
 
-    assert_string_equal(config->model, "small");
-    assert_int_equal(config->load_on_demand, CONFIG_DEMAND_ALL);
+    assert_string_equal(config->models.default_model, "small");
+    assert_int_equal(config->models.on_demand, CONFIG_DEMAND_ALL);
     rest = setting_next_model(rest, model, sizeof(model));
     assert_string_equal(model, "a");
     rest = setting_next_model(rest, model, sizeof(model));
@@ -51,7 +51,7 @@ static void test_config_model_sections(void **state) {
     config_root_write(root, "/etc/coordgen/coordgend.conf.d/50-a.conf",
                       "max-queue = 7\n[model  a b ]\nweights-memory = 50%\n");
     config = CONFIG_LOAD(root, 0, &err, "--context-tokens=300");
-    assert_int_equal(config->max_queue, 7); /* the previous file's section has ended with that file */
+    assert_int_equal(config->turns.max_queue, 7); /* the previous file's section has ended with that file */
     assert_int_equal(config_context_tokens(config, "a b"), 200);
     assert_int_equal(config_context_tokens(config, "c"), 300);
     assert_int_equal(config_context_tokens(config, "other"), 300);

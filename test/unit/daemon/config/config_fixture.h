@@ -3,7 +3,7 @@
 #ifndef COORDGEN_TEST_CONFIG_FIXTURE_H
 #define COORDGEN_TEST_CONFIG_FIXTURE_H
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 typedef struct ConfigRoot { /* a temporary folder in place of / */
     char path[64];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/config_setting.h"
+#include "daemon/config/config_setting.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -181,17 +181,11 @@ static void format_memory(const Setting *setting, const WeightsMemory *memory, c
 }
 
 static int parse_choice(const Setting *setting, Config *config, const char *value, ErrText *err) {
-    char names[256] = "";
-    size_t len_bytes = 0;
+    char names[256];
 
-    for (const SettingChoice *choice = setting->choices; choice->name; choice++) {
-        if (!strcmp(choice->name, value)) {
-            *(uint32_t *)field_of(setting, config) = choice->value;
-            return 0;
-        }
-        len_bytes +=
-            (size_t)snprintf(names + len_bytes, sizeof(names) - len_bytes, "%s%s", len_bytes ? ", " : "", choice->name);
-    }
+    if (choice_set(setting->choices, value, field_of(setting, config)))
+        return 0;
+    choice_list(setting->choices, ", ", names, sizeof(names));
     return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not one of %s", setting->name, UTF8_PREFIX(value, 64), names);
 }
 
@@ -268,6 +262,11 @@ static int parse_pairs(const Setting *setting, Config *config, const char *value
     return CONFIG_E_SETTING;
 }
 
+void setting_free(const Setting *setting, Config *config) {
+    if (setting->type <= SETTING_PAIRS)
+        free(*(char **)field_of(setting, config));
+}
+
 int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err) {
     switch (setting->type) {
     case SETTING_TEXT:
@@ -331,9 +330,7 @@ void setting_format(const Setting *setting, const Config *config, char *text, si
         return;
     case SETTING_CHOICE:
     case SETTING_SWITCH:
-        for (const SettingChoice *choice = setting->choices; choice->name; choice++)
-            if (choice->value == *(const uint32_t *)field)
-                snprintf(text, room_bytes, "%s", choice->name);
+        snprintf(text, room_bytes, "%s", choice_name(setting->choices, *(const uint32_t *)field));
         return;
     }
 }

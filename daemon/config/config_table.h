@@ -3,7 +3,7 @@
 #ifndef COORDGEN_DAEMON_CONFIG_TABLE_H
 #define COORDGEN_DAEMON_CONFIG_TABLE_H
 
-#include "daemon/config_setting.h"
+#include "daemon/config/config_setting.h"
 
 /* Settings that are gone: files and flags that have them get a warning, and the service starts. */
 typedef struct GoneSetting {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "daemon/config_values.h"
+#include "daemon/config/config_values.h"
 
 void config_models_free(ConfigModel *models);
 /* Begins the section of a line "[model NAME]", which may exist already. 0, CONFIG_E_SETTING or -ENOMEM. */

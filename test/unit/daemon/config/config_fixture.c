@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "test/unit/daemon/config_fixture.h"
+#include "test/unit/daemon/config/config_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

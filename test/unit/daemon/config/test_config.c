@@ -13,28 +13,28 @@
 #include <sys/stat.h>
 
 #include "base/files/file_io.h"
-#include "daemon/config.h"
-#include "daemon/config_table.h"
+#include "daemon/config/config.h"
+#include "daemon/config/config_table.h"
 #include "engine/engine.h"
-#include "test/unit/daemon/config_fixture.h"
+#include "test/unit/daemon/config/config_fixture.h"
 
 static void test_config_defaults(void **state) {
     ErrText err;
     Config *config = CONFIG_LOAD(*state, 0, &err);
 
-    assert_int_equal(config->max_active, 4);
-    assert_int_equal(config->max_queue, 128);
-    assert_int_equal(config->max_connections, 256);
-    assert_int_equal(config->max_requests_per_connection, 64);
-    assert_int_equal(config->context_tokens, 4096);
-    assert_int_equal(config->frame_max_bytes, 4 << 20);
-    assert_int_equal(config->frame_timeout_ms, 10000);
-    assert_int_equal(config->drain_timeout_ms, 10000);
+    assert_int_equal(config->turns.max_active, 4);
+    assert_int_equal(config->turns.max_queue, 128);
+    assert_int_equal(config->limits.max_connections, 256);
+    assert_int_equal(config->limits.max_requests_per_connection, 64);
+    assert_int_equal(config->generations.context_tokens, 4096);
+    assert_int_equal(config->limits.frame_max_bytes, 4 << 20);
+    assert_int_equal(config->timeouts.frame_ms, 10000);
+    assert_int_equal(config->timeouts.drain_ms, 10000);
     assert_int_equal(config->load.device, ENGINE_DEVICE_CPU);
-    assert_false(config->api_may_load);
+    assert_false(config->models.api_may_load);
     assert_string_equal(config->listen, "");
-    assert_true(config->kv_memory_limit_bytes > 0);
-    assert_true(config->kv_memory_limit_bytes < config->memory_limit_bytes);
+    assert_true(config->memory.kv_limit_bytes > 0);
+    assert_true(config->memory.kv_limit_bytes < config->memory.limit_bytes);
     config_free(config);
 }
 
@@ -49,8 +49,8 @@ static void test_config_order(void **state) {
     config_root_write(*state, "/usr/lib/coordgen/coordgend.conf.d/50-a.conf", "threads = 3\nchunk-tokens = 3\n");
     config_root_write(*state, "/etc/coordgen/coordgend.conf.d/10-early.conf", "threads = 9\n");
     config = CONFIG_LOAD(*state, 0, &err, "--chunk-tokens=4");
-    assert_int_equal(config->max_queue, 1);
-    assert_int_equal(config->max_active, 2);
+    assert_int_equal(config->turns.max_queue, 1);
+    assert_int_equal(config->turns.max_active, 2);
     assert_int_equal(config->load.threads, 3);
     assert_int_equal(config->load.chunk_tokens, 4);
     config_free(config);
@@ -81,9 +81,9 @@ static void test_config_file_replaces_defaults(void **state) {
     config_root_write(root, "/mine.conf", "max-queue = 7 # a comment\n\n# another\nmodel = /models/a#b.gguf\n");
     snprintf(flag, sizeof(flag), "--config=%s/mine.conf", root->path);
     config = CONFIG_LOAD(root, 0, &err, flag);
-    assert_int_equal(config->max_active, 4);
-    assert_int_equal(config->max_queue, 7);
-    assert_string_equal(config->model, "/models/a#b.gguf");
+    assert_int_equal(config->turns.max_active, 4);
+    assert_int_equal(config->turns.max_queue, 7);
+    assert_string_equal(config->models.default_model, "/models/a#b.gguf");
     config_free(config);
     CONFIG_LOAD(root, CONFIG_E_FILE, &err, "--config=/nonexistent/x.conf");
     assert_non_null(strstr(err.text, "/nonexistent/x.conf"));
@@ -170,7 +170,7 @@ static void test_config_file_with_byte_order_mark(void **state) {
                       "max-queue = 7\r\n# end\r\n");
     assert_int_equal(config_new(&config, false, &err), 0);
     assert_int_equal(config_read_file(config, path, true, &err), 0);
-    assert_int_equal(config->max_queue, 7);
+    assert_int_equal(config->turns.max_queue, 7);
     config_free(config);
 }
 
@@ -195,11 +195,12 @@ static void test_config_flags(void **state) {
 
     assert_non_null(getcwd(cwd, sizeof(cwd)));
     snprintf(expected, sizeof(expected), "%s/m.gguf", cwd);
-    assert_string_equal(config->model, expected); /* made absolute, so that a reload finds the same file */
-    assert_true(config->api_may_load);
-    assert_int_equal(config->frame_timeout_ms, 1500);
-    assert_int_equal(config->kv_memory_limit_bytes, 0);
-    assert_int_equal(config->output_buffer_bytes, 8192);
+    assert_string_equal(config->models.default_model,
+                        expected); /* made absolute, so that a reload finds the same file */
+    assert_true(config->models.api_may_load);
+    assert_int_equal(config->timeouts.frame_ms, 1500);
+    assert_int_equal(config->memory.kv_limit_bytes, 0);
+    assert_int_equal(config->limits.output_buffer_bytes, 8192);
     config_free(config);
 }
 
@@ -246,13 +247,13 @@ static void test_config_of_a_user(void **state) {
     assert_null(CONFIG_LOAD(root, CONFIG_E_FILE, &err));
     config = CONFIG_LOAD(root, 0, &err, "--user", "--threads=2");
     assert_true(config->is_users);
-    assert_int_equal(config->max_active, 3);
-    assert_int_equal(config->max_queue, 9);
+    assert_int_equal(config->turns.max_active, 3);
+    assert_int_equal(config->turns.max_queue, 9);
     assert_int_equal(config->load.threads, 2);
     snprintf(expected, sizeof(expected), "%s/.local/share/coordgen/models", home);
-    assert_string_equal(config->model_dir, expected);
+    assert_string_equal(config->models.dir, expected);
     snprintf(expected, sizeof(expected), "%s/.local/state/coordgen/draftdb", home);
-    assert_string_equal(config->draft_db_dir, expected);
+    assert_string_equal(config->draft_db.dir, expected);
     snprintf(expected, sizeof(expected), "%s/.cache/coordgen", home);
     assert_string_equal(config->cache_dir, expected);
     config_free(config);
@@ -342,7 +343,7 @@ static void test_config_reload(void **state) {
     assert_int_equal(changes.n_live, 2);
     assert_int_equal(changes.n_restart, 1);
     assert_int_equal(config_take_live(from, to), 0);
-    assert_int_equal(from->max_queue, 5);
+    assert_int_equal(from->turns.max_queue, 5);
     assert_int_equal(from->load.threads, 0);
     config_free(from);
     config_free(to);
@@ -353,19 +354,19 @@ static void test_config_sources_of_drafts(void **state) {
     ErrText err;
     Config *from = CONFIG_LOAD(*state, 0, &err), *to = CONFIG_LOAD(*state, 0, &err, "--speculation=sam,table");
 
-    assert_string_equal(to->speculation, "sam,table");
+    assert_string_equal(to->generations.speculation, "sam,table");
     assert_int_equal(config_set(to, "speculation", "sam,bogus", &err), CONFIG_E_SETTING);
     assert_string_equal(err.text, "speculation: no source \"bogus\"; say auto, off, or some of lookup, sam, "
                                   "history, calibration, table, reuse, model with commas between");
     assert_int_equal(config_set(to, "speculation", "opt-tree", &err), CONFIG_E_SETTING); /* only in the laboratory */
     assert_int_equal(config_set(to, "speculation", "ours", &err), 0);
-    assert_string_equal(to->speculation, "ours");
+    assert_string_equal(to->generations.speculation, "ours");
     assert_int_equal(config_set(to, "speculation", "sam,table", &err), 0);
     assert_int_equal(config_set(to, "speculation", "", &err), CONFIG_E_SETTING);
-    assert_string_equal(to->speculation, "sam,table");
+    assert_string_equal(to->generations.speculation, "sam,table");
     assert_int_equal(config_take_live(from, to), 0);
-    assert_string_equal(from->speculation, "sam,table");
-    assert_ptr_not_equal(from->speculation, to->speculation);
+    assert_string_equal(from->generations.speculation, "sam,table");
+    assert_ptr_not_equal(from->generations.speculation, to->generations.speculation);
     config_free(from);
     config_free(to);
 }
@@ -389,10 +390,10 @@ static void test_config_age(void **state) {
     Config *config = CONFIG_LOAD(*state, 0, &err);
     char shown[32];
 
-    assert_int_equal(config->draft_db_age_s, 90 * 86400);
+    assert_int_equal(config->draft_db.limits.age_max_s, 90 * 86400);
     for (size_t i = 0; i < ARRAY_LEN(ages); i++) {
         assert_int_equal(config_set(config, "draftdb-age", ages[i].given, &err), 0);
-        assert_int_equal(config->draft_db_age_s, ages[i].seconds);
+        assert_int_equal(config->draft_db.limits.age_max_s, ages[i].seconds);
         setting_format(setting, config, shown, sizeof(shown));
         assert_string_equal(shown, ages[i].shown);
     }
@@ -412,13 +413,13 @@ static void test_config_draftdb_dir(void **state) {
 
     setenv("STATE_DIRECTORY", "/state/a:/state/b", 1);
     config = CONFIG_LOAD(*state, 0, &err);
-    assert_string_equal(config->draft_db_dir, "/state/a/draftdb");
-    assert_true(config->draft_db);
+    assert_string_equal(config->draft_db.dir, "/state/a/draftdb");
+    assert_true(config->draft_db.is_on);
     config_free(config);
     unsetenv("STATE_DIRECTORY");
     config = CONFIG_LOAD(*state, 0, &err, "--draftdb=no", "--draftdb-dir=/mine");
-    assert_string_equal(config->draft_db_dir, "/mine");
-    assert_false(config->draft_db);
+    assert_string_equal(config->draft_db.dir, "/mine");
+    assert_false(config->draft_db.is_on);
     config_free(config);
 }
 
@@ -528,11 +529,11 @@ static void test_config_draft_model(void **state) {
 
     config_root_write(*state, "/etc/coordgen/coordgend.conf", "draft-model = big = small, mid=small\n");
     config = CONFIG_LOAD(*state, 0, &err);
-    assert_string_equal(config->draft_model, "big = small, mid=small");
+    assert_string_equal(config->models.draft_model, "big = small, mid=small");
     other = CONFIG_LOAD(*state, 0, &err, "--draft-model=");
-    assert_string_equal(other->draft_model, "");
+    assert_string_equal(other->models.draft_model, "");
     assert_int_equal(config_take_live(config, other), 0);
-    assert_string_equal(config->draft_model, "");
+    assert_string_equal(config->models.draft_model, "");
     config_free(other);
     config_free(config);
     CONFIG_LOAD(*state, CONFIG_E_FLAG, &err, "--draft-model=big");

@@ -39,7 +39,7 @@ typedef enum TurnPart {
 
 /* Returns whether the generation can have rows in a step. */
 bool turn_order_is_ready(const TurnClaim *claim);
-/* Returns whether a ready generation is of a higher class than `top`: a running step of class `top` makes way for it. */
+/* Returns whether a ready generation is of a higher class than `top`: a running step of that class makes way for it. */
 bool turn_order_is_above(const TurnClaim *claim, Priority top);
 /* Returns whether a ready generation takes a step before the parked one goes on. */
 bool turn_order_goes_before_parked(const TurnClaim *claim, const ParkedStep *parked);

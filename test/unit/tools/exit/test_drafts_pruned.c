@@ -339,8 +339,8 @@ static void test_drafts_pruned_states(void **state) {
                                  .tokens = tree_tokens,
                                  .parents = tree_parents,
                                  .n = TREE,
-                                  .head = { .n_rows = TREE, .logits = logits, .take = take_row, .arg = &asked[i] },
-                                  .look = { 1, look_first, &asked[i] } };
+                                 .head = { .n_rows = TREE, .logits = logits, .take = take_row, .arg = &asked[i] },
+                                 .look = { 1, look_first, &asked[i] } };
     }
     assert_int_equal(engine_step_begin(&step, tiny.engine, spans, SPANS, NULL), 0);
     assert_int_equal(engine_step_layers(step, 1, NULL, NULL), 0);

@@ -99,7 +99,7 @@ class TwoPlaces(FairCase):
 class MemoryShare(FairCase):
     """Room for 1,400 tokens, of which one user may have 1,050: what trees of drafts take is among them."""
 
-    flags = ("--kv-memory-limit=32M", "--max-active-interactive=4")
+    flags = ("--kv-memory-limit=32M", "--max-active-interactive=4", "--stall-timeout=600s")
 
     def test_others_find_some(self):
         greedy, other = self.connect_nobody(), self.connect()

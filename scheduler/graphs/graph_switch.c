@@ -95,7 +95,7 @@ static void plan_step(GraphSwitch *graphs, size_t rows) {
                            graphs->step.n_positions);
     else
         graph_plan_make(&graphs->step.plan, &times, is, graphs->n_blocks, graphs->step.at % graphs->n_blocks,
-                        graphs->step.n_positions, graphs->must_go_back && !graphs->step.goes_on);
+                        graphs->step.n_positions, graphs->lab.must_go_back && !graphs->step.goes_on);
 }
 
 void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t prompt_rows, size_t n_behind, size_t at) {

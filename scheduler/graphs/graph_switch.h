@@ -44,13 +44,18 @@ typedef struct GraphStep {
     bool has_begun; /* the switch to decode graphs has begun: within these prompts there is no way back */
 } GraphStep;
 
+/* Switches that only the laboratory (tools/) and tests set; all are off in the product. */
+typedef struct GraphLab {
+    bool must_go_back; /* every prompt gets prompt graphs, whatever the times say */
+} GraphLab;
+
 /* Begin with graph_switch_init(). One thread. */
 typedef struct GraphSwitch {
     GraphSwitchPolicy policy;
     size_t n_blocks;
     GraphTimes times;
     size_t prefill_rows, decode_rows;
-    bool must_go_back; /* set by the caller: every prompt gets prompt graphs, whatever the times say */
+    GraphLab lab; /* set by the caller */
     bool is_there[GRAPH_BLOCKS_MAX][_GRAPH_KIND_N];
     BlockGraph loading;
     BlockGraph held;   /* being computed */

@@ -172,7 +172,7 @@ int weights_graphs_new(WeightsGraphs **graphsp, const Backend *backend, const Gr
         return r;
     graph_switch_init(&graphs->graphs, options->policy, n_blocks, backend->ops->prefill_rows,
                       backend->ops->decode_rows);
-    graphs->graphs.must_go_back = options->must_go_back;
+    graphs->graphs.lab = options->lab;
     *graphsp = steal(&graphs);
     return 0;
 }

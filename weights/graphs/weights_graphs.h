@@ -29,7 +29,7 @@ typedef struct GraphsOptions {
     uint32_t n_blocks;     /* at most GRAPH_BLOCKS_MAX; 0: GRAPHS_BLOCKS_DEFAULT, or as many as layers */
     uint64_t memory_bytes; /* the arena's limit; 0: GRAPHS_MEMORY_DEFAULT */
     GraphForm form;        /* that is read */
-    bool must_go_back;     /* progressive policy, for benches: prompts get their graphs even if that does not pay */
+    GraphLab lab;          /* of the progressive policy */
 } GraphsOptions;
 
 typedef struct WeightsGraphs WeightsGraphs; /* one thread, the one that computes */

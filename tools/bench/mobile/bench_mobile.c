@@ -47,12 +47,12 @@ static void mobile_bench_deinit(MobileBench *bench) {
 static const struct {
     const char *name;
     GraphSwitchPolicy policy;
-    bool must_go_back;
-} policies[MOBILE_POLICIES] = { { "none", GRAPH_SWITCH_NONE, false },
-                                { "sync", GRAPH_SWITCH_SYNC, false },
-                                { "async", GRAPH_SWITCH_ASYNC, false },
-                                { "progressive", GRAPH_SWITCH_PROGRESSIVE, true },
-                                { "progressive, free", GRAPH_SWITCH_PROGRESSIVE, false } };
+    GraphLab lab;
+} policies[MOBILE_POLICIES] = { { "none", GRAPH_SWITCH_NONE, { false } },
+                                { "sync", GRAPH_SWITCH_SYNC, { false } },
+                                { "async", GRAPH_SWITCH_ASYNC, { false } },
+                                { "progressive", GRAPH_SWITCH_PROGRESSIVE, { true } },
+                                { "progressive, free", GRAPH_SWITCH_PROGRESSIVE, { false } } };
 
 static int open_policy(MobileBench *bench, size_t index, ErrText *err) {
     EvalModelOptions options = *bench->run->model;
@@ -61,7 +61,7 @@ static int open_policy(MobileBench *bench, size_t index, ErrText *err) {
     options.recipe_option = NULL; /* the package is that recipe's result */
     options.engine.load.device = ENGINE_DEVICE_NPU;
     options.engine.load.weights.graphs.policy = policies[index].policy;
-    options.engine.load.weights.graphs.must_go_back = policies[index].must_go_back;
+    options.engine.load.weights.graphs.lab = policies[index].lab;
     options.engine.load.op_order = OP_ORDER_IN_ORDER; /* one chunk a step, for switching goes chunk by chunk */
     return eval_engine_open(&bench->engines[index], &options, bench->run->pool, &bench->accounts, err);
 }

@@ -365,7 +365,7 @@ static void test_graph_switch_late(void **state) {
     Play play = play_new(GRAPH_SWITCH_PROGRESSIVE, 6, 2);
 
     (void)play_request(&play, 3, &(size_t){ 0 });
-    play.graphs.must_go_back = true;
+    play.graphs.lab.must_go_back = true;
     graph_switch_step(&play.graphs, PREFILL, PREFILL, 4 * PREFILL, 0);
     play_look(&play); /* the load begins */
     assert_true(play.graphs.loading.block < 6 && play.graphs.loading.kind == GRAPH_PREFILL);

@@ -169,12 +169,16 @@ static GroupScratch group_scratch(void *scratch) {
 
 /* Replaces lanes whose bit is 0 by `other`. */
 LANES_INLINE Lanes lanes_where(Lanes v, uint32_t bits, float other) {
+#if LANES_PART == 16
+    v.part[0] = (PartF)_mm512_mask_blend_ps((__mmask16)bits, (__m512)part_of(other), (__m512)v.part[0]);
+#else
     EACH_PART (p) {
         PartI bit;
 
         UNROLL for (int i = 0; i < LANES_PART; i++) bit[i] = 1 << (p * LANES_PART + i);
-        v.part[p] = part_select((bit & (int32_t)bits) != 0, v.part[p], part_of(other));
+        v.part[p] = part_select((bit & (int32_t)bits) == bit, v.part[p], part_of(other));
     }
+#endif
     return v;
 }
 
@@ -190,26 +194,33 @@ LANES_INLINE Lanes lanes_capped(Lanes v, float cap) {
     return v;
 }
 
-/* Turns a row-head's products into scores; stores the greatest score, and the greatest score + exponent of the value. */
+/* Turns a row-head's products into scores; stores the greatest score, and the greatest score + exponent of the value.
+ * mask and cap are NULL and 0 by the caller's constants where there are none. */
 LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const float *exponents, float factor, float cap,
                             const uint64_t *mask, float *greatestp, float *greatest_valuep) {
     Lanes greatest_score = lanes_of(-INFINITY), greatest_value = lanes_of(-INFINITY);
 
-    for (size_t part = 0; part < parts->n; part++)
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES, scores += N_LANES, exponents += N_LANES) {
-            Lanes v, scale = lanes_load(parts->at[part].key_scales + at), exponent = lanes_load(exponents);
+    for (size_t part = 0; part < parts->n; part++) {
+        const float *scales = parts->at[part].key_scales;
+        const uint64_t bits = mask ? mask[part] : 0;
 
-            memcpy(&v, scores, sizeof(v));
+        UNROLL
+        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
+            const size_t column = part * KV_BLOCK + at;
+            const Lanes scale = lanes_load(scales + at), sum = lanes_load(scores + column);
+            Lanes v;
+
             EACH_PART (p)
-                v.part[p] = __builtin_convertvector((PartI)v.part[p], PartF) * scale.part[p] * part_of(factor);
+                v.part[p] = __builtin_convertvector((PartI)sum.part[p], PartF) * scale.part[p] * part_of(factor);
             if (cap > 0)
                 v = lanes_capped(v, cap);
             if (mask)
-                v = lanes_where(v, (uint32_t)(mask[part] >> at), -INFINITY);
-            lanes_store(scores, v);
+                v = lanes_where(v, (uint32_t)(bits >> at), -INFINITY);
+            lanes_store(scores + column, v);
             greatest_score = lanes_max(greatest_score, v);
-            greatest_value = lanes_max(greatest_value, lanes_add(v, exponent));
+            greatest_value = lanes_max(greatest_value, lanes_add(v, lanes_load(exponents + column)));
         }
+    }
     *greatestp = lanes_horizontal_max(greatest_score);
     *greatest_valuep = lanes_horizontal_max(greatest_value);
 }
@@ -218,6 +229,10 @@ LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const fl
 LANES_INLINE PartI part_rounded(PartF v) {
 #if LANES_PART == 16
     return (PartI)_mm512_cvtps_epi32((__m512)v);
+#elif LANES_PART == 8
+    return (PartI)_mm256_cvtps_epi32((__m256)v);
+#elif defined(__SSE2__)
+    return (PartI)_mm_cvtps_epi32((__m128)v);
 #else
     const PartF magic = part_of(0x1.8p23f);
 
@@ -225,34 +240,76 @@ LANES_INLINE PartI part_rounded(PartF v) {
 #endif
 }
 
-/* Makes a row-head's weights from its scores. Returns the normaliser: the sum of 2^(score - unit), in units of 2^-22. */
+/* Returns the sum of all lanes, modulo 2^32. */
+LANES_INLINE uint32_t parts_sum(const PartU *sum) {
+#if LANES_PART == 16
+    return (uint32_t)_mm512_reduce_add_epi32((__m512i)sum[0]);
+#else
+    PartU all = sum[0];
+    uint32_t total = 0;
+
+    UNROLL
+    for (int p = 1; p < LANES_PARTS; p++)
+        all += sum[p];
+    UNROLL
+    for (int i = 0; i < LANES_PART; i++)
+        total += all[i];
+    return total;
+#endif
+}
+
+/* Makes a row-head's weights from its scores. Returns the normaliser: the sum of 2^(score - unit), in units of 2^-22.
+ * Adding 2 rounds a power of two, 1 at most, to that unit: its bits are then those of 2, plus the integer. */
 LANES_INLINE int32_t weights_of(const float *scores, const AttentionParts *parts, float unit, float factor,
                                 const uint64_t *mask, uint8_t *weights) {
-    PartI sum[LANES_PARTS] = { 0 };
-    int32_t sums[N_LANES], total = 0;
+    const uint32_t bits_of_2 = 0x40000000;
+    PartU sum[LANES_PARTS] = { 0 };
 
-    for (size_t part = 0; part < parts->n; part++, weights += WEIGHTS_PART_BYTES)
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES, scores += N_LANES) {
-            const Lanes score = lanes_load(scores), scale = lanes_load(parts->at[part].value_scales + at);
+    for (size_t part = 0; part < parts->n; part++, weights += WEIGHTS_PART_BYTES) {
+        const float *scales = parts->at[part].value_scales;
+        const uint64_t bits = mask ? mask[part] : 0;
+
+        UNROLL
+        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
+            const Lanes score = lanes_load(scores + part * KV_BLOCK + at), scale = lanes_load(scales + at);
             PartI w[LANES_PARTS];
             Lanes weight;
 
             EACH_PART (p) {
                 const PartF power = part_exp2(score.part[p] - part_of(unit));
 
-                sum[p] += part_rounded(power * part_of(0x1p22f));
+                sum[p] += (PartU)(power + part_of(2));
                 weight.part[p] = part_min(power * (scale.part[p] * part_of(factor)), part_of(WEIGHT_TOP));
             }
             if (mask)
-                weight = lanes_where(weight, (uint32_t)(mask[part] >> at), 0);
+                weight = lanes_where(weight, (uint32_t)(bits >> at), 0);
             EACH_PART (p)
                 w[p] = part_rounded(weight.part[p]);
             store_weights(weights, at, w);
         }
-    memcpy(sums, sum, sizeof(sums));
-    for (size_t i = 0; i < N_LANES; i++)
-        total += sums[i];
-    return total;
+    }
+    return (int32_t)(parts_sum(sum) - (uint32_t)(parts->n * KV_BLOCK) * bits_of_2);
+}
+
+/* Turns the products of n row-heads into scores. sums gets the greatest ones as units, not yet rounded up. */
+LANES_INLINE void scores_of_group(const GroupScratch *group, const AttentionParts *parts, const float *factors,
+                                  size_t n, float cap, const AttentionMask *masks, const AttentionSums *sums) {
+    for (size_t i = 0; i < n; i++)
+        scores_of(group->scores + i * COLUMNS_MAX, parts, group->exponents, factors[i], cap, masks ? masks[i] : NULL,
+                  &sums->score_units[i], &sums->value_units[i]);
+}
+
+LANES_INLINE void weights_of_group(const GroupScratch *group, const AttentionParts *parts, size_t n,
+                                   const AttentionMask *masks, const AttentionSums *sums) {
+    for (size_t i = 0; i < n; i++) {
+        const float unit = ceiling(sums->score_units[i]), value_unit = ceiling(sums->value_units[i]),
+                    factor = WEIGHT_TOP * power_of_two(MIN(unit - value_unit, 64));
+
+        sums->score_units[i] = unit;
+        sums->value_units[i] = value_unit;
+        sums->normalizers[i] = weights_of(group->scores + i * COLUMNS_MAX, parts, unit, factor, masks ? masks[i] : NULL,
+                                          group->weights + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES);
+    }
 }
 
 static void attention_block(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
@@ -271,18 +328,16 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
         for (size_t at = 0; at < KV_BLOCK; at += N_LANES)
             lanes_store(group.exponents + part * KV_BLOCK + at, exponents_of(parts->at[part].value_scales + at));
     }
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t *mask = masks ? masks[i] : NULL;
-        float *scores = group.scores + i * COLUMNS_MAX, factor;
-
-        scores_of(scores, parts, group.exponents, queries->factors[first + i], queries->cap, mask,
-                  &sums->score_units[i], &sums->value_units[i]);
-        sums->score_units[i] = ceiling(sums->score_units[i]);
-        sums->value_units[i] = ceiling(sums->value_units[i]);
-        factor = WEIGHT_TOP * power_of_two(MIN(sums->score_units[i] - sums->value_units[i], 64));
-        sums->normalizers[i] =
-            weights_of(scores, parts, sums->score_units[i], factor, mask, group.weights + i * stride_bytes);
-    }
+    if (queries->cap > 0)
+        scores_of_group(&group, parts, queries->factors + first, n, queries->cap, masks, sums);
+    else if (masks)
+        scores_of_group(&group, parts, queries->factors + first, n, 0, masks, sums);
+    else
+        scores_of_group(&group, parts, queries->factors + first, n, 0, NULL, sums);
+    if (masks)
+        weights_of_group(&group, parts, n, masks, sums);
+    else
+        weights_of_group(&group, parts, n, NULL, sums);
     products_of_values(group.weights, stride_bytes, n, values, parts->n, head_size, sums->outputs);
 }
 
@@ -301,13 +356,13 @@ static void attention_add(const AttentionSums *sums, size_t n, size_t head_size,
         totals->normalizers[i] =
             (float)sums->normalizers[i] * power_of_two(score_unit - unit) + totals->normalizers[i] * shrink;
         for (size_t d = 0; d < head_size; d += N_LANES) {
-            Lanes total = lanes_load(to + d), addend;
+            Lanes total = lanes_load(to + d);
 
-            memcpy(&addend, outputs + d, sizeof(addend));
             EACH_PART (p) {
-                const PartF whole = __builtin_convertvector((PartI)addend.part[p], PartF);
+                const PartI whole = *(const PartILoose *)(outputs + d + p * LANES_PART);
 
-                total.part[p] = whole * part_of(factor) + total.part[p] * part_of(shrink);
+                total.part[p] =
+                    __builtin_convertvector(whole, PartF) * part_of(factor) + total.part[p] * part_of(shrink);
             }
             lanes_store(to + d, total);
         }

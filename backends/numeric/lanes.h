@@ -85,6 +85,24 @@ LANES_INLINE PartF part_min(PartF a, PartF b) {
 #endif
 }
 
+/* Returns the greater of a and b, which is no NaN; b if a is NaN. A zero may have either sign. */
+LANES_INLINE PartF part_greater(PartF a, PartF b) {
+#if defined(LANES_NEON)
+    return (PartF)vmaxnmq_f32((float32x4_t)a, (float32x4_t)b);
+#else
+    return part_max(a, b);
+#endif
+}
+
+/* Returns the lesser of a and b, which is no NaN; b if a is NaN. A zero may have either sign. */
+LANES_INLINE PartF part_lesser(PartF a, PartF b) {
+#if defined(LANES_NEON)
+    return (PartF)vminnmq_f32((float32x4_t)a, (float32x4_t)b);
+#else
+    return part_min(a, b);
+#endif
+}
+
 LANES_INLINE PartF part_abs(PartF x) {
     return (PartF)((PartI)x & 0x7fffffff);
 }

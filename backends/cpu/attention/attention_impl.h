@@ -223,7 +223,7 @@ LANES_INLINE Lanes exponents_of(const float *scales) {
     EACH_PART (p) {
         const PartI exponent = (PartI)((PartU)v.part[p] >> 23) - 126;
 
-        v.part[p] = part_max(__builtin_convertvector(exponent, PartF), part_of(-64));
+        v.part[p] = part_greater(__builtin_convertvector(exponent, PartF), part_of(-64));
     }
     return v;
 }
@@ -287,6 +287,7 @@ LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const fl
         for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
             const size_t column = part * KV_BLOCK + at;
             const Lanes scale = lanes_load(scales + at), sum = lanes_load(scores + column);
+            const Lanes exponent = lanes_load(exponents + column);
             Lanes v;
 
             EACH_PART (p)
@@ -296,8 +297,10 @@ LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const fl
             if (mask)
                 v = lanes_where(v, (uint32_t)(bits >> at), -INFINITY);
             lanes_store(scores + column, v);
-            greatest_score = lanes_max(greatest_score, v);
-            greatest_value = lanes_max(greatest_value, lanes_add(v, lanes_load(exponents + column)));
+            EACH_PART (p) {
+                greatest_score.part[p] = part_greater(v.part[p], greatest_score.part[p]);
+                greatest_value.part[p] = part_greater(v.part[p] + exponent.part[p], greatest_value.part[p]);
+            }
         }
     }
     *greatestp = lanes_horizontal_max(greatest_score);
@@ -312,6 +315,8 @@ LANES_INLINE PartI part_rounded(PartF v) {
     return (PartI)_mm256_cvtps_epi32((__m256)v);
 #elif defined(__SSE2__)
     return (PartI)_mm_cvtps_epi32((__m128)v);
+#elif defined(LANES_NEON)
+    return (PartI)vcvtnq_s32_f32((float32x4_t)v);
 #else
     const PartF magic = part_of(0x1.8p23f);
 
@@ -358,7 +363,7 @@ LANES_INLINE int32_t weights_of(const float *scores, const AttentionParts *parts
                 const PartF power = part_exp2(score.part[p] - part_of(unit));
 
                 sum[p] += (PartU)(power + part_of(2));
-                weight.part[p] = part_min(power * (scale.part[p] * part_of(factor)), part_of(WEIGHT_TOP));
+                weight.part[p] = part_lesser(power * (scale.part[p] * part_of(factor)), part_of(WEIGHT_TOP));
             }
             if (mask)
                 weight = lanes_where(weight, (uint32_t)(bits >> at), 0);

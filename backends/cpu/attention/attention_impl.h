@@ -255,6 +255,28 @@ LANES_INLINE int32_t weights_of(const float *scores, const AttentionParts *parts
     return total;
 }
 
+/* Stores the exponents of all parts' value scales. */
+static void store_exponents(const AttentionParts *parts, float *exponents) {
+    for (size_t part = 0; part < parts->n; part++, exponents += KV_BLOCK)
+        for (size_t at = 0; at < KV_BLOCK; at += N_LANES)
+            lanes_store(exponents + at, exponents_of(parts->at[part].value_scales + at));
+}
+
+/* Turns the products of row-head `index` into weights, and stores its units and normaliser as sums' i-th. */
+static void weights_of_row(const AttentionQueries *queries, size_t index, const AttentionParts *parts,
+                           const float *exponents, const uint64_t *mask, float *scores, uint8_t *weights,
+                           const AttentionSums *sums, size_t i) {
+    float score_unit, value_unit, factor;
+
+    scores_of(scores, parts, exponents, queries->factors[index], queries->cap, mask, &score_unit, &value_unit);
+    score_unit = ceiling(score_unit);
+    value_unit = ceiling(value_unit);
+    factor = WEIGHT_TOP * power_of_two(MIN(score_unit - value_unit, 64));
+    sums->score_units[i] = score_unit;
+    sums->value_units[i] = value_unit;
+    sums->normalizers[i] = weights_of(scores, parts, score_unit, factor, mask, weights);
+}
+
 static void attention_block(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
                             const AttentionMask *masks, void *scratch, const AttentionSums *sums) {
     const GroupScratch group = group_scratch(scratch);
@@ -268,21 +290,11 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
         products_of_keys(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
                          parts->at[part].keys, head_size, (int32_t *)(void *)group.scores + part * KV_BLOCK,
                          COLUMNS_MAX);
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES)
-            lanes_store(group.exponents + part * KV_BLOCK + at, exponents_of(parts->at[part].value_scales + at));
     }
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t *mask = masks ? masks[i] : NULL;
-        float *scores = group.scores + i * COLUMNS_MAX, factor;
-
-        scores_of(scores, parts, group.exponents, queries->factors[first + i], queries->cap, mask,
-                  &sums->score_units[i], &sums->value_units[i]);
-        sums->score_units[i] = ceiling(sums->score_units[i]);
-        sums->value_units[i] = ceiling(sums->value_units[i]);
-        factor = WEIGHT_TOP * power_of_two(MIN(sums->score_units[i] - sums->value_units[i], 64));
-        sums->normalizers[i] =
-            weights_of(scores, parts, sums->score_units[i], factor, mask, group.weights + i * stride_bytes);
-    }
+    store_exponents(parts, group.exponents);
+    for (size_t i = 0; i < n; i++)
+        weights_of_row(queries, first + i, parts, group.exponents, masks ? masks[i] : NULL,
+                       group.scores + i * COLUMNS_MAX, group.weights + i * stride_bytes, sums, i);
     products_of_values(group.weights, stride_bytes, n, values, parts->n, head_size, sums->outputs);
 }
 
@@ -338,6 +350,11 @@ static void attention_store_weights(const int32_t *w, size_t n, uint8_t *weights
     }
 }
 
+/* A set with a way of its own through the block names its function, and defines it behind this header. */
+#ifndef ATTENTION_BLOCK_SUMS
+#define ATTENTION_BLOCK_SUMS attention_block
+#endif
+
 extern const AttentionOps ATTENTION_NAME;
 
 #define ATTENTION_TEXT(name) #name
@@ -350,7 +367,7 @@ const AttentionOps ATTENTION_NAME = {
     .key_bias = ATTENTION_KEY_BIAS,
     .store = attention_store,
     .queries = attention_queries,
-    .block = attention_block,
+    .block = ATTENTION_BLOCK_SUMS,
     .add = attention_add,
     .end = attention_end,
     .products_of_keys = products_of_keys,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A block's sums on AMX. Tiles multiply while the vector units turn scores into weights: row-heads are taken in steps of
- * up to 16, and between the rows of a step stand rounds of tiles for the step before (values) and the next one (keys).
- * The including file includes products_amx.h and attention_impl.h before. */
+/* A block's sums on AMX. Tiles multiply while the vector units turn scores into weights. Row-heads are taken in steps
+ * of up to 16. Between the rows of a step stand rounds of tiles: values of the step before, keys of the next one. The
+ * including file includes products_amx.h and attention_impl.h before. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_AMX_IMPL_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_AMX_IMPL_H
 

@@ -26,11 +26,11 @@
 #include "base/min_max.h"
 
 enum {
-    ATTENTION_GROUP = 64, /* 4 steps, between which attention_amx_impl.h overlaps tiles and vectors */
+    ATTENTION_GROUP = 96, /* 6 steps, between which attention_amx_impl.h overlaps tiles and vectors */
     TILE_ROWS = 16,       /* row-heads of a tile */
     TILE_ROW_BYTES = 64,
     TILE_COLUMNS = TILE_ROW_BYTES / sizeof(int32_t), /* sums in a tile's row */
-    TILES_FROM = 8,                                  /* row-heads from which tiles pay */
+    TILES_FROM = 4,                                  /* row-heads from which tiles pay */
     KEY_TILE_STRIDE = 4 * KV_BLOCK,                  /* bytes from 4 channels of a block's keys to the next 4 */
     WEIGHTS_PLANE_BYTES = KV_BLOCK                   /* a part's weights: all low bytes, then all high bytes */
 };

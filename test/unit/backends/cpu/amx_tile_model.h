@@ -2,7 +2,8 @@
 /* The AMX-INT8 tile instructions in portable C, under the names of the compiler's intrinsics. A kernel written with
  * them can thus be tested on a machine without AMX. The model replaces macros of immintrin.h, which must be included
  * before this header. Assertions stand for the hardware's faults: bad configurations, tiles that are not configured,
- * incompatible shapes. Memory outside of the regions that a test allows faults, too, once there is one. Source: Intel 64 and IA-32 SDM, volume 1, chapter 18, and the pages of the instructions. */
+ * incompatible shapes. A test can name the regions of memory that tiles may touch; all else then faults, too. Source:
+ * Intel 64 and IA-32 SDM, volume 1, chapter 18, and the pages of the instructions. */
 #ifndef COORDGEN_TEST_UNIT_AMX_TILE_MODEL_H
 #define COORDGEN_TEST_UNIT_AMX_TILE_MODEL_H
 

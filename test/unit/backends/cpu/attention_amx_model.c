@@ -11,7 +11,7 @@ enum {
     WEIGHTS_PART_BYTES = 2 * KV_BLOCK
 };
 
-/* --- few row-heads, in plain C in the place of VNNI ----------------------------------------------------------------- */
+/* --- few row-heads, in plain C in the place of VNNI --------------------------------------------------------------- */
 
 static void few_products_of_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
                                  const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride) {
@@ -51,7 +51,7 @@ static void few_products_of_values(const uint8_t *weights, size_t stride_bytes, 
         }
 }
 
-/* --- the build ------------------------------------------------------------------------------------------------------ */
+/* --- the build ---------------------------------------------------------------------------------------------------- */
 
 #include "backends/cpu/attention/products_amx.h"
 

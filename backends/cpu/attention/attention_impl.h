@@ -383,17 +383,29 @@ LANES_INLINE void scores_of_group(const GroupScratch *group, const AttentionPart
                   &sums->score_units[i], &sums->value_units[i]);
 }
 
+/* Makes a row-head's weights from its scores, and stores its units and normaliser as sums' i-th. */
+LANES_INLINE void weights_of_row(const float *scores, const AttentionParts *parts, const uint64_t *mask,
+                                 uint8_t *weights, const AttentionSums *sums, size_t i) {
+    const float unit = ceiling(sums->score_units[i]), value_unit = ceiling(sums->value_units[i]),
+                factor = WEIGHT_TOP * power_of_two(MIN(unit - value_unit, 64));
+
+    sums->score_units[i] = unit;
+    sums->value_units[i] = value_unit;
+    sums->normalizers[i] = weights_of(scores, parts, unit, factor, mask, weights);
+}
+
 LANES_INLINE void weights_of_group(const GroupScratch *group, const AttentionParts *parts, size_t n,
                                    const AttentionMask *masks, const AttentionSums *sums) {
-    for (size_t i = 0; i < n; i++) {
-        const float unit = ceiling(sums->score_units[i]), value_unit = ceiling(sums->value_units[i]),
-                    factor = WEIGHT_TOP * power_of_two(MIN(unit - value_unit, 64));
+    for (size_t i = 0; i < n; i++)
+        weights_of_row(group->scores + i * COLUMNS_MAX, parts, masks ? masks[i] : NULL,
+                       group->weights + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES, sums, i);
+}
 
-        sums->score_units[i] = unit;
-        sums->value_units[i] = value_unit;
-        sums->normalizers[i] = weights_of(group->scores + i * COLUMNS_MAX, parts, unit, factor, masks ? masks[i] : NULL,
-                                          group->weights + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES);
-    }
+/* Stores the exponents of all parts' value scales. */
+static void store_exponents(const AttentionParts *parts, float *exponents) {
+    for (size_t part = 0; part < parts->n; part++, exponents += KV_BLOCK)
+        for (size_t at = 0; at < KV_BLOCK; at += N_LANES)
+            lanes_store(exponents + at, exponents_of(parts->at[part].value_scales + at));
 }
 
 static void attention_block(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
@@ -409,9 +421,8 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
         products_of_keys(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
                          parts->at[part].keys, head_size, (int32_t *)(void *)group.scores + part * KV_BLOCK,
                          COLUMNS_MAX);
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES)
-            lanes_store(group.exponents + part * KV_BLOCK + at, exponents_of(parts->at[part].value_scales + at));
     }
+    store_exponents(parts, group.exponents);
     if (queries->cap > 0)
         scores_of_group(&group, parts, queries->factors + first, n, queries->cap, masks, sums);
     else if (masks)
@@ -477,6 +488,11 @@ static void attention_store_weights(const int32_t *w, size_t n, uint8_t *weights
     }
 }
 
+/* A set with a way of its own through the block names its function, and defines it behind this header. */
+#ifndef ATTENTION_BLOCK_SUMS
+#define ATTENTION_BLOCK_SUMS attention_block
+#endif
+
 extern const AttentionOps ATTENTION_NAME;
 
 #define ATTENTION_TEXT(name) #name
@@ -489,7 +505,7 @@ const AttentionOps ATTENTION_NAME = {
     .key_bias = ATTENTION_KEY_BIAS,
     .store = attention_store,
     .queries = attention_queries,
-    .block = attention_block,
+    .block = ATTENTION_BLOCK_SUMS,
     .add = attention_add,
     .end = attention_end,
     .products_of_keys = products_of_keys,

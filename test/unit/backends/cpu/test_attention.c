@@ -1,405 +1,487 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of the row operators' attention: every build against plain loops of attention()'s SPEC, bit for bit, and these
- * loops against double. */
-#include "base/min_max.h"
-#include "test/unit/backends/cpu/row_ops_plain.h"
+/* Tests of attention's operators: every build against the contract in plain C (attention_plain.h), bit for bit, and the
+ * contract against attention in double. */
+#include "test/unit/backends/cpu/attention_fixture.h"
 #include "test/unit/fixtures/patience.h"
 
-enum {
-    SCRATCH_GUARD = 16,
-    ROWS_MAX = 48
-};
+static const size_t head_sizes[] = { 16, 32, 48, 64, 80, 96, 112, 128, 192, 256 };
 
-/* Disables sanitizers in the plain loops: the loops take most of this program's time under a sanitizer and are not
- * under test. */
-#define UNWATCHED __attribute__((no_sanitize("address", "undefined")))
+/* Greatest relative errors, of a row-head's outputs and of all outputs together. Levels of 8 bits make errors of 0.5 to
+ * 2.7 %; rows with few positions and wide heads have the greater ones. */
+static const double row_error = 0.06;
 
-/* 2^x as in the SPEC. */
-UNWATCHED static float plain_exp2(float x) {
-    static const float p[] = { 0x1.5bba14p-10f, 0x1.3cea88p-7f, 0x1.c6b752p-5f, 0x1.ebf9bcp-3f, 0x1.62e42ap-1f, 1 };
-    float n, r, sum = p[0];
+/* Checks every build, with groups of row-heads of several sizes. */
+static void check_builds(AttentionFixture *fixture) {
+    static const size_t groups[] = { SIZE_MAX, 1, 2, 5, 9 };
 
-    x = MAX(x, -125);
-    n = rintf(x);
-    r = x - n;
-    for (size_t i = 1; i < ARRAY_LEN(p); i++)
-        sum = fmaf(sum, r, p[i]);
-    return ldexpf(sum, (int)n);
-}
-
-UNWATCHED static float key_at(const KvHead *kv, size_t j, size_t d) {
-    return f16_to_f32(kv_head_keys(kv, j / KV_BLOCK)[d * KV_BLOCK + j % KV_BLOCK]);
-}
-
-UNWATCHED static float value_at(const KvHead *kv, size_t j, size_t d) {
-    return f16_to_f32(kv_head_values(kv, j / KV_BLOCK)[j % KV_BLOCK * kv->head_size + d]);
-}
-
-UNWATCHED static void plain_attention(const KvHead *kv, const AttentionRow *row, size_t n_group, float scale,
-                                      float *out) {
-    const float factor = scale * 0x1.715476p0f;
-
-    for (size_t h = 0; h < n_group; h++, out += kv->head_size) {
-        float sum[16] = { 0 }, max = -INFINITY, total;
-
-        memset(out, 0, kv->head_size * sizeof(*out));
-        for (size_t first = row->begin; first < row->end;) {
-            const size_t block_end = (first / KV_BLOCK + 1) * KV_BLOCK, end = MIN(block_end, row->end);
-            float weight[KV_BLOCK], new = max, shrink;
-
-            for (size_t j = first; j < end; j++) {
-                float score = 0;
-
-                for (size_t d = 0; d < kv->head_size; d++) {
-                    const float q = row->q[h * kv->head_size + d] * factor;
-
-                    score = fmaf(q, key_at(kv, j, d), score);
-                }
-                weight[j - first] = score;
-                new = MAX(score, new);
-            }
-            shrink = plain_exp2(max - new);
-            max = new;
-            for (size_t i = 0; i < 16; i++)
-                sum[i] = sum[i] * shrink;
-            for (size_t d = 0; d < kv->head_size; d++)
-                out[d] = out[d] * shrink;
-            for (size_t j = first; j < end; j++) {
-                const float w = plain_exp2(weight[j - first] - max);
-
-                sum[j % 16] = sum[j % 16] + w;
-                for (size_t d = 0; d < kv->head_size; d++)
-                    out[d] = fmaf(w, value_at(kv, j, d), out[d]);
-            }
-            first = end;
-        }
-        total = row->begin < row->end ? 1.0f / plain_tree(sum) : 0;
-        for (size_t d = 0; d < kv->head_size; d++)
-            out[d] = out[d] * total;
+    attention_fixture_expect(fixture);
+    EACH_ATTENTION(ops)
+    for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
+        attention_fixture_check(fixture, ops, MIN(ops->group, groups[i]), i % 2, (Garbage)(i % _GARBAGE_N));
+        if (groups[i] < SIZE_MAX && groups[i] >= fixture->n_row_heads)
+            break;
     }
 }
 
-/* Tolerance: rounding of scores of up to about 30 dominates: 30 x 2^-24 x a few, relative, in each weight; values are
- * up to 3. */
-static const double tolerance = 2e-5;
-
-static void check_against_double(const KvHead *kv, const AttentionRow *row, size_t n_group, float scale,
-                                 const float *actual) {
-    const size_t n = row->end - row->begin;
-    _cleanup_(freep) double *weights = malloc((n + 1) * sizeof(*weights));
-
-    assert_non_null(weights);
-    for (size_t h = 0; h < n_group; h++, actual += kv->head_size) {
-        double total = 0, max = -INFINITY;
-
-        for (size_t j = 0; j < n; j++) {
-            weights[j] = 0;
-            for (size_t d = 0; d < kv->head_size; d++)
-                weights[j] += (double)row->q[h * kv->head_size + d] * (double)key_at(kv, row->begin + j, d);
-            weights[j] *= (double)scale;
-            max = fmax(max, weights[j]);
-        }
-        for (size_t j = 0; j < n; j++)
-            total += weights[j] = exp(weights[j] - max);
-        for (size_t d = 0; d < kv->head_size; d++) {
-            double exact = 0;
-
-            for (size_t j = 0; j < n; j++)
-                exact += weights[j] / total * (double)value_at(kv, row->begin + j, d);
-            if (!(fabs((double)actual[d] - exact) < tolerance))
-                fail_msg("[%zu, %zu) head %zu: [%zu] is %.9g, in double %.9g", row->begin, row->end, h, d,
-                         (double)actual[d], exact);
-        }
+/* Checks also that the errors of levels are the only ones. */
+static void check_near(AttentionFixture *fixture) {
+    check_builds(fixture);
+    {
+        double e = attention_fixture_near(fixture, row_error);
+        static double m;
+        if (e > m)
+            fprintf(stderr, "mean %g head %zu heads %zu rows %zu pos %zu\n", m = e, fixture->head_size,
+                    fixture->n_heads, fixture->n_rows, fixture->n_positions);
     }
 }
 
-typedef struct Fixture {
-    KvHead kv;
-    size_t n_group, n_rows;
-    float scale;
-    AttentionRow rows[ROWS_MAX];
-    uint16_t *cache;
-    void **blocks;
-    float *q, *out, *expected, *scratch;
-} Fixture;
+/* --- levels ------------------------------------------------------------------------------------------------------- */
 
-static void fixture_deinit(Fixture *fixture) {
-    free(fixture->cache);
-    free(fixture->blocks);
-    free(fixture->q);
-    free(fixture->out);
-    free(fixture->expected);
-    free(fixture->scratch);
+/* Magnitudes of rows; the greatest does not overflow within a head of 1,024. Zero, and numbers around the least row
+ * that is not zero. */
+static const float magnitudes[] = { 1, 0, 1e-42f, 1e-30f, 0x1p-61f, 0x1p-60f, 0x1p-58f, 1e-3f, 1e6f, 1e30f, 3e34f };
+
+static float magnitude_at(size_t i) {
+    return magnitudes[i * 7 % ARRAY_LEN(magnitudes)];
 }
 
-/* Makes rows of ranges [n_rows][2]. Content that no row reads, beside the head and around the ranges, is NaN. */
-static void fixture_init(Fixture *fixture, size_t head_size, size_t n_group, size_t n_rows, const size_t (*ranges)[2]) {
-    const size_t block = head_size * KV_BLOCK, stride = 4 * block, n_q = n_group * head_size;
-    size_t begin = SIZE_MAX, end = 0, n_blocks;
+/* Compares a cache block with the plain levels of positions [first, first + n); all else has the bytes of `before`. */
+static void check_stored(const AttentionFixture *fixture, const AttentionOps *ops, const uint8_t *before, size_t first,
+                         size_t n) {
+    const size_t head_size = fixture->head_size, plane_bytes = KV_BLOCK * kv_row_bytes(head_size),
+                 n_bytes = (fixture->n_parts + 1) * 4 * plane_bytes;
+    const PlainKv *plain = &fixture->plain;
+    uint8_t *expected = test_alloc(n_bytes);
 
-    for (size_t r = 0; r < n_rows; r++) {
-        begin = MIN(ranges[r][0], begin);
-        end = MAX(ranges[r][1], end);
-    }
-    n_blocks = end / KV_BLOCK + 1;
-    *fixture = (Fixture){
-        .n_group = n_group,
-        .n_rows = n_rows,
-        .scale = head_size > 256 ? 0.02f : 0.1f,
-        .cache = malloc(n_blocks * stride * sizeof(uint16_t)),
-        .blocks = calloc(n_blocks, sizeof(void *)),
-        .q = malloc(n_rows * n_q * sizeof(float)),
-        .out = malloc((n_rows * n_q + 1) * sizeof(float)),
-        .expected = malloc(n_rows * n_q * sizeof(float)),
-        .scratch = aligned_alloc(64, (attention_scratch_floats(n_rows * n_group, head_size) + SCRATCH_GUARD + 15) / 16 *
-                                         16 * sizeof(float)),
-    };
-    assert_true(fixture->cache && fixture->blocks && fixture->q && fixture->out && fixture->expected &&
-                fixture->scratch);
-    assert_true(n_rows <= ROWS_MAX);
-    fixture->kv = (KvHead){ fixture->blocks, block, 3 * block, head_size, 0 };
-    for (size_t i = 0; i < n_blocks * stride; i++)
-        fixture->cache[i] = 0x7e00;
-    for (size_t i = 0; i < n_blocks; i++) /* the place of a block does not matter */
-        fixture->blocks[i] = fixture->cache + (i % 2 ? i : n_blocks - 1 - (n_blocks - 1) % 2 - i) * stride;
-    for (size_t j = begin; j < end; j++)
+    memcpy(expected, before, n_bytes);
+    for (size_t i = first; i < first + n; i++) {
+        const size_t at = i % KV_BLOCK;
+        uint8_t *block = expected + ((uint8_t *)fixture->blocks[i / KV_BLOCK] - fixture->memory),
+                *keys = block + plane_bytes, *values = block + 3 * plane_bytes;
+
         for (size_t d = 0; d < head_size; d++) {
-            kv_head_keys(&fixture->kv, j / KV_BLOCK)[d * KV_BLOCK + j % KV_BLOCK] = f32_to_f16(draw_float(2));
-            kv_head_values(&fixture->kv, j / KV_BLOCK)[j % KV_BLOCK * head_size + d] = f32_to_f16(draw_float(3));
+            keys[d / 4 * KV_BLOCK * 4 + at * 4 + d % 4] = (uint8_t)(plain->keys[i * head_size + d] + ops->key_bias);
+            values[at / 4 * head_size * 4 + d * 4 + at % 4] = (uint8_t)plain->values[i * head_size + d];
         }
-    fill(fixture->q, n_rows * n_q, 2);
-    for (size_t r = 0; r < n_rows; r++) {
-        fixture->rows[r] = (AttentionRow){ fixture->q + r * n_q, fixture->out + r * n_q, ranges[r][0], ranges[r][1] };
-        plain_attention(&fixture->kv, &fixture->rows[r], n_group, fixture->scale, fixture->expected + r * n_q);
+        memcpy(keys + KV_BLOCK * head_size + at * sizeof(float), &plain->key_scales[i], sizeof(float));
+        memcpy(values + KV_BLOCK * head_size + at * sizeof(float), &plain->value_scales[i], sizeof(float));
     }
+    for (size_t i = 0; i < n_bytes; i++)
+        if (fixture->memory[i] != expected[i])
+            fail_msg("%s, head of %zu, positions [%zu, %zu): byte %zu of the head's %zu is %d, expected %d", ops->name,
+                     head_size, first, first + n, i % (4 * plane_bytes), 4 * plane_bytes, fixture->memory[i],
+                     expected[i]);
+    free(expected);
 }
 
-/* Runs the rows in calls of `batch` rows; every second row in place. */
-static void check_batches(Fixture *fixture, const RowOps *ops, size_t batch) {
-    const size_t n_q = fixture->n_group * fixture->kv.head_size;
+/* Any position, any number of positions, rows apart from each other; other positions and heads stay. */
+static void check_store(size_t head_size, bool is_balanced) {
+    enum {
+        POSITIONS = 3 * KV_BLOCK
+    };
+    const size_t stride = 2 * head_size + 16;
+    AttentionFixture fixture;
+    float *k, *v;
+    uint8_t *before;
+    size_t n_bytes, round = 0;
 
-    memcpy(fixture->out, fixture->q, fixture->n_rows * n_q * sizeof(float));
-    fixture->out[fixture->n_rows * n_q] = untouched;
-    for (size_t r = 0; r < fixture->n_rows; r++)
-        fixture->rows[r].q = r % 2 ? fixture->rows[r].out : fixture->q + r * n_q;
-    for (size_t first = 0, n; first < fixture->n_rows; first += n) {
-        size_t n_floats;
-
-        n = MIN(fixture->n_rows - first, batch);
-        n_floats = attention_scratch_floats(n * fixture->n_group, fixture->kv.head_size);
-        memset(fixture->scratch, 0xff, n_floats * sizeof(float)); /* NaN */
-        for (size_t i = 0; i < SCRATCH_GUARD; i++)
-            fixture->scratch[n_floats + i] = untouched;
-        ops->attention(&fixture->kv, fixture->rows + first, n, fixture->n_group, fixture->scale, fixture->scratch);
-        for (size_t i = 0; i < SCRATCH_GUARD; i++)
-            assert_memory_equal(&fixture->scratch[n_floats + i], &untouched, sizeof(float));
+    attention_fixture_init(&fixture, head_size, 1, 1, POSITIONS, 0);
+    if (is_balanced)
+        attention_fixture_balance_keys(&fixture);
+    n_bytes = (fixture.n_parts + 1) * 4 * KV_BLOCK * kv_row_bytes(head_size);
+    before = test_alloc(n_bytes);
+    k = test_alloc(POSITIONS * stride * sizeof(*k));
+    v = test_alloc(POSITIONS * stride * sizeof(*v));
+    for (size_t i = 0; i < POSITIONS * head_size; i++) {
+        fixture.k[i] *= magnitude_at(i / head_size);
+        fixture.v[i] *= magnitude_at(i / head_size + 5);
     }
-    check_row(ops, "attention", fixture->out, fixture->expected, fixture->n_rows * n_q);
-    assert_memory_equal(&fixture->out[fixture->n_rows * n_q], &untouched, sizeof(float));
-    for (size_t r = 0; r < fixture->n_rows; r++)
-        fixture->rows[r].q = fixture->q + r * n_q;
-}
+    attention_fixture_expect(&fixture);
+    for (size_t i = 0; i < POSITIONS; i++) {
+        memcpy(k + i * stride, fixture.k + i * head_size, head_size * sizeof(*k));
+        memcpy(v + i * stride, fixture.v + i * head_size, head_size * sizeof(*v));
+    }
+    EACH_ATTENTION(ops)
+    for (size_t first = 0; first < POSITIONS; first += first < 9 ? 1 : 29)
+        for (size_t n = 0; first + n <= POSITIONS; n += n < 9 ? 1 : 57, round++) {
+            const size_t plane_bytes = KV_BLOCK * kv_row_bytes(head_size);
+            const KvHead kv = { fixture.blocks, plane_bytes, 3 * plane_bytes, head_size };
 
-static void check_rows(size_t head_size, size_t n_group, size_t n_rows, const size_t (*ranges)[2]) {
-    static const size_t batches[] = { 1, 2, 3, 7, ROWS_MAX };
-    Fixture fixture;
-
-    fixture_init(&fixture, head_size, n_group, n_rows, ranges);
-    EACH_BUILD (ops)
-        for (size_t b = 0; b < ARRAY_LEN(batches); b++) {
-            check_batches(&fixture, ops, batches[b]);
-            if (batches[b] >= n_rows)
-                break;
+            fill_garbage(before, n_bytes, (Garbage)(round % _GARBAGE_N));
+            memcpy(fixture.memory, before, n_bytes);
+            ops->store(&kv, first, k + first * stride, v + first * stride, attention_fixture_balance(&fixture), stride,
+                       n);
+            check_stored(&fixture, ops, before, first, n);
         }
-    for (size_t r = 0; r < n_rows; r++)
-        check_against_double(&fixture.kv, &fixture.rows[r], n_group, fixture.scale,
-                             fixture.expected + r * n_group * head_size);
-    fixture_deinit(&fixture);
+    free(before);
+    free(k);
+    free(v);
+    attention_fixture_deinit(&fixture);
 }
 
-static void check_range(size_t head_size, size_t n_group, size_t begin, size_t end) {
-    check_rows(head_size, n_group, 1, (const size_t[][2]){ { begin, end } });
+static void test_attention_store(void **state) {
+    for (size_t i = 0; i < ARRAY_LEN(head_sizes); i += patience_is_short() ? 4 : 1)
+        check_store(head_sizes[i], i % 2);
+    check_store(64, true);
+    check_store(512, false);
+    check_store(KV_HEAD_SIZE_MAX, true);
 }
 
-/* A single row: ranges begin and end all around blocks. */
-static void test_row_ops_attention(void **state) {
-    static const size_t heads[] = { 16, 48, 64, 80, 128, 256, 512 };
+/* Queries of every magnitude: levels, zeros behind them, factors and starts; other row-heads stay. */
+static void check_queries(size_t head_size, bool is_balanced) {
+    enum {
+        N = 2 * ARRAY_LEN(magnitudes)
+    };
+    const size_t levels_bytes = attention_levels_bytes(head_size);
+    const float factor = 0.177f;
+    AttentionFixture fixture;
+    AttentionQueries *queries = &fixture.queries;
 
-    for (size_t a = 0; a < ARRAY_LEN(heads); a++) {
-        for (size_t n = 0; n <= 140; n += n < 20 ? 1 : n > 60 && n < 68 ? 1 : 7)
-            check_range(heads[a], 1 + (a + n) % 9, n % 3 * 21, n % 3 * 21 + n);
-        for (size_t begin = 61; begin <= 66; begin++)
-            for (size_t n = 0; n <= 3; n++)
-                check_range(heads[a], 1 + (begin + n) % 9, begin, begin + n);
-    }
-    check_range(64, 3, 5, 5);
-    check_range(64, 9, 0, 1000);
-    check_range(256, 4, 700, 1212);
-    check_range(128, 6, 0, 513);
+    attention_fixture_init(&fixture, head_size, 1, N, 1, 0);
+    if (is_balanced)
+        attention_fixture_balance_keys(&fixture);
+    for (size_t i = 0; i < N * head_size; i++)
+        fixture.q[i] *= magnitude_at(i / head_size);
+    EACH_ATTENTION(ops)
+    for (size_t first = 0; first < N; first += 5)
+        for (size_t n = 0; first + n <= N; n += n < 4 ? 1 : 7) {
+            memset(queries->levels, 0x55, N * levels_bytes);
+            memset(queries->factors, 0x55, N * sizeof(float));
+            memset(queries->starts, 0x55, N * sizeof(int32_t));
+            ops->queries(queries, first, fixture.q + first * head_size, n, attention_fixture_balance(&fixture), factor);
+            for (size_t i = 0; i < N; i++) {
+                const bool is_made = i >= first && i < first + n;
+                int8_t levels[PLAIN_HEAD_MAX + ATTENTION_LEVELS_ALIGN];
+                float expected;
+                int32_t start = 0;
+
+                memset(levels, is_made ? 0 : 0x55, sizeof(levels));
+                memset(&expected, 0x55, sizeof(expected));
+                if (is_made)
+                    expected = plain_query(fixture.q + i * head_size, attention_fixture_balance(&fixture), head_size,
+                                           factor, levels);
+                for (size_t d = 0; d < head_size; d++)
+                    start -= ops->key_bias * levels[d];
+                attention_fixture_same(&fixture, ops, "factor", i, &queries->factors[i], &expected, 1);
+                assert_memory_equal(queries->levels + i * levels_bytes, levels, levels_bytes);
+                assert_int_equal(queries->starts[i], is_made ? start : 0x55555555);
+            }
+        }
+    attention_fixture_deinit(&fixture);
 }
 
-static void test_row_ops_attention_long(void **state) {
-    static const size_t late[][2] = { { 0, 8190 }, { 0, 8191 }, { 0, 8192 }, { 0, 8193 }, { 7681, 8193 } };
-
-    check_rows(64, 3, ARRAY_LEN(late), late);
-    check_range(256, 1, 0, 8192);
-}
-
-/* Heads wider than any model's. */
-static void test_row_ops_attention_wide_head(void **state) {
-    check_range(1040, 2, 1, 12);
-    check_range(2048, 2, 60, 70);
-}
-
-/* Rows in one call, each with its own range, have the bits of single rows. */
-static void test_row_ops_attention_rows(void **state) {
-    static const size_t apart[][2] = { { 0, 1 },     { 199, 200 }, { 63, 66 },   { 50, 50 },  { 127, 131 },
-                                       { 2, 190 },   { 64, 128 },  { 130, 190 }, { 0, 64 },   { 190, 190 },
-                                       { 188, 189 }, { 10, 30 },   { 20, 40 },   { 128, 129 } };
-    static const size_t head_sizes[] = { 16, 64, 80, 128, 256 };
-    size_t causal[ROWS_MAX][2], window[ROWS_MAX][2], late[ROWS_MAX][2];
-
-    for (size_t r = 0; r < ROWS_MAX; r++) {
-        causal[r][0] = 0;
-        causal[r][1] = 91 + r;
-        window[r][0] = 29 + r;
-        window[r][1] = 129 + r;
-        late[r][0] = 0;
-        late[r][1] = 215 + r; /* all rows read three blocks as a whole */
-    }
+static void test_attention_queries(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(head_sizes); i++)
-        for (size_t n_group = 1; n_group <= 9; n_group += patience_is_short() ? 4 : 1) {
-            const size_t n_rows = head_sizes[i] == 64 ? 1 + n_group * 47 % ROWS_MAX : 2 + n_group % 5;
-
-            check_rows(head_sizes[i], n_group, n_rows, causal);
-            check_rows(head_sizes[i], n_group, n_rows, window);
-            check_rows(head_sizes[i], n_group, n_rows, late);
-            check_rows(head_sizes[i], n_group, ARRAY_LEN(apart), apart);
-        }
+        check_queries(head_sizes[i], i % 2);
+    check_queries(512, true);
+    check_queries(KV_HEAD_SIZE_MAX, false);
 }
 
-/* A row with one position has weight 1: its values come out unchanged. Tests all 65536 halves and both ways of reading:
- * one row is a tile, eight are more. */
-static void test_row_ops_attention_f16_values(void **state) {
-    enum {
-        HEAD = 1024,
-        ROWS = 8
-    };
-    _cleanup_(freep) uint16_t *block = calloc(2 * KV_BLOCK * HEAD, sizeof(*block));
-    _cleanup_(freep) float *scratch = aligned_alloc(64, attention_scratch_floats(ROWS, HEAD) * sizeof(*scratch));
-    const KvHead kv = { (void *[]){ block }, 0, KV_BLOCK * HEAD, HEAD, 0 };
-    uint16_t *v = block + KV_BLOCK * HEAD;
-    static float q[HEAD], out[ROWS * HEAD];
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
-    assert_true(block && scratch);
-    EACH_BUILD (ops)
-        for (uint32_t first = 0; first < 65536; first += HEAD)
-            for (size_t n_rows = 1; n_rows <= ROWS; n_rows += ROWS - 1) {
-                AttentionRow rows[ROWS];
+static void check_range(size_t head_size, size_t n_heads, size_t begin, size_t end) {
+    AttentionFixture fixture;
 
-                for (size_t r = 0; r < n_rows; r++)
-                    rows[r] = (AttentionRow){ q, out + r * HEAD, 0, 1 };
-                for (uint32_t i = 0; i < HEAD; i++)
-                    v[i] = (uint16_t)(first + i);
-                ops->attention(&kv, rows, n_rows, 1, 1, scratch);
-                for (size_t i = 0; i < n_rows * HEAD; i++) {
-                    const float expected = f16_to_f32(v[i % HEAD]) + 0.0f; /* a sum that starts at +0 */
-
-                    check_row(ops, "value of f16", &out[i], &expected, 1);
-                }
-            }
+    attention_fixture_init(&fixture, head_size, n_heads, 1, MAX(end, 1), 0);
+    if (end % 2)
+        attention_fixture_balance_keys(&fixture);
+    attention_fixture_read(&fixture, 0, begin, end);
+    check_near(&fixture);
+    attention_fixture_deinit(&fixture);
 }
 
-/* Scores of every size, so that the maximum rises and weights come close to 2^-125. */
-static void test_row_ops_attention_scores(void **state) {
-    static const size_t ranges[][2] = { { 0, 200 }, { 3, 130 }, { 64, 192 } };
-    static const float scales[] = { 0, 1e-30f, 1, 8, -8, 1e30f };
-    const size_t n_q = 2 * 64;
-    Fixture fixture;
+/* A single row: ranges begin and end all around the blocks, also empty ones. */
+static void test_attention_ranges(void **state) {
+    static const size_t borders[] = { 0, 1, 63, 64, 65, 127, 192, 255, 256, 257, 300, 511, 512, 520 };
 
-    fixture_init(&fixture, 64, 2, ARRAY_LEN(ranges), ranges);
-    for (size_t s = 0; s < ARRAY_LEN(scales); s++) {
-        fixture.scale = scales[s];
-        for (size_t r = 0; r < ARRAY_LEN(ranges); r++)
-            plain_attention(&fixture.kv, &fixture.rows[r], 2, scales[s], fixture.expected + r * n_q);
-        EACH_BUILD (ops)
-            for (size_t batch = 1; batch <= 3; batch += 2)
-                check_batches(&fixture, ops, batch);
+    for (size_t b = 0; b < ARRAY_LEN(borders); b++)
+        for (size_t e = b; e < ARRAY_LEN(borders); e += patience_is_short() ? 4 : 1)
+            check_range(head_sizes[(b * 5 + e) % ARRAY_LEN(head_sizes)], 1 + (b * 3 + e) % 16, borders[b], borders[e]);
+    for (size_t i = 0; i < ARRAY_LEN(head_sizes); i++) {
+        check_range(head_sizes[i], 1, 0, 256);
+        check_range(head_sizes[i], 1 + i, 100, 357);
+        check_range(head_sizes[i], 16 - i, 0, 17);
     }
-    fixture_deinit(&fixture);
+    check_range(512, 2, 60, 70);
+    check_range(KV_HEAD_SIZE_MAX, 3, 1, 12);
 }
 
-/* Non-finite keys, values and queries affect only the rows that read them. */
-static void test_row_ops_attention_hostile(void **state) {
-    static const size_t ranges[][2] = { { 0, 100 }, { 0, 40 }, { 41, 100 }, { 30, 70 }, { 90, 90 } };
-    static const uint16_t halves[] = { 0x7e00, 0xfe00, 0x7c00, 0xfc00, 0x7c01 };
-    static const float floats[] = { NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MAX };
-    const size_t n_q = 2 * 64;
-    Fixture fixture;
+/* Rows of a chain, each with one position more than the row before. window 0: all positions. */
+static void check_chain(size_t head_size, size_t n_heads, size_t n_rows, size_t first, size_t window, float soft_cap) {
+    AttentionFixture fixture;
 
-    fixture_init(&fixture, 64, 2, ARRAY_LEN(ranges), ranges);
-    EACH_BUILD (ops)
-        for (size_t i = 0; i < 3 * ARRAY_LEN(halves); i++) {
-            uint16_t *half = i % 3 == 0 ? &kv_head_keys(&fixture.kv, 0)[5 * KV_BLOCK + 40]
-                                        : &kv_head_values(&fixture.kv, 0)[40 * 64 + 5],
-                     kept = *half;
-            const float kept_q = fixture.q[n_q * 3 + 7];
+    attention_fixture_init(&fixture, head_size, n_heads, n_rows, first + n_rows, 0);
+    if (n_rows % 2)
+        attention_fixture_balance_keys(&fixture);
+    fixture.soft_cap = soft_cap;
+    for (size_t r = 0; r < n_rows; r++) {
+        const size_t end = first + r + 1;
 
-            if (i % 3 == 2)
-                fixture.q[n_q * 3 + 7] = floats[i / 3];
-            else
-                *half = halves[i / 3];
-            memset(fixture.scratch, 0xff, attention_scratch_floats(2 * ARRAY_LEN(ranges), 64) * sizeof(float));
-            ops->attention(&fixture.kv, fixture.rows, ARRAY_LEN(ranges), 2, fixture.scale, fixture.scratch);
-            check_row(ops, "row before", fixture.out + n_q, fixture.expected + n_q, n_q);
-            check_row(ops, "row after", fixture.out + 2 * n_q, fixture.expected + 2 * n_q, n_q);
-            check_row(ops, "empty row", fixture.out + 4 * n_q, fixture.expected + 4 * n_q, n_q);
-            *half = kept;
-            fixture.q[n_q * 3 + 7] = kept_q;
+        attention_fixture_read(&fixture, r, window && end > window ? end - window : 0, end);
+    }
+    check_near(&fixture);
+    attention_fixture_deinit(&fixture);
+}
+
+/* Several rows of one chain: prompts, windows, soft caps, 1 to 16 heads. */
+static void test_attention_chains(void **state) {
+    for (size_t i = 0; i < ARRAY_LEN(head_sizes); i += patience_is_short() ? 3 : 1) {
+        const size_t head_size = head_sizes[i];
+
+        check_chain(head_size, 1 + i, 20, 0, 0, 0);
+        check_chain(head_size, 16 - i, 9, 250, 0, i % 2 ? 5 : 0);
+        check_chain(head_size, 1 + i % 4, 33, 230, 100, i % 2 ? 0 : 0.7f);
+        check_chain(head_size, 2, 6, 60, 1, 0);
+    }
+    for (size_t n_heads = 1; n_heads <= 16; n_heads += patience_is_short() ? 5 : 1)
+        check_chain(64, n_heads, 7, 255, 64, n_heads % 3 ? 0 : 50);
+}
+
+/* Rows with positions of their own, some with none. */
+static void test_attention_masks(void **state) {
+    for (size_t i = 0; i < ARRAY_LEN(head_sizes); i += patience_is_short() ? 3 : 1) {
+        AttentionFixture fixture;
+
+        attention_fixture_init(&fixture, head_sizes[i], 1 + i % 3, 8, 300 + 17 * i, 0);
+        if (i % 2)
+            attention_fixture_balance_keys(&fixture);
+        for (size_t r = 0; r < 8; r++)
+            for (size_t p = 0; p < fixture.n_positions; p++)
+                fixture.reads[r * fixture.n_places + p] = r && draw() % (1 + r * r) == 0;
+        check_near(&fixture);
+        attention_fixture_deinit(&fixture);
+    }
+}
+
+/* Trees behind n_before positions. Rows have slots in random order, and read their ancestors' slots. */
+static void check_tree(size_t head_size, size_t n_heads, size_t n_before, size_t n_slots, size_t window) {
+    AttentionFixture fixture;
+    size_t parents[KV_BLOCK], slots[KV_BLOCK];
+
+    attention_fixture_init(&fixture, head_size, n_heads, n_slots, n_before, n_slots);
+    if (n_slots % 2)
+        attention_fixture_balance_keys(&fixture);
+    for (size_t r = 0; r < n_slots; r++) {
+        const size_t other = draw() % (r + 1);
+
+        slots[r] = slots[other];
+        slots[other] = r;
+    }
+    for (size_t r = 0; r < n_slots; r++) {
+        bool *reads = fixture.reads + r * fixture.n_places;
+        size_t position;
+
+        parents[r] = !r ? SIZE_MAX : draw() % 3 ? r - 1 : draw() % r;
+        position = r ? fixture.positions[slots[parents[r]]] + 1 : n_before;
+        fixture.positions[slots[r]] = position;
+        attention_fixture_read(&fixture, r, MIN(n_before, window && position >= window ? position + 1 - window : 0),
+                               n_before);
+        for (size_t at = r; at != SIZE_MAX; at = parents[at])
+            reads[n_before + slots[at]] = !window || fixture.positions[slots[at]] + window > position;
+    }
+    check_near(&fixture);
+    attention_fixture_deinit(&fixture);
+}
+
+static void test_attention_trees(void **state) {
+    static const size_t befores[] = { 0, 1, 60, 64, 200, 250, 256, 500 };
+
+    for (size_t i = 0; i < ARRAY_LEN(befores); i += patience_is_short() ? 5 : 1) {
+        check_tree(head_sizes[i], 1 + i % 3, befores[i], 31, i % 2 ? 0 : 40);
+        check_tree(64, 1 + i, befores[i], 1 + 7 * i, 0);
+        check_tree(80, 2, befores[i], KV_BLOCK, i % 3 ? 0 : 3);
+    }
+}
+
+/* More positions than a sum of int32 could hold for a whole row. */
+static void test_attention_long(void **state) {
+    check_range(32, 3, 0, 66600);
+    check_range(128, 1, 60000, 66312);
+    check_chain(64, 2, 3, 8190, 0, 0);
+    check_chain(16, 2, 3, 8190, 4096, 0);
+}
+
+/* --- extremes ----------------------------------------------------------------------------------------------------- */
+
+/* Keys, values and queries of all magnitudes beside each other, rows of zeros among them: scores from zero to
+ * overflow. */
+static void test_attention_magnitudes(void **state) {
+    static const float scales[] = { 0, 1e-30f, 1, -1, 1e30f };
+
+    for (size_t i = 0; i < 4 * ARRAY_LEN(scales); i++) {
+        AttentionFixture fixture;
+
+        attention_fixture_init(&fixture, head_sizes[i % ARRAY_LEN(head_sizes)], 1 + i % 2, 5, 300, 0);
+        if (i % 3 == 1)
+            attention_fixture_balance_keys(&fixture);
+        fixture.scale = scales[i % ARRAY_LEN(scales)];
+        fixture.soft_cap = i % 4 == 3 ? 20 : 0;
+        for (size_t p = 0; p < fixture.n_places * fixture.head_size; p++) {
+            const size_t at = p / fixture.head_size;
+
+            fixture.k[p] *= i % 4 ? magnitude_at(at) : magnitudes[i / 4];
+            fixture.v[p] *= magnitude_at(at + at / 11 + 3);
         }
-    fixture_deinit(&fixture);
+        for (size_t p = 0; p < fixture.n_row_heads * fixture.head_size; p++)
+            fixture.q[p] *= magnitude_at(p / fixture.head_size);
+        for (size_t r = 0; r < 5; r++)
+            attention_fixture_read(&fixture, r, r * 3, 300 - 60 * r);
+        check_builds(&fixture);
+        attention_fixture_deinit(&fixture);
+    }
 }
 
-/* Any position, any number of positions; the blocks' other positions and heads stay unchanged. */
-static void test_row_ops_kv_store(void **state) {
-    enum {
-        HEAD = 48,
-        POSITIONS = 3 * KV_BLOCK,
-        BLOCK = HEAD * KV_BLOCK,
-        STRIDE = 2 * HEAD + 1
-    };
-    static uint16_t cache[3][4 * BLOCK], expected[3][4 * BLOCK];
-    static float x[POSITIONS * STRIDE], y[POSITIONS * STRIDE];
-    const KvHead kv = { (void *[]){ cache[1], cache[2], cache[0] }, BLOCK, 3 * BLOCK, HEAD, 0 };
+/* Scores that rise and fall by hundreds between blocks, so that sums shrink below the least float. */
+static void test_attention_steps(void **state) {
+    for (size_t i = 0; i < 6; i++) {
+        AttentionFixture fixture;
 
-    fill(x, ARRAY_LEN(x), 3);
-    fill(y, ARRAY_LEN(y), 1e5f); /* some past 65504 */
-    EACH_BUILD (ops)
-        for (size_t first = 0; first < POSITIONS; first += first < 20 ? 1 : 13)
-            for (size_t n = 0; first + n <= POSITIONS; n += n < 18 ? 1 : 31) {
-                memset(cache, 0x55, sizeof(cache));
-                memset(expected, 0x55, sizeof(expected));
-                for (size_t j = 0; j < n; j++)
-                    for (size_t d = 0; d < HEAD; d++) {
-                        const size_t at = (first + j) % KV_BLOCK;
-                        uint16_t *block = expected[((first + j) / KV_BLOCK + 1) % 3];
+        attention_fixture_init(&fixture, 32, 2, 2, 4 * ATTENTION_BLOCK, 0);
+        fixture.scale = 1;
+        for (size_t p = 0; p < fixture.n_places; p++)
+            for (size_t d = 0; d < 32; d++) {
+                const size_t block = p / ATTENTION_BLOCK;
 
-                        ops->to_f16(&x[j * STRIDE + d], 1, &block[BLOCK + d * KV_BLOCK + at]);
-                        ops->to_f16(&y[j * STRIDE + d], 1, &block[3 * BLOCK + at * HEAD + d]);
-                    }
-                ops->kv_store(&kv, first, x, y, STRIDE, n);
-                assert_memory_equal(cache, expected, sizeof(cache));
+                fixture.k[p * 32 + d] = draw_float(0.1f) + (float)(i < 3 ? block : 3 - block) * (float)(i % 3 + 1) * 4;
             }
+        for (size_t d = 0; d < 4 * 32; d++)
+            fixture.q[d] = 1;
+        attention_fixture_read(&fixture, 0, 0, 4 * ATTENTION_BLOCK);
+        attention_fixture_read(&fixture, 1, 100, 900);
+        check_near(&fixture);
+        attention_fixture_deinit(&fixture);
+    }
+}
+
+/* Sums come close to their bounds: equal scores, all levels 127 or -127, and scales just below a power of two. */
+static void test_attention_greatest_sums(void **state) {
+    for (size_t i = 0; i < ARRAY_LEN(head_sizes); i++) {
+        const size_t head_size = head_sizes[i];
+        AttentionFixture fixture;
+        int32_t greatest = 0;
+
+        attention_fixture_init(&fixture, head_size, 3, 1, ATTENTION_BLOCK, 0);
+        memset(fixture.k, 0, fixture.n_places * head_size * sizeof(float));
+        for (size_t p = 0; p < fixture.n_places; p++)
+            for (size_t d = 0; d < head_size; d++)
+                fixture.v[p * head_size + d] = i % 2 ? -126.9f * 2 : 126.9f * 2;
+        for (size_t p = 0; p < fixture.n_places; p++) {
+            plain_turn(fixture.v + p * head_size, head_size);
+            if (i == 3) /* equal keys and queries of levels 127 */
+                memcpy(fixture.k + p * head_size, fixture.v, head_size * sizeof(float));
+        }
+        if (i == 3)
+            memcpy(fixture.q, fixture.v, head_size * sizeof(float));
+        attention_fixture_read(&fixture, 0, 0, ATTENTION_BLOCK);
+        check_builds(&fixture);
+        for (size_t d = 0; d < head_size; d++)
+            greatest = MAX(abs(fixture.expected_sums[0].outputs[d]), greatest);
+        assert_true(i == 3 || greatest > 126 * ATTENTION_BLOCK * (PLAIN_WEIGHT_TOP - 100));
+        attention_fixture_deinit(&fixture);
+    }
+}
+
+/* Numbers that are not finite affect only the row-heads that read them. */
+static void test_attention_hostile(void **state) {
+    static const float others[] = { NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MAX };
+    static const size_t ranges[][2] = { { 0, 300 }, { 0, 40 }, { 41, 300 }, { 30, 70 }, { 90, 90 } };
+    enum {
+        HEADS = 2,
+        HEAD = 64
+    };
+    AttentionFixture fixture;
+
+    attention_fixture_init(&fixture, HEAD, HEADS, ARRAY_LEN(ranges), 300, 0);
+    for (size_t r = 0; r < ARRAY_LEN(ranges); r++)
+        attention_fixture_read(&fixture, r, ranges[r][0], ranges[r][1]);
+    attention_fixture_expect(&fixture);
+    EACH_ATTENTION(ops)
+    for (size_t i = 0; i < 3 * ARRAY_LEN(others); i++) {
+        float *x = i % 3 == 0   ? &fixture.k[40 * HEAD + 5]
+                   : i % 3 == 1 ? &fixture.v[40 * HEAD + 5]
+                                : &fixture.q[3 * HEADS * HEAD + HEAD + 7];
+        const float kept = *x;
+
+        *x = others[i / 3];
+        attention_fixture_run(&fixture, ops, MIN(ops->group, 1 + i), i % 2, GARBAGE_RANDOM);
+        *x = kept;
+        for (size_t at = 0; at < fixture.n_row_heads; at++) {
+            const size_t row = at / HEADS;
+            const bool is_affected = i % 3 == 2 ? at == 3 * HEADS + 1 : ranges[row][0] <= 40 && ranges[row][1] > 40;
+
+            if (!is_affected)
+                attention_fixture_same(&fixture, ops, "output beside others", at, fixture.out + at * HEAD,
+                                       fixture.expected + at * HEAD, HEAD);
+        }
+    }
+    attention_fixture_deinit(&fixture);
+}
+
+/* --- the rest ----------------------------------------------------------------------------------------------------- */
+
+/* A moved position has its keys, values and scales at the new place; the others stay. */
+static void test_attention_move(void **state) {
+    for (size_t i = 0; i < ARRAY_LEN(head_sizes); i++) {
+        const size_t head_size = head_sizes[i];
+        AttentionFixture fixture;
+
+        attention_fixture_init(&fixture, head_size, 1, 1, KV_BLOCK, KV_BLOCK);
+        attention_fixture_read(&fixture, 0, 0, KV_BLOCK);
+        EACH_ATTENTION(ops)
+        for (size_t to_at = 0; to_at < KV_BLOCK; to_at += 9) {
+            const size_t from_at = draw() % KV_BLOCK, plane_bytes = KV_BLOCK * kv_row_bytes(head_size),
+                         n_bytes = 4 * plane_bytes;
+            const KvHead kv = { fixture.blocks, plane_bytes, 3 * plane_bytes, head_size };
+            const KvBlock to = kv_block_at(&kv, fixture.blocks[0]), from = kv_block_at(&kv, fixture.side);
+            uint8_t *moved = test_alloc(n_bytes), *side = test_alloc(n_bytes);
+
+            attention_fixture_store(&fixture, ops, GARBAGE_RANDOM);
+            memcpy(side, fixture.side, n_bytes);
+            kv_block_move(&to, to_at, &from, from_at, head_size);
+            assert_memory_equal(side, fixture.side, n_bytes);
+            memcpy(moved, fixture.blocks[0], n_bytes);
+            for (int is_value = 0; is_value < 2; is_value++) {
+                float *rows = is_value ? fixture.v : fixture.k;
+
+                memcpy(rows + to_at * head_size, rows + (KV_BLOCK + from_at) * head_size, head_size * sizeof(float));
+            }
+            ops->store(&kv, 0, fixture.k, fixture.v, NULL, head_size, KV_BLOCK);
+            assert_memory_equal(moved, fixture.blocks[0], n_bytes);
+            free(moved);
+            free(side);
+        }
+        attention_fixture_deinit(&fixture);
+    }
+}
+
+static void test_attention_select(void **state) {
+    const uint32_t all = CPU_ALL;
+
+    assert_int_equal(attention_ops_at(attention_n_ops() - 1)->need, 0);
+    for (uint32_t sub = 0;; sub = (sub - all) & all) {
+        size_t i = 0;
+
+        while (attention_ops_at(i)->need & ~sub)
+            i++;
+        assert_ptr_equal(attention_select(sub), attention_ops_at(i));
+        if (sub == all)
+            break;
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_row_ops_kv_store),         cmocka_unit_test(test_row_ops_attention_f16_values),
-        cmocka_unit_test(test_row_ops_attention),        cmocka_unit_test(test_row_ops_attention_wide_head),
-        cmocka_unit_test(test_row_ops_attention_rows),   cmocka_unit_test(test_row_ops_attention_long),
-        cmocka_unit_test(test_row_ops_attention_scores), cmocka_unit_test(test_row_ops_attention_hostile),
+        cmocka_unit_test(test_attention_store),   cmocka_unit_test(test_attention_queries),
+        cmocka_unit_test(test_attention_ranges),  cmocka_unit_test(test_attention_chains),
+        cmocka_unit_test(test_attention_masks),   cmocka_unit_test(test_attention_trees),
+        cmocka_unit_test(test_attention_long),    cmocka_unit_test(test_attention_magnitudes),
+        cmocka_unit_test(test_attention_steps),   cmocka_unit_test(test_attention_greatest_sums),
+        cmocka_unit_test(test_attention_hostile), cmocka_unit_test(test_attention_move),
+        cmocka_unit_test(test_attention_select),
     };
 
     row_ops_begin(20240610);
+    EACH_ATTENTION(ops)
+    printf("%s: tested\n", ops->name);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,7 +119,7 @@ typedef struct LinearOutput {
 typedef void LinearPieceFn(void *arg, size_t first, size_t n, float *y, unsigned int worker);
 
 /* Location of a layer's keys and values, the same in every cache block. Each part holds kv_block_positions * n_kv_heads
- * * head_size elements of the device's KV type, in the device's layout. */
+ * * kv_row_bytes(head_size) bytes, in the device's layout. */
 typedef struct KvLayer {
     size_t k_offset_bytes, v_offset_bytes; /* multiples of 64 */
     size_t n_kv_heads, head_size;          /* head_size: a multiple of 16 */
@@ -137,6 +137,10 @@ typedef struct AttentionCall {
     size_t n_heads; /* a multiple of n_kv_heads */
     size_t window;  /* positions seen, the row's own included; 0: all */
     float scale;
+    /* f32[n_kv_heads * head_size], powers of two, or NULL: ones. A device whose cache has fewer bits than float32 divides
+     * keys by them and multiplies queries with them, so that no channel takes the range of all (numbers.md). Other
+     * devices may ignore them. */
+    const float *balance;
     float soft_cap; /* scores become soft_cap * tanh(score / soft_cap); 0: no cap */
 } AttentionCall;
 
@@ -170,8 +174,8 @@ typedef struct BackendTime {
 
 typedef struct BackendOps {
     const char *name;    /* "cpu" */
-    const char *kv_type; /* "f16" */
-    size_t kv_element_bytes;
+    const char *kv_type; /* "int8" */
+    size_t (*kv_row_bytes)(size_t head_size); /* bytes of the keys, or the values, of a position in one KV head */
     /* Positions in a cache block, more than BATCH_SLOTS_MAX. Only attention() and kv_move() read a block's content.
      * Blocks may be copied whole and shared by sequences, so a device keeps no state about a block outside it. Content
      * after the last written position is never read. Finite values stay finite in a KV type with a smaller range than

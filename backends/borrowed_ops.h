@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators that a device leaves to another one, its host. For example, an NPU that runs only products borrows all
  * other operators from the cpu device. The device's caches are then the host's: its table repeats the host's kv_type,
- * kv_element_bytes and kv_block_positions. */
+ * kv_row_bytes and kv_block_positions. */
 #ifndef COORDGEN_BACKENDS_BORROWED_OPS_H
 #define COORDGEN_BACKENDS_BORROWED_OPS_H
 

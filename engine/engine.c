@@ -26,7 +26,7 @@ static void fill_info(Engine *engine, const GgufFile *file) {
     GgufString sha256;
 
     engine->kv.plane_bytes =
-        backend->ops->kv_block_positions * hparams_dim(hparams, DIM_KV) * backend->ops->kv_element_bytes;
+        backend->ops->kv_block_positions * hparams->n_kv_heads * backend->ops->kv_row_bytes(hparams->head_size);
     engine->kv.page_bytes = 2 * (size_t)hparams->n_layers * engine->kv.plane_bytes;
     engine->info = (EngineInfo){
         .name = engine->name,

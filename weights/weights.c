@@ -15,6 +15,7 @@ static void layer_deinit(Weights *weights, WeightsLayer *layer) {
         weights->backend->ops->linear_free(layer->linears[role]);
         free(layer->vectors[role]);
     }
+    free(layer->balance);
 }
 
 Weights *weights_free(Weights *weights) {

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
+#include "weights/attention_balance.h"
 #include "weights/weights.h"
 #include "weights/weights_private.h"
 
@@ -214,6 +215,17 @@ static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
     return r;
 }
 
+/* Computes what each layer's attention divides keys by. */
+static int load_balances(WeightsLoader *loader) {
+    Weights *weights = loader->weights;
+    int r = 0;
+
+    for (uint32_t i = 0; !r && loader->source->package && i < weights->hparams->n_layers; i++)
+        r = attention_balance(weights->hparams, loader->source->package, i, weights->layers[i].vectors,
+                              &weights->layers[i].balance, loader->err);
+    return r > 0 ? BACKEND_E_WEIGHTS : r;
+}
+
 static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *backend, Weights **weightsp) {
     _cleanup_(weights_freep) Weights *weights = calloc(1, sizeof(*weights));
     AccountTable *accounts = backend->accounts;
@@ -239,6 +251,8 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
         r = weights_plan(loader);
     if (!r)
         r = hparams_each_tensor(hparams, load_tensor, loader);
+    if (!r)
+        r = load_balances(loader);
     if (!r && loader->source->package && !weights->images.mapped && backend->ops->linears_begun)
         backend->ops->linears_begun(backend);
     if (!r && (weights->images.streamed || weights->form.is_packed) && !loader->comes_whole)

@@ -16,6 +16,7 @@
 typedef struct WeightsLayer {
     BackendLinear *linears[_ROLE_N];
     float *vectors[_ROLE_N];
+    float *balance; /* AttentionCall.balance of a layer of a package, or NULL */
 } WeightsLayer;
 
 typedef struct WeightsCounts {

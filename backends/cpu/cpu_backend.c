@@ -76,8 +76,6 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     self->width = align_up(shape->width, ALIGN / sizeof(float));
     self->width_padded = align_up(shape->width, INT8_TILE_INPUTS);
     self->max_rows = shape->rows;
-    self->attending_floats = align_up(
-        cpu_attention_scratch_floats(shape->n_heads / shape->n_kv_heads, shape->head_size), ALIGN / sizeof(float));
     self->scratch_bytes = align_up(packed_kernels_scratch_bytes(&self->kernels, int8_tiles_for(shape->width)), ALIGN);
     self->rows_bytes =
         int8_rows_bytes(shape->rows, int8_tile_rows(self->kernels.product, shape->rows), self->width_padded);
@@ -90,7 +88,8 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     if (!r)
         r = reserve_block(backend, &self->scratch, n_threads * self->scratch_bytes, err);
     if (!r)
-        r = reserve_block(backend, &self->attending, n_threads * self->attending_floats * sizeof(float), err);
+        r = reserve_block(backend, &self->attending,
+                          cpu_attention_bytes(self, shape->n_heads / shape->n_kv_heads, shape->head_size), err);
     if (!r && self->shadow_inputs)
         r = shadow_reserve(&self->shadow, backend->accounts, self->max_rows, self->shadow_inputs, self->shadow_outputs,
                            err);
@@ -258,8 +257,8 @@ static size_t cpu_idle_rows(const Backend *backend, size_t rows);
 
 static const BackendOps cpu_ops = {
     .name = "cpu",
-    .kv_type = "f16",
-    .kv_element_bytes = sizeof(uint16_t),
+    .kv_type = "int8",
+    .kv_row_bytes = kv_row_bytes,
     .kv_block_positions = KV_BLOCK,
     .free = cpu_free,
     .kernel = cpu_kernel,
@@ -306,6 +305,7 @@ int backend_cpu_new(Backend **backendp, uint32_t features, WorkerPool *pool, Acc
     }
     made->backend = (Backend){ .ops = &cpu_ops, .pool = pool, .accounts = accounts };
     made->row_ops = row_ops_select(features);
+    made->attention = attention_select(features);
     made->kernels = packed_kernels_select(features);
     *backendp = &made->backend;
     return 0;
@@ -323,6 +323,7 @@ static int cpu_thread_new(const Backend *backend, Backend **threadp, WorkerPool 
         return err_no_memory(err);
     thread->backend = (Backend){ .ops = &cpu_ops, .pool = pool, .accounts = backend->accounts };
     thread->row_ops = self->row_ops;
+    thread->attention = self->attention;
     thread->kernels = self->kernels;
     *threadp = &thread->backend;
     return 0;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "backends/backend.h"
+#include "backends/cpu/attention/attention.h"
 #include "backends/cpu/cpu_shadow.h"
 #include "backends/cpu/packed/packed_kernels.h"
 #include "backends/cpu/rows/row_ops.h"
@@ -17,6 +18,7 @@
 typedef struct CpuBackend {
     Backend backend;
     const RowOps *row_ops;
+    const AttentionOps *attention;
     Arena *weights;                    /* memory of all matrices */
     PackedKernels kernels;             /* `product` also serves matrices that are not packed */
     bool has_packed;                   /* a packed matrix has been made */
@@ -27,8 +29,7 @@ typedef struct CpuBackend {
     AccountedBlock rotated; /* f32[n_threads][width]: the row that a worker rotates or embeds */
     AccountedBlock scratch; /* [n_threads][scratch_bytes]: scratch of a worker's products */
     size_t max_rows, width, width_padded, rows_bytes, scratch_bytes;
-    AccountedBlock attending; /* f32[n_threads][attending_floats]: attention's state of its rows */
-    size_t attending_floats;
+    AccountedBlock attending; /* attention's state of its rows (cpu_attention.c) */
     ShadowScratch shadow;
     size_t shadow_inputs, shadow_outputs; /* maximum of matrices with a shadow so far; 0: there was none */
     uint64_t n_shadows;                   /* number of shadows ever made, which gives their ids */
@@ -71,16 +72,16 @@ void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t
 /* gate = activation(gate) * up, for the device's table (cpu_backend.c). */
 void cpu_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
 
-/* Rows x heads of a KV head that attention takes together. The number makes up for expanding a block of keys and values
- * to float32; attention's state of them stays in the second-level cache. */
+/* Rows x heads of a KV head that attention takes together: they share the reading of keys and values, and attention's
+ * state of them stays in the second-level cache. */
 #define ATTENTION_ROW_HEADS 192
 
 /* Attention of a batch's rows to their caches, for the device's table (cpu_attention.c). */
 void cpu_kv_store(Backend *backend, const AttentionCall *call);
 void cpu_attention(Backend *backend, const AttentionCall *call);
 void cpu_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves);
-/* Returns cpu_attention()'s scratch per thread, in floats, for n_group query heads per KV head. */
-size_t cpu_attention_scratch_floats(size_t n_group, size_t head_size);
+/* Returns cpu_attention()'s memory for all threads, with n_group query heads per KV head. */
+size_t cpu_attention_bytes(const CpuBackend *self, size_t n_group, size_t head_size);
 
 /* Loading of weights into the device's memory, for the device's table (cpu_weights.c). */
 int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);

@@ -214,8 +214,8 @@ static void npu_embed(Backend *backend, const BackendLinear *embedding, const ui
 
 static const BackendOps npu_ops = {
     .name = "npu",
-    .kv_type = "f16",
-    .kv_element_bytes = sizeof(uint16_t),
+    .kv_type = "int8",
+    .kv_row_bytes = kv_row_bytes,
     .kv_block_positions = KV_BLOCK,
     .free = npu_free,
     .kernel = npu_kernel,

@@ -352,6 +352,10 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
     }
 }
 
+static size_t reference_kv_row_bytes(size_t head_size) {
+    return head_size * sizeof(float);
+}
+
 static void reference_kv_store(Backend *backend, const AttentionCall *call) {
     const size_t width = call->kv.n_kv_heads * call->kv.head_size;
 
@@ -431,7 +435,7 @@ static void reference_add(Backend *backend, float *x, const float *y, size_t row
 static const BackendOps reference_ops = {
     .name = "reference",
     .kv_type = "f32",
-    .kv_element_bytes = sizeof(float),
+    .kv_row_bytes = reference_kv_row_bytes,
     .kv_block_positions = KV_POSITIONS,
     .free = reference_free,
     .kernel = reference_kernel,

@@ -51,7 +51,7 @@ typedef struct EngineInfo {
     uint64_t layer_products; /* multiplications of weights by one row, all layers */
     uint64_t head_products;  /* multiplications of the output projection by one row */
     EngineWeightsInfo weights;
-    const char *kv_type;     /* "f16" */
+    const char *kv_type;     /* "int8" */
     char source_sha256[65];  /* hash of the source model; "" if unknown */
     char package_sha256[65]; /* hash of the package's checksums; "" without them */
 } EngineInfo;

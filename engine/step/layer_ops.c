@@ -60,6 +60,7 @@ static void run_attention(const LayerRows *rows) {
         .n_heads = hparams->n_heads,
         .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window.positions : 0,
         .scale = hparams->attention_scale,
+        .balance = rows->balance,
         .soft_cap = hparams->attention_cap,
     };
 

@@ -17,6 +17,7 @@ typedef struct LayerRows {
     BatchRange rows;
     uint32_t layer;
     KvLayer kv;                /* the layer's place in the sequences' caches */
+    const float *balance;      /* AttentionCall.balance of the layer, or NULL */
     float *const *slots;       /* [_SLOT_N] f32[rows of the batch][dim of the slot] */
     const RopeRows *rope;      /* the rotary tables that the layer uses, for all rows of the batch */
     void (*stored)(void *arg); /* called when OP_ATTENTION has written the rows' keys and values; may be NULL */

@@ -59,7 +59,7 @@ static size_t n_blocks(const LayerWalk *walk) {
 static size_t plane_bytes(const LayerWalk *walk) {
     const BackendOps *ops = walk->backend->ops;
 
-    return ops->kv_block_positions * hparams_dim(walk->hparams, DIM_KV) * ops->kv_element_bytes;
+    return ops->kv_block_positions * walk->hparams->n_kv_heads * ops->kv_row_bytes(walk->hparams->head_size);
 }
 
 static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {

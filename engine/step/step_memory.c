@@ -145,8 +145,8 @@ static bool leaves_room(Engine *engine, uint32_t chunk_tokens) {
     const uint64_t rows_bytes = engine->steps->n * carve_rows(&engine->steps->step[0], engine, NULL, chunk_tokens),
                    room_bytes = account_shared_room_bytes(engine->accounts, ACCOUNT_KV),
                    own_bytes = account_own_room_bytes(engine->accounts, ACCOUNT_KV),
-                   position_bytes = UINT64_C(2) * engine->hparams.n_layers * hparams_dim(&engine->hparams, DIM_KV) *
-                                    engine->backend->ops->kv_element_bytes,
+                   position_bytes = UINT64_C(2) * engine->hparams.n_layers * engine->hparams.n_kv_heads *
+                                    engine->backend->ops->kv_row_bytes(engine->hparams.head_size),
                    context_bytes = CONTEXT_WANTED * position_bytes;
 
     return rows_bytes <= room_bytes && MIN(own_bytes, context_bytes) <= room_bytes - rows_bytes;

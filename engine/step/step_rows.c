@@ -138,6 +138,7 @@ LayerRows step_rows_in_layer(const EngineStep *step, BatchRange rows, uint32_t l
         .rows = rows,
         .layer = layer,
         .kv = engine_kv_layer(step->engine, layer),
+        .balance = weights_layer(step->engine->weights, layer)->balance,
         .slots = step->slots,
         .rope = hparams_layer_turns_locally(hparams, layer) ? &step->rope_local : &step->rope,
     };

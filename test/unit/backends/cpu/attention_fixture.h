@@ -301,6 +301,22 @@ static inline void attention_fixture_store(AttentionFixture *fixture, const Atte
     }
 }
 
+/* Reads the levels of a position in place, of keys, then of values, and both scales. */
+static inline void attention_fixture_stored(const AttentionFixture *fixture, const AttentionOps *ops, size_t position,
+                                            int8_t *levels, float *scales) {
+    const size_t head_size = fixture->head_size, plane_bytes = KV_BLOCK * kv_row_bytes(head_size),
+                 at = position % KV_BLOCK;
+    const KvHead kv = { fixture->blocks, plane_bytes, 3 * plane_bytes, head_size };
+    const KvBlock block = kv_block_at(&kv, fixture->blocks[position / KV_BLOCK]);
+
+    for (size_t d = 0; d < head_size; d++) {
+        levels[d] = (int8_t)(block.keys[kv_key_offset(at, d) + d % 4] - ops->key_bias);
+        levels[head_size + d] = block.values[kv_value_offset(head_size, at, d)];
+    }
+    scales[0] = block.key_scales[at];
+    scales[1] = block.value_scales[at];
+}
+
 static inline void attention_fixture_queries(AttentionFixture *fixture, const AttentionOps *ops) {
     const size_t n = fixture->n_row_heads, first = n / 3;
     const float factor = attention_fixture_factor(fixture), *balance = attention_fixture_balance(fixture);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Source of attention's operators, compiled once for each instruction set. The including file defines ATTENTION_NAME and
- * ATTENTION_NEED, includes the products of its set, and is compiled with the flags of its suffix. docs/numbers.md gives
- * the contract that all builds keep to the bit. */
+/* Source of attention's operators, compiled once for each instruction set. The including file defines ATTENTION_NAME
+ * and ATTENTION_NEED, includes the products of its set, and is compiled with the flags of its suffix. docs/numbers.md
+ * gives the contract that all builds keep to the bit. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_IMPL_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_IMPL_H
 
@@ -55,6 +55,7 @@ static float levels_of(const float *head, size_t head_size, int8_t *levels) {
 /* Makes a key's levels, biased. Returns its scale. Dividing by the balance, a power of two, is a product with the
  * inverse, whose exponent is the opposite. */
 static float key_levels(const float *k, const float *balance, size_t head_size, int8_t *levels) {
+    const float *from = k;
     float x[KV_HEAD_SIZE_MAX], scale;
 
     for (size_t d = 0; balance && d < head_size; d += N_LANES) {
@@ -66,8 +67,9 @@ static float key_levels(const float *k, const float *balance, size_t head_size, 
             v.part[p] *= (PartF)inverse;
         }
         lanes_store(x + d, v);
+        from = x;
     }
-    scale = levels_of(balance ? x : k, head_size, levels);
+    scale = levels_of(from, head_size, levels);
     for (size_t d = 0; ATTENTION_KEY_BIAS && d < head_size; d++)
         levels[d] = (int8_t)(levels[d] ^ ATTENTION_KEY_BIAS);
     return scale;

@@ -341,8 +341,8 @@ static KvMove move_to(const KvRig *kv, const Timeline *timeline, size_t slot, si
 }
 
 static bool same_memory(const KvRig *kv, const void *a, const void *b, size_t layer) {
-    const size_t plane_bytes = kv->positions * kv->kv_width * kv->rig.ops->kv_element_bytes,
-                 k = kv->layers[layer].k_offset_bytes, v = kv->layers[layer].v_offset_bytes;
+    const size_t plane_bytes = kv_plane_bytes(kv), k = kv->layers[layer].k_offset_bytes,
+                 v = kv->layers[layer].v_offset_bytes;
 
     return !memcmp((const uint8_t *)a + k, (const uint8_t *)b + k, plane_bytes) &&
            !memcmp((const uint8_t *)a + v, (const uint8_t *)b + v, plane_bytes);
@@ -537,19 +537,80 @@ void test_device_layers(void **state) {
     kv_rig_close(&kv);
 }
 
+/* --- balance ------------------------------------------------------------------------------------------------------ */
+
+/* Multiplies channels of n rows by the balance, to the power of `sign`; heads of queries have that of their KV head. */
+static void unbalance(const KvRig *kv, const float *balance, float *x, size_t n, size_t n_heads, int sign) {
+    const size_t hd = kv->shape.head_size, n_group = n_heads / kv->shape.n_kv_heads;
+
+    for (size_t i = 0; i < n * n_heads * hd; i++) {
+        const float factor = balance[i / hd % n_heads / n_group * hd + i % hd];
+
+        x[i] *= sign > 0 ? factor : 1 / factor;
+    }
+}
+
+static void unbalance_rows(const KvRig *kv, const float *balance, const KvRows *rows) {
+    unbalance(kv, balance, rows->k, rows->n, kv->shape.n_kv_heads, 1);
+    unbalance(kv, balance, rows->q, rows->n, kv->shape.n_heads, -1);
+}
+
+/* Keys with heavy channels, others in each KV head: a device of few bits is as exact as without them, by the balance.
+ * Results of a device of floats do not depend on the balance. */
+void test_device_balance(void **state) {
+    const KvShape *shape = &tree_shapes[0];
+    DeviceSuite *suite = *state;
+    float balance[64], *out;
+    Timeline timeline;
+    TreeRows tree;
+    Member member;
+    KvRig kv;
+
+    assert_true(shape->n_kv_heads * shape->head_size <= ARRAY_LEN(balance));
+    for (size_t i = 0; i < ARRAY_LEN(balance); i++)
+        balance[i] = i % 7 ? 0.25f : 128;
+    tree_rig_open(&kv, suite, RIG_THREADS, shape);
+    tree_init(&tree, &kv, suite, 70, 20);
+    unbalance_rows(&kv, balance, &tree.before);
+    unbalance_rows(&kv, balance, &tree.rows);
+    out = malloc(tree.n * kv.q_width * sizeof(*out));
+    assert_non_null(out);
+    for (int is_balanced = 0; is_balanced < 2; is_balanced++) {
+        kv.balance = is_balanced ? balance : NULL;
+        tree_timeline(&tree, &kv, &timeline, 0);
+        member = (Member){ &timeline, &tree.rows, .n = tree.n, .parents = tree.parents };
+        members_run(&kv, &member, 1, 0, 0);
+        if (!is_balanced)
+            memcpy(out, member.out, tree.n * kv.q_width * sizeof(*out));
+        else if (!suite->dut->is_balanced)
+            same_rows(&kv, member.out, out, tree.n, "attention of floats with balance");
+        else if (!memcmp(member.out, out, tree.n * kv.q_width * sizeof(*out)))
+            fail_msg("attention does not use the balance");
+        if (is_balanced || !suite->dut->is_balanced)
+            member_expect(&kv, &member, "attention with balance");
+        rig_digest(suite, member.out, tree.n * kv.q_width * sizeof(*out));
+        members_free(&member, 1);
+        timeline_deinit(&timeline);
+    }
+    free(out);
+    tree_deinit(&tree);
+    kv_rig_close(&kv);
+}
+
 /* --- extremes ----------------------------------------------------------------------------------------------------- */
 
-/* Scores so large that only one position counts, whose value is the result; equal scores; values outside a narrower
- * type's range. */
+/* Scores so large that only one position counts, whose value is the result; equal scores. Values outside a narrower
+ * type's range stay finite. */
 void test_device_attention_extreme(void **state) {
     enum {
-        N = 80
+        N = 80,
+        N_NEAR = 70
     };
     const KvShape shape = { 2, 1, 16, 0, 0.25f, 0 };
     DeviceSuite *suite = *state;
     Timeline timeline;
     KvRows rows;
-    Member member;
+    Member member, near;
     KvRig kv;
 
     assert_non_null(suite);
@@ -562,13 +623,19 @@ void test_device_attention_extreme(void **state) {
             rows.q[i * kv.q_width + kv.kv_width + j] = 0;
             if (i == 4)
                 rows.v[i * kv.kv_width + j] = 60000;
-            if (i == 40)
+            if (i == N_NEAR)
                 rows.v[i * kv.kv_width + j] = j % 2 ? 1e9f : -1e9f;
         }
     timeline_init(&timeline, &kv, N);
     member = (Member){ &timeline, &rows, .n = N };
     members_run(&kv, &member, 1, 0, 0);
-    member_expect(&kv, &member, "attention with extreme scores");
+    near = member;
+    near.n = N_NEAR;
+    member_expect(&kv, &near, "attention with extreme scores");
+    for (size_t i = 0; i < N * kv.q_width; i++)
+        if (!isfinite(member.out[i]))
+            fail_msg("attention with extreme values: value %zu of row %zu is not finite", i % kv.q_width,
+                     i / kv.q_width);
     members_free(&member, 1);
     timeline_deinit(&timeline);
     kv_rows_deinit(&rows);

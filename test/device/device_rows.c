@@ -38,7 +38,7 @@ void test_device_table(void **state) {
     assert_true(rig.backend->pool == rig.pool && rig.backend->accounts == &rig.accounts);
     assert_true(is_text(ops->name) && is_text(ops->kv_type) && is_text(ops->kernel(rig.backend)));
     assert_string_equal(ops->name, suite->dut->device.name);
-    assert_true(ops->kv_element_bytes > 0 && ops->kv_block_positions > BATCH_SLOTS_MAX);
+    assert_true(ops->kv_row_bytes(16) >= 16 && ops->kv_block_positions > BATCH_SLOTS_MAX);
     assert_true(ops->free && ops->reserve && ops->reserve_positions && ops->linear_new && ops->linear_free &&
                 ops->linear && ops->shadow_counts && ops->embed && ops->norm && ops->layer_norm && ops->rope &&
                 ops->kv_store && ops->attention && ops->kv_move && ops->gated && ops->activate && ops->add);

@@ -36,7 +36,8 @@ typedef struct DeviceUnderTest {
     bool is_int8;
     double product_error;
     double row_error;       /* norm, rope, gated, add, embed: relative to the magnitude of a value's inputs */
-    double attention_error; /* relative to the greatest |value| that a row reads, besides the rounding to the KV type */
+    double attention_error; /* relative to the greatest |value| that a row reads; with the rounding to the KV type */
+    bool is_balanced;       /* the KV type has few bits, so that attention uses the balance */
     bool keeps_source;      /* the device keeps reading the source's data, and charges nothing for it */
 } DeviceUnderTest;
 

@@ -2,11 +2,10 @@
 #undef NDEBUG
 #include "test/device/device_timeline.h"
 
-#include "base/f16.h"
 #include "base/min_max.h"
 
 enum {
-    NOT_WRITTEN = 0xff, /* NaN in float16, bfloat16 and float32 */
+    NOT_WRITTEN = 0xff, /* NaN in float16, bfloat16 and float32, a scale of NaN beside integers */
 };
 
 static size_t align_64(size_t n) {
@@ -26,7 +25,7 @@ void kv_rig_open(KvRig *kv, DeviceSuite *suite, unsigned int n_threads, const Kv
     rig_open(&kv->rig, suite, n_threads, &room);
     assert_int_equal(kv->rig.ops->reserve_positions(kv->rig.backend, n_positions, NULL), 0);
     kv->positions = kv->rig.ops->kv_block_positions;
-    plane_bytes = align_64(kv->positions * kv->kv_width * kv->rig.ops->kv_element_bytes);
+    plane_bytes = align_64(kv_plane_bytes(kv));
     /* Alternates keys first and values first, with foreign bytes between layers and after the last. */
     for (size_t i = 0; i < KV_LAYERS; i++, at += 2 * plane_bytes + 64)
         kv->layers[i] = (KvLayer){ .k_offset_bytes = at + (i % 2 ? plane_bytes : 0),
@@ -34,23 +33,23 @@ void kv_rig_open(KvRig *kv, DeviceSuite *suite, unsigned int n_threads, const Kv
                                    .n_kv_heads = shape->n_kv_heads,
                                    .head_size = shape->head_size };
     kv->block_bytes = at;
-    kv->is_f16 = !strcmp(kv->rig.ops->kv_type, "f16");
 }
 
 void kv_rig_close(KvRig *kv) {
     rig_close(&kv->rig);
 }
 
+size_t kv_plane_bytes(const KvRig *kv) {
+    return kv->positions * kv->shape.n_kv_heads * kv->rig.ops->kv_row_bytes(kv->shape.head_size);
+}
+
 void kv_rows_init(KvRows *rows, DeviceSuite *suite, const KvShape *shape, size_t n) {
     const size_t n_q = n * shape->n_heads * shape->head_size, n_kv = n * shape->n_kv_heads * shape->head_size;
 
-    *rows = (KvRows){ .n = n,
-                      .q = malloc(n_q * sizeof(float)),
-                      .k = malloc(n_kv * sizeof(float)),
-                      .v = malloc(n_kv * sizeof(float)),
-                      .kept_k = malloc(n_kv * sizeof(float)),
-                      .kept_v = malloc(n_kv * sizeof(float)) };
-    assert_true(rows->q && rows->k && rows->v && rows->kept_k && rows->kept_v);
+    *rows = (KvRows){
+        .n = n, .q = malloc(n_q * sizeof(float)), .k = malloc(n_kv * sizeof(float)), .v = malloc(n_kv * sizeof(float))
+    };
+    assert_true(rows->q && rows->k && rows->v);
     rig_fill(suite, rows->q, n_q);
     rig_fill(suite, rows->k, n_kv);
     rig_fill(suite, rows->v, n_kv);
@@ -60,14 +59,6 @@ void kv_rows_deinit(KvRows *rows) {
     free(rows->q);
     free(rows->k);
     free(rows->v);
-    free(rows->kept_k);
-    free(rows->kept_v);
-}
-
-/* Rounds to nearest even; finite values stay finite. */
-static void keep(const KvRig *kv, const float *x, size_t n, float *kept) {
-    for (size_t i = 0; i < n; i++)
-        kept[i] = kv->is_f16 ? f16_to_f32(f32_to_f16(fminf(fmaxf(x[i], -65504), 65504))) : x[i];
 }
 
 static void *new_block(const KvRig *kv) {
@@ -102,8 +93,8 @@ void timeline_commit(Timeline *timeline, const KvRig *kv, const KvRows *rows, co
     const size_t width = kv->kv_width;
 
     for (size_t i = 0; i < n; i++, timeline->n++) {
-        memcpy(timeline->k + timeline->n * width, rows->kept_k + index[i] * width, width * sizeof(float));
-        memcpy(timeline->v + timeline->n * width, rows->kept_v + index[i] * width, width * sizeof(float));
+        memcpy(timeline->k + timeline->n * width, rows->k + index[i] * width, width * sizeof(float));
+        memcpy(timeline->v + timeline->n * width, rows->v + index[i] * width, width * sizeof(float));
     }
 }
 
@@ -124,8 +115,7 @@ static void add_member(Batch *batch, const Member *member) {
 /* Checks that bytes outside the layer's planes are unchanged. */
 static void same_beside(const KvRig *kv, const uint8_t *before, const void *block, size_t layer) {
     const KvLayer *at = &kv->layers[layer];
-    const size_t begin = MIN(at->k_offset_bytes, at->v_offset_bytes),
-                 plane_bytes = align_64(kv->positions * kv->kv_width * kv->rig.ops->kv_element_bytes),
+    const size_t begin = MIN(at->k_offset_bytes, at->v_offset_bytes), plane_bytes = align_64(kv_plane_bytes(kv)),
                  end = begin + 2 * plane_bytes;
 
     if (memcmp(before, block, begin) != 0 ||
@@ -152,6 +142,7 @@ static void run_call(KvRig *kv, const Batch *batch, const KvRows *rows, size_t l
                                  .n_heads = kv->shape.n_heads,
                                  .window = kv->shape.window,
                                  .scale = kv->shape.scale,
+                                 .balance = kv->balance,
                                  .soft_cap = kv->shape.soft_cap };
 
     assert_true(before && stored);
@@ -179,10 +170,6 @@ static void gather(const KvRig *kv, const Member *members, size_t n, KvRows *all
                member->n * kv->kv_width * sizeof(float));
         memcpy(all->v + all->n * kv->kv_width, member->rows->v + member->first * kv->kv_width,
                member->n * kv->kv_width * sizeof(float));
-        keep(kv, member->rows->k + member->first * kv->kv_width, member->n * kv->kv_width,
-             member->rows->kept_k + member->first * kv->kv_width);
-        keep(kv, member->rows->v + member->first * kv->kv_width, member->n * kv->kv_width,
-             member->rows->kept_v + member->first * kv->kv_width);
         all->n += member->n;
     }
 }
@@ -280,9 +267,9 @@ static double attend(const KvRig *kv, const Member *member, size_t row, size_t h
 
     assert_true(n <= ARRAY_LEN(scores));
     for (size_t p = first; p < n; p++) {
-        const float *k = (p < before ? member->timeline->k + p * kv->kv_width
-                                     : member->rows->kept_k + way[p - before] * kv->kv_width) +
-                         at;
+        const float *k =
+            (p < before ? member->timeline->k + p * kv->kv_width : member->rows->k + way[p - before] * kv->kv_width) +
+            at;
 
         scores[p] = 0;
         for (size_t i = 0; i < hd; i++)
@@ -294,9 +281,9 @@ static double attend(const KvRig *kv, const Member *member, size_t row, size_t h
     }
     memset(out, 0, hd * sizeof(*out));
     for (size_t p = first; p < n; p++) {
-        const float *v = (p < before ? member->timeline->v + p * kv->kv_width
-                                     : member->rows->kept_v + way[p - before] * kv->kv_width) +
-                         at;
+        const float *v =
+            (p < before ? member->timeline->v + p * kv->kv_width : member->rows->v + way[p - before] * kv->kv_width) +
+            at;
         const double weight = exp(scores[p] - max);
 
         sum += weight;

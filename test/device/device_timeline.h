@@ -21,24 +21,25 @@ typedef struct KvRig {
     Rig rig;
     KvShape shape;
     size_t q_width, kv_width, positions, block_bytes;
-    bool is_f16; /* the KV type is float16; for a type unknown here the device's own error bounds the distance */
+    const float *balance; /* AttentionCall.balance, or NULL */
     KvLayer layers[KV_LAYERS];
 } KvRig;
 
 void kv_rig_open(KvRig *kv, DeviceSuite *suite, unsigned int n_threads, const KvShape *shape, size_t n_positions);
 void kv_rig_close(KvRig *kv);
+/* Returns the bytes of a block's keys, or its values, in one layer. */
+size_t kv_plane_bytes(const KvRig *kv);
 
-/* Queries, keys and values of rows; then keys and values as the KV type keeps them, for rows that were in a step. */
+/* Queries, keys and values of rows. */
 typedef struct KvRows {
     size_t n;
     float *q, *k, *v;
-    float *kept_k, *kept_v;
 } KvRows;
 
 void kv_rows_init(KvRows *rows, DeviceSuite *suite, const KvShape *shape, size_t n);
 void kv_rows_deinit(KvRows *rows);
 
-/* A sequence: its cache, and the keys and values of its positions as the cache keeps them. Unwritten content is NaN. */
+/* A sequence: its cache, and the keys and values of its positions. Unwritten content is NaN. */
 typedef struct Timeline {
     void **blocks; /* [n_blocks] */
     void *side;

@@ -435,7 +435,7 @@ static void attention_from_memory(Backend *backend, const AttentionCall *call) {
     real->attention(backend, call);
 }
 
-/* Stores values outside float16's range without clamping. */
+/* Stores values outside float16's range without clamping, as that type would. */
 static void store_without_a_limit(Backend *backend, const AttentionCall *call) {
     const size_t n = call->rows.n * call->kv.n_kv_heads * call->kv.head_size;
     _cleanup_(freep) float *v = malloc(n * sizeof(*v));
@@ -444,7 +444,7 @@ static void store_without_a_limit(Backend *backend, const AttentionCall *call) {
     if (!v)
         return;
     for (size_t i = 0; i < n; i++)
-        v[i] = fabsf(call->v[i]) > 65504 ? 0 : call->v[i];
+        v[i] = fabsf(call->v[i]) > 65504 ? copysignf(INFINITY, call->v[i]) : call->v[i];
     other.v = v;
     real->kv_store(backend, &other);
 }
@@ -466,6 +466,20 @@ static void attention_without_cap(Backend *backend, const AttentionCall *call) {
 
     other.soft_cap = 0;
     real->attention(backend, &other);
+}
+
+static void attention_without_balance(Backend *backend, const AttentionCall *call) {
+    AttentionCall other = *call;
+
+    other.balance = NULL;
+    real->attention(backend, &other);
+}
+
+/* Multiplies queries by the balance of keys that were not divided by it. */
+static void attention_with_half_a_balance(Backend *backend, const AttentionCall *call) {
+    if (call->balance)
+        call->q[0] *= call->balance[0];
+    real->attention(backend, call);
 }
 
 static void layer_norm_without_bias(Backend *backend, const float *x, const float *w, const float *bias, float eps,
@@ -540,7 +554,9 @@ const PlantedFault planted_faults[] = {
     { "known_blocks", false, FIELD(attention, attention_from_memory), "pages", "shared and copied blocks" },
     { "store_beside", false, FIELD(kv_store, store_beside), "chain", "beside the planes of the layer" },
     { "first_layer", false, FIELD(kv_store, store_in_the_first_layer), "layers", "beside the planes of the layer" },
-    { "no_limit", true, FIELD(kv_store, store_without_a_limit), "attention_extreme", "attention with extreme scores" },
+    { "no_limit", false, FIELD(kv_store, store_without_a_limit), "attention_extreme", "extreme values: value" },
+    { "no_balance", true, FIELD(attention, attention_without_balance), "balance", "attention with balance: value" },
+    { "float_balance", false, FIELD(attention, attention_with_half_a_balance), "balance", "of floats with balance" },
 };
 const size_t planted_faults_n = ARRAY_LEN(planted_faults);
 

@@ -149,6 +149,10 @@ static float *cache_row(void *block, size_t offset_bytes, size_t position, size_
     return (float *)((uint8_t *)block + offset_bytes) + position * width;
 }
 
+static size_t toy_kv_row_bytes(size_t head_size) {
+    return head_size * sizeof(float);
+}
+
 /* Returns the keys or values of a row of the batch. */
 static float *kv_row(const AttentionCall *call, const BatchRow *row, size_t offset_bytes) {
     const BatchSequence *sequence = &call->batch->sequences[row->sequence];
@@ -237,7 +241,7 @@ static void toy_add(Backend *backend, float *x, const float *y, size_t rows, siz
 static const BackendOps ops = {
     .name = "toy",
     .kv_type = "f32",
-    .kv_element_bytes = sizeof(float),
+    .kv_row_bytes = toy_kv_row_bytes,
     .kv_block_positions = POSITIONS,
     .free = toy_free,
     .kernel = toy_kernel,

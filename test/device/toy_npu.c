@@ -76,9 +76,13 @@ static void toy_npu_embed(Backend *backend, const BackendLinear *embedding, cons
         y[i] = weights[tokens[i / k] * k + i % k] * factor;
 }
 
+static size_t toy_npu_kv_row_bytes(size_t head_size) {
+    return head_size * sizeof(float);
+}
+
 static const BackendOps ops = { .name = "toy-npu",
                                 .kv_type = "f32",
-                                .kv_element_bytes = 4,
+                                .kv_row_bytes = toy_npu_kv_row_bytes,
                                 .kv_block_positions = 64,
                                 .free = toy_npu_free,
                                 .kernel = toy_npu_kernel,

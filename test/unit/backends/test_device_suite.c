@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "backends/cpu/attention/attention.h"
 #include "backends/cpu/packed/packed_kernels.h"
 #include "backends/cpu/rows/row_ops.h"
 #include "base/system/cpu.h"
@@ -40,7 +41,8 @@ static DeviceUnderTest cpu_device(uint32_t cpu, const char *name) {
                               .takes = DEVICE_TAKES_PACKAGES,
                               .is_int8 = true,
                               .row_error = 1e-6,
-                              .attention_error = 1e-5 };
+                              .attention_error = 0.03,
+                              .is_balanced = true };
 }
 
 static DeviceUnderTest npu_device(uint32_t cpu, const char *name) {
@@ -97,7 +99,7 @@ static void run_npu(void) {
 }
 
 enum {
-    KINDS = 4, /* kinds of kernels */
+    KINDS = 5, /* kinds of kernels */
 };
 
 /* Lists the kernels that the cpu device takes with these features. */
@@ -108,6 +110,7 @@ static void kernels_of(uint32_t features, const void *kernels[KINDS]) {
     kernels[1] = packed.few;
     kernels[2] = packed.unpack;
     kernels[3] = packed.product;
+    kernels[4] = attention_select(features);
 }
 
 static bool is_new(const void *kernels[KINDS], const uint32_t *runs, size_t n_runs) {

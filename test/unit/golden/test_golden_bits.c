@@ -2,7 +2,7 @@
 /* Recorded bits of the number contract: fixed inputs, and a hash of each operator's output. The other tests compare the
  * kernels of one machine with each other; this one compares machines, compilers and architectures. A hash changes only
  * together with the contract itself, and existing packages and sessions change then, too. */
-#include "test/unit/backends/cpu/row_ops_plain.h"
+#include "test/unit/backends/cpu/attention_fixture.h"
 
 #include "backends/cpu/int8/int8_product.h"
 #include "backends/numeric/exp_row.h"
@@ -107,8 +107,7 @@ static void test_golden_bits_rope(void **state) {
 
 static void test_golden_bits_quantize(void **state) {
     EACH_BUILD (ops) {
-        uint64_t rotated = HASH_START, quantized = HASH_START, halves = HASH_START;
-        uint16_t half[N_MAX];
+        uint64_t rotated = HASH_START, quantized = HASH_START;
         int8_t q[N_MAX];
 
         for (size_t block = 32; block <= 512; block *= 2) {
@@ -120,41 +119,47 @@ static void test_golden_bits_quantize(void **state) {
             memset(q, 0, sizeof(q));
             scale = ops->quantize(x, N_MAX - block / 2, ops->amax(x, N_MAX - block / 2), 64, q);
             quantized = hash_of(hash_of(quantized, q, sizeof(q)), &scale, sizeof(scale));
-            ops->to_f16(x, N_MAX, half);
-            halves = hash_of(halves, half, sizeof(half));
         }
         expect_hash(ops->name, "hadamard", rotated, 0xd4cbc3fe47eaecce);
         expect_hash(ops->name, "quantize", quantized, 0xed4eddcd756db499);
-        expect_hash(ops->name, "to_f16", halves, 0x68815869dda32d78);
     }
 }
 
+/* Levels and scales of keys and values, and outputs of rows with windows, soft caps and balance. */
 static void test_golden_bits_attention(void **state) {
     enum {
         HEAD = 80,
-        GROUP = 3,
-        POSITIONS = 150,
-        BLOCK = HEAD * KV_BLOCK
+        HEADS = 3,
+        ROWS = 30,
+        POSITIONS = 600
     };
-    static uint16_t cache[3][2 * BLOCK];
-    static float keys[POSITIONS * HEAD], values[POSITIONS * HEAD];
-    const KvHead kv = { (void *[]){ cache[0], cache[1], cache[2] }, 0, BLOCK, HEAD, 0 };
-    _cleanup_(freep) float *scratch = aligned_alloc(64, attention_scratch_floats(GROUP, HEAD) * sizeof(*scratch));
 
-    assert_non_null(scratch);
-    EACH_BUILD (ops) {
-        uint64_t hash = HASH_START;
+    EACH_ATTENTION (ops) {
+        uint64_t stored = HASH_START, hash = HASH_START;
 
-        inputs(2);
-        fill(keys, POSITIONS * HEAD, 2);
-        fill(values, POSITIONS * HEAD, 3);
-        ops->kv_store(&kv, 0, keys, values, HEAD, POSITIONS);
-        for (size_t end = 1; end <= POSITIONS; end += end < 20 ? 1 : 13) {
-            ops->attention(&kv, &(AttentionRow){ .q = x, .out = out, .begin = end / 3, .end = end }, 1, GROUP, 0.11f,
-                           scratch);
-            hash = hash_of(hash, out, GROUP * HEAD * sizeof(*out));
+        for (int i = 0; i < 4; i++) {
+            AttentionFixture fixture;
+
+            row_ops_seed = 77;
+            attention_fixture_init(&fixture, HEAD, HEADS, ROWS, POSITIONS, 0);
+            fixture.soft_cap = i == 1 ? 2 : 0;
+            if (i == 2)
+                attention_fixture_balance_keys(&fixture);
+            for (size_t r = 0; r < ROWS; r++)
+                attention_fixture_read(&fixture, r, i == 3 ? 19 * r : 0, 1 + 20 * r);
+            attention_fixture_run(&fixture, ops, ops->group, false, GARBAGE_NAN);
+            for (size_t p = 0; p < POSITIONS; p++) {
+                int8_t levels[2 * HEAD];
+                float scales[2];
+
+                attention_fixture_stored(&fixture, ops, p, levels, scales);
+                stored = hash_of(hash_of(stored, levels, sizeof(levels)), scales, sizeof(scales));
+            }
+            hash = hash_of(hash, fixture.out, (size_t)ROWS * HEADS * HEAD * sizeof(float));
+            attention_fixture_deinit(&fixture);
         }
-        expect_hash(ops->name, "attention", hash, 0xa1dfe6f5c4ea4da6);
+        expect_hash(ops->name, "keys and values", stored, 0xcc713df452b384dd);
+        expect_hash(ops->name, "attention", hash, 0xfa83315786db7809);
     }
 }
 

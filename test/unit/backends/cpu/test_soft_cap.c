@@ -2,7 +2,7 @@
 /* Tests of soft caps, of logits and of attention's scores: against float64; every build of this machine gives the same
  * bits. */
 #include "backends/numeric/exp_row.h"
-#include "test/unit/backends/cpu/row_ops_plain.h"
+#include "test/unit/backends/cpu/attention_fixture.h"
 
 static void test_soft_cap_row(void **state) {
     static const float caps[] = { 0.5f, 30, 1000 };
@@ -36,106 +36,37 @@ static void test_soft_cap_row(void **state) {
         }
 }
 
-enum {
-    POSITIONS = 150,
-    HEAD = 32,
-    GROUP = 2,
-    ROWS = 9,
-    N_BLOCKS = (POSITIONS + KV_BLOCK - 1) / KV_BLOCK,
-};
-
-typedef struct CapFixture {
-    _Alignas(64) uint16_t blocks[N_BLOCKS][2 * KV_BLOCK * HEAD];
-    void *block_list[N_BLOCKS];
-    float k[POSITIONS * HEAD], v[POSITIONS * HEAD], q[ROWS * GROUP * HEAD];
-    AttentionRow rows[ROWS];
-    KvHead kv;
-} CapFixture;
-
-static void cap_fixture_init(CapFixture *fixture, const RowOps *ops, float *out) {
-    row_ops_seed = 8;
-    fill(fixture->k, ARRAY_LEN(fixture->k), 2);
-    fill(fixture->v, ARRAY_LEN(fixture->v), 1);
-    fill(fixture->q, ARRAY_LEN(fixture->q), 2);
-    for (size_t i = 0; i < N_BLOCKS; i++)
-        fixture->block_list[i] = fixture->blocks[i];
-    fixture->kv = (KvHead){ .blocks = fixture->block_list, .k = 0, .v = KV_BLOCK * HEAD, .head_size = HEAD };
-    ops->kv_store(&fixture->kv, 0, fixture->k, fixture->v, HEAD, POSITIONS);
-    for (size_t i = 0; i < POSITIONS * HEAD; i++) {
-        fixture->k[i] = f16_to_f32(f32_to_f16(fixture->k[i]));
-        fixture->v[i] = f16_to_f32(f32_to_f16(fixture->v[i]));
-    }
-    for (size_t r = 0; r < ROWS; r++)
-        fixture->rows[r] = (AttentionRow){ .q = fixture->q + r * GROUP * HEAD,
-                                           .out = out + r * GROUP * HEAD,
-                                           .begin = r % 3 * 20,
-                                           .end = POSITIONS - 10 * r };
-}
-
-static void exact_attention(const CapFixture *fixture, size_t row, size_t head, double scale, double cap, double *out) {
-    const AttentionRow *of = &fixture->rows[row];
-    const float *q = fixture->q + (row * GROUP + head) * HEAD;
-    double sum = 0;
-
-    memset(out, 0, HEAD * sizeof(*out));
-    for (size_t j = of->begin; j < of->end; j++) {
-        double score = 0, weight;
-
-        for (size_t d = 0; d < HEAD; d++)
-            score += (double)q[d] * (double)fixture->k[j * HEAD + d];
-        weight = exp(cap * tanh(score * scale / cap));
-        sum += weight;
-        for (size_t d = 0; d < HEAD; d++)
-            out[d] += weight * (double)fixture->v[j * HEAD + d];
-    }
-    for (size_t d = 0; d < HEAD; d++)
-        out[d] /= sum;
-}
-
-/* Attends with rows together or one by one, blocks in one call or in two. */
-static void attend(const CapFixture *fixture, const RowOps *ops, bool apart, float scale, float cap, float *scratch) {
-    const size_t n = apart ? 1 : ROWS;
-
-    for (size_t first = 0; first < ROWS; first += n) {
-        Attending attending = ops->attention_begin(fixture->rows + first, n, GROUP, HEAD, 2 * scale / cap, scratch);
-
-        attending.cap = cap * 0x1.715476p0f;
-        ops->attention_blocks(&attending, 0, n, &fixture->kv, 0, 1);
-        ops->attention_blocks(&attending, 0, n, &fixture->kv, 1, N_BLOCKS);
-        ops->attention_end(&attending);
-    }
-}
-
+/* Caps far below the scores, about as great, and far above. Without the cap outputs are others, unless it is far
+ * above. */
 static void test_soft_cap_attention(void **state) {
-    static const float caps[] = { 0.7f, 50 };
-    static CapFixture fixture;
-    static float out[ROWS * GROUP * HEAD], first[ROWS * GROUP * HEAD];
-    _cleanup_(freep) float *scratch = aligned_alloc(64, attention_scratch_floats(ROWS * GROUP, HEAD) * sizeof(float));
-    const float scale = 0.25f;
+    static const float caps[] = { 0.05f, 0.7f, 5, 1000 };
+    enum {
+        HEAD = 32,
+        ROWS = 9,
+        POSITIONS = 150
+    };
 
-    assert_non_null(scratch);
-    for (size_t c = 0; c < ARRAY_LEN(caps); c++)
-        for (size_t build = row_ops_n(); build-- > 0;)
-            for (int apart = 0; apart < 2; apart++) {
-                const RowOps *ops = row_ops_at(build);
+    for (size_t c = 0; c < ARRAY_LEN(caps); c++) {
+        AttentionFixture fixture;
+        double capped_error, error;
 
-                if (ops->need & ~cpu_features())
-                    continue;
-                cap_fixture_init(&fixture, ops, out);
-                attend(&fixture, ops, apart, scale, caps[c], scratch);
-                for (size_t i = 0; i < (size_t)ROWS * GROUP; i++) {
-                    double exact[HEAD];
-
-                    exact_attention(&fixture, i / GROUP, i % GROUP, (double)scale, (double)caps[c], exact);
-                    for (size_t d = 0; d < HEAD; d++)
-                        if (!(fabs((double)out[i * HEAD + d] - exact[d]) < 1e-5))
-                            fail_msg("%s, cap %g: %g, expected %g", ops->name, (double)caps[c],
-                                     (double)out[i * HEAD + d], exact[d]);
-                }
-                if (build + 1 == row_ops_n() && !apart)
-                    memcpy(first, out, sizeof(out));
-                check_row(ops, "capped attention", out, first, ARRAY_LEN(out));
-            }
+        row_ops_seed = 8;
+        attention_fixture_init(&fixture, HEAD, 2, ROWS, POSITIONS, 0);
+        fixture.scale = 1;
+        fixture.soft_cap = caps[c];
+        for (size_t r = 0; r < ROWS; r++)
+            attention_fixture_read(&fixture, r, r % 3 * 20, POSITIONS - 10 * r);
+        attention_fixture_expect(&fixture);
+        EACH_ATTENTION (ops) {
+            attention_fixture_check(&fixture, ops, ops->group, false, GARBAGE_NAN);
+            attention_fixture_check(&fixture, ops, 1, true, GARBAGE_NAN);
+        }
+        capped_error = attention_fixture_near(&fixture, 0.05);
+        fixture.soft_cap = 0;
+        error = attention_fixture_near(&fixture, 100);
+        assert_true(capped_error < 0.02 && (c == 3 || error > 0.1));
+        attention_fixture_deinit(&fixture);
+    }
 }
 
 int main(void) {

@@ -30,6 +30,8 @@ typedef struct TileBlock {
     const AttentionQueries *queries;
     const AttentionParts *parts;
     const AttentionSums *sums;
+    const uint8_t *part_keys[ATTENTION_PARTS_MAX];
+    const int8_t *part_values[ATTENTION_PARTS_MAX];
     TileScratch *scratch;
     size_t first, n, rows; /* row-heads: the first, all, those of a step */
     KeyProducts keys;
@@ -52,13 +54,12 @@ static void keys_begin(TileBlock *block, size_t step) {
         .levels = queries->levels + at * levels_bytes,
         .levels_bytes = levels_bytes,
         .starts = (const TileSums *)&block->scratch->starts,
+        .keys = block->part_keys,
         .n_parts = block->parts->n,
         .head_size = head_size,
         .sums = (int32_t *)(void *)block->scratch->scores[step % 2],
         .stride = COLUMNS_MAX,
     };
-    for (size_t part = 0; part < block->parts->n; part++)
-        block->keys.keys[part] = block->parts->at[part].keys;
 }
 
 /* Makes the step's products of values the next ones. */
@@ -69,13 +70,12 @@ static void values_begin(TileBlock *block, size_t step) {
         .weights = block->scratch->weights[step % 2],
         .stride_bytes = (size_t)ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES,
         .rows = block->rows,
+        .values = block->part_values,
         .n_parts = block->parts->n,
         .head_size = head_size,
         .outputs = block->sums->outputs + step_first(block, step) * head_size,
         .planes = block->scratch->planes,
     };
-    for (size_t part = 0; part < block->parts->n; part++)
-        block->values.values[part] = block->parts->at[part].values;
 }
 
 /* Returns the rounds that are left. */
@@ -128,6 +128,10 @@ static void tile_block(const AttentionQueries *queries, size_t first, size_t n, 
     }
     assert(n <= ATTENTION_GROUP);
     block.rows = (n + n_steps - 1) / n_steps;
+    for (size_t part = 0; part < parts->n; part++) {
+        block.part_keys[part] = parts->at[part].keys;
+        block.part_values[part] = parts->at[part].values;
+    }
     tiles_configure(block.rows, queries->head_size);
     keys_begin(&block, 0);
     rounds(&block, SIZE_MAX);

@@ -198,7 +198,7 @@ static void attention_queries(AttentionQueries *queries, size_t at, const float 
         }
         queries->factors[at + i] = levels_of(head, head_size, levels) * factor;
         memset(levels + head_size, 0, levels_bytes - head_size);
-        for (size_t d = 0; ATTENTION_KEY_BIAS && d < head_size; d++)
+        for (size_t d = 0; ATTENTION_KEY_BIAS != 0 && d < head_size; d++)
             sum += levels[d];
         queries->starts[at + i] = -ATTENTION_KEY_BIAS * sum;
     }

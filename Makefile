@@ -199,7 +199,7 @@ kernel_san_address_undefined = $(if $(findstring __scalar,$(@F)),-O1,-fno-saniti
 CHECKS_AS_CALLS := $(if $(CLANG),,--param=asan-instrumentation-with-call-threshold=100)
 kernel_san = $(if $(findstring __,$(@F)),$(kernel_san_$(subst $(comma),_,$(SAN))))
 # The model of AMX tiles is a kernel in tests: unrolled as one, it takes 9 s at -O3 and 22 s with all checks.
-$(OBJ)/test/unit/backends/cpu/int8_product_amx_model.o: kernel_san = -O1 $(kernel_san_$(subst $(comma),_,$(SAN)))
+$(OBJ)/test/unit/backends/cpu/int8_product_amx_model.o $(OBJ)/test/unit/backends/cpu/attention_amx_model.o: kernel_san = -O1 $(kernel_san_$(subst $(comma),_,$(SAN)))
 
 # One short line a file; V=1 shows the commands.
 Q := $(if $(V),,@)

@@ -43,6 +43,7 @@ typedef uint16_t PartH __attribute__((vector_size(LANES_PART * 2)));
 typedef int8_t PartB __attribute__((vector_size(LANES_PART)));
 typedef float Quad __attribute__((vector_size(16)));
 typedef PartF PartFLoose __attribute__((aligned(4), may_alias));
+typedef PartI PartILoose __attribute__((aligned(4), may_alias));
 typedef Quad QuadLoose __attribute__((aligned(4), may_alias));
 typedef PartH PartHLoose __attribute__((aligned(2), may_alias));
 typedef PartB PartBLoose __attribute__((aligned(1), may_alias));
@@ -81,6 +82,24 @@ LANES_INLINE PartF part_min(PartF a, PartF b) {
     return (PartF)_mm256_min_ps((__m256)a, (__m256)b);
 #else
     return part_select(a < b, a, b);
+#endif
+}
+
+/* Returns the greater of a and b, which is no NaN; b if a is NaN. A zero may have either sign. */
+LANES_INLINE PartF part_greater(PartF a, PartF b) {
+#if defined(LANES_NEON)
+    return (PartF)vmaxnmq_f32((float32x4_t)a, (float32x4_t)b);
+#else
+    return part_max(a, b);
+#endif
+}
+
+/* Returns the lesser of a and b, which is no NaN; b if a is NaN. A zero may have either sign. */
+LANES_INLINE PartF part_lesser(PartF a, PartF b) {
+#if defined(LANES_NEON)
+    return (PartF)vminnmq_f32((float32x4_t)a, (float32x4_t)b);
+#else
+    return part_min(a, b);
 #endif
 }
 

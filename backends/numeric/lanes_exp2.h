@@ -20,7 +20,7 @@ LANES_INLINE PartF part_exp2(PartF x) {
     PartF shifted;
 #endif
 
-    x = part_max(x, part_of(-125));
+    x = part_greater(x, part_of(-125));
 #if LANES_PART == 16
     r = (PartF)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else

@@ -146,16 +146,36 @@ __attribute__((unused)) static float hadamard(const float *x, size_t n, size_t b
     return lanes_horizontal_max(max);
 }
 
-/* Rounds N_LANES scaled values to levels: to nearest even, within +-127. */
+/* Rounds N_LANES scaled values to levels: to nearest even, within +-127; NaN becomes 127. */
 LANES_INLINE void store_levels(int8_t *q, Lanes scaled) {
-    const PartF magic = part_of(0x1.8p23f), limit = part_of(127);
+    const PartF limit = part_of(127);
 
-    EACH_PART (p) {
-        PartF v = scaled.part[p];
+    EACH_PART (p)
+        scaled.part[p] = part_max(part_min(scaled.part[p], limit), -limit);
+    {
+#if LANES_PART == 16
+        _mm_storeu_si128((__m128i *)q, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32((__m512)scaled.part[0])));
+#elif LANES_PART == 8
+        const __m256i words =
+            _mm256_packs_epi32(_mm256_cvtps_epi32((__m256)scaled.part[0]), _mm256_cvtps_epi32((__m256)scaled.part[1]));
+        const __m256i bytes = _mm256_packs_epi16(words, words); /* quads 0, 2, -, -, 1, 3, -, - */
 
-        v = part_select(v < limit, v, limit);
-        v = part_select(v > -limit, v, -limit);
-        *(PartBLoose *)(q + p * LANES_PART) = __builtin_convertvector((PartI)(v + magic) - (PartI)magic, PartB);
+        _mm_storeu_si128((__m128i *)q, _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(
+                                           bytes, _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5))));
+#elif defined(__SSE2__)
+        __m128i whole[4];
+
+        EACH_PART (p)
+            whole[p] = _mm_cvtps_epi32((__m128)scaled.part[p]);
+        _mm_storeu_si128((__m128i *)q,
+                         _mm_packs_epi16(_mm_packs_epi32(whole[0], whole[1]), _mm_packs_epi32(whole[2], whole[3])));
+#else
+        const PartF magic = part_of(0x1.8p23f);
+
+        EACH_PART (p)
+            *(PartBLoose *)(q + p * LANES_PART) =
+                __builtin_convertvector((PartI)(scaled.part[p] + magic) - (PartI)magic, PartB);
+#endif
     }
 }
 

@@ -6,16 +6,18 @@
  *              larger than the last-level cache of most machines.
  *   packed     products on packed weights by width and rows, and the int8 product of the same instructions. Reads of
  *              the same bytes alternate with them, because memory is shared with others.
- *   attention  256 rows after 0, 768 and 7936 positions relative to the peak of fused multiply-adds, and one row after
- *              1024 and 8192 relative to reading as many bytes. Keys and values come from memory.
+ *   attention  256 rows after 0, 768 and 7936 positions, fewer rows, and one row after 1024 and 8192: beside the floor
+ *              of the integer products, and beside reading as many bytes. Keys and values come from memory.
  *
  * build/bin/bench-kernels [product] [packed] [attention] [rows] */
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/attention/attention.h"
 #include "backends/cpu/cpu_private.h"
 #include "backends/cpu/kernel_rates.h"
 #include "backends/cpu/packed/packed_kernels.h"
@@ -191,66 +193,147 @@ typedef struct AttentionShape {
 
 #define BLOCKS_MAX 128
 
+/* Memory of one batch of row-heads. */
+typedef struct AttentionRoom {
+    AttentionQueries queries;
+    AttentionSums sums;
+    AttentionTotals totals;
+    AttentionMask *masks;
+    void *scratch;
+} AttentionRoom;
+
+static void attention_room_init(AttentionRoom *room, const AttentionOps *ops, size_t head_size) {
+    const size_t n = ATTENTION_ROW_HEADS, outputs_bytes = n * head_size * sizeof(float);
+
+    *room = (AttentionRoom){
+        .queries = { head_size, 0, machine_alloc(n * attention_levels_bytes(head_size)),
+                     machine_alloc(n * sizeof(float)), machine_alloc(n * sizeof(int32_t)) },
+        .sums = { machine_alloc(n * sizeof(float)), machine_alloc(n * sizeof(float)),
+                  machine_alloc(n * sizeof(int32_t)), machine_alloc(outputs_bytes) },
+        .totals = { machine_alloc(n * sizeof(float)), machine_alloc(n * sizeof(float)), machine_alloc(outputs_bytes) },
+        .masks = machine_alloc(ops->group * sizeof(AttentionMask)),
+        .scratch = machine_alloc(attention_scratch_bytes(ops->group)),
+    };
+}
+
+static void attention_room_free(const AttentionRoom *room) {
+    void *const all[] = {
+        room->queries.levels,     room->queries.factors,  room->queries.starts, room->sums.score_units,
+        room->sums.value_units,   room->sums.normalizers, room->sums.outputs,   room->totals.units,
+        room->totals.normalizers, room->totals.outputs,   room->masks,          room->scratch
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        free(all[i]);
+}
+
+/* Adds the positions below `end` of one block for row-heads [at, at + n), whose rows end one after another. */
+static void attention_block_of(const AttentionOps *ops, const KvHead *kv, const AttentionRoom *room, size_t n_group,
+                               size_t at, size_t n, size_t first_end, size_t block) {
+    const size_t begin = block * ATTENTION_BLOCK, last_end = first_end + (at + n - 1) / n_group,
+                 end = MIN(last_end, begin + ATTENTION_BLOCK), head_size = kv->head_size;
+    const AttentionTotals totals = { room->totals.units + at, room->totals.normalizers + at,
+                                     room->totals.outputs + at * head_size };
+    const bool is_whole = first_end + at / n_group >= begin + ATTENTION_BLOCK;
+    AttentionParts parts = { 0 };
+
+    for (size_t position = begin; position < end; position += KV_BLOCK)
+        parts.at[parts.n++] = kv_block_at(kv, kv->blocks[position / KV_BLOCK]);
+    if (!parts.n)
+        return;
+    for (size_t i = 0; !is_whole && i < n; i++)
+        for (size_t part = 0; part < parts.n; part++) {
+            const size_t row_end = first_end + (at + i) / n_group, from = begin + part * KV_BLOCK,
+                         n_read = row_end > from ? MIN(row_end - from, KV_BLOCK) : 0;
+
+            room->masks[i][part] = n_read ? UINT64_MAX >> (KV_BLOCK - n_read) : 0;
+        }
+    ops->block(&room->queries, at, n, &parts, is_whole ? NULL : (const AttentionMask *)room->masks, room->scratch,
+               &room->sums);
+    ops->add(&room->sums, n, head_size, &totals);
+}
+
 /* Returns the ns of all heads of one layer, in the cpu device's batches of rows. */
-static uint64_t attention_ns(const RowOps *ops, const AttentionShape *shape, const AttentionCase *c, uint16_t *cache,
-                             float *q, float *out, float *scratch) {
-    const size_t block = KV_BLOCK * shape->head_size, n_blocks = (c->position + c->n_rows + KV_BLOCK - 1) / KV_BLOCK,
-                 n_q = shape->n_group * shape->head_size, batch = ATTENTION_ROW_HEADS / shape->n_group;
+static uint64_t attention_ns(const AttentionOps *ops, const AttentionShape *shape, const AttentionCase *c,
+                             uint8_t *cache, const float *q, float *out, AttentionRoom *room) {
+    const size_t plane_bytes = KV_BLOCK * kv_row_bytes(shape->head_size), hd = shape->head_size,
+                 n_blocks = (c->position + c->n_rows + KV_BLOCK - 1) / KV_BLOCK,
+                 batch = ATTENTION_ROW_HEADS / shape->n_group;
     void *blocks[BLOCKS_MAX];
     uint64_t start;
 
     for (size_t i = 0; i < n_blocks; i++)
-        blocks[i] = cache + i * 2 * shape->n_kv * block;
+        blocks[i] = cache + i * 2 * shape->n_kv * plane_bytes;
     start = machine_ns();
     for (size_t first = 0, n; first < c->n_rows; first += n) {
         n = MIN(c->n_rows - first, batch);
         for (size_t head = 0; head < shape->n_kv; head++) {
-            const KvHead kv = { blocks, head * block, (shape->n_kv + head) * block, shape->head_size, 0 };
-            AttentionRow rows[ATTENTION_ROW_HEADS];
+            const KvHead kv = { blocks, head * plane_bytes, (shape->n_kv + head) * plane_bytes, hd };
+            const size_t n_heads = n * shape->n_group, at = (first * shape->n_kv + head * n) * shape->n_group * hd,
+                         first_end = c->position + first + 1, last_end = first_end + n - 1;
 
-            for (size_t r = 0; r < n; r++) {
-                const size_t at = ((first + r) * shape->n_kv + head) * n_q;
-
-                rows[r] = (AttentionRow){ q + at, out + at, 0, c->position + first + r + 1 };
+            ops->queries(&room->queries, 0, q + at, n_heads, NULL, 0.18f);
+            for (size_t i = 0; i < n_heads; i++) {
+                room->totals.units[i] = -INFINITY;
+                room->totals.normalizers[i] = 0;
             }
-            ops->attention(&kv, rows, n, shape->n_group, 0.125f, scratch);
+            memset(room->totals.outputs, 0, n_heads * hd * sizeof(float));
+            for (size_t block = 0; block * ATTENTION_BLOCK < last_end; block++)
+                for (size_t i = 0; i < n_heads; i += ops->group)
+                    attention_block_of(ops, &kv, room, shape->n_group, i, MIN(n_heads - i, ops->group), first_end,
+                                       block);
+            ops->end(&room->totals, n_heads, hd, out + at);
         }
     }
     return machine_ns() - start;
 }
 
-/* Measures attention. The arena exceeds the last-level cache and is read in turn, so that keys and values come from
- * memory. */
-static void bench_attention(const RowOps *ops, const AttentionShape *shape, const AttentionCase *c, uint16_t *arena,
-                            size_t arena_values) {
+/* Returns the least ns of a row-head and position: the products in int8 at the speed of the int8 kernel's peak loop.
+ * Weights are two planes of bytes, except where int16 is multiplied; 0: unknown here. */
+static double attention_floor_ns(const AttentionOps *ops, size_t head_size) {
+    const char *isa = strstr(ops->name, "__");
+    const bool is_wide = !strcmp(isa, "__avx2") || !strcmp(isa, "__neon");
+    char kernel[64];
+    double peak;
+
+    snprintf(kernel, sizeof(kernel), "int8_product%s", isa);
+    peak = peak_of(kernel);
+    return peak > 0 ? 2.0 * (is_wide ? 2 : 3) * (double)head_size / peak : 0;
+}
+
+/* Measures attention. The arena exceeds the last-level cache of most machines and is read in turn, so that keys and
+ * values come from memory. */
+static void bench_attention(const AttentionOps *ops, const AttentionShape *shape, const AttentionCase *c,
+                            double floor_ns, uint8_t *arena, size_t arena_bytes) {
     const size_t n_q = shape->n_kv * shape->n_group * shape->head_size * c->n_rows,
                  n_blocks = (c->position + c->n_rows + KV_BLOCK - 1) / KV_BLOCK,
-                 n_values = 2 * n_blocks * KV_BLOCK * shape->n_kv * shape->head_size;
-    const size_t n_floats = attention_scratch_floats(ATTENTION_ROW_HEADS, shape->head_size);
-    _cleanup_(freep) float *q = machine_alloc(n_q * sizeof(*q)), *out = machine_alloc(n_q * sizeof(*out)),
-                           *scratch = machine_alloc(n_floats * sizeof(*scratch));
-    const double peak = peak_of(ops->name), kv_bytes = (double)n_values * sizeof(*arena);
+                 kv_bytes = 2 * n_blocks * KV_BLOCK * shape->n_kv * kv_row_bytes(shape->head_size);
+    _cleanup_(freep) float *q = machine_alloc(n_q * sizeof(*q)), *out = machine_alloc(n_q * sizeof(*out));
     uint64_t best = UINT64_MAX, best_read = UINT64_MAX;
-    double flops = 0;
+    AttentionRoom room;
+    double n_pairs = 0, ns;
 
+    attention_room_init(&room, ops, shape->head_size);
     for (size_t i = 0; i < n_q; i++)
         q[i] = (float)(i % 7) / 8 - 0.375f;
     for (size_t r = 0; r < c->n_rows; r++)
-        flops += 4.0 * (double)(n_q / c->n_rows) * (double)(c->position + r + 1);
+        n_pairs += (double)(shape->n_kv * shape->n_group * (c->position + r + 1));
     for (size_t repeat = 0, at = 0; repeat < (c->n_rows > 1 ? REPEATS : 8 * REPEATS); repeat++) {
-        if (at + 2 * n_values > arena_values)
+        if (at + 2 * kv_bytes > arena_bytes)
             at = 0;
-        best = least(best, attention_ns(ops, shape, c, arena + at, q, out, scratch));
-        best_read = least(best_read, machine_read(arena + at + n_values, n_values * sizeof(*arena)));
-        at += 2 * n_values;
+        best = least(best, attention_ns(ops, shape, c, arena + at, q, out, &room));
+        best_read = least(best_read, machine_read(arena + at + kv_bytes, kv_bytes));
+        at += 2 * kv_bytes;
     }
-    printf("  %-16s %-14s %4zu %6zu %10.1f %9.1f", ops->name, shape->model, c->n_rows, c->position + c->n_rows,
-           (double)best / 1e3, flops / (double)best);
-    peak > 0 ? printf(" %6.1f %%", 100 * flops / (double)best / peak) : printf("       -");
-    printf(" %8.2f %6.1f %%\n", kv_bytes / (double)best, 100 * (double)best_read / (double)best);
+    attention_room_free(&room);
+    ns = (double)best / n_pairs;
+    printf("  %-22s %-14s %4zu %6zu %10.1f %8.3f", ops->name, shape->model, c->n_rows, c->position + c->n_rows,
+           (double)best / 1e3, ns);
+    floor_ns > 0 ? printf(" %6.1f %%", 100 * floor_ns / ns) : printf("       -");
+    printf(" %8.2f %6.1f %%\n", (double)kv_bytes / (double)best, 100 * (double)best_read / (double)best);
 }
 
-static void bench_attention_all(uint16_t *arena, size_t arena_values) {
+static void bench_attention_all(uint8_t *arena, size_t arena_bytes) {
     static const AttentionShape shapes[] = { { "smollm2-135m", 3, 3, 64 },
                                              { "qwen2.5-0.5b", 2, 7, 64 },
                                              { "qwen2.5-1.5b", 2, 6, 128 },
@@ -258,17 +341,23 @@ static void bench_attention_all(uint16_t *arena, size_t arena_values) {
     static const AttentionCase cases[] = { { 256, 0 },  { 256, 768 }, { 256, 7936 }, { 31, 993 }, { 12, 1012 },
                                            { 6, 1018 }, { 3, 1021 },  { 1, 1023 },   { 1, 8191 } };
 
-    for (size_t i = 0; i < arena_values; i++)
-        arena[i] = (uint16_t)(0x3000 + i * 37 % 0x0c00);
-    printf("\nattention of one layer\n  %-16s %-14s %4s %6s %10s %9s %8s %8s %8s\n", "build", "shape of", "rows", "end",
-           "us", "Gop/s", "of peak", "GB/s", "of read");
-    for (size_t i = 0; i < row_ops_n(); i++)
-        for (size_t s = 0; s < ARRAY_LEN(shapes); s++)
+    for (size_t i = 0; i < arena_bytes; i++) /* any bytes are keys and values, and these are scales, too: 2^-15 to 1 */
+        arena[i] = (uint8_t)(0x38 + i * 37 % 7);
+    printf(
+        "\nattention of one layer; ns a row-head and position, beside the products' floor\n  %-22s %-14s %4s %6s %10s "
+        "%8s %8s %8s %8s\n",
+        "build", "shape of", "rows", "end", "us", "ns", "of floor", "GB/s", "of read");
+    for (size_t i = 0; i < attention_n_ops(); i++) {
+        const AttentionOps *ops = attention_ops_at(i);
+
+        for (size_t s = 0; s < ARRAY_LEN(shapes) && !(ops->need & ~cpu_features()); s++) {
+            const double floor_ns = attention_floor_ns(ops, shapes[s].head_size);
+
             for (size_t c = 0; c < ARRAY_LEN(cases); c++)
-                if (!(row_ops_at(i)->need & ~cpu_features()) &&
-                    /* the reference is slow, and takes as long for each row */
-                    (row_ops_at(i)->need || cases[c].n_rows == 1))
-                    bench_attention(row_ops_at(i), &shapes[s], &cases[c], arena, arena_values);
+                if (ops->need || cases[c].n_rows == 1) /* the reference is slow, and takes as long for each row */
+                    bench_attention(ops, &shapes[s], &cases[c], floor_ns, arena, arena_bytes);
+        }
+    }
 }
 
 static void bench_rows(const RowOps *ops) {
@@ -424,7 +513,7 @@ int main(int argc, char **argv) {
     if (is_wanted("packed", argc, argv))
         bench_packed_all(wide, &rows, y);
     if (is_wanted("attention", argc, argv))
-        bench_attention_all((uint16_t *)tiles, MATRICES * matrix_bytes / sizeof(uint16_t));
+        bench_attention_all((uint8_t *)tiles, MATRICES * matrix_bytes);
     if (is_wanted("rows", argc, argv))
         bench_rows_all();
     worker_pool_free(this_thread);

@@ -34,9 +34,9 @@ static size_t rotation_block(size_t head_size) {
     return MIN(block, 512);
 }
 
-/* Rotates a head in place and makes its levels of +-127. Returns the scale. */
-static float levels_of(float *x, size_t head_size, int8_t *levels) {
-    float greatest_x = hadamard(x, head_size, rotation_block(head_size), x);
+/* Rotates a head and makes its levels of +-127. Returns the scale. */
+static float levels_of(const float *head, size_t head_size, int8_t *levels) {
+    float x[KV_HEAD_SIZE_MAX], greatest_x = hadamard(head, head_size, rotation_block(head_size), x);
     Lanes factor;
 
     if (!(greatest_x >= LEAST_ROW)) {
@@ -50,48 +50,130 @@ static float levels_of(float *x, size_t head_size, int8_t *levels) {
     return greatest_x / 127;
 }
 
-/* Stores a key's levels at position `at` of a block. */
-static void store_key(const KvBlock *block, size_t at, const float *k, const float *balance, size_t head_size) {
-    float x[KV_HEAD_SIZE_MAX];
-    int8_t levels[KV_HEAD_SIZE_MAX];
+/* --- the cache ---------------------------------------------------------------------------------------------------- */
 
-    for (size_t d = 0; d < head_size; d += N_LANES) {
+/* Makes a key's levels, biased. Returns its scale. Dividing by the balance, a power of two, is a product with the
+ * inverse, whose exponent is the opposite. */
+static float key_levels(const float *k, const float *balance, size_t head_size, int8_t *levels) {
+    float x[KV_HEAD_SIZE_MAX], scale;
+
+    for (size_t d = 0; balance && d < head_size; d += N_LANES) {
         Lanes v = lanes_load(k + d);
 
-        EACH_PART (p)
-            if (balance)
-                v.part[p] = v.part[p] / *(const PartFLoose *)(balance + d + p * LANES_PART);
+        EACH_PART (p) {
+            const PartI inverse = 0x7f000000 - *(const PartILoose *)(balance + d + p * LANES_PART);
+
+            v.part[p] *= (PartF)inverse;
+        }
         lanes_store(x + d, v);
     }
-    block->key_scales[at] = levels_of(x, head_size, levels);
-    for (size_t d = 0; d < head_size; d += 4) {
-        uint32_t quad;
-
-        memcpy(&quad, levels + d, sizeof(quad));
-        quad ^= ATTENTION_KEY_BIAS * 0x01010101u;
-        memcpy(block->keys + kv_key_offset(at, d), &quad, sizeof(quad));
-    }
+    scale = levels_of(balance ? x : k, head_size, levels);
+    for (size_t d = 0; ATTENTION_KEY_BIAS && d < head_size; d++)
+        levels[d] = (int8_t)(levels[d] ^ ATTENTION_KEY_BIAS);
+    return scale;
 }
 
-static void store_value(const KvBlock *block, size_t at, const float *v, size_t head_size) {
-    float x[KV_HEAD_SIZE_MAX];
+static void store_one(const KvBlock *block, size_t at, const float *k, const float *v, const float *balance,
+                      size_t head_size) {
     int8_t levels[KV_HEAD_SIZE_MAX], *to = block->values + kv_value_offset(head_size, at, 0);
 
-    memcpy(x, v, head_size * sizeof(*x));
-    block->value_scales[at] = levels_of(x, head_size, levels);
+    block->key_scales[at] = key_levels(k, balance, head_size, levels);
+    for (size_t d = 0; d < head_size; d += 4)
+        memcpy(block->keys + kv_key_offset(at, d), levels + d, 4);
+    block->value_scales[at] = levels_of(v, head_size, levels);
     for (size_t d = 0; d < head_size; d++)
         to[4 * d] = levels[d];
 }
 
-static void attention_store(const KvHead *kv, size_t position, const float *k, const float *v, const float *balance,
-                            size_t stride, size_t n) {
-    for (size_t j = 0; j < n; j++, position++, k += stride, v += stride) {
-        const KvBlock block = kv_block_at(kv, kv->blocks[position / KV_BLOCK]);
+typedef int8_t Bytes __attribute__((vector_size(16)));
+typedef int16_t Pairs __attribute__((vector_size(16)));
+typedef int32_t Quads __attribute__((vector_size(16)));
+typedef int64_t Octets __attribute__((vector_size(16)));
 
-        store_key(&block, position % KV_BLOCK, k, balance, kv->head_size);
-        store_value(&block, position % KV_BLOCK, v, kv->head_size);
+LANES_INLINE Bytes load_bytes(const int8_t *levels) {
+    Bytes bytes;
+
+    memcpy(&bytes, levels, sizeof(bytes));
+    return bytes;
+}
+
+/* Stores levels of 16 channels from d on, of 4 positions from `at` on: 4 x 4 quads, transposed. */
+LANES_INLINE void store_keys_of_4(const KvBlock *block, size_t at, size_t d, const Bytes row[4]) {
+    const Quads a = (Quads)row[0], b = (Quads)row[1], c = (Quads)row[2], e = (Quads)row[3];
+    const Octets ab[2] = { (Octets)__builtin_shufflevector(a, b, 0, 4, 1, 5),
+                           (Octets)__builtin_shufflevector(a, b, 2, 6, 3, 7) };
+    const Octets ce[2] = { (Octets)__builtin_shufflevector(c, e, 0, 4, 1, 5),
+                           (Octets)__builtin_shufflevector(c, e, 2, 6, 3, 7) };
+
+    UNROLL
+    for (size_t i = 0; i < 2; i++) {
+        const Octets low = __builtin_shufflevector(ab[i], ce[i], 0, 2),
+                     high = __builtin_shufflevector(ab[i], ce[i], 1, 3);
+
+        memcpy(block->keys + kv_key_offset(at, d + 8 * i), &low, sizeof(low));
+        memcpy(block->keys + kv_key_offset(at, d + 8 * i + 4), &high, sizeof(high));
     }
 }
+
+#define LOW_BYTES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_BYTES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+/* Stores levels of 16 channels from d on, of 4 positions from `at` on: each channel's 4 levels side by side. */
+LANES_INLINE void store_values_of_4(const KvBlock *block, size_t at, size_t d, size_t head_size, const Bytes row[4]) {
+    int8_t *to = block->values + kv_value_offset(head_size, at, d);
+    const Pairs ab[2] = { (Pairs)__builtin_shufflevector(row[0], row[1], LOW_BYTES),
+                          (Pairs)__builtin_shufflevector(row[0], row[1], HIGH_BYTES) };
+    const Pairs ce[2] = { (Pairs)__builtin_shufflevector(row[2], row[3], LOW_BYTES),
+                          (Pairs)__builtin_shufflevector(row[2], row[3], HIGH_BYTES) };
+
+    UNROLL
+    for (size_t i = 0; i < 2; i++) {
+        const Pairs low = __builtin_shufflevector(ab[i], ce[i], 0, 8, 1, 9, 2, 10, 3, 11),
+                    high = __builtin_shufflevector(ab[i], ce[i], 4, 12, 5, 13, 6, 14, 7, 15);
+
+        memcpy(to + 32 * i, &low, sizeof(low));
+        memcpy(to + 32 * i + 16, &high, sizeof(high));
+    }
+}
+
+#undef LOW_BYTES
+#undef HIGH_BYTES
+
+/* Stores 4 positions from `at` on, a multiple of 4: single bytes would take longer than making them. */
+static void store_4(const KvBlock *block, size_t at, const float *k, const float *v, const float *balance,
+                    size_t stride, size_t head_size) {
+    int8_t levels[4][KV_HEAD_SIZE_MAX];
+    Bytes row[4];
+
+    for (size_t j = 0; j < 4; j++)
+        block->key_scales[at + j] = key_levels(k + j * stride, balance, head_size, levels[j]);
+    for (size_t d = 0; d < head_size; d += sizeof(Bytes)) {
+        UNROLL for (size_t j = 0; j < 4; j++) row[j] = load_bytes(levels[j] + d);
+        store_keys_of_4(block, at, d, row);
+    }
+    for (size_t j = 0; j < 4; j++)
+        block->value_scales[at + j] = levels_of(v + j * stride, head_size, levels[j]);
+    for (size_t d = 0; d < head_size; d += sizeof(Bytes)) {
+        UNROLL for (size_t j = 0; j < 4; j++) row[j] = load_bytes(levels[j] + d);
+        store_values_of_4(block, at, d, head_size, row);
+    }
+}
+
+static void attention_store(const KvHead *kv, size_t position, const float *k, const float *v, const float *balance,
+                            size_t stride, size_t n) {
+    for (size_t j = 0, n_stored; j < n; j += n_stored, position += n_stored) {
+        const KvBlock block = kv_block_at(kv, kv->blocks[position / KV_BLOCK]);
+        const size_t at = position % KV_BLOCK;
+
+        n_stored = at % 4 || n - j < 4 ? 1 : 4;
+        if (n_stored == 1)
+            store_one(&block, at, k + j * stride, v + j * stride, balance, kv->head_size);
+        else
+            store_4(&block, at, k + j * stride, v + j * stride, balance, stride, kv->head_size);
+    }
+}
+
+/* --- queries ------------------------------------------------------------------------------------------------------ */
 
 static void attention_queries(AttentionQueries *queries, size_t at, const float *q, size_t n, const float *balance,
                               float factor) {
@@ -102,12 +184,9 @@ static void attention_queries(AttentionQueries *queries, size_t at, const float 
         int32_t sum = 0;
         float x[KV_HEAD_SIZE_MAX];
 
-        for (size_t d = 0; d < head_size; d += N_LANES) {
-            const Lanes v = lanes_load(q + d);
-
-            lanes_store(x + d, balance ? lanes_mul(v, lanes_load(balance + d)) : v);
-        }
-        queries->factors[at + i] = levels_of(x, head_size, levels) * factor;
+        for (size_t d = 0; balance && d < head_size; d += N_LANES)
+            lanes_store(x + d, lanes_mul(lanes_load(q + d), lanes_load(balance + d)));
+        queries->factors[at + i] = levels_of(balance ? x : q, head_size, levels) * factor;
         memset(levels + head_size, 0, levels_bytes - head_size);
         for (size_t d = 0; ATTENTION_KEY_BIAS && d < head_size; d++)
             sum += levels[d];
@@ -144,7 +223,7 @@ LANES_INLINE Lanes exponents_of(const float *scales) {
     EACH_PART (p) {
         const PartI exponent = (PartI)((PartU)v.part[p] >> 23) - 126;
 
-        v.part[p] = part_max(__builtin_convertvector(exponent, PartF), part_of(-64));
+        v.part[p] = part_greater(__builtin_convertvector(exponent, PartF), part_of(-64));
     }
     return v;
 }
@@ -169,12 +248,16 @@ static GroupScratch group_scratch(void *scratch) {
 
 /* Replaces lanes whose bit is 0 by `other`. */
 LANES_INLINE Lanes lanes_where(Lanes v, uint32_t bits, float other) {
+#if LANES_PART == 16
+    v.part[0] = (PartF)_mm512_mask_blend_ps((__mmask16)bits, (__m512)part_of(other), (__m512)v.part[0]);
+#else
     EACH_PART (p) {
         PartI bit;
 
         UNROLL for (int i = 0; i < LANES_PART; i++) bit[i] = 1 << (p * LANES_PART + i);
-        v.part[p] = part_select((bit & (int32_t)bits) != 0, v.part[p], part_of(other));
+        v.part[p] = part_select((bit & (int32_t)bits) == bit, v.part[p], part_of(other));
     }
+#endif
     return v;
 }
 
@@ -190,26 +273,36 @@ LANES_INLINE Lanes lanes_capped(Lanes v, float cap) {
     return v;
 }
 
-/* Turns a row-head's products into scores; stores the greatest score, and the greatest score + exponent of the value. */
+/* Turns a row-head's products into scores; stores the greatest score, and the greatest score + exponent of the value.
+ * mask and cap are NULL and 0 by the caller's constants where there are none. */
 LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const float *exponents, float factor, float cap,
                             const uint64_t *mask, float *greatestp, float *greatest_valuep) {
     Lanes greatest_score = lanes_of(-INFINITY), greatest_value = lanes_of(-INFINITY);
 
-    for (size_t part = 0; part < parts->n; part++)
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES, scores += N_LANES, exponents += N_LANES) {
-            Lanes v, scale = lanes_load(parts->at[part].key_scales + at), exponent = lanes_load(exponents);
+    for (size_t part = 0; part < parts->n; part++) {
+        const float *scales = parts->at[part].key_scales;
+        const uint64_t bits = mask ? mask[part] : 0;
 
-            memcpy(&v, scores, sizeof(v));
+        UNROLL
+        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
+            const size_t column = part * KV_BLOCK + at;
+            const Lanes scale = lanes_load(scales + at), sum = lanes_load(scores + column);
+            const Lanes exponent = lanes_load(exponents + column);
+            Lanes v;
+
             EACH_PART (p)
-                v.part[p] = __builtin_convertvector((PartI)v.part[p], PartF) * scale.part[p] * part_of(factor);
+                v.part[p] = __builtin_convertvector((PartI)sum.part[p], PartF) * scale.part[p] * part_of(factor);
             if (cap > 0)
                 v = lanes_capped(v, cap);
             if (mask)
-                v = lanes_where(v, (uint32_t)(mask[part] >> at), -INFINITY);
-            lanes_store(scores, v);
-            greatest_score = lanes_max(greatest_score, v);
-            greatest_value = lanes_max(greatest_value, lanes_add(v, exponent));
+                v = lanes_where(v, (uint32_t)(bits >> at), -INFINITY);
+            lanes_store(scores + column, v);
+            EACH_PART (p) {
+                greatest_score.part[p] = part_greater(v.part[p], greatest_score.part[p]);
+                greatest_value.part[p] = part_greater(v.part[p] + exponent.part[p], greatest_value.part[p]);
+            }
         }
+    }
     *greatestp = lanes_horizontal_max(greatest_score);
     *greatest_valuep = lanes_horizontal_max(greatest_value);
 }
@@ -218,6 +311,12 @@ LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const fl
 LANES_INLINE PartI part_rounded(PartF v) {
 #if LANES_PART == 16
     return (PartI)_mm512_cvtps_epi32((__m512)v);
+#elif LANES_PART == 8
+    return (PartI)_mm256_cvtps_epi32((__m256)v);
+#elif defined(__SSE2__)
+    return (PartI)_mm_cvtps_epi32((__m128)v);
+#elif defined(LANES_NEON)
+    return (PartI)vcvtnq_s32_f32((float32x4_t)v);
 #else
     const PartF magic = part_of(0x1.8p23f);
 
@@ -225,34 +324,88 @@ LANES_INLINE PartI part_rounded(PartF v) {
 #endif
 }
 
-/* Makes a row-head's weights from its scores. Returns the normaliser: the sum of 2^(score - unit), in units of 2^-22. */
+/* Returns the sum of all lanes, modulo 2^32. */
+LANES_INLINE uint32_t parts_sum(const PartU *sum) {
+#if LANES_PART == 16
+    return (uint32_t)_mm512_reduce_add_epi32((__m512i)sum[0]);
+#else
+    PartU all = sum[0];
+    uint32_t total = 0;
+
+    UNROLL
+    for (int p = 1; p < LANES_PARTS; p++)
+        all += sum[p];
+    UNROLL
+    for (int i = 0; i < LANES_PART; i++)
+        total += all[i];
+    return total;
+#endif
+}
+
+/* Makes a row-head's weights from its scores. Returns the normaliser: the sum of 2^(score - unit), in units of 2^-22.
+ * Adding 2 rounds a power of two, 1 at most, to that unit: its bits are then those of 2, plus the integer. */
 LANES_INLINE int32_t weights_of(const float *scores, const AttentionParts *parts, float unit, float factor,
                                 const uint64_t *mask, uint8_t *weights) {
-    PartI sum[LANES_PARTS] = { 0 };
-    int32_t sums[N_LANES], total = 0;
+    const uint32_t bits_of_2 = 0x40000000;
+    PartU sum[LANES_PARTS] = { 0 };
 
-    for (size_t part = 0; part < parts->n; part++, weights += WEIGHTS_PART_BYTES)
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES, scores += N_LANES) {
-            const Lanes score = lanes_load(scores), scale = lanes_load(parts->at[part].value_scales + at);
+    for (size_t part = 0; part < parts->n; part++, weights += WEIGHTS_PART_BYTES) {
+        const float *scales = parts->at[part].value_scales;
+        const uint64_t bits = mask ? mask[part] : 0;
+
+        UNROLL
+        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
+            const Lanes score = lanes_load(scores + part * KV_BLOCK + at), scale = lanes_load(scales + at);
             PartI w[LANES_PARTS];
             Lanes weight;
 
             EACH_PART (p) {
                 const PartF power = part_exp2(score.part[p] - part_of(unit));
 
-                sum[p] += part_rounded(power * part_of(0x1p22f));
-                weight.part[p] = part_min(power * (scale.part[p] * part_of(factor)), part_of(WEIGHT_TOP));
+                sum[p] += (PartU)(power + part_of(2));
+                weight.part[p] = part_lesser(power * (scale.part[p] * part_of(factor)), part_of(WEIGHT_TOP));
             }
             if (mask)
-                weight = lanes_where(weight, (uint32_t)(mask[part] >> at), 0);
+                weight = lanes_where(weight, (uint32_t)(bits >> at), 0);
             EACH_PART (p)
                 w[p] = part_rounded(weight.part[p]);
             store_weights(weights, at, w);
         }
-    memcpy(sums, sum, sizeof(sums));
-    for (size_t i = 0; i < N_LANES; i++)
-        total += sums[i];
-    return total;
+    }
+    return (int32_t)(parts_sum(sum) - (uint32_t)(parts->n * KV_BLOCK) * bits_of_2);
+}
+
+/* Turns the products of n row-heads into scores. sums gets the greatest ones as units, not yet rounded up. */
+LANES_INLINE void scores_of_group(const GroupScratch *group, const AttentionParts *parts, const float *factors,
+                                  size_t n, float cap, const AttentionMask *masks, const AttentionSums *sums) {
+    for (size_t i = 0; i < n; i++)
+        scores_of(group->scores + i * COLUMNS_MAX, parts, group->exponents, factors[i], cap, masks ? masks[i] : NULL,
+                  &sums->score_units[i], &sums->value_units[i]);
+}
+
+/* Makes a row-head's weights from its scores, and stores its units and normaliser as sums' i-th. */
+LANES_INLINE void weights_of_row(const float *scores, const AttentionParts *parts, const uint64_t *mask,
+                                 uint8_t *weights, const AttentionSums *sums, size_t i) {
+    const float unit = ceiling(sums->score_units[i]), value_unit = ceiling(sums->value_units[i]),
+                factor = WEIGHT_TOP * power_of_two(MIN(unit - value_unit, 64));
+
+    sums->score_units[i] = unit;
+    sums->value_units[i] = value_unit;
+    sums->normalizers[i] = weights_of(scores, parts, unit, factor, mask, weights);
+}
+
+LANES_INLINE void weights_of_group(const GroupScratch *group, const AttentionParts *parts, size_t n,
+                                   const AttentionMask *masks, const AttentionSums *sums) {
+    for (size_t i = 0; i < n; i++)
+        weights_of_row(group->scores + i * COLUMNS_MAX, parts, masks ? masks[i] : NULL,
+                       group->weights + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES, sums, i);
+}
+
+/* Stores the exponents of all parts' value scales. */
+static void store_exponents(const AttentionParts *parts, float *exponents) {
+    for (size_t part = 0; part < parts->n; part++, exponents += KV_BLOCK)
+        for (size_t at = 0; at < KV_BLOCK; at += N_LANES)
+            lanes_store(exponents + at, exponents_of(parts->at[part].value_scales + at));
 }
 
 static void attention_block(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
@@ -268,21 +421,18 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
         products_of_keys(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
                          parts->at[part].keys, head_size, (int32_t *)(void *)group.scores + part * KV_BLOCK,
                          COLUMNS_MAX);
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES)
-            lanes_store(group.exponents + part * KV_BLOCK + at, exponents_of(parts->at[part].value_scales + at));
     }
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t *mask = masks ? masks[i] : NULL;
-        float *scores = group.scores + i * COLUMNS_MAX, factor;
-
-        scores_of(scores, parts, group.exponents, queries->factors[first + i], queries->cap, mask,
-                  &sums->score_units[i], &sums->value_units[i]);
-        sums->score_units[i] = ceiling(sums->score_units[i]);
-        sums->value_units[i] = ceiling(sums->value_units[i]);
-        factor = WEIGHT_TOP * power_of_two(MIN(sums->score_units[i] - sums->value_units[i], 64));
-        sums->normalizers[i] =
-            weights_of(scores, parts, sums->score_units[i], factor, mask, group.weights + i * stride_bytes);
-    }
+    store_exponents(parts, group.exponents);
+    if (queries->cap > 0)
+        scores_of_group(&group, parts, queries->factors + first, n, queries->cap, masks, sums);
+    else if (masks)
+        scores_of_group(&group, parts, queries->factors + first, n, 0, masks, sums);
+    else
+        scores_of_group(&group, parts, queries->factors + first, n, 0, NULL, sums);
+    if (masks)
+        weights_of_group(&group, parts, n, masks, sums);
+    else
+        weights_of_group(&group, parts, n, NULL, sums);
     products_of_values(group.weights, stride_bytes, n, values, parts->n, head_size, sums->outputs);
 }
 
@@ -301,13 +451,13 @@ static void attention_add(const AttentionSums *sums, size_t n, size_t head_size,
         totals->normalizers[i] =
             (float)sums->normalizers[i] * power_of_two(score_unit - unit) + totals->normalizers[i] * shrink;
         for (size_t d = 0; d < head_size; d += N_LANES) {
-            Lanes total = lanes_load(to + d), addend;
+            Lanes total = lanes_load(to + d);
 
-            memcpy(&addend, outputs + d, sizeof(addend));
             EACH_PART (p) {
-                const PartF whole = __builtin_convertvector((PartI)addend.part[p], PartF);
+                const PartI whole = *(const PartILoose *)(outputs + d + p * LANES_PART);
 
-                total.part[p] = whole * part_of(factor) + total.part[p] * part_of(shrink);
+                total.part[p] =
+                    __builtin_convertvector(whole, PartF) * part_of(factor) + total.part[p] * part_of(shrink);
             }
             lanes_store(to + d, total);
         }
@@ -338,6 +488,11 @@ static void attention_store_weights(const int32_t *w, size_t n, uint8_t *weights
     }
 }
 
+/* A set with a way of its own through the block names its function, and defines it behind this header. */
+#ifndef ATTENTION_BLOCK_SUMS
+#define ATTENTION_BLOCK_SUMS attention_block
+#endif
+
 extern const AttentionOps ATTENTION_NAME;
 
 #define ATTENTION_TEXT(name) #name
@@ -350,7 +505,7 @@ const AttentionOps ATTENTION_NAME = {
     .key_bias = ATTENTION_KEY_BIAS,
     .store = attention_store,
     .queries = attention_queries,
-    .block = attention_block,
+    .block = ATTENTION_BLOCK_SUMS,
     .add = attention_add,
     .end = attention_end,
     .products_of_keys = products_of_keys,

@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/attention/products_scalar.h"
+#include "backends/cpu/attention/products_pairs.h"

@@ -1,2 +1,214 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/attention/products_scalar.h"
+/* The two integer products of attention by vpdpbusd: 64 products of unsigned and signed bytes, summed by fours. Keys are
+ * the unsigned operand, biased in the cache. Weights are two planes of unsigned bytes. */
+#ifndef COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_AVX512VNNI_H
+#define COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_AVX512VNNI_H
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "backends/cpu/attention/attention.h"
+#include "backends/numeric/lanes.h"
+#include "base/min_max.h"
+
+enum {
+    ATTENTION_GROUP = 16,
+    ATTENTION_KEY_BIAS = 128,
+    WEIGHTS_PART_BYTES = 2 * KV_BLOCK, /* a row-head's weights of one part: low bytes, then high bytes */
+    KEY_VECTORS = KV_BLOCK / 16,       /* of 16 positions */
+    KEY_ROWS = 6,                      /* with 4 vectors these take 24 of 32 registers as sums */
+    VALUE_VECTORS = 4,                 /* of 16 channels; two planes of 3 row-heads take 24 registers, too */
+    VALUE_ROWS = 3
+};
+
+/* Inline assembly, because gcc 12 copies accumulators around the intrinsics and loses half the speed. */
+LANES_INLINE void add_products(__m512i *sum, __m512i unsigned_bytes, __m512i signed_bytes) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(unsigned_bytes), "v"(signed_bytes));
+}
+
+LANES_INLINE __m512i broadcast_quad(const void *bytes) {
+    __m512i quads;
+
+    __asm__("vpbroadcastd %1, %0" : "=v"(quads) : "m"(*(const uint8_t(*)[4])bytes));
+    return quads;
+}
+
+/* --- keys --------------------------------------------------------------------------------------------------------- */
+
+typedef void KeysPanel(const int8_t *levels, size_t levels_bytes, const int32_t *starts, const uint8_t *keys,
+                       size_t head_size, int32_t *sums, size_t stride);
+
+/* Each sum is kept in n_chains registers, so that few row-heads have enough products under way at once. */
+LANES_INLINE void keys_panel(const int8_t *levels, size_t levels_bytes, const int32_t *starts, const uint8_t *keys,
+                             size_t head_size, int32_t *sums, size_t stride, const size_t n, const size_t n_chains) {
+    __m512i sum[4][KEY_ROWS][KEY_VECTORS];
+
+    UNROLL
+    for (size_t r = 0; r < n; r++)
+        UNROLL
+    for (size_t v = 0; v < KEY_VECTORS; v++) {
+        sum[0][r][v] = _mm512_set1_epi32(starts[r]);
+        UNROLL
+        for (size_t c = 1; c < n_chains; c++)
+            sum[c][r][v] = _mm512_setzero_si512();
+    }
+    UNROLL_BY_4
+    for (size_t d = 0; d < head_size; d += 4 * n_chains)
+        UNROLL
+    for (size_t c = 0; c < n_chains; c++) {
+        __m512i k[KEY_VECTORS];
+
+        UNROLL
+        for (size_t v = 0; v < KEY_VECTORS; v++)
+            k[v] = _mm512_loadu_si512(keys + (d + 4 * c) * KV_BLOCK + 64 * v);
+        UNROLL
+        for (size_t r = 0; r < n; r++) {
+            const __m512i q = broadcast_quad(levels + r * levels_bytes + d + 4 * c);
+
+            UNROLL
+            for (size_t v = 0; v < KEY_VECTORS; v++)
+                add_products(&sum[c][r][v], k[v], q);
+        }
+    }
+    UNROLL
+    for (size_t r = 0; r < n; r++)
+        UNROLL
+    for (size_t v = 0; v < KEY_VECTORS; v++) {
+        UNROLL
+        for (size_t c = 1; c < n_chains; c++)
+            sum[0][r][v] = _mm512_add_epi32(sum[0][r][v], sum[c][r][v]);
+        _mm512_storeu_si512(sums + r * stride + 16 * v, sum[0][r][v]);
+    }
+}
+
+#define KEYS_PANEL(n, n_chains)                                                                                        \
+    static __attribute__((noinline)) void keys_panel_##n(const int8_t *levels, size_t levels_bytes,                    \
+                                                         const int32_t *starts, const uint8_t *keys, size_t head_size, \
+                                                         int32_t *sums, size_t stride) {                               \
+        keys_panel(levels, levels_bytes, starts, keys, head_size, sums, stride, n, n_chains);                          \
+    }
+
+KEYS_PANEL(1, 4)
+KEYS_PANEL(2, 2)
+KEYS_PANEL(3, 1)
+KEYS_PANEL(4, 1)
+KEYS_PANEL(5, 1)
+KEYS_PANEL(6, 1)
+#undef KEYS_PANEL
+
+/* sums[i * stride + j] = starts[i] + sum over d of levels[i * levels_bytes + d] * key(j, d), for j < KV_BLOCK. */
+static void products_of_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
+                             const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride) {
+    static KeysPanel *const panels[] = { keys_panel_1, keys_panel_2, keys_panel_3,
+                                         keys_panel_4, keys_panel_5, keys_panel_6 };
+    const size_t n_panels = (n + KEY_ROWS - 1) / KEY_ROWS;
+
+    for (size_t panel = 0, i = 0, end; panel < n_panels; panel++, i = end) {
+        end = (panel + 1) * n / n_panels;
+        panels[end - i - 1](levels + i * levels_bytes, levels_bytes, starts + i, keys, head_size, sums + i * stride,
+                            stride);
+    }
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
+/* Stores weights of 16 positions from `at` on, a multiple of 16, within a part: a plane of low bytes and one of high
+ * bytes. Each lane of 128 bits gets its 4 low bytes side by side, then its 4 high bytes. */
+LANES_INLINE void store_weights(uint8_t *part, size_t at, const PartI *w) {
+    const __m512i in_lane = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m512i across = _mm512_castsi256_si512(_mm256_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13));
+    const __m512i bytes = _mm512_permutexvar_epi32(across, _mm512_shuffle_epi8((__m512i)w[0], in_lane));
+    const __m256i planes = _mm512_castsi512_si256(bytes);
+
+    _mm_storeu_si128((__m128i *)(part + at), _mm256_castsi256_si128(planes));
+    _mm_storeu_si128((__m128i *)(part + KV_BLOCK + at), _mm256_extracti128_si256(planes, 1));
+}
+
+typedef void ValuesPanel(const uint8_t *weights, size_t stride_bytes, const int8_t *const *values, size_t n_parts,
+                         size_t head_size, size_t channel, int32_t *outputs);
+
+/* Computes n row-heads x n_vectors of 16 channels over all parts, so that the sums stay in registers. */
+LANES_INLINE void values_panel(const uint8_t *weights, size_t stride_bytes, const int8_t *const *values, size_t n_parts,
+                               size_t head_size, size_t channel, int32_t *outputs, const size_t n,
+                               const size_t n_vectors) {
+    __m512i low[VALUE_ROWS][VALUE_VECTORS], high[VALUE_ROWS][VALUE_VECTORS];
+
+    UNROLL
+    for (size_t r = 0; r < n; r++)
+        UNROLL
+    for (size_t c = 0; c < n_vectors; c++)
+        low[r][c] = high[r][c] = _mm512_setzero_si512();
+    for (size_t part = 0; part < n_parts; part++, weights += WEIGHTS_PART_BYTES) {
+        const int8_t *quads = values[part] + 4 * channel;
+
+        UNROLL_BY_4
+        for (size_t j = 0; j < KV_BLOCK; j += 4, quads += 4 * head_size) {
+            __m512i v[VALUE_VECTORS];
+
+            UNROLL
+            for (size_t c = 0; c < n_vectors; c++)
+                v[c] = _mm512_loadu_si512(quads + 64 * c);
+            UNROLL
+            for (size_t r = 0; r < n; r++) {
+                const __m512i low_w = broadcast_quad(weights + r * stride_bytes + j),
+                              high_w = broadcast_quad(weights + r * stride_bytes + KV_BLOCK + j);
+
+                UNROLL
+                for (size_t c = 0; c < n_vectors; c++) {
+                    add_products(&low[r][c], low_w, v[c]);
+                    add_products(&high[r][c], high_w, v[c]);
+                }
+            }
+        }
+    }
+    UNROLL
+    for (size_t r = 0; r < n; r++)
+        UNROLL
+    for (size_t c = 0; c < n_vectors; c++)
+        _mm512_storeu_si512(outputs + r * head_size + channel + 16 * c,
+                            _mm512_add_epi32(_mm512_slli_epi32(high[r][c], 8), low[r][c]));
+}
+
+#define VALUES_PANEL(n, n_vectors)                                                                                     \
+    static __attribute__((noinline)) void values_panel_##n##_##n_vectors(                                              \
+        const uint8_t *weights, size_t stride_bytes, const int8_t *const *values, size_t n_parts, size_t head_size,    \
+        size_t channel, int32_t *outputs) {                                                                            \
+        values_panel(weights, stride_bytes, values, n_parts, head_size, channel, outputs, n, n_vectors);               \
+    }
+
+VALUES_PANEL(1, 1)
+VALUES_PANEL(1, 2)
+VALUES_PANEL(1, 3)
+VALUES_PANEL(1, 4)
+VALUES_PANEL(2, 1)
+VALUES_PANEL(2, 2)
+VALUES_PANEL(2, 3)
+VALUES_PANEL(2, 4)
+VALUES_PANEL(3, 1)
+VALUES_PANEL(3, 2)
+VALUES_PANEL(3, 3)
+VALUES_PANEL(3, 4)
+#undef VALUES_PANEL
+
+/* outputs[i * head_size + d] = sum over parts and positions of weight(i, j) * value(j, d). */
+static void products_of_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
+                               size_t n_parts, size_t head_size, int32_t *outputs) {
+    static ValuesPanel *const panels[VALUE_ROWS][VALUE_VECTORS] = {
+        { values_panel_1_1, values_panel_1_2, values_panel_1_3, values_panel_1_4 },
+        { values_panel_2_1, values_panel_2_2, values_panel_2_3, values_panel_2_4 },
+        { values_panel_3_1, values_panel_3_2, values_panel_3_3, values_panel_3_4 },
+    };
+    const size_t n_vectors = head_size / 16, n_columns = (n_vectors + VALUE_VECTORS - 1) / VALUE_VECTORS,
+                 n_panels = (n + VALUE_ROWS - 1) / VALUE_ROWS;
+
+    for (size_t column = 0, vector = 0, end; column < n_columns; column++, vector = end) {
+        end = (column + 1) * n_vectors / n_columns;
+        for (size_t panel = 0, i = 0, end_row; panel < n_panels; panel++, i = end_row) {
+            end_row = (panel + 1) * n / n_panels;
+            panels[end_row - i - 1][end - vector - 1](weights + i * stride_bytes, stride_bytes, values, n_parts,
+                                                      head_size, 16 * vector, outputs + i * head_size);
+        }
+    }
+}
+
+#endif

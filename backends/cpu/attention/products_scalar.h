@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The two integer products of attention in plain C, and the form of weights that they read. */
+/* The two integer products of attention in plain C, and the form of weights that they read; with SSE2, which every x86-64
+ * has, by pmaddwd. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_SCALAR_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_SCALAR_H
 
+#if defined(__SSE2__)
+#include "backends/cpu/attention/products_pairs.h"
+#else
 #include <string.h>
 
 #include "backends/cpu/attention/attention.h"
@@ -58,4 +62,5 @@ static void products_of_values(const uint8_t *weights, size_t stride_bytes, size
             }
 }
 
+#endif
 #endif

@@ -351,7 +351,7 @@ static void test_attention_steps(void **state) {
 /* Sums of blocks with all distances of units, added one after the other. */
 static void test_attention_add(void **state) {
     static const float distances[] = { 0,   0,    1,   -1,   3,   -7,   23,  -23,  64,  -64,  100,      -100,
-                                       125, -125, 126, -126, 127, -127, 128, -128, 300, -300, INFINITY, -INFINITY };
+                                       125, -125, 126, -126, 127, -127, 128, -128, 300, -300, -INFINITY };
     enum {
         HEAD = 32,
         N = 200
@@ -374,7 +374,7 @@ static void test_attention_add(void **state) {
             for (size_t i = 0; i < N; i++) {
                 const float at = expected[i].unit == -INFINITY ? draw_float(100) : expected[i].unit;
 
-                units[i] = ceilf(at + distances[draw() % (ARRAY_LEN(distances) - (i % 9 ? 2 : 0))]);
+                units[i] = ceilf(at + distances[draw() % (ARRAY_LEN(distances) - !!(i % 9))]);
                 value_units[i] = units[i] + ceilf(draw_float(70));
                 normalizers[i] = (int32_t)(draw() >> (2 + draw() % 30));
                 for (size_t d = 0; d < HEAD; d++)

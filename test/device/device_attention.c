@@ -7,13 +7,6 @@
 #include "base/min_max.h"
 #include "test/unit/fixtures/patience.h"
 
-static void same_rows(const KvRig *kv, const float *actual, const float *expected, size_t n, const char *what) {
-    for (size_t i = 0; i < n * kv->q_width; i++)
-        if (memcmp(&actual[i], &expected[i], sizeof(*actual)) != 0)
-            fail_msg("%s: value %zu of row %zu is %a, not %a", what, i % kv->q_width, i / kv->q_width,
-                     (double)actual[i], (double)expected[i]);
-}
-
 /* --- chains ------------------------------------------------------------------------------------------------------- */
 
 typedef struct ChainCase {
@@ -54,7 +47,7 @@ static void check_chain(DeviceSuite *suite, const ChainCase *chain, size_t n_lea
         kv_rig_open(&kv, suite, ways[i].n_threads, &c->shape, c->n);
         timeline_init(&timeline, &kv, c->n);
         timeline_append(&timeline, &kv, &rows, 0, c->n, ways[i].step, 0, out);
-        same_rows(&kv, out, whole, c->n, "attention in other steps");
+        kv_same_rows(&kv, out, whole, c->n, "attention in other steps");
         timeline_deinit(&timeline);
         kv_rig_close(&kv);
     }
@@ -159,7 +152,7 @@ static void check_company(KvRig *kv, DeviceSuite *suite) {
             const size_t at = (size_t)(others[i].timeline - company.timelines);
 
             if (!is_spoiled || at != 5)
-                same_rows(kv, others[i].out, alone[at], others[i].n, "attention among other sequences");
+                kv_same_rows(kv, others[i].out, alone[at], others[i].n, "attention among other sequences");
         }
         members_free(others, SEQUENCES);
     }
@@ -256,8 +249,8 @@ static void check_way(KvRig *kv, const TreeRows *tree, const Member *member, siz
     way_rows(kv, tree, way, n, &rows);
     tree_timeline(tree, kv, &timeline, 0);
     timeline_append(&timeline, kv, &rows, 0, n, 1 + row % 5, 0, out);
-    same_rows(kv, member->out + (row - member->first) * kv->q_width, out + (n - 1) * kv->q_width, 1,
-              "attention in a tree");
+    kv_same_rows(kv, member->out + (row - member->first) * kv->q_width, out + (n - 1) * kv->q_width, 1,
+                 "attention in a tree");
     timeline_deinit(&timeline);
     kv_rows_deinit(&rows);
     free(out);
@@ -387,7 +380,7 @@ static void check_kept(KvRig *kv, const TreeRows *tree, size_t row) {
     tree_timeline(tree, kv, &plain, 0);
     timeline_append(&plain, kv, &rows, 0, n, 5, 0, NULL);
     timeline_append(&plain, kv, &tree->behind, 0, TREE_BEHIND, 1, 0, expected);
-    same_rows(kv, out, expected, TREE_BEHIND, "attention behind what was kept of a tree");
+    kv_same_rows(kv, out, expected, TREE_BEHIND, "attention behind what was kept of a tree");
     rig_digest(kv->rig.suite, out, TREE_BEHIND * kv->q_width * sizeof(*out));
     timeline_deinit(&timeline);
     timeline_deinit(&plain);
@@ -486,7 +479,7 @@ void test_device_pages(void **state) {
         timeline_init(&plain, &kv, N + n_behind);
         timeline_append(&plain, &kv, &rows, 0, n, 10, 0, NULL);
         timeline_append(&plain, &kv, &behind, 0, n_behind, 1, 0, expected);
-        same_rows(&kv, out, expected, n_behind, "attention behind shared and copied blocks");
+        kv_same_rows(&kv, out, expected, n_behind, "attention behind shared and copied blocks");
         timeline_deinit(&fork);
         timeline_deinit(&plain);
         timeline_deinit(&source);
@@ -526,7 +519,7 @@ void test_device_layers(void **state) {
         for (size_t i = 0; i < KV_LAYERS; i++) {
             timeline.n = r;
             timeline_append(&timeline, &kv, &rows[i], r, 1, 1, i, out);
-            same_rows(&kv, out, apart[i] + r * kv.q_width, 1, "attention of layers by turns");
+            kv_same_rows(&kv, out, apart[i] + r * kv.q_width, 1, "attention of layers by turns");
         }
     timeline_deinit(&timeline);
     for (size_t i = 0; i < KV_LAYERS; i++) {
@@ -534,110 +527,5 @@ void test_device_layers(void **state) {
         free(apart[i]);
     }
     free(out);
-    kv_rig_close(&kv);
-}
-
-/* --- balance ------------------------------------------------------------------------------------------------------ */
-
-/* Multiplies channels of n rows by the balance, to the power of `sign`; heads of queries have that of their KV head. */
-static void unbalance(const KvRig *kv, const float *balance, float *x, size_t n, size_t n_heads, int sign) {
-    const size_t hd = kv->shape.head_size, n_group = n_heads / kv->shape.n_kv_heads;
-
-    for (size_t i = 0; i < n * n_heads * hd; i++) {
-        const float factor = balance[i / hd % n_heads / n_group * hd + i % hd];
-
-        x[i] *= sign > 0 ? factor : 1 / factor;
-    }
-}
-
-static void unbalance_rows(const KvRig *kv, const float *balance, const KvRows *rows) {
-    unbalance(kv, balance, rows->k, rows->n, kv->shape.n_kv_heads, 1);
-    unbalance(kv, balance, rows->q, rows->n, kv->shape.n_heads, -1);
-}
-
-/* Keys with heavy channels, others in each KV head: a device of few bits is as exact as without them, by the balance.
- * Results of a device of floats do not depend on the balance. */
-void test_device_balance(void **state) {
-    const KvShape *shape = &tree_shapes[0];
-    DeviceSuite *suite = *state;
-    float balance[64], *out;
-    Timeline timeline;
-    TreeRows tree;
-    Member member;
-    KvRig kv;
-
-    assert_true(shape->n_kv_heads * shape->head_size <= ARRAY_LEN(balance));
-    for (size_t i = 0; i < ARRAY_LEN(balance); i++)
-        balance[i] = i % 7 ? 0.25f : 128;
-    tree_rig_open(&kv, suite, RIG_THREADS, shape);
-    tree_init(&tree, &kv, suite, 70, 20);
-    unbalance_rows(&kv, balance, &tree.before);
-    unbalance_rows(&kv, balance, &tree.rows);
-    out = malloc(tree.n * kv.q_width * sizeof(*out));
-    assert_non_null(out);
-    for (int is_balanced = 0; is_balanced < 2; is_balanced++) {
-        kv.balance = is_balanced ? balance : NULL;
-        tree_timeline(&tree, &kv, &timeline, 0);
-        member = (Member){ &timeline, &tree.rows, .n = tree.n, .parents = tree.parents };
-        members_run(&kv, &member, 1, 0, 0);
-        if (!is_balanced)
-            memcpy(out, member.out, tree.n * kv.q_width * sizeof(*out));
-        else if (!suite->dut->is_balanced)
-            same_rows(&kv, member.out, out, tree.n, "attention of floats with balance");
-        else if (!memcmp(member.out, out, tree.n * kv.q_width * sizeof(*out)))
-            fail_msg("attention does not use the balance");
-        if (is_balanced || !suite->dut->is_balanced)
-            member_expect(&kv, &member, "attention with balance");
-        rig_digest(suite, member.out, tree.n * kv.q_width * sizeof(*out));
-        members_free(&member, 1);
-        timeline_deinit(&timeline);
-    }
-    free(out);
-    tree_deinit(&tree);
-    kv_rig_close(&kv);
-}
-
-/* --- extremes ----------------------------------------------------------------------------------------------------- */
-
-/* Scores so large that only one position counts, whose value is the result; equal scores. Values outside a narrower
- * type's range stay finite. */
-void test_device_attention_extreme(void **state) {
-    enum {
-        N = 80,
-        N_NEAR = 70
-    };
-    const KvShape shape = { 2, 1, 16, 0, 0.25f, 0 };
-    DeviceSuite *suite = *state;
-    Timeline timeline;
-    KvRows rows;
-    Member member, near;
-    KvRig kv;
-
-    assert_non_null(suite);
-    kv_rig_open(&kv, suite, 1, &shape, N);
-    kv_rows_init(&rows, suite, &shape, N);
-    for (size_t i = 0; i < N; i++)
-        for (size_t j = 0; j < kv.kv_width; j++) {
-            rows.k[i * kv.kv_width + j] = j == i % kv.kv_width && i < 16 ? 3000 : 0;
-            rows.q[i * kv.q_width + j] = i % 2 && j == i % 16 ? 3000 : 0;
-            rows.q[i * kv.q_width + kv.kv_width + j] = 0;
-            if (i == 4)
-                rows.v[i * kv.kv_width + j] = 60000;
-            if (i == N_NEAR)
-                rows.v[i * kv.kv_width + j] = j % 2 ? 1e9f : -1e9f;
-        }
-    timeline_init(&timeline, &kv, N);
-    member = (Member){ &timeline, &rows, .n = N };
-    members_run(&kv, &member, 1, 0, 0);
-    near = member;
-    near.n = N_NEAR;
-    member_expect(&kv, &near, "attention with extreme scores");
-    for (size_t i = 0; i < N * kv.q_width; i++)
-        if (!isfinite(member.out[i]))
-            fail_msg("attention with extreme values: value %zu of row %zu is not finite", i % kv.q_width,
-                     i / kv.q_width);
-    members_free(&member, 1);
-    timeline_deinit(&timeline);
-    kv_rows_deinit(&rows);
     kv_rig_close(&kv);
 }

@@ -232,6 +232,31 @@ void timeline_append(Timeline *timeline, KvRig *kv, const KvRows *rows, size_t f
     }
 }
 
+void timeline_store(Timeline *timeline, const KvRig *kv, const KvRows *rows, size_t layer) {
+    for (size_t first = 0, n; first < rows->n; first += n) {
+        const size_t n_left = rows->n - first;
+        BatchRow batch_rows[KV_ROWS_MAX];
+        BatchSequence sequence;
+        Batch batch = { .rows = batch_rows, .sequences = &sequence };
+        size_t index[KV_ROWS_MAX];
+        AttentionCall call;
+
+        n = MIN(n_left, KV_ROWS_MAX);
+        batch_add_chain(&batch, timeline->blocks, timeline->n, n);
+        call = (AttentionCall){ .batch = &batch,
+                                .rows = { 0, n },
+                                .kv = kv->layers[layer],
+                                .k = rows->k + first * kv->kv_width,
+                                .v = rows->v + first * kv->kv_width,
+                                .n_heads = kv->shape.n_heads,
+                                .balance = kv->balance };
+        kv->rig.ops->kv_store(kv->rig.backend, &call);
+        for (size_t i = 0; i < n; i++)
+            index[i] = first + i;
+        timeline_commit(timeline, kv, rows, index, n);
+    }
+}
+
 /* --- expected attention
  * --------------------------------------------------------------------------------------------- */
 
@@ -263,9 +288,10 @@ static double attend(const KvRig *kv, const Member *member, size_t row, size_t h
     size_t way[KV_ROWS_MAX];
     const size_t before = member->timeline->n, n = before + member_way(member, row, way),
                  first = shape->window && n > shape->window ? n - shape->window : 0;
-    double scores[1024], max = -INFINITY, sum = 0, greatest = 0;
+    _cleanup_(freep) double *scores = malloc(n * sizeof(*scores));
+    double max = -INFINITY, sum = 0, greatest = 0;
 
-    assert_true(n <= ARRAY_LEN(scores));
+    assert_non_null(scores);
     for (size_t p = first; p < n; p++) {
         const float *k =
             (p < before ? member->timeline->k + p * kv->kv_width : member->rows->k + way[p - before] * kv->kv_width) +
@@ -312,4 +338,11 @@ void member_expect(const KvRig *kv, const Member *member, const char *what) {
                          kv->rig.suite->dut->attention_error * greatest);
         }
     free(exact);
+}
+
+void kv_same_rows(const KvRig *kv, const float *actual, const float *expected, size_t n, const char *what) {
+    for (size_t i = 0; i < n * kv->q_width; i++)
+        if (memcmp(&actual[i], &expected[i], sizeof(*actual)) != 0)
+            fail_msg("%s: value %zu of row %zu is %a, not %a", what, i % kv->q_width, i / kv->q_width,
+                     (double)actual[i], (double)expected[i]);
 }

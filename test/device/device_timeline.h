@@ -69,9 +69,13 @@ void members_run(KvRig *kv, Member *members, size_t n, size_t layer, size_t rows
 void members_free(Member *members, size_t n);
 /* Compares the output of a member with the expected one. */
 void member_expect(const KvRig *kv, const Member *member, const char *what);
+/* Compares n rows of outputs, bit for bit. */
+void kv_same_rows(const KvRig *kv, const float *actual, const float *expected, size_t n, const char *what);
 /* Appends the rows of a chain to the timeline, in steps of `step` rows. out f32[n][q_width] or NULL. */
 void timeline_append(Timeline *timeline, KvRig *kv, const KvRows *rows, size_t first, size_t n, size_t step,
                      size_t layer, float *out);
+/* Appends the rows of a chain, but only stores their keys and values. */
+void timeline_store(Timeline *timeline, const KvRig *kv, const KvRows *rows, size_t layer);
 /* Lists the path from a tree's first row to a row: indices of rows in index[]; returns how many. */
 size_t member_way(const Member *member, size_t row, size_t *index);
 

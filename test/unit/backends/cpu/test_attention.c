@@ -348,6 +348,63 @@ static void test_attention_steps(void **state) {
     }
 }
 
+/* Sums of blocks with all distances of units, added one after the other. */
+static void test_attention_add(void **state) {
+    static const float distances[] = { 0,   0,    1,   -1,   3,   -7,   23,  -23,  64,  -64,  100,      -100,
+                                       125, -125, 126, -126, 127, -127, 128, -128, 300, -300, -INFINITY };
+    enum {
+        HEAD = 32,
+        N = 200
+    };
+    float units[N] = { 0 }, value_units[N], unit_totals[N], normalizer_totals[N] = { 0 }, out[N * HEAD];
+    static float output_totals[N * HEAD];
+    static int32_t normalizers[N], outputs[N * HEAD];
+    static PlainTotals expected[N];
+    const AttentionSums sums = { units, value_units, normalizers, outputs };
+    const AttentionTotals totals = { unit_totals, normalizer_totals, output_totals };
+
+    EACH_ATTENTION (ops) {
+        memset(normalizer_totals, 0, sizeof(normalizer_totals));
+        memset(output_totals, 0, sizeof(output_totals));
+        for (size_t i = 0; i < N; i++) {
+            plain_begin(&expected[i]);
+            unit_totals[i] = -INFINITY;
+        }
+        for (size_t block = 0; block < 50; block++) {
+            for (size_t i = 0; i < N; i++) {
+                const float at = expected[i].unit == -INFINITY ? draw_float(100) : expected[i].unit;
+
+                units[i] = ceilf(at + distances[draw() % (ARRAY_LEN(distances) - !!(i % 9))]);
+                value_units[i] = units[i] + ceilf(draw_float(70));
+                normalizers[i] = (int32_t)(draw() >> (2 + draw() % 30));
+                for (size_t d = 0; d < HEAD; d++)
+                    outputs[i * HEAD + d] = (int32_t)draw() >> (1 + draw() % 30);
+            }
+            ops->add(&sums, N, HEAD, &totals);
+            for (size_t i = 0; i < N; i++) {
+                PlainSums plain = { units[i], value_units[i], normalizers[i] };
+
+                memcpy(plain.outputs, outputs + i * HEAD, HEAD * sizeof(*outputs));
+                plain_add(&expected[i], &plain, HEAD);
+                assert_true(unit_totals[i] == expected[i].unit);
+                assert_true(same_value(normalizer_totals[i], expected[i].normalizer));
+                for (size_t d = 0; d < HEAD; d++)
+                    if (!same_value(output_totals[i * HEAD + d], expected[i].outputs[d]))
+                        fail_msg("%s, block %zu: %a, expected %a", ops->name, block,
+                                 (double)output_totals[i * HEAD + d], (double)expected[i].outputs[d]);
+            }
+        }
+        ops->end(&totals, N, HEAD, out);
+        for (size_t i = 0; i < N; i++) {
+            float row[HEAD];
+
+            plain_end(&expected[i], HEAD, row);
+            for (size_t d = 0; d < HEAD; d++)
+                assert_true(same_value(out[i * HEAD + d], row[d]));
+        }
+    }
+}
+
 /* Sums come close to their bounds: equal scores, all levels 127 or -127, and scales just below a power of two. */
 static void test_attention_greatest_sums(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(head_sizes); i++) {
@@ -467,13 +524,13 @@ static void test_attention_select(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention_store),   cmocka_unit_test(test_attention_queries),
-        cmocka_unit_test(test_attention_ranges),  cmocka_unit_test(test_attention_chains),
-        cmocka_unit_test(test_attention_masks),   cmocka_unit_test(test_attention_trees),
-        cmocka_unit_test(test_attention_long),    cmocka_unit_test(test_attention_magnitudes),
-        cmocka_unit_test(test_attention_steps),   cmocka_unit_test(test_attention_greatest_sums),
-        cmocka_unit_test(test_attention_hostile), cmocka_unit_test(test_attention_move),
-        cmocka_unit_test(test_attention_select),
+        cmocka_unit_test(test_attention_store),         cmocka_unit_test(test_attention_queries),
+        cmocka_unit_test(test_attention_ranges),        cmocka_unit_test(test_attention_chains),
+        cmocka_unit_test(test_attention_masks),         cmocka_unit_test(test_attention_trees),
+        cmocka_unit_test(test_attention_long),          cmocka_unit_test(test_attention_magnitudes),
+        cmocka_unit_test(test_attention_steps),         cmocka_unit_test(test_attention_add),
+        cmocka_unit_test(test_attention_greatest_sums), cmocka_unit_test(test_attention_hostile),
+        cmocka_unit_test(test_attention_move),          cmocka_unit_test(test_attention_select),
     };
 
     row_ops_begin(20240610);

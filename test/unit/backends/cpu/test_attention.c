@@ -382,7 +382,7 @@ static void test_attention_add(void **state) {
             }
             ops->add(&sums, N, HEAD, &totals);
             for (size_t i = 0; i < N; i++) {
-                PlainSums plain = { units[i], value_units[i], normalizers[i] };
+                PlainSums plain = { units[i], value_units[i], normalizers[i], { 0 } };
 
                 memcpy(plain.outputs, outputs + i * HEAD, HEAD * sizeof(*outputs));
                 plain_add(&expected[i], &plain, HEAD);

@@ -241,6 +241,9 @@ static void attention_block_of(const AttentionOps *ops, const KvHead *kv, const 
         parts.at[parts.n++] = kv_block_at(kv, kv->blocks[position / KV_BLOCK]);
     if (!parts.n)
         return;
+    for (size_t position = begin + ATTENTION_BLOCK; !at && position < MIN(last_end, begin + 2 * ATTENTION_BLOCK);
+         position += KV_BLOCK)
+        parts.next[parts.n_next++] = kv_block_at(kv, kv->blocks[position / KV_BLOCK]);
     for (size_t i = 0; !is_whole && i < n; i++)
         for (size_t part = 0; part < parts.n; part++) {
             const size_t row_end = first_end + (at + i) / n_group, from = begin + part * KV_BLOCK,

@@ -418,19 +418,28 @@ static void store_exponents(const AttentionParts *parts, float *exponents) {
             lanes_store(exponents + at, exponents_of(parts->at[part].value_scales + at));
 }
 
+#if !defined(PRODUCTS_FETCH)
+#define products_of_keys_fetching(levels, levels_bytes, starts, n, keys, head_size, sums, stride, fetch)               \
+    products_of_keys(levels, levels_bytes, starts, n, keys, head_size, sums, stride)
+#define products_of_values_fetching(weights, stride_bytes, n, values, n_parts, head_size, outputs, fetch)              \
+    ((void)(fetch), products_of_values(weights, stride_bytes, n, values, n_parts, head_size, outputs))
+#endif
+
 static void attention_block(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
                             const AttentionMask *masks, void *scratch, const AttentionSums *sums) {
     const GroupScratch group = group_scratch(scratch);
     const size_t head_size = queries->head_size, levels_bytes = attention_levels_bytes(head_size),
                  stride_bytes = (size_t)ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES;
-    const int8_t *values[ATTENTION_PARTS_MAX];
+    const bool is_fetching = parts->n_next;
+    const int8_t *values[ATTENTION_PARTS_MAX], *next_values[ATTENTION_PARTS_MAX];
 
     assert(n <= ATTENTION_GROUP);
     for (size_t part = 0; part < parts->n; part++) {
         values[part] = parts->at[part].values;
-        products_of_keys(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
-                         parts->at[part].keys, head_size, (int32_t *)(void *)group.scores + part * KV_BLOCK,
-                         COLUMNS_MAX);
+        next_values[part] = is_fetching ? parts->next[MIN(part, parts->n_next - 1)].values : NULL;
+        products_of_keys_fetching(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
+                                  parts->at[part].keys, head_size, (int32_t *)(void *)group.scores + part * KV_BLOCK,
+                                  COLUMNS_MAX, is_fetching ? parts->next[MIN(part, parts->n_next - 1)].keys : NULL);
     }
     store_exponents(parts, group.exponents);
     if (queries->cap > 0)
@@ -443,7 +452,8 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
         weights_of_group(&group, parts, n, masks, sums);
     else
         weights_of_group(&group, parts, n, NULL, sums);
-    products_of_values(group.weights, stride_bytes, n, values, parts->n, head_size, sums->outputs);
+    products_of_values_fetching(group.weights, stride_bytes, n, values, parts->n, head_size, sums->outputs,
+                                is_fetching ? next_values : NULL);
 }
 
 /* --- over blocks -------------------------------------------------------------------------------------------------- */

@@ -5,11 +5,15 @@
 #define COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_AVX512VNNI_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "backends/cpu/attention/kv_head.h"
 #include "backends/numeric/lanes.h"
 #include "base/min_max.h"
+
+/* The products can fetch the next call's keys and values: products_of_*_fetching(). */
+#define PRODUCTS_FETCH
 
 enum {
     ATTENTION_GROUP = 16,
@@ -36,11 +40,12 @@ LANES_INLINE __m512i broadcast_quad(const void *bytes) {
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
 typedef void KeysPanel(const int8_t *levels, size_t levels_bytes, const int32_t *starts, const uint8_t *keys,
-                       size_t head_size, int32_t *sums, size_t stride);
+                       size_t head_size, int32_t *sums, size_t stride, const uint8_t *fetch);
 
 /* Each sum is kept in n_chains registers, so that few row-heads have enough products under way at once. */
 LANES_INLINE void keys_panel(const int8_t *levels, size_t levels_bytes, const int32_t *starts, const uint8_t *keys,
-                             size_t head_size, int32_t *sums, size_t stride, const size_t n, const size_t n_chains) {
+                             size_t head_size, int32_t *sums, size_t stride, const uint8_t *fetch, const size_t n,
+                             const size_t n_chains, const bool fetches) {
     __m512i sum[4][KEY_ROWS][KEY_VECTORS];
 
     UNROLL
@@ -59,8 +64,11 @@ LANES_INLINE void keys_panel(const int8_t *levels, size_t levels_bytes, const in
         __m512i k[KEY_VECTORS];
 
         UNROLL
-        for (size_t v = 0; v < KEY_VECTORS; v++)
+        for (size_t v = 0; v < KEY_VECTORS; v++) {
             k[v] = _mm512_loadu_si512(keys + (d + 4 * c) * KV_BLOCK + 64 * v);
+            if (fetches)
+                _mm_prefetch((const char *)fetch + (d + 4 * c) * KV_BLOCK + 64 * v, _MM_HINT_T0);
+        }
         UNROLL
         for (size_t r = 0; r < n; r++) {
             const __m512i q = broadcast_quad(levels + r * levels_bytes + d + 4 * c);
@@ -84,8 +92,11 @@ LANES_INLINE void keys_panel(const int8_t *levels, size_t levels_bytes, const in
 #define KEYS_PANEL(n, n_chains)                                                                                        \
     static __attribute__((noinline)) void keys_panel_##n(const int8_t *levels, size_t levels_bytes,                    \
                                                          const int32_t *starts, const uint8_t *keys, size_t head_size, \
-                                                         int32_t *sums, size_t stride) {                               \
-        keys_panel(levels, levels_bytes, starts, keys, head_size, sums, stride, n, n_chains);                          \
+                                                         int32_t *sums, size_t stride, const uint8_t *fetch) {         \
+        if (fetch)                                                                                                     \
+            keys_panel(levels, levels_bytes, starts, keys, head_size, sums, stride, fetch, n, n_chains, true);         \
+        else                                                                                                           \
+            keys_panel(levels, levels_bytes, starts, keys, head_size, sums, stride, NULL, n, n_chains, false);         \
     }
 
 KEYS_PANEL(1, 4)
@@ -96,9 +107,11 @@ KEYS_PANEL(5, 1)
 KEYS_PANEL(6, 1)
 #undef KEYS_PANEL
 
-/* sums[i * stride + j] = starts[i] + sum over d of levels[i * levels_bytes + d] * key(j, d), for j < KV_BLOCK. */
-static void products_of_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
-                             const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride) {
+/* sums[i * stride + j] = starts[i] + sum over d of levels[i * levels_bytes + d] * key(j, d), for j < KV_BLOCK. Fetches
+ * other keys meanwhile, if fetch is not NULL. */
+static void products_of_keys_fetching(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
+                                      const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride,
+                                      const uint8_t *fetch) {
     static KeysPanel *const panels[] = { keys_panel_1, keys_panel_2, keys_panel_3,
                                          keys_panel_4, keys_panel_5, keys_panel_6 };
     const size_t n_panels = (n + KEY_ROWS - 1) / KEY_ROWS;
@@ -106,8 +119,13 @@ static void products_of_keys(const int8_t *levels, size_t levels_bytes, const in
     for (size_t panel = 0, i = 0, end; panel < n_panels; panel++, i = end) {
         end = (panel + 1) * n / n_panels;
         panels[end - i - 1](levels + i * levels_bytes, levels_bytes, starts + i, keys, head_size, sums + i * stride,
-                            stride);
+                            stride, panel ? NULL : fetch);
     }
+}
+
+static void products_of_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
+                             const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride) {
+    products_of_keys_fetching(levels, levels_bytes, starts, n, keys, head_size, sums, stride, NULL);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
@@ -125,12 +143,12 @@ LANES_INLINE void store_weights(uint8_t *part, size_t at, const PartI *w) {
 }
 
 typedef void ValuesPanel(const uint8_t *weights, size_t stride_bytes, const int8_t *const *values, size_t n_parts,
-                         size_t head_size, size_t channel, int32_t *outputs);
+                         size_t head_size, size_t channel, int32_t *outputs, const int8_t *const *fetch);
 
 /* Computes n row-heads x n_vectors of 16 channels over all parts, so that the sums stay in registers. */
 LANES_INLINE void values_panel(const uint8_t *weights, size_t stride_bytes, const int8_t *const *values, size_t n_parts,
-                               size_t head_size, size_t channel, int32_t *outputs, const size_t n,
-                               const size_t n_vectors) {
+                               size_t head_size, size_t channel, int32_t *outputs, const int8_t *const *fetch,
+                               const size_t n, const size_t n_vectors, const bool fetches) {
     __m512i low[VALUE_ROWS][VALUE_VECTORS], high[VALUE_ROWS][VALUE_VECTORS];
 
     UNROLL
@@ -139,15 +157,18 @@ LANES_INLINE void values_panel(const uint8_t *weights, size_t stride_bytes, cons
     for (size_t c = 0; c < n_vectors; c++)
         low[r][c] = high[r][c] = _mm512_setzero_si512();
     for (size_t part = 0; part < n_parts; part++, weights += WEIGHTS_PART_BYTES) {
-        const int8_t *quads = values[part] + 4 * channel;
+        const int8_t *quads = values[part] + 4 * channel, *next = fetches ? fetch[part] + 4 * channel : NULL;
 
         UNROLL_BY_4
         for (size_t j = 0; j < KV_BLOCK; j += 4, quads += 4 * head_size) {
             __m512i v[VALUE_VECTORS];
 
             UNROLL
-            for (size_t c = 0; c < n_vectors; c++)
+            for (size_t c = 0; c < n_vectors; c++) {
                 v[c] = _mm512_loadu_si512(quads + 64 * c);
+                if (fetches)
+                    _mm_prefetch((const char *)next + j * head_size + 64 * c, _MM_HINT_T1);
+            }
             UNROLL
             for (size_t r = 0; r < n; r++) {
                 const __m512i low_w = broadcast_quad(weights + r * stride_bytes + j),
@@ -172,8 +193,13 @@ LANES_INLINE void values_panel(const uint8_t *weights, size_t stride_bytes, cons
 #define VALUES_PANEL(n, n_vectors)                                                                                     \
     static __attribute__((noinline)) void values_panel_##n##_##n_vectors(                                              \
         const uint8_t *weights, size_t stride_bytes, const int8_t *const *values, size_t n_parts, size_t head_size,    \
-        size_t channel, int32_t *outputs) {                                                                            \
-        values_panel(weights, stride_bytes, values, n_parts, head_size, channel, outputs, n, n_vectors);               \
+        size_t channel, int32_t *outputs, const int8_t *const *fetch) {                                                \
+        if (fetch)                                                                                                     \
+            values_panel(weights, stride_bytes, values, n_parts, head_size, channel, outputs, fetch, n, n_vectors,     \
+                         true);                                                                                        \
+        else                                                                                                           \
+            values_panel(weights, stride_bytes, values, n_parts, head_size, channel, outputs, NULL, n, n_vectors,      \
+                         false);                                                                                       \
     }
 
 VALUES_PANEL(1, 1)
@@ -190,9 +216,11 @@ VALUES_PANEL(3, 3)
 VALUES_PANEL(3, 4)
 #undef VALUES_PANEL
 
-/* outputs[i * head_size + d] = sum over parts and positions of weight(i, j) * value(j, d). */
-static void products_of_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
-                               size_t n_parts, size_t head_size, int32_t *outputs) {
+/* outputs[i * head_size + d] = sum over parts and positions of weight(i, j) * value(j, d). Fetches n_parts parts of
+ * other values meanwhile, if fetch is not NULL. */
+static void products_of_values_fetching(const uint8_t *weights, size_t stride_bytes, size_t n,
+                                        const int8_t *const *values, size_t n_parts, size_t head_size, int32_t *outputs,
+                                        const int8_t *const *fetch) {
     static ValuesPanel *const panels[VALUE_ROWS][VALUE_VECTORS] = {
         { values_panel_1_1, values_panel_1_2, values_panel_1_3, values_panel_1_4 },
         { values_panel_2_1, values_panel_2_2, values_panel_2_3, values_panel_2_4 },
@@ -206,9 +234,15 @@ static void products_of_values(const uint8_t *weights, size_t stride_bytes, size
         for (size_t panel = 0, i = 0, end_row; panel < n_panels; panel++, i = end_row) {
             end_row = (panel + 1) * n / n_panels;
             panels[end_row - i - 1][end - vector - 1](weights + i * stride_bytes, stride_bytes, values, n_parts,
-                                                      head_size, 16 * vector, outputs + i * head_size);
+                                                      head_size, 16 * vector, outputs + i * head_size,
+                                                      panel ? NULL : fetch);
         }
     }
+}
+
+static void products_of_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
+                               size_t n_parts, size_t head_size, int32_t *outputs) {
+    products_of_values_fetching(weights, stride_bytes, n, values, n_parts, head_size, outputs, NULL);
 }
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests that the integer products of every build of attention equal plain loops: head sizes, numbers of row-heads and
- * of parts, extreme levels and weights. Positions that nobody reads have any bytes, and guards surround the outputs. */
+ * of parts, extreme levels and weights. Positions that nobody reads have any bytes, and guards surround the outputs.
+ * What is fetched for the next call changes no bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -232,6 +233,66 @@ static void test_attention_products_values(void **state) {
     free(c);
 }
 
+/* Sums a block of n_parts for n row-heads while the next call's n_next parts are fetched. Memory is [blocks][2 planes]. */
+static void sum_parts(const AttentionOps *ops, const AttentionQueries *queries, size_t n, const KvHead *kv,
+                      size_t n_parts, size_t n_next, int32_t *outputs, int32_t *normalizers) {
+    _cleanup_(freep) void *scratch = alloc(attention_scratch_bytes(ops->group));
+    float score_units[ROWS_MAX], value_units[ROWS_MAX];
+    const AttentionSums sums = { score_units, value_units, normalizers, outputs };
+    AttentionParts parts = { .n = n_parts, .n_next = n_next };
+
+    for (size_t part = 0; part < n_parts; part++)
+        parts.at[part] = kv_block_at(kv, kv->blocks[part]);
+    for (size_t part = 0; part < n_next; part++)
+        parts.next[part] = kv_block_at(kv, kv->blocks[ATTENTION_PARTS_MAX + part]);
+    ops->block(queries, 0, n, &parts, NULL, scratch, &sums);
+}
+
+static void check_fetch(const AttentionOps *ops, size_t head_size, size_t n) {
+    const size_t plane_bytes = KV_BLOCK * kv_row_bytes(head_size), levels_bytes = attention_levels_bytes(head_size);
+    _cleanup_(freep) int8_t *levels = alloc(n * levels_bytes);
+    _cleanup_(freep) int32_t *outputs = alloc(n * head_size * sizeof(*outputs)),
+                             *wanted = alloc(n * head_size * sizeof(*wanted));
+    int32_t starts[ROWS_MAX], normalizers[ROWS_MAX], wanted_normalizers[ROWS_MAX];
+    float factors[ROWS_MAX];
+    const AttentionQueries queries = { head_size, 0, levels, factors, starts };
+    void *blocks[2 * ATTENTION_PARTS_MAX];
+    const KvHead kv = { blocks, 0, plane_bytes, head_size };
+
+    for (size_t block = 0; block < ARRAY_LEN(blocks); block++) {
+        uint8_t *bytes = blocks[block] = alloc(2 * plane_bytes);
+
+        for (size_t i = 0; i < 2 * plane_bytes; i++) /* as scales, these are 2^-15 to 1 */
+            bytes[i] = (uint8_t)(0x38 + draw() % 7);
+    }
+    memset(levels, 0, n * levels_bytes);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t d = 0; d < head_size; d++)
+            levels[i * levels_bytes + d] = draw_level(FILL_RANDOM, true);
+        starts[i] = (int32_t)(draw() % 1000);
+        factors[i] = 1e-4f;
+    }
+    for (size_t n_parts = 1; n_parts <= ATTENTION_PARTS_MAX; n_parts++) {
+        sum_parts(ops, &queries, n, &kv, n_parts, 0, wanted, wanted_normalizers);
+        for (size_t n_next = 1; n_next <= ATTENTION_PARTS_MAX; n_next += 2) {
+            sum_parts(ops, &queries, n, &kv, n_parts, n_next, outputs, normalizers);
+            assert_memory_equal(outputs, wanted, n * head_size * sizeof(*outputs));
+            assert_memory_equal(normalizers, wanted_normalizers, n * sizeof(*normalizers));
+        }
+    }
+    for (size_t block = 0; block < ARRAY_LEN(blocks); block++)
+        free(blocks[block]);
+}
+
+static void test_attention_products_fetch(void **state) {
+    EACH_BUILD (ops)
+        for (size_t n = 1; n <= ops->group; n += n < 9 ? 1 : 7) {
+            check_fetch(ops, 64, n);
+            check_fetch(ops, 80, n);
+            check_fetch(ops, 144, n);
+        }
+}
+
 static void test_attention_products_builds(void **state) {
     EACH_BUILD (ops) {
         assert_in_range(ops->group, 1, ROWS_MAX);
@@ -245,6 +306,7 @@ int main(void) {
         cmocka_unit_test(test_attention_products_builds),
         cmocka_unit_test(test_attention_products_keys),
         cmocka_unit_test(test_attention_products_values),
+        cmocka_unit_test(test_attention_products_fetch),
     };
 
     seed = env ? strtoull(env, NULL, 10) : 47;

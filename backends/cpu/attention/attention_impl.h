@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Source of attention's operators, compiled once for each instruction set. The including file defines ATTENTION_NAME and
- * ATTENTION_NEED, includes the products of its set, and is compiled with the flags of its suffix. docs/numbers.md gives
- * the contract that all builds keep to the bit. */
+/* Source of attention's operators, compiled once for each instruction set. The including file defines ATTENTION_NAME
+ * and ATTENTION_NEED, includes the products of its set, and is compiled with the flags of its suffix. docs/numbers.md
+ * gives the contract that all builds keep to the bit. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_IMPL_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_IMPL_H
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of attention's operators: every build against the contract in plain C (attention_plain.h), bit for bit, and the
- * contract against attention in double. */
+/* Tests of attention's operators: every build against the contract in plain C (attention_plain.h), bit for bit, and
+ * the contract against attention in double. */
 #include "test/unit/backends/cpu/attention_fixture.h"
 #include "test/unit/fixtures/patience.h"
 
 static const size_t head_sizes[] = { 16, 32, 48, 64, 80, 96, 112, 128, 192, 256 };
 
-/* Bounds of relative errors: of a row-head's outputs, and of all outputs together. Levels of 8 bits make errors of 0.5 to
- * 2.7 %. */
+/* Bounds of relative errors: of a row-head's outputs, and of all outputs together. Levels of 8 bits make errors of 0.5
+ * to 2.7 %. */
 static const double row_error = 0.06, mean_error = 0.03;
 
 /* Checks every build, with groups of row-heads of several sizes. */

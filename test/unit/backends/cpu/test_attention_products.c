@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests that the integer products of every build of attention equal plain loops: head sizes, numbers of row-heads and of
- * parts, extreme levels and weights. Positions that nobody reads have any bytes, and guards surround the outputs. */
+/* Tests that the integer products of every build of attention equal plain loops: head sizes, numbers of row-heads and
+ * of parts, extreme levels and weights. Positions that nobody reads have any bytes, and guards surround the outputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

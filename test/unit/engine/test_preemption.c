@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "engine/generation.h"
+#include "engine/kv/kv_page.h"
 #include "test/unit/fixtures/patience.h"
 #include "test/unit/importer/import_fixture.h"
 
@@ -382,7 +383,9 @@ static void test_preemption_of_shared_pages(void **state) {
         options.pool = loaded.pool;
         assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);
         assert_int_equal(
-            prefix_cache_new(&cache, limits_of_pages[i] * 64 * engine_info(loaded.engine)->kv_bytes_per_token), 0);
+            prefix_cache_new(&cache, limits_of_pages[i] *
+                                         kv_page_charge_bytes(64 * engine_info(loaded.engine)->kv_bytes_per_token)),
+            0);
         engine_free(loaded.engine);
         options.prefix_cache = cache;
         assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);

@@ -53,6 +53,15 @@ static inline void *test_alloc(size_t len_bytes) {
     return data;
 }
 
+/* Returns the scratch of the build with the largest groups. */
+static inline size_t attention_fixture_scratch_bytes(void) {
+    size_t group = 0;
+
+    for (size_t i = 0; i < attention_n_ops(); i++)
+        group = MAX(group, attention_ops_at(i)->group);
+    return attention_scratch_bytes(group);
+}
+
 /* Draws queries, keys, values and balance; nothing is read. Slots have the positions behind those in place. */
 static inline void attention_fixture_init(AttentionFixture *fixture, size_t head_size, size_t n_heads, size_t n_rows,
                                           size_t n_positions, size_t n_slots) {
@@ -91,7 +100,7 @@ static inline void attention_fixture_init(AttentionFixture *fixture, size_t head
         .totals = { test_alloc(n * sizeof(float)), test_alloc(n * sizeof(float)),
                     test_alloc(n * head_size * sizeof(float)) },
         .out = test_alloc((n + 1) * head_size * sizeof(float)),
-        .scratch = test_alloc(attention_scratch_bytes(64) + 64),
+        .scratch = test_alloc(attention_fixture_scratch_bytes() + 64),
     };
     fill(fixture->q, n * head_size, 2);
     fill(fixture->k, n_places * head_size, 2);

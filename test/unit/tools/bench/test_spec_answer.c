@@ -47,7 +47,7 @@ static void answer_of(SpecAnswer *answer, uint32_t sources, uint64_t seed) {
 
     for (uint32_t i = 0; i < N_PROMPT; i++)
         ids[i] = (i % 9) * (i % 9) * 7 % TINY_VOCAB;
-    options.sampler.temperature = 0.3F;
+    options.sampler.temperature = 0.2F;
     options.sampler.seed = seed;
     assert_int_equal(spec_answer_init(answer, OUTPUT), 0);
     if (spec_answer_run(answer, tiny.engine, &prompt, &options, &err))

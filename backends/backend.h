@@ -41,13 +41,12 @@ typedef struct ColumnFile {
     const char *path; /* for messages */
 } ColumnFile;
 
-/* Quantization of a matrix's inputs to int8. All fields zero mean dynamic-row: q = rint(x * (127 / amax)) within +-127.
- * Here amax is the greatest |x| of the row after its rotation; q is zero if 127 / amax is not finite. The product is
- * float(sum of q w) * (amax / 127 * scales[o]), then + bias[o] if there is a bias. The sum is exact; every other step
- * is one float32 operation.
- *
- * Static-tensor replaces amax / 127 by the constant `scale`: q = rint(x * (1 / scale)). With shadow, the product then
- * adds (x - +-127 scale) * (scales[o] * w) for every |x| > 127 scale, in rising order of inputs. */
+/* Quantization of a matrix's inputs to int8. All fields zero mean dynamic-row: q = rint(x * (127 / amax)) within
+ * +-127. Here amax is the greatest |x| of the row after its rotation; q is zero if 127 / amax is not finite. The
+ * product is float(sum of q w) * (amax / 127 * scales[o]), then + bias[o] if there is a bias. The sum is exact; every
+ * other step is one float32 operation. Static-tensor replaces amax / 127 by the constant `scale`: q = rint(x * (1 /
+ * scale)). With shadow, the product then adds (x - +-127 scale) * (scales[o] * w) for every |x| > 127 scale, in rising
+ * order of inputs. */
 typedef struct LinearActivations {
     float scale;         /* static-tensor: scale of all rows, LINEAR_SCALE_MIN..MAX; 0: dynamic-row */
     bool shadow;         /* a float product adds what exceeds 127 scale; false: inputs are clipped */
@@ -114,12 +113,12 @@ typedef struct LinearOutput {
 /* Upper bound of outputs in a piece of a product. */
 #define LINEAR_PIECE 512
 
-/* Takes outputs [first, first + n) of all rows: y f32[rows][LINEAR_PIECE], which the callee may change during the call.
- * Thread: the pool's `worker`; pieces of one worker come in rising order. */
+/* Takes outputs [first, first + n) of all rows: y f32[rows][LINEAR_PIECE], which the callee may change during the
+ * call. Thread: the pool's `worker`; pieces of one worker come in rising order. */
 typedef void LinearPieceFn(void *arg, size_t first, size_t n, float *y, unsigned int worker);
 
-/* Location of a layer's keys and values, the same in every cache block. Each part holds kv_block_positions * n_kv_heads
- * * kv_row_bytes(head_size) bytes, in the device's layout. */
+/* Location of a layer's keys and values, the same in every cache block. Each part holds kv_block_positions *
+ * n_kv_heads * kv_row_bytes(head_size) bytes, in the device's layout. */
 typedef struct KvLayer {
     size_t k_offset_bytes, v_offset_bytes; /* multiples of 64 */
     size_t n_kv_heads, head_size;          /* head_size: a multiple of 16 */
@@ -137,9 +136,9 @@ typedef struct AttentionCall {
     size_t n_heads; /* a multiple of n_kv_heads */
     size_t window;  /* positions seen, the row's own included; 0: all */
     float scale;
-    /* f32[n_kv_heads * head_size], powers of two, or NULL: ones. A device whose cache has fewer bits than float32 divides
-     * keys by them and multiplies queries with them, so that no channel takes the range of all (numbers.md). Other
-     * devices may ignore them. */
+    /* f32[n_kv_heads * head_size], powers of two, or NULL: ones. A device whose cache has fewer bits than float32
+     * divides keys by them and multiplies queries with them, so that no channel takes the range of all (numbers.md).
+     * Other devices may ignore them. */
     const float *balance;
     float soft_cap; /* scores become soft_cap * tanh(score / soft_cap); 0: no cap */
 } AttentionCall;
@@ -173,8 +172,8 @@ typedef struct BackendTime {
 } BackendTime;
 
 typedef struct BackendOps {
-    const char *name;    /* "cpu" */
-    const char *kv_type; /* "int8" */
+    const char *name;                         /* "cpu" */
+    const char *kv_type;                      /* "int8" */
     size_t (*kv_row_bytes)(size_t head_size); /* bytes of the keys, or the values, of a position in one KV head */
     /* Positions in a cache block, more than BATCH_SLOTS_MAX. Only attention() and kv_move() read a block's content.
      * Blocks may be copied whole and shared by sequences, so a device keeps no state about a block outside it. Content
@@ -205,13 +204,13 @@ typedef struct BackendOps {
     /* Reserves attention's scratch for n_positions, which may grow. Returns as reserve(). */
     int (*reserve_positions)(Backend *backend, size_t n_positions, ErrText *err);
 
-    /* Makes a matrix. Copies are in the device's layout and charged to ACCOUNT_WEIGHTS. Returns 0, BACKEND_E_WEIGHTS (a
-     * form that the device doesn't take, or contradictory values), BACKEND_E_MEMORY or -ENOMEM. The text names the
+    /* Makes a matrix. Copies are in the device's layout and charged to ACCOUNT_WEIGHTS. Returns 0, BACKEND_E_WEIGHTS
+     * (a form that the device doesn't take, or contradictory values), BACKEND_E_MEMORY or -ENOMEM. The text names the
      * tensor; after an error nothing stays charged. */
     int (*linear_new)(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
     /* Makes a matrix from parts. begin takes a source without data and packed (with bits the matrix is packed). fill
-     * takes every block of 16 outputs once, as the package's bytes of [block_begin, block_end), in any order and on any
-     * thread. finish takes the source of begin. NULL: the device wants the matrix as a whole. */
+     * takes every block of 16 outputs once, as the package's bytes of [block_begin, block_end), in any order and on
+     * any thread. finish takes the source of begin. NULL: the device wants the matrix as a whole. */
     int (*linear_begin)(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
     void (*linear_fill)(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
                         const void *bytes);
@@ -220,10 +219,10 @@ typedef struct BackendOps {
      * their memory in advance. NULL: not needed. */
     void (*linears_begun)(Backend *backend);
     BackendLinear *(*linear_free)(BackendLinear *linear); /* also for an unfinished matrix; NULL is allowed */
-    /* Returns the integers of a finished matrix as they lie in memory. linear_begin() accepts them as an image in place
-     * of fill (the source is the same otherwise, finish follows). Products only multiply with these bytes: nothing in
-     * them becomes an address or a size. An image of another device or another `image_layout` must not be used. NULL:
-     * the device has none. */
+    /* Returns the integers of a finished matrix as they lie in memory. linear_begin() accepts them as an image in
+     * place of fill (the source is the same otherwise, finish follows). Products only multiply with these bytes:
+     * nothing in them becomes an address or a size. An image of another device or another `image_layout` must not be
+     * used. NULL: the device has none. */
     const void *(*linear_image)(const BackendLinear *linear, size_t *len_bytesp);
     const char *image_layout; /* "cpu 1": changes with every change of the layout */
     /* With linear_image: computes the length of the image of a matrix of n, k, bits and grid. Returns 0,
@@ -235,24 +234,24 @@ typedef struct BackendOps {
     /* A device of static graphs computes a product with static-tensor activations in graphs of a fixed number of rows:
      * the call's rows and rows of zeros. A call with more rows runs the graph several times. Graphs for prompts have
      * prefill_rows and graphs for generation have decode_rows, each with integers of its own. linear_at() sets the
-     * integers of the graph that is used next. linear_shape() sets its rows, one of these two, and how many of them the
-     * product takes at a time: a multiple of 16 that divides them, or 0 for the device's choice. The shape does not
-     * change the bits. Matrices of one call have the same shape. The caller must not call it while anything uses the
-     * matrix. 0 and NULL: one copy of the weights serves any number of rows. */
+     * integers of the graph that is used next. linear_shape() sets its rows, one of these two, and how many of them
+     * the product takes at a time: a multiple of 16 that divides them, or 0 for the device's choice. The shape does
+     * not change the bits. Matrices of one call have the same shape. The caller must not call it while anything uses
+     * the matrix. 0 and NULL: one copy of the weights serves any number of rows. */
     size_t prefill_rows, decode_rows;
     void (*linear_shape)(BackendLinear *linear, size_t rows, size_t rows_at_once);
-    /* With linear_shape: writes to `integers` what linear_fill() writes for these blocks of a streamed matrix, begun or
-     * finished. linear_at() may use the place later. Returns false for weights that the device can't take. Thread: any,
-     * while products and other calls use the matrix. */
+    /* With linear_shape: writes to `integers` what linear_fill() writes for these blocks of a streamed matrix, begun
+     * or finished. linear_at() may use the place later. Returns false for weights that the device can't take. Thread:
+     * any, while products and other calls use the matrix. */
     bool (*linear_expand)(const Backend *backend, const BackendLinear *linear, size_t block_begin, size_t block_end,
                           const void *bytes, void *integers);
 
     /* With linear_shape, on a device whose products run beside the processors: product_slots products may be under way
-     * at once. Each occupies a slot until its end, in steps with rows for more than one graph of prompts. submit starts
-     * what `linear` would do, for at most prefill_rows rows and matrices that are all queued, and returns at once.
-     * is_over returns true if end would not wait. end waits until y is complete and stores when the queue worked at it;
-     * it returns as `linear`. The caller leaves x, y and the matrices alone from submit to end. here computes the
-     * product on the processors, as `linear`, and stores when they worked at it. Thread: the computing one. */
+     * at once. Each occupies a slot until its end, in steps with rows for more than one graph of prompts. submit
+     * starts what `linear` would do, for at most prefill_rows rows and matrices that are all queued, and returns at
+     * once. is_over returns true if end would not wait. end waits until y is complete and stores when the queue worked
+     * at it; it returns as `linear`. The caller leaves x, y and the matrices alone from submit to end. here computes
+     * the product on the processors, as `linear`, and stores when they worked at it. Thread: the computing one. */
     size_t product_slots;
     bool (*is_queued)(const BackendLinear *linear);
     void (*linear_submit)(Backend *backend, size_t slot, const BackendLinear *const *linears, size_t n, const float *x,
@@ -263,21 +262,21 @@ typedef struct BackendOps {
                        float *const *y, BackendTime *time, ErrText *err);
 
     /* y[i] = x W[i]^T + bias[i] for n <= 3 matrices that share their input, its rotation and its activations; the
-     * result for each is as if it were alone. Returns 0; BACKEND_E_READ or -errno: y is undefined, and the next call is
-     * unaffected. */
+     * result for each is as if it were alone. Returns 0; BACKEND_E_READ or -errno: y is undefined, and the next call
+     * is unaffected. */
     int (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                   const LinearOutput *out, ErrText *err);
     /* With linear_pieces, which may be NULL: returns whether the device can give this matrix's outputs in pieces. */
     bool (*has_pieces)(const BackendLinear *linear);
-    /* Multiplies x f32[rows][k] by the first n_outputs of a matrix (all at most). Each piece is handed over while it is
-     * in the cache; every output comes once, with the bits of `linear`. scratch: f32[threads of the
+    /* Multiplies x f32[rows][k] by the first n_outputs of a matrix (all at most). Each piece is handed over while it
+     * is in the cache; every output comes once, with the bits of `linear`. scratch: f32[threads of the
      * pool][rows][LINEAR_PIECE]. Returns as `linear`. */
     int (*linear_pieces)(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, size_t n_outputs,
                          float *scratch, LinearPieceFn *take, void *arg, ErrText *err);
     bool fuses; /* `linear` supports norm, stream and gate; the bits are those of separate operators */
     void (*shadow_counts)(const Backend *backend, ShadowCounts *counts); /* all zero on a device without shadows */
-    /* Requests the rows that `embed` will read from integers mapped from a file, all at once and without waiting. NULL:
-     * the device maps none. */
+    /* Requests the rows that `embed` will read from integers mapped from a file, all at once and without waiting.
+     * NULL: the device maps none. */
     void (*embed_ahead)(const BackendLinear *embedding, const uint32_t *tokens, size_t rows);
     /* y[r] = row tokens[r] of the embedding, times factor. An int8 row is float(q) * scale, rotated back, times
      * factor. */

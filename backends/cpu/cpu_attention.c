@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attention of a batch's rows: decides which rows and heads are taken together, and which thread takes them. Results are
- * those of the operators (attention/attention.h) and depend on neither. */
+/* Attention of a batch's rows: decides which rows and heads are taken together, and which thread takes them. Results
+ * are those of the operators (attention/attention.h) and depend on neither. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attention in integers: the operators on queries, keys and values of one KV head. docs/numbers.md gives the contract.
- * Products and their sums are exact, so that any split over positions, rows and threads gives the same bits. One source
- * (attention_impl.h) is compiled for each instruction set, with the two integer products of that set
+ * Products and their sums are exact, so that any split over positions, rows and threads gives the same bits. One
+ * source (attention_impl.h) is compiled for each instruction set, with the two integer products of that set
  * (products_*.h). */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_H
@@ -61,8 +61,8 @@ typedef struct AttentionOps {
      * f32[head_size], powers of two; NULL: ones. */
     void (*store)(const KvHead *kv, size_t position, const float *k, const float *v, const float *balance,
                   size_t stride, size_t n);
-    /* Makes row-heads [at, at + n) of queries from q f32[n][head_size], behind rotary positions. factor: the attention's
-     * scale x log2(e), or with a soft cap 2 x scale / soft cap x log2(e). */
+    /* Makes row-heads [at, at + n) of queries from q f32[n][head_size], behind rotary positions. factor: the
+     * attention's scale x log2(e), or with a soft cap 2 x scale / soft cap x log2(e). */
     void (*queries)(AttentionQueries *queries, size_t at, const float *q, size_t n, const float *balance, float factor);
     /* Sums a block's positions for row-heads [first, first + n), n <= group. masks [n]; NULL: all read all positions.
      * Content of positions that nobody reads may be anything. scratch: attention_scratch_bytes(), aligned to 64. */

@@ -30,6 +30,8 @@ typedef struct TileBlock {
     const AttentionQueries *queries;
     const AttentionParts *parts;
     const AttentionSums *sums;
+    const uint8_t *part_keys[ATTENTION_PARTS_MAX];
+    const int8_t *part_values[ATTENTION_PARTS_MAX];
     TileScratch *scratch;
     size_t first, n, rows; /* row-heads: the first, all, those of a step */
     KeyProducts keys;
@@ -52,13 +54,12 @@ static void keys_begin(TileBlock *block, size_t step) {
         .levels = queries->levels + at * levels_bytes,
         .levels_bytes = levels_bytes,
         .starts = (const TileSums *)&block->scratch->starts,
+        .keys = block->part_keys,
         .n_parts = block->parts->n,
         .head_size = head_size,
         .sums = (int32_t *)(void *)block->scratch->scores[step % 2],
         .stride = COLUMNS_MAX,
     };
-    for (size_t part = 0; part < block->parts->n; part++)
-        block->keys.keys[part] = block->parts->at[part].keys;
 }
 
 /* Makes the step's products of values the next ones. */
@@ -69,13 +70,12 @@ static void values_begin(TileBlock *block, size_t step) {
         .weights = block->scratch->weights[step % 2],
         .stride_bytes = (size_t)ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES,
         .rows = block->rows,
+        .values = block->part_values,
         .n_parts = block->parts->n,
         .head_size = head_size,
         .outputs = block->sums->outputs + step_first(block, step) * head_size,
         .planes = block->scratch->planes,
     };
-    for (size_t part = 0; part < block->parts->n; part++)
-        block->values.values[part] = block->parts->at[part].values;
 }
 
 /* Returns the rounds that are left. */
@@ -86,7 +86,7 @@ static size_t rounds_left(const TileBlock *block, bool has_values, bool has_keys
 }
 
 /* Makes up to n of the rounds that are left. */
-static inline void rounds(TileBlock *block, size_t n) {
+static __attribute__((noinline)) void rounds(TileBlock *block, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (value_rounds_left(&block->values))
             value_round(&block->values);
@@ -97,21 +97,23 @@ static inline void rounds(TileBlock *block, size_t n) {
     }
 }
 
-/* Makes the weights of a step's row-heads, and n rounds behind each. */
-static void step_weights(TileBlock *block, size_t step, const AttentionMask *masks, size_t n_rounds) {
+/* Makes the weights of a step's row-heads, and n_rounds behind each. */
+LANES_INLINE void step_weights(TileBlock *block, size_t step, float cap, const AttentionMask *masks, size_t n_rounds) {
     const size_t first = step_first(block, step);
+    const float *factors = block->queries->factors + block->first;
+    const AttentionSums *sums = block->sums;
+    float *scores = block->scratch->scores[step % 2];
+    uint8_t *weights = block->scratch->weights[step % 2];
 
-    for (size_t i = 0; i < block->rows; i++) {
-        const AttentionSums *sums = block->sums;
-        const uint64_t *mask = masks ? masks[first + i] : NULL;
-        float *scores = block->scratch->scores[step % 2] + i * COLUMNS_MAX;
+    for (size_t i = first; i < first + block->rows; i++) {
+        const uint64_t *mask = masks ? masks[i] : NULL;
 
-        scores_of(scores, block->parts, block->scratch->exponents, block->queries->factors[block->first + first + i],
-                  block->queries->cap, mask, &sums->score_units[first + i], &sums->value_units[first + i]);
-        weights_of_row(scores, block->parts, mask,
-                       block->scratch->weights[step % 2] + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES, sums,
-                       first + i);
+        scores_of(scores, block->parts, block->scratch->exponents, factors[i], cap, mask, &sums->score_units[i],
+                  &sums->value_units[i]);
+        weights_of_row(scores, block->parts, mask, weights, sums, i);
         rounds(block, n_rounds);
+        scores += COLUMNS_MAX;
+        weights += ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES;
     }
 }
 
@@ -126,16 +128,27 @@ static void tile_block(const AttentionQueries *queries, size_t first, size_t n, 
     }
     assert(n <= ATTENTION_GROUP);
     block.rows = (n + n_steps - 1) / n_steps;
+    for (size_t part = 0; part < parts->n; part++) {
+        block.part_keys[part] = parts->at[part].keys;
+        block.part_values[part] = parts->at[part].values;
+    }
     tiles_configure(block.rows, queries->head_size);
     keys_begin(&block, 0);
     rounds(&block, SIZE_MAX);
     store_exponents(parts, block.scratch->exponents);
     for (size_t step = 0; step < n_steps; step++) {
         const bool has_values = step, has_keys = step + 1 < n_steps;
+        size_t n_rounds;
 
         if (has_keys)
             keys_begin(&block, step + 1);
-        step_weights(&block, step, masks, (rounds_left(&block, has_values, has_keys) + block.rows - 1) / block.rows);
+        n_rounds = (rounds_left(&block, has_values, has_keys) + block.rows - 1) / block.rows;
+        if (queries->cap > 0)
+            step_weights(&block, step, queries->cap, masks, n_rounds);
+        else if (masks)
+            step_weights(&block, step, 0, masks, n_rounds);
+        else
+            step_weights(&block, step, 0, NULL, n_rounds);
         if (has_values)
             values_join(&block.values);
         values_begin(&block, step);

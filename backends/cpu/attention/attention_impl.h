@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Source of attention's operators, compiled once for each instruction set. The including file defines ATTENTION_NAME and
- * ATTENTION_NEED, includes the products of its set, and is compiled with the flags of its suffix. docs/numbers.md gives
- * the contract that all builds keep to the bit. */
+/* Source of attention's operators, compiled once for each instruction set. The including file defines ATTENTION_NAME
+ * and ATTENTION_NEED, includes the products of its set, and is compiled with the flags of its suffix. docs/numbers.md
+ * gives the contract that all builds keep to the bit. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_IMPL_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_IMPL_H
 
@@ -52,23 +52,29 @@ static float levels_of(const float *head, size_t head_size, int8_t *levels) {
 
 /* --- the cache ---------------------------------------------------------------------------------------------------- */
 
-/* Makes a key's levels, biased. Returns its scale. Dividing by the balance, a power of two, is a product with the
- * inverse, whose exponent is the opposite. */
-static float key_levels(const float *k, const float *balance, size_t head_size, int8_t *levels) {
-    float x[KV_HEAD_SIZE_MAX], scale;
-
-    for (size_t d = 0; balance && d < head_size; d += N_LANES) {
+/* Divides a key by the balance, powers of two: multiplies by the inverse, whose exponent is the opposite. */
+static __attribute__((noinline)) void divide_by_balance(const float *k, const float *balance, size_t head_size,
+                                                        float *x) {
+    for (size_t d = 0; d < head_size; d += N_LANES) {
         Lanes v = lanes_load(k + d);
 
-        EACH_PART (p) {
-            const PartI inverse = 0x7f000000 - *(const PartILoose *)(balance + d + p * LANES_PART);
-
-            v.part[p] *= (PartF)inverse;
-        }
+        EACH_PART (p)
+            v.part[p] *= (PartF)(0x7f000000 - *(const PartILoose *)(balance + d + p * LANES_PART));
         lanes_store(x + d, v);
     }
-    scale = levels_of(balance ? x : k, head_size, levels);
-    for (size_t d = 0; ATTENTION_KEY_BIAS && d < head_size; d++)
+}
+
+/* Makes a key's levels, biased. Returns its scale. */
+static float key_levels(const float *k, const float *balance, size_t head_size, int8_t *levels) {
+    const float *from = k;
+    float x[KV_HEAD_SIZE_MAX], scale;
+
+    if (balance) {
+        divide_by_balance(k, balance, head_size, x);
+        from = x;
+    }
+    scale = levels_of(from, head_size, levels);
+    for (size_t d = 0; ATTENTION_KEY_BIAS != 0 && d < head_size; d++)
         levels[d] = (int8_t)(levels[d] ^ ATTENTION_KEY_BIAS);
     return scale;
 }
@@ -182,13 +188,17 @@ static void attention_queries(AttentionQueries *queries, size_t at, const float 
     for (size_t i = 0; i < n; i++, q += head_size) {
         int8_t *levels = queries->levels + (at + i) * levels_bytes;
         int32_t sum = 0;
+        const float *head = q;
         float x[KV_HEAD_SIZE_MAX];
 
-        for (size_t d = 0; balance && d < head_size; d += N_LANES)
-            lanes_store(x + d, lanes_mul(lanes_load(q + d), lanes_load(balance + d)));
-        queries->factors[at + i] = levels_of(balance ? x : q, head_size, levels) * factor;
+        if (balance) {
+            for (size_t d = 0; d < head_size; d += N_LANES)
+                lanes_store(x + d, lanes_mul(lanes_load(q + d), lanes_load(balance + d)));
+            head = x;
+        }
+        queries->factors[at + i] = levels_of(head, head_size, levels) * factor;
         memset(levels + head_size, 0, levels_bytes - head_size);
-        for (size_t d = 0; ATTENTION_KEY_BIAS && d < head_size; d++)
+        for (size_t d = 0; ATTENTION_KEY_BIAS != 0 && d < head_size; d++)
             sum += levels[d];
         queries->starts[at + i] = -ATTENTION_KEY_BIAS * sum;
     }

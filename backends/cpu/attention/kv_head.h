@@ -11,8 +11,8 @@ enum {
     KV_HEAD_SIZE_MAX = 1024
 };
 
-/* Keys and values of a KV head. Positions [b * KV_BLOCK, (b + 1) * KV_BLOCK) are in block b. Head sizes are multiples of
- * 16. */
+/* Keys and values of a KV head. Positions [b * KV_BLOCK, (b + 1) * KV_BLOCK) are in block b. Head sizes are multiples
+ * of 16. */
 typedef struct KvHead {
     void *const *blocks;
     size_t k_bytes, v_bytes; /* offsets of the head's keys and values in every block */

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/kv_head.h"
 #include "backends/numeric/lanes.h"
 #include "base/min_max.h"
 
@@ -83,7 +83,7 @@ typedef struct KeyProducts {
     const int8_t *levels;
     size_t levels_bytes; /* from a row-head's levels to the next one's */
     const TileSums *starts;
-    const uint8_t *keys[ATTENTION_PARTS_MAX];
+    const uint8_t *const *keys; /* [n_parts] */
     size_t n_parts, head_size;
     int32_t *sums; /* [row-heads][stride], KV_BLOCK of each part in turn */
     size_t stride;
@@ -165,7 +165,7 @@ static void products_of_keys(const int8_t *levels, size_t levels_bytes, const in
             .levels = levels + at * levels_bytes,
             .levels_bytes = levels_bytes,
             .starts = (const TileSums *)&spread,
-            .keys = { keys },
+            .keys = &keys,
             .n_parts = 1,
             .head_size = head_size,
             .sums = sums + at * stride,
@@ -195,7 +195,7 @@ enum {
 typedef struct ValueProducts {
     const uint8_t *weights; /* [row-heads][stride_bytes] */
     size_t stride_bytes, rows;
-    const int8_t *values[ATTENTION_PARTS_MAX];
+    const int8_t *const *values; /* [n_parts] */
     size_t n_parts, head_size;
     int32_t *outputs;  /* [row-heads][head_size] */
     PlaneSums *planes; /* [2], used alternately: joined one turn later, because stores reach the cache late */
@@ -292,13 +292,13 @@ static void products_of_values(const uint8_t *weights, size_t stride_bytes, size
             .weights = weights + at * stride_bytes,
             .stride_bytes = stride_bytes,
             .rows = rows,
+            .values = values,
             .n_parts = n_parts,
             .head_size = head_size,
             .outputs = outputs + at * head_size,
             .planes = planes,
         };
 
-        memcpy(products.values, values, n_parts * sizeof(*values));
         tiles_configure(rows, head_size);
         while (value_rounds_left(&products))
             value_round(&products);

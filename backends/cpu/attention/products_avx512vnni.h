@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The two integer products of attention by vpdpbusd: 64 products of unsigned and signed bytes, summed by fours. Keys are
- * the unsigned operand, biased in the cache. Weights are two planes of unsigned bytes. */
+/* The two integer products of attention by vpdpbusd: 64 products of unsigned and signed bytes, summed by fours. Keys
+ * are the unsigned operand, biased in the cache. Weights are two planes of unsigned bytes. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_AVX512VNNI_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_AVX512VNNI_H
 
 #include <immintrin.h>
 #include <string.h>
 
-#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/kv_head.h"
 #include "backends/numeric/lanes.h"
 #include "base/min_max.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The integer products of attention with SMMLA: 2 x 2 sums of 8 products an instruction. products_scalar.h says what
- * they compute. SMMLA wants 8 channels of a position, or 8 positions of a channel, and the cache has 4 side by side. Two
- * registers that are neighbours in this direction are therefore zipped by fours. */
+ * they compute. SMMLA wants 8 channels of a position, or 8 positions of a channel, and the cache has 4 side by side.
+ * Two registers that are neighbours in this direction are therefore zipped by fours. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_I8MM_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_I8MM_H
 

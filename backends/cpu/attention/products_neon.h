@@ -7,7 +7,7 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/kv_head.h"
 #include "backends/numeric/lanes.h"
 
 enum {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The two integer products of attention by pmaddwd, which multiplies int16 and adds neighbours, on AVX2 and on SSE2. Keys
- * and values have one form: items (positions, or channels) side by side, 4 bytes each. One routine multiplies these
- * quads, widened to int16, by four int16 of a row-head (levels, or weights). vpmaddubsw would need the sign of one
- * factor moved to the other for each product, and takes as long on AVX2. */
+/* The two integer products of attention by pmaddwd, which multiplies int16 and adds neighbours, on AVX2 and on SSE2.
+ * Keys and values have one form: items (positions, or channels) side by side, 4 bytes each. One routine multiplies
+ * these quads, widened to int16, by four int16 of a row-head (levels, or weights). vpmaddubsw would need the sign of
+ * one factor moved to the other for each product, and takes as long on AVX2. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_PAIRS_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_PAIRS_H
 
 #include <string.h>
 
-#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/kv_head.h"
 #include "backends/numeric/lanes.h"
 #include "base/min_max.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The two integer products of attention in plain C, and the form of weights that they read; with SSE2, which every x86-64
- * has, by pmaddwd. */
+/* The two integer products of attention in plain C, and the form of weights that they read; with SSE2, which every
+ * x86-64 has, by pmaddwd. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_SCALAR_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_SCALAR_H
 
@@ -9,7 +9,7 @@
 #else
 #include <string.h>
 
-#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/kv_head.h"
 #include "backends/numeric/lanes.h"
 
 enum {

@@ -5,7 +5,7 @@
 
 #include <arm_neon.h>
 
-#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/kv_head.h"
 #include "backends/numeric/lanes.h"
 
 enum {
@@ -90,7 +90,7 @@ typedef void KeysPanel(const int8_t *levels, size_t levels_bytes, const int32_t 
             sdot_keys_tile(levels, levels_bytes, starts, keys + 4 * j, head_size, sums + j, stride, n_rows,            \
                            n_vectors);                                                                                 \
     }
-SDOT_KEYS_PANEL(1, 16)
+SDOT_KEYS_PANEL(1, 8)
 SDOT_KEYS_PANEL(2, 8)
 SDOT_KEYS_PANEL(3, 8)
 SDOT_KEYS_PANEL(4, 4)

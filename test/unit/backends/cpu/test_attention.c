@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of attention's operators: every build against the contract in plain C (attention_plain.h), bit for bit, and the
- * contract against attention in double. */
+/* Tests of attention's operators: every build against the contract in plain C (attention_plain.h), bit for bit, and
+ * the contract against attention in double. */
 #include "test/unit/backends/cpu/attention_fixture.h"
 #include "test/unit/fixtures/patience.h"
 

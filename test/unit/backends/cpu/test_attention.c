@@ -298,8 +298,8 @@ static void test_attention_long(void **state) {
 
 /* --- extremes ----------------------------------------------------------------------------------------------------- */
 
-/* Keys, values and queries of all magnitudes beside each other, rows of zeros among them: scores from zero to
- * overflow. */
+/* Keys, values and queries of all magnitudes beside each other, rows of zeros among them: scores from zero to overflow.
+ * Values are also tiny everywhere, where weights reach their greatest factor. */
 static void test_attention_magnitudes(void **state) {
     static const float scales[] = { 0, 1e-30f, 1, -1, 1e30f };
 
@@ -315,7 +315,7 @@ static void test_attention_magnitudes(void **state) {
             const size_t at = p / fixture.head_size;
 
             fixture.k[p] *= i % 4 ? magnitude_at(at) : magnitudes[i / 4];
-            fixture.v[p] *= magnitude_at(at + at / 11 + 3);
+            fixture.v[p] *= i % 7 == 2 ? 0x1p-60f : magnitude_at(at + at / 11 + 3);
         }
         for (size_t p = 0; p < fixture.n_row_heads * fixture.head_size; p++)
             fixture.q[p] *= magnitude_at(p / fixture.head_size);

@@ -66,19 +66,14 @@ static __attribute__((noinline)) void divide_by_balance(const float *k, const fl
 
 /* Makes a key's levels, biased. Returns its scale. */
 static float key_levels(const float *k, const float *balance, size_t head_size, int8_t *levels) {
+    const float *from = k;
     float x[KV_HEAD_SIZE_MAX], scale;
 
-<<<<<<< HEAD
     if (balance) {
         divide_by_balance(k, balance, head_size, x);
         from = x;
     }
     scale = levels_of(from, head_size, levels);
-=======
-    if (balance)
-        divide_by_balance(k, balance, head_size, x);
-    scale = levels_of(balance ? x : k, head_size, levels);
->>>>>>> h4-at-amx
     for (size_t d = 0; ATTENTION_KEY_BIAS != 0 && d < head_size; d++)
         levels[d] = (int8_t)(levels[d] ^ ATTENTION_KEY_BIAS);
     return scale;

@@ -196,9 +196,18 @@ static BlockRange block_range(const AttentionPiece *piece, size_t first_row, siz
     return range;
 }
 
-/* Sums one block of positions for row-heads [first, first + n) of a piece. Returns false if they read none of it. */
+/* Names the cache blocks of a block of positions as those that the thread reads next. */
+static void set_next(AttentionParts *parts, const AttentionPiece *piece, size_t block) {
+    const size_t end = MIN(piece->rows[piece->n / piece->heads - 1].end, (block + 1) * ATTENTION_BLOCK);
+
+    for (size_t position = block * ATTENTION_BLOCK; position < end; position += KV_BLOCK)
+        parts->next[parts->n_next++] = kv_block_at(&piece->kv, piece->kv.blocks[position / KV_BLOCK]);
+}
+
+/* Sums one block of positions for row-heads [first, first + n) of a piece. Returns false if they read none of it.
+ * goes_on: the thread takes the next block of the piece behind this one. */
 static bool sum_block(const AttentionOps *ops, const AttentionPiece *piece, const AttentionQueries *queries,
-                      size_t first_query, size_t first, size_t n, size_t block, const AttentionRoom *room,
+                      size_t first_query, size_t first, size_t n, size_t block, bool goes_on, const AttentionRoom *room,
                       const AttentionSums *sums) {
     const size_t first_row = first / piece->heads, end_row = (first + n - 1) / piece->heads + 1;
     const BlockRange range = block_range(piece, first_row, end_row, block);
@@ -210,6 +219,8 @@ static bool sum_block(const AttentionOps *ops, const AttentionPiece *piece, cons
         parts.at[parts.n++] = kv_block_at(&piece->kv, piece->sequence->side);
     if (!parts.n)
         return false;
+    if (goes_on)
+        set_next(&parts, piece, block + 1);
     for (size_t i = 0; !range.is_all && i < n; i++) {
         const AttentionRow *row = &piece->rows[(first + i) / piece->heads];
 
@@ -316,7 +327,7 @@ static void attention_piece(const AttentionLoop *loop, const AttentionPart *part
             const size_t n = MIN(piece.n - at, group);
             const AttentionTotals totals = totals_from(&state.totals, at, head_size);
 
-            if (sum_block(ops, &piece, &state.queries, 0, at, n, block, &room, &room.sums))
+            if (sum_block(ops, &piece, &state.queries, 0, at, n, block, !at && block + 1 < end, &room, &room.sums))
                 ops->add(&room.sums, n, head_size, &totals);
         }
     end_piece(ops, &piece, 0, &state);
@@ -347,7 +358,7 @@ typedef struct AttentionSplit {
     AttentionSums sums[SPLIT_BLOCKS]; /* [SPLIT_ROW_HEADS] each */
 } AttentionSplit;
 
-/* Sums blocks of pieces for loop indices block * n_pieces + piece. */
+/* Sums blocks of pieces for loop indices piece * n_blocks + block. */
 static void split_sum(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionSplit *split = arg;
     const AttentionLoop *loop = split->loop;
@@ -361,15 +372,17 @@ static void split_sum(void *arg, size_t begin, size_t end, unsigned int worker) 
                    &at_bytes, ops->group, head_size);
 
     for (size_t index = begin; index < end; index++) {
-        const size_t piece_index = index % split->n_pieces, block = index / split->n_pieces,
+        const size_t piece_index = index / split->n_blocks, block = index % split->n_blocks,
                      first = split->firsts[piece_index];
+        const bool goes_on = index + 1 < end && block + 1 < split->n_blocks;
         const AttentionPiece *piece = &split->pieces[piece_index];
 
         for (size_t at = 0; at < piece->n; at += ops->group) {
             const size_t n = MIN(piece->n - at, ops->group);
             const AttentionSums sums = sums_from(&split->sums[block], first + at, head_size);
 
-            if (!sum_block(ops, piece, &split->state.queries, first, at, n, split->first_block + block, &room, &sums))
+            if (!sum_block(ops, piece, &split->state.queries, first, at, n, split->first_block + block, goes_on && !at,
+                           &room, &sums))
                 for (size_t i = 0; i < n; i++)
                     sums.score_units[i] = -INFINITY;
         }
@@ -420,14 +433,16 @@ static size_t split_begin(AttentionSplit *split) {
 }
 
 static void attention_split(const AttentionLoop *loop) {
-    const size_t n_row_heads = loop->call->rows.n * loop->call->n_heads;
+    WorkerPool *pool = loop->self->backend.pool;
+    const size_t n_row_heads = loop->call->rows.n * loop->call->n_heads, n_threads = worker_pool_n_threads(pool);
     AttentionSplit split = { .loop = loop };
     const size_t end = split_begin(&split);
 
     for (; split.first_block < end; split.first_block += split.n_blocks) {
         split.n_blocks = MIN(end - split.first_block, SPLIT_BLOCKS);
-        worker_pool_run(loop->self->backend.pool, split_sum, &split, split.n_blocks * split.n_pieces, 1);
-        worker_pool_run(loop->self->backend.pool, split_add, &split, n_row_heads, 1);
+        worker_pool_run(pool, split_sum, &split, split.n_blocks * split.n_pieces,
+                        MAX(split.n_blocks * split.n_pieces / (ATTENTION_ITEMS_A_THREAD * n_threads), 1));
+        worker_pool_run(pool, split_add, &split, n_row_heads, 1);
     }
     for (size_t i = 0; i < split.n_pieces; i++)
         end_piece(loop->self->attention, &split.pieces[i], split.firsts[i], &split.state);

@@ -233,7 +233,7 @@ static void test_attention_products_values(void **state) {
     free(c);
 }
 
-/* Sums a block of n_parts for n row-heads while the next call's n_next parts are fetched. Memory is [blocks][2 planes]. */
+/* Sums a block of n_parts for n row-heads while the next call's n_next parts are fetched. */
 static void sum_parts(const AttentionOps *ops, const AttentionQueries *queries, size_t n, const KvHead *kv,
                       size_t n_parts, size_t n_next, int32_t *outputs, int32_t *normalizers) {
     _cleanup_(freep) void *scratch = alloc(attention_scratch_bytes(ops->group));

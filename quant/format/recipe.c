@@ -44,8 +44,8 @@ static const QuantRecipe recipes[] = {
         .descend = true,
         .allocation = QUANT_ALLOCATION_MODEL,
     },
-    /* Recipe `compensated` at the bits with which as many of the most probable tokens are float's as at 8 bits, rounded
-     * (docs/lab/recipes-divergence.md). */
+    /* Recipe `compensated` at the fewest whole bits that keep as many of smollm2-135m's most probable tokens as 8 bits,
+     * rounded, do (docs/lab/recipes-divergence.md). */
     {
         .name = "compact",
         .bits = 6,

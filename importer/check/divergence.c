@@ -7,25 +7,10 @@
 
 #include "base/min_max.h"
 #include "importer/check/scorer.h"
+#include "importer/check/window_mean.h"
 
 /* logit rows of each model at a time: their memory is rows x vocabulary */
 #define ROWS 64
-
-/* Sum and sum of squares of the windows' means. */
-typedef struct Mean {
-    double sum, squares;
-} Mean;
-
-static void mean_add(Mean *mean, double value) {
-    mean->sum += value;
-    mean->squares += value * value;
-}
-
-static double standard_error(const Mean *mean, size_t n) {
-    double average = mean->sum / (double)n;
-
-    return n < 2 ? NAN : sqrt(fmax(0, mean->squares / (double)n - average * average) / (double)(n - 1));
-}
 
 double divergence_of_row(const float *logits, const float *other, size_t n, bool *same_topp) {
     double all = log_sum_exp(logits, n), other_all = log_sum_exp(other, n), sum = 0;
@@ -109,7 +94,7 @@ static void side_deinit(Side *side) {
 int divergence_measure(Divergence *result, Engine *engine, Engine *other, const TextWindows *windows,
                        DivergenceProgressFn *progress, void *arg, ErrText *err) {
     _cleanup_(side_deinit) Side one = { .engine = engine }, two = { .engine = other };
-    Mean nats = { 0 }, change = { 0 }, loss = { 0 }, other_loss = { 0 };
+    WindowMean nats = { 0 }, change = { 0 }, loss = { 0 }, other_loss = { 0 };
     double per_row = 1 / (double)windows->n_scored, n = (double)windows->n;
     size_t n_same = 0;
     int r;
@@ -133,10 +118,10 @@ int divergence_measure(Divergence *result, Engine *engine, Engine *other, const 
             err_prefix(err, "window %zu", i);
             return r;
         }
-        mean_add(&nats, sums.nats * per_row);
-        mean_add(&loss, sums.loss * per_row);
-        mean_add(&other_loss, sums.other_loss * per_row);
-        mean_add(&change, (sums.loss - sums.other_loss) * per_row);
+        window_mean_add(&nats, sums.nats * per_row);
+        window_mean_add(&loss, sums.loss * per_row);
+        window_mean_add(&other_loss, sums.other_loss * per_row);
+        window_mean_add(&change, (sums.loss - sums.other_loss) * per_row);
         n_same += sums.n_same;
         if (progress)
             progress(arg, i, windows->n, nats.sum / (double)(i + 1));
@@ -145,12 +130,12 @@ int divergence_measure(Divergence *result, Engine *engine, Engine *other, const 
         .n_windows = windows->n,
         .n_rows = windows->n * windows->n_scored,
         .nats = nats.sum / n,
-        .nats_error = standard_error(&nats, windows->n),
+        .nats_error = window_mean_error(&nats, windows->n),
         .same_top = (double)n_same * per_row / n,
         .loss = loss.sum / n,
         .other_loss = other_loss.sum / n,
         .loss_change = change.sum / n,
-        .loss_change_error = standard_error(&change, windows->n),
+        .loss_change_error = window_mean_error(&change, windows->n),
     };
     return 0;
 }

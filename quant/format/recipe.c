@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 
-/* Recipe `compensated` corrects the gain of widths below this. */
+/* Recipes with compensation correct the gain of widths below this. */
 #define GAIN_BITS 5
 
 /* The first recipe is the default. */
@@ -36,6 +36,19 @@ static const QuantRecipe recipes[] = {
     {
         .name = "compensated",
         .bits = 5,
+        .embedding_bits = 8,
+        .rotate = true,
+        .grid = GRID_NORMAL,
+        .search_scales = true,
+        .compensate = true,
+        .descend = true,
+        .allocation = QUANT_ALLOCATION_MODEL,
+    },
+    /* Recipe `compensated` at the fewest whole bits that keep as many of smollm2-135m's most probable tokens as 8 bits,
+     * rounded, do (docs/lab/recipes-divergence.md). */
+    {
+        .name = "compact",
+        .bits = 6,
         .embedding_bits = 8,
         .rotate = true,
         .grid = GRID_NORMAL,

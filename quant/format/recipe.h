@@ -18,7 +18,7 @@ typedef enum QuantAllocation {
 } QuantAllocation;
 
 typedef struct QuantRecipe {
-    const char *name;        /* "int8", "edgeflow" or "compensated": the name whose defaults it began with */
+    const char *name;        /* the name whose defaults it began with, of those that quant_recipe_named() knows */
     double bits;             /* average width over the weights of the layers' linears, 1..8 */
     uint32_t embedding_bits; /* width of token_embd and output, 1..8 */
     uint64_t budget_bytes;   /* 0: none; else bits is lowered until the package fits */

@@ -123,7 +123,8 @@ static int read_front(Reader *reader, const RecipeSpec *spec, bool *has_bitsp, c
     snprintf(copy, sizeof(copy), "%s", reader->text);
     word = strsep(&rest, ":");
     if (quant_recipe_named(&reader->recipe, word))
-        return err_set(err, -EINVAL, "'%.100s': no recipe is called '%.32s': one of int8, edgeflow, compensated",
+        return err_set(err, -EINVAL,
+                       "'%.100s': no recipe is called '%.32s': one of int8, edgeflow, compensated, compact",
                        reader->text, word);
     if (spec->profile && quant_recipe_set_profile(&reader->recipe, spec->profile))
         return err_set(err, -EINVAL, "profile '%.32s': one of native, mobile", spec->profile);

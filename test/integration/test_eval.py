@@ -298,6 +298,28 @@ class QuantTable(unittest.TestCase):
             self.assertEqual(row["measures"][0], other["measures"][0])
             self.assertEqual(other["measures"][1]["n_rows"], 2)
 
+    def test_divergence(self):
+        """From the reference's rows, which are computed once, as the verb divergence has it from the reference itself."""
+        text = TOP / "test/golden/text.txt"
+        made = json.loads(self.run_table("--divergence", text, "--json=short").stdout)["rows"]
+        found, n_windows = [row["measures"][2] for row in made], 2
+        self.assertEqual((found[0]["nats"], found[0]["same_top"], found[0]["n_rows"]), (0, 1, 31 * n_windows))
+        for row, measure in zip(made[1:], found[1:]):
+            exact = report("divergence", *self.WHAT[:4], "--against", MODEL, "--recipe", row["recipe"])
+            self.assertTrue(0.9 * exact["nats"] < measure["nats"] < 1.0001 * exact["nats"])
+            self.assertAlmostEqual(measure["same_top"], exact["same_top"])
+            self.assertAlmostEqual(measure["loss_change"], exact["loss_change"], places=5)
+            self.assertGreater(measure["worst_hundredth_nats"], measure["nats"])
+        kept, = self.work.glob("*.reference")
+        before = kept.stat().st_mtime_ns
+        run = self.run_table("--divergence", text, "--rows=int8:5,int8:4")
+        self.assertEqual(kept.stat().st_mtime_ns, before)
+        self.assertIn("| text nats | worst 1 % | same top % | import s |", run.stdout)
+        self.assertRegex(run.stdout, r"(?m)^\| int8:4 .* \| 0\.\d{5} \+- 0\.\d{5} \| \d\.\d{3} \| \d\d\.\d\d \+- \d+\.\d\d \| ")
+        kept.write_bytes(kept.read_bytes()[:-1])  # a file that is not whole is made again
+        self.run_table("--divergence", text, "--rows=int8:3")
+        self.assertGreater(kept.stat().st_mtime_ns, before)
+
     def test_drop_packages(self):
         self.run_table("--drop-packages")
         self.assertEqual(self.packages(), [])
@@ -309,6 +331,8 @@ class QuantTable(unittest.TestCase):
                 (("--save", self.work / "none/x.json"), 1, "none/x.json"),
                 (("--plot", self.work / "none/x.csv"), 1, "none/x.csv"),
                 (("--mcq", self.work / "none.jsonl"), 1, "none.jsonl"),
+                (("--divergence", self.work / "none.txt"), 1, "none.txt"),
+                (("--divergence=a",) * 9, 2, "'a' is one too many"),
                 (("--recipe=int8:99",), 2, "99 bits"),
                 (("extra",), 2, "extra")):
             run = run_eval("quant-table", *self.args, *words)

@@ -404,7 +404,7 @@ class Settings(ImportCase):
 
     def test_refused(self):
         for options, said in ((("--bits", "0.5"), "give an average from 1 to 8"), (("--bits", "many"), "a number is needed"),
-                              (("--recipe", "best"), "one of int8, edgeflow, compensated"),
+                              (("--recipe", "best"), "one of int8, edgeflow, compensated, compact"),
                               (("--recipe", "int8:embedding-bits=9"), "a whole number from 1 to 8"),
                               (("--recipe", "int8:embedding-bits=0"), "a whole number from 1 to 8"),
                               (("--bits", "4.5", "--recipe", "int8:allocation=uniform"), "give a whole number of bits"),

@@ -20,7 +20,7 @@ static const char help_head[] =
     "  divergence --file TEXT how far what it says of the next token is from what another model does, --against\n"
     "  mcq FILE.jsonl         multiple choice by the log-likelihood of the continuations\n"
     "  cloze FILE.jsonl       whether the last word of a text comes by itself, and its perplexity\n"
-    "  quant-table            packages of several recipes: bytes, perplexity, accuracy, import time\n"
+    "  quant-table            packages of several recipes: bytes, perplexity, accuracy, divergence, import time\n"
     "  matrix                 bit-exactness over chunk sizes, instruction sets, threads and company\n"
     "\n"
     "Options\n";
@@ -50,6 +50,15 @@ static int add_questions(const CommandOption *option, const char *value, void *f
     if (table->n_mcq == EVAL_MCQ_MAX)
         return err_set(err, OPTIONS_E_USAGE, "--mcq is taken 8 times, '%s' is one too many", value);
     table->mcq[table->n_mcq++] = value;
+    return 0;
+}
+
+static int add_divergence(const CommandOption *option, const char *value, void *field, ErrText *err) {
+    EvalTableOptions *table = field;
+
+    if (table->n_divergence == EVAL_DIVERGENCE_MAX)
+        return err_set(err, OPTIONS_E_USAGE, "--divergence is taken 8 times, '%s' is one too many", value);
+    table->divergence[table->n_divergence++] = value;
     return 0;
 }
 
@@ -129,7 +138,12 @@ static const CommandOption option_table[] = {
         "quant-table: questions as mcq has them; up to 8 times. --file TEXT with --windows: its\n"
         "perplexity" },
       TYPED(add_questions, table, NULL) },
-    { { "work-dir", 0, "DIR", "quant-table: where packages are kept" }, TEXT(table.work_dir) },
+    { { "divergence", 0, "TEXT",
+        "quant-table: how far rows are from float on the first --windows of a text; up to 8\n"
+        "times" },
+      TYPED(add_divergence, table, NULL) },
+    { { "work-dir", 0, "DIR", "quant-table: where packages and what the reference said are kept" },
+      TEXT(table.work_dir) },
     { { "save", 0, "FILE.json",
         "quant-table: where results are kept, so that the same command goes on after what is\n"
         "done (default: DIR/NAME.quant-table.json)" },

@@ -11,6 +11,7 @@
 #include "tools/eval/quality/mcq.h"
 
 #define EVAL_MCQ_MAX 8
+#define EVAL_DIVERGENCE_MAX 8
 
 /* Exit codes. */
 enum {
@@ -66,7 +67,9 @@ typedef struct EvalTableOptions {
     const char *rows;              /* recipe specs with commas between; NULL: the default */
     const char *mcq[EVAL_MCQ_MAX]; /* files of questions */
     size_t n_mcq;
-    const char *work_dir; /* packages */
+    const char *divergence[EVAL_DIVERGENCE_MAX]; /* texts on which rows are compared with the reference */
+    size_t n_divergence;
+    const char *work_dir; /* packages, rows of the reference */
     const char *save;     /* results; NULL: in work_dir */
     const char *plot;     /* CSV for tools/plot; NULL: none */
     bool drop_packages;   /* remove a package when its row is done */

@@ -280,7 +280,7 @@ static const Option import_options[] = {
     { "output", 'o', "PATH", "of the package (default: named after the source, in the folder of models)" },
     { "bits", 'b', "B", "average bits of a weight in the layers, 1 to 8, e.g. 4.5 (default: the recipe's)" },
     { "budget-bytes", 0, "N", "at most so large a package (K, M, G): as many bits as fit, --bits at most" },
-    { "recipe", 0, "SPEC", "NAME[:BITS][:SWITCH...], see below: int8 (default), edgeflow or compensated" },
+    { "recipe", 0, "SPEC", "NAME[:BITS][:SWITCH...], see below: int8 (default), compact, ..." },
     { "profile", 0, "NAME", "native (default), or mobile: static activations, as NPUs need them" },
     { "calibration", 0, "FILE", "a text like those that the model will see (default: coordgen's own)" },
     { "threads", 0, "N", "0: one for every processor (default)" },
@@ -297,8 +297,8 @@ const CtlVerb ctl_verb_model_import = {
             "coordgen/models in XDG_DATA_HOME or ~/.local/share. A file that was imported before is\n"
             "recognised. Ctrl-C cancels and keeps the layers that are finished: the same\n"
             "command goes on after them, also when the import was killed.\n"
-            "\nA recipe is int8 (rounded, at 8 bits), edgeflow or compensated (slow and best, at 5), then\n"
-            "its bits, then what is to differ: + or - rotation, scale-search, smoothing,\n"
+            "\nA recipe is int8 (rounded, at 8 bits), edgeflow, compensated (slow and best, at 5) or compact\n"
+            "(the same at 6), then its bits, then what is to differ: + or - rotation, scale-search, smoothing,\n"
             "compensation, descent, gain-correction or static-activations, or allocation=HOW, grid=KIND,\n"
             "embedding-bits=N, budget-bytes=N, hot-channels=PERCENT, prune-outliers=PERCENT; see\n"
             "coordgenctl(1).\n"

@@ -25,13 +25,22 @@ static int stem_bytes(const char *name) {
 
 static void print_header(const QuantTable *table) {
     printf("| recipe | bits | package MB | layers MB | embeddings MB | perplexity | over float |");
-    for (size_t i = 0; i < table->n_columns; i++)
-        if (table->columns[i].is_mcq)
-            printf(" %.*s %% |", stem_bytes(table->columns[i].name), table->columns[i].name);
+    for (size_t i = 0; i < table->n_columns; i++) {
+        const QuantTableColumn *column = &table->columns[i];
+        const int n = stem_bytes(column->name);
+
+        if (column->kind == QUANT_TABLE_MCQ)
+            printf(" %.*s %% |", n, column->name);
+        if (column->kind == QUANT_TABLE_DIVERGENCE)
+            printf(" %.*s nats | worst 1 %% | same top %% |", n, column->name);
+    }
     printf(" import s |\n| --- | --- | --- | --- | --- | --- | --- |");
-    for (size_t i = 0; i < table->n_columns; i++)
-        if (table->columns[i].is_mcq)
+    for (size_t i = 0; i < table->n_columns; i++) {
+        if (table->columns[i].kind == QUANT_TABLE_MCQ)
             printf(" --- |");
+        if (table->columns[i].kind == QUANT_TABLE_DIVERGENCE)
+            printf(" --- | --- | --- |");
+    }
     printf(" --- |\n");
 }
 
@@ -65,6 +74,20 @@ static void print_accuracy(const json_t *cell) {
     printf(" |");
 }
 
+static double number(const json_t *cell, const char *key) {
+    return json_number_value(json_object_get(cell, key));
+}
+
+static void print_divergence(const json_t *cell, bool is_float) {
+    if (is_float) {
+        printf(" | | |");
+        return;
+    }
+    printf(" %.5f +- %.5f | %.3f | %.2f +- %.2f |", number(cell, "nats"), number(cell, "nats_standard_error"),
+           number(cell, "worst_hundredth_nats"), 100 * number(cell, "same_top"),
+           100 * number(cell, "same_top_standard_error"));
+}
+
 static void print_row(const QuantTable *table, const QuantTableRow *row) {
     const json_t *package = json_object_get(row->stored, "package");
     const json_t *seconds = json_object_get(package, "import_seconds");
@@ -73,9 +96,12 @@ static void print_row(const QuantTable *table, const QuantTableRow *row) {
     printf("| %s |", row->spec);
     print_package(package);
     print_perplexity(perplexity, row->is_float ? NAN : quant_table_perplexity(table, &table->rows[0]));
-    for (size_t i = 0; i < table->n_columns; i++)
-        if (table->columns[i].is_mcq)
+    for (size_t i = 0; i < table->n_columns; i++) {
+        if (table->columns[i].kind == QUANT_TABLE_MCQ)
             print_accuracy(quant_table_cell(table, row, i));
+        if (table->columns[i].kind == QUANT_TABLE_DIVERGENCE)
+            print_divergence(quant_table_cell(table, row, i), row->is_float);
+    }
     if (json_is_number(seconds)) /* for an import that was resumed: its last part */
         printf(" %.1f%s", json_number_value(seconds),
                json_integer_value(json_object_get(package, "resumed_layers")) ? "+" : "");

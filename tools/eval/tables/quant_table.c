@@ -13,6 +13,7 @@
 #include "model/json_text.h"
 #include "model/package/package.h"
 #include "tools/eval/quality/perplexity.h"
+#include "tools/eval/quality/reference_rows.h"
 
 #define ROWS_DEFAULT "int8,int8:6,int8:5,int8:4,edgeflow:5,compensated:6,compensated:5,compensated:4"
 #define FLOAT_ROW "float"
@@ -72,7 +73,7 @@ static int file_sha256(const char *path, char sha256[SHA256_HEX_BYTES], ErrText 
 
 /* Adds a column. Its settings name all that a result depends on: the file's bytes, no threads, chunks or instruction
  * sets. */
-static int add_column(QuantTable *table, const char *path, bool is_mcq, ErrText *err) {
+static int add_column(QuantTable *table, const char *path, QuantTableKind kind, ErrText *err) {
     const EvalOptions *options = table->options;
     QuantTableColumn *column = &table->columns[table->n_columns];
     char sha256[SHA256_HEX_BYTES];
@@ -80,14 +81,15 @@ static int add_column(QuantTable *table, const char *path, bool is_mcq, ErrText 
 
     if (r)
         return r;
-    *column = (QuantTableColumn){ .path = path, .name = name_of(path), .is_mcq = is_mcq };
-    if (is_mcq)
+    *column = (QuantTableColumn){ .path = path, .name = name_of(path), .kind = kind };
+    if (kind == QUANT_TABLE_MCQ)
         column->settings = json_pack("{s:s, s:s, s:I, s:s}", "kind", "mcq", "sha256", sha256, "limit",
                                      (json_int_t)options->questions.limit, "normalise",
                                      mcq_normalise_name(options->questions.normalise));
     else
-        column->settings = json_pack("{s:s, s:s, s:I, s:I}", "kind", "perplexity", "sha256", sha256, "window",
-                                     (json_int_t)options->text.window, "windows", (json_int_t)options->text.windows);
+        column->settings = json_pack(
+            "{s:s, s:s, s:I, s:I}", "kind", kind == QUANT_TABLE_DIVERGENCE ? "divergence" : "perplexity", "sha256",
+            sha256, "window", (json_int_t)options->text.window, "windows", (json_int_t)options->text.windows);
     table->n_columns++;
     return column->settings ? 0 : err_no_memory(err);
 }
@@ -117,7 +119,7 @@ static int check_questions(const QuantTable *table, ErrText *err) {
     for (size_t i = 0; !r && i < table->n_columns; i++) {
         McqOptions options = mcq_options(table, &table->columns[i]);
 
-        if (table->columns[i].is_mcq)
+        if (table->columns[i].kind == QUANT_TABLE_MCQ)
             r = mcq_check(tokenizer, hparams.n_context, &options, err);
     }
     return r;
@@ -167,9 +169,11 @@ int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err
     *table = (QuantTable){ .options = options };
     r = add_rows(table, options->table.rows ? options->table.rows : ROWS_DEFAULT, err);
     if (!r && options->file)
-        r = add_column(table, options->file, false, err);
+        r = add_column(table, options->file, QUANT_TABLE_PERPLEXITY, err);
     for (size_t i = 0; !r && i < options->table.n_mcq; i++)
-        r = add_column(table, options->table.mcq[i], true, err);
+        r = add_column(table, options->table.mcq[i], QUANT_TABLE_MCQ, err);
+    for (size_t i = 0; !r && i < options->table.n_divergence; i++)
+        r = add_column(table, options->table.divergence[i], QUANT_TABLE_DIVERGENCE, err);
     if (!r)
         r = check_questions(table, err);
     if (!r)
@@ -250,8 +254,8 @@ static int import_row(QuantTable *table, QuantTableRow *row, char path[PATH_MAX]
 
 /* --- measurements ------------------------------------------------------------------------------------------------- */
 
-static int measure_perplexity(const QuantTable *table, const QuantTableColumn *column, Engine *engine,
-                              json_t **measurep, ErrText *err) {
+static int measure_perplexity(const QuantTable *table, const QuantTableRow *row, const QuantTableColumn *column,
+                              Engine *engine, json_t **measurep, ErrText *err) {
     PerplexityOptions options = {
         .file = column->path,
         .window = table->options->text.window,
@@ -270,8 +274,8 @@ static int measure_perplexity(const QuantTable *table, const QuantTableColumn *c
     return 0;
 }
 
-static int measure_mcq(const QuantTable *table, const QuantTableColumn *column, Engine *engine, json_t **measurep,
-                       ErrText *err) {
+static int measure_mcq(const QuantTable *table, const QuantTableRow *row, const QuantTableColumn *column,
+                       Engine *engine, json_t **measurep, ErrText *err) {
     McqOptions options = mcq_options(table, column);
     _cleanup_(mcq_deinit) Mcq mcq = { 0 };
     int r = mcq_measure(&mcq, engine, &options, err);
@@ -284,6 +288,66 @@ static int measure_mcq(const QuantTable *table, const QuantTableColumn *column, 
     return 0;
 }
 
+/* Computes the reference's rows with its own engine, and keeps them under the path. */
+static int make_reference(const QuantTable *table, ReferenceRows *rows, const TextWindows *windows, const char *path,
+                          const char *key, ErrText *err) {
+    _cleanup_(eval_model_close) EvalModel model = { 0 };
+    EvalModelOptions options = table->options->model;
+    int r;
+
+    options.engine.load.device = ENGINE_DEVICE_REFERENCE;
+    r = eval_model_open(&model, &options, err);
+    if (!r)
+        r = reference_rows_compute(rows, model.engine, windows, err);
+    return r ? r : reference_rows_save(rows, path, key, err);
+}
+
+/* Takes the reference's rows from the work folder, where they are computed once. */
+static int open_reference(const QuantTable *table, ReferenceRows *rows, const TextWindows *windows, ErrText *err) {
+    _cleanup_(str_buf_deinit) StrBuf path = STR_BUF_NULL;
+    char key[SHA256_HEX_BYTES];
+    int r = reference_rows_key(
+        key, json_string_value(json_object_get(json_object_get(table->store.root, "source"), "sha256")), windows);
+
+    str_buf_addf(&path, "%s/%.16s.reference", table->options->table.work_dir, key);
+    if (r || str_buf_failed(&path))
+        return err_no_memory(err);
+    r = reference_rows_load(rows, path.data, key, windows->n * windows->n_scored, err);
+    return r == -ENOENT ? make_reference(table, rows, windows, path.data, key, err) : r;
+}
+
+static int measure_divergence(const QuantTable *table, const QuantTableRow *row, const QuantTableColumn *column,
+                              Engine *engine, json_t **measurep, ErrText *err) {
+    const EvalTextOptions *text = &table->options->text;
+    _cleanup_(text_windows_deinit) TextWindows windows = { 0 };
+    _cleanup_(reference_rows_deinit) ReferenceRows reference = { 0 };
+    ReferenceDivergence result = { .same_top = 1 };
+    int r = text_windows_init(&windows, engine, column->path, text->window, text->windows, err);
+
+    if (!r)
+        r = open_reference(table, &reference, &windows, err);
+    if (!r && !row->is_float)
+        r = reference_rows_measure(&result, &reference, engine, &windows, err);
+    if (r)
+        return r;
+    *measurep = json_pack("{s:I, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "n_rows", (json_int_t)reference.n, "nats",
+                          eval_json_real(result.nats), "nats_standard_error", eval_json_real(result.nats_error),
+                          "same_top", result.same_top, "same_top_standard_error", eval_json_real(result.same_top_error),
+                          "worst_hundredth_nats", eval_json_real(result.worst), "loss_change",
+                          eval_json_real(result.loss_change), "loss_change_standard_error",
+                          eval_json_real(result.loss_change_error));
+    return 0;
+}
+
+typedef int MeasureFn(const QuantTable *table, const QuantTableRow *row, const QuantTableColumn *column, Engine *engine,
+                      json_t **measurep, ErrText *err);
+
+static MeasureFn *const measures[] = {
+    [QUANT_TABLE_PERPLEXITY] = measure_perplexity,
+    [QUANT_TABLE_MCQ] = measure_mcq,
+    [QUANT_TABLE_DIVERGENCE] = measure_divergence,
+};
+
 static int quant_table_measure(QuantTable *table, QuantTableRow *row, const QuantTableColumn *column,
                                const EvalModel *model, ErrText *err) {
     uint64_t begin_ns = clock_now_ns();
@@ -291,7 +355,7 @@ static int quant_table_measure(QuantTable *table, QuantTableRow *row, const Quan
     int r;
 
     fprintf(stderr, "coordgen-eval: %s: %s\n", row->spec, column->name);
-    r = (column->is_mcq ? measure_mcq : measure_perplexity)(table, column, model->engine, &made, err);
+    r = measures[column->kind](table, row, column, model->engine, &made, err);
     if (r)
         return r;
     if (!made || json_object_set_new(made, "file", json_text(column->name)) ||
@@ -348,7 +412,8 @@ const json_t *quant_table_cell(const QuantTable *table, const QuantTableRow *row
 }
 
 double quant_table_perplexity(const QuantTable *table, const QuantTableRow *row) {
-    const json_t *cell = table->n_columns && !table->columns[0].is_mcq ? quant_table_cell(table, row, 0) : NULL;
+    const json_t *cell =
+        table->n_columns && table->columns[0].kind == QUANT_TABLE_PERPLEXITY ? quant_table_cell(table, row, 0) : NULL;
 
     if (!cell)
         return NAN;

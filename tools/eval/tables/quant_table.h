@@ -16,11 +16,17 @@ typedef struct QuantTableRow {
     json_t *stored; /* the store's */
 } QuantTableRow;
 
-/* A measured column: perplexity of a text, or accuracy on questions. */
+typedef enum QuantTableKind {
+    QUANT_TABLE_PERPLEXITY, /* of a text */
+    QUANT_TABLE_MCQ,        /* accuracy on questions */
+    QUANT_TABLE_DIVERGENCE, /* from the float reference, on a text; the float row keeps the reference's rows for it */
+} QuantTableKind;
+
+/* A measured column. */
 typedef struct QuantTableColumn {
     const char *path;
     const char *name; /* name of the file, without its folder */
-    bool is_mcq;
+    QuantTableKind kind;
     json_t *settings; /* key of its results in the store */
 } QuantTableColumn;
 
@@ -29,7 +35,7 @@ typedef struct QuantTable {
     TableStore store;
     QuantTableRow rows[QUANT_TABLE_ROWS_MAX]; /* the float row first */
     size_t n_rows;
-    QuantTableColumn columns[1 + EVAL_MCQ_MAX];
+    QuantTableColumn columns[1 + EVAL_MCQ_MAX + EVAL_DIVERGENCE_MAX];
     size_t n_columns;
 } QuantTable;
 

@@ -188,6 +188,7 @@ static const struct {
     { INT8, COMPENSATED,
       "-recipe=int8 -bits=8 +recipe=compensated +bits=5 "
       "+calibrated +model-allocation +normal-grid +compensation +descent" },
+    { COMPENSATED, "--recipe=compact", "-recipe=compensated -bits=5 +recipe=compact +bits=6" },
     { INT8, "--bits=4", "-bits=8 +bits=4" },
     { INT8, "--bits=4.5", "-bits=8 +bits=4.5 +tensor-allocation" },
     { INT8, "--recipe=int8:4.5", "-bits=8 +bits=4.5 +tensor-allocation" },

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "quant/format/recipe.h"
 
 static void test_recipe_names(void **state) {
@@ -43,6 +44,15 @@ static void test_recipe_names(void **state) {
     recipe.descend = false;
     assert_false(quant_recipe_corrects_gain(&recipe));
 
+    assert_int_equal(quant_recipe_named(&recipe, "compact"), 0);
+    assert_true(recipe.bits == 6 && !recipe.correct_gain);
+    assert_int_equal(quant_recipe_named(&untouched, "compensated"), 0);
+    quant_recipe_set_bits(&untouched, 6);
+    untouched.name = recipe.name;
+    assert_memory_equal(&recipe, &untouched, sizeof(recipe)); /* the name stands for these bits alone */
+    quant_recipe_set_bits(&recipe, 4.5);
+    assert_true(quant_recipe_corrects_gain(&recipe));
+
     untouched = recipe;
     assert_int_equal(quant_recipe_named(&recipe, "int4"), -ENOENT);
     assert_int_equal(quant_recipe_named(&recipe, ""), -ENOENT);
@@ -50,9 +60,9 @@ static void test_recipe_names(void **state) {
 }
 
 static void test_recipe_defaults_hold(void **state) {
-    static const char *const names[] = { "int8", "edgeflow", "compensated" };
+    static const char *const names[] = { "int8", "edgeflow", "compensated", "compact" };
 
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
         for (double bits = 1; bits <= 8; bits += 0.25) {
             QuantRecipe recipe;
             ErrText err = { 0 };

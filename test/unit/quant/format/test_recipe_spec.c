@@ -174,6 +174,8 @@ static void test_recipe_spec_format(void **state) {
         { "compensated:4:grid=uniform", "compensated:4:grid=uniform" },
         { "compensated:4:grid=normal", "compensated:4" },
         { "int8:3:grid=normal", "int8:3:grid=normal" },
+        { "compact", "compact:6" },
+        { "compact:5.5:grid=uniform", "compact:5.5:grid=uniform" },
         { "int8:6:allocation=tensor:-rotation", "int8:6:-rotation:allocation=tensor" },
         { "compensated:4:embedding-bits=6:-descent:-compensation:-scale-search",
           "compensated:4:-scale-search:-compensation:-descent:embedding-bits=6" },
@@ -197,7 +199,7 @@ static void test_recipe_spec_format(void **state) {
 
 /* Every switch differs from its default, with the longest numbers. */
 static void test_recipe_spec_longest(void **state) {
-    static const char *const names[] = { "int8", "edgeflow", "compensated" };
+    static const char *const names[] = { "int8", "edgeflow", "compensated", "compact" };
     char text[RECIPE_SPEC_MAX], again[RECIPE_SPEC_MAX];
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -214,7 +216,7 @@ static void test_recipe_spec_longest(void **state) {
         recipe.compensate = !recipe.compensate;
         recipe.descend = !recipe.descend;
         recipe.correct_gain = !recipe.correct_gain;
-        recipe.allocation = i == 2 ? QUANT_ALLOCATION_TENSOR : QUANT_ALLOCATION_MODEL;
+        recipe.allocation = i >= 2 ? QUANT_ALLOCATION_TENSOR : QUANT_ALLOCATION_MODEL;
         recipe.static_activations = true;
         recipe.hot_percent = recipe.prune_percent = 1.23457e-300;
         memset(text, 'x', sizeof(text));

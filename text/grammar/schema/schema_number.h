@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sets of numbers: a range, whole numbers or others, multiples. */
+#ifndef COORDGEN_SCHEMA_NUMBER_H
+#define COORDGEN_SCHEMA_NUMBER_H
+
+#include "text/grammar/schema/schema_compiler.h"
+#include "text/grammar/schema/schema_decimal.h"
+
+typedef enum SchemaNumberKind {
+    SCHEMA_NUMBER_ANY,
+    SCHEMA_NUMBER_WHOLE,
+    SCHEMA_NUMBER_FRACTION, /* not whole */
+} SchemaNumberKind;
+
+enum {
+    SCHEMA_MULTIPLES_MAX = 4,
+};
+
+typedef struct SchemaLimit {
+    bool is_set;
+    bool is_exclusive;
+    SchemaDecimal at;
+} SchemaLimit;
+
+typedef struct SchemaNumber {
+    SchemaNumberKind kind;
+    SchemaLimit low, high;
+    SchemaDecimal multiples[SCHEMA_MULTIPLES_MAX];
+    size_t n_multiples;
+} SchemaNumber;
+
+bool schema_number_is_any(const SchemaNumber *number);
+/* Writes the numbers of both sets; false: there is none. */
+bool schema_number_and(SchemaCompiler *c, const SchemaNumber *a, const SchemaNumber *b, SchemaNumber *both);
+/* Writes the numbers that are not in the set, as up to three sets. Multiples have no complement (c->r). */
+size_t schema_number_not(SchemaCompiler *c, const SchemaNumber *number, SchemaNumber others[3]);
+/* Whether the set has no number that can be written. */
+bool schema_number_is_empty(SchemaCompiler *c, const SchemaNumber *number);
+/* The numbers as JSON writes them. Numbers with a limit other than 0 are written without an exponent. */
+GrammarPart schema_number_part(SchemaCompiler *c, const SchemaNumber *number);
+/* Whether the texts of multiples of this number can be described. */
+bool schema_number_can_divide(const SchemaDecimal *divisor);
+
+#endif

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Masks: a walk over the token trie along the states of a matcher, without the tokens that are known to fit whole. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/min_max.h"
+#include "text/grammar/grammar_matcher_private.h"
+#include "text/grammar/grammar_way.h"
+
+/* --- plain characters --------------------------------------------------------------------------------------------- */
+
+enum {
+    PLAIN_STATES_MAX = 6
+};
+
+typedef struct StateSet {
+    uint32_t n;
+    GrammarState states[PLAIN_STATES_MAX];
+} StateSet;
+
+static bool state_set_has(const StateSet *set, GrammarState state) {
+    for (uint32_t i = 0; i < set->n; i++)
+        if (set->states[i] == state)
+            return true;
+    return false;
+}
+
+/* Adds the states behind every byte first..last from every state of a set. Whether there are such, and not too many. */
+static bool step_range(GrammarMatcher *matcher, const StateSet *from, uint8_t first, uint8_t last, StateSet *to) {
+    for (uint32_t i = 0; i < from->n; i++) {
+        ByteSet classes = { 0 };
+
+        for (unsigned int byte = first; byte <= last; byte++) {
+            const uint8_t class = matcher->regex.class_of[byte];
+            GrammarState next;
+
+            if (byte_set_has(&classes, class))
+                continue;
+            byte_set_add(&classes, class);
+            next = matcher_step(matcher, from->states[i], class);
+            if (next == STATE_DEAD)
+                return false;
+            if (state_set_has(to, next))
+                continue;
+            if (to->n == PLAIN_STATES_MAX)
+                return false;
+            to->states[to->n++] = next;
+        }
+    }
+    return true;
+}
+
+/* Adds the states behind every plain character. UTF-8 by Unicode's table 3-7. */
+static bool step_plain(GrammarMatcher *matcher, const StateSet *from, StateSet *to) {
+    static const struct {
+        uint8_t first, last, second_first, second_last, n_more;
+    } leads[] = { { 0xc2, 0xdf, 0x80, 0xbf, 0 }, { 0xe0, 0xe0, 0xa0, 0xbf, 1 }, { 0xe1, 0xec, 0x80, 0xbf, 1 },
+                  { 0xed, 0xed, 0x80, 0x9f, 1 }, { 0xee, 0xef, 0x80, 0xbf, 1 }, { 0xf0, 0xf0, 0x90, 0xbf, 2 },
+                  { 0xf1, 0xf3, 0x80, 0xbf, 2 }, { 0xf4, 0xf4, 0x80, 0x8f, 2 } };
+
+    if (!step_range(matcher, from, 0x20, '"' - 1, to) || !step_range(matcher, from, '"' + 1, '\\' - 1, to) ||
+        !step_range(matcher, from, '\\' + 1, 0x7e, to))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(leads); i++) {
+        StateSet behind_lead = { 0 }, behind = { 0 };
+
+        if (!step_range(matcher, from, leads[i].first, leads[i].last, &behind_lead) ||
+            !step_range(matcher, &behind_lead, leads[i].second_first, leads[i].second_last,
+                        leads[i].n_more ? &behind : to))
+            return false;
+        for (int more = leads[i].n_more; more; more--) {
+            StateSet last = { 0 };
+
+            if (!step_range(matcher, &behind, 0x80, 0xbf, more > 1 ? &last : to))
+                return false;
+            behind = last;
+        }
+    }
+    return true;
+}
+
+/* Counts the plain characters that the grammar allows next, whatever they are, up to TRIE_CHARS_LONG. Any of these texts
+ * must be followed through, so where several states are reached the count may be too low. */
+static uint32_t count_plain(GrammarMatcher *matcher, GrammarState state) {
+    StateSet at = { 1, { state } };
+    uint32_t n = 0;
+
+    if (matcher->states[state].n_plain)
+        return matcher->states[state].n_plain - 1u;
+    for (; n < TRIE_CHARS_LONG; n++) {
+        StateSet next = { 0 };
+        bool is_same = true;
+
+        /* A state that has been looked at tells the rest. */
+        if (n && at.n == 1 && matcher->states[at.states[0]].n_plain) {
+            n = MIN(n + matcher->states[at.states[0]].n_plain - 1u, TRIE_CHARS_LONG);
+            break;
+        }
+        if (!step_plain(matcher, &at, &next))
+            break;
+        for (uint32_t i = 0; i < next.n; i++)
+            is_same = is_same && state_set_has(&at, next.states[i]);
+        if (is_same) {
+            n = TRIE_CHARS_LONG;
+            break;
+        }
+        at = next;
+    }
+    if (!matcher->regex.failure)
+        matcher->states[state].n_plain = (uint8_t)(n + 1);
+    return n;
+}
+
+/* --- walks -------------------------------------------------------------------------------------------------------- */
+
+static void set_tokens(const TokenTrie *trie, uint32_t token, uint64_t *mask) {
+    for (; token != TRIE_TOKEN_NONE; token = trie->same[token])
+        mask[token / 64] |= UINT64_C(1) << (token % 64);
+}
+
+/* Sets the tokens of a slice that the grammar allows, and behind which a way of at most n_left tokens leads to an end;
+ * UINT32_MAX: whatever the way is. */
+static int walk(GrammarMatcher *matcher, GrammarState start, const TrieSlice *slice, uint32_t n_left, uint64_t *mask) {
+    const TokenTrie *trie = matcher->trie;
+    const uint8_t *class_of = matcher->regex.class_of;
+    GrammarState states[TOKEN_TRIE_BYTES_MAX + 1];
+    const uint32_t *tables[TOKEN_TRIE_BYTES_MAX + 1];
+
+    states[0] = start;
+    tables[0] = matcher_table(matcher, start);
+    if (!tables[0])
+        return matcher->regex.failure;
+    for (uint32_t i = slice->begin; i < slice->end;) {
+        const TrieNode node = trie->nodes[i];
+        const uint8_t class = class_of[node.byte];
+        GrammarState next = tables[node.depth][class];
+
+        if (next == STATE_UNKNOWN) {
+            next = matcher_step_new(matcher, states[node.depth], class);
+            if (matcher->regex.failure)
+                return matcher->regex.failure;
+        }
+        if (next == STATE_DEAD) {
+            i += node.n_nodes;
+            continue;
+        }
+        if (node.token != TRIE_TOKEN_NONE && (n_left == UINT32_MAX || matcher_end_tokens(matcher, next) <= n_left))
+            set_tokens(trie, node.token, mask);
+        if (node.n_nodes > 1) {
+            states[node.depth + 1] = next;
+            tables[node.depth + 1] = matcher_table(matcher, next);
+            if (!tables[node.depth + 1])
+                return matcher->regex.failure;
+        }
+        i++;
+    }
+    return matcher->regex.failure;
+}
+
+static int make_mask(GrammarMatcher *matcher, GrammarState state, uint64_t *mask) {
+    const TrieSlice *slices = matcher->trie->slices;
+    const size_t n_words = TOKEN_MASK_WORDS(matcher->trie->n_tokens);
+    const uint32_t n_plain = count_plain(matcher, state);
+    int r = matcher->regex.failure;
+
+    memset(mask, 0, n_words * sizeof(*mask));
+    for (int i = 0; i < _TRIE_SLICES_N && !r; i++) {
+        const bool is_whole = (i == TRIE_SLICE_SHORT && n_plain >= TRIE_CHARS_SHORT) ||
+                              (i == TRIE_SLICE_LONG && n_plain >= TRIE_CHARS_LONG);
+
+        if (!is_whole) {
+            r = walk(matcher, state, &slices[i], UINT32_MAX, mask);
+            continue;
+        }
+        for (size_t w = 0; w < n_words; w++)
+            mask[w] |= slices[i].mask[w];
+    }
+    return r;
+}
+
+int grammar_matcher_mask(GrammarMatcher *matcher, GrammarState state, uint64_t *mask) {
+    const size_t n_bytes = TOKEN_MASK_WORDS(matcher->trie->n_tokens) * sizeof(*mask);
+    KeptMask *kept = &matcher->masks[state % MASKS_N];
+    int r;
+
+    if (kept->words && kept->state == state) {
+        memcpy(mask, kept->words, n_bytes);
+        return 0;
+    }
+    matcher_begin_call(matcher);
+    r = make_mask(matcher, state, mask);
+    if (r)
+        return r;
+    if (!kept->words)
+        kept->words = malloc(MAX(n_bytes, 1));
+    if (kept->words) {
+        memcpy(kept->words, mask, n_bytes);
+        kept->state = state;
+    }
+    return 0;
+}
+
+int grammar_matcher_mask_to_end(GrammarMatcher *matcher, GrammarState state, uint32_t n_left, uint64_t *mask) {
+    int r = 0;
+
+    matcher_begin_call(matcher);
+    memset(mask, 0, TOKEN_MASK_WORDS(matcher->trie->n_tokens) * sizeof(*mask));
+    for (int i = 0; i < _TRIE_SLICES_N && !r && n_left; i++)
+        r = walk(matcher, state, &matcher->trie->slices[i], n_left - 1, mask);
+    return r;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The arrays of a token trie, for the walk of a mask. */
+#ifndef COORDGEN_TEXT_TOKEN_TRIE_PRIVATE_H
+#define COORDGEN_TEXT_TOKEN_TRIE_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "text/grammar/token_trie.h"
+
+#define TRIE_TOKEN_NONE 0x3fffffu
+
+/* A byte of tokens. The nodes below it follow; n_nodes counts them and the node itself. */
+typedef struct TrieNode {
+    uint32_t byte : 8;
+    uint32_t n_nodes : 24;
+    uint32_t token : 22; /* that ends here, or TRIE_TOKEN_NONE */
+    uint32_t depth : 10; /* bytes before this one */
+} TrieNode;
+
+/* Tokens of plain characters, of which a JSON string may have any: no quote, backslash or control. Where a grammar allows
+ * n_chars_max such characters whatever they are, all of these tokens are allowed, and nothing is walked. */
+typedef enum TrieSliceKind {
+    TRIE_SLICE_OTHER, /* tokens with something else, or of too many characters */
+    TRIE_SLICE_SHORT,
+    TRIE_SLICE_LONG,
+    _TRIE_SLICES_N
+} TrieSliceKind;
+
+enum {
+    TRIE_CHARS_SHORT = 6,
+    TRIE_CHARS_LONG = 16,
+};
+
+typedef struct TrieSlice {
+    uint32_t begin, end; /* nodes */
+    uint64_t *mask;      /* tokens of the slice */
+} TrieSlice;
+
+struct TokenTrie {
+    _Atomic uint32_t n_refs;
+    uint32_t n_tokens;
+    uint8_t *bytes;
+    uint32_t *ends; /* [n_tokens], where the bytes of a token end */
+    TrieNode *nodes;
+    uint32_t n_nodes;
+    uint32_t *same; /* [n_tokens], the next token of the same bytes, or TRIE_TOKEN_NONE */
+    TrieSlice slices[_TRIE_SLICES_N];
+};
+
+#endif

@@ -201,15 +201,14 @@ static int compile(const char *schema, Grammar **grammarp, ErrText *err) {
     return r ? r : grammar_builder_finish(builder, part, grammarp, err);
 }
 
-/* Counts a refused schema under the keyword of the error, "POINTER: KEYWORD: ...". */
+/* Counts a refused schema under the keyword of the error, "POINTER: KEYWORD: ...", or else under its text. */
 static void count_refused(MaskRun *run, const char *text) {
     const char *keyword = *text == '#' ? strstr(text, ": ") : NULL;
     char name[64];
 
     if (keyword)
-        snprintf(name, sizeof(name), "%.*s", (int)MIN(strcspn(keyword + 2, ":"), sizeof(name) - 1), keyword + 2);
-    else
-        snprintf(name, sizeof(name), "%s", text);
+        text = keyword + 2;
+    snprintf(name, sizeof(name), "%.*s", (int)MIN(strcspn(text, ":"), sizeof(name) - 1), text);
     json_object_set_new(run->keywords, name,
                         json_integer(json_integer_value(json_object_get(run->keywords, name)) + 1));
     run->n_refused++;
@@ -228,9 +227,13 @@ static int check_schema(void *arg, json_t *object, size_t line, ErrText *err) {
 
     if (run->options->questions.limit && run->n_schemas == run->options->questions.limit)
         return 0;
+    run->n_schemas++;
+    if (!object) {
+        count_refused(run, "#: JSON");
+        return 0;
+    }
     if (!schema)
         return err_set(err, -EINVAL, "'schema' is missing");
-    run->n_schemas++;
     r = compile(schema, &grammar, err);
     times_add(&run->compile, clock_now_ns() - start);
     if (r > 0) {
@@ -295,7 +298,7 @@ int eval_mask(const EvalOptions *options) {
         return eval_fail(options, "%s", err.text);
     if (make_trie(&run))
         return eval_fail(options, "out of memory");
-    if (json_lines_each(options->file, check_schema, &run, &err))
+    if (json_lines_each_or_null(options->file, check_schema, &run, &err))
         return eval_fail(options, "%s", err.text);
     status = run.n_invalid_accepted ? EVAL_OUTSIDE : EVAL_OK;
     if (options->json.is_wanted)

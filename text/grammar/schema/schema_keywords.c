@@ -169,10 +169,10 @@ static void add_value(SchemaCompiler *c, const json_t *schema, const json_t *val
 /* The numbers that are none of the list. */
 static void exclude_numbers(SchemaCompiler *c, const ValueLists *lists, SchemaSet *set) {
     for (size_t i = 0; i < lists->n_numbers && !c->r; i++) {
-        SchemaNumber *others = schema_alloc(c, 3, sizeof(*others));
+        SchemaNumber *others = schema_alloc(c, SCHEMA_NUMBER_OTHERS_MAX, sizeof(*others));
         SchemaSet one = schema_set_any();
 
-        one.n_numbers = others ? schema_number_not(c, &lists->numbers[i], others) : 0;
+        one.n_numbers = others ? schema_number_not(&lists->numbers[i], others) : 0;
         one.numbers = others;
         *set = schema_set_and(c, set, &one);
     }
@@ -292,7 +292,8 @@ static bool read_number_format(const json_t *schema, SchemaNumber *number) {
 
 bool schema_expand_numbers(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set) {
     const json_t *multiple = json_object_get(schema, "multipleOf");
-    SchemaNumber *number = schema_alloc(c, 1, sizeof(*number)), *others = schema_alloc(c, 3, sizeof(*others)), format;
+    SchemaNumber *number = schema_alloc(c, 1, sizeof(*number)),
+                 *others = schema_alloc(c, SCHEMA_NUMBER_OTHERS_MAX, sizeof(*others)), format;
     bool has_any;
 
     if (!number || !others)
@@ -303,8 +304,8 @@ bool schema_expand_numbers(SchemaCompiler *c, const json_t *schema, bool is_nega
         has_any = true;
         if (!json_is_number(multiple) || json_number_value(multiple) <= 0)
             schema_invalid(c, schema, "multipleOf", "is no number above 0");
-        else if (!schema_decimal_read(&number->multiples[0], multiple) ||
-                 !schema_number_can_divide(&number->multiples[0]))
+        else if (!schema_decimal_read(&number->multiples[0].divisor, multiple) ||
+                 !schema_number_can_divide(&number->multiples[0].divisor))
             schema_unsupported(c, schema, "multipleOf", "multiples of this number are not supported");
         number->n_multiples = 1;
     }
@@ -317,10 +318,8 @@ bool schema_expand_numbers(SchemaCompiler *c, const json_t *schema, bool is_nega
         set->n_numbers = schema_number_and(c, &limits, &format, number);
     }
     if (is_negated && has_any) {
-        if (multiple && !c->r)
-            schema_unsupported(c, schema, "multipleOf", "numbers that are no multiple are not supported");
         *set = (SchemaSet){ .numbers = set->n_numbers ? others : &schema_number_any,
-                            .n_numbers = set->n_numbers ? schema_number_not(c, number, others) : 1 };
+                            .n_numbers = set->n_numbers ? schema_number_not(number, others) : 1 };
     }
     return has_any;
 }

@@ -48,8 +48,10 @@ bool schema_number_and(SchemaCompiler *c, const SchemaNumber *a, const SchemaNum
     for (size_t i = 0; i < b->n_multiples; i++) {
         size_t k = 0;
 
-        while (k < both->n_multiples && schema_decimal_compare(&both->multiples[k], &b->multiples[i]))
+        while (k < both->n_multiples && schema_decimal_compare(&both->multiples[k].divisor, &b->multiples[i].divisor))
             k++;
+        if (k < both->n_multiples && both->multiples[k].is_negated != b->multiples[i].is_negated)
+            return false;
         if (k < both->n_multiples)
             continue;
         if (both->n_multiples == SCHEMA_MULTIPLES_MAX) {
@@ -61,11 +63,13 @@ bool schema_number_and(SchemaCompiler *c, const SchemaNumber *a, const SchemaNum
     return !range_is_empty(both);
 }
 
-size_t schema_number_not(SchemaCompiler *c, const SchemaNumber *number, SchemaNumber others[3]) {
+size_t schema_number_not(const SchemaNumber *number, SchemaNumber *others) {
     size_t n = 0;
 
-    if (number->n_multiples)
-        schema_unsupported(c, NULL, "multipleOf", "numbers that are no multiple are not supported");
+    for (size_t i = 0; i < number->n_multiples; i++) {
+        others[n] = (SchemaNumber){ .multiples[0] = number->multiples[i], .n_multiples = 1 };
+        others[n++].multiples[0].is_negated = !number->multiples[i].is_negated;
+    }
     if (number->kind)
         others[n++] = (SchemaNumber){ .kind = number->kind == SCHEMA_NUMBER_WHOLE ? SCHEMA_NUMBER_FRACTION
                                                                                   : SCHEMA_NUMBER_WHOLE };
@@ -286,12 +290,12 @@ static GrammarPart remainder_part(SchemaCompiler *c, uint64_t rest) {
         2);
 }
 
-static GrammarPart multiple_part(SchemaCompiler *c, const SchemaDecimal *decimal) {
+static GrammarPart multiple_part(SchemaCompiler *c, const SchemaMultiple *multiple) {
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     Divisor divisor;
     GrammarPart part;
 
-    if (!read_divisor(decimal, &divisor))
+    if (!read_divisor(&multiple->divisor, &divisor))
         return grammar_part_nothing(c->builder); /* the keyword was refused already */
     if (divisor.n_places)
         write_places(&text, &divisor);
@@ -303,7 +307,9 @@ static GrammarPart multiple_part(SchemaCompiler *c, const SchemaDecimal *decimal
         return grammar_part_nothing(c->builder);
     }
     part = schema_plain_regex(c, text.data);
-    return divisor.rest == 1 ? part : grammar_part_and(c->builder, part, remainder_part(c, divisor.rest));
+    if (divisor.rest != 1)
+        part = grammar_part_and(c->builder, part, remainder_part(c, divisor.rest));
+    return multiple->is_negated ? grammar_part_not(c->builder, part) : part;
 }
 
 /* --- numbers ------------------------------------------------------------------------------------------------------- */

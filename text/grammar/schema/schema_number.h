@@ -14,6 +14,7 @@ typedef enum SchemaNumberKind {
 
 enum {
     SCHEMA_MULTIPLES_MAX = 4,
+    SCHEMA_NUMBER_OTHERS_MAX = 3 + SCHEMA_MULTIPLES_MAX,
 };
 
 typedef struct SchemaLimit {
@@ -22,18 +23,23 @@ typedef struct SchemaLimit {
     SchemaDecimal at;
 } SchemaLimit;
 
+typedef struct SchemaMultiple {
+    SchemaDecimal divisor;
+    bool is_negated; /* the numbers are no multiple of it */
+} SchemaMultiple;
+
 typedef struct SchemaNumber {
     SchemaNumberKind kind;
     SchemaLimit low, high;
-    SchemaDecimal multiples[SCHEMA_MULTIPLES_MAX];
+    SchemaMultiple multiples[SCHEMA_MULTIPLES_MAX];
     size_t n_multiples;
 } SchemaNumber;
 
 bool schema_number_is_any(const SchemaNumber *number);
 /* Writes the numbers of both sets; false: there is none. */
 bool schema_number_and(SchemaCompiler *c, const SchemaNumber *a, const SchemaNumber *b, SchemaNumber *both);
-/* Writes the numbers that are not in the set, as up to three sets. Multiples have no complement (c->r). */
-size_t schema_number_not(SchemaCompiler *c, const SchemaNumber *number, SchemaNumber others[3]);
+/* Writes the numbers that are not in the set, as up to SCHEMA_NUMBER_OTHERS_MAX sets. Returns how many. */
+size_t schema_number_not(const SchemaNumber *number, SchemaNumber *others);
 /* Whether the set has no number that can be written. */
 bool schema_number_is_empty(SchemaCompiler *c, const SchemaNumber *number);
 /* The numbers as JSON writes them. Numbers with a limit other than 0 are written without an exponent. */

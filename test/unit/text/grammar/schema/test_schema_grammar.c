@@ -43,8 +43,8 @@ static void check(const Example *examples, size_t n) {
 static void test_schema_any(void **state) {
     static const Example examples[] = {
         { "true",
-          { "null", "true", "-0.5e+3", "\"a\\u00e9\\/\"", "[]", "[1,{\"a\":[]}]", "{\"a\":1, \"b\":\n    []}",
-            "[ 1 ]" },
+          { "null", "true", "-0.5e+3", "\"a\\u00e9\\/\"", "[]", "[1,{\"a\":[]}]", "{\"a\":1, \"b\": []}",
+            "{\"a\":1,\n    \"b\":[]}", "[ 1 ]" },
           { "", "nul", "01", "1.", "\"\\x\"", "\"\n\"", "[1,]", "{,}", "{\"a\"}", "[  1]", "\"\\ud800\"", "[1]]" } },
         { "{\"title\":\"t\",\"description\":\"d\",\"default\":7,\"examples\":[1],\"$comment\":\"c\",\"deprecated\":true,"
           "\"readOnly\":true,\"x-own\":{\"type\":\"null\"}}",
@@ -101,6 +101,7 @@ static void test_schema_numbers(void **state) {
         { "{\"type\":\"integer\",\"multipleOf\":15}", { "0", "15", "-30", "105" }, { "5", "10", "25", "100" } },
         { "{\"type\":\"number\",\"multipleOf\":0.01}", { "0", "1.25", "3.5", "7.000" }, { "0.001", "1.255" } },
         { "{\"type\":\"number\",\"multipleOf\":0.25}", { "0.25", "1.5", "2", "2.75" }, { "0.2", "1.1", "0.255" } },
+        { "{\"type\":\"integer\",\"not\":{\"multipleOf\":4}}", { "1", "-6", "10" }, { "0", "4", "-8", "100" } },
         { "{\"type\":\"number\",\"not\":{\"minimum\":3}}", { "2.9", "-5" }, { "3", "4" } },
         { "{\"type\":\"integer\",\"format\":\"int32\"}",
           { "2147483647", "-2147483648" },

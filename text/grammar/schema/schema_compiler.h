@@ -21,10 +21,22 @@ typedef struct SchemaName {
     size_t len_bytes;
 } SchemaName;
 
-/* A pattern that was compiled once already. */
+/* Whether a pattern's strings have a name. */
+typedef struct SchemaMatch {
+    SchemaName name;
+    bool is_match;
+    struct SchemaMatch *next;
+} SchemaMatch;
+
+enum {
+    SCHEMA_MATCH_BUCKETS = 64,
+};
+
+/* A pattern that was compiled once already, and the names that were compared with it. */
 typedef struct SchemaPattern {
     const char *text;
     GrammarPart part;
+    SchemaMatch *matches[SCHEMA_MATCH_BUCKETS]; /* by the first and last byte, and the length */
     struct SchemaPattern *next;
 } SchemaPattern;
 

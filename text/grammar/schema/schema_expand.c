@@ -262,23 +262,61 @@ static bool expand_dependent_schemas(SchemaCompiler *c, const json_t *schema, bo
 /* Writes the values that fit a group of keywords; false: the schema has none of the group. */
 typedef bool ExpandGroup(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set);
 
-static ExpandGroup *const groups[] = {
-    schema_expand_type,
-    schema_expand_values,
-    schema_expand_numbers,
-    schema_expand_strings,
-    schema_expand_arrays,
-    schema_expand_objects,
-    expand_ref,
-    expand_all_of,
-    expand_any_of,
-    expand_one_of,
-    expand_not,
-    expand_if,
-    expand_dependent_required,
-    expand_dependent_schemas,
-    expand_dependencies,
+/* Keywords and the function of their group. Groups are followed in the order of the document: that of properties. */
+static const struct {
+    const char *keyword;
+    ExpandGroup *expand;
+} keywords[] = {
+    { "type", schema_expand_type },
+    { "const", schema_expand_values },
+    { "enum", schema_expand_values },
+    { "minimum", schema_expand_numbers },
+    { "maximum", schema_expand_numbers },
+    { "exclusiveMinimum", schema_expand_numbers },
+    { "exclusiveMaximum", schema_expand_numbers },
+    { "multipleOf", schema_expand_numbers },
+    { "format", schema_expand_numbers },
+    { "format", schema_expand_strings },
+    { "minLength", schema_expand_strings },
+    { "maxLength", schema_expand_strings },
+    { "pattern", schema_expand_strings },
+    { "items", schema_expand_arrays },
+    { "prefixItems", schema_expand_arrays },
+    { "contains", schema_expand_arrays },
+    { "minItems", schema_expand_arrays },
+    { "maxItems", schema_expand_arrays },
+    { "uniqueItems", schema_expand_arrays },
+    { "properties", schema_expand_objects },
+    { "patternProperties", schema_expand_objects },
+    { "additionalProperties", schema_expand_objects },
+    { "propertyNames", schema_expand_objects },
+    { "required", schema_expand_objects },
+    { "minProperties", schema_expand_objects },
+    { "maxProperties", schema_expand_objects },
+    { "$ref", expand_ref },
+    { "allOf", expand_all_of },
+    { "anyOf", expand_any_of },
+    { "oneOf", expand_one_of },
+    { "not", expand_not },
+    { "if", expand_if },
+    { "dependentRequired", expand_dependent_required },
+    { "dependentSchemas", expand_dependent_schemas },
+    { "dependencies", expand_dependencies },
 };
+
+/* Follows the groups of a keyword that were not followed yet; done[i] says that of keywords[i]. */
+static void expand_keyword(SchemaCompiler *c, SchemaLiteral literal, const char *keyword, bool *done, SchemaSet *set) {
+    for (size_t i = 0; i < ARRAY_LEN(keywords) && !c->r; i++) {
+        SchemaSet one;
+
+        if (done[i] || strcmp(keywords[i].keyword, keyword) != 0)
+            continue;
+        for (size_t k = 0; k < ARRAY_LEN(keywords); k++)
+            done[k] |= keywords[k].expand == keywords[i].expand;
+        if (keywords[i].expand(c, literal.schema, literal.is_negated, &one))
+            *set = literal.is_negated ? schema_set_or(c, set, &one) : schema_set_and(c, set, &one);
+    }
+}
 
 /* Keywords that are enforced nowhere, and that a value could break. */
 static void refuse_keywords(SchemaCompiler *c, const json_t *schema) {
@@ -294,8 +332,11 @@ static void refuse_keywords(SchemaCompiler *c, const json_t *schema) {
 }
 
 SchemaSet schema_expand(SchemaCompiler *c, SchemaLiteral literal) {
-    SchemaSet set = literal.is_negated ? (SchemaSet){ 0 } : schema_set_any(), one = { 0 };
+    SchemaSet set = literal.is_negated ? (SchemaSet){ 0 } : schema_set_any();
+    bool done[ARRAY_LEN(keywords)] = { false };
     const json_t *schema = literal.schema;
+    const char *keyword;
+    json_t *value;
 
     if (!json_is_object(schema)) {
         schema_invalid(c, schema, "schema", "is neither an object nor true or false");
@@ -306,8 +347,6 @@ SchemaSet schema_expand(SchemaCompiler *c, SchemaLiteral literal) {
         return set;
     }
     refuse_keywords(c, schema);
-    for (size_t i = 0; i < ARRAY_LEN(groups) && !c->r; i++)
-        if (groups[i](c, schema, literal.is_negated, &one))
-            set = literal.is_negated ? schema_set_or(c, &set, &one) : schema_set_and(c, &set, &one);
+    json_object_foreach((json_t *)schema, keyword, value) expand_keyword(c, literal, keyword, done, &set);
     return set;
 }

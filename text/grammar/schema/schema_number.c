@@ -84,12 +84,20 @@ size_t schema_number_not(const SchemaNumber *number, SchemaNumber *others) {
     return n;
 }
 
+/* Whether the limit itself is a whole number of the range. */
+static bool has_whole_limit(const SchemaLimit *limit) {
+    return !limit->is_exclusive && schema_decimal_is_whole(&limit->at);
+}
+
 bool schema_number_is_empty(SchemaCompiler *c, const SchemaNumber *number) {
     bool is_nothing = range_is_empty(number);
     int r;
 
     if (is_nothing || c->r || !number->low.is_set || !number->high.is_set)
         return is_nothing;
+    if (!number->n_multiples && (number->kind != SCHEMA_NUMBER_WHOLE || has_whole_limit(&number->low) ||
+                                 has_whole_limit(&number->high)))
+        return false;
     r = grammar_builder_allows_nothing(c->builder, schema_number_part(c, number), &is_nothing, c->err);
     if (r && !c->r)
         c->r = r;

@@ -127,10 +127,34 @@ static bool listed(const SchemaText *text, SchemaName name) {
     return false;
 }
 
+static bool part_has(SchemaCompiler *c, GrammarPart part, SchemaName name) {
+    return schema_step(c, 1) && !allows_nothing(c, grammar_part_and(c->builder, name_part(c, name, ""), part));
+}
+
 bool schema_text_has(SchemaCompiler *c, const SchemaText *text, SchemaName name) {
+    size_t bucket = name.len_bytes * 7;
+    SchemaPattern *pattern = c->patterns;
+    SchemaMatch *match;
+
     if (text->kind != SCHEMA_TEXT_PART)
         return listed(text, name) == (text->kind == SCHEMA_TEXT_LIST);
-    return schema_step(c, 1) && !allows_nothing(c, grammar_part_and(c->builder, name_part(c, name, ""), text->part));
+    while (pattern && pattern->part != text->part)
+        pattern = pattern->next;
+    if (!pattern)
+        return part_has(c, text->part, name);
+    if (name.len_bytes)
+        bucket += (unsigned char)name.data[0] + 3 * (size_t)(unsigned char)name.data[name.len_bytes - 1];
+    bucket %= SCHEMA_MATCH_BUCKETS;
+    for (match = pattern->matches[bucket]; match && !schema_name_equal(match->name, name);)
+        match = match->next;
+    if (match)
+        return match->is_match;
+    match = schema_alloc(c, 1, sizeof(*match));
+    if (!match)
+        return false;
+    *match = (SchemaMatch){ name, part_has(c, text->part, name), pattern->matches[bucket] };
+    pattern->matches[bucket] = match;
+    return match->is_match;
 }
 
 bool schema_text_is_empty(SchemaCompiler *c, const SchemaText *text) {

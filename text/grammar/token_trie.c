@@ -20,11 +20,13 @@ static TrieSliceKind slice_of(TokenBytes token) {
         const uint8_t byte = token.bytes[at];
         const size_t n = utf8_sequence(token.bytes + at, token.n_bytes - at);
 
-        if (!n || byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7f || n_chars == TRIE_CHARS_LONG)
+        if (!n || byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7f)
             return TRIE_SLICE_OTHER;
         at += (uint32_t)n;
     }
-    return n_chars <= TRIE_CHARS_SHORT ? TRIE_SLICE_SHORT : TRIE_SLICE_LONG;
+    return n_chars <= TRIE_CHARS_SHORT  ? TRIE_SLICE_SHORT
+           : n_chars <= TRIE_CHARS_LONG ? TRIE_SLICE_LONG
+                                        : TRIE_SLICE_ENDLESS;
 }
 
 /* A token to sort. */
@@ -59,6 +61,7 @@ static void add_slice(TokenTrie *trie, TrieSlice *slice, const Entry *entries, s
     uint32_t open[TOKEN_TRIE_BYTES_MAX], n_open = 0; /* nodes of the last token's bytes */
 
     slice->begin = trie->n_nodes;
+    memset(slice->roots, 0xff, sizeof(slice->roots));
     for (size_t i = 0; i < n; i++) {
         const TokenBytes token = entries[i].token;
         const uint32_t n_common = i ? common_bytes(entries[i - 1].token, token) : 0;
@@ -80,6 +83,8 @@ static void add_slice(TokenTrie *trie, TrieSlice *slice, const Entry *entries, s
     while (n_open--)
         trie->nodes[open[n_open]].n_nodes = trie->n_nodes - open[n_open];
     slice->end = trie->n_nodes;
+    for (uint32_t at = slice->begin; at < slice->end; at += trie->nodes[at].n_nodes)
+        slice->roots[trie->nodes[at].byte] = at;
 }
 
 static int allocate(TokenTrie *trie, size_t n_bytes) {

@@ -18,21 +18,25 @@ typedef struct TrieNode {
 } TrieNode;
 
 /* Tokens of plain characters, of which a JSON string may have any: no quote, backslash or control. Where a grammar allows
- * n_chars_max such characters whatever they are, all of these tokens are allowed, and nothing is walked. */
+ * as many such characters as the longest token has, whatever they are, all of these tokens are allowed, and nothing is
+ * walked. */
 typedef enum TrieSliceKind {
-    TRIE_SLICE_OTHER, /* tokens with something else, or of too many characters */
+    TRIE_SLICE_OTHER, /* tokens with something else */
     TRIE_SLICE_SHORT,
     TRIE_SLICE_LONG,
+    TRIE_SLICE_ENDLESS, /* of any number of plain characters */
     _TRIE_SLICES_N
 } TrieSliceKind;
 
 enum {
     TRIE_CHARS_SHORT = 6,
     TRIE_CHARS_LONG = 16,
+    TRIE_CHARS_ENDLESS = 200, /* stands for any number */
 };
 
 typedef struct TrieSlice {
     uint32_t begin, end; /* nodes */
+    uint32_t roots[256]; /* node of each first byte, or UINT32_MAX */
     uint64_t *mask;      /* tokens of the slice */
 } TrieSlice;
 

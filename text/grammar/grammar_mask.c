@@ -114,9 +114,13 @@ static uint32_t count_plain(GrammarMatcher *matcher, GrammarState state) {
 
 /* --- walks -------------------------------------------------------------------------------------------------------- */
 
-static void set_tokens(const TokenTrie *trie, uint32_t token, uint64_t *mask) {
-    for (; token != TRIE_TOKEN_NONE; token = trie->same[token])
-        mask[token / 64] |= UINT64_C(1) << (token % 64);
+/* Sets tokens that have the bytes of a set one. */
+static void set_doubles(const TokenTrie *trie, uint64_t *mask) {
+    for (uint32_t i = 0; i < trie->n_doubles; i++) {
+        const TokenDouble *pair = &trie->doubles[i];
+
+        mask[pair->token / 64] |= (mask[pair->first / 64] >> (pair->first % 64) & 1) << (pair->token % 64);
+    }
 }
 
 /* A walk over the tokens of a slice. */
@@ -128,19 +132,31 @@ typedef struct Walk {
     const uint32_t *tables[TOKEN_TRIE_BYTES_MAX + 1];
 } Walk;
 
-/* Sets the allowed tokens of nodes begin..end - 1. */
+/* Finds the state behind a byte of a class, where the way is not known yet. */
+static GrammarState find_next(Walk *walk, uint32_t depth, uint8_t class) {
+    if (!walk->tables[depth])
+        walk->tables[depth] = matcher_table_new(walk->matcher, walk->states[depth]);
+    return walk->tables[depth] ? matcher_step(walk->matcher, walk->states[depth], class) : STATE_DEAD;
+}
+
+/* Sets the allowed tokens of nodes begin..end - 1. A mispredicted branch costs as much as three nodes, so only the
+ * question whether a byte is allowed is one: where no token ends, a bit is set that nobody reads. */
 static int walk_nodes(Walk *walk, uint32_t begin, uint32_t end) {
     GrammarMatcher *matcher = walk->matcher;
-    const TokenTrie *trie = matcher->trie;
+    const TrieNode *nodes = matcher->trie->nodes;
     const uint8_t *class_of = matcher->regex.class_of;
+    const bool is_limited = walk->n_left != UINT32_MAX;
+    uint64_t unread = 0;
 
     for (uint32_t i = begin; i < end;) {
-        const TrieNode node = trie->nodes[i];
+        const TrieNode node = nodes[i];
         const uint8_t class = class_of[node.byte];
-        GrammarState next = walk->tables[node.depth][class];
+        const uint32_t *table = walk->tables[node.depth];
+        GrammarState next = table ? table[class] : STATE_UNKNOWN;
+        uint64_t *word;
 
         if (next == STATE_UNKNOWN) {
-            next = matcher_step_new(matcher, walk->states[node.depth], class);
+            next = find_next(walk, node.depth, class);
             if (matcher->regex.failure)
                 return matcher->regex.failure;
         }
@@ -148,15 +164,12 @@ static int walk_nodes(Walk *walk, uint32_t begin, uint32_t end) {
             i += node.n_nodes;
             continue;
         }
-        if (node.token != TRIE_TOKEN_NONE &&
-            (walk->n_left == UINT32_MAX || matcher_end_tokens(matcher, next) <= walk->n_left))
-            set_tokens(trie, node.token, walk->mask);
-        if (node.n_nodes > 1) {
-            walk->states[node.depth + 1] = next;
-            walk->tables[node.depth + 1] = matcher_table(matcher, next);
-            if (!walk->tables[node.depth + 1])
-                return matcher->regex.failure;
-        }
+        word = node.token == TRIE_TOKEN_NONE ? &unread : &walk->mask[node.token / 64];
+        if (is_limited && word != &unread && matcher_end_tokens(matcher, next) > walk->n_left)
+            word = &unread;
+        *word |= UINT64_C(1) << (node.token % 64);
+        walk->states[node.depth + 1] = next;
+        walk->tables[node.depth + 1] = matcher->states[next].next;
         i++;
     }
     return matcher->regex.failure;
@@ -202,6 +215,7 @@ static int make_mask(GrammarMatcher *matcher, GrammarState state, uint64_t *mask
         for (size_t w = 0; w < n_words; w++)
             mask[w] |= slice->mask[w];
     }
+    set_doubles(matcher->trie, mask);
     return r;
 }
 
@@ -238,5 +252,6 @@ int grammar_matcher_mask_to_end(GrammarMatcher *matcher, GrammarState state, uin
     memset(mask, 0, TOKEN_MASK_WORDS(matcher->trie->n_tokens) * sizeof(*mask));
     for (int i = 0; i < _TRIE_SLICES_N && !r && n_left; i++)
         r = walk_slice(&walk, state, &matcher->trie->slices[i]);
+    set_doubles(matcher->trie, mask);
     return r;
 }

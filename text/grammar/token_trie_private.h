@@ -40,6 +40,12 @@ typedef struct TrieSlice {
     uint64_t *mask;      /* tokens of the slice */
 } TrieSlice;
 
+/* A token with the bytes of another, which stands in the nodes. */
+typedef struct TokenDouble {
+    uint32_t first;
+    uint32_t token;
+} TokenDouble;
+
 struct TokenTrie {
     _Atomic uint32_t n_refs;
     uint32_t n_tokens;
@@ -47,7 +53,8 @@ struct TokenTrie {
     uint32_t *ends; /* [n_tokens], where the bytes of a token end */
     TrieNode *nodes;
     uint32_t n_nodes;
-    uint32_t *same; /* [n_tokens], the next token of the same bytes, or TRIE_TOKEN_NONE */
+    TokenDouble *doubles; /* in the order of slices and bytes */
+    uint32_t n_doubles;
     TrieSlice slices[_TRIE_SLICES_N];
 };
 

@@ -80,8 +80,8 @@ static bool step_plain(GrammarMatcher *matcher, const StateSet *from, StateSet *
     return true;
 }
 
-/* Counts the plain characters that the grammar allows next, whatever they are, up to TRIE_CHARS_LONG. Any of these texts
- * must be followed through, so where several states are reached the count may be too low. */
+/* Counts the plain characters that the grammar allows next, whatever they are, up to TRIE_CHARS_LONG, or
+ * TRIE_CHARS_ENDLESS. Where the text's characters lead to many states, the count may be too low. */
 static uint32_t count_plain(GrammarMatcher *matcher, GrammarState state) {
     StateSet at = { 1, { state } };
     uint32_t n = 0;
@@ -94,7 +94,7 @@ static uint32_t count_plain(GrammarMatcher *matcher, GrammarState state) {
 
         /* A state that has been looked at tells the rest. */
         if (n && at.n == 1 && matcher->states[at.states[0]].n_plain) {
-            n = MIN(n + matcher->states[at.states[0]].n_plain - 1u, TRIE_CHARS_LONG);
+            n = MIN(n + matcher->states[at.states[0]].n_plain - 1u, TRIE_CHARS_ENDLESS);
             break;
         }
         if (!step_plain(matcher, &at, &next))
@@ -102,7 +102,7 @@ static uint32_t count_plain(GrammarMatcher *matcher, GrammarState state) {
         for (uint32_t i = 0; i < next.n; i++)
             is_same = is_same && state_set_has(&at, next.states[i]);
         if (is_same) {
-            n = TRIE_CHARS_LONG;
+            n = TRIE_CHARS_ENDLESS;
             break;
         }
         at = next;
@@ -114,30 +114,49 @@ static uint32_t count_plain(GrammarMatcher *matcher, GrammarState state) {
 
 /* --- walks -------------------------------------------------------------------------------------------------------- */
 
-static void set_tokens(const TokenTrie *trie, uint32_t token, uint64_t *mask) {
-    for (; token != TRIE_TOKEN_NONE; token = trie->same[token])
-        mask[token / 64] |= UINT64_C(1) << (token % 64);
+/* Sets tokens that have the bytes of a set one. */
+static void set_doubles(const TokenTrie *trie, uint64_t *mask) {
+    for (uint32_t i = 0; i < trie->n_doubles; i++) {
+        const TokenDouble *pair = &trie->doubles[i];
+
+        mask[pair->token / 64] |= (mask[pair->first / 64] >> (pair->first % 64) & 1) << (pair->token % 64);
+    }
 }
 
-/* Sets the tokens of a slice that the grammar allows, and behind which a way of at most n_left tokens leads to an end;
- * UINT32_MAX: whatever the way is. */
-static int walk(GrammarMatcher *matcher, GrammarState start, const TrieSlice *slice, uint32_t n_left, uint64_t *mask) {
-    const TokenTrie *trie = matcher->trie;
-    const uint8_t *class_of = matcher->regex.class_of;
-    GrammarState states[TOKEN_TRIE_BYTES_MAX + 1];
+/* A walk over the tokens of a slice. */
+typedef struct Walk {
+    GrammarMatcher *matcher;
+    uint32_t n_left; /* tokens count if a way of so many more leads to an end; UINT32_MAX: whatever the way is */
+    uint64_t *mask;
+    GrammarState states[TOKEN_TRIE_BYTES_MAX + 1]; /* before each byte of the token under way */
     const uint32_t *tables[TOKEN_TRIE_BYTES_MAX + 1];
+} Walk;
 
-    states[0] = start;
-    tables[0] = matcher_table(matcher, start);
-    if (!tables[0])
-        return matcher->regex.failure;
-    for (uint32_t i = slice->begin; i < slice->end;) {
-        const TrieNode node = trie->nodes[i];
+/* Finds the state behind a byte of a class, where the way is not known yet. */
+static GrammarState find_next(Walk *walk, uint32_t depth, uint8_t class) {
+    if (!walk->tables[depth])
+        walk->tables[depth] = matcher_table_new(walk->matcher, walk->states[depth]);
+    return walk->tables[depth] ? matcher_step(walk->matcher, walk->states[depth], class) : STATE_DEAD;
+}
+
+/* Sets the allowed tokens of nodes begin..end - 1. A mispredicted branch costs as much as three nodes, so only the
+ * question whether a byte is allowed is one: where no token ends, a bit is set that nobody reads. */
+static int walk_nodes(Walk *walk, uint32_t begin, uint32_t end) {
+    GrammarMatcher *matcher = walk->matcher;
+    const TrieNode *nodes = matcher->trie->nodes;
+    const uint8_t *class_of = matcher->regex.class_of;
+    const bool is_limited = walk->n_left != UINT32_MAX;
+    uint64_t unread = 0;
+
+    for (uint32_t i = begin; i < end;) {
+        const TrieNode node = nodes[i];
         const uint8_t class = class_of[node.byte];
-        GrammarState next = tables[node.depth][class];
+        const uint32_t *table = walk->tables[node.depth];
+        GrammarState next = table ? table[class] : STATE_UNKNOWN;
+        uint64_t *word;
 
         if (next == STATE_UNKNOWN) {
-            next = matcher_step_new(matcher, states[node.depth], class);
+            next = find_next(walk, node.depth, class);
             if (matcher->regex.failure)
                 return matcher->regex.failure;
         }
@@ -145,37 +164,58 @@ static int walk(GrammarMatcher *matcher, GrammarState start, const TrieSlice *sl
             i += node.n_nodes;
             continue;
         }
-        if (node.token != TRIE_TOKEN_NONE && (n_left == UINT32_MAX || matcher_end_tokens(matcher, next) <= n_left))
-            set_tokens(trie, node.token, mask);
-        if (node.n_nodes > 1) {
-            states[node.depth + 1] = next;
-            tables[node.depth + 1] = matcher_table(matcher, next);
-            if (!tables[node.depth + 1])
-                return matcher->regex.failure;
-        }
+        word = node.token == TRIE_TOKEN_NONE ? &unread : &walk->mask[node.token / 64];
+        if (is_limited && word != &unread && matcher_end_tokens(matcher, next) > walk->n_left)
+            word = &unread;
+        *word |= UINT64_C(1) << (node.token % 64);
+        walk->states[node.depth + 1] = next;
+        walk->tables[node.depth + 1] = matcher->states[next].next;
         i++;
     }
     return matcher->regex.failure;
 }
 
+/* Sets the allowed tokens of a slice. First bytes that are refused are not even looked at, as the nodes of the others lie
+ * far apart in memory. */
+static int walk_slice(Walk *walk, GrammarState start, const TrieSlice *slice) {
+    const uint8_t *class_of = walk->matcher->regex.class_of;
+    int r = 0;
+
+    walk->states[0] = start;
+    walk->tables[0] = matcher_table(walk->matcher, start);
+    if (!walk->tables[0])
+        return walk->matcher->regex.failure;
+    for (unsigned int byte = 0; byte < 256 && !r; byte++) {
+        const uint32_t root = slice->roots[byte];
+
+        if (root != UINT32_MAX && walk->tables[0][class_of[byte]] != STATE_DEAD)
+            r = walk_nodes(walk, root, root + walk->matcher->trie->nodes[root].n_nodes);
+    }
+    return r;
+}
+
 static int make_mask(GrammarMatcher *matcher, GrammarState state, uint64_t *mask) {
-    const TrieSlice *slices = matcher->trie->slices;
+    static const uint32_t n_chars[] = { UINT32_MAX, TRIE_CHARS_SHORT, TRIE_CHARS_LONG, TRIE_CHARS_ENDLESS };
     const size_t n_words = TOKEN_MASK_WORDS(matcher->trie->n_tokens);
     const uint32_t n_plain = count_plain(matcher, state);
+    Walk walk;
     int r = matcher->regex.failure;
 
+    walk.matcher = matcher;
+    walk.n_left = UINT32_MAX;
+    walk.mask = mask;
     memset(mask, 0, n_words * sizeof(*mask));
     for (int i = 0; i < _TRIE_SLICES_N && !r; i++) {
-        const bool is_whole = (i == TRIE_SLICE_SHORT && n_plain >= TRIE_CHARS_SHORT) ||
-                              (i == TRIE_SLICE_LONG && n_plain >= TRIE_CHARS_LONG);
+        const TrieSlice *slice = &matcher->trie->slices[i];
 
-        if (!is_whole) {
-            r = walk(matcher, state, &slices[i], UINT32_MAX, mask);
+        if (n_plain < n_chars[i]) {
+            r = walk_slice(&walk, state, slice);
             continue;
         }
         for (size_t w = 0; w < n_words; w++)
-            mask[w] |= slices[i].mask[w];
+            mask[w] |= slice->mask[w];
     }
+    set_doubles(matcher->trie, mask);
     return r;
 }
 
@@ -202,11 +242,16 @@ int grammar_matcher_mask(GrammarMatcher *matcher, GrammarState state, uint64_t *
 }
 
 int grammar_matcher_mask_to_end(GrammarMatcher *matcher, GrammarState state, uint32_t n_left, uint64_t *mask) {
+    Walk walk;
     int r = 0;
 
     matcher_begin_call(matcher);
+    walk.matcher = matcher;
+    walk.n_left = n_left - 1;
+    walk.mask = mask;
     memset(mask, 0, TOKEN_MASK_WORDS(matcher->trie->n_tokens) * sizeof(*mask));
     for (int i = 0; i < _TRIE_SLICES_N && !r && n_left; i++)
-        r = walk(matcher, state, &matcher->trie->slices[i], n_left - 1, mask);
+        r = walk_slice(&walk, state, &matcher->trie->slices[i]);
+    set_doubles(matcher->trie, mask);
     return r;
 }

@@ -508,7 +508,7 @@ static int take_choice(Pattern *pattern, uint32_t *nodep) {
     int r = add_node(pattern, NODE_CHOICE, nodep);
 
     while (!r) {
-        uint32_t sequence, piece = NODE_NONE;
+        uint32_t sequence = NODE_NONE, piece = NODE_NONE;
 
         r = add_node(pattern, NODE_SEQUENCE, &sequence);
         while (!r && pattern->at < pattern->n && !has_next(pattern, '|') && !has_next(pattern, ')')) {

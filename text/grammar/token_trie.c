@@ -20,11 +20,13 @@ static TrieSliceKind slice_of(TokenBytes token) {
         const uint8_t byte = token.bytes[at];
         const size_t n = utf8_sequence(token.bytes + at, token.n_bytes - at);
 
-        if (!n || byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7f || n_chars == TRIE_CHARS_LONG)
+        if (!n || byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7f)
             return TRIE_SLICE_OTHER;
         at += (uint32_t)n;
     }
-    return n_chars <= TRIE_CHARS_SHORT ? TRIE_SLICE_SHORT : TRIE_SLICE_LONG;
+    return n_chars <= TRIE_CHARS_SHORT  ? TRIE_SLICE_SHORT
+           : n_chars <= TRIE_CHARS_LONG ? TRIE_SLICE_LONG
+                                        : TRIE_SLICE_ENDLESS;
 }
 
 /* A token to sort. */
@@ -59,13 +61,14 @@ static void add_slice(TokenTrie *trie, TrieSlice *slice, const Entry *entries, s
     uint32_t open[TOKEN_TRIE_BYTES_MAX], n_open = 0; /* nodes of the last token's bytes */
 
     slice->begin = trie->n_nodes;
+    memset(slice->roots, 0xff, sizeof(slice->roots));
     for (size_t i = 0; i < n; i++) {
         const TokenBytes token = entries[i].token;
         const uint32_t n_common = i ? common_bytes(entries[i - 1].token, token) : 0;
 
         slice->mask[entries[i].id / 64] |= UINT64_C(1) << (entries[i].id % 64);
         if (i && n_common == token.n_bytes) { /* the same bytes again: sorting puts shorter tokens first */
-            trie->same[entries[i - 1].id] = entries[i].id;
+            trie->doubles[trie->n_doubles++] = (TokenDouble){ trie->nodes[trie->n_nodes - 1].token, entries[i].id };
             continue;
         }
         for (; n_open > n_common; n_open--)
@@ -80,6 +83,8 @@ static void add_slice(TokenTrie *trie, TrieSlice *slice, const Entry *entries, s
     while (n_open--)
         trie->nodes[open[n_open]].n_nodes = trie->n_nodes - open[n_open];
     slice->end = trie->n_nodes;
+    for (uint32_t at = slice->begin; at < slice->end; at += trie->nodes[at].n_nodes)
+        slice->roots[trie->nodes[at].byte] = at;
 }
 
 static int allocate(TokenTrie *trie, size_t n_bytes) {
@@ -87,14 +92,14 @@ static int allocate(TokenTrie *trie, size_t n_bytes) {
 
     trie->bytes = malloc(MAX(n_bytes, 1));
     trie->ends = malloc(n * sizeof(*trie->ends));
-    trie->same = malloc(n * sizeof(*trie->same));
+    trie->doubles = malloc(n * sizeof(*trie->doubles));
     trie->nodes = malloc(MAX(n_bytes, 1) * sizeof(*trie->nodes));
     for (int i = 0; i < _TRIE_SLICES_N; i++) {
         trie->slices[i].mask = calloc(TOKEN_MASK_WORDS(n), sizeof(*trie->slices[i].mask));
         if (!trie->slices[i].mask)
             return err_raise(-ENOMEM);
     }
-    return trie->bytes && trie->ends && trie->same && trie->nodes ? 0 : err_raise(-ENOMEM);
+    return trie->bytes && trie->ends && trie->doubles && trie->nodes ? 0 : err_raise(-ENOMEM);
 }
 
 int token_trie_new(TokenTrie **triep, const TokenBytes *tokens, uint32_t n_tokens) {
@@ -102,6 +107,7 @@ int token_trie_new(TokenTrie **triep, const TokenBytes *tokens, uint32_t n_token
     _cleanup_(freep) Entry *entries = malloc(MAX(n_tokens, 1) * sizeof(*entries));
     size_t n_bytes = 0, n_entries = 0;
     TrieNode *nodes;
+    TokenDouble *doubles;
     int r;
 
     if (!trie || !entries)
@@ -121,7 +127,6 @@ int token_trie_new(TokenTrie **triep, const TokenBytes *tokens, uint32_t n_token
             memcpy(trie->bytes + n_bytes, tokens[id].bytes, tokens[id].n_bytes);
         n_bytes += tokens[id].n_bytes;
         trie->ends[id] = (uint32_t)n_bytes;
-        trie->same[id] = TRIE_TOKEN_NONE;
         entries[n_entries] = (Entry){ token_trie_bytes(trie, id), id, slice_of(tokens[id]) };
         n_entries += entries[n_entries].slice != _TRIE_SLICES_N;
     }
@@ -134,6 +139,8 @@ int token_trie_new(TokenTrie **triep, const TokenBytes *tokens, uint32_t n_token
     }
     nodes = realloc(trie->nodes, MAX(trie->n_nodes, 1) * sizeof(*nodes));
     trie->nodes = nodes ? nodes : trie->nodes;
+    doubles = realloc(trie->doubles, MAX(trie->n_doubles, 1) * sizeof(*doubles));
+    trie->doubles = doubles ? doubles : trie->doubles;
     *triep = steal(&trie);
     return 0;
 }
@@ -150,7 +157,7 @@ TokenTrie *token_trie_unref(TokenTrie *trie) {
         free(trie->slices[i].mask);
     free(trie->bytes);
     free(trie->ends);
-    free(trie->same);
+    free(trie->doubles);
     free(trie->nodes);
     free(trie);
     return NULL;
@@ -168,6 +175,7 @@ TokenBytes token_trie_bytes(const TokenTrie *trie, uint32_t token) {
 
 size_t token_trie_memory_bytes(const TokenTrie *trie) {
     return sizeof(*trie) + (trie->n_tokens ? trie->ends[trie->n_tokens - 1] : 0) +
-           trie->n_nodes * sizeof(*trie->nodes) + trie->n_tokens * (sizeof(*trie->ends) + sizeof(*trie->same)) +
+           trie->n_nodes * sizeof(*trie->nodes) + trie->n_tokens * sizeof(*trie->ends) +
+           trie->n_doubles * sizeof(*trie->doubles) +
            _TRIE_SLICES_N * TOKEN_MASK_WORDS(trie->n_tokens) * sizeof(uint64_t);
 }

@@ -18,23 +18,33 @@ typedef struct TrieNode {
 } TrieNode;
 
 /* Tokens of plain characters, of which a JSON string may have any: no quote, backslash or control. Where a grammar allows
- * n_chars_max such characters whatever they are, all of these tokens are allowed, and nothing is walked. */
+ * as many such characters as the longest token has, whatever they are, all of these tokens are allowed, and nothing is
+ * walked. */
 typedef enum TrieSliceKind {
-    TRIE_SLICE_OTHER, /* tokens with something else, or of too many characters */
+    TRIE_SLICE_OTHER, /* tokens with something else */
     TRIE_SLICE_SHORT,
     TRIE_SLICE_LONG,
+    TRIE_SLICE_ENDLESS, /* of any number of plain characters */
     _TRIE_SLICES_N
 } TrieSliceKind;
 
 enum {
     TRIE_CHARS_SHORT = 6,
     TRIE_CHARS_LONG = 16,
+    TRIE_CHARS_ENDLESS = 200, /* stands for any number */
 };
 
 typedef struct TrieSlice {
     uint32_t begin, end; /* nodes */
+    uint32_t roots[256]; /* node of each first byte, or UINT32_MAX */
     uint64_t *mask;      /* tokens of the slice */
 } TrieSlice;
+
+/* A token with the bytes of another, which stands in the nodes. */
+typedef struct TokenDouble {
+    uint32_t first;
+    uint32_t token;
+} TokenDouble;
 
 struct TokenTrie {
     _Atomic uint32_t n_refs;
@@ -43,7 +53,8 @@ struct TokenTrie {
     uint32_t *ends; /* [n_tokens], where the bytes of a token end */
     TrieNode *nodes;
     uint32_t n_nodes;
-    uint32_t *same; /* [n_tokens], the next token of the same bytes, or TRIE_TOKEN_NONE */
+    TokenDouble *doubles; /* in the order of slices and bytes */
+    uint32_t n_doubles;
     TrieSlice slices[_TRIE_SLICES_N];
 };
 

@@ -43,7 +43,7 @@ static void test_gbnf_recursion(void **state) {
                        TEXTS("1", "12+3*4", "(1+2)*(3+(4))"), TEXTS("", "1+", "(1", "1)", "1**2"));
     /* texts from the middle on: no lexer could tell where a part ends */
     fixture_check_gbnf("root ::= \"a\" root \"a\" | \"b\" root \"b\" | \"a\" | \"b\"",
-                       TEXTS("a", "aba", "abbaabbba" + 1 - 1, "abababa"), TEXTS("ab", "abab", ""));
+                       TEXTS("a", "aba", "abbbabbba", "abababa"), TEXTS("ab", "abab", ""));
     fixture_check_gbnf("root ::= x y\nx ::= \"a\"+ | \"(\" x \")\"\ny ::= \"a\"* \"b\" | \"[\" y \"]\"",
                        TEXTS("aab", "ab", "(a)aab", "aa[[b]]"), TEXTS("b", "(a)", "aa"));
 }

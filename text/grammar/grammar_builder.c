@@ -275,7 +275,7 @@ int grammar_builder_allows_nothing(GrammarBuilder *builder, GrammarPart part, bo
     regex->fuel = MIN(fuel, DISJOINT_FUEL);
     fuel -= regex->fuel;
     r = grammar_lower_regular(builder, part, &id, err);
-    if (!r)
+    if (!r && regex->infos[id].end_bytes == REGEX_UNKNOWN)
         r = byte_regex_set_classes(regex, &id, 1);
     n_bytes = r ? 0 : byte_regex_end_bytes(regex, id);
     if (!r)

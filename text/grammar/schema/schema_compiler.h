@@ -30,6 +30,7 @@ typedef struct SchemaMatch {
 
 enum {
     SCHEMA_MATCH_BUCKETS = 64,
+    SCHEMA_FIXED_MAX = 16,
 };
 
 /* A pattern that was compiled once already, and the names that were compared with it. */
@@ -59,6 +60,11 @@ typedef struct SchemaCompiler {
     struct SchemaNodes *nodes;
     SchemaPattern *patterns;
     SchemaConst *consts;
+    struct {
+        const char *pattern;
+        GrammarPart part;
+    } fixed[SCHEMA_FIXED_MAX]; /* regular expressions of this room, each made once */
+    GrammarPart character;     /* of a string, in its only spelling; GRAMMAR_PART_NONE: not made yet */
 } SchemaCompiler;
 
 /* Returns zeroed memory that lives as long as the compiler, or NULL, with c->r set. */

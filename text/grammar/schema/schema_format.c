@@ -93,6 +93,7 @@ SchemaText schema_text_format(SchemaCompiler *c, const json_t *schema, const cha
     if (!formats[i].pattern || c->r)
         return text;
     text.kind = SCHEMA_TEXT_PART;
+    text.has_some = true;
     r = grammar_part_regex(c->builder, formats[i].pattern, strlen(formats[i].pattern), GRAMMAR_REGEX_JSON, &text.part,
                            c->err);
     if (r)

@@ -25,7 +25,11 @@ static int translate(SchemaCompiler *c, GrammarPart *partp) {
 int grammar_part_json_schema(GrammarBuilder *builder, const char *text, size_t len_bytes, const SchemaOptions *options,
                              GrammarPart *partp, ErrText *err) {
     SchemaSource source;
-    SchemaCompiler c = { .builder = builder, .source = &source, .is_compact = options->is_compact, .err = err };
+    SchemaCompiler c = { .builder = builder,
+                         .source = &source,
+                         .is_compact = options->is_compact,
+                         .err = err,
+                         .character = GRAMMAR_PART_NONE };
     int r;
 
     r = schema_source_init(&source, text, len_bytes, err);

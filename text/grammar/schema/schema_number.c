@@ -95,8 +95,8 @@ bool schema_number_is_empty(SchemaCompiler *c, const SchemaNumber *number) {
 
     if (is_nothing || c->r || !number->low.is_set || !number->high.is_set)
         return is_nothing;
-    if (!number->n_multiples && (number->kind != SCHEMA_NUMBER_WHOLE || has_whole_limit(&number->low) ||
-                                 has_whole_limit(&number->high)))
+    if (!number->n_multiples &&
+        (number->kind != SCHEMA_NUMBER_WHOLE || has_whole_limit(&number->low) || has_whole_limit(&number->high)))
         return false;
     r = grammar_builder_allows_nothing(c->builder, schema_number_part(c, number), &is_nothing, c->err);
     if (r && !c->r)
@@ -328,6 +328,8 @@ static const char *const plain_texts[] = {
     [SCHEMA_NUMBER_FRACTION] = WHOLE "\\.[0-9]*[1-9][0-9]*",
 };
 
+static const char with_exponent[] = WHOLE ANY_FRACTION "(?:[eE][+-]?[0-9]+)?";
+
 /* Numbers from low to high, neither of them negative, without a sign. */
 static GrammarPart positive_part(SchemaCompiler *c, const SchemaNumber *number, const SchemaLimit *low,
                                  const SchemaLimit *high) {
@@ -335,8 +337,8 @@ static GrammarPart positive_part(SchemaCompiler *c, const SchemaNumber *number, 
 
     if (number->kind == SCHEMA_NUMBER_ANY && !number->n_multiples && !high->is_set &&
         (!low->is_set || (schema_decimal_is_zero(&low->at) && !low->is_exclusive)))
-        return schema_plain_regex(c, WHOLE ANY_FRACTION "(?:[eE][+-]?[0-9]+)?");
-    part = schema_plain_regex(c, plain_texts[number->kind]);
+        return schema_fixed_regex(c, with_exponent);
+    part = schema_fixed_regex(c, plain_texts[number->kind]);
     if (low->is_set && (low->is_exclusive || !schema_decimal_is_zero(&low->at)))
         part = grammar_part_and(c->builder, part, range_part(c, write_from, low));
     if (high->is_set)

@@ -21,9 +21,25 @@ GrammarPart schema_plain_regex(SchemaCompiler *c, const char *pattern) {
     return r ? grammar_part_nothing(c->builder) : part;
 }
 
+GrammarPart schema_fixed_regex(SchemaCompiler *c, const char *pattern) {
+    size_t i = 0;
+
+    while (i < SCHEMA_FIXED_MAX && c->fixed[i].pattern && c->fixed[i].pattern != pattern)
+        i++;
+    if (i == SCHEMA_FIXED_MAX)
+        return schema_plain_regex(c, pattern);
+    if (!c->fixed[i].pattern) {
+        c->fixed[i].pattern = pattern;
+        c->fixed[i].part = schema_plain_regex(c, pattern);
+    }
+    return c->fixed[i].part;
+}
+
 /* One character, in its only spelling. */
 static GrammarPart one_character(SchemaCompiler *c) {
-    return grammar_part_class(c->builder, NULL, 0, GRAMMAR_CLASS_NEGATED | GRAMMAR_CLASS_JSON);
+    if (c->character == GRAMMAR_PART_NONE)
+        c->character = grammar_part_class(c->builder, NULL, 0, GRAMMAR_CLASS_NEGATED | GRAMMAR_CLASS_JSON);
+    return c->character;
 }
 
 static GrammarPart all_characters(SchemaCompiler *c) {
@@ -102,7 +118,7 @@ GrammarPart schema_text_quoted(SchemaCompiler *c, const SchemaText *text) {
     GrammarPart quote;
 
     if (schema_text_is_any(text))
-        return schema_plain_regex(c, any_string);
+        return schema_fixed_regex(c, any_string);
     if (text->kind == SCHEMA_TEXT_LIST)
         return list_part(c, text, "\"");
     quote = grammar_part_bytes(c->builder, "\"", 1);
@@ -158,7 +174,9 @@ bool schema_text_has(SchemaCompiler *c, const SchemaText *text, SchemaName name)
 }
 
 bool schema_text_is_empty(SchemaCompiler *c, const SchemaText *text) {
-    return text->kind == SCHEMA_TEXT_PART ? allows_nothing(c, text->part) : text->kind == SCHEMA_TEXT_LIST && !text->n;
+    if (text->kind == SCHEMA_TEXT_PART)
+        return !text->has_some && allows_nothing(c, text->part);
+    return text->kind == SCHEMA_TEXT_LIST && !text->n;
 }
 
 /* The strings of a list that another set has, too. */
@@ -233,7 +251,9 @@ SchemaText schema_text_length(SchemaCompiler *c, uint32_t min, uint32_t max) {
         return SCHEMA_TEXT_ANY;
     if (min > max)
         return (SchemaText){ 0 };
-    return text_of_part(grammar_part_repeat(c->builder, one_character(c), min, max));
+    return (SchemaText){ .kind = SCHEMA_TEXT_PART,
+                         .part = grammar_part_repeat(c->builder, one_character(c), min, max),
+                         .has_some = true };
 }
 
 SchemaText schema_text_pattern(SchemaCompiler *c, const json_t *schema, const char *keyword, const char *pattern) {

@@ -17,6 +17,7 @@ typedef struct SchemaText {
     const SchemaName *names;
     size_t n;
     GrammarPart part;
+    bool has_some; /* the part is known to have a string */
 } SchemaText;
 
 #define SCHEMA_TEXT_ANY ((SchemaText){ .kind = SCHEMA_TEXT_EXCEPT })
@@ -41,7 +42,9 @@ SchemaText schema_text_format(SchemaCompiler *c, const json_t *schema, const cha
 /* Parts: the string with its quotes, as a JSON value has it; the name alone. */
 GrammarPart schema_text_quoted(SchemaCompiler *c, const SchemaText *text);
 GrammarPart schema_name_quoted(SchemaCompiler *c, SchemaName name);
-/* A regular expression of our own, of plain characters. */
+/* A regular expression of this room, of plain characters. */
 GrammarPart schema_plain_regex(SchemaCompiler *c, const char *pattern);
+/* The same for a constant, which is made once. */
+GrammarPart schema_fixed_regex(SchemaCompiler *c, const char *pattern);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* JSON schemas with values: a schema, a line of "====", then values with lines of "----" between. Whatever the schema is,
- * it becomes a grammar or an error, within the limits; a value is followed as far as the grammar allows it. */
+/* JSON schemas with values: a schema, a line of "====", then values with lines of "----" between. Whatever the schema
+ * is, it becomes a grammar or an error, within the limits. A value is followed as far as the grammar allows it. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <assert.h>

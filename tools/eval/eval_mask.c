@@ -42,7 +42,7 @@ static void run_deinit(MaskRun *run) {
     free(run->masks.ns);
 }
 
-/* --- times --------------------------------------------------------------------------------------------------------- */
+/* --- times -------------------------------------------------------------------------------------------------------- */
 
 static void times_add(MaskTimes *times, uint64_t ns) {
     if (times->n == times->room) {
@@ -71,7 +71,7 @@ static double times_us(MaskTimes *times, double share) {
     return (double)times->ns[MIN(times->n - 1, (size_t)(share * (double)times->n))] / 1e3;
 }
 
-/* --- the vocabulary ------------------------------------------------------------------------------------------------ */
+/* --- the vocabulary ----------------------------------------------------------------------------------------------- */
 
 static int make_trie(MaskRun *run) {
     uint32_t n = tokenizer_n_tokens(run->tokenizer);
@@ -94,7 +94,7 @@ static int make_trie(MaskRun *run) {
     return token_trie_new(&run->trie, tokens, n);
 }
 
-/* --- instances ----------------------------------------------------------------------------------------------------- */
+/* --- instances ---------------------------------------------------------------------------------------------------- */
 
 /* Appends a real as the shortest decimal that means it, with a point: jansson would write all 17 digits. */
 static void write_real(StrBuf *text, double value) {
@@ -188,7 +188,7 @@ static int check_tests(MaskRun *run, GrammarMatcher *matcher, const json_t *test
     return 0;
 }
 
-/* --- schemas ------------------------------------------------------------------------------------------------------- */
+/* --- schemas ------------------------------------------------------------------------------------------------------ */
 
 static int compile(const char *schema, Grammar **grammarp, ErrText *err) {
     const GrammarLimits limits = GRAMMAR_LIMITS_DEFAULT;
@@ -255,7 +255,7 @@ static int check_schema(void *arg, json_t *object, size_t line, ErrText *err) {
     return r;
 }
 
-/* --- the report ---------------------------------------------------------------------------------------------------- */
+/* --- the report --------------------------------------------------------------------------------------------------- */
 
 static void print_report(MaskRun *run) {
     const char *keyword, *separator = "  refused by keyword: ";

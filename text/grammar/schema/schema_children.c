@@ -20,7 +20,7 @@ void schema_literals_add(SchemaCompiler *c, SchemaLiterals *list, SchemaLiteral 
     list->items[list->n++] = literal;
 }
 
-/* --- arrays -------------------------------------------------------------------------------------------------------- */
+/* --- arrays ------------------------------------------------------------------------------------------------------- */
 
 /* The schemas of the first elements: prefixItems, or items as drafts up to 7 write them. */
 static const json_t *layer_prefix(const json_t *layer) {
@@ -65,7 +65,7 @@ uint32_t schema_array_element(SchemaCompiler *c, const SchemaArray *array, uint3
     return schema_node(c, list.items, list.n);
 }
 
-/* --- objects ------------------------------------------------------------------------------------------------------- */
+/* --- objects ------------------------------------------------------------------------------------------------------ */
 
 const json_t *schema_layer_additional(const json_t *layer) {
     return json_object_get(layer, "additionalProperties");
@@ -112,7 +112,7 @@ bool schema_object_property(SchemaCompiler *c, const SchemaObject *object, Schem
     return !is_absent;
 }
 
-/* --- emptiness ----------------------------------------------------------------------------------------------------- */
+/* --- emptiness ---------------------------------------------------------------------------------------------------- */
 
 enum {
     PROBED_ELEMENTS_MAX = 64,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/grammar/schema/schema_compiler.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,4 +92,18 @@ void schema_refuse(SchemaCompiler *c, int code, const json_t *schema, const char
     va_end(args);
     schema_source_pointer(c->source, schema, pointer, sizeof(pointer));
     c->r = err_set(c->err, code, "%s: %s: %s", pointer, keyword, detail);
+}
+
+bool schema_read_count(SchemaCompiler *c, const json_t *schema, const char *keyword, uint32_t *np) {
+    const json_t *value = json_object_get(schema, keyword);
+    double number = json_number_value(value);
+
+    if (!value)
+        return false;
+    if (!json_is_number(value) || !(number >= 0) || number != floor(number)) {
+        schema_invalid(c, schema, keyword, "is no whole number from 0 on");
+        return false;
+    }
+    *np = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+    return true;
 }

@@ -81,4 +81,7 @@ void schema_refuse(SchemaCompiler *c, int code, const json_t *schema, const char
     schema_refuse((c), GRAMMAR_E_UNSUPPORTED, (schema), (keyword), __VA_ARGS__)
 #define schema_invalid(c, schema, keyword, ...) schema_refuse((c), GRAMMAR_E_SYNTAX, (schema), (keyword), __VA_ARGS__)
 
+/* Reads a keyword that counts, at most UINT32_MAX; false: it is not there, or malformed (c->r). */
+bool schema_read_count(SchemaCompiler *c, const json_t *schema, const char *keyword, uint32_t *np);
+
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The keywords of arrays and objects. */
+#include "text/grammar/schema/schema_containers.h"
+
 #include <string.h>
 
 #include "text/grammar/schema/schema_children.h"
-#include "text/grammar/schema/schema_keywords.h"
 
 /* A list of alternatives of one type under construction, which becomes a set. */
 typedef struct Shapes {
@@ -30,7 +30,7 @@ static void *keep(SchemaCompiler *c, const void *thing, size_t n_bytes) {
     return schema_join(c, thing, 1, NULL, 0, n_bytes);
 }
 
-/* --- arrays -------------------------------------------------------------------------------------------------------- */
+/* --- arrays ------------------------------------------------------------------------------------------------------- */
 
 typedef struct ArrayKeywords {
     const json_t *prefix, *rest, *contains;
@@ -82,7 +82,7 @@ static void fit_array(SchemaCompiler *c, const json_t *schema, const ArrayKeywor
     array->unique = keys->is_unique ? schema : NULL;
 }
 
-/* One element breaks the schema of its place. */
+/* Adds alternatives in which an element breaks the schema of its place. */
 static void break_elements(SchemaCompiler *c, const json_t *schema, const ArrayKeywords *keys, Shapes *shapes) {
     size_t n = json_array_size(keys->prefix);
 
@@ -154,7 +154,7 @@ bool schema_expand_arrays(SchemaCompiler *c, const json_t *schema, bool is_negat
     return true;
 }
 
-/* --- objects ------------------------------------------------------------------------------------------------------- */
+/* --- objects ------------------------------------------------------------------------------------------------------ */
 
 typedef struct ObjectKeywords {
     json_t *properties, *patterns, *required;

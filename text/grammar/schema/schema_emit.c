@@ -78,7 +78,7 @@ static bool places_suffice(Emitter *e, size_t n_children, size_t n_states) {
     return !e->c->r && schema_step(e->c, n_children * n_states);
 }
 
-/* --- objects ------------------------------------------------------------------------------------------------------- */
+/* --- objects ------------------------------------------------------------------------------------------------------ */
 
 /* A place: how many properties came before (as far as that matters), and which marks are set. */
 typedef struct ObjectPlaces {
@@ -202,7 +202,7 @@ static GrammarPart emit_object(Emitter *e, const SchemaObjectForm *form) {
     return bracketed(e, "{", places.now[0], "}");
 }
 
-/* --- arrays -------------------------------------------------------------------------------------------------------- */
+/* --- arrays ------------------------------------------------------------------------------------------------------- */
 
 static GrammarPart element_of(Emitter *e, const SchemaVariants *variants) {
     SchemaVariants kept = schema_plan_keep(e->plan, variants);
@@ -221,7 +221,7 @@ static GrammarPart plain_array(Emitter *e, const SchemaArrayForm *form) {
     return part;
 }
 
-/* A place of an array whose elements count: its index (the last one stands for all others), and a count for each mark. */
+/* A place of an array whose elements count: its index (the last one stands for all others), and counts of marks. */
 typedef struct ArrayPlaces {
     const SchemaArrayForm *form;
     uint32_t n_indexes;
@@ -299,7 +299,7 @@ static GrammarPart marked_array(Emitter *e, const SchemaArrayForm *form) {
     return rules[0];
 }
 
-/* --- values -------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 static GrammarPart any_value(Emitter *e) {
     GrammarPart value = value_of(e, SCHEMA_NODE_ANY);

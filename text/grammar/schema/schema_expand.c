@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Keywords that combine schemas; those that describe values are in schema_keywords.c. */
+/* Keywords that combine schemas; those that describe values are in schema_keywords.c and schema_containers.c. */
 #include "text/grammar/schema/schema_expand.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "text/grammar/schema/schema_children.h"
+#include "text/grammar/schema/schema_containers.h"
 #include "text/grammar/schema/schema_keywords.h"
 
 static const SchemaSet *set_of(SchemaCompiler *c, const json_t *schema, bool is_negated) {
@@ -52,7 +53,7 @@ static bool expand_any_of(SchemaCompiler *c, const json_t *schema, bool is_negat
     return true;
 }
 
-/* --- oneOf --------------------------------------------------------------------------------------------------------- */
+/* --- oneOf -------------------------------------------------------------------------------------------------------- */
 
 static bool are_disjoint(SchemaCompiler *c, const SchemaSet *a, const SchemaSet *b) {
     bool are;
@@ -130,7 +131,7 @@ static bool expand_one_of(SchemaCompiler *c, const json_t *schema, bool is_negat
     return true;
 }
 
-/* --- not, if, references ------------------------------------------------------------------------------------------- */
+/* --- not, if, references ------------------------------------------------------------------------------------------ */
 
 static bool expand_not(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set) {
     const json_t *other = json_object_get(schema, "not");
@@ -172,7 +173,7 @@ static bool expand_ref(SchemaCompiler *c, const json_t *schema, bool is_negated,
     return target;
 }
 
-/* --- dependencies -------------------------------------------------------------------------------------------------- */
+/* --- dependencies ------------------------------------------------------------------------------------------------- */
 
 /* The objects in which a property is required or absent. */
 static SchemaSet objects_with(SchemaCompiler *c, const char *name, bool is_required, bool with_others) {
@@ -257,7 +258,7 @@ static bool expand_dependent_schemas(SchemaCompiler *c, const json_t *schema, bo
     return expand_dependency(c, schema, "dependentSchemas", is_negated, set);
 }
 
-/* --- the whole schema ---------------------------------------------------------------------------------------------- */
+/* --- the whole schema --------------------------------------------------------------------------------------------- */
 
 /* Writes the values that fit a group of keywords; false: the schema has none of the group. */
 typedef bool ExpandGroup(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set);

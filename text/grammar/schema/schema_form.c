@@ -10,7 +10,7 @@ static void add_variant(SchemaVariants *variants, unsigned int marks, uint32_t n
         variants->items[variants->n++] = (SchemaVariant){ marks, node };
 }
 
-/* --- objects: listed properties ------------------------------------------------------------------------------------ */
+/* --- objects: listed properties ----------------------------------------------------------------------------------- */
 
 /* The values of a property, for every set of the marks that its name may set. */
 static void split_by_exists(SchemaCompiler *c, const SchemaObject *object, const SchemaLiterals *list,
@@ -75,7 +75,7 @@ static void add_members(SchemaCompiler *c, const SchemaObject *object, SchemaObj
             add_member(c, object, object->entries[i].name, form);
 }
 
-/* --- objects: other names ------------------------------------------------------------------------------------------ */
+/* --- objects: other names ----------------------------------------------------------------------------------------- */
 
 /* A set of names that makes a difference: a pattern of a layer, or the names of an exists. */
 typedef struct Splitter {
@@ -201,9 +201,10 @@ const SchemaObjectForm *schema_object_form(SchemaCompiler *c, const SchemaObject
     return form;
 }
 
-/* --- arrays -------------------------------------------------------------------------------------------------------- */
+/* --- arrays ------------------------------------------------------------------------------------------------------- */
 
-/* The values of an element, for every set of marks. Where a mark has an upper count, an element without it must not fit. */
+/* Lists the values of an element for every set of marks. If a mark has an upper count, an element without the mark must
+ * not fit. */
 static void split_by_contains(SchemaCompiler *c, const SchemaArray *array, uint32_t element, SchemaVariants *variants) {
     const SchemaNode *node = schema_node_at(c, element);
     const SchemaLiteral *literals = node->literals;

@@ -72,7 +72,7 @@ static const struct {
     { "uri-reference", "(?:" URI "|" RELATIVE ")" },
     { "json-pointer", JSON_POINTER },
     { "relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" JSON_POINTER ")" },
-    /* Of numbers (OpenAPI); strings are not concerned. */
+    /* Formats of numbers (OpenAPI), which say nothing of strings. */
     { "int32", NULL },
     { "int64", NULL },
     { "float", NULL },

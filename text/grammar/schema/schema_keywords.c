@@ -2,26 +2,12 @@
 /* type, const, enum, and the keywords of numbers and strings. */
 #include "text/grammar/schema/schema_keywords.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "text/grammar/schema/schema_containers.h"
 
-bool schema_read_count(SchemaCompiler *c, const json_t *schema, const char *keyword, uint32_t *np) {
-    const json_t *value = json_object_get(schema, keyword);
-    double number = json_number_value(value);
-
-    if (!value)
-        return false;
-    if (!json_is_number(value) || !(number >= 0) || number != floor(number)) {
-        schema_invalid(c, schema, keyword, "is no whole number from 0 on");
-        return false;
-    }
-    *np = number < SCHEMA_NO_MAX ? (uint32_t)number : SCHEMA_NO_MAX;
-    return true;
-}
-
-/* --- type ---------------------------------------------------------------------------------------------------------- */
+/* --- type --------------------------------------------------------------------------------------------------------- */
 
 static const SchemaNumber whole_number = { .kind = SCHEMA_NUMBER_WHOLE };
 static const SchemaNumber fraction_number = { .kind = SCHEMA_NUMBER_FRACTION };
@@ -87,7 +73,7 @@ bool schema_expand_type(SchemaCompiler *c, const json_t *schema, bool is_negated
     return true;
 }
 
-/* --- const and enum ------------------------------------------------------------------------------------------------ */
+/* --- const and enum ----------------------------------------------------------------------------------------------- */
 
 /* Returns {"properties": {KEY: {"const": ...}}, "required": [...], ...} of an object, or the like of an array. */
 static json_t *describe(const json_t *value) {
@@ -247,7 +233,7 @@ bool schema_expand_values(SchemaCompiler *c, const json_t *schema, bool is_negat
     return true;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 static bool read_limit(SchemaCompiler *c, const json_t *schema, const char *keyword, const char *exclusive, int sign,
                        SchemaLimit *limit) {
@@ -324,7 +310,7 @@ bool schema_expand_numbers(SchemaCompiler *c, const json_t *schema, bool is_nega
     return has_any;
 }
 
-/* --- strings ------------------------------------------------------------------------------------------------------- */
+/* --- strings ------------------------------------------------------------------------------------------------------ */
 
 bool schema_expand_strings(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set) {
     const json_t *pattern = json_object_get(schema, "pattern"), *format = json_object_get(schema, "format");

@@ -10,10 +10,5 @@ bool schema_expand_type(SchemaCompiler *c, const json_t *schema, bool is_negated
 bool schema_expand_values(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set); /* const, enum */
 bool schema_expand_numbers(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set);
 bool schema_expand_strings(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set);
-bool schema_expand_arrays(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set);
-bool schema_expand_objects(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set);
-
-/* Reads a keyword that counts; false: it is not there, or malformed (c->r). */
-bool schema_read_count(SchemaCompiler *c, const json_t *schema, const char *keyword, uint32_t *np);
 
 #endif

@@ -58,7 +58,7 @@ SchemaNode *schema_node_at(SchemaCompiler *c, uint32_t node) {
     return &c->nodes->items[node];
 }
 
-/* --- conjunctions -------------------------------------------------------------------------------------------------- */
+/* --- conjunctions ------------------------------------------------------------------------------------------------- */
 
 static bool literals_equal(SchemaLiteral a, SchemaLiteral b) {
     return a.schema == b.schema && a.is_negated == b.is_negated;
@@ -146,7 +146,7 @@ uint32_t schema_node(SchemaCompiler *c, const SchemaLiteral *literals, size_t n)
     return *bucket = at;
 }
 
-/* --- sets ---------------------------------------------------------------------------------------------------------- */
+/* --- sets --------------------------------------------------------------------------------------------------------- */
 
 static SchemaSet compute(SchemaCompiler *c, uint32_t node) {
     const SchemaLiteral *literals = c->nodes->items[node].literals;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes: conjunctions of schemas ("fits A, fits B, does not fit C"), each with a number. Equal conjunctions are one node,
- * so that recursive schemas come to an end. */
+/* Nodes: conjunctions of schemas ("fits A, fits B, does not fit C"), each with a number. Equal conjunctions are one
+ * node, so that recursive schemas come to an end. */
 #ifndef COORDGEN_SCHEMA_NODE_H
 #define COORDGEN_SCHEMA_NODE_H
 

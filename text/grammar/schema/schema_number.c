@@ -9,7 +9,7 @@
 #include "base/strings/str_buf.h"
 #include "text/grammar/schema/schema_text.h"
 
-/* --- sets ---------------------------------------------------------------------------------------------------------- */
+/* --- sets --------------------------------------------------------------------------------------------------------- */
 
 bool schema_number_is_any(const SchemaNumber *number) {
     return number->kind == SCHEMA_NUMBER_ANY && !number->low.is_set && !number->high.is_set && !number->n_multiples;
@@ -104,7 +104,7 @@ bool schema_number_is_empty(SchemaCompiler *c, const SchemaNumber *number) {
     return is_nothing;
 }
 
-/* --- texts of ranges ----------------------------------------------------------------------------------------------- */
+/* --- texts of ranges ---------------------------------------------------------------------------------------------- */
 
 #define ANY_FRACTION "(?:\\.[0-9]+)?"
 #define WHOLE "(?:0|[1-9][0-9]*)"
@@ -180,7 +180,7 @@ static GrammarPart range_part(SchemaCompiler *c, WriteRange *write, const Schema
     return schema_plain_regex(c, text.data);
 }
 
-/* --- texts of multiples -------------------------------------------------------------------------------------------- */
+/* --- texts of multiples ------------------------------------------------------------------------------------------- */
 
 enum {
     SUFFIXES_MAX = 1024,
@@ -320,7 +320,7 @@ static GrammarPart multiple_part(SchemaCompiler *c, const SchemaMultiple *multip
     return multiple->is_negated ? grammar_part_not(c->builder, part) : part;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 static const char *const plain_texts[] = {
     [SCHEMA_NUMBER_ANY] = WHOLE ANY_FRACTION,

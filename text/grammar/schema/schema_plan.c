@@ -5,7 +5,7 @@
 
 #include "base/min_max.h"
 
-/* --- what the root leads to ---------------------------------------------------------------------------------------- */
+/* --- what the root leads to --------------------------------------------------------------------------------------- */
 
 static void want(SchemaCompiler *c, SchemaPlan *plan, uint32_t node) {
     if (node == SCHEMA_NODE_NOTHING || c->r)
@@ -71,7 +71,7 @@ static void resolve(SchemaCompiler *c, SchemaPlan *plan, size_t at) {
     }
 }
 
-/* --- which nodes have a value -------------------------------------------------------------------------------------- */
+/* --- which nodes have a value ------------------------------------------------------------------------------------- */
 
 const SchemaPlanNode *schema_plan_find(const SchemaPlan *plan, uint32_t node) {
     uint32_t place = node < plan->n_places ? plan->places[node] : 0;

@@ -37,7 +37,7 @@ bool schema_set_is_any(const SchemaSet *set) {
            schema_object_is_any(&set->objects[0]);
 }
 
-/* --- both ---------------------------------------------------------------------------------------------------------- */
+/* --- both --------------------------------------------------------------------------------------------------------- */
 
 /* Joins two lists of layers without repetition. */
 static const json_t **join_layers(SchemaCompiler *c, const json_t **a, size_t na, const json_t **b, size_t nb,
@@ -139,7 +139,7 @@ SchemaSet schema_set_and(SchemaCompiler *c, const SchemaSet *a, const SchemaSet 
     return set;
 }
 
-/* --- either -------------------------------------------------------------------------------------------------------- */
+/* --- either ------------------------------------------------------------------------------------------------------- */
 
 /* The alternatives of both lists; one that says nothing stands for all. */
 #define SUM(c, a, b, field, is_any, set)                                                                               \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sets of JSON values, type by type: what a schema allows. Arrays and objects are lists of shapes (alternatives), each a
- * conjunction of what several schemas say of the children, which stay names of schemas until they are needed. All are
- * immutable once made, and live as long as the compiler. */
+/* Sets of JSON values, type by type: what a schema allows. Arrays and objects are lists of shapes (alternatives), each
+ * a conjunction of what several schemas say of the children, which stay names of schemas until they are needed. All
+ * are immutable once made, and live as long as the compiler. */
 #ifndef COORDGEN_SCHEMA_SET_H
 #define COORDGEN_SCHEMA_SET_H
 

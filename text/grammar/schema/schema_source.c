@@ -8,7 +8,7 @@
 #include "base/strings/str_buf.h"
 #include "text/grammar/grammar.h"
 
-/* --- the tree ------------------------------------------------------------------------------------------------------ */
+/* --- the tree ----------------------------------------------------------------------------------------------------- */
 
 static int measure(const json_t *value, size_t depth, size_t *n_objectsp, ErrText *err) {
     const char *key;
@@ -120,7 +120,7 @@ void schema_source_deinit(SchemaSource *source) {
     *source = (SchemaSource){ 0 };
 }
 
-/* --- references ---------------------------------------------------------------------------------------------------- */
+/* --- references --------------------------------------------------------------------------------------------------- */
 
 /* Appends the n bytes of a URI fragment, %XX decoded. */
 static void decode_percent(StrBuf *out, const char *text, size_t n) {
@@ -188,7 +188,7 @@ static const json_t *find_anchor(const SchemaSource *source, size_t resource, co
     return NULL;
 }
 
-/* Whether a reference (n bytes, without the fragment) means the resource: its whole id, or the end of it behind a '/'. */
+/* Whether a reference (n bytes, without the fragment) means the resource: its whole id, or its end behind a '/'. */
 static bool means(const SchemaResource *resource, const char *ref, size_t n) {
     const char *id = resource->id;
     size_t at = resource->id_bytes - n;
@@ -219,7 +219,7 @@ const json_t *schema_source_find(const SchemaSource *source, const json_t *from,
     return find_anchor(source, resource, fragment.data);
 }
 
-/* --- pointers ------------------------------------------------------------------------------------------------------ */
+/* --- pointers ----------------------------------------------------------------------------------------------------- */
 
 static bool find_path(const json_t *at, const json_t *wanted, StrBuf *path) {
     size_t len_bytes = path->len_bytes, i;

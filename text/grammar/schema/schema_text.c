@@ -10,7 +10,7 @@ bool schema_name_equal(SchemaName a, SchemaName b) {
     return a.len_bytes == b.len_bytes && !memcmp(a.data, b.data, a.len_bytes);
 }
 
-/* --- parts --------------------------------------------------------------------------------------------------------- */
+/* --- parts -------------------------------------------------------------------------------------------------------- */
 
 GrammarPart schema_plain_regex(SchemaCompiler *c, const char *pattern) {
     GrammarPart part = GRAMMAR_PART_NONE;
@@ -35,7 +35,7 @@ GrammarPart schema_fixed_regex(SchemaCompiler *c, const char *pattern) {
     return c->fixed[i].part;
 }
 
-/* One character, in its only spelling. */
+/* Returns the part of a character in its only spelling. */
 static GrammarPart one_character(SchemaCompiler *c) {
     if (c->character == GRAMMAR_PART_NONE)
         c->character = grammar_part_class(c->builder, NULL, 0, GRAMMAR_CLASS_NEGATED | GRAMMAR_CLASS_JSON);
@@ -125,7 +125,7 @@ GrammarPart schema_text_quoted(SchemaCompiler *c, const SchemaText *text) {
     return grammar_part_sequence(c->builder, (GrammarPart[]){ quote, part_of(c, text), quote }, 3);
 }
 
-/* --- algebra ------------------------------------------------------------------------------------------------------- */
+/* --- algebra ------------------------------------------------------------------------------------------------------ */
 
 static bool allows_nothing(SchemaCompiler *c, GrammarPart part) {
     bool is_nothing = false;

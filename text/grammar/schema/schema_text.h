@@ -44,7 +44,7 @@ GrammarPart schema_text_quoted(SchemaCompiler *c, const SchemaText *text);
 GrammarPart schema_name_quoted(SchemaCompiler *c, SchemaName name);
 /* A regular expression of this room, of plain characters. */
 GrammarPart schema_plain_regex(SchemaCompiler *c, const char *pattern);
-/* The same for a constant, which is made once. */
+/* A regular expression that is a constant of the program: made once for a compiler. */
 GrammarPart schema_fixed_regex(SchemaCompiler *c, const char *pattern);
 
 #endif

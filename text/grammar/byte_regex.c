@@ -161,11 +161,20 @@ static RegexId intern(ByteRegex *store, const uint32_t *words, size_t n) {
     return id;
 }
 
+static int init_scratch(ByteRegex *store) {
+    store->n_scratch = 0;
+    store->room_scratch = 64;
+    store->scratch = malloc(store->room_scratch * sizeof(*store->scratch));
+    return store->scratch ? 0 : err_raise(-ENOMEM);
+}
+
 int byte_regex_init(ByteRegex *store, uint64_t fuel, size_t memory_bytes_max) {
     int r;
 
     *store = (ByteRegex){ .fuel = fuel, .memory_bytes_max = memory_bytes_max };
-    r = tuple_store_init(&store->nodes);
+    r = init_scratch(store);
+    if (!r)
+        r = tuple_store_init(&store->nodes);
     if (!r)
         r = tuple_store_init(&store->sets);
     if (!r)
@@ -196,12 +205,15 @@ int byte_regex_copy(ByteRegex *store, const ByteRegex *from) {
 
     *store = *from;
     store->nodes = store->sets = store->memo = (TupleStore){ 0 };
-    store->memo_values = store->scratch = NULL;
+    store->memo_values = NULL;
     store->room_values = 0;
-    store->n_scratch = store->room_scratch = 0;
     store->room_infos = from->nodes.n;
     store->infos = malloc(from->nodes.n * sizeof(*store->infos));
-    r = store->infos ? tuple_store_copy(&store->nodes, &from->nodes) : err_raise(-ENOMEM);
+    r = init_scratch(store);
+    if (!r && !store->infos)
+        r = err_raise(-ENOMEM);
+    if (!r)
+        r = tuple_store_copy(&store->nodes, &from->nodes);
     if (!r)
         r = tuple_store_copy(&store->sets, &from->sets);
     if (!r)
@@ -221,7 +233,7 @@ size_t byte_regex_memory_bytes(const ByteRegex *store) {
 
 int byte_regex_push(ByteRegex *store, uint32_t word) {
     if (store->n_scratch == store->room_scratch) {
-        size_t room = MAX(2 * store->room_scratch, 64);
+        size_t room = 2 * store->room_scratch;
         uint32_t *scratch = realloc(store->scratch, room * sizeof(*scratch));
 
         if (!scratch) {

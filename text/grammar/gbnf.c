@@ -170,7 +170,7 @@ static int take_rule(Gbnf *gbnf, GrammarPart *partp) {
 
 static int push_part(Gbnf *gbnf, GrammarPart part) {
     if (gbnf->n_parts == gbnf->room_parts) {
-        size_t room = MAX(2 * gbnf->room_parts, 64);
+        size_t room = 2 * gbnf->room_parts;
         GrammarPart *parts = realloc(gbnf->parts, room * sizeof(*parts));
 
         if (!parts)
@@ -363,7 +363,9 @@ int gbnf_parse(GrammarBuilder *builder, const char *text, size_t n_bytes, Gramma
 
     if (n_bytes > UINT32_MAX / 2)
         return err_set(err, GRAMMAR_E_TOO_COMPLEX, "the grammar has more than 2 GiB");
-    r = text_index_init(&gbnf.index, 16, rule_name, &gbnf);
+    gbnf.room_parts = 64;
+    gbnf.parts = malloc(gbnf.room_parts * sizeof(*gbnf.parts));
+    r = gbnf.parts ? text_index_init(&gbnf.index, 16, rule_name, &gbnf) : err_no_memory(err);
     for (skip_space(&gbnf, true); !r && gbnf.at < n_bytes; skip_space(&gbnf, true)) {
         GrammarPart rule = 0, body = 0;
 

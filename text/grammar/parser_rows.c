@@ -272,7 +272,9 @@ int parser_rows_init(ParserRows *rows, const RuleGraph *graph, ByteRegex *store)
 
     *rows = (ParserRows){ .graph = graph, .store = store };
     rows->marks = calloc(graph->n_rules, sizeof(*rows->marks));
-    r = rows->marks ? tuple_store_init(&rows->kernels) : err_raise(-ENOMEM);
+    rows->room_steps = 64;
+    rows->steps = malloc(rows->room_steps * sizeof(*rows->steps));
+    r = rows->marks && rows->steps ? tuple_store_init(&rows->kernels) : err_raise(-ENOMEM);
     if (!r)
         r = make_room(rows);
     if (!r)

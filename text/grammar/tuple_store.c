@@ -16,8 +16,16 @@ static TextSpan tuple_text(const void *owner, uint32_t id) {
 }
 
 int tuple_store_init(TupleStore *store) {
-    *store = (TupleStore){ 0 };
-    return text_index_init(&store->index, 16, tuple_text, store);
+    int r;
+
+    *store = (TupleStore){ .room_words = 64 };
+    store->words = malloc(store->room_words * sizeof(*store->words));
+    if (!store->words)
+        return err_raise(-ENOMEM);
+    r = text_index_init(&store->index, 16, tuple_text, store);
+    if (r)
+        tuple_store_deinit(store);
+    return r;
 }
 
 void tuple_store_deinit(TupleStore *store) {

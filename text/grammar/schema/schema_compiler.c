@@ -11,7 +11,7 @@
 
 enum {
     BLOCK_BYTES = 64 << 10,
-    MEMORY_BYTES_MAX = 32 << 20,
+    MEMORY_BYTES_MAX = 16 << 20,
     STEPS_MAX = 400000,
 };
 

@@ -55,26 +55,40 @@ static bool expand_any_of(SchemaCompiler *c, const json_t *schema, bool is_negat
 
 /* --- oneOf -------------------------------------------------------------------------------------------------------- */
 
-static bool are_disjoint(SchemaCompiler *c, const SchemaSet *a, const SchemaSet *b) {
-    bool are;
+/* What type and properties beside a oneOf say: often that the property is required by which its branches differ. */
+static SchemaSet context_of(SchemaCompiler *c, const json_t *schema) {
+    SchemaSet context = schema_set_any(), one;
+
+    if (schema_expand_type(c, schema, false, &one))
+        context = schema_set_and(c, &context, &one);
+    if (schema_expand_objects(c, schema, false, &one))
+        context = schema_set_and(c, &context, &one);
+    return context;
+}
+
+/* Whether no value of the context fits both sets. */
+static bool are_disjoint(SchemaCompiler *c, const SchemaSet *context, const SchemaSet *a, const SchemaSet *b) {
     SchemaSet both;
+    bool are;
 
     schema_probe_begin(c);
     both = schema_set_and(c, a, b);
+    both = schema_set_and(c, context, &both);
     are = !c->r && schema_set_is_empty(c, &both);
     schema_probe_end(c);
     return are && !c->r;
 }
 
-/* Takes alternatives without a value out of a set, before products of them grow. */
-static void drop_empty(SchemaCompiler *c, SchemaSet *set) {
+/* Takes alternatives without a value in the context out of a set, before products of them grow. */
+static void drop_empty(SchemaCompiler *c, const SchemaSet *context, SchemaSet *set) {
     SchemaObject *objects = schema_alloc(c, set->n_objects, sizeof(*objects));
     size_t n = 0;
 
     schema_probe_begin(c);
     for (size_t i = 0; i < set->n_objects && objects && !c->r; i++) {
-        const SchemaSet one = { .objects = &set->objects[i], .n_objects = 1 };
+        SchemaSet one = { .objects = &set->objects[i], .n_objects = 1 };
 
+        one = schema_set_and(c, context, &one);
         if (!schema_set_is_empty(c, &one))
             objects[n++] = set->objects[i];
     }
@@ -84,17 +98,17 @@ static void drop_empty(SchemaCompiler *c, SchemaSet *set) {
 }
 
 /* Branch number `at` fits and no other one does. Branches that have no value in common with it need no words. */
-static SchemaSet only_branch(SchemaCompiler *c, const json_t *list, size_t at) {
+static SchemaSet only_branch(SchemaCompiler *c, const SchemaSet *context, const json_t *list, size_t at) {
     SchemaSet set = *set_of(c, json_array_get(list, at), false);
 
     for (size_t i = 0; i < json_array_size(list) && !c->r; i++) {
         const json_t *other = json_array_get(list, i);
 
-        if (i == at || are_disjoint(c, &set, set_of(c, other, false)) || c->r)
+        if (i == at || are_disjoint(c, context, &set, set_of(c, other, false)) || c->r)
             continue;
         set = schema_set_and(c, &set, set_of(c, other, true));
         if (set.n_objects > 1)
-            drop_empty(c, &set);
+            drop_empty(c, context, &set);
     }
     return set;
 }
@@ -115,6 +129,7 @@ static SchemaSet none_or_two(SchemaCompiler *c, const json_t *list) {
 
 static bool expand_one_of(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set) {
     const json_t *list = json_object_get(schema, "oneOf");
+    SchemaSet context;
 
     if (!is_schema_list(c, schema, "oneOf"))
         return false;
@@ -123,8 +138,9 @@ static bool expand_one_of(SchemaCompiler *c, const json_t *schema, bool is_negat
         return true;
     }
     *set = (SchemaSet){ 0 };
+    context = context_of(c, schema);
     for (size_t i = 0; i < json_array_size(list) && !c->r; i++) {
-        SchemaSet one = only_branch(c, list, i);
+        SchemaSet one = only_branch(c, &context, list, i);
 
         *set = schema_set_or(c, set, &one);
     }

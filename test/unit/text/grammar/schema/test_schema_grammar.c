@@ -266,6 +266,18 @@ static void test_schema_combinations(void **state) {
     CHECK(examples);
 }
 
+/* The property by which the branches differ is required beside the oneOf. */
+static void test_schema_one_of_context(void **state) {
+    static const Example examples[] = {
+        { "{'type':'object','properties':{'k':{'type':'string'},'v':{}},'required':['k'],'oneOf':[{'properties':{'k':"
+          "{'const':'x'},'v':{'type':'null'}}},{'properties':{'k':{'const':'y'}}}]}",
+          { "{'k':'x'}", "{'k':'x','v':null}", "{'k':'y','v':1}" },
+          { "{}", "{'k':'x','v':1}", "{'k':'z'}" } },
+    };
+
+    CHECK(examples);
+}
+
 static void test_schema_references(void **state) {
     static const Example examples[] = {
         { "{'type':'object','properties':{'v':{'type':'integer'},'next':{'$ref':'#'}},'required':['v'],"
@@ -394,9 +406,9 @@ int main(void) {
         cmocka_unit_test(test_schema_values),       cmocka_unit_test(test_schema_numbers),
         cmocka_unit_test(test_schema_strings),      cmocka_unit_test(test_schema_formats),
         cmocka_unit_test(test_schema_arrays),       cmocka_unit_test(test_schema_objects),
-        cmocka_unit_test(test_schema_combinations), cmocka_unit_test(test_schema_references),
-        cmocka_unit_test(test_schema_compact),      cmocka_unit_test(test_schema_errors),
-        cmocka_unit_test(test_schema_hostile),
+        cmocka_unit_test(test_schema_combinations), cmocka_unit_test(test_schema_one_of_context),
+        cmocka_unit_test(test_schema_references),   cmocka_unit_test(test_schema_compact),
+        cmocka_unit_test(test_schema_errors),       cmocka_unit_test(test_schema_hostile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ struct GrammarBuilder {
 GrammarPart grammar_part_of_regex(GrammarBuilder *builder, RegexId id);
 /* Makes the automata of the rules that root needs. 0; the conditions of grammar_builder_finish(). (grammar_lower.c) */
 int grammar_lower(GrammarBuilder *builder, GrammarPart root, RuleDraft *draft, ErrText *err);
-/* Makes the expression of a regular part. Errors are those of grammar_builder_allows_nothing(), and GRAMMAR_E_SYNTAX. */
+/* Makes the expression of a regular part. Errors: grammar_builder_allows_nothing(), and GRAMMAR_E_SYNTAX. */
 int grammar_lower_regular(GrammarBuilder *builder, GrammarPart part, RegexId *idp, ErrText *err);
 
 #endif

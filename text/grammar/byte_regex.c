@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/min_max.h"
-#include "text/grammar/grammar.h"
+#include "text/grammar/grammar_error.h"
 
 enum {
     DEPTH_MAX = 4000,  /* nested calls of a derivative: about 1 MiB of stack */
@@ -200,6 +200,13 @@ void byte_regex_deinit(ByteRegex *store) {
     *store = (ByteRegex){ 0 };
 }
 
+ByteRegex *byte_regex_free(ByteRegex *store) {
+    if (store)
+        byte_regex_deinit(store);
+    free(store);
+    return NULL;
+}
+
 int byte_regex_copy(ByteRegex *store, const ByteRegex *from) {
     int r;
 
@@ -247,7 +254,7 @@ int byte_regex_push(ByteRegex *store, uint32_t word) {
     return 0;
 }
 
-/* --- constructors: each brings its result into the one form that equal expressions have ------------------------------ */
+/* --- constructors: each brings its result into the one form that equal expressions have --------------------------- */
 
 RegexId byte_regex_set(ByteRegex *store, const ByteSet *set) {
     return is_no_byte(set) ? REGEX_NOTHING

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Regular expressions over bytes, with intersection and complement, as shared nodes: equal expressions have equal ids.
- * Derivatives (Brzozowski 1964; Owens, Reppy, Turon 2009) take the place of automata, so only what a text meets is ever
- * computed.
+ * Derivatives (Brzozowski 1964; Owens, Reppy, Turon 2009) take the place of automata, so only what a text meets is
+ * ever computed.
  *
- * A failure stays with the store: functions that make nodes then return any node. Each new node costs one unit of fuel. */
+ * A failure stays with the store: functions that make nodes then return any node. Each new node costs one unit of
+ * fuel. */
 #ifndef COORDGEN_TEXT_BYTE_REGEX_H
 #define COORDGEN_TEXT_BYTE_REGEX_H
 
@@ -79,6 +80,7 @@ typedef struct ByteRegex {
 /* 0 or -errno. The store must not move afterwards. */
 int byte_regex_init(ByteRegex *store, uint64_t fuel, size_t memory_bytes_max);
 void byte_regex_deinit(ByteRegex *store);
+ByteRegex *byte_regex_free(ByteRegex *store);                 /* of one on the heap; NULL is allowed; returns NULL */
 int byte_regex_copy(ByteRegex *store, const ByteRegex *from); /* same ids; 0 or -errno */
 size_t byte_regex_memory_bytes(const ByteRegex *store);
 

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/min_max.h"
 #include "text/grammar/byte_regex.h"
-#include "text/grammar/grammar.h"
+#include "text/grammar/grammar_error.h"
 
 static void fail(ByteRegex *store, int r) {
     if (!store->failure)
@@ -247,8 +247,8 @@ static void note_way(ByteRegex *store, const Search *search, uint32_t place, uin
         store->infos[search->places[place].id].end_bytes = n_bytes = MIN(n_bytes + 1, REGEX_BYTES_MAX);
 }
 
-/* Searches an intersection or complement for a text, best first. Every node on the way then knows its own way; where no
- * text is found, no node that was met has one. */
+/* Searches an intersection or complement for a text, best first. Every node on the way then knows its own way; where
+ * no text is found, no node that was met has one. */
 static int search_end(ByteRegex *store, RegexId id) {
     _cleanup_(search_deinit) Search search = { 0 };
     int r = tuple_store_init(&search.seen);

@@ -161,8 +161,8 @@ static int encode(uint32_t point, uint8_t bytes[4]) {
     return n;
 }
 
-/* Pushes the sequences of byte ranges of first..last, whose encodings have equal lengths, to the store's scratch. A range
- * that is not a product of byte ranges is cut where it begins or ends inside of a byte's values. */
+/* Pushes the sequences of byte ranges of first..last, whose encodings have equal lengths, to the store's scratch. A
+ * range that is not a product of byte ranges is cut where it begins or ends inside of a byte's values. */
 static void push_sequences(ByteRegex *store, uint32_t first, uint32_t last) {
     uint8_t low[4], high[4];
     RegexId id = REGEX_EMPTY;

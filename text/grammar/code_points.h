@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "text/grammar/byte_regex.h"
-#include "text/grammar/grammar_builder.h"
+#include "text/grammar/grammar_parts.h"
 
 /* A growing list of ranges; after a failed allocation it stays failed. */
 typedef struct CodePoints {

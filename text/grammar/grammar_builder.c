@@ -13,13 +13,6 @@ enum {
     DISJOINT_FUEL = 50000, /* of a question whether a part allows nothing: a few ms */
 };
 
-static ByteRegex *regex_free(ByteRegex *regex) {
-    if (regex)
-        byte_regex_deinit(regex);
-    free(regex);
-    return NULL;
-}
-
 int grammar_builder_new(GrammarBuilder **builderp, const GrammarLimits *limits) {
     _cleanup_(grammar_builder_freep) GrammarBuilder *builder = calloc(1, sizeof(*builder));
     _cleanup_(freep) ByteRegex *regex = malloc(sizeof(*regex));
@@ -39,7 +32,7 @@ int grammar_builder_new(GrammarBuilder **builderp, const GrammarLimits *limits) 
 GrammarBuilder *grammar_builder_free(GrammarBuilder *builder) {
     if (!builder)
         return NULL;
-    regex_free(builder->regex);
+    byte_regex_free(builder->regex);
     free(builder->parts);
     free(builder->lists);
     free(builder->names);
@@ -316,24 +309,4 @@ int grammar_builder_finish(GrammarBuilder *builder, GrammarPart root, Grammar **
     grammar->regex = steal(&builder->regex);
     *grammarp = steal(&grammar);
     return 0;
-}
-
-/* --- the grammar -------------------------------------------------------------------------------------------------- */
-
-Grammar *grammar_ref(Grammar *grammar) {
-    grammar->n_refs++;
-    return grammar;
-}
-
-Grammar *grammar_unref(Grammar *grammar) {
-    if (!grammar || --grammar->n_refs)
-        return NULL;
-    regex_free(grammar->regex);
-    rule_graph_deinit(&grammar->graph);
-    free(grammar);
-    return NULL;
-}
-
-size_t grammar_memory_bytes(const Grammar *grammar) {
-    return sizeof(*grammar) + byte_regex_memory_bytes(grammar->regex) + rule_graph_memory_bytes(&grammar->graph);
 }

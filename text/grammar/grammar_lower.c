@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/min_max.h"
+#include "text/grammar/grammar_error.h"
 #include "text/grammar/grammar_private.h"
 
 enum {
@@ -266,8 +268,8 @@ static int lower_repeat(Lowering *lowering, const Part *part, uint32_t from, uin
     return r ? r : add_edge(lowering, from, SYMBOL_EMPTY, to);
 }
 
-/* Adds the ways of a part from a node to another. The body of a rule stands there itself; any other part that is used in
- * several places is a rule of its own. */
+/* Adds the ways of a part from a node to another. The body of a rule stands there itself; any other part that is used
+ * in several places is a rule of its own. */
 static int lower(Lowering *lowering, GrammarPart at, uint32_t from, uint32_t to, bool is_body) {
     const Part *part = &lowering->builder->parts[at];
 

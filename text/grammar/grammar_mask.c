@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/min_max.h"
+#include "text/grammar/grammar_matcher.h"
 #include "text/grammar/grammar_matcher_private.h"
 #include "text/grammar/grammar_way.h"
 
@@ -175,8 +176,8 @@ static int walk_nodes(Walk *walk, uint32_t begin, uint32_t end) {
     return matcher->regex.failure;
 }
 
-/* Sets the allowed tokens of a slice. First bytes that are refused are not even looked at, as the nodes of the others lie
- * far apart in memory. */
+/* Sets the allowed tokens of a slice. First bytes that are refused are not even looked at, as the nodes of the others
+ * lie far apart in memory. */
 static int walk_slice(Walk *walk, GrammarState start, const TrieSlice *slice) {
     const uint8_t *class_of = walk->matcher->regex.class_of;
     int r = 0;

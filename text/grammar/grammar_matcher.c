@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* States and steps. A state is the set of lexemes that may be under way, each with the row where it began: an automaton
- * whose states are made when a text first comes by. */
+/* States and steps. A state is the set of lexemes that may be under way, each with the row where it began: an
+ * automaton whose states are made when a text first comes by. */
 #include "text/grammar/grammar_matcher.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Follows a grammar byte by byte or token by token, and tells which tokens may come next.
  *
- * A state is a number: copying it for a node of a draft tree costs nothing, and any state may be continued at any time.
- * Equal positions of a grammar have equal states, so what was found out once is a look-up later, also for another answer
- * with the same grammar. A matcher is used by one thread at a time. */
+ * A state is a number: copying it for a node of a draft tree costs nothing, and any state may be continued at any
+ * time. Equal positions of a grammar have equal states, so what was found out once is a look-up later, also for
+ * another answer with the same grammar. A matcher is used by one thread at a time. */
 #ifndef COORDGEN_TEXT_GRAMMAR_MATCHER_H
 #define COORDGEN_TEXT_GRAMMAR_MATCHER_H
 
@@ -37,8 +37,8 @@ int grammar_matcher_new(GrammarMatcher **matcherp, Grammar *grammar, TokenTrie *
 GrammarMatcher *grammar_matcher_free(GrammarMatcher *matcher);
 DEFINE_CLEANUP(GrammarMatcher, grammar_matcher_free)
 size_t grammar_matcher_memory_bytes(const GrammarMatcher *matcher);
-/* Forgets all states but the start, for a matcher that has reached its limit on memory: the caller advances the bytes of
- * each answer anew. 0 or -errno; after an error only grammar_matcher_free() may follow. */
+/* Forgets all states but the start, for a matcher that has reached its limit on memory: the caller advances the bytes
+ * of each answer anew. 0 or -errno; after an error only grammar_matcher_free() may follow. */
 int grammar_matcher_forget(GrammarMatcher *matcher);
 
 GrammarState grammar_matcher_start(const GrammarMatcher *matcher);
@@ -49,8 +49,8 @@ int grammar_matcher_advance_bytes(GrammarMatcher *matcher, GrammarState state, c
                                   GrammarState *nextp);
 /* Advances by a token: this is also how a single candidate is tested. Errors are as above. */
 int grammar_matcher_advance(GrammarMatcher *matcher, GrammarState state, uint32_t token, GrammarState *nextp);
-/* Sets the bits of the tokens that may come next, mask[TOKEN_MASK_WORDS(n_tokens)]. The token that ends an answer is not
- * among them: see grammar_matcher_is_end_allowed(). 0, GRAMMAR_E_TOO_COMPLEX, -ENOMEM. */
+/* Sets the bits of the tokens that may come next, mask[TOKEN_MASK_WORDS(n_tokens)]. The token that ends an answer is
+ * not among them: see grammar_matcher_is_end_allowed(). 0, GRAMMAR_E_TOO_COMPLEX, -ENOMEM. */
 int grammar_matcher_mask(GrammarMatcher *matcher, GrammarState state, uint64_t *mask);
 /* Writes the bytes that must come next, at most n_max, to bytes: no other text goes on, and the end is not allowed
  * before. *n_bytesp: how many. 0, GRAMMAR_E_TOO_COMPLEX, -ENOMEM. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* States of a matcher and the ways between them, for its parts: steps, masks, ways to an end. */
+/* States of a matcher and the ways between them, for its parts: steps, masks, ways to an end.
+ * grammar_matcher.h comes before. */
 #ifndef COORDGEN_TEXT_GRAMMAR_MATCHER_PRIVATE_H
 #define COORDGEN_TEXT_GRAMMAR_MATCHER_PRIVATE_H
 
-#include "text/grammar/grammar_matcher.h"
 #include "text/grammar/grammar_private.h"
 #include "text/grammar/parser_rows.h"
 #include "text/grammar/token_trie_private.h"

@@ -5,8 +5,9 @@
 
 #include <stdatomic.h>
 
+#include "base/err.h"
 #include "text/grammar/byte_regex.h"
-#include "text/grammar/grammar_builder.h"
+#include "text/grammar/grammar_parts.h"
 #include "text/grammar/rule_graph.h"
 
 struct Grammar {
@@ -48,7 +49,7 @@ struct GrammarBuilder {
 GrammarPart grammar_part_of_regex(GrammarBuilder *builder, RegexId id);
 /* Makes the automata of the rules that root needs. 0; the conditions of grammar_builder_finish(). (grammar_lower.c) */
 int grammar_lower(GrammarBuilder *builder, GrammarPart root, RuleDraft *draft, ErrText *err);
-/* Makes the expression of a regular part. 0; GRAMMAR_E_SYNTAX, GRAMMAR_E_UNSUPPORTED, GRAMMAR_E_TOO_COMPLEX, -ENOMEM. */
+/* Makes the expression of a regular part. Errors: grammar_builder_allows_nothing(), and GRAMMAR_E_SYNTAX. */
 int grammar_lower_regular(GrammarBuilder *builder, GrammarPart part, RegexId *idp, ErrText *err);
 
 #endif

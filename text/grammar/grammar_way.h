@@ -5,7 +5,7 @@
 
 #include "text/grammar/grammar_matcher.h"
 
-/* Count as grammar_matcher_end_bytes() and grammar_matcher_end_tokens(), inside of a call. A failure is the matcher's. */
+/* Count as grammar_matcher_end_bytes() and grammar_matcher_end_tokens(), within a call. A failure is the matcher's. */
 uint32_t matcher_end_bytes(GrammarMatcher *matcher, GrammarState state);
 uint32_t matcher_end_tokens(GrammarMatcher *matcher, GrammarState state);
 

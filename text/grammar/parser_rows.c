@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/min_max.h"
-#include "text/grammar/grammar.h"
+#include "text/grammar/grammar_error.h"
 
 static void fail(ParserRows *rows, int r) {
     if (!rows->store->failure)
@@ -155,7 +155,7 @@ static uint32_t end_from(const ParserRows *rows, uint32_t node, uint32_t origin)
     return rest == REGEX_NEVER ? REGEX_NEVER : (uint32_t)MIN((uint64_t)at->end_bytes + rest, REGEX_BYTES_MAX);
 }
 
-/* Finds the ways behind the rules of a new row, until none gets shorter: rules that begin here may follow each other. */
+/* Finds the ways behind the rules of a new row, until none gets shorter: rules of a row may follow each other. */
 static void find_ends(ParserRows *rows, const ParserRow *row) {
     RowStep *steps = rows->steps + row->rules;
 

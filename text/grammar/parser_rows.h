@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of an Earley parser (Earley 1970) over lexemes, shared as in a graph-structured stack: a row is what may be open
- * between two lexemes, does not depend on where in the text it stands, and never changes. Equal rows have equal numbers,
- * so a list of any length needs no more rows than a short one. */
+/* Rows of an Earley parser (Earley 1970) over lexemes, shared as in a graph-structured stack: a row is what may be
+ * open between two lexemes, does not depend on where in the text it stands, and never changes. Equal rows have equal
+ * numbers, so a list of any length needs no more rows than a short one. */
 #ifndef COORDGEN_TEXT_PARSER_ROWS_H
 #define COORDGEN_TEXT_PARSER_ROWS_H
 
@@ -49,8 +49,8 @@ size_t parser_rows_memory_bytes(const ParserRows *rows);
 void parser_rows_begin(ParserRows *rows);
 /* Adds what follows a lexeme that began at row. A failure is the store's. */
 void parser_rows_scan(ParserRows *rows, uint32_t row, uint32_t lexeme);
-/* Ends the new row. *is_endp: the text may end here. Returns its number; UINT32_MAX: nothing can follow, or a failure of
- * the store's. */
+/* Ends the new row. *is_endp: the text may end here. Returns its number; UINT32_MAX: nothing can follow, or a failure
+ * of the store's. */
 uint32_t parser_rows_finish(ParserRows *rows, bool *is_endp);
 /* Returns the bytes of a short way to an end of the text behind a lexeme that began at row. */
 uint32_t parser_rows_end_bytes(const ParserRows *rows, uint32_t row, uint32_t lexeme);

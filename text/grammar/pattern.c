@@ -8,6 +8,7 @@
 #include "base/min_max.h"
 #include "base/strings/utf8.h"
 #include "text/grammar/code_points.h"
+#include "text/grammar/grammar_builder.h"
 #include "text/grammar/grammar_private.h"
 
 enum {
@@ -284,8 +285,8 @@ static int take_category(Pattern *pattern, bool is_negated, CodePoints *points) 
     return 0;
 }
 
-/* Takes what follows a backslash and stands for a character or a class. *is_classp: it is in points and no range begins
- * or ends with it; else the character is *pointp. */
+/* Takes what follows a backslash and stands for a character or a class. *is_classp: it is in points and no range
+ * begins or ends with it; else the character is *pointp. */
 static int take_escape(Pattern *pattern, bool is_in_class, CodePoints *points, uint32_t *pointp, bool *is_classp) {
     static const char controls[][2] = { { 't', '\t' }, { 'n', '\n' }, { 'r', '\r' }, { 'f', '\f' }, { 'v', '\v' } };
     char c;

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/min_max.h"
-#include "text/grammar/grammar.h"
+#include "text/grammar/grammar_error.h"
 
 typedef struct Drawing {
     RuleGraph *graph;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The text tokens of a vocabulary as a trie of their bytes: a flat array in depth-first order, made once for a model. */
+/* The text tokens of a vocabulary as a trie of their bytes: a flat array, depth first, made once for a model. */
 #ifndef COORDGEN_TEXT_TOKEN_TRIE_H
 #define COORDGEN_TEXT_TOKEN_TRIE_H
 
@@ -21,7 +21,8 @@ typedef struct TokenBytes {
 
 typedef struct TokenTrie TokenTrie; /* immutable, counted: any number of threads may use it */
 
-/* Makes the trie of tokens[n_tokens], at most 4,194,302 of them, whose bytes are copied. 0, -EINVAL (too many), -ENOMEM. */
+/* Makes the trie of tokens[n_tokens], at most 4,194,302 of them, whose bytes are copied. 0, -EINVAL (too many),
+ * -ENOMEM. */
 int token_trie_new(TokenTrie **triep, const TokenBytes *tokens, uint32_t n_tokens);
 TokenTrie *token_trie_ref(TokenTrie *trie);
 TokenTrie *token_trie_unref(TokenTrie *trie); /* NULL is allowed; returns NULL */

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The arrays of a token trie, for the walk of a mask. */
+/* The arrays of a token trie, for the walk of a mask. token_trie.h comes before. */
 #ifndef COORDGEN_TEXT_TOKEN_TRIE_PRIVATE_H
 #define COORDGEN_TEXT_TOKEN_TRIE_PRIVATE_H
 
 #include <stdatomic.h>
-
-#include "text/grammar/token_trie.h"
+#include <stdint.h>
 
 #define TRIE_TOKEN_NONE 0x3fffffu
 
@@ -17,9 +16,9 @@ typedef struct TrieNode {
     uint32_t depth : 10; /* bytes before this one */
 } TrieNode;
 
-/* Tokens of plain characters, of which a JSON string may have any: no quote, backslash or control. Where a grammar allows
- * as many such characters as the longest token has, whatever they are, all of these tokens are allowed, and nothing is
- * walked. */
+/* Tokens of plain characters, of which a JSON string may have any: no quote, backslash or control. Where a grammar
+ * allows as many such characters as the longest token has, whatever they are, all of these tokens are allowed, and
+ * nothing is walked. */
 typedef enum TrieSliceKind {
     TRIE_SLICE_OTHER, /* tokens with something else */
     TRIE_SLICE_SHORT,

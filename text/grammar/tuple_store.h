@@ -23,8 +23,8 @@ int tuple_store_init(TupleStore *store);
 void tuple_store_deinit(TupleStore *store);
 /* Makes a copy with the same ids. 0 or -errno. */
 int tuple_store_copy(TupleStore *store, const TupleStore *from);
-/* Finds or adds a tuple, which must not lie inside the store: *idp is its id, the number of tuples before if it is new.
- * 0 or -ENOMEM, also when keys collide on purpose. */
+/* Finds or adds a tuple, which must not lie inside the store: *idp is its id, the number of tuples before if it is
+ * new. 0 or -ENOMEM, also when keys collide on purpose. */
 int tuple_store_intern(TupleStore *store, const uint32_t *words, size_t n_words, uint32_t *idp);
 size_t tuple_store_memory_bytes(const TupleStore *store);
 

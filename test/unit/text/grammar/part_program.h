@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Grammars from arbitrary bytes, and what a table of all spans says of their texts: an oracle for short texts that knows
- * nothing of derivatives, rows or states. For unit tests and fuzzers. */
+/* Grammars from arbitrary bytes, and what a table of all spans says of their texts: an oracle for short texts that
+ * knows nothing of derivatives, rows or states. For unit tests and fuzzers. */
 #ifndef COORDGEN_TEST_PART_PROGRAM_H
 #define COORDGEN_TEST_PART_PROGRAM_H
 

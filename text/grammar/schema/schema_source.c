@@ -127,7 +127,7 @@ static void decode_percent(StrBuf *out, const char *text, size_t n) {
     for (size_t i = 0; i < n; i++) {
         unsigned int byte = 0;
 
-        if (text[i] == '%' && i + 2 < n + 0 && strspn(text + i + 1, "0123456789abcdefABCDEF") >= 2) {
+        if (text[i] == '%' && i + 2 < n && strspn(text + i + 1, "0123456789abcdefABCDEF") >= 2) {
             for (size_t k = 1; k <= 2; k++) {
                 char digit = text[i + k];
 

@@ -62,14 +62,15 @@ void *schema_join(SchemaCompiler *c, const void *a, size_t na, const void *b, si
 }
 
 void schema_compiler_deinit(SchemaCompiler *c) {
-    for (SchemaConst *one = c->consts; one; one = one->next)
-        json_decref(one->schema);
+    for (size_t i = 0; i < SCHEMA_CONST_BUCKETS; i++)
+        for (SchemaConst *one = c->consts[i]; one; one = one->next)
+            json_decref(one->schema);
     for (SchemaBlock *block = c->blocks, *next; block; block = next) {
         next = block->next;
         free(block);
     }
     c->blocks = NULL;
-    c->consts = NULL;
+    memset(c->consts, 0, sizeof(c->consts));
 }
 
 bool schema_step(SchemaCompiler *c, uint64_t n) {

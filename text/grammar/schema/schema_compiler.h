@@ -30,6 +30,7 @@ typedef struct SchemaMatch {
 
 enum {
     SCHEMA_MATCH_BUCKETS = 64,
+    SCHEMA_CONST_BUCKETS = 256,
     SCHEMA_FIXED_MAX = 16,
 };
 
@@ -59,7 +60,7 @@ typedef struct SchemaCompiler {
     size_t memory_bytes;
     struct SchemaNodes *nodes;
     SchemaPattern *patterns;
-    SchemaConst *consts;
+    SchemaConst *consts[SCHEMA_CONST_BUCKETS]; /* by the address of the value */
     struct {
         const char *pattern;
         GrammarPart part;

@@ -90,7 +90,12 @@ typedef struct NameWalk {
     Splitter splitters[SCHEMA_SPLITTERS_MAX];
     size_t n;
     size_t room;
+    size_t n_visits; /* combinations that were looked at, most of them by an automaton */
 } NameWalk;
+
+enum {
+    VISITS_MAX = 128,
+};
 
 static void add_splitter(SchemaCompiler *c, NameWalk *walk, const json_t *schema, Splitter splitter) {
     if (walk->n == SCHEMA_SPLITTERS_MAX)
@@ -153,11 +158,12 @@ static void add_class(SchemaCompiler *c, NameWalk *walk, SchemaText names, unsig
 static void walk_names(SchemaCompiler *c, NameWalk *walk, size_t at, SchemaText names, unsigned int taken) {
     if (c->r || !schema_step(c, 1))
         return;
+    if (++walk->n_visits > VISITS_MAX || walk->form->n_classes == walk->room) {
+        c->r = err_set(c->err, GRAMMAR_E_TOO_COMPLEX, "the schema has too many combinations of patterns");
+        return;
+    }
     if (at == walk->n) {
-        if (walk->form->n_classes == walk->room)
-            c->r = err_set(c->err, GRAMMAR_E_TOO_COMPLEX, "the schema has too many combinations of patterns");
-        else
-            add_class(c, walk, names, taken);
+        add_class(c, walk, names, taken);
         return;
     }
     if (at && schema_text_is_empty(c, &names))
@@ -176,7 +182,7 @@ static void add_classes(SchemaCompiler *c, const SchemaObject *object, SchemaObj
     for (size_t i = 0; i < form->n_members; i++)
         listed[i] = form->members[i].name;
     list_splitters(c, &walk);
-    walk.room = (size_t)1 << walk.n;
+    walk.room = MIN((size_t)1 << walk.n, (size_t)SCHEMA_CLASSES_MAX) + 1; /* the last one is tried in place */
     form->classes = schema_alloc(c, walk.room, sizeof(*form->classes));
     if (form->classes)
         walk_names(c, &walk, 0, schema_text_and(c, object->names, others), 0);

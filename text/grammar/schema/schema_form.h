@@ -8,6 +8,7 @@
 enum {
     SCHEMA_MARKS_MAX = 3,      /* "some child fits" of one shape */
     SCHEMA_SPLITTERS_MAX = 10, /* patterns of names in one shape */
+    SCHEMA_CLASSES_MAX = 32,   /* combinations of them that some name has */
 };
 
 /* A child's values that set the marks: bit i says that the child counts for exists[i] or contains[i]. */

@@ -17,8 +17,8 @@ typedef struct SchemaOptions {
 } SchemaOptions;
 
 /* Translates a schema (JSON, at most 256 KiB, 128 levels) into parts of the builder, *partp: out. Errors name keyword
- * and JSON pointer. 0; GRAMMAR_E_SYNTAX: no JSON, or a malformed keyword; GRAMMAR_E_UNSUPPORTED: a keyword that cannot be
- * followed; GRAMMAR_E_TOO_COMPLEX: a limit; GRAMMAR_E_NOTHING: no value fits; -ENOMEM. */
+ * and JSON pointer. 0; GRAMMAR_E_SYNTAX: no JSON, or a malformed keyword; GRAMMAR_E_UNSUPPORTED: a keyword that cannot
+ * be followed; GRAMMAR_E_TOO_COMPLEX: a limit; GRAMMAR_E_NOTHING: no value fits; -ENOMEM. */
 int grammar_part_json_schema(GrammarBuilder *builder, const char *text, size_t len_bytes, const SchemaOptions *options,
                              GrammarPart *partp, ErrText *err);
 

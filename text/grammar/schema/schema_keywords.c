@@ -99,7 +99,7 @@ static json_t *describe(const json_t *value) {
 }
 
 static const json_t *schema_of(SchemaCompiler *c, const json_t *value) {
-    SchemaConst *known = c->consts;
+    SchemaConst **bucket = &c->consts[(uintptr_t)value / 16 % SCHEMA_CONST_BUCKETS], *known = *bucket;
 
     while (known && known->value != value)
         known = known->next;
@@ -108,8 +108,8 @@ static const json_t *schema_of(SchemaCompiler *c, const json_t *value) {
     known = schema_alloc(c, 1, sizeof(*known));
     if (!known)
         return NULL;
-    *known = (SchemaConst){ value, describe(value), c->consts };
-    c->consts = known;
+    *known = (SchemaConst){ value, describe(value), *bucket };
+    *bucket = known;
     if (!known->schema && !c->r)
         c->r = err_no_memory(c->err);
     return known->schema;
@@ -278,11 +278,10 @@ static bool read_number_format(const json_t *schema, SchemaNumber *number) {
 
 bool schema_expand_numbers(SchemaCompiler *c, const json_t *schema, bool is_negated, SchemaSet *set) {
     const json_t *multiple = json_object_get(schema, "multipleOf");
-    SchemaNumber *number = schema_alloc(c, 1, sizeof(*number)),
-                 *others = schema_alloc(c, SCHEMA_NUMBER_OTHERS_MAX, sizeof(*others)), format;
+    SchemaNumber *number = schema_alloc(c, 1, sizeof(*number)), *others = NULL, format;
     bool has_any;
 
-    if (!number || !others)
+    if (!number)
         return false;
     has_any = read_limit(c, schema, "minimum", "exclusiveMinimum", 1, &number->low);
     has_any |= read_limit(c, schema, "maximum", "exclusiveMaximum", -1, &number->high);
@@ -304,8 +303,10 @@ bool schema_expand_numbers(SchemaCompiler *c, const json_t *schema, bool is_nega
         set->n_numbers = schema_number_and(c, &limits, &format, number);
     }
     if (is_negated && has_any) {
-        *set = (SchemaSet){ .numbers = set->n_numbers ? others : &schema_number_any,
-                            .n_numbers = set->n_numbers ? schema_number_not(number, others) : 1 };
+        if (set->n_numbers)
+            others = schema_alloc(c, SCHEMA_NUMBER_OTHERS_MAX, sizeof(*others));
+        *set = (SchemaSet){ .numbers = others ? others : &schema_number_any,
+                            .n_numbers = others ? schema_number_not(number, others) : 1 };
     }
     return has_any;
 }

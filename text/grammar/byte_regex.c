@@ -22,6 +22,14 @@ static RegexId fail(ByteRegex *store, int r) {
     return REGEX_NOTHING;
 }
 
+void byte_regex_burn(ByteRegex *store, uint64_t n_steps) {
+    const uint64_t fuel = n_steps / 4 + 1;
+
+    if (store->fuel < fuel)
+        fail(store, GRAMMAR_E_TOO_COMPLEX);
+    store->fuel -= MIN(fuel, store->fuel);
+}
+
 /* --- sets --------------------------------------------------------------------------------------------------------- */
 
 static uint32_t intern_set(ByteRegex *store, const ByteSet *set) {
@@ -428,6 +436,7 @@ static RegexId choice(ByteRegex *store, size_t base, int n_factors) {
     RegexId id;
 
     flatten(store, base, REGEX_KIND_CHOICE);
+    byte_regex_burn(store, store->n_scratch - base);
     drop(store, base, REGEX_NOTHING);
     for (size_t i = base; i < store->n_scratch; i++)
         if (store->scratch[i] == REGEX_ANYTHING) {
@@ -470,6 +479,7 @@ RegexId byte_regex_and_of_scratch(ByteRegex *store, size_t base) {
 
     memset(&first, 0xff, sizeof(first));
     flatten(store, base, REGEX_KIND_AND);
+    byte_regex_burn(store, store->n_scratch - base);
     drop(store, base, REGEX_ANYTHING);
     sort_scratch(store, base);
     for (size_t i = base; i < store->n_scratch; i++) {

@@ -103,6 +103,9 @@ RegexId byte_regex_derive(ByteRegex *store, RegexId id, uint8_t byte);
  * n + 1 bytes begins with a byte whose derivative has one of n. Needs the classes. */
 uint32_t byte_regex_end_bytes(ByteRegex *store, RegexId id);
 
+/* Takes fuel for n steps, each as cheap as a look at a part of a list. A lack of fuel is a failure. */
+void byte_regex_burn(ByteRegex *store, uint64_t n_steps);
+
 /* --- for both ----------------------------------------------------------------------------------------------------- */
 int byte_regex_push(ByteRegex *store, uint32_t word); /* to scratch; a failure is the store's */
 RegexId byte_regex_choice_of_scratch(ByteRegex *store, size_t base);

@@ -77,6 +77,7 @@ int byte_regex_set_classes(ByteRegex *store, const RegexId *roots, size_t n) {
 static RegexId derive_list(ByteRegex *store, RegexId id, RegexKind kind, uint8_t byte) {
     const size_t base = store->n_scratch, n = byte_regex_n_words(store, id);
 
+    byte_regex_burn(store, n);
     for (size_t i = 0; i < n && !store->failure; i++) {
         const RegexId part = byte_regex_derive(store, byte_regex_word(store, id, i), byte);
 

@@ -252,5 +252,6 @@ RegexId code_points_regex(ByteRegex *store, const CodePoints *points, unsigned i
             first = end + 1;
         }
     }
+    byte_regex_burn(store, 12 * (store->n_scratch - base));
     return byte_regex_choice_of_scratch(store, base);
 }

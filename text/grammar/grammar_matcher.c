@@ -145,6 +145,7 @@ GrammarState matcher_step_new(GrammarMatcher *matcher, GrammarState state, uint3
     matcher->n_threads = 0;
     parser_rows_begin(&matcher->rows);
     matcher_threads(matcher, state, &n);
+    byte_regex_burn(regex, 4 * n);
     for (size_t i = 0; i < n && !regex->failure; i++) {
         const StateThread thread = matcher_threads(matcher, state, &n)[i];
         const RegexId rest = byte_regex_derive(regex, thread.rest, byte);

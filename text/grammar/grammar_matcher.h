@@ -27,7 +27,7 @@ typedef struct GrammarMatcherLimits {
     size_t memory_bytes_max; /* states and what belongs to them */
 } GrammarMatcherLimits;
 
-#define GRAMMAR_MATCHER_LIMITS_DEFAULT ((GrammarMatcherLimits){ .fuel_max = 100000, .memory_bytes_max = 128u << 20 })
+#define GRAMMAR_MATCHER_LIMITS_DEFAULT ((GrammarMatcherLimits){ .fuel_max = 40000, .memory_bytes_max = 128u << 20 })
 
 typedef struct GrammarMatcher GrammarMatcher;
 

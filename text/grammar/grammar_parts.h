@@ -17,11 +17,11 @@ typedef uint32_t GrammarPart;
 typedef struct GrammarLimits {
     uint32_t parts_max;      /* parts of the builder, and transitions of the rules that are made of them */
     size_t memory_bytes_max; /* memory of builder and grammar */
-    uint64_t fuel_max;       /* steps of the compiler; about 20 million take a second */
+    uint64_t fuel_max;       /* steps of the compiler; about 10 million take a second */
 } GrammarLimits;
 
 #define GRAMMAR_LIMITS_DEFAULT                                                                                         \
-    ((GrammarLimits){ .parts_max = 1u << 20, .memory_bytes_max = 64u << 20, .fuel_max = 1u << 21 })
+    ((GrammarLimits){ .parts_max = 1u << 20, .memory_bytes_max = 64u << 20, .fuel_max = 3u << 19 })
 
 /* Code points first..last, both included. */
 typedef struct GrammarRange {

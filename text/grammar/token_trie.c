@@ -20,7 +20,8 @@ static TrieSliceKind slice_of(TokenBytes token) {
         const uint8_t byte = token.bytes[at];
         const size_t n = utf8_sequence(token.bytes + at, token.n_bytes - at);
 
-        if (!n || byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7f)
+        if (!n || byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7f ||
+            (n == 3 && !memcmp(token.bytes + at, "\xe2\x80", 2) && (token.bytes[at + 2] & 0xfe) == 0xa8))
             return TRIE_SLICE_OTHER;
         at += (uint32_t)n;
     }

@@ -16,7 +16,8 @@ typedef struct TrieNode {
     uint32_t depth : 10; /* bytes before this one */
 } TrieNode;
 
-/* Tokens of plain characters, of which a JSON string may have any: no quote, backslash or control. Where a grammar
+/* Tokens of plain characters, of which a JSON string may have any: no quote, backslash or control. The line ends
+ * U+2028 and U+2029 are not plain, since the '.' of a pattern refuses them. Where a grammar
  * allows as many such characters as the longest token has, whatever they are, all of these tokens are allowed, and
  * nothing is walked. */
 typedef enum TrieSliceKind {

@@ -21,6 +21,7 @@ static const char help_head[] =
     "  mcq FILE.jsonl         multiple choice by the log-likelihood of the continuations\n"
     "  cloze FILE.jsonl       whether the last word of a text comes by itself, and its perplexity\n"
     "  quant-table            packages of several recipes: bytes, perplexity, accuracy, divergence, import time\n"
+    "  mask FILE.jsonl        JSON schemas with instances, token by token through the masks of their grammars\n"
     "  matrix                 bit-exactness over chunk sizes, instruction sets, threads and company\n"
     "\n"
     "Options\n";
@@ -125,7 +126,7 @@ static const CommandOption option_table[] = {
     { { "against", 0, "FILE", "divergence: a .gguf, computed in float32, or a .cgm package" }, TEXT(text.against) },
     { { "expect", 0, "FILE", "perplexity: golden values to compare with" }, TEXT(text.expect) },
     { { "name", 0, "NAME", "perplexity: the model's entry in that file" }, TEXT(text.name) },
-    { { "limit", 0, "N", "mcq, cloze, quant-table: the first N rows of questions (default: all)" },
+    { { "limit", 0, "N", "mcq, cloze, quant-table: the first N rows of questions; mask: of schemas (default: all)" },
       NUMBER(size, questions.limit, 1, 1u << 30),
       .accepts = "a number of rows from 1 on" },
     { { "normalise", 0, "HOW",
@@ -163,6 +164,7 @@ static const CommandOption option_table[] = {
         "which has the same bytes on every machine" },
       TEXT(matrix.dump) },
     { { "brief", 0, NULL, "with --dump: the prompt of 82 tokens, not of 530" }, FLAG(matrix.brief) },
+    { { "list", 0, NULL, "mask: each schema that is refused or wrong" }, FLAG(list) },
     { { "verbose", 0, NULL, "log to stderr" }, .set = command_set_verbose },
     { .option = { "help", 'h', NULL, "this text" } },
     { .option = { "version", 0, NULL, "the version" } },
@@ -180,6 +182,7 @@ static const struct {
     { "mcq", eval_mcq, true },
     { "cloze", eval_cloze, true },
     { "quant-table", eval_quant_table, false },
+    { "mask", eval_mask, true },
     { "matrix", eval_matrix, false },
 };
 

@@ -84,6 +84,7 @@ typedef struct EvalOptions {
     EvalQuestionOptions questions;
     EvalMatrixOptions matrix;
     EvalTableOptions table;
+    bool list; /* mask: print each schema that is refused or wrong */
 } EvalOptions;
 
 /* An open model: worker pool, accounts and engine on the options' device. A .gguf for a device of packages is imported
@@ -112,6 +113,7 @@ int eval_logits(const EvalOptions *options);
 int eval_perplexity(const EvalOptions *options);
 int eval_divergence(const EvalOptions *options);
 int eval_matrix(const EvalOptions *options);
+int eval_mask(const EvalOptions *options);
 int eval_mcq(const EvalOptions *options);
 int eval_cloze(const EvalOptions *options);
 int eval_quant_table(const EvalOptions *options);

@@ -2,6 +2,7 @@
 #include "tools/eval/json_lines.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -9,7 +10,7 @@
 
 #define FILE_BYTES_MAX ((size_t)256 << 20)
 
-int json_lines_each(const char *path, JsonLineFn *fn, void *arg, ErrText *err) {
+static int each_line(const char *path, JsonLineFn *fn, void *arg, bool takes_null, ErrText *err) {
     _cleanup_(freep) char *data = NULL;
     size_t len_bytes, number = 0;
     char *line, *next;
@@ -28,7 +29,7 @@ int json_lines_each(const char *path, JsonLineFn *fn, void *arg, ErrText *err) {
         if (strspn(line, " \t\r\n") >= (size_t)(next - line))
             continue;
         object = json_loadb(line, (size_t)(next - line), JSON_ALLOW_NUL, &error);
-        if (!json_is_object(object)) {
+        if (!json_is_object(object) && !(takes_null && !object)) {
             json_decref(object);
             return err_set(err, -EINVAL, "%s:%zu: not a JSON object: %s", path, number, error.text);
         }
@@ -42,6 +43,14 @@ int json_lines_each(const char *path, JsonLineFn *fn, void *arg, ErrText *err) {
     if (!number)
         return err_set(err, -EINVAL, "%s: the file is empty", path);
     return 0;
+}
+
+int json_lines_each(const char *path, JsonLineFn *fn, void *arg, ErrText *err) {
+    return each_line(path, fn, arg, false, err);
+}
+
+int json_lines_each_or_null(const char *path, JsonLineFn *fn, void *arg, ErrText *err) {
+    return each_line(path, fn, arg, true, err);
 }
 
 int json_lines_ids(const json_t *array, uint32_t n_vocab, uint32_t **idsp, size_t *np, ErrText *err) {

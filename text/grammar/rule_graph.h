@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The rules of a grammar as automata whose edges are lexemes (regular expressions) and rules. */
+#ifndef COORDGEN_TEXT_RULE_GRAPH_H
+#define COORDGEN_TEXT_RULE_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "text/grammar/byte_regex.h"
+
+/* A symbol is a lexeme's number, a rule's number with this bit, or nothing. */
+#define SYMBOL_RULE 0x80000000u
+#define SYMBOL_EMPTY UINT32_MAX
+
+typedef struct RuleEdge {
+    uint32_t symbol;
+    uint32_t to;
+} RuleEdge;
+
+typedef struct RuleNode {
+    uint32_t rule;
+    uint32_t first_edge; /* edges of the node, up to those of the next node */
+    uint32_t end_bytes;  /* bytes of a short way from here to the rule's end */
+    bool is_final;       /* the rule may end here */
+} RuleNode;
+
+typedef struct Rule {
+    uint32_t start;     /* node */
+    uint32_t end_bytes; /* of a short text of the rule */
+} Rule;
+
+/* Every edge leads to a text; there is a node behind the last one for its first_edge. Rule 0 is the root. */
+typedef struct RuleGraph {
+    Rule *rules;
+    uint32_t n_rules;
+    RuleNode *nodes;
+    uint32_t n_nodes;
+    RuleEdge *edges;
+    uint32_t n_edges;
+    RegexId *lexemes;
+    uint32_t n_lexemes;
+    bool is_root_nullable;
+} RuleGraph;
+
+/* Automata under construction, with edges of nothing. */
+typedef struct DraftEdge {
+    uint32_t from;
+    RuleEdge edge;
+} DraftEdge;
+
+typedef struct DraftRule {
+    uint32_t start;
+    uint32_t end;
+} DraftRule;
+
+typedef struct RuleDraft {
+    DraftEdge *edges;
+    uint32_t n_edges, room_edges;
+    DraftRule *rules;
+    uint32_t n_rules, room_rules;
+    uint32_t n_nodes;
+    TupleStore lexemes; /* RegexId */
+    uint32_t edges_max; /* of a graph */
+} RuleDraft;
+
+/* Makes the graph of a draft. 0; GRAMMAR_E_NOTHING, GRAMMAR_E_TOO_COMPLEX, -ENOMEM; the store's fuel is used. */
+int rule_graph_init(RuleGraph *graph, const RuleDraft *draft, ByteRegex *store);
+void rule_graph_deinit(RuleGraph *graph);
+size_t rule_graph_memory_bytes(const RuleGraph *graph);
+
+#endif

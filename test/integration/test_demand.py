@@ -14,7 +14,7 @@ from pathlib import Path
 import coordgen_pb2 as pb
 
 from daemon import Daemon
-from settings import BIN, MODEL, SLOW, whole_model
+from settings import BIN, MODEL, SLOW
 from test_ctl import Terminal
 from test_models import run_ctl
 from wire import Connection, Refused, prompt
@@ -286,7 +286,6 @@ class Demand(Case):
         self.assertEqual(answered_by(self.user(daemon), "other"), "other")
         daemon.stop()
 
-    @whole_model
     def test_ctl_says_what_it_waits_for(self):
         daemon = self.start()
         environment = dict(os.environ, COORDGEN_SOCKET=str(daemon.api), TERM="dumb", NO_COLOR="1")
@@ -303,7 +302,6 @@ class Demand(Case):
         daemon.stop()
 
 
-@whole_model
 class Room(Case):
     """Room for two models."""
 

@@ -8,7 +8,7 @@ import unittest
 import coordgen_pb2 as pb
 
 from daemon import DaemonCase
-from settings import SLOW, whole_model
+from settings import SLOW
 from wire import Connection, Refused, prompt
 
 STORY = "Count: 1 2 3 4"
@@ -95,7 +95,6 @@ class TwoPlaces(FairCase):
             self.assertEqual(other.status().requests_running, 2, "both are still there")
 
 
-@whole_model
 @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
 class MemoryShare(FairCase):
     """Room for 1,400 tokens, of which one user may have 1,050: what trees of drafts take is among them."""
@@ -126,7 +125,6 @@ class MemoryShare(FairCase):
         self.assertGreater(administrator.generate(prompt(STORY, 1200)).done.usage.output_tokens, 0)
 
 
-@whole_model
 @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
 class HeldMemory(FairCase):
     flags = ("--kv-memory-limit=32M", "--kv-user-share=100", "--output-buffer=16K", "--stall-timeout=600s")
@@ -135,7 +133,6 @@ class HeldMemory(FairCase):
         self.ends_for_memory(self.connect_nobody(), self.connect(), 1300)
 
 
-@whole_model
 @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
 class HeldMemoryUnread(FairCase):
     """The answer would fit into the output buffer."""

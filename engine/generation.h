@@ -98,10 +98,9 @@ typedef struct GenerationTurn {
     Generation *generation;
     GenerationDeltaFn *fn; /* may be NULL */
     void *arg;
-    Priority priority; /* class of the generation */
-    Priority rank;     /* class that it counts as after waiting: not below its own */
-    bool ran;          /* out: took part; false: the rows of the step went to others, and nothing changed */
-    int r;             /* out: 0 or -errno: fatal for this generation */
+    Standing standing;
+    bool ran; /* out: took part; false: the rows of the step went to others, and nothing changed */
+    int r;    /* out: 0 or -errno: fatal for this generation */
 } GenerationTurn;
 
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX

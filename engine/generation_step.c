@@ -147,8 +147,7 @@ static void list_claims(const GenerationTurn *turns, size_t n, RowClaim *claims)
         const Generation *generation = turns[i].generation;
 
         claims[i] = (RowClaim){
-            .priority = turns[i].priority,
-            .rank = turns[i].rank,
+            .standing = turns[i].standing,
             .is_live = generation->end == GENERATION_RUNNING &&
                        !atomic_load_explicit(&generation->cancelled, memory_order_relaxed),
             .is_prompt = in_prefill(generation),
@@ -163,7 +162,8 @@ static void count_undivided(const GenerationStep *step) {
     bool has_background = false;
 
     for (size_t i = 0; i < step->n; i++)
-        has_background = has_background || (!step->spans[i].decodes && step->turns[i]->priority == PRIORITY_BACKGROUND);
+        has_background =
+            has_background || (!step->spans[i].decodes && step->turns[i]->standing.priority == PRIORITY_BACKGROUND);
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
 
@@ -178,10 +178,10 @@ static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, boo
             GenerationTurn *turn = &turns[i];
             EngineSpan *span = &step->spans[step->n];
 
-            if (turn->rank != (Priority)rank || in_prefill(turn->generation) != prefill || turn->ran ||
-                !begin_turn(turn, prefill ? row_share_of_prompt(share, turn->priority, turn->rank) : share->all, span))
+            if (turn->standing.rank != (Priority)rank || in_prefill(turn->generation) != prefill || turn->ran ||
+                !begin_turn(turn, prefill ? row_share_of_prompt(share, turn->standing) : share->all, span))
                 continue;
-            row_share_take(share, prefill, turn->priority, span->n);
+            row_share_take(share, prefill, turn->standing.priority, span->n);
             *(prefill ? &step->prompt_rows : &step->decode_rows) += (uint32_t)span->n;
             step->turns[step->n++] = turn;
         }
@@ -217,7 +217,7 @@ static void share_drafts(GenerationStep *step, uint32_t nodes_max, StepCompany c
             continue;
         if (!costs.n_rows)
             costs = drafting_costs(drafting, company);
-        weights[n] = weight_of(step->turns[i]->rank);
+        weights[n] = weight_of(step->turns[i]->standing.rank);
         trees[n++] = drafting_tree(drafting);
     }
     if (n > 1 && costs.n_rows) /* else no tree has a draft */

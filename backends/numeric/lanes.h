@@ -309,56 +309,6 @@ LANES_INLINE float lanes_sum(Lanes v) {
     return (quad[0] + quad[2]) + (quad[1] + quad[3]);
 }
 
-/* Converts 16 float16 values to float32, with the bits of f16_to_f32, except that a signalling NaN may become quiet. */
-LANES_INLINE Lanes lanes_load_f16(const uint16_t *half) {
-    Lanes v;
-
-#if LANES_PART == 16 && defined(__F16C__)
-    v.part[0] = (PartF)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)half));
-#elif LANES_PART == 8 && defined(__F16C__)
-    EACH_PART (p)
-        v.part[p] = (PartF)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(half + p * LANES_PART)));
-#elif defined(LANES_NEON)
-    EACH_PART (p)
-        v.part[p] = (PartF)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(half + p * LANES_PART)));
-#else
-    EACH_PART (p) {
-        PartU bits = __builtin_convertvector(*(const PartHLoose *)(half + p * LANES_PART), PartU), rest = bits & 0x7fff;
-        PartU finite = (PartU)((PartF)(rest << 13) * part_of(0x1p112f)), other = 0x7f800000 | rest << 13;
-        PartU mask = (PartU)((PartI)rest >= 0x7c00);
-
-        v.part[p] = (PartF)((bits & 0x8000) << 16 | (finite & ~mask) | (other & mask));
-    }
-#endif
-    return v;
-}
-
-/* Converts to float16, to nearest even, with the bits of f32_to_f16. Values past +-65504, infinities too, become
- * +-65504; NaN stays NaN. */
-LANES_INLINE void lanes_store_f16(uint16_t *half, Lanes v) {
-    EACH_PART (p) {
-        PartF x = v.part[p];
-
-        x = part_select(x > part_of(65504), part_of(65504), x);
-        x = part_select(x < part_of(-65504), part_of(-65504), x);
-#if LANES_PART == 16 && defined(__F16C__)
-        _mm256_storeu_si256((__m256i *)half, _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
-#elif LANES_PART == 8 && defined(__F16C__)
-        _mm_storeu_si128((__m128i *)(half + p * LANES_PART), _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
-#elif defined(LANES_NEON)
-        vst1_u16(half + p * LANES_PART, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)x)));
-#else
-        PartU bits = (PartU)x, rest = bits & 0x7fffffff;
-        PartU small = (PartU)((PartF)rest + part_of(0.5f)) - 0x3f000000;
-        PartU normal = (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13, nan = 0x7e00 | (rest >> 13 & 0x3ff);
-        PartU is_small = (PartU)((PartI)rest < 0x38800000), is_nan = (PartU)((PartI)rest > 0x7f800000);
-
-        bits = (bits >> 16 & 0x8000) | (small & is_small) | (nan & is_nan) | (normal & ~is_small & ~is_nan);
-        *(PartHLoose *)(half + p * LANES_PART) = __builtin_convertvector(bits, PartH);
-#endif
-    }
-}
-
 /**
  * part_exp() - exp(x), error below 2 ulp, for every finite x and for infinities; NaN stays NaN
  *

@@ -147,24 +147,17 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
 
 /* Parses bytes, a percentage, or nothing. */
 static int parse_memory(const Setting *setting, Config *config, const char *value, ErrText *err) {
-    WeightsMemory memory = { .is_set = *value };
-    uint64_t number, scale;
-    const char *suffix = decimal_read_u64(value, &number);
-    const bool is_percent = suffix && !strcmp(suffix, "%");
+    WeightsMemory memory = { 0 };
+    const int r = *value ? weights_memory_parse(&memory, value, NULL) : 0;
 
-    if (memory.is_set && !is_percent &&
-        (!suffix || !scale_of(SETTING_BYTES, suffix, &scale) || __builtin_mul_overflow(number, scale, &number)))
+    if (r == WEIGHTS_MEMORY_E_TEXT)
         return err_set(err, CONFIG_E_SETTING,
                        "%s: '%.*s' is not bytes, with or without K, M, G or T, or a percentage such as 50%%",
                        setting->name, UTF8_PREFIX(value, 64));
-    if (memory.is_set && number > (is_percent ? 100 : setting->max))
+    if (r || memory.bytes > setting->max)
         return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is out of range: %s", setting->name, UTF8_PREFIX(value, 64),
-                       is_percent ? "0% to 100%" : "at most 1024T");
-    memory.is_percent = memory.is_set && (is_percent || !number); /* 0 bytes are 0 % of the layers */
-    if (is_percent)
-        memory.percent = (uint32_t)number;
-    else if (memory.is_set)
-        memory.bytes = number;
+                       r ? "0% to 100%" : "at most 1024T");
+    memory.is_percent = memory.is_set && !memory.bytes; /* 0 bytes are 0 % of the layers */
     *(WeightsMemory *)field_of(setting, config) = memory;
     return 0;
 }

@@ -34,13 +34,17 @@ static Priority rank_of(const Job *job, uint64_t now_ns) {
 static TurnClaim claim_of(const Job *job, uint64_t now_ns) {
     return (TurnClaim){
         .engine = job->engine,
-        .priority = job->generate.priority,
-        .rank = rank_of(job, now_ns),
+        .standing = { job->generate.priority, rank_of(job, now_ns) },
         .may_run = may_run(job),
         .has_begun = job->run.generation != NULL,
         .has_output = job->run.generation && generation_usage(job->run.generation)->n_output_tokens,
     };
 }
+
+/* Goes through the jobs that are in no step, in the order of their turns, with the claim of each. */
+#define FOREACH_CLAIM(job, claim, turns, now_ns)                                                                       \
+    for ((job) = TAILQ_FIRST(&(turns)->active); (job) && ((claim) = claim_of((job), (now_ns)), true);                  \
+         (job) = TAILQ_NEXT((job), link))
 
 /* Describes the parked step in *parked. Returns parked; NULL: no step is parked. */
 static const ParkedStep *parked_of(const Turns *turns, uint64_t now_ns, ParkedStep *parked) {
@@ -62,14 +66,13 @@ static const ParkedStep *parked_of(const Turns *turns, uint64_t now_ns, ParkedSt
 static void gather(Turns *turns, const Engine *engine, Company *company, Priority rank, Priority top, uint64_t now_ns) {
     ParkedStep step;
     const ParkedStep *parked = parked_of(turns, now_ns, &step);
+    TurnClaim claim;
     Job *job;
 
-    TAILQ_FOREACH (job, &turns->active, link) {
-        const TurnClaim claim = claim_of(job, now_ns);
-
+    FOREACH_CLAIM (job, claim, turns, now_ns) {
         if (company->n == GENERATION_TURNS_MAX)
             return;
-        if (claim.engine != engine || claim.rank != rank || !turn_order_is_ready(&claim) ||
+        if (claim.engine != engine || claim.standing.rank != rank || !turn_order_is_ready(&claim) ||
             turn_order_stands_back(&claim, parked, top))
             continue;
         company->targets[company->n] = (StepTarget){ turns, job, 0 };
@@ -77,8 +80,7 @@ static void gather(Turns *turns, const Engine *engine, Company *company, Priorit
             .generation = job->run.generation,
             .fn = turns_on_delta,
             .arg = &company->targets[company->n],
-            .priority = job->generate.priority,
-            .rank = rank,
+            .standing = claim.standing,
         };
         company->n++;
     }
@@ -170,13 +172,11 @@ static Job *next_interactive(const Turns *turns, bool begun) {
  * NULL. */
 static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns) {
     Job *job, *next = NULL;
+    TurnClaim claim;
 
-    TAILQ_FOREACH (job, &turns->active, link) {
-        const TurnClaim claim = claim_of(job, now_ns);
-
-        if (turn_order_takes_turns(&claim, except) && (!next || claim.rank > rank_of(next, now_ns)))
+    FOREACH_CLAIM (job, claim, turns, now_ns)
+        if (turn_order_takes_turns(&claim, except) && (!next || claim.standing.rank > rank_of(next, now_ns)))
             next = job;
-    }
     return next;
 }
 
@@ -186,27 +186,23 @@ static Job *next_above(const Turns *turns, uint64_t now_ns) {
     ParkedStep step;
     const ParkedStep *parked = parked_of(turns, now_ns, &step);
     Job *job, *next = NULL;
+    TurnClaim claim;
 
-    TAILQ_FOREACH (job, &turns->active, link) {
-        const TurnClaim claim = claim_of(job, now_ns);
-
+    FOREACH_CLAIM (job, claim, turns, now_ns)
         if (parked && turn_order_goes_before_parked(&claim, parked) &&
             (!next || job->generate.priority > next->generate.priority))
             next = job;
-    }
     return next;
 }
 
 /* Whether a job of class `top` or higher waits for its first token. */
 static bool someone_waits(const Turns *turns, Priority top, uint64_t now_ns) {
+    TurnClaim claim;
     Job *job;
 
-    TAILQ_FOREACH (job, &turns->active, link) {
-        const TurnClaim claim = claim_of(job, now_ns);
-
+    FOREACH_CLAIM (job, claim, turns, now_ns)
         if (turn_order_awaits_token(&claim, top))
             return true;
-    }
     return false;
 }
 
@@ -233,17 +229,15 @@ static void give_first_turn(Turns *turns, Job *job) {
 /* Gives first turns to all interactive jobs, and to one other job, by class, if no job waits for a step. */
 static void give_first_turns(Turns *turns, uint64_t now_ns) {
     Job *job, *next = NULL;
+    TurnClaim claim;
     bool is_awaited;
 
     while ((job = next_interactive(turns, false)))
         give_first_turn(turns, job);
     is_awaited = someone_waits(turns, PRIORITY_INTERACTIVE, now_ns);
-    TAILQ_FOREACH (job, &turns->active, link) {
-        const TurnClaim claim = claim_of(job, now_ns);
-
-        if (turn_order_may_begin(&claim, is_awaited) && (!next || claim.rank > rank_of(next, now_ns)))
+    FOREACH_CLAIM (job, claim, turns, now_ns)
+        if (turn_order_may_begin(&claim, is_awaited) && (!next || claim.standing.rank > rank_of(next, now_ns)))
             next = job;
-    }
     if (next)
         give_first_turn(turns, next);
 }
@@ -308,14 +302,12 @@ static uint64_t turn_of_class(Turns *turns, const Engine *engine, Priority top, 
 
 /* Whether a job of a higher class may run, on any engine. */
 static bool is_below_others(const Turns *turns, const Company *company, uint64_t now_ns) {
+    TurnClaim claim;
     Job *job;
 
-    TAILQ_FOREACH (job, &turns->active, link) {
-        const TurnClaim claim = claim_of(job, now_ns);
-
+    FOREACH_CLAIM (job, claim, turns, now_ns)
         if (turn_order_is_above(&claim, company->top))
             return true;
-    }
     return false;
 }
 

@@ -14,9 +14,9 @@
 
 const Choice op_order_choices[] = {
     { "in-order", OP_ORDER_IN_ORDER },
+    { "static", OP_ORDER_STATIC },
     { "out-of-order", OP_ORDER_OUT_OF_ORDER },
     { "position", OP_ORDER_POSITION },
-    { "static", OP_ORDER_STATIC },
     { NULL, 0 },
 };
 

@@ -12,6 +12,12 @@ typedef enum Priority { /* the greater goes first */
     PRIORITY_INTERACTIVE = 1,
 } Priority;
 
+/* A generation's place among others. */
+typedef struct Standing {
+    Priority priority; /* its class */
+    Priority rank;     /* the class that it counts as after waiting: not below its own */
+} Standing;
+
 const char *priority_name(Priority priority); /* "interactive", ... */
 /* Returns the class that a request counts as after so much waiting: one higher for every ageing_ns (0: never). */
 Priority priority_aged(Priority priority, uint64_t waited_ns, uint64_t ageing_ns);

@@ -18,12 +18,12 @@ RowShare row_share_begin(const RowClaim *claims, size_t n, size_t rows, size_t s
 
         if (!claim->is_live)
             continue;
-        if (claim->priority > *highest)
-            *highest = claim->priority;
+        if (claim->standing.priority > *highest)
+            *highest = claim->standing.priority;
         if (claim->is_prompt)
             continue;
         rows = MIN(rows, shared_rows);
-        if (claim->priority > PRIORITY_BACKGROUND && claim->n_undivided + 1 < ROW_SHARE_BACKGROUND_STEPS)
+        if (claim->standing.priority > PRIORITY_BACKGROUND && claim->n_undivided + 1 < ROW_SHARE_BACKGROUND_STEPS)
             share.gives_background = false;
     }
     share.all = rows;
@@ -38,12 +38,12 @@ RowShare row_share_begin(const RowClaim *claims, size_t n, size_t rows, size_t s
  * its rank. Then, and while it answers, they get ROW_SHARE_LOWER_ROWS together, so that its tokens do not wait for a
  * whole chunk; background prompts get those in one step of ROW_SHARE_BACKGROUND_STEPS.
  */
-size_t row_share_of_prompt(const RowShare *share, Priority priority, Priority rank) {
-    if (priority >= top_of(share))
+size_t row_share_of_prompt(const RowShare *share, Standing standing) {
+    if (standing.priority >= top_of(share))
         return share->all;
-    if (rank < share->waiting)
+    if (standing.rank < share->waiting)
         return 0;
-    if (priority == PRIORITY_BACKGROUND && share->answering > share->waiting && !share->gives_background)
+    if (standing.priority == PRIORITY_BACKGROUND && share->answering > share->waiting && !share->gives_background)
         return 0;
     return MIN(share->lower, share->all);
 }
@@ -59,6 +59,6 @@ size_t row_share_wanted(const RowShare *share, const RowClaim *claims, size_t n)
 
     for (size_t i = 0; i < n && rows < share->all; i++)
         if (claims[i].is_live && claims[i].is_prompt)
-            rows += MIN(claims[i].n_rows, row_share_of_prompt(share, claims[i].priority, claims[i].rank));
+            rows += MIN(claims[i].n_rows, row_share_of_prompt(share, claims[i].standing));
     return MIN(rows, share->all);
 }

@@ -17,8 +17,7 @@
 
 /* A generation that may have rows in the step. */
 typedef struct RowClaim {
-    Priority priority;    /* its class */
-    Priority rank;        /* the class it counts as after waiting: not below its own */
+    Standing standing;
     bool is_live;         /* it runs, and is not cancelled */
     bool is_prompt;       /* its prompt is not computed yet; else it answers */
     size_t n_rows;        /* of the prompt, not computed yet */
@@ -37,7 +36,7 @@ typedef struct RowShare {
 /* A step of `rows` rows, or of shared_rows where somebody's token waits for its end. */
 RowShare row_share_begin(const RowClaim *claims, size_t n, size_t rows, size_t shared_rows);
 /* Returns how many rows a prompt may have now. */
-size_t row_share_of_prompt(const RowShare *share, Priority priority, Priority rank);
+size_t row_share_of_prompt(const RowShare *share, Standing standing);
 /* A generation of this class has taken rows. */
 void row_share_take(RowShare *share, bool is_prompt, Priority priority, size_t rows);
 /* Returns how many of the rows left prompts are going to take: what drafts are weighed against. */

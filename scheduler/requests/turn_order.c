@@ -8,7 +8,7 @@ bool turn_order_is_ready(const TurnClaim *claim) {
 }
 
 bool turn_order_is_above(const TurnClaim *claim, Priority top) {
-    return turn_order_is_ready(claim) && claim->priority > top;
+    return turn_order_is_ready(claim) && claim->standing.priority > top;
 }
 
 /* While the parked step waits for weights, nobody holds it up by taking turns with it. */
@@ -17,16 +17,16 @@ bool turn_order_goes_before_parked(const TurnClaim *claim, const ParkedStep *par
 }
 
 bool turn_order_takes_turns(const TurnClaim *claim, const void *except) {
-    return turn_order_is_ready(claim) && claim->priority != PRIORITY_INTERACTIVE && claim->engine != except;
+    return turn_order_is_ready(claim) && claim->standing.priority != PRIORITY_INTERACTIVE && claim->engine != except;
 }
 
 bool turn_order_awaits_token(const TurnClaim *claim, Priority top) {
-    return turn_order_is_ready(claim) && claim->priority >= top && !claim->has_output;
+    return turn_order_is_ready(claim) && claim->standing.priority >= top && !claim->has_output;
 }
 
 /* A first turn renders and tokenizes a prompt, which does not stop in between. */
 bool turn_order_may_begin(const TurnClaim *claim, bool is_awaited) {
-    return claim->may_run && !claim->has_begun && (claim->rank == PRIORITY_INTERACTIVE || !is_awaited);
+    return claim->may_run && !claim->has_begun && (claim->standing.rank == PRIORITY_INTERACTIVE || !is_awaited);
 }
 
 /**
@@ -36,8 +36,8 @@ bool turn_order_may_begin(const TurnClaim *claim, bool is_awaited) {
  * step, whose class has its own part of the time.
  */
 bool turn_order_stands_back(const TurnClaim *claim, const ParkedStep *parked, Priority top) {
-    return parked && !parked->waits && claim->priority < top && claim->priority <= parked->top &&
-           (claim->rank < top || parked->top == PRIORITY_BACKGROUND) && !claim->has_output;
+    return parked && !parked->waits && claim->standing.priority < top && claim->standing.priority <= parked->top &&
+           (claim->standing.rank < top || parked->top == PRIORITY_BACKGROUND) && !claim->has_output;
 }
 
 /**
@@ -50,7 +50,7 @@ bool turn_order_stands_back(const TurnClaim *claim, const ParkedStep *parked, Pr
 TurnPart turn_order_part(const ParkedStep *parked, const TurnClaim *other, Priority top, bool is_awaited) {
     if (!parked && !other)
         return TURN_PART_NONE;
-    if (is_awaited && (parked ? parked->rank : other->rank) < top)
+    if (is_awaited && (parked ? parked->rank : other->standing.rank) < top)
         return TURN_PART_NONE;
     return parked && parked->top == PRIORITY_BACKGROUND && !is_awaited ? TURN_PART_SMALL : TURN_PART_EQUAL;
 }

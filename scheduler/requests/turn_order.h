@@ -16,11 +16,10 @@
 /* A generation without rows in a step that has begun. */
 typedef struct TurnClaim {
     const void *engine; /* compared, never read */
-    Priority priority;  /* the generation's class */
-    Priority rank;      /* the class that it counts as after waiting */
-    bool may_run;       /* the client reads, or the generation is cancelled */
-    bool has_begun;     /* the first turn is over; only then the generation may have rows */
-    bool has_output;    /* the first token is there */
+    Standing standing;
+    bool may_run;    /* the client reads, or the generation is cancelled */
+    bool has_begun;  /* the first turn is over; only then the generation may have rows */
+    bool has_output; /* the first token is there */
 } TurnClaim;
 
 /* A step that has made way. */

@@ -143,7 +143,8 @@ class Pull(FetchCase):
     def setUp(self):
         super().setUp()
         data = MODEL.read_bytes()
-        self.parts = [data[:40_000_000], data[40_000_000:80_000_000], data[80_000_000:]]
+        third = len(data) // PARTS
+        self.parts = [data[:third], data[third:2 * third], data[2 * third:]]
         self.data = data
         for part in range(1, PARTS + 1):
             self.make_wheel(part, self.parts[part - 1], zipfile.ZIP_STORED)

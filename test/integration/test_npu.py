@@ -13,7 +13,7 @@ from pathlib import Path
 import coordgen_pb2 as pb
 
 from daemon import Daemon
-from settings import BIN, MODEL, SANITIZED
+from settings import BIN, MODEL, SANITIZED, whole_model
 from wire import messages_of, prompt, talk
 
 REQUESTS = (prompt("A ship wants to know how late it is, and a ledger wants to know", 24, ignore_end=True),
@@ -50,6 +50,7 @@ class Npu(unittest.TestCase):
     def graphs_bytes(self):
         return next(account for account in self.status.memory if account.name == "graphs").peak_bytes
 
+    @whole_model
     def test_same_answers(self):
         self.assertEqual(self.answers(self.start()), self.expected)
         one_kind = self.graphs_bytes()
@@ -75,6 +76,7 @@ class Npu(unittest.TestCase):
         daemon.stop()
         return said, usages
 
+    @whole_model
     def test_conversation_with_drafts(self):
         flags = ("--prefix-cache-max=64M", "--max-sessions-per-uid=4")
         expected, _ = self.conversation(self.start(*flags, device="cpu"), "off")
@@ -89,7 +91,7 @@ class Npu(unittest.TestCase):
 
     def test_bench(self):
         run = subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-p", "300", "-n", "2", "-r", "1",
-                              "--graph-blocks=5", "--timeline", self.folder / "t.csv", "--json=short"], capture_output=True, text=True)
+                              "--graph-blocks=4", "--timeline", self.folder / "t.csv", "--json=short"], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
         results = json.loads(run.stdout)["results"]
         rows = {row["policy"]: row for row in results if row["test"] == "mobile"}
@@ -99,9 +101,9 @@ class Npu(unittest.TestCase):
             self.assertGreater(row["total_ms"], row["prefill_ms"])
             self.assertLess(row["peak_bytes"] / row["shared_graph_bytes"], 2.1 if name == "none" else 1.3)
         self.assertGreater(rows["sync"]["prefill_stall_ms"] + rows["sync"]["decode_stall_ms"], 0)
-        self.assertGreaterEqual(rows["sync"]["loads"], 10)  # five blocks there and back
-        self.assertLessEqual(rows["none"]["loads"], 5)  # those of decoding, where the first request was over before
-        self.assertIn("5 blocks", rows["progressive"]["why"])
+        self.assertGreaterEqual(rows["sync"]["loads"], 8)  # four blocks there and back
+        self.assertLessEqual(rows["none"]["loads"], 4)  # those of decoding, where the first request was over before
+        self.assertIn("4 blocks", rows["progressive"]["why"])
         orders = [row for row in results if row["test"] == "mobile-order"]
         self.assertEqual([(row["order"], row["placement"]) for row in orders],
                          [(order, "npu") for order in ("in-order", "static", "out-of-order", "position", "position, stealing past 5",
@@ -121,6 +123,7 @@ class Npu(unittest.TestCase):
                           "order in-order", "order static", "order out-of-order", "order position"])
         self.assertEqual({line[1] for line in lines if line[0] == "span"}, {"NPU", "processors", "loads"})
 
+    @whole_model
     def test_bench_table(self):
         """All rows of the papers' table on real requests: each there once, none of which could have come out otherwise."""
         data = self.folder / "data.jsonl"
@@ -151,6 +154,7 @@ class Npu(unittest.TestCase):
         return subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-p", "40,600", "-n", "8", "-r", "2",
                                f"--memory={budget}", "--json=short"], capture_output=True, text=True)
 
+    @whole_model
     @unittest.skipIf(SANITIZED, "a sanitizer's own memory is no part of a budget")
     def test_bench_within_memory(self):
         """A budget that is too small says which is not; within that one all accounts and the process stay."""
@@ -170,6 +174,7 @@ class Npu(unittest.TestCase):
         for account in ("weights", "graphs", "kv", "draftdb", "activations"):
             self.assertGreater(row["peak_bytes"][account], 0)
 
+    @whole_model
     @unittest.skipIf(SANITIZED, "a sanitizer's own memory is no part of a limit")
     def test_memory_limit(self):
         """memory-limit is that of the graphs too, in the service; where they do not fit it says what they take."""
@@ -201,18 +206,20 @@ class Npu(unittest.TestCase):
         for row in rows:
             self.assertIn(row["form"], ("materialised", "packed"))
             self.assertGreater(row["first_token_ms"], row["read_ms"])
-            self.assertGreater(row["read_bytes"], 100e6)
+            self.assertGreater(row["read_bytes"], 0.7 * self.package.stat().st_size)
             self.assertEqual(row["expand_ms"] > 0, row["form"] == "packed")
             self.assertGreater(min(row["fill_ms"], row["compute_ms"], row["wait_ms"], row["prefill_ms"]), 0)
             self.assertLessEqual(row["compute_ms"], row["first_token_ms"])
         self.assertTrue(rows[4]["why"].startswith(rows[4]["form"]), rows[4]["why"])
 
+    @whole_model
     def test_graph_files(self):
         images = self.folder / "packed-cache" / "images"
         daemon = self.start("--graph-files=packed", f"--cache-dir={images.parent}")
         self.assertEqual(self.answers(daemon), self.expected)
         self.assertEqual(list(images.glob("*.weights")), [])
 
+    @whole_model
     def test_too_little_memory(self):
         daemon = self.start("--graphs-memory=20M", wait=False)
         daemon.wait_notice("READY=1")

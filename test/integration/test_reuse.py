@@ -131,6 +131,7 @@ class Limit(DaemonCase):
         self.assertEqual(status.prefix_cache_max_bytes, 3 << 20)
 
 
+@whole_model
 class MemoryLimit(DaemonCase):
     """What is kept grows as far as memory-limit lets it, and clients find room all the same."""
 

@@ -9,7 +9,10 @@ import unittest
 from pathlib import Path
 
 from completion import complete
-from settings import BIN, MODEL, SLOW, TOP
+from settings import BIN, CUT, MODEL, SLOW, TOP
+
+N_LAYERS = 4 if CUT else 30
+EXIT = N_LAYERS // 2 - 1  # not one of those from the middle on, which are measured together
 
 
 def train(*args):
@@ -25,15 +28,15 @@ class Training(unittest.TestCase):
         self.output = self.folder / "model.exit"
 
     def test_figures_and_file(self):
-        run = train(MODEL, "--draft", MODEL, "-o", self.output, "--windows=10", "--window=32", "--epochs=1", "--layer=19",
-                    "--answers=2")
+        run = train(MODEL, "--draft", MODEL, "-o", self.output, "--windows=10", "--window=32", "--epochs=1",
+                    f"--layer={EXIT}", "--answers=2")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(run.stderr, "")
         lines = run.stdout.splitlines()
         self.assertRegex(lines[0], r"^10 windows of 32 tokens, 2 held out; ")
-        self.assertRegex(lines[2], r"^ridge +19( +[01]\.\d\d / [01]\.\d\d){4} +\d+\.\d\d \d+\.\d\d +-?\d+\.\d\d +-?\d\.\d{3}$")
-        self.assertRegex(lines[3], r"^refined +19 ")
-        self.assertRegex(lines[4], r"^in file +19 ")
+        self.assertRegex(lines[2], rf"^ridge +{EXIT}( +[01]\.\d\d / [01]\.\d\d){{4}} +\d+\.\d\d \d+\.\d\d +-?\d+\.\d\d +-?\d\.\d{{3}}$")
+        self.assertRegex(lines[3], rf"^refined +{EXIT} ")
+        self.assertRegex(lines[4], rf"^in file +{EXIT} ")
         for name in ("specinfer", "opt-tree", "ours"):
             for way in ("draft and map", "no shadows", "no safeguards", "draft alone"):
                 self.assertRegex(run.stdout, rf"(?m)^{name} +{way}( +\d+\.\d){{4}} +-\d+\.\d\d$")
@@ -62,9 +65,9 @@ class Training(unittest.TestCase):
                 run = train(*words)
                 self.assertEqual(run.returncode, 2)
                 self.assertIn(expected, run.stderr)
-        run = train(MODEL, "--draft", MODEL, "--layer=30", "-o", self.output)
+        run = train(MODEL, "--draft", MODEL, f"--layer={N_LAYERS}", "-o", self.output)
         self.assertEqual(run.returncode, 1)
-        self.assertIn("--layer 30: the model has 30 layers, 1 to 29 can be the exit", run.stderr)
+        self.assertIn(f"--layer {N_LAYERS}: the model has {N_LAYERS} layers, 1 to {N_LAYERS - 1} can be the exit", run.stderr)
         run = train(self.folder / "none.gguf", "--draft", MODEL)
         self.assertEqual(run.returncode, 1)
         self.assertIn("none.gguf", run.stderr)

@@ -29,14 +29,16 @@ int jinja_template_new(JinjaTemplate **templatep, const char *source, size_t len
 }
 
 JinjaTemplate *jinja_template_free(JinjaTemplate *template) {
-    if (template)
+    if (template) {
+        text_index_deinit(&template->name_numbers);
         jinja_arena_deinit(&template->arena);
+    }
     free(template);
     return NULL;
 }
 
 uint64_t jinja_template_memory_bytes(const JinjaTemplate *template) {
-    return sizeof(*template) + template->arena.taken_bytes;
+    return sizeof(*template) + template->arena.taken_bytes + text_index_memory_bytes(&template->name_numbers);
 }
 
 bool jinja_template_uses(const JinjaTemplate *template, const char *name) {

@@ -118,7 +118,7 @@ static int latency_begin(Generation **generationp, const Latency *latency, Prior
 }
 
 static GenerationTurn turn_of(Generation *generation, Priority priority) {
-    return (GenerationTurn){ .generation = generation, .priority = priority, .rank = priority };
+    return (GenerationTurn){ .generation = generation, .standing = { priority, priority } };
 }
 
 /* Orders events by layer, then rows, then time: the same order in every turn, whichever groups of rows went ahead. */

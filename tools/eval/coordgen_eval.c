@@ -92,8 +92,7 @@ static const CommandOption option_table[] = {
     { { "op-order", 0, "HOW",
         "npu: what runs next in steps of several chunks: in-order, static, out-of-order (default)\n"
         "or position" },
-      CHOICE(op_order_choices, model.engine.load.op_order),
-      .accepts = "in-order, static, out-of-order or position" },
+      CHOICE(op_order_choices, model.engine.load.op_order) },
     { { "op-placement", 0, "HOW",
         "npu: where products of such steps run: profile (where the whole is sooner done, default)\n"
         "or npu" },

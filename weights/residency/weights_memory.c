@@ -12,17 +12,16 @@ int weights_memory_parse(WeightsMemory *memory, const char *text, ErrText *err) 
     uint64_t number = 0;
     const char *end = decimal_read_u64(text, &number), *unit = end && *end ? strchr(units, *end) : NULL;
     const unsigned int shift = unit ? 10 * (unsigned int)(1 + unit - units) : 0;
+    const bool is_percent = end && !strcmp(end, "%");
 
-    *memory = (WeightsMemory){ .is_set = true };
-    if (end && !strcmp(end, "%") && number <= 100) {
-        memory->is_percent = true;
-        memory->percent = (uint32_t)number;
-        return 0;
-    }
-    if (!end || end[unit != NULL] || number > UINT64_MAX >> shift)
-        return err_set(err, WEIGHTS_MEMORY_E_TEXT,
+    *memory = (WeightsMemory){ .is_set = true, .is_percent = is_percent };
+    if (is_percent ? number > 100 : !end || end[unit != NULL] || number > UINT64_MAX >> shift)
+        return err_set(err, is_percent ? WEIGHTS_MEMORY_E_PERCENT : WEIGHTS_MEMORY_E_TEXT,
                        "'%.*s' is neither 0%% to 100%% nor bytes with K, M, G or T behind them", UTF8_PREFIX(text, 32));
-    memory->bytes = number << shift;
+    if (is_percent)
+        memory->percent = (uint32_t)number;
+    else
+        memory->bytes = number << shift;
     return 0;
 }
 

@@ -19,12 +19,14 @@ typedef struct WeightsMemory {
 } WeightsMemory;
 
 enum {
-    WEIGHTS_MEMORY_E_TEXT = 2,   /* neither a percentage nor a size */
-    WEIGHTS_MEMORY_E_LITTLE = 1, /* less than the model needs with no layer in memory; the text has both numbers */
-    WEIGHTS_RING_SLOTS = 3,      /* one is computed with, one is read, and one is there already if that is late */
+    WEIGHTS_MEMORY_E_LITTLE = 1,  /* less than the model needs with no layer in memory; the text has both numbers */
+    WEIGHTS_MEMORY_E_TEXT = 2,    /* neither a percentage nor a size */
+    WEIGHTS_MEMORY_E_PERCENT = 3, /* a percentage over 100 */
+    WEIGHTS_RING_SLOTS = 3,       /* one is computed with, one is read, and one is there already if that is late */
 };
 
-/* Parses "50%", or bytes with or without K, M, G or T. 0, WEIGHTS_MEMORY_E_TEXT with a text. */
+/* Parses "50%", or bytes with or without K, M, G or T. 0; WEIGHTS_MEMORY_E_TEXT and
+ * WEIGHTS_MEMORY_E_PERCENT have a text. */
 int weights_memory_parse(WeightsMemory *memory, const char *text, ErrText *err);
 
 /* The bytes that are to be placed. */

@@ -135,10 +135,10 @@ const CtlVerb ctl_verb_model_rm = {
     .name = "rm",
     .arguments = "NAME",
     .summary = "remove a model from the service's folder",
-    .more = "With it go the package that the service has made of it, the image of its weights, its\n"
-            "pairs, and what a broken import of it has left. Asks first, unless --yes is given. The\n"
-            "service removes the files, so it must run; administrators only. Of a link the link goes, not\n"
-            "the file that it names.\n"
+    .more = "The command also removes the package that the service has made of the model, the image of\n"
+            "its weights, its pairs, and what a broken import has left. The command asks first, unless\n"
+            "--yes is given. The service removes the files, so it must run; administrators only. A link\n"
+            "is removed alone: the file that it names stays.\n"
             "\nExamples\n"
             "  coordgenctl model rm smollm2-135m\n"
             "  coordgenctl model rm smollm2-135m --dry-run --json\n",

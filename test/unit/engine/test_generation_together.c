@@ -149,11 +149,10 @@ static void run_together(const TokenList *tokens, const Given *alone, size_t dis
                 generation_cancel(generations[i]);
             before[n] = generation_usage(generations[i])->n_prefilled_tokens;
             of[n] = i;
-            turns[n++] = (GenerationTurn){ .generation = generations[i],
-                                           .fn = take,
-                                           .arg = &given[i],
-                                           .priority = classes ? (Priority)(i % 3) - 1 : PRIORITY_NORMAL,
-                                           .rank = classes ? (Priority)(i % 3) - 1 : PRIORITY_NORMAL };
+            turns[n] = (GenerationTurn){ .generation = generations[i], .fn = take, .arg = &given[i] };
+            if (classes)
+                turns[n].standing = (Standing){ (Priority)(i % 3) - 1, (Priority)(i % 3) - 1 };
+            n++;
         }
         if (n)
             assert_int_equal(generation_step_together(turns, n, NULL), 0);
@@ -201,9 +200,9 @@ static void test_together_rows_by_class(void **state) {
     _cleanup_(token_list_deinit) TokenList tokens = prompt_tokens();
     Generation *background = request(&tokens, 5), *normal = request(&tokens, 0), *interactive = request(&tokens, 2);
     GenerationTurn turns[] = {
-        { .generation = background, .priority = PRIORITY_BACKGROUND, .rank = PRIORITY_BACKGROUND },
+        { .generation = background, .standing = { PRIORITY_BACKGROUND, PRIORITY_BACKGROUND } },
         { .generation = normal },
-        { .generation = interactive, .priority = PRIORITY_INTERACTIVE, .rank = PRIORITY_INTERACTIVE },
+        { .generation = interactive, .standing = { PRIORITY_INTERACTIVE, PRIORITY_INTERACTIVE } },
     };
     const GenerationUsage *of_background = generation_usage(background), *of_normal = generation_usage(normal);
 
@@ -212,13 +211,13 @@ static void test_together_rows_by_class(void **state) {
     assert_int_equal(generation_step_together(turns, 3, NULL), 0);
     assert_int_equal(generation_usage(interactive)->n_prefilled_tokens, CHUNK);
     assert_true(!turns[0].ran && !turns[1].ran);
-    turns[0].rank = PRIORITY_INTERACTIVE;
+    turns[0].standing.rank = PRIORITY_INTERACTIVE;
     assert_int_equal(generation_step_together(turns, 3, NULL), 0);
     assert_int_equal(generation_usage(interactive)->n_output_tokens, 1);
     assert_int_equal(of_background->n_prefilled_tokens, ROW_SHARE_LOWER_ROWS);
     assert_false(turns[1].ran);
     /* While it answers the others get some rows, the higher class first. */
-    turns[0].rank = PRIORITY_BACKGROUND;
+    turns[0].standing.rank = PRIORITY_BACKGROUND;
     assert_int_equal(generation_step_together(turns, 3, NULL), 0);
     assert_int_equal(generation_usage(interactive)->n_output_tokens, 2);
     assert_int_equal(of_normal->n_prefilled_tokens, ROW_SHARE_LOWER_ROWS);
@@ -248,8 +247,8 @@ static void test_together_background_takes_what_is_left(void **state) {
         uint64_t n_rows = 0, n_before;
 
         assert_int_equal(generation_new(&answer, model.engine, tokens.ids, 1, &options, NULL), 0);
-        turns[0].priority = turns[0].rank = turns[1].priority = turns[1].rank = PRIORITY_BACKGROUND;
-        turns[2] = (GenerationTurn){ .generation = answer, .priority = classes[c], .rank = classes[c] };
+        turns[0].standing = turns[1].standing = (Standing){ PRIORITY_BACKGROUND, PRIORITY_BACKGROUND };
+        turns[2] = (GenerationTurn){ .generation = answer, .standing = { classes[c], classes[c] } };
         assert_int_equal(generation_step_together(turns, 3, NULL), 0); /* the prompt leaves no row of that step */
         assert_true(!turns[0].ran && !turns[1].ran);
         for (size_t i = 1; i <= 2 * ROW_SHARE_BACKGROUND_STEPS; i++) {
@@ -261,7 +260,7 @@ static void test_together_background_takes_what_is_left(void **state) {
             assert_int_equal(n_rows - n_before, i % ROW_SHARE_BACKGROUND_STEPS ? 0 : ROW_SHARE_LOWER_ROWS);
         }
         /* Waiting ranks a prompt before others of its class, and no higher beside an answer. */
-        turns[1].rank = classes[c];
+        turns[1].standing.rank = classes[c];
         for (size_t i = 1; i <= ROW_SHARE_BACKGROUND_STEPS; i++) {
             n_before = generation_usage(backgrounds[1])->n_prefilled_tokens;
             assert_int_equal(generation_step_together(turns, 3, NULL), 0);
@@ -270,7 +269,7 @@ static void test_together_background_takes_what_is_left(void **state) {
         }
         generation_free(answer);
         n_before = generation_usage(backgrounds[0])->n_prefilled_tokens;
-        turns[1].rank = PRIORITY_BACKGROUND;
+        turns[1].standing.rank = PRIORITY_BACKGROUND;
         assert_int_equal(generation_step_together(turns, 2, NULL), 0);
         assert_int_equal(generation_usage(backgrounds[0])->n_prefilled_tokens - n_before, CHUNK);
         generation_free(backgrounds[0]);

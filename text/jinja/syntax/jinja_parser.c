@@ -115,47 +115,35 @@ void jinja_parser_leave(JinjaParser *parser) {
 
 /* --- names ------------------------------------------------------------------------------------------------------ */
 
-static uint32_t name_slot(const JinjaParser *parser, const char *data, size_t len_bytes) {
-    uint32_t at = (uint32_t)hash_key_text(&parser->key, data, len_bytes) & (parser->n_name_slots - 1);
-
-    for (;; at = (at + 1) & (parser->n_name_slots - 1)) {
-        const JinjaText *name;
-
-        if (!parser->name_slots[at])
-            return at;
-        name = parser->template->names[parser->name_slots[at] - 1];
-        if (name->len_bytes == len_bytes && !memcmp(name->data, data, len_bytes))
-            return at;
-    }
-}
-
 static void grow_names(JinjaParser *parser) {
     JinjaTemplate *template = parser->template;
     uint32_t room = parser->names_room ? 2 * parser->names_room : 64;
     const JinjaText **names = jinja_lexer_take(&parser->lexer, room, sizeof(JinjaText *));
 
-    parser->n_name_slots = 2 * room;
-    parser->name_slots = jinja_lexer_take(&parser->lexer, parser->n_name_slots, sizeof(*parser->name_slots));
     if (template->n_names)
         memcpy(names, template->names, template->n_names * sizeof(JinjaText *));
     template->names = names;
     parser->names_room = room;
-    for (uint32_t i = 0; i < template->n_names; i++)
-        parser->name_slots[name_slot(parser, names[i]->data, names[i]->len_bytes)] = i + 1;
 }
 
 uint32_t jinja_parser_name_number(JinjaParser *parser, const char *data, size_t len_bytes) {
     JinjaTemplate *template = parser->template;
-    uint32_t slot;
+    uint32_t number = text_index_find(&template->name_numbers, data, len_bytes);
+    int r;
 
+    if (number != UINT32_MAX)
+        return number;
     if (template->n_names == parser->names_room)
         grow_names(parser);
-    slot = name_slot(parser, data, len_bytes);
-    if (!parser->name_slots[slot]) {
-        template->names[template->n_names] = jinja_lexer_text(&parser->lexer, data, len_bytes);
-        parser->name_slots[slot] = ++template->n_names;
-    }
-    return parser->name_slots[slot] - 1;
+    number = template->n_names;
+    template->names[number] = jinja_lexer_text(&parser->lexer, data, len_bytes);
+    r = text_index_add(&template->name_numbers, number);
+    if (r < 0)
+        jinja_lexer_throw(&parser->lexer, err_no_memory(parser->lexer.err));
+    if (r)
+        jinja_parser_fail(parser, "its names collide in the table of names");
+    template->n_names++;
+    return number;
 }
 
 uint32_t jinja_parser_name(JinjaParser *parser) {
@@ -176,10 +164,7 @@ const JinjaText *jinja_parser_name_text(JinjaParser *parser) {
 }
 
 uint32_t jinja_template_name(const JinjaTemplate *template, const char *name, size_t len_bytes) {
-    for (uint32_t i = 0; i < template->n_names; i++)
-        if (template->names[i]->len_bytes == len_bytes && !memcmp(template->names[i]->data, name, len_bytes))
-            return i;
-    return UINT32_MAX;
+    return text_index_find(&template->name_numbers, name, len_bytes);
 }
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */

@@ -3,7 +3,6 @@
 #ifndef COORDGEN_TEXT_JINJA_PARSER_H
 #define COORDGEN_TEXT_JINJA_PARSER_H
 
-#include "base/hash_key.h"
 #include "base/strings/printable.h"
 #include "text/jinja/syntax/jinja_lexer.h"
 #include "text/jinja/syntax/jinja_tree.h"
@@ -18,9 +17,6 @@ typedef struct JinjaParser {
     uint32_t nesting;    /* brackets, blocks, unary operators */
     uint32_t loop_depth; /* loops that a "break" may leave */
     uint32_t names_room;
-    uint32_t *name_slots; /* [n_name_slots] hash table of index + 1 */
-    uint32_t n_name_slots;
-    HashKey key;
 } JinjaParser;
 
 /* Ends the parse with JINJA_E_SYNTAX and a text that begins with the line. */

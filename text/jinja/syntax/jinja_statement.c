@@ -269,6 +269,12 @@ typedef struct TemplateSource {
     size_t len_bytes;
 } TemplateSource;
 
+static TextSpan name_text(const void *owner, uint32_t id) {
+    const JinjaText *name = ((const JinjaTemplate *)owner)->names[id];
+
+    return (TextSpan){ name->data, name->len_bytes };
+}
+
 static void parse_template(JinjaLexer *lexer, void *context) {
     const TemplateSource *source = context;
     JinjaParser *parser = source->parser;
@@ -281,7 +287,7 @@ static void parse_template(JinjaLexer *lexer, void *context) {
 
 int jinja_parse(JinjaTemplate *template, const char *source, size_t len_bytes, ErrText *err) {
     JinjaParser parser = { .template = template, .lexer = { .arena = &template->arena, .err = err }, .now.line = 1 };
-    int r = hash_key_init(&parser.key);
+    int r = text_index_init(&template->name_numbers, 64, name_text, template);
 
     if (r)
         return err_trace(r);

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_TEXT_JINJA_TREE_H
 #define COORDGEN_TEXT_JINJA_TREE_H
 
+#include "base/strings/text_index.h"
 #include "text/jinja/values/jinja_value.h"
 
 /* The comments name the members of JinjaNode that each kind uses. */
@@ -82,6 +83,7 @@ struct JinjaTemplate {
     JinjaArena arena;
     const JinjaText **names; /* [n_names] */
     uint32_t n_names;
+    TextIndex name_numbers;
     const JinjaNode *body;
 };
 

@@ -182,9 +182,7 @@ static void test_npu_drafts_together(void **state) {
 
             turns[i] = (GenerationTurn){ .generation = given_begin(drafts.npu.engine, N_PROMPT, &options),
                                          .fn = given_take,
-                                         .arg = &given[i],
-                                         .priority = PRIORITY_NORMAL,
-                                         .rank = PRIORITY_NORMAL };
+                                         .arg = &given[i] };
         }
         for (size_t step = 0; is_running; step++) {
             const size_t n = step < 4 ? N_TOGETHER - 1 : N_TOGETHER;

@@ -133,13 +133,14 @@ static void check_row(const DraftModelTops *tops, const float *logits) {
 
 static void check_tops(Draft *draft) {
     assert_int_equal(draft->sequence->tree.n, 0); /* nobody else sees the tree */
+    sequence_rewind(draft->plain, 0);
+    compute(draft, draft->plain, draft->walk.n_text - 1);
     for (size_t row = 0; row < draft->walk.n_rows; row++) {
         uint32_t way[WALK_ROWS_MAX];
         const size_t n = walk_way(&draft->walk, row, way);
         float logits[LOADED_N_VOCAB];
 
-        sequence_rewind(draft->plain, 0);
-        compute(draft, draft->plain, draft->walk.n_text - 1);
+        sequence_rewind(draft->plain, draft->walk.n_text - 1);
         for (size_t i = 0; i < n; i++)
             lens(draft, way[i], logits);
         check_row(&draft->walk.tops[row], logits);

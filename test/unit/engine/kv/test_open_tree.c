@@ -103,7 +103,7 @@ static void test_open_tree_reference(void **state) {
 
         import_fixture_source(*state, &maker);
         tree_model_init(&model, ((ImportFixture *)*state)->source, ENGINE_DEVICE_REFERENCE, ISA_BEST, 2);
-        check_model(&model, archs[i], 2, &random);
+        check_model(&model, archs[i], patience_is_short() ? 6 : 2, &random);
         tree_model_deinit(&model);
     }
 }
@@ -301,7 +301,7 @@ static void test_open_tree_dropped_and_beside_fewer_rows(void **state) {
     EngineStep *step;
 
     company_init(&company, tree_model_package(*state, "llama", 8, false), 2);
-    for (size_t round = 0; round < 20; round++) {
+    for (size_t round = 0; round < (patience_is_short() ? 7 : 20); round++) {
         company_fill(&company, &random);
         tree_case_fill(&company.trees[0], &random, TREE_LONG, 20);
         company.trees[0].parents[1] = 0;

@@ -19,17 +19,17 @@ enum {
 };
 
 static RowClaim answer(int priority) {
-    return (RowClaim){ .priority = (Priority)priority, .rank = (Priority)priority, .is_live = true };
+    return (RowClaim){ .standing = { (Priority)priority, (Priority)priority }, .is_live = true };
 }
 
 static RowClaim prompt(int priority, int rank, size_t n_rows) {
     return (RowClaim){
-        .priority = (Priority)priority, .rank = (Priority)rank, .is_live = true, .is_prompt = true, .n_rows = n_rows
+        .standing = { (Priority)priority, (Priority)rank }, .is_live = true, .is_prompt = true, .n_rows = n_rows
     };
 }
 
 static size_t rows_of(const RowShare *share, const RowClaim *claim) {
-    return row_share_of_prompt(share, claim->priority, claim->rank);
+    return row_share_of_prompt(share, claim->standing);
 }
 
 /* The long chunk is for prompts alone. Whoever is cancelled or has ended waits for nothing. */

@@ -21,8 +21,7 @@ static const int engine, other_engine;
 /* Returns a generation that answers, as many classes above its own as it was raised by waiting. */
 static TurnClaim answering(int priority, int raised) {
     return (TurnClaim){ .engine = &engine,
-                        .priority = (Priority)priority,
-                        .rank = (Priority)(priority + raised),
+                        .standing = { (Priority)priority, (Priority)(priority + raised) },
                         .may_run = true,
                         .has_begun = true,
                         .has_output = true };

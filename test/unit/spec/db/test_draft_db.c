@@ -15,6 +15,7 @@
 
 #include "spec/db/draft_db_blob.h"
 #include "spec/db/draft_db_private.h"
+#include "test/unit/fixtures/patience.h"
 #include "test/unit/spec/db/draft_db_fixture.h"
 
 static void assert_seeds(DraftDbFixture *fixture, uint32_t uid, const uint32_t *expected, size_t n) {
@@ -327,6 +328,7 @@ static void test_draft_db_forget_bytes(void **state) {
         N = 3000
     };
     static const uint32_t n_tokens[] = { 20, 60, 140, 300, 1200 };
+    const uint32_t n_documents = patience_is_short() ? 1000 : N;
     static uint32_t sizes[N];
     static uint8_t marks[N][DRAFT_DB_FIXTURE_MARK_BYTES];
     DraftDbFixture *fixture = *state;
@@ -338,30 +340,30 @@ static void test_draft_db_forget_bytes(void **state) {
     assert_int_equal(draft_db_fixture_open(fixture), 0);
     /* Waits for the disk are off here; the files' content is the same. */
     assert_int_equal(draft_db_sql_run(&fixture->db->file, "PRAGMA synchronous = OFF", &fixture->err), 0);
-    for (uint32_t i = 0; i < N; i++) {
+    for (uint32_t i = 0; i < n_documents; i++) {
         sizes[i] = n_tokens[draw(&random, ARRAY_LEN(n_tokens))];
         draft_db_fixture_mark(fixture, 1 + i % 3 % 2, i, sizes[i], marks[i]);
         assert_int_equal(draft_db_fixture_add(fixture, 1 + i % 3 % 2, i, sizes[i]), 0);
     }
-    for (uint32_t i = 0; i < N; i += 100)
+    for (uint32_t i = 0; i < n_documents; i += 100)
         n_held += draft_db_fixture_holds(fixture, marks[i], sizeof(marks[i]));
-    assert_int_equal(n_held, N / 100);
-    for (uint32_t i = 0; i < N / 2; i++) {
-        snprintf(statement, sizeof(statement), "DELETE FROM document WHERE id = %u", 1 + draw(&random, N));
+    assert_int_equal(n_held, n_documents / 100);
+    for (uint32_t i = 0; i < n_documents / 2; i++) {
+        snprintf(statement, sizeof(statement), "DELETE FROM document WHERE id = %u", 1 + draw(&random, n_documents));
         assert_int_equal(draft_db_sql_run(&fixture->db->file, statement, &fixture->err), 0);
     }
 
     assert_int_equal(draft_db_forget(fixture->db, &what, &n, &fixture->err), 0);
-    assert_in_range(n, N / 4, N);
+    assert_in_range(n, n_documents / 4, n_documents);
     n_held = 0;
-    for (uint32_t i = 0; i < N; i++) {
+    for (uint32_t i = 0; i < n_documents; i++) {
         bool held = draft_db_fixture_holds(fixture, marks[i], sizeof(marks[i]));
 
         n_held += held;
         if (held && i % 3 % 2 == 0)
             fail_msg("document %u is forgotten and still in the files", i);
     }
-    assert_in_range(n_held, N / 10, N / 3); /* the other user's */
+    assert_in_range(n_held, n_documents / 10, n_documents / 3); /* the other user's */
 }
 
 int main(void) {

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "test/unit/fixtures/patience.h"
 #include "test/unit/text/tokenizer/tokenizer_fixture.h"
 #include "test/unit/text/tokenizer/tokenizer_golden.h"
 
@@ -415,7 +416,7 @@ static void test_tokenizer_long_runs(void **state) {
                                          "hell",
                                          "a a " };
     static const char *const pres[] = { "smollm", "qwen2", "gpt-4o", "deepseek-llm", "deepseek-v3", "exaone-moe" };
-    static const size_t len_bytes = 1 << 18;
+    const size_t len_bytes = patience_is_short() ? 1 << 16 : 1 << 18;
     _cleanup_(freep) char *text = malloc(len_bytes);
 
     assert_non_null(text);

@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "engine/generation.h"
+#include "model/hparams/hparams.h"
 #include "test/unit/fixtures/golden_hash.h"
 #include "test/unit/fixtures/real_model.h"
 #include "tools/exit/exit_pruning.h"
@@ -29,10 +30,18 @@ enum {
     OUTPUT = 40
 };
 
+static uint32_t layer; /* not one of those from the middle on, which are measured together */
+
 static char folder[] = "/tmp/coordgen-exit-model-XXXXXX";
 static char once[PATH_MAX], again[PATH_MAX];
 
 static int setup(void **state) {
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    Hparams hparams;
+
+    assert_int_equal(gguf_open(&file, real_model_path(), NULL), 0);
+    assert_int_equal(hparams_read(&hparams, file, NULL), 0);
+    layer = hparams.n_layers / 2 - 1;
     assert_non_null(mkdtemp(folder));
     snprintf(once, sizeof(once), "%s/once.exit", folder);
     snprintf(again, sizeof(again), "%s/again.exit", folder);
@@ -49,7 +58,7 @@ static ExitTrainingOptions options_of(const char *output, uint32_t epochs) {
     return (ExitTrainingOptions){ .model = real_model_path(),
                                   .draft = real_model_path(),
                                   .output = output,
-                                  .layer = 19,
+                                  .layer = layer,
                                   .epochs = epochs,
                                   .windows = 10,
                                   .window = 32,
@@ -104,7 +113,7 @@ static void test_exit_model_resumed(void **state) {
     assert_int_equal(report.n_windows, 10);
     assert_int_equal(report.n_held_out, 2);
     assert_int_equal(report.n_measured, 1);
-    assert_int_equal(report.refined.layer, 19);
+    assert_int_equal(report.refined.layer, layer);
     assert_true(report.refined.quality[EXIT_N_EDGES] > 32);
     for (int i = 0; i < _EXIT_QUALITY_N; i++)
         assert_true(report.refined.quality[i] > 0 && (i == EXIT_N_EDGES || report.refined.quality[i] <= 1));
@@ -124,7 +133,7 @@ static void test_exit_model_resumed(void **state) {
     }
     options = options_of(again, 2);
     snprintf(part, sizeof(part), "%s.part", again);
-    snprintf(checkpoint, sizeof(checkpoint), "%s.19.checkpoint", again);
+    snprintf(checkpoint, sizeof(checkpoint), "%s.%u.checkpoint", again, layer);
     train_and_kill(&options, part, 300);
     train_and_kill(&options, checkpoint, 0);
     assert_int_equal(size_of(again), 0);
@@ -208,7 +217,7 @@ static void test_exit_model_pruned(void **state) {
     assert_int_equal(plain.n, OUTPUT);
     if (early_exit_load(&exit, model.engine, once, &err))
         fail_msg("%s", err.text);
-    assert_int_equal(exit.layer, 19);
+    assert_int_equal(exit.layer, layer);
     for (int way = 0; way < 3; way++) {
         ExitPruning pruning = { .exit = &exit, .mode = way < 2 ? EXIT_PRUNING_ALWAYS : EXIT_PRUNING_CONTROLLED };
         SpecLab lab = { .always = way < 2 };
@@ -227,7 +236,7 @@ static void test_exit_model_pruned(void **state) {
     damage(again);
     assert_int_equal(early_exit_load(&exit, model.engine, again, &err), ENGINE_E_MODEL);
     assert_non_null(strstr(err.text, "again.exit is damaged: its checksum is wrong"));
-    assert_int_equal(exit.layer, 19); /* as it was */
+    assert_int_equal(exit.layer, layer); /* as it was */
     early_exit_deinit(&exit);
     real_model_close(&model);
 }

@@ -179,7 +179,7 @@ static void one_token(Engine *engine, bool makes_way, GenerationUsage *usage) {
     const EngineYield no_waiting = { .no_waiting = true };
     const uint32_t prompt[] = { 1, 2, 3 };
     _cleanup_(generation_freep) Generation *generation = NULL;
-    GenerationTurn turn = { .priority = PRIORITY_NORMAL, .rank = PRIORITY_NORMAL };
+    GenerationTurn turn = { .standing = { PRIORITY_NORMAL, PRIORITY_NORMAL } };
     GenerationStep step;
     ErrText err = { 0 };
     int r;

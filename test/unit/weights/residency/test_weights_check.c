@@ -199,7 +199,7 @@ static void test_weights_check_every_tensor(void **state) {
         loaded_make_package(*state, packages[i].bits, packages[i].static_activations, packages[i].tied, path);
         assert_int_equal(package_open(&package, path, &err), 0);
         file = package_file(package);
-        for (size_t j = 0; j < gguf_n_tensors(file); j += (patience_is_short() ? 37 : 7) + j % 5) {
+        for (size_t j = 0; j < gguf_n_tensors(file); j += (patience_is_short() ? 71 : 7) + j % 5) {
             const GgufTensor *tensor = gguf_tensor_at(file, j);
             const uint64_t at = tensor->offset_bytes + tensor->len_bytes;
             const char *dot = strchr(tensor->name, '.');

@@ -18,6 +18,7 @@
 
 #include "engine/core/engine_state.h"
 #include "test/unit/fixtures/loaded_engine.h"
+#include "test/unit/fixtures/patience.h"
 #include "weights/weights_report.h"
 
 typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
@@ -79,7 +80,7 @@ static void test_ring_bits(void **state) {
 
         make_case(*state, &packages[i], &it);
         for (size_t j = 0; j < ARRAY_LEN(percents); j++)
-            for (int again = 0; again < 4; again++) { /* the first load makes the image */
+            for (int again = 0; again < (patience_is_short() ? 2 : 4); again++) { /* the first load makes the image */
                 Loaded loaded = streamed(&it, percents[j]);
                 const EngineInfo *info;
 
@@ -111,7 +112,7 @@ static void test_ring_given_up(void **state) {
     Case it;
 
     make_case(*state, &packages[1], &it);
-    for (size_t n = 0; n < 400; n += 37) {
+    for (size_t n = 0; n < 400; n += patience_is_short() ? 111 : 37) {
         Loaded loaded = streamed(&it, 0);
         ErrText err = { 0 };
 

@@ -39,13 +39,11 @@ enum {
 typedef float PartF __attribute__((vector_size(LANES_PART * 4)));
 typedef int32_t PartI __attribute__((vector_size(LANES_PART * 4)));
 typedef uint32_t PartU __attribute__((vector_size(LANES_PART * 4)));
-typedef uint16_t PartH __attribute__((vector_size(LANES_PART * 2)));
 typedef int8_t PartB __attribute__((vector_size(LANES_PART)));
 typedef float Quad __attribute__((vector_size(16)));
 typedef PartF PartFLoose __attribute__((aligned(4), may_alias));
 typedef PartI PartILoose __attribute__((aligned(4), may_alias));
 typedef Quad QuadLoose __attribute__((aligned(4), may_alias));
-typedef PartH PartHLoose __attribute__((aligned(2), may_alias));
 typedef PartB PartBLoose __attribute__((aligned(1), may_alias));
 
 typedef struct Lanes {

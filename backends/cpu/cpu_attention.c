@@ -215,8 +215,11 @@ static bool sum_block(const AttentionOps *ops, const AttentionPiece *piece, cons
 
     for (size_t at = range.from / KV_BLOCK; at * KV_BLOCK < range.to; at++)
         parts.at[parts.n++] = kv_block_at(&piece->kv, piece->kv.blocks[at]);
-    if (range.has_side)
+    parts.n_last = (range.to + 15) / 16 * 16 % KV_BLOCK; /* 0: all of them */
+    if (range.has_side) {
+        parts.n_last = 0;
         parts.at[parts.n++] = kv_block_at(&piece->kv, piece->sequence->side);
+    }
     if (!parts.n)
         return false;
     if (goes_on)

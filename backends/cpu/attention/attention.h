@@ -29,10 +29,10 @@ typedef struct AttentionQueries {
 
 /* The cache blocks of one block of positions, in any order. */
 typedef struct AttentionParts {
-    size_t n, n_next;
+    size_t n, n_last; /* parts; positions of the last one that masks may name, a multiple of 16, or 0: all */
+    size_t n_next;
     KvBlock at[ATTENTION_PARTS_MAX];
-    KvBlock
-        next[ATTENTION_PARTS_MAX]; /* [n_next]: those of the thread's next call, which some builds fetch meanwhile */
+    KvBlock next[ATTENTION_PARTS_MAX]; /* [n_next]: of the thread's next call, which some builds fetch meanwhile */
 } AttentionParts;
 
 /* Positions of each part that a row-head reads, as bits. */

@@ -283,6 +283,11 @@ LANES_INLINE Lanes lanes_capped(Lanes v, float cap) {
     return v;
 }
 
+/* Returns the positions of a part that any row-head may read. */
+LANES_INLINE size_t part_positions(const AttentionParts *parts, size_t part) {
+    return part + 1 == parts->n && parts->n_last ? parts->n_last : KV_BLOCK;
+}
+
 /* Turns a row-head's products into scores; stores the greatest score, and the greatest score + exponent of the value.
  * mask and cap are NULL and 0 by the caller's constants where there are none. */
 LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const float *exponents, float factor, float cap,
@@ -292,9 +297,10 @@ LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const fl
     for (size_t part = 0; part < parts->n; part++) {
         const float *scales = parts->at[part].key_scales;
         const uint64_t bits = mask ? mask[part] : 0;
+        const size_t end = mask ? part_positions(parts, part) : KV_BLOCK;
 
         UNROLL
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
+        for (size_t at = 0; at < end; at += N_LANES) {
             const size_t column = part * KV_BLOCK + at;
             const Lanes scale = lanes_load(scales + at), sum = lanes_load(scores + column);
             const Lanes exponent = lanes_load(exponents + column);
@@ -358,13 +364,16 @@ LANES_INLINE int32_t weights_of(const float *scores, const AttentionParts *parts
                                 const uint64_t *mask, uint8_t *weights) {
     const uint32_t bits_of_2 = 0x40000000;
     PartU sum[LANES_PARTS] = { 0 };
+    size_t n_positions = 0;
 
     for (size_t part = 0; part < parts->n; part++, weights += WEIGHTS_PART_BYTES) {
         const float *scales = parts->at[part].value_scales;
         const uint64_t bits = mask ? mask[part] : 0;
+        const size_t end = mask ? part_positions(parts, part) : KV_BLOCK;
 
+        n_positions += end;
         UNROLL
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
+        for (size_t at = 0; at < end; at += N_LANES) {
             const Lanes score = lanes_load(scores + part * KV_BLOCK + at), scale = lanes_load(scales + at);
             PartI w[LANES_PARTS];
             Lanes weight;
@@ -381,8 +390,10 @@ LANES_INLINE int32_t weights_of(const float *scores, const AttentionParts *parts
                 w[p] = part_rounded(weight.part[p]);
             store_weights(weights, at, w);
         }
+        for (size_t at = end; at < KV_BLOCK; at += N_LANES)
+            store_weights(weights, at, (PartI[LANES_PARTS]){ 0 });
     }
-    return (int32_t)(parts_sum(sum) - (uint32_t)(parts->n * KV_BLOCK) * bits_of_2);
+    return (int32_t)(parts_sum(sum) - (uint32_t)n_positions * bits_of_2);
 }
 
 /* Turns the products of n row-heads into scores. sums gets the greatest ones as units, not yet rounded up. */
@@ -418,18 +429,37 @@ static void store_exponents(const AttentionParts *parts, float *exponents) {
             lanes_store(exponents + at, exponents_of(parts->at[part].value_scales + at));
 }
 
-#if !defined(PRODUCTS_FETCH)
-#define products_of_keys_fetching(levels, levels_bytes, starts, n, keys, head_size, sums, stride, fetch)               \
-    products_of_keys(levels, levels_bytes, starts, n, keys, head_size, sums, stride)
-#define products_of_values_fetching(weights, stride_bytes, n, values, n_parts, head_size, outputs, fetch)              \
-    ((void)(fetch), products_of_values(weights, stride_bytes, n, values, n_parts, head_size, outputs))
+/* Multiplies levels by the first n_positions keys of a part, or by more; fetches other keys if the set can. */
+LANES_INLINE void multiply_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
+                                const uint8_t *keys, size_t n_positions, size_t head_size, int32_t *sums,
+                                const uint8_t *fetch) {
+#if defined(PRODUCTS_FETCH)
+    products_of_keys_fetching(levels, levels_bytes, starts, n, keys, head_size, sums, COLUMNS_MAX, fetch);
+#elif defined(PRODUCTS_OF_FIRST)
+    products_of_first_keys(levels, levels_bytes, n, keys, n_positions, head_size, sums, COLUMNS_MAX);
+#else
+    products_of_keys(levels, levels_bytes, starts, n, keys, head_size, sums, COLUMNS_MAX);
 #endif
+}
+
+/* Multiplies weights by the values of all parts, n_last of the last one, or more; weights behind these are 0. */
+LANES_INLINE void multiply_values(const uint8_t *weights, size_t n, const int8_t *const *values, size_t n_parts,
+                                  size_t n_last, size_t head_size, int32_t *outputs, const int8_t *const *fetch) {
+    const size_t stride_bytes = (size_t)ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES;
+
+#if defined(PRODUCTS_FETCH)
+    products_of_values_fetching(weights, stride_bytes, n, values, n_parts, head_size, outputs, fetch);
+#elif defined(PRODUCTS_OF_FIRST)
+    products_of_first_values(weights, stride_bytes, n, values, n_parts, n_last, head_size, outputs);
+#else
+    products_of_values(weights, stride_bytes, n, values, n_parts, head_size, outputs);
+#endif
+}
 
 static void attention_block(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
                             const AttentionMask *masks, void *scratch, const AttentionSums *sums) {
     const GroupScratch group = group_scratch(scratch);
-    const size_t head_size = queries->head_size, levels_bytes = attention_levels_bytes(head_size),
-                 stride_bytes = (size_t)ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES;
+    const size_t head_size = queries->head_size, levels_bytes = attention_levels_bytes(head_size);
     const bool is_fetching = parts->n_next;
     const int8_t *values[ATTENTION_PARTS_MAX], *next_values[ATTENTION_PARTS_MAX];
 
@@ -437,9 +467,10 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
     for (size_t part = 0; part < parts->n; part++) {
         values[part] = parts->at[part].values;
         next_values[part] = is_fetching ? parts->next[MIN(part, parts->n_next - 1)].values : NULL;
-        products_of_keys_fetching(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
-                                  parts->at[part].keys, head_size, (int32_t *)(void *)group.scores + part * KV_BLOCK,
-                                  COLUMNS_MAX, is_fetching ? parts->next[MIN(part, parts->n_next - 1)].keys : NULL);
+        multiply_keys(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
+                      parts->at[part].keys, masks ? part_positions(parts, part) : KV_BLOCK, head_size,
+                      (int32_t *)(void *)group.scores + part * KV_BLOCK,
+                      is_fetching ? parts->next[MIN(part, parts->n_next - 1)].keys : NULL);
     }
     store_exponents(parts, group.exponents);
     if (queries->cap > 0)
@@ -452,8 +483,8 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
         weights_of_group(&group, parts, n, masks, sums);
     else
         weights_of_group(&group, parts, n, NULL, sums);
-    products_of_values_fetching(group.weights, stride_bytes, n, values, parts->n, head_size, sums->outputs,
-                                is_fetching ? next_values : NULL);
+    multiply_values(group.weights, n, values, parts->n, masks ? part_positions(parts, parts->n - 1) : KV_BLOCK,
+                    head_size, sums->outputs, is_fetching ? next_values : NULL);
 }
 
 /* --- over blocks -------------------------------------------------------------------------------------------------- */

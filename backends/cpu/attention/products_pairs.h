@@ -12,6 +12,9 @@
 #include "backends/numeric/lanes.h"
 #include "base/min_max.h"
 
+/* The products can leave out the last positions of a block: products_of_first_*(). */
+#define PRODUCTS_OF_FIRST
+
 #if defined(__AVX2__)
 typedef __m256i Words;
 #else
@@ -132,9 +135,9 @@ LANES_INLINE void tile_end(const Tile *tile, int32_t *sums, size_t stride, const
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
-LANES_INLINE void keys_tiles(Factors levels, const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride,
-                             const size_t n) {
-    for (size_t j = 0; j < KV_BLOCK; j += TILE_ITEMS) {
+LANES_INLINE void keys_tiles(Factors levels, const uint8_t *keys, size_t n_positions, size_t head_size, int32_t *sums,
+                             size_t stride, const size_t n) {
+    for (size_t j = 0; j < n_positions; j += TILE_ITEMS) {
         Tile tile;
 
         tile_begin(&tile, n);
@@ -152,10 +155,10 @@ static void widen(const int8_t *levels, size_t head_size, int16_t *wide) {
     }
 }
 
-/* sums[i * stride + j] = sum over d of levels[i * levels_bytes + d] * key(j, d), for j < KV_BLOCK. starts are 0, since
- * keys have no bias. */
-static void products_of_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
-                             const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride) {
+/* sums[i * stride + j] = sum over d of levels[i * levels_bytes + d] * key(j, d), for j < n_positions, a multiple of 16.
+ * Levels have no starts, since keys have no bias. */
+static void products_of_first_keys(const int8_t *levels, size_t levels_bytes, size_t n, const uint8_t *keys,
+                                   size_t n_positions, size_t head_size, int32_t *sums, size_t stride) {
     for (size_t i = 0; i < n; i += TILE_ROWS, sums += TILE_ROWS * stride) {
         const size_t n_rows = MIN(n - i, TILE_ROWS);
         int16_t wide[TILE_ROWS][KV_HEAD_SIZE_MAX];
@@ -164,20 +167,25 @@ static void products_of_keys(const int8_t *levels, size_t levels_bytes, const in
         for (size_t r = 0; r < n_rows; r++)
             widen(levels + (i + r) * levels_bytes, head_size, wide[r]);
         if (n_rows == 4)
-            keys_tiles(factors, keys, head_size, sums, stride, 4);
+            keys_tiles(factors, keys, n_positions, head_size, sums, stride, 4);
         else if (n_rows == 3)
-            keys_tiles(factors, keys, head_size, sums, stride, 3);
+            keys_tiles(factors, keys, n_positions, head_size, sums, stride, 3);
         else if (n_rows == 2)
-            keys_tiles(factors, keys, head_size, sums, stride, 2);
+            keys_tiles(factors, keys, n_positions, head_size, sums, stride, 2);
         else
-            keys_tiles(factors, keys, head_size, sums, stride, 1);
+            keys_tiles(factors, keys, n_positions, head_size, sums, stride, 1);
     }
+}
+
+static void products_of_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
+                             const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride) {
+    products_of_first_keys(levels, levels_bytes, n, keys, KV_BLOCK, head_size, sums, stride);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
-LANES_INLINE void values_tiles(Factors weights, const int8_t *const *values, size_t n_parts, size_t head_size,
-                               int32_t *outputs, const size_t n) {
+LANES_INLINE void values_tiles(Factors weights, const int8_t *const *values, size_t n_parts, size_t n_last,
+                               size_t head_size, int32_t *outputs, const size_t n) {
     for (size_t d = 0; d < head_size; d += TILE_ITEMS) {
         Tile tile;
 
@@ -185,27 +193,34 @@ LANES_INLINE void values_tiles(Factors weights, const int8_t *const *values, siz
         for (size_t part = 0; part < n_parts; part++) {
             const Factors factors = { weights.at + part * WEIGHTS_PART_BYTES, weights.stride_bytes };
 
-            tile_add(&tile, factors, values[part] + 4 * d, 4 * head_size, KV_BLOCK / 4, n);
+            tile_add(&tile, factors, values[part] + 4 * d, 4 * head_size, (part + 1 < n_parts ? KV_BLOCK : n_last) / 4,
+                     n);
         }
         tile_end(&tile, outputs + d, head_size, n);
     }
 }
 
-/* outputs[i * head_size + d] = sum over parts and positions of weight(i, j) * value(j, d). */
-static void products_of_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
-                               size_t n_parts, size_t head_size, int32_t *outputs) {
+/* outputs[i * head_size + d] = sum over parts and positions of weight(i, j) * value(j, d), over the first n_last
+ * positions of the last part. */
+static void products_of_first_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
+                                     size_t n_parts, size_t n_last, size_t head_size, int32_t *outputs) {
     for (size_t i = 0; i < n; i += TILE_ROWS, outputs += TILE_ROWS * head_size) {
         const Factors factors = { weights + i * stride_bytes, stride_bytes };
 
         if (n - i >= 4)
-            values_tiles(factors, values, n_parts, head_size, outputs, 4);
+            values_tiles(factors, values, n_parts, n_last, head_size, outputs, 4);
         else if (n - i == 3)
-            values_tiles(factors, values, n_parts, head_size, outputs, 3);
+            values_tiles(factors, values, n_parts, n_last, head_size, outputs, 3);
         else if (n - i == 2)
-            values_tiles(factors, values, n_parts, head_size, outputs, 2);
+            values_tiles(factors, values, n_parts, n_last, head_size, outputs, 2);
         else
-            values_tiles(factors, values, n_parts, head_size, outputs, 1);
+            values_tiles(factors, values, n_parts, n_last, head_size, outputs, 1);
     }
+}
+
+static void products_of_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
+                               size_t n_parts, size_t head_size, int32_t *outputs) {
+    products_of_first_values(weights, stride_bytes, n, values, n_parts, KV_BLOCK, head_size, outputs);
 }
 
 #endif

@@ -416,6 +416,15 @@ static inline void attention_fixture_block(AttentionFixture *fixture, const Atte
             is_whole = is_whole && masks[i][p] == UINT64_MAX;
         }
     }
+    /* Every other block says how many positions of its last part the masks may name. */
+    if (parts.n && !is_whole && block % 2) {
+        uint64_t any = 0;
+
+        for (size_t i = 0; i < n; i++)
+            any |= masks[i][parts.n - 1];
+        for (parts.n_last = 16; parts.n_last < KV_BLOCK && any >> parts.n_last;)
+            parts.n_last += 16;
+    }
     memset(fixture->scratch, 0xff, scratch_bytes + 64);
     if (parts.n)
         ops->block(&fixture->queries, first, n, &parts, is_whole ? NULL : masks, fixture->scratch, &sums);

@@ -300,12 +300,14 @@ LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const fl
         const size_t end = mask ? part_positions(parts, part) : KV_BLOCK;
 
         UNROLL
-        for (size_t at = 0; at < end; at += N_LANES) {
+        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
             const size_t column = part * KV_BLOCK + at;
             const Lanes scale = lanes_load(scales + at), sum = lanes_load(scores + column);
             const Lanes exponent = lanes_load(exponents + column);
             Lanes v;
 
+            if (at >= end)
+                continue;
             EACH_PART (p)
                 v.part[p] = __builtin_convertvector((PartI)sum.part[p], PartF) * scale.part[p] * part_of(factor);
             if (cap > 0)
@@ -373,11 +375,15 @@ LANES_INLINE int32_t weights_of(const float *scores, const AttentionParts *parts
 
         n_positions += end;
         UNROLL
-        for (size_t at = 0; at < end; at += N_LANES) {
+        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
             const Lanes score = lanes_load(scores + part * KV_BLOCK + at), scale = lanes_load(scales + at);
-            PartI w[LANES_PARTS];
+            PartI w[LANES_PARTS] = { 0 };
             Lanes weight;
 
+            if (at >= end) {
+                store_weights(weights, at, w);
+                continue;
+            }
             EACH_PART (p) {
                 const PartF power = part_exp2(score.part[p] - part_of(unit));
 
@@ -390,8 +396,6 @@ LANES_INLINE int32_t weights_of(const float *scores, const AttentionParts *parts
                 w[p] = part_rounded(weight.part[p]);
             store_weights(weights, at, w);
         }
-        for (size_t at = end; at < KV_BLOCK; at += N_LANES)
-            store_weights(weights, at, (PartI[LANES_PARTS]){ 0 });
     }
     return (int32_t)(parts_sum(sum) - (uint32_t)n_positions * bits_of_2);
 }

@@ -482,10 +482,10 @@ static void attention_with_half_a_balance(Backend *backend, const AttentionCall 
     real->attention(backend, call);
 }
 
-static void attention_of_the_last_thousand(Backend *backend, const AttentionCall *call) {
+static void attention_of_the_last_few_hundred(Backend *backend, const AttentionCall *call) {
     AttentionCall other = *call;
 
-    other.window = call->window ? MIN(call->window, 1000) : 1000;
+    other.window = call->window ? MIN(call->window, 400) : 400;
     real->attention(backend, &other);
 }
 
@@ -552,7 +552,7 @@ const PlantedFault planted_faults[] = {
     { "no_cap", false, FIELD(attention, attention_without_cap), "chain", "attention with a soft cap: value" },
     { "wide_window", false, FIELD(attention, attention_of_wide_window), "chain", "attention with a window: value" },
     { "looks_ahead", false, FIELD(attention, attention_that_looks_ahead), "chain", "attention: value" },
-    { "forgets", false, FIELD(attention, attention_of_the_last_thousand), "long", "behind many positions: value" },
+    { "forgets", false, FIELD(attention, attention_of_the_last_few_hundred), "long", "behind many positions: value" },
     { "attention_writes", false, FIELD(attention, attention_that_writes), "chain", "attention has written" },
     { "first_sequence", false, FIELD(attention, attention_of_the_first), "company", "attention among other sequences" },
     { "siblings", false, FIELD(attention, attention_of_siblings), "trees", "attention in a tree" },

@@ -20,7 +20,7 @@ REQUEST, FILE, FAMILY, SERVICE = (pb.SamplingOrigin.Value(f"SAMPLING_ORIGIN_{nam
                                   for name in ("REQUEST", "FILE", "FAMILY", "SERVICE"))
 # Its answer loops when it is greedy.
 QUESTION = "Tell me a story about a dog."
-N = 100 if SANITIZED else 400
+N = 100 if SANITIZED else 600
 
 
 def loop_at(tokens):

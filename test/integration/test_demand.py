@@ -345,14 +345,17 @@ class Room(Case):
         self.daemon.stop()
 
     def test_keys_and_values(self):
-        """A model that nobody uses makes way for a long request, too."""
+        """A model that nobody uses makes way for long requests, too."""
         self.assertEqual(answered_by(self.admin, "a"), "a")
         self.assertEqual(answered_by(self.admin, "b"), "b")
         self.wait_ready(self.daemon, self.admin, "a", "b")
-        generation = self.admin.start(prompt("Count: 1 2 3", 8000, model="b", ignore_end=True)).until("generate_delta")
+        long = [self.admin.start(prompt("Count: 1 2 3", 8000, model="b", ignore_end=True)) for _ in range(2)]
+        for generation in long:
+            generation.until("generate_delta")
         self.assertEqual(self.loaded(), {"b"})
-        self.admin.cancel(generation.id)
-        generation.finish()
+        for generation in long:
+            self.admin.cancel(generation.id)
+            generation.finish()
         self.assertIn("model a: unloaded to make room for the keys and values of requests", self.daemon.log())
         self.daemon.stop()
 

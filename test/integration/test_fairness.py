@@ -99,7 +99,7 @@ class TwoPlaces(FairCase):
 class MemoryShare(FairCase):
     """Room for 1,400 tokens, of which one user may have 1,050: what trees of drafts take is among them."""
 
-    flags = ("--kv-memory-limit=32M", "--max-active-interactive=4", "--stall-timeout=600s")
+    flags = ("--kv-memory-limit=18M", "--max-active-interactive=4", "--stall-timeout=600s")
 
     def test_others_find_some(self):
         greedy, other = self.connect_nobody(), self.connect()
@@ -127,7 +127,7 @@ class MemoryShare(FairCase):
 
 @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
 class HeldMemory(FairCase):
-    flags = ("--kv-memory-limit=32M", "--kv-user-share=100", "--output-buffer=16K", "--stall-timeout=600s")
+    flags = ("--kv-memory-limit=17M", "--kv-user-share=100", "--output-buffer=16K", "--stall-timeout=600s")
 
     def test_of_a_paused_generation(self):
         self.ends_for_memory(self.connect_nobody(), self.connect(), 1300)
@@ -137,7 +137,7 @@ class HeldMemory(FairCase):
 class HeldMemoryUnread(FairCase):
     """The answer would fit into the output buffer."""
 
-    flags = ("--kv-memory-limit=92M", "--kv-user-share=100", "--output-buffer=2M", "--stall-timeout=600s")
+    flags = ("--kv-memory-limit=49M", "--kv-user-share=100", "--output-buffer=2M", "--stall-timeout=600s")
 
     def test_of_a_stopped_client(self):
         self.ends_for_memory(self.connect_nobody(), self.connect(), 4000)

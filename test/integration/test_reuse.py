@@ -116,7 +116,7 @@ class Reuse(DaemonCase):
 
 
 class Limit(DaemonCase):
-    flags = ("--prefix-cache-max=3M",)  # two pages of the default model
+    flags = ("--prefix-cache-max=3M",)  # three pages of the default model
 
     @whole_model
     def test_limit(self):

@@ -13,6 +13,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #undef _tile_loadd
 #undef _tile_stream_loadd
 #undef _tile_stored
@@ -63,6 +67,11 @@ static inline void tile_model_allow(const void *base, size_t n_bytes, bool writa
 static inline bool tile_model_allowed(const void *base, size_t n_bytes, bool writes) {
     const uintptr_t begin = (uintptr_t)base, frame = (uintptr_t)__builtin_frame_address(0);
 
+#if defined(__SANITIZE_ADDRESS__)
+    /* Arrays of a function are elsewhere than its frame. */
+    if (__asan_addr_is_in_fake_stack(__asan_get_current_fake_stack(), (void *)begin, NULL, NULL))
+        return true;
+#endif
     if (!tile_model_regions.n || (begin >= frame && begin + n_bytes <= frame + TILE_MODEL_STACK_BYTES))
         return true;
     for (size_t i = 0; i < tile_model_regions.n; i++)

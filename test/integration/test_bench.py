@@ -331,10 +331,10 @@ class Bench(unittest.TestCase):
                 self.assertEqual(result["tokens"], tokens.setdefault(result["task"], result["tokens"]))
                 self.assertTrue(1 <= result["accept_length"] <= result["rows_per_step"] + 1e-6, result)
                 self.assertTrue(result["tokens_per_s"] > 0 and result["ratio_to_flash_ar"] > 0)
-                self.assertTrue(0 <= result["draft_share"] <= 1 and 0 < result["verification_share"] < 1.1, result)
+                self.assertTrue(0 <= result["draft_share"] <= 1 and result["verification_share"] > 0, result)
                 self.assertEqual(result["streamed_layers"] > 0, result["budget"] == 0)
                 self.assertEqual("read_mb_per_token" in result, result["budget"] == 0)
-                self.assertLessEqual(result.get("read_mb_per_s", 0), 2100 if result["rate"] else 1e6)
+                self.assertEqual("read_mb_per_s" in result, result["budget"] == 0)
                 if result["policy"] == "flash-ar":
                     self.assertEqual((result["accept_length"], result["ratio_to_flash_ar"], result["draft_share"]), (1, 1, 0))
                 if result["policy"] in ("chain-sd", "edgellm"):  # itself: nothing that it drafts first is wrong

@@ -22,7 +22,27 @@ void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size
         .min_p = COORDGEN_UNSET,
         .repetition_penalty = COORDGEN_UNSET,
         .repetition_window = COORDGEN_UNSET_COUNT,
+        .thinking_tokens = COORDGEN_UNSET_COUNT,
+        .logprobs = COORDGEN_UNSET_COUNT,
     };
+
+    init(options, struct_bytes, &defaults, sizeof(defaults));
+}
+
+void coordgen_sampling_options_init_sized(CoordgenSamplingOptions *options, size_t struct_bytes) {
+    CoordgenSamplingOptions defaults = {
+        .struct_bytes = struct_bytes,
+        .typical_p = 1,
+        .xtc_threshold = 0.1f,
+        .dry_base = 1.75f,
+        .dry_allowed_length = 2,
+    };
+
+    init(options, struct_bytes, &defaults, sizeof(defaults));
+}
+
+void coordgen_embed_options_init_sized(CoordgenEmbedOptions *options, size_t struct_bytes) {
+    CoordgenEmbedOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
 
     init(options, struct_bytes, &defaults, sizeof(defaults));
 }

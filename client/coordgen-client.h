@@ -71,6 +71,8 @@ typedef enum CoordgenError {
     COORDGEN_E_INTERNAL = 16,
     COORDGEN_E_NO_TEMPLATE = 17,    /* the model has no chat template: send a raw prompt */
     COORDGEN_E_VOCAB_MISMATCH = 18, /* two models whose tokens differ: neither can draft for the other */
+    COORDGEN_E_INVALID_SCHEMA = 19, /* a schema, grammar or pattern that is malformed or cannot be enforced */
+    COORDGEN_E_SCHEMA_TOO_COMPLEX = 20,
 
     COORDGEN_E_UNREACHABLE = 100, /* no service at the socket */
     COORDGEN_E_TIMEOUT = 101,     /* the caller's time is over; the request was cancelled */
@@ -134,6 +136,16 @@ COORDGEN_PUBLIC int coordgen_client_timeout_ms(CoordgenClient *client);
 COORDGEN_PUBLIC int coordgen_client_dispatch(CoordgenClient *client);
 COORDGEN_PUBLIC size_t coordgen_client_n_in_flight(const CoordgenClient *client);
 
+typedef struct CoordgenCallDelta CoordgenCallDelta;
+typedef struct CoordgenTokenLogprobs CoordgenTokenLogprobs;
+
+/* What a piece of an answer is. */
+typedef enum CoordgenPart {
+    COORDGEN_PART_TEXT = 1,
+    COORDGEN_PART_REASONING = 2, /* the thinking, without its marks */
+    COORDGEN_PART_CALL = 3,      /* a piece of a tool call: CoordgenEvent.call */
+} CoordgenPart;
+
 typedef enum CoordgenEventKind {
     COORDGEN_EVENT_PROGRESS = 1, /* generate: position in the queue, prompt; load: share of the work */
     COORDGEN_EVENT_DELTA = 2,    /* generate: more text */
@@ -158,6 +170,12 @@ typedef struct CoordgenEvent {
     /* END */
     CoordgenReply *reply; /* owned by the library; coordgen_reply_ref() keeps it */
     const char *model;    /* PROGRESS, with model_state: the model that a generation waits for */
+    /* DELTA */
+    CoordgenPart part;
+    uint32_t choice;                       /* which of n answers; from 0 */
+    const CoordgenCallDelta *call;         /* part CALL; else NULL */
+    const CoordgenTokenLogprobs *logprobs; /* [n_logprobs]; of each token, if logprobs is set */
+    size_t n_logprobs;
 } CoordgenEvent;
 
 /* Handles an event, whose pointers are valid during the call. Returns 0, or another value to cancel the request. */
@@ -176,10 +194,70 @@ typedef enum CoordgenRole {
     COORDGEN_ROLE_TOOL = 4, /* the answer of a tool */
 } CoordgenRole;
 
+/* A call of a tool by the model. */
+typedef struct CoordgenToolCall {
+    const char *id; /* may be NULL in a message */
+    const char *name;
+    const char *arguments; /* JSON: an object */
+} CoordgenToolCall;
+
 typedef struct CoordgenMessage {
     CoordgenRole role;
-    const char *text;
+    const char *text;                   /* NULL: none, in an assistant's message with calls */
+    const CoordgenToolCall *tool_calls; /* assistant: the calls of this turn */
+    size_t n_tool_calls;
+    const char *tool_call_id; /* tool: the call that it answers; may be NULL */
+    const char *name;         /* the tool or the participant; may be NULL */
+    const char *reasoning;    /* assistant: the thinking of this turn, for templates that show it; may be NULL */
 } CoordgenMessage;
+
+/* A piece of a tool call. */
+struct CoordgenCallDelta {
+    uint32_t index;        /* which call of the answer; from 0 */
+    const char *id;        /* with the name; else NULL */
+    const char *name;      /* first piece of a call; else NULL */
+    const char *arguments; /* the next bytes of a JSON object */
+    size_t arguments_bytes;
+};
+
+typedef struct CoordgenLogprob {
+    uint32_t token;
+    float logprob; /* natural logarithm, of the model's own distribution at temperature 1 */
+    const char *piece;
+    size_t piece_bytes;
+} CoordgenLogprob;
+
+struct CoordgenTokenLogprobs {
+    CoordgenLogprob chosen;
+    const CoordgenLogprob *top; /* the most probable tokens, best first */
+    size_t n_top;
+};
+
+typedef enum CoordgenConstraintKind {
+    COORDGEN_CONSTRAINT_NONE = 0,
+    COORDGEN_CONSTRAINT_JSON_SCHEMA = 1, /* share/doc/coordgen/json-schema.md; "{}": any JSON */
+    COORDGEN_CONSTRAINT_GBNF = 2,        /* a grammar as llama.cpp writes it, from its rule "root" */
+    COORDGEN_CONSTRAINT_REGEX = 3,       /* a regular expression, which the whole answer matches */
+} CoordgenConstraintKind;
+
+typedef enum CoordgenToolChoice {
+    COORDGEN_TOOLS_DEFAULT = 0,  /* auto, if there are tools */
+    COORDGEN_TOOLS_NONE = 1,     /* no calls: what looks like one is text */
+    COORDGEN_TOOLS_AUTO = 2,     /* the model chooses */
+    COORDGEN_TOOLS_REQUIRED = 3, /* at least one call */
+    COORDGEN_TOOLS_NAMED = 4,    /* one call of the tool tool_name */
+} CoordgenToolChoice;
+
+typedef enum CoordgenSplit {
+    COORDGEN_SPLIT_DEFAULT = 0, /* with messages, not with a prompt */
+    COORDGEN_SPLIT_ON = 1,      /* thinking and calls come as parts of their own */
+    COORDGEN_SPLIT_OFF = 2,     /* everything is text */
+} CoordgenSplit;
+
+typedef struct CoordgenLogitBias {
+    uint32_t token;
+    float bias; /* -1000..1000, or -INFINITY: the token is never given */
+} CoordgenLogitBias;
 
 typedef enum CoordgenPriority {
     COORDGEN_PRIORITY_DEFAULT = 0,     /* normal */
@@ -201,6 +279,24 @@ typedef enum CoordgenRepetition {
     COORDGEN_REPETITION_END = 1,     /* end an answer that repeats itself over and over: COORDGEN_END_REPETITION */
     COORDGEN_REPETITION_ALLOW = 2,
 } CoordgenRepetition;
+
+/* Further ways of sampling. Set by coordgen_sampling_options_init(). */
+typedef struct CoordgenSamplingOptions {
+    size_t struct_bytes;
+    float presence_penalty;          /* 0: off; -10..10; taken from the logits of tokens of the answer */
+    float frequency_penalty;         /* 0: off; -10..10; taken as often as a token stands in the answer */
+    float typical_p;                 /* 1: off */
+    float xtc_probability;           /* 0: off */
+    float xtc_threshold;             /* 0.1 */
+    float dry_multiplier;            /* 0: off */
+    float dry_base;                  /* 1.75 */
+    uint32_t dry_allowed_length;     /* tokens; 2 */
+    uint32_t dry_window;             /* tokens; 0: all */
+    const char *const *dry_breakers; /* texts that end a sequence; NULL: the service's */
+    size_t n_dry_breakers;
+    const CoordgenLogitBias *logit_bias; /* at most 1,024 */
+    size_t n_logit_bias;
+} CoordgenSamplingOptions;
 
 /* Set by coordgen_generate_options_init(), then changed by the caller. The library keeps no pointer after the call. */
 typedef struct CoordgenGenerateOptions {
@@ -241,6 +337,24 @@ typedef struct CoordgenGenerateOptions {
     const char *documents;
     bool no_generation_prompt; /* the prompt ends after the last message, without the beginning of an answer */
     CoordgenRepetition repetition;
+    const CoordgenSamplingOptions *more_sampling; /* NULL: none */
+    CoordgenConstraintKind constraint_kind;
+    const char *constraint; /* the schema, grammar or pattern */
+    bool compact;           /* JSON schema: no white space */
+    bool no_end_in_time;    /* a constraint's answer may be cut off by max_tokens or the end of the context */
+    bool single_call;       /* at most one call */
+    CoordgenToolChoice tool_choice;
+    CoordgenSplit split;
+    const char *tool_name;         /* COORDGEN_TOOLS_NAMED */
+    const char *template_kwargs;   /* JSON object: further variables of the chat template; needs messages */
+    uint32_t thinking_tokens;      /* then the model must answer; 0: no thinking; COORDGEN_UNSET_COUNT: no limit */
+    uint32_t logprobs;             /* of so many other tokens, at most 20; COORDGEN_UNSET_COUNT: none at all */
+    uint32_t n;                    /* answers, at most 16; answer i has the seed + i */
+    const uint32_t *prompt_tokens; /* instead of messages and prompt: as they are, without BOS */
+    size_t n_prompt_tokens;
+    const char *suffix;        /* the text behind the answer (fill in the middle); needs a prompt */
+    const char *answer_prefix; /* the beginning of the answer, which the model continues; needs messages */
+    bool echo;                 /* the answer begins with the prompt's text; needs a prompt */
 } CoordgenGenerateOptions;
 
 /* A session keeps a conversation in the service, with the work that was done for it, so that each request sends only
@@ -283,6 +397,24 @@ typedef struct CoordgenDetokenizeOptions {
     bool with_special; /* print control tokens too */
 } CoordgenDetokenizeOptions;
 
+typedef enum CoordgenPooling {
+    COORDGEN_POOLING_DEFAULT = 0, /* the model's; the mean if it has none */
+    COORDGEN_POOLING_MEAN = 1,
+    COORDGEN_POOLING_LAST = 2,
+    COORDGEN_POOLING_CLS = 3, /* the first token */
+} CoordgenPooling;
+
+typedef struct CoordgenEmbedOptions {
+    size_t struct_bytes;
+    int timeout_ms;
+    const char *model;
+    const char *const *texts; /* [n_texts]: 1 to 256 */
+    size_t n_texts;
+    CoordgenPooling pooling;
+    CoordgenPriority priority;
+    bool raw; /* false: vectors of length 1 */
+} CoordgenEmbedOptions;
+
 /* Selects a part of the draft database, which stores answers of finished generations. share/doc/coordgen/privacy.md
  * tells what is stored, and for how long. */
 typedef struct CoordgenDraftDbOptions {
@@ -298,6 +430,11 @@ typedef struct CoordgenDraftDbOptions {
 
 #define coordgen_draft_db_options_init(options) coordgen_draft_db_options_init_sized((options), sizeof(*(options)))
 COORDGEN_PUBLIC void coordgen_draft_db_options_init_sized(CoordgenDraftDbOptions *options, size_t struct_bytes);
+
+#define coordgen_sampling_options_init(options) coordgen_sampling_options_init_sized((options), sizeof(*(options)))
+#define coordgen_embed_options_init(options) coordgen_embed_options_init_sized((options), sizeof(*(options)))
+COORDGEN_PUBLIC void coordgen_sampling_options_init_sized(CoordgenSamplingOptions *options, size_t struct_bytes);
+COORDGEN_PUBLIC void coordgen_embed_options_init_sized(CoordgenEmbedOptions *options, size_t struct_bytes);
 
 #define coordgen_generate_options_init(options) coordgen_generate_options_init_sized((options), sizeof(*(options)))
 #define coordgen_session_options_init(options) coordgen_session_options_init_sized((options), sizeof(*(options)))
@@ -444,397 +581,7 @@ COORDGEN_PUBLIC int coordgen_model_want(CoordgenClient *client, const char *mode
 COORDGEN_PUBLIC int coordgen_model_default(CoordgenClient *client, const char *model, int timeout_ms,
                                            CoordgenReply **replyp);
 
-/* ---- replies ----------------------------------------------------------------------------------------------------- */
-
-COORDGEN_PUBLIC CoordgenReply *coordgen_reply_ref(CoordgenReply *reply);
-COORDGEN_PUBLIC CoordgenReply *coordgen_reply_unref(CoordgenReply *reply); /* NULL is fine; returns NULL */
-
-COORDGEN_PUBLIC int coordgen_reply_error(const CoordgenReply *reply); /* 0 or a CoordgenError */
-COORDGEN_PUBLIC const char *coordgen_reply_message(const CoordgenReply *reply);
-COORDGEN_PUBLIC const char *coordgen_reply_field(const CoordgenReply *reply);
-COORDGEN_PUBLIC uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply);
-
-typedef enum CoordgenEndReason {
-    COORDGEN_END_NONE = 0,  /* the request failed */
-    COORDGEN_END_TOKEN = 1, /* the model ended its turn */
-    COORDGEN_END_STOP = 2,  /* a stop string */
-    COORDGEN_END_MAX_TOKENS = 3,
-    COORDGEN_END_CONTEXT_FULL = 4,
-    COORDGEN_END_CANCELLED = 5,
-    COORDGEN_END_REPETITION = 6, /* the answer repeated itself over and over */
-} CoordgenEndReason;
-
-/* "end-token", "stop-string", ... */
-COORDGEN_PUBLIC const char *coordgen_end_reason_name(int reason);
-
-/* Why no more of a prompt was cached from an earlier request of the same user. */
-typedef enum CoordgenReuse {
-    COORDGEN_REUSE_UNKNOWN = 0,
-    COORDGEN_REUSE_WHOLE = 1,     /* all of it was cached, except the last tokens, which are always computed */
-    COORDGEN_REUSE_NEW_TEXT = 2,  /* the whole cached prefix fits; the rest of the prompt is new */
-    COORDGEN_REUSE_DIFFERENT = 3, /* the cached prefix continues differently from there */
-    COORDGEN_REUSE_FIRST_USE = 4, /* nothing is cached for this user and model */
-    COORDGEN_REUSE_EVICTED = 5,   /* more had been cached, until its memory was needed */
-    COORDGEN_REUSE_TOO_SHORT = 6, /* the prompt, or its common beginning with the cached ones, is too short */
-    COORDGEN_REUSE_OFF = 7,       /* the service caches nothing */
-    COORDGEN_REUSE_DECLINED = 8,  /* no_reuse */
-} CoordgenReuse;
-
-/* "whole", "new-text", ... */
-COORDGEN_PUBLIC const char *coordgen_reuse_name(int reuse);
-
-/* Where the value of a sampling option comes from. */
-typedef enum CoordgenSamplingOrigin {
-    COORDGEN_SAMPLING_UNKNOWN = 0,
-    COORDGEN_SAMPLING_REQUEST = 1,
-    COORDGEN_SAMPLING_FILE = 2,    /* the model's file */
-    COORDGEN_SAMPLING_FAMILY = 3,  /* the service's table of model families */
-    COORDGEN_SAMPLING_SERVICE = 4, /* the service's default */
-} CoordgenSamplingOrigin;
-
-/* "request", "file", "family", "service", "unknown". */
-COORDGEN_PUBLIC const char *coordgen_sampling_origin_name(int origin);
-
-typedef struct CoordgenSamplingOrigins {
-    size_t struct_bytes;
-    CoordgenSamplingOrigin temperature;
-    CoordgenSamplingOrigin top_k;
-    CoordgenSamplingOrigin top_p;
-    CoordgenSamplingOrigin min_p;
-    CoordgenSamplingOrigin repetition_penalty;
-    CoordgenSamplingOrigin repetition_window;
-    const char *family; /* the family in the service's table that was used; "": none */
-} CoordgenSamplingOrigins;
-
-typedef struct CoordgenGenerateResult {
-    size_t struct_bytes;
-    const char *text; /* the whole text, NUL-terminated; after a failure, the text before it */
-    size_t text_bytes;
-    CoordgenEndReason end_reason;
-    uint32_t prompt_tokens;
-    uint32_t cached_tokens; /* prompt tokens that were cached */
-    uint32_t output_tokens;
-    uint64_t queue_us;
-    uint64_t load_us;
-    uint64_t prefill_us;
-    uint64_t decode_us;
-    uint64_t total_us;
-    const char *model;
-    /* values in effect */
-    uint64_t seed;
-    uint32_t max_tokens;
-    float temperature;
-    uint32_t top_k;
-    float top_p;
-    float min_p;
-    float repetition_penalty;
-    uint32_t repetition_window;
-    CoordgenPriority priority;
-    CoordgenReuse reuse;       /* why no more of the prompt was cached */
-    uint32_t incomplete_bytes; /* bytes of a character that the end cut off; not in text */
-    uint32_t decode_steps;     /* passes over the weights after the prompt; each gives one or more tokens */
-    uint32_t drafted_tokens;   /* drafted tokens that the steps verified */
-    uint32_t accepted_tokens;  /* drafted tokens that became output */
-    uint64_t request_number;   /* the service's number of the request, for coordgen_explain(); 0: the request failed */
-    const CoordgenSamplingOrigins *sampling_origins; /* origins of the options above; NULL: the request failed */
-    bool ends_repetition;                            /* whether COORDGEN_END_REPETITION was possible */
-} CoordgenGenerateResult;
-
-/* Why a request runs without drafts. */
-typedef enum CoordgenSpeculationOff {
-    COORDGEN_SPECULATION_ON = 0,        /* it runs with drafts, or has not begun */
-    COORDGEN_SPECULATION_SETTING = 1,   /* by the service's setting */
-    COORDGEN_SPECULATION_REQUEST = 2,   /* by the request */
-    COORDGEN_SPECULATION_NO_SOURCE = 3, /* no requested source exists, or had memory */
-} CoordgenSpeculationOff;
-
-/* "on", "setting", "request", "no-source". */
-COORDGEN_PUBLIC const char *coordgen_speculation_off_name(int off);
-
-/* Whether sources of drafts learned from the logits of the prompt, and why. */
-typedef enum CoordgenPromptLearning {
-    COORDGEN_PROMPT_LEARNING_NONE = 0,     /* no source learns, or the request has not begun */
-    COORDGEN_PROMPT_LEARNING_DECLINED = 1, /* not learned: no source asked */
-    COORDGEN_PROMPT_LEARNING_PAYS = 2,     /* learned: prompt_gain_us exceeds prompt_cost_us */
-    COORDGEN_PROMPT_LEARNING_LOSES = 3,    /* not learned: the gain does not pay */
-    COORDGEN_PROMPT_LEARNING_TRIAL = 4,    /* learned as a trial: gain or cost is unknown or may have changed */
-} CoordgenPromptLearning;
-
-/* "none", "declined", "pays", "loses", "trial". */
-COORDGEN_PUBLIC const char *coordgen_prompt_learning_name(int learning);
-
-typedef struct CoordgenDraftSource {
-    size_t struct_bytes;
-    const char *name; /* "sam", "table", ...; never NULL */
-    bool is_on;       /* false: the service does not have the source, or had no memory for it */
-    uint64_t drafted_tokens;
-    uint64_t accepted_tokens; /* drafted tokens that became output */
-} CoordgenDraftSource;
-
-/* What drafts brought a generation. A row is one token that the model computes in a decoding step: the last token or a
- * draft. */
-typedef struct CoordgenExplanation {
-    size_t struct_bytes;
-    CoordgenSpeculationOff off;
-    size_t n_sources;
-    const CoordgenDraftSource *const *sources; /* the requested sources */
-    size_t n_accept_lengths;
-    const uint64_t *accept_lengths; /* [i]: verifications that accepted i drafts; empty in lists of requests */
-    uint64_t decode_steps;
-    uint64_t verifications;  /* decoding steps with drafts */
-    uint64_t valid_rows;     /* rows that gave a token */
-    uint64_t wasted_rows;    /* rows of drafts that were rejected */
-    uint64_t idle_rows;      /* padding rows that the device computes, up to whole tiles */
-    uint64_t draft_us;       /* time of making drafts and learning */
-    uint64_t head_us;        /* part of steps_us: logits of the rows, and sampling */
-    uint64_t steps_us;       /* time of decoding steps, verification included */
-    uint64_t prompt_rows;    /* rows of the prompt from whose logits sources learned */
-    uint64_t prompt_head_us; /* time of these rows */
-    CoordgenPromptLearning prompt_learning;
-    uint64_t prompt_cost_us; /* expected cost of learning from the prompt; 0: unknown */
-    uint64_t prompt_gain_us;
-    uint64_t model_passes; /* passes of the draft model after the prompt */
-    uint64_t model_rows;   /* rows of these passes */
-    uint64_t model_us;     /* time of these passes and of reading the prompt; not in draft_us */
-    /* For a model whose layers are streamed from the disk: */
-    uint64_t read_bytes;   /* bytes read for the request's steps, which may share reads with other requests */
-    uint64_t read_wait_us; /* time that its steps waited for these reads */
-} CoordgenExplanation;
-
-typedef enum CoordgenRequestState {
-    COORDGEN_REQUEST_QUEUED = 1,
-    COORDGEN_REQUEST_LOADING = 2, /* waits for its model */
-    COORDGEN_REQUEST_PREFILL = 3, /* its prompt is being computed */
-    COORDGEN_REQUEST_DECODE = 4,
-    COORDGEN_REQUEST_PAUSED = 5,  /* its client reads too slowly */
-    COORDGEN_REQUEST_RESTING = 6, /* has yielded its place to another user */
-    COORDGEN_REQUEST_ENDED = 7,
-} CoordgenRequestState;
-
-/* "queued", "loading", "prefill", "decode", "paused", "resting", "ended". */
-COORDGEN_PUBLIC const char *coordgen_request_state_name(int state);
-
-/* A generation of this or another client, without its texts. */
-typedef struct CoordgenRequestInfo { /* texts are never NULL */
-    size_t struct_bytes;
-    uint64_t number;
-    uint32_t uid;
-    const char *model;
-    CoordgenPriority priority;
-    CoordgenRequestState state;
-    const char *outcome;     /* how an ended request ended */
-    uint32_t queue_position; /* position in the queue; 1: the next; 0: unknown */
-    uint32_t prompt_tokens;  /* 0: unknown yet */
-    uint32_t read_tokens;    /* prompt tokens that were cached or are computed */
-    uint32_t output_tokens;
-    uint64_t age_us; /* time since its arrival; for an ended request, until its end */
-    uint64_t prefill_us;
-    uint64_t decode_us;
-    const CoordgenExplanation *explanation; /* never NULL */
-} CoordgenRequestInfo;
-
-typedef enum CoordgenModelState {
-    COORDGEN_MODEL_AVAILABLE = 1, /* on disk */
-    COORDGEN_MODEL_IMPORTING = 2,
-    COORDGEN_MODEL_LOADING = 3,
-    COORDGEN_MODEL_READY = 4,
-    COORDGEN_MODEL_FAILED = 5,
-} CoordgenModelState;
-
-COORDGEN_PUBLIC const char *coordgen_model_state_name(int state);
-
-typedef enum CoordgenModelPairState {
-    COORDGEN_MODEL_PAIR_IDLE = 1, /* the target is not loaded */
-    COORDGEN_MODEL_PAIR_LOADING = 2,
-    COORDGEN_MODEL_PAIR_READY = 3,    /* one drafts for the other */
-    COORDGEN_MODEL_PAIR_ABSENT = 4,   /* one of the names has no model */
-    COORDGEN_MODEL_PAIR_MISMATCH = 5, /* their tokens differ: the target runs without drafts of it */
-    COORDGEN_MODEL_PAIR_FAILED = 6,   /* the draft model could not be loaded: the target runs without it */
-} CoordgenModelPairState;
-
-/* "idle", "loading", "ready", "absent", "mismatch", "failed". */
-COORDGEN_PUBLIC const char *coordgen_model_pair_state_name(int state);
-
-typedef struct CoordgenModelPair { /* texts are never NULL */
-    size_t struct_bytes;
-    const char *target;
-    const char *draft; /* "": none, even if the service's setting names one */
-    bool is_stored;    /* made by coordgen_model_pair(); false: by the setting */
-    CoordgenModelPairState state;
-    const char *detail; /* why the target runs without drafts of it */
-} CoordgenModelPair;
-
-typedef enum CoordgenModelDefaultBy { /* the reason why a model is the default */
-    COORDGEN_MODEL_DEFAULT_BY_SETTING = 1,
-    COORDGEN_MODEL_DEFAULT_BY_COMMAND = 2, /* coordgen_model_default() */
-    COORDGEN_MODEL_DEFAULT_BY_FIRST = 3,   /* it was the first model; nothing else decides */
-} CoordgenModelDefaultBy;
-
-/* "setting", "command", "first". */
-COORDGEN_PUBLIC const char *coordgen_model_default_by_name(int by);
-
-typedef struct CoordgenModel { /* texts are never NULL */
-    size_t struct_bytes;
-    const char *name;
-    const char *path;
-    CoordgenModelState state;
-    const char *detail;
-    bool is_default;
-    const char *architecture;
-    const char *kv_type;
-    const char *kernel;
-    const char *source_sha256;
-    const char *chat_format;
-    uint32_t context_tokens; /* the trained context; this and the next fields: 0 if not loaded */
-    uint32_t vocabulary;
-    uint64_t parameters;
-    uint64_t weights_bytes;
-    uint64_t kv_bytes_per_token;
-    uint64_t file_bytes;
-    const CoordgenModelPair *draft; /* the model that drafts for this one; NULL: none */
-    size_t n_draft_of;
-    const char *const *draft_of; /* names of the models for which this one drafts */
-    /* Streaming; 0 if all weights are in memory or the model is not loaded: */
-    uint32_t layers;
-    uint32_t streamed_layers;  /* layers streamed from the disk in each step */
-    uint64_t pinned_bytes;     /* bytes of weights that stay in memory */
-    uint64_t sweep_bytes;      /* bytes that a step reads */
-    uint64_t read_bytes_per_s; /* speed of the reads so far */
-    const char *image; /* the state of its weights image, for people: "mapped, 1704 MB", or "none: " and the reason */
-    size_t n_chat_takes;
-    const char *const *chat_takes;     /* further inputs of its chat template: "tools", "documents" */
-    CoordgenModelDefaultBy default_by; /* 0: not the default */
-    uint32_t usable_context_tokens;    /* the limit on prompt and output of a request together; 0: not loaded */
-    uint32_t setting_context_tokens;   /* the service's setting context-tokens for this model */
-} CoordgenModel;
-
-typedef struct CoordgenMemory {
-    size_t struct_bytes;
-    const char *name;
-    uint64_t used_bytes;
-    uint64_t peak_bytes;
-    uint64_t limit_bytes; /* 0: none */
-} CoordgenMemory;
-
-typedef struct CoordgenStatus {
-    size_t struct_bytes;
-    const char *service_version;
-    const char *isa;
-    uint64_t uptime_us;
-    uint32_t pid;
-    uint32_t threads;
-    uint32_t connections;
-    uint32_t connections_max;
-    uint32_t requests_queued;
-    uint32_t requests_running;
-    uint32_t queue_max;
-    bool draining;
-    uint64_t requests_done;
-    uint64_t requests_cancelled;
-    uint64_t requests_failed;
-    uint64_t prompt_tokens;
-    uint64_t output_tokens;
-    uint64_t preemptions;            /* steps that yielded to a higher class */
-    uint64_t cached_tokens;          /* part of prompt_tokens */
-    uint64_t prefix_cache_bytes;     /* cached keys and values of prompts */
-    uint64_t prefix_cache_max_bytes; /* 0: nothing is cached */
-    uint32_t sessions;               /* open sessions */
-    /* For administrators; else 0 and "": */
-    uint64_t memory_used_bytes;      /* bytes of all accounts */
-    uint64_t memory_limit_bytes;     /* limit on memory_used_bytes; 0: none */
-    const char *memory_limit_source; /* "set", or the origin of the limit; for people */
-} CoordgenStatus;
-
-typedef struct CoordgenDraftDbUser {
-    size_t struct_bytes;
-    uint32_t uid;
-    bool frozen;
-    uint64_t documents; /* stored answers */
-    uint64_t tokens;
-    uint64_t bytes;    /* bytes that count for the limit */
-    uint64_t oldest_s; /* seconds since 1970; 0: no documents */
-    uint64_t newest_s;
-} CoordgenDraftDbUser;
-
-typedef struct CoordgenDraftDb {
-    size_t struct_bytes;
-    uint64_t documents;   /* documents forgotten, exported or added */
-    uint64_t expired;     /* import: documents older than the service's limit */
-    uint64_t total_bytes; /* export: bytes of the whole export */
-    /* stats: limits on all users together; 0: none */
-    uint64_t bytes_max;
-    uint64_t documents_max;
-    uint64_t age_max_s;
-    /* stats, for administrators: answers of all users since the start of the service */
-    uint64_t stored;
-    uint64_t dropped; /* answers without room */
-} CoordgenDraftDb;
-
-/* The functions below return parts of a reply, which live as long as the reply; NULL or 0 for a NULL reply or one of
- * another kind. n_tokensp and len_bytesp may be NULL. */
-COORDGEN_PUBLIC const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply);
-/* Returns the explanation of a generation with explain, or of coordgen_explain(). */
-COORDGEN_PUBLIC const CoordgenExplanation *coordgen_reply_explanation(const CoordgenReply *reply);
-COORDGEN_PUBLIC size_t coordgen_reply_n_requests(const CoordgenReply *reply); /* list, explain (1) */
-COORDGEN_PUBLIC const CoordgenRequestInfo *coordgen_reply_request(const CoordgenReply *reply, size_t index);
-/* Returns the number of requests beyond the list. */
-COORDGEN_PUBLIC uint32_t coordgen_reply_more_requests(const CoordgenReply *reply);
-COORDGEN_PUBLIC uint64_t coordgen_reply_session(const CoordgenReply *reply); /* the session of an open or fork */
-COORDGEN_PUBLIC const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp);
-COORDGEN_PUBLIC size_t coordgen_reply_n_tokens(const CoordgenReply *reply); /* tokenize, also with count_only */
-COORDGEN_PUBLIC const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp);
-COORDGEN_PUBLIC const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp); /* detokenize */
-COORDGEN_PUBLIC const CoordgenDraftDb *coordgen_reply_draft_db(const CoordgenReply *reply);
-COORDGEN_PUBLIC size_t coordgen_reply_n_draft_db_users(const CoordgenReply *reply);
-COORDGEN_PUBLIC const CoordgenDraftDbUser *coordgen_reply_draft_db_user(const CoordgenReply *reply, size_t index);
-COORDGEN_PUBLIC const void *coordgen_reply_data(const CoordgenReply *reply,
-                                                size_t *len_bytesp); /* export: bytes of the whole export */
-COORDGEN_PUBLIC const CoordgenStatus *coordgen_reply_status(const CoordgenReply *reply);
-COORDGEN_PUBLIC size_t coordgen_reply_n_memory(const CoordgenReply *reply);
-COORDGEN_PUBLIC const CoordgenMemory *coordgen_reply_memory(const CoordgenReply *reply, size_t index);
-COORDGEN_PUBLIC size_t coordgen_reply_n_models(const CoordgenReply *reply); /* list, show, load, status */
-COORDGEN_PUBLIC const CoordgenModel *coordgen_reply_model(const CoordgenReply *reply, size_t index);
-COORDGEN_PUBLIC size_t coordgen_reply_n_model_pairs(const CoordgenReply *reply); /* pair (1, undone 0), pair list */
-COORDGEN_PUBLIC const CoordgenModelPair *coordgen_reply_model_pair(const CoordgenReply *reply, size_t index);
-
-typedef enum CoordgenFileKind {
-    COORDGEN_FILE_PACKAGE = 1,
-    COORDGEN_FILE_SOURCE = 2,
-    COORDGEN_FILE_IMPORTED = 4,
-    COORDGEN_FILE_IMAGE = 5,
-    COORDGEN_FILE_IMPORT_WORK = 6,
-    COORDGEN_FILE_DRAFT_DB = 7,
-    COORDGEN_FILE_SET_ASIDE = 8,
-    COORDGEN_FILE_OTHER = 9,
-} CoordgenFileKind;
-
-/* "package", "image", ... */
-COORDGEN_PUBLIC const char *coordgen_file_kind_name(int kind);
-
-typedef struct CoordgenFile { /* texts are never NULL */
-    size_t struct_bytes;
-    CoordgenFileKind kind;
-    const char *path;
-    const char *model; /* the model of the file; "": unknown */
-    uint64_t bytes;    /* on the disk */
-    const char *note;  /* "": no note */
-} CoordgenFile;
-
-typedef struct CoordgenFileSystem {
-    size_t struct_bytes;
-    const char *path; /* the folder on this file system */
-    uint64_t free_bytes, size_bytes;
-} CoordgenFileSystem;
-
-COORDGEN_PUBLIC size_t coordgen_reply_n_files(const CoordgenReply *reply); /* model remove, disk, prune */
-COORDGEN_PUBLIC const CoordgenFile *coordgen_reply_file(const CoordgenReply *reply, size_t index);
-/* Returns the bytes of all files. *n_morep (may be NULL) counts the files that the reply had no room for; their bytes
- * are included. */
-COORDGEN_PUBLIC uint64_t coordgen_reply_files_bytes(const CoordgenReply *reply, uint32_t *n_morep);
-COORDGEN_PUBLIC size_t coordgen_reply_n_file_systems(const CoordgenReply *reply); /* disk */
-COORDGEN_PUBLIC const CoordgenFileSystem *coordgen_reply_file_system(const CoordgenReply *reply, size_t index);
-/* Returns a warning about a pair; "" if there is none, and for other replies. Never NULL. */
-COORDGEN_PUBLIC const char *coordgen_reply_warning(const CoordgenReply *reply);
+#include "coordgen-client-replies.h"
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,7 @@ INSTALL_ITEMS = \
     $(call items,755,$(PROGRAMS),$(BINDIR)) \
     $(call items,755,$(filter $(CLIENT_SO),$(LIBRARIES)),$(LIBDIR)) \
     $(call items,644,$(if $(CLIENT_SRC),$(CLIENT_A)),$(LIBDIR)) \
-    $(call items,644,$(wildcard client/coordgen-client.h),$(INCLUDEDIR)) \
+    $(call items,644,$(wildcard client/coordgen-client*.h),$(INCLUDEDIR)) \
     $(call items,644,$(call packaged,pkgconfig/*.pc),$(LIBDIR)/pkgconfig) \
     $(call items,644,$(call packaged,systemd/*.service) $(call packaged,systemd/*.socket),$(UNITDIR)) \
     $(call items,644,$(call packaged,systemd-user/*.service) $(call packaged,systemd-user/*.socket),$(USERUNITDIR)) \

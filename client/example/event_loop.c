@@ -30,7 +30,7 @@ static int on_event(void *arg, const CoordgenEvent *event) {
 }
 
 static int ask(CoordgenClient *client, Question *question) {
-    CoordgenMessage message = { COORDGEN_ROLE_USER, question->text };
+    CoordgenMessage message = { .role = COORDGEN_ROLE_USER, .text = question->text };
     CoordgenGenerateOptions options;
 
     coordgen_generate_options_init(&options);

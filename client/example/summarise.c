@@ -66,8 +66,8 @@ static int report(CoordgenClient *client, int code) {
 
 static int summarise(CoordgenClient *client, const char *text) {
     const CoordgenMessage messages[] = {
-        { COORDGEN_ROLE_SYSTEM, "You summarise texts in at most three sentences." },
-        { COORDGEN_ROLE_USER, text },
+        { .role = COORDGEN_ROLE_SYSTEM, .text = "You summarise texts in at most three sentences." },
+        { .role = COORDGEN_ROLE_USER, .text = text },
     };
     CoordgenGenerateOptions options;
     const CoordgenGenerateResult *result;

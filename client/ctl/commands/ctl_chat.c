@@ -77,7 +77,7 @@ static int chat_add(Chat *chat, CoordgenRole role, char *text) {
         chat->messages = messages;
         chat->room = room;
     }
-    chat->messages[chat->n_messages++] = (CoordgenMessage){ role, text };
+    chat->messages[chat->n_messages++] = (CoordgenMessage){ .role = role, .text = text };
     return 0;
 }
 
@@ -130,7 +130,7 @@ static int answer(Chat *chat) {
     char *text;
     int r;
 
-    chat->messages[0] = (CoordgenMessage){ COORDGEN_ROLE_SYSTEM, chat->system_text };
+    chat->messages[0] = (CoordgenMessage){ .role = COORDGEN_ROLE_SYSTEM, .text = chat->system_text };
     chat_enter_session(chat, skip);
     if (chat->session)
         skip = chat->n_messages - 1;

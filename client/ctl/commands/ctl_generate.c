@@ -108,8 +108,8 @@ static int generate_run(Ctl *ctl) {
         options.prompt = prompt;
     } else {
         if (system_text)
-            messages[options.n_messages++] = (CoordgenMessage){ COORDGEN_ROLE_SYSTEM, system_text };
-        messages[options.n_messages++] = (CoordgenMessage){ COORDGEN_ROLE_USER, prompt };
+            messages[options.n_messages++] = (CoordgenMessage){ .role = COORDGEN_ROLE_SYSTEM, .text = system_text };
+        messages[options.n_messages++] = (CoordgenMessage){ .role = COORDGEN_ROLE_USER, .text = prompt };
         options.messages = messages;
     }
     options.no_generation_prompt = ctl_has(ctl, "no-generation-prompt");

@@ -71,7 +71,7 @@ static int tokenize(Ctl *ctl) {
     options.parse_special = ctl_has(ctl, "parse-special");
     options.count_only = ctl_has(ctl, "count");
     if (ctl_has(ctl, "chat")) {
-        message = (CoordgenMessage){ COORDGEN_ROLE_USER, text };
+        message = (CoordgenMessage){ .role = COORDGEN_ROLE_USER, .text = text };
         options.messages = &message;
         options.n_messages = 1;
         options.no_generation_prompt = ctl_has(ctl, "no-generation-prompt");

@@ -425,7 +425,7 @@ static void script_models(Peer *peer) {
 }
 
 static void test_client_other_requests(void **state) {
-    CoordgenMessage messages[] = { { COORDGEN_ROLE_USER, "hi" } };
+    CoordgenMessage messages[] = { { .role = COORDGEN_ROLE_USER, .text = "hi" } };
     CoordgenTokenizeOptions tokenize;
     CoordgenDetokenizeOptions detokenize;
     CoordgenReply *reply = NULL;
@@ -521,7 +521,8 @@ static void script_sessions(Peer *peer) {
 }
 
 static void test_client_sessions(void **state) {
-    CoordgenMessage messages[] = { { COORDGEN_ROLE_SYSTEM, "brief" }, { COORDGEN_ROLE_USER, "hi" } };
+    CoordgenMessage messages[] = { { .role = COORDGEN_ROLE_SYSTEM, .text = "brief" },
+                                   { .role = COORDGEN_ROLE_USER, .text = "hi" } };
     CoordgenSessionOptions session;
     CoordgenGenerateOptions options;
     uint64_t id = 0;

@@ -142,7 +142,8 @@ static void refused(CoordgenClient *client, int code, const char *field) {
 }
 
 static void test_client_arguments_within_options(void **state) {
-    const CoordgenMessage no_text[] = { { COORDGEN_ROLE_USER, "a" }, { COORDGEN_ROLE_USER, NULL } };
+    const CoordgenMessage no_text[] = { { .role = COORDGEN_ROLE_USER, .text = "a" },
+                                        { .role = COORDGEN_ROLE_USER, .text = NULL } };
     const char *const stops[] = { "a", NULL };
     Peer peer;
     CoordgenClient *client = peer_connect(&peer, script_greeting);

@@ -289,6 +289,10 @@ int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *er
              : 0;
 }
 
+ThinkingMarks engine_thinking_marks(const Engine *engine) {
+    return chat_template_thinking(&engine->text.chat, engine->text.tokenizer);
+}
+
 /* Rendering charges memory as it goes. If a charge is refused, kept prompts make way and the chat is rendered again. */
 int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, ErrText *err) {
     ChatInput charged = *input;

@@ -7,7 +7,35 @@
 #include "base/log.h"
 #include "engine/draft/self_draft.h"
 
-int job_news_mark(JobNews *news) {
+static char *put_text(char **atp, const char *text, size_t len_bytes) {
+    char *put = *atp;
+
+    if (!text)
+        return NULL;
+    memcpy(put, text, len_bytes);
+    put[len_bytes] = 0;
+    *atp += len_bytes + 1;
+    return put;
+}
+
+static JobCall *call_copy(const CallPiece *piece) {
+    JobCall *call = malloc(sizeof(*call) + piece->arguments_bytes + piece->name_bytes + piece->id_bytes + 3);
+    char *at;
+
+    if (!call)
+        return NULL;
+    at = call->texts;
+    (void)put_text(&at, piece->arguments_bytes ? piece->arguments : "", piece->arguments_bytes);
+    call->index = piece->index;
+    call->arguments_bytes = piece->arguments_bytes;
+    call->name = put_text(&at, piece->name, piece->name_bytes);
+    call->id = put_text(&at, piece->id, piece->id_bytes);
+    return call;
+}
+
+int job_news_mark(JobNews *news, AnswerPart part, const CallPiece *call) {
+    JobCall *copy = NULL;
+
     if (news->n_marks == news->marks_room) {
         size_t room = news->marks_room ? 2 * news->marks_room : 8;
         JobMark *marks = reallocarray(news->marks, room, sizeof(*marks));
@@ -17,13 +45,17 @@ int job_news_mark(JobNews *news) {
         news->marks = marks;
         news->marks_room = room;
     }
-    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n };
+    if (call && !(copy = call_copy(call)))
+        return err_raise(-ENOMEM);
+    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n, part, copy };
     return 0;
 }
 
 void job_news_deinit(JobNews *news) {
     str_buf_deinit(&news->text);
     token_list_deinit(&news->tokens);
+    for (size_t i = 0; i < news->n_marks; i++)
+        free(news->marks[i].call);
     free(news->marks);
     *news = (JobNews){ 0 };
 }

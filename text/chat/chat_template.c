@@ -12,16 +12,27 @@
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
+/* Notes which marks of thinking a template writes. 0 or -ENOMEM. */
+static int read_thinking(ChatTemplate *chat, const char *text, size_t len_bytes) {
+    _cleanup_(chat_marks_deinit) ChatMarks marks;
+    int r = chat_marks_init(&marks, text, len_bytes);
+
+    if (!r)
+        thinking_pairs_add(&chat->thinking, &marks);
+    return r;
+}
+
 int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) {
     int r;
 
     *chat = (ChatTemplate){ .has_template = true };
     r = jinja_template_new(&chat->jinja, text, len_bytes, &chat->why);
-    return MIN(r, 0);
+    return r < 0 ? r : read_thinking(chat, text, len_bytes);
 }
 
 /* Reads the file's template of a key, if there is one, into *jinjap or *why. 0 or -ENOMEM. */
-static int read_template(const GgufFile *file, const char *key, JinjaTemplate **jinjap, bool *is_therep, ErrText *why) {
+static int read_template(ChatTemplate *chat, const GgufFile *file, const char *key, JinjaTemplate **jinjap,
+                         bool *is_therep, ErrText *why) {
     GgufString text;
     int r = 0;
 
@@ -32,6 +43,8 @@ static int read_template(const GgufFile *file, const char *key, JinjaTemplate **
         (void)err_set(why, 0, "key \"%s\" is no string", key);
     else
         r = jinja_template_new(jinjap, text.len_bytes ? text.data : "", text.len_bytes, why);
+    if (*jinjap)
+        r = read_thinking(chat, text.data, text.len_bytes);
     if (r >= 0 && !*jinjap)
         log_warn(TOPIC_ENGINE, "%s: key \"%s\": %s: this chat template is not used", gguf_path(file), key, why->text);
     return MIN(r, 0);
@@ -69,9 +82,9 @@ int chat_template_init(ChatTemplate *chat, const GgufFile *file, const char *giv
             log_warn(TOPIC_ENGINE, "%s: %s: only raw prompts can be used", gguf_path(file), chat->why.text);
         return r;
     }
-    r = read_template(file, TOKENIZER_KEY_CHAT_TEMPLATE, &chat->jinja, &chat->has_template, &chat->why);
+    r = read_template(chat, file, TOKENIZER_KEY_CHAT_TEMPLATE, &chat->jinja, &chat->has_template, &chat->why);
     if (!r)
-        r = read_template(file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
+        r = read_template(chat, file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
                           &chat->tool_why);
     read_other_names(chat, file);
     return r;
@@ -97,6 +110,10 @@ unsigned int chat_template_takes(const ChatTemplate *chat) {
     if (chat->jinja && jinja_template_uses(chat->jinja, "documents"))
         takes |= CHAT_TAKES_DOCUMENTS;
     return takes;
+}
+
+ThinkingMarks chat_template_thinking(const ChatTemplate *chat, const Tokenizer *tokenizer) {
+    return thinking_marks_of(chat->thinking, tokenizer);
 }
 
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes) {
@@ -336,6 +353,7 @@ static int check_used(const JinjaTemplate *jinja, const Tokenizer *tokenizer, co
 /* --- tokens, text ----------------------------------------------------------------------------------------------- */
 
 typedef struct ChatTokens {
+    const ChatTemplate *chat;
     const JinjaTemplate *jinja;
     const Tokenizer *tokenizer;
     const ChatInput *input;
@@ -370,12 +388,17 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     }
     if (r)
         list->n = n_before;
+    if (!r && input->is_thinkingp) {
+        const ThinkingMarks marks = chat_template_thinking(tokens->chat, tokens->tokenizer);
+
+        *input->is_thinkingp = thinking_is_open(&marks, output->data, output->own, output->len_bytes);
+    }
     return r == TOKENIZER_E_TOO_LONG ? CHAT_E_TOO_LONG : r;
 }
 
 int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,
                          ErrText *err) {
-    ChatTokens tokens = { .tokenizer = tokenizer, .input = input, .list = list };
+    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .input = input, .list = list };
     ErrText own;
     int r = choose_template(chat, input, &tokens.jinja, err ? err : &own);
 

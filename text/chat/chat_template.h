@@ -5,6 +5,7 @@
 #define COORDGEN_TEXT_CHAT_TEMPLATE_H
 
 #include "base/memory/account.h"
+#include "text/chat/thinking_marks.h"
 #include "text/jinja/jinja.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -45,6 +46,7 @@ typedef struct ChatInput {
     int64_t now_s;             /* time of the request in seconds since 1970, for templates that write the date */
     AccountTable *accounts;    /* accounts for the memory of the rendering; NULL: none */
     AccountId account;
+    bool *is_thinkingp; /* out of an encoding: the prompt ends inside the thinking; NULL: not wanted */
 } ChatInput;
 
 /* Immutable after chat_template_init(); zero-initialised it has no template. */
@@ -57,7 +59,8 @@ typedef struct ChatTemplate {
     JinjaTemplate *tool_jinja; /* NULL: no such template can be used */
     bool has_tool_template;
     ErrText tool_why;
-    char other_names[96]; /* names of the file's other templates, with commas; nothing uses these templates */
+    char other_names[96];   /* names of the file's other templates, with commas; nothing uses these templates */
+    ThinkingPairs thinking; /* marks of thinking that the templates write */
 } ChatTemplate;
 
 typedef enum ChatTakes {
@@ -74,6 +77,8 @@ void chat_template_deinit(ChatTemplate *chat);
 uint64_t chat_template_memory_bytes(const ChatTemplate *chat);
 /* Bits of ChatTakes: the inputs that the templates read beside messages. */
 unsigned int chat_template_takes(const ChatTemplate *chat);
+/* Returns the marks of the model's thinking; without texts: it has none. */
+ThinkingMarks chat_template_thinking(const ChatTemplate *chat, const Tokenizer *tokenizer);
 /* Writes "template" with the inputs that it takes, "none", or "refused: " with the reason; then the other templates. */
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes);
 const char *chat_role_name(ChatRole role);

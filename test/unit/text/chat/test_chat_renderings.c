@@ -92,8 +92,9 @@ static void read_conversation(const json_t *from, ChatInput *input, ChatMessage 
 
         while (strcmp(chat_role_name(role), json_string_value(json_object_get(message, "role"))) != 0)
             role++;
-        messages[i] = (ChatMessage){ role, content ? content : json_string_value(text),
-                                     content ? strlen(content) : json_string_length(text) };
+        messages[i] = (ChatMessage){ .role = role,
+                                     .text = content ? content : json_string_value(text),
+                                     .len_bytes = content ? strlen(content) : json_string_length(text) };
     }
     *toolsp = tools ? json_dumps(tools, 0) : NULL;
     input->tools = *toolsp;

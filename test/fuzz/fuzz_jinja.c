@@ -126,7 +126,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
             *(input.tools ? &input.documents : &input.tools) = text;
             continue;
         }
-        messages[input.n_messages] = (ChatMessage){ (ChatRole)(input.n_messages % _CHAT_ROLE_N), text, n };
+        messages[input.n_messages] = (ChatMessage){ .role = (ChatRole)(input.n_messages % _CHAT_ROLE_N),
+                                                      .text = text,
+                                                      .len_bytes = n };
         input.n_messages++;
     }
     if (!input.n_messages)

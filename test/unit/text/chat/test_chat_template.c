@@ -311,7 +311,7 @@ static void test_chat_template_refusals(void **state) {
         "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
         "{% endfor %}";
     static const ChatMessage answer_first[] = { ASSISTANT("a") }, user[] = { USER("a") };
-    static const ChatMessage unknown[] = { { (ChatRole)9, "a", 1 } };
+    static const ChatMessage unknown[] = { { .role = (ChatRole)9, .text = "a", .len_bytes = 1 } };
     ErrText err;
 
     assert_int_equal(refused(alternating, answer_first, 1, &err), CHAT_E_REFUSED);

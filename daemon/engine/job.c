@@ -66,6 +66,7 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
     switch (r) {
     case CHAT_E_ROLE:
     case CHAT_E_REFUSED:
+    case CHAT_E_CALLS:
         return JOB_E_ROLE;
     case CHAT_E_NO_TEMPLATE:
         return JOB_E_NO_TEMPLATE;

@@ -9,6 +9,7 @@
 #include "base/memory/account_refusal.h"
 #include "base/min_max.h"
 #include "base/strings/printable.h"
+#include "text/chat/chat_values.h"
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
@@ -134,15 +135,6 @@ void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_by
         snprintf(text + n, room_bytes - n, "; never used: %s", chat->other_names);
 }
 
-const char *chat_role_name(ChatRole role) {
-    static const char *const names[_CHAT_ROLE_N] = { [CHAT_ROLE_SYSTEM] = "system",
-                                                     [CHAT_ROLE_USER] = "user",
-                                                     [CHAT_ROLE_ASSISTANT] = "assistant",
-                                                     [CHAT_ROLE_TOOL] = "tool" };
-
-    return role < _CHAT_ROLE_N ? names[role] : "?";
-}
-
 /* --- rendering -------------------------------------------------------------------------------------------------- */
 
 /* Sets the error that says why a chat has no template. */
@@ -176,22 +168,6 @@ static int choose_template(const ChatTemplate *chat, const ChatInput *input, con
                            "message %zu has role number %d; roles are \"system\", \"user\", \"assistant\" and \"tool\"",
                            i + 1, (int)input->messages[i].role);
     return 0;
-}
-
-static void put_messages(JinjaRendering *rendering, const ChatInput *input) {
-    JinjaSlot list = jinja_variable(rendering, "messages"), message;
-
-    jinja_put_list(rendering, list, input->n_messages);
-    for (size_t i = 0; i < input->n_messages; i++) {
-        const ChatMessage *from = &input->messages[i];
-        const char *role = chat_role_name(from->role);
-
-        message = jinja_list_place(rendering, list, i);
-        jinja_put_dict(rendering, message);
-        /* Roles are a few fixed words and count as the template's own, so that '<|' + role + '|>' is a mark. */
-        jinja_put_text(rendering, jinja_dict_place(rendering, message, "role"), role, strlen(role), true);
-        jinja_put_text(rendering, jinja_dict_place(rendering, message, "content"), from->text, from->len_bytes, false);
-    }
 }
 
 /* Puts the texts of special tokens, which count as the template's own. Those of BOS and EOS are defined in any case. */
@@ -254,6 +230,7 @@ typedef int ChatOutputFn(void *arg, const JinjaOutput *output, ErrText *err);
 static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *input, ChatOutputFn *fn,
                        void *arg, ErrText *err) {
     JinjaOptions options = { .accounts = input->accounts, .account = input->account, .now_s = input->now_s };
+    _cleanup_(chat_values_deinit) ChatValues values = { 0 };
     _cleanup_(jinja_rendering_freep) JinjaRendering *rendering = NULL;
     StrBuf texts[4] = { STR_BUF_NULL, STR_BUF_NULL, STR_BUF_NULL, STR_BUF_NULL };
     JinjaOutput output;
@@ -261,11 +238,16 @@ static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, c
 
     options.input_bytes = input->tools_bytes + input->documents_bytes;
     for (size_t i = 0; i < input->n_messages; i++)
-        options.input_bytes += input->messages[i].len_bytes;
-    r = jinja_rendering_new(&rendering, jinja, &options, err);
+        options.input_bytes += chat_message_bytes(&input->messages[i]);
+    r = chat_values_init(&values, input->messages, input->n_messages);
+    if (!r)
+        r = jinja_rendering_new(&rendering, jinja, &options, err);
     if (r)
         return chat_error(r, err);
-    put_messages(rendering, input);
+    values.calls_as_text = input->calls_as_text;
+    r = chat_values_put(&values, rendering, input->messages, input->n_messages, err);
+    if (r)
+        return r == JINJA_E_RUN ? CHAT_E_CALLS : chat_error(r, err);
     jinja_put_bool(rendering, jinja_variable(rendering, "add_generation_prompt"), !input->no_generation_prompt);
     r = put_json(rendering, "tools", input->tools, input->tools_bytes, err);
     if (r == JINJA_E_RUN)

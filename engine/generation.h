@@ -54,14 +54,9 @@ typedef struct GenerationOptions {
     bool no_reuse;           /* neither reads nor writes kept prefixes */
     uint64_t kv_max_bytes;   /* limit of keys and values, trees included; 0: that of the kv account */
     PrefixPin *pin;          /* of a session: holds the kept prefix; outlives the generation; may be NULL */
-<<<<<<< HEAD
-    SamplerOptions sampler;
-    const char *stops[GENERATION_STOPS_MAX]; /* texts end the output in its text part alone */
-=======
-    SamplerOptions sampler;  /* biases and breakers are copied */
+    SamplerOptions sampler; /* biases and breakers are copied */
     GenerationLogprobs logprobs;
-    const char *stops[GENERATION_STOPS_MAX];
->>>>>>> h5-constrain
+    const char *stops[GENERATION_STOPS_MAX]; /* texts end the output in its text part alone */
     size_t n_stops;
     AnswerFormat answer; /* what the output is split into; all zero: everything is text */
     GenerationSpeculation speculation;

@@ -7,12 +7,12 @@
 
 /* A call is an object, {"name": NAME, "arguments": {...}}, or a plain name, an infix and the arguments. */
 typedef struct CallShape {
-    CallFormat format;  /* what answer_parts needs */
-    const char *start;  /* the mark that begins a call or a list; NULL: calls begin the answer */
-    const char *pad;    /* white space around an object, as the template writes it */
-    const char *end;    /* the mark behind a call or a list; NULL: none */
-    bool is_list;       /* one start mark, then [CALL, CALL] */
-    const char *joint;  /* between calls that share a start mark */
+    CallFormat format;         /* what answer_parts needs */
+    const char *start;         /* the mark that begins a call or a list; NULL: calls begin the answer */
+    const char *pad;           /* white space around an object, as the template writes it */
+    const char *end;           /* the mark behind a call or a list; NULL: none */
+    bool is_list;              /* one start mark, then [CALL, CALL] */
+    const char *joint;         /* between calls that share a start mark */
     const char *wrapper;       /* key of an object around each call; NULL: none */
     const char *name_key;      /* NULL: the name is plain text */
     const char *arguments_key; /* as above */

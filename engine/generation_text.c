@@ -46,21 +46,22 @@ static bool is_stop_mark(const Generation *generation, uint32_t token) {
     return false;
 }
 
-static void call_out(GenerationDeltaFn *fn, void *arg, AnswerPart part, const char *text, size_t len_bytes,
-                     const uint32_t *token) {
+static void call_out(const Generation *generation, GenerationDeltaFn *fn, void *arg, AnswerPart part, const char *text,
+                     size_t len_bytes, const uint32_t *token) {
     if (fn && (len_bytes || token))
         fn(arg, &(GenerationDelta){ .part = part,
                                     .text = len_bytes ? text : "",
                                     .len_bytes = len_bytes,
                                     .tokens = token,
-                                    .n_tokens = token ? 1 : 0 });
+                                    .n_tokens = token ? 1 : 0,
+                                    .logprobs = token ? generation_sampling_logprobs(generation) : NULL });
 }
 
 /* Gives out the first n bytes of the pending text, with the token of this step. */
 static void give_out(Generation *generation, size_t n, const uint32_t *token, GenerationDeltaFn *fn, void *arg) {
     StrBuf *pending = &generation->text.pending;
 
-    call_out(fn, arg, ANSWER_TEXT, pending->data, n, token);
+    call_out(generation, fn, arg, ANSWER_TEXT, pending->data, n, token);
     if (n) {
         memmove(pending->data, pending->data + n, pending->len_bytes - n);
         str_buf_truncate(pending, pending->len_bytes - n);
@@ -79,7 +80,7 @@ typedef struct PartSink {
 static void give_reasoning(Generation *generation, const uint32_t *token, GenerationDeltaFn *fn, void *arg) {
     StrBuf *reasoning = &generation->text.reasoning;
 
-    call_out(fn, arg, ANSWER_REASONING, reasoning->data, reasoning->len_bytes, token);
+    call_out(generation, fn, arg, ANSWER_REASONING, reasoning->data, reasoning->len_bytes, token);
     str_buf_truncate(reasoning, 0);
 }
 
@@ -157,7 +158,7 @@ static void give_token(Generation *generation, size_t n_held, const uint32_t *to
     if (text->reasoning.len_bytes || (text->parts && text->part == ANSWER_REASONING))
         give_reasoning(generation, token, fn, arg);
     else if (text->parts && text->part == ANSWER_CALL)
-        call_out(fn, arg, ANSWER_CALL, "", 0, token);
+        call_out(generation, fn, arg, ANSWER_CALL, "", 0, token);
     else
         give_out(generation, text->pending.len_bytes - n_held, token, fn, arg);
 }

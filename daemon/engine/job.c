@@ -17,13 +17,14 @@ int job_news_mark(JobNews *news) {
         news->marks = marks;
         news->marks_room = room;
     }
-    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n };
+    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n, news->logprobs.n };
     return 0;
 }
 
 void job_news_deinit(JobNews *news) {
     str_buf_deinit(&news->text);
     token_list_deinit(&news->tokens);
+    job_logprobs_deinit(&news->logprobs);
     free(news->marks);
     *news = (JobNews){ 0 };
 }

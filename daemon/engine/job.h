@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/queue.h"
+#include "daemon/engine/job_logprobs.h"
 #include "daemon/history/draft_errand.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/engine.h"
@@ -42,6 +43,7 @@ enum {                 /* how a job ended: JobNews.result */
 typedef struct JobMark {
     size_t text_end;
     size_t tokens_end;
+    size_t logprobs_end; /* of entries */
 } JobMark;
 
 /* News of a job that the loop has not seen yet. Built under the outbox's lock; the loop takes and frees them whole. */
@@ -52,6 +54,7 @@ typedef struct JobNews {
     GenerationUsage usage;
     StrBuf text;
     TokenList tokens;
+    JobLogprobs logprobs;
     JobMark *marks;
     size_t n_marks;
     size_t marks_room;

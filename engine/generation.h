@@ -5,6 +5,7 @@
 
 #include "engine/constraint/constraint.h"
 #include "engine/draft/draft_options.h"
+#include "engine/embedding.h"
 #include "engine/engine.h"
 #include "engine/sampling/logprobs.h"
 #include "engine/sampling/sampler.h"
@@ -31,6 +32,7 @@ typedef enum GenerationEnd {
     GENERATION_END_MAX,     /* max_tokens */
     GENERATION_END_CONTEXT, /* the context is full */
     GENERATION_END_CANCELLED,
+    GENERATION_END_PROMPT,     /* the prompt is computed, and only its vector is wanted */
     GENERATION_END_REPETITION, /* the output repeats itself over and over (engine/repetition_check) */
     GENERATION_END_CALLS,      /* the model ended its turn, which has calls of tools */
 } GenerationEnd;
@@ -54,16 +56,17 @@ typedef struct GenerationConstraint {
 } GenerationConstraint;
 
 typedef struct GenerationOptions {
-    uint32_t max_tokens;     /* 0: as many as fit */
-    uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
-    bool ignore_end;         /* go on past end-of-generation tokens (benchmarks, tests) */
-    bool is_answer;          /* in a chat: drops the space that the tokenizer puts before a text */
-    bool ends_repetition;    /* ends with GENERATION_END_REPETITION if the output loops */
-    uint64_t user;           /* uid: kept prefixes are read and written for this user alone */
-    bool no_reuse;           /* neither reads nor writes kept prefixes */
-    uint64_t kv_max_bytes;   /* limit of keys and values, trees included; 0: that of the kv account */
-    PrefixPin *pin;          /* of a session: holds the kept prefix; outlives the generation; may be NULL */
-    SamplerOptions sampler;  /* biases and breakers are copied */
+    uint32_t max_tokens;        /* 0: as many as fit */
+    uint32_t context_tokens;    /* cap on prompt + output; 0: the model's */
+    bool ignore_end;            /* go on past end-of-generation tokens (benchmarks, tests) */
+    bool is_answer;             /* in a chat: drops the space that the tokenizer puts before a text */
+    bool ends_repetition;       /* ends with GENERATION_END_REPETITION if the output loops */
+    uint64_t user;              /* uid: kept prefixes are read and written for this user alone */
+    bool no_reuse;              /* neither reads nor writes kept prefixes */
+    uint64_t kv_max_bytes;      /* limit of keys and values, trees included; 0: that of the kv account */
+    PrefixPin *pin;             /* of a session: holds the kept prefix; outlives the generation; may be NULL */
+    EmbeddingOptions embedding; /* with a pooling: the prompt's vector is wanted, and no answer */
+    SamplerOptions sampler;     /* biases and breakers are copied */
     GenerationConstraint constraint;
     GenerationLogprobs logprobs;
     const char *stops[GENERATION_STOPS_MAX]; /* texts end the output in its text part alone */
@@ -172,6 +175,8 @@ int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText 
 /* Ends a step early: its generations are as they were before. */
 void generation_step_drop(GenerationStep *step);
 
+/* Returns the prompt's vector f32[n_embd], which the generation owns; NULL: not wanted, or not computed yet. */
+const float *generation_vector(const Generation *generation);
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);
 const DraftReport *generation_report(const Generation *generation); /* so far */

@@ -121,6 +121,8 @@ static Coordgen__V1__EndReason end_reason(GenerationEnd end) {
         return COORDGEN__V1__END_REASON__END_REASON_CANCELLED;
     case GENERATION_END_REPETITION:
         return COORDGEN__V1__END_REASON__END_REASON_REPETITION;
+    case GENERATION_END_PROMPT: /* of embeddings, which have no such message */
+        break;
     case GENERATION_END_CALLS:
         return COORDGEN__V1__END_REASON__END_REASON_TOOL_CALLS;
     case GENERATION_RUNNING:

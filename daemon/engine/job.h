@@ -111,7 +111,7 @@ typedef struct JobRun {      /* JOB_GENERATE: the engine thread's */
     DraftErrand *errand;     /* has the answer so far, to be stored at a good end; NULL: not stored */
     DraftModel draft_model;  /* drafts of draft_engine for this generation */
     DraftReport report;      /* others read it after the news about the prompt */
-    bool is_thinking;        /* the prompt ends inside the thinking */
+    ThinkingPlace place;     /* where the prompt ends */
     Generation *generation;  /* also the loop's under the outbox's lock, to cancel it */
 } JobRun;
 

@@ -137,7 +137,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     options.report = &job->run.report;
     if (job->input.splits)
         options.answer =
-            (AnswerFormat){ .thinking = engine_thinking_marks(job->engine), .is_thinking = job->run.is_thinking };
+            (AnswerFormat){ .thinking = engine_thinking_marks(job->engine), .is_thinking = job->run.place == THINKING_INSIDE };
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);

@@ -276,7 +276,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     take_kwargs(&job->input.chat, generate->template_kwargs);
     if (generate->has_thinking_tokens)
         job->input.chat.thinking = generate->thinking_tokens ? CHAT_THINKING_ON : CHAT_THINKING_OFF;
-    job->input.chat.is_thinkingp = &job->run.is_thinking;
+    job->input.chat.placep = &job->run.place;
     job->input.splits = generate->has_split ? generate->split : is_chat;
     r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
     if (r) {

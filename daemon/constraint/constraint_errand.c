@@ -19,7 +19,8 @@ ConstraintErrand *constraint_errand_new(uint32_t uid, const ConstraintSpec *spec
     errand->text = malloc(spec->n_bytes + 1);
     if (!errand->text)
         return NULL;
-    memcpy(errand->text, spec->text, spec->n_bytes);
+    if (spec->n_bytes)
+        memcpy(errand->text, spec->text, spec->n_bytes);
     errand->text[spec->n_bytes] = '\0';
     errand->spec.text = errand->text;
     return steal(&errand);

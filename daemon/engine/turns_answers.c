@@ -139,6 +139,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
         return JOB_E_CANCELLED;
     options = options_within_share(turns, job);
     options.report = &job->run.report;
+    options.constraint.entry = (uint32_t)job->run.place;
     if (job->input.splits)
         options.answer =
             (AnswerFormat){ .thinking = engine_thinking_marks(job->engine), .is_thinking = job->run.place == THINKING_INSIDE };

@@ -293,6 +293,9 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generate.options.stops[i] = generate->stop[i];
     take_constraint(request, generate->constraint);
+    request->input.constraint.spec.may_think = is_chat;
+    request->input.constraint.spec.thinking_tokens =
+        generate->has_thinking_tokens ? generate->thinking_tokens : THINKING_NO_LIMIT;
     take_tools(&job->input.chat, generate->tools, generate->documents);
     job->input.chat.no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
     take_kwargs(&job->input.chat, generate->template_kwargs);

@@ -19,7 +19,7 @@ int request_constraint_settle(Request *request, ConstraintStore *store) {
     ConstraintErrand *errand;
     int r;
 
-    if (request_can_run(request) || constraint->errand || constraint->spec.form == CONSTRAINT_FORM_NONE ||
+    if (request_can_run(request) || constraint->errand || constraint_spec_is_empty(&constraint->spec) ||
         (!has_model && constraint->is_checked))
         return 0;
     errand = constraint_errand_new((uint32_t)request->user->uid, &constraint->spec,
@@ -79,7 +79,7 @@ bool request_constraint_take(ConstraintStore *store, Request **requestp, int *rp
 
 const char *request_constraint_field(const Request *request) {
     static const char *const fields[] = {
-        [CONSTRAINT_FORM_NONE] = "generate.constraint",
+        [CONSTRAINT_FORM_NONE] = "generate.thinking_tokens",
         [CONSTRAINT_FORM_JSON_SCHEMA] = "generate.constraint.json_schema",
         [CONSTRAINT_FORM_GBNF] = "generate.constraint.gbnf",
         [CONSTRAINT_FORM_REGEX] = "generate.constraint.regex",

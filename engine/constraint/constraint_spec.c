@@ -36,6 +36,9 @@ int constraint_spec_compile(const ConstraintSpec *spec, const GrammarLimits *lim
     GrammarPart part;
     int r;
 
+    *grammarp = NULL;
+    if (spec->form == CONSTRAINT_FORM_NONE)
+        return 0;
     if (spec->n_bytes > bytes_max)
         return err_set(err, CONSTRAINT_SPEC_E_TOO_COMPLEX, "%zu bytes: at most %zu are allowed", spec->n_bytes,
                        bytes_max);
@@ -54,22 +57,31 @@ int constraint_spec_compile(const ConstraintSpec *spec, const GrammarLimits *lim
 int constraint_spec_build(const ConstraintSpec *spec, Grammar *grammar, Engine *engine, Constraint **constraintp,
                           ErrText *err) {
     _cleanup_(constraint_plan_deinit) ConstraintPlan plan = { 0 };
+    const ThinkingMarks marks = chat_template_thinking(engine_chat_template(engine), engine_tokenizer(engine));
     ConstraintVocabulary *vocabulary;
+    uint32_t first;
     int r = engine_vocabulary(engine, &vocabulary, err);
 
     if (r)
         return r == ENGINE_E_MEMORY ? CONSTRAINT_SPEC_E_MEMORY : r;
-    constraint_plan_add_grammar(&plan, grammar, CONSTRAINT_END);
-    r = constraint_new(constraintp, &plan, vocabulary, err);
+    first =
+        grammar ? constraint_plan_add_grammar(&plan, grammar, CONSTRAINT_END) : thinking_plan_add_any(&plan, &marks);
+    if (spec->may_think)
+        r = thinking_plan_add(&plan, &marks, engine_tokenizer(engine), spec->thinking_tokens, first, err);
+    if (!r)
+        r = constraint_new(constraintp, &plan, vocabulary, err);
     return r <= 0 ? r : r == CONSTRAINT_E_TOO_COMPLEX ? CONSTRAINT_SPEC_E_TOO_COMPLEX : CONSTRAINT_SPEC_E_INVALID;
 }
 
 void constraint_spec_hash(const ConstraintSpec *spec, uint8_t hash[CONSTRAINT_SPEC_HASH_BYTES]) {
-    const uint8_t head[] = { (uint8_t)spec->form, spec->is_compact };
+    const uint32_t tokens = spec->may_think ? spec->thinking_tokens : 0;
+    const uint8_t head[] = { (uint8_t)spec->form,    spec->is_compact,        spec->may_think,        (uint8_t)tokens,
+                             (uint8_t)(tokens >> 8), (uint8_t)(tokens >> 16), (uint8_t)(tokens >> 24) };
     struct sha256_ctx sha;
 
     sha256_init(&sha);
     sha256_update(&sha, sizeof(head), head);
-    sha256_update(&sha, spec->n_bytes, (const uint8_t *)spec->text);
+    if (spec->n_bytes)
+        sha256_update(&sha, spec->n_bytes, (const uint8_t *)spec->text);
     sha256_digest(&sha, CONSTRAINT_SPEC_HASH_BYTES, hash);
 }

@@ -4,6 +4,7 @@
 #define COORDGEN_ENGINE_CONSTRAINT_SPEC_H
 
 #include "engine/constraint/constraint.h"
+#include "engine/constraint/thinking_plan.h"
 #include "engine/core/engine_core.h"
 #include "text/grammar/grammar_builder.h"
 
@@ -28,9 +29,18 @@ typedef struct ConstraintSpec {
     const char *text; /* [n_bytes]: schema, grammar or pattern */
     size_t n_bytes;
     bool is_compact; /* of a JSON schema: no white space */
+    /* An answer in a chat may begin with thinking, of at most that many tokens (0: none); what the text says begins
+     * behind it. Of CONSTRAINT_FORM_NONE the thinking alone is limited. */
+    bool may_think;
+    uint32_t thinking_tokens; /* THINKING_NO_LIMIT: any number */
 } ConstraintSpec;
 
-/* Makes the grammar of a text. A hostile text takes some 100 ms at most. limits: GRAMMAR_LIMITS_DEFAULT, or less
+/* Whether there is nothing to constrain. */
+static inline bool constraint_spec_is_empty(const ConstraintSpec *spec) {
+    return spec->form == CONSTRAINT_FORM_NONE && (!spec->may_think || spec->thinking_tokens == THINKING_NO_LIMIT);
+}
+
+/* Makes the grammar of a text; NULL: of none. A hostile text takes some 100 ms at most. limits: GRAMMAR_LIMITS_DEFAULT, or less
  * memory. 0, CONSTRAINT_SPEC_E_INVALID, CONSTRAINT_SPEC_E_TOO_COMPLEX, -errno, with a text. Any thread. */
 int constraint_spec_compile(const ConstraintSpec *spec, const GrammarLimits *limits, Grammar **grammarp, ErrText *err);
 /* Makes the constraint for a model; grammar: what constraint_spec_compile() has made. Errors are as above, and

@@ -141,8 +141,9 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     options.report = &job->run.report;
     options.constraint.entry = (uint32_t)job->run.place;
     if (job->input.splits)
-        options.answer =
-            (AnswerFormat){ .thinking = engine_thinking_marks(job->engine), .is_thinking = job->run.place == THINKING_INSIDE };
+        options.answer = (AnswerFormat){ .thinking = engine_thinking_marks(job->engine),
+                                         .is_thinking = job->run.place == THINKING_INSIDE,
+                                         .is_behind = job->run.place == THINKING_BEHIND };
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);

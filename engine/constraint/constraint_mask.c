@@ -190,10 +190,10 @@ ConstraintState constraint_run_in_time(const ConstraintRun *run, ConstraintState
         return state;
     segment = constraint_run_segment(run, state);
     if (segment->is_limited)
-        return n_left > segment->least ? state : constraint_run_enter(run, segment->over);
+        return n_left != segment->least ? state : constraint_run_enter(run, segment->over);
     if (segment->kind != CONSTRAINT_FREE || segment->free->is_end_allowed || segment->free->over == CONSTRAINT_END ||
-        n_left > constraint_least_of(run->constraint, segment->free->over))
-        return state;
+        n_left != constraint_least_of(run->constraint, segment->free->over))
+        return state; /* with fewer tokens left than that, a trigger alone can end the segment in time */
     return constraint_run_enter(run, segment->free->over);
 }
 

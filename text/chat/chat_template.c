@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
 #include "text/chat/chat_template.h"
 
 #include <errno.h>
@@ -13,13 +14,15 @@
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
-/* Notes which marks of thinking a template writes. 0 or -ENOMEM. */
-static int read_thinking(ChatTemplate *chat, const char *text, size_t len_bytes) {
+/* Notes which marks of thinking and calls a template has. 0 or -ENOMEM. */
+static int read_marks(ChatTemplate *chat, const char *text, size_t len_bytes) {
     _cleanup_(chat_marks_deinit) ChatMarks marks;
     int r = chat_marks_init(&marks, text, len_bytes);
 
     if (!r)
         thinking_pairs_add(&chat->thinking, &marks);
+    chat->calls.evidence.in_source |= call_formats_in_source(text, len_bytes);
+    chat->calls.tools_in_system |= memmem(text, len_bytes, "message['tools']", 16) != NULL;
     return r;
 }
 
@@ -28,7 +31,9 @@ int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) 
 
     *chat = (ChatTemplate){ .has_template = true };
     r = jinja_template_new(&chat->jinja, text, len_bytes, &chat->why);
-    return r < 0 ? r : read_thinking(chat, text, len_bytes);
+    if (r >= 0)
+        r = read_marks(chat, text, len_bytes);
+    return r || !chat->jinja ? r : chat_calls_probe(&chat->calls, chat);
 }
 
 /* Reads the file's template of a key, if there is one, into *jinjap or *why. 0 or -ENOMEM. */
@@ -45,7 +50,7 @@ static int read_template(ChatTemplate *chat, const GgufFile *file, const char *k
     else
         r = jinja_template_new(jinjap, text.len_bytes ? text.data : "", text.len_bytes, why);
     if (*jinjap)
-        r = read_thinking(chat, text.data, text.len_bytes);
+        r = read_marks(chat, text.data, text.len_bytes);
     if (r >= 0 && !*jinjap)
         log_warn(TOPIC_ENGINE, "%s: key \"%s\": %s: this chat template is not used", gguf_path(file), key, why->text);
     return MIN(r, 0);
@@ -88,7 +93,7 @@ int chat_template_init(ChatTemplate *chat, const GgufFile *file, const char *giv
         r = read_template(chat, file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
                           &chat->tool_why);
     read_other_names(chat, file);
-    return r;
+    return r || !(chat->jinja || chat->tool_jinja) ? r : chat_calls_probe(&chat->calls, chat);
 }
 
 void chat_template_deinit(ChatTemplate *chat) {
@@ -115,6 +120,10 @@ unsigned int chat_template_takes(const ChatTemplate *chat) {
 
 ThinkingMarks chat_template_thinking(const ChatTemplate *chat, const Tokenizer *tokenizer) {
     return thinking_marks_of(chat->thinking, tokenizer);
+}
+
+const CallShape *chat_template_calls(const ChatTemplate *chat, const Tokenizer *tokenizer) {
+    return call_formats_find(&chat->calls.evidence, tokenizer);
 }
 
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes) {
@@ -170,6 +179,11 @@ static int choose_template(const ChatTemplate *chat, const ChatInput *input, con
     return 0;
 }
 
+/* Returns the id of a special token; without a tokenizer, while a template is looked at, there is none. */
+static uint32_t special_id(const Tokenizer *tokenizer, uint32_t (*id)(const Tokenizer *)) {
+    return tokenizer ? id(tokenizer) : TOKEN_NONE;
+}
+
 /* Puts the texts of special tokens, which count as the template's own. Those of BOS and EOS are defined in any case. */
 static int put_special(JinjaRendering *rendering, const Tokenizer *tokenizer, StrBuf *texts, size_t n_texts) {
     const struct {
@@ -177,10 +191,10 @@ static int put_special(JinjaRendering *rendering, const Tokenizer *tokenizer, St
         uint32_t id;
         bool always;
     } specials[] = {
-        { "bos_token", tokenizer_bos(tokenizer), true },
-        { "eos_token", tokenizer_eos(tokenizer), true },
-        { "unk_token", tokenizer_unknown(tokenizer), false },
-        { "pad_token", tokenizer_padding(tokenizer), false },
+        { "bos_token", special_id(tokenizer, tokenizer_bos), true },
+        { "eos_token", special_id(tokenizer, tokenizer_eos), true },
+        { "unk_token", special_id(tokenizer, tokenizer_unknown), false },
+        { "pad_token", special_id(tokenizer, tokenizer_padding), false },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(specials) && i < n_texts; i++) {
@@ -244,7 +258,8 @@ static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, c
         r = jinja_rendering_new(&rendering, jinja, &options, err);
     if (r)
         return chat_error(r, err);
-    values.calls_as_text = input->calls_as_text;
+    values.calls_as_text = input->call_form == CHAT_CALLS_AS_TEXT;
+    values.system_tools = input->system_tools;
     r = chat_values_put(&values, rendering, input->messages, input->n_messages, err);
     if (r)
         return r == JINJA_E_RUN ? CHAT_E_CALLS : chat_error(r, err);
@@ -340,6 +355,7 @@ typedef struct ChatTokens {
     const Tokenizer *tokenizer;
     const ChatInput *input;
     TokenList *list;
+    StrBuf *text; /* of a rendering */
 } ChatTokens;
 
 /* Adds BOS if the tokenizer asks for it and the template has not written it. */
@@ -378,17 +394,54 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     return r == TOKENIZER_E_TOO_LONG ? CHAT_E_TOO_LONG : r;
 }
 
+/* Prepares an input for the template: messages and tools that it would drop are rewritten. 0, CHAT_E_*, -ENOMEM. */
+static int prepare_input(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, ChatInput *to,
+                         ChatRewriting *rewriting, ErrText *err) {
+    const CallShape *shape = chat_template_calls(chat, tokenizer);
+    const bool offers = input->offers_calls && input->tools && !is_empty_json(input->tools, input->tools_bytes);
+    int r;
+
+    *to = *input;
+    if (input->call_form != CHAT_CALLS_PROBED)
+        return 0;
+    to->call_form = chat->calls.as_text ? CHAT_CALLS_AS_TEXT : CHAT_CALLS_AS_OBJECT;
+    if (!chat_calls_rewrites(&chat->calls, shape, input->messages, input->n_messages, offers))
+        return 0;
+    r = chat_calls_rewrite(&chat->calls, shape, input->messages, input->n_messages, offers ? input->tools : NULL,
+                           input->tools_bytes, rewriting, err);
+    to->messages = rewriting->messages;
+    to->n_messages = rewriting->n;
+    to->system_tools = rewriting->tools;
+    if (offers && (rewriting->tools || shape == call_formats_generic)) {
+        to->tools = NULL;
+        to->tools_bytes = 0;
+    }
+    return r == CALL_E_TOOLS ? CHAT_E_TOOLS : r;
+}
+
+/* Prepares the input of a chat, renders it, and hands the output to fn. */
+static int run_chat(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, ChatOutputFn *fn,
+                    ChatTokens *tokens, ErrText *err) {
+    _cleanup_(chat_rewriting_deinit) ChatRewriting rewriting = { 0 };
+    ChatInput prepared;
+    int r = choose_template(chat, input, &tokens->jinja, err);
+
+    if (!r)
+        r = prepare_input(chat, tokenizer, input, &prepared, &rewriting, err);
+    tokens->input = &prepared;
+    return r ? r : render_chat(tokens->jinja, tokenizer, &prepared, fn, tokens, err);
+}
+
 int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,
                          ErrText *err) {
-    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .input = input, .list = list };
+    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .list = list };
     ErrText own;
-    int r = choose_template(chat, input, &tokens.jinja, err ? err : &own);
 
-    return r ? r : render_chat(tokens.jinja, tokenizer, input, add_tokens, &tokens, err ? err : &own);
+    return run_chat(chat, tokenizer, input, add_tokens, &tokens, err ? err : &own);
 }
 
 static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
-    StrBuf *text = arg;
+    StrBuf *text = ((ChatTokens *)arg)->text;
 
     str_buf_append(text, output->data, output->len_bytes);
     return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
@@ -396,9 +449,8 @@ static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
 
 int chat_template_render(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, StrBuf *text,
                          ErrText *err) {
-    const JinjaTemplate *jinja;
+    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .text = text };
     ErrText own;
-    int r = choose_template(chat, input, &jinja, err ? err : &own);
 
-    return r ? r : render_chat(jinja, tokenizer, input, add_text, text, err ? err : &own);
+    return run_chat(chat, tokenizer, input, add_text, &tokens, err ? err : &own);
 }

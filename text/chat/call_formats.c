@@ -73,14 +73,14 @@ static const CallShape shapes[_SHAPE_N] = {
     [SHAPE_MISTRAL] = {
         .format = { .name = "mistral", .starts = { { .text = "[TOOL_CALLS]" } }, .n_starts = 1,
                     PARSED_BY(SHAPE_MISTRAL) },
-        .start = "[TOOL_CALLS]", .pad = "", .is_list = true, .joint = ", ",
+        .start = "[TOOL_CALLS]", .pad = "", .is_list = true, .has_id = true, .joint = ", ",
         .name_key = "name", .arguments_key = "arguments",
         .evidence = "[TOOL_CALLS][" OBJECT_OF("name", "arguments") },
     /* Mistral v3 with SentencePiece */
     [SHAPE_MISTRAL_SPACED] = {
         .format = { .name = "mistral-spaced", .starts = { { .text = "[TOOL_CALLS]" } }, .n_starts = 1,
                     PARSED_BY(SHAPE_MISTRAL_SPACED) },
-        .start = "[TOOL_CALLS]", .pad = " ", .is_list = true, .joint = ", ",
+        .start = "[TOOL_CALLS]", .pad = " ", .is_list = true, .has_id = true, .joint = ", ",
         .name_key = "name", .arguments_key = "arguments",
         .evidence = "[TOOL_CALLS] [" OBJECT_OF("name", "arguments") },
     /* Ministral 3, Devstral, Mistral v11 and v13 */
@@ -106,7 +106,7 @@ static const CallShape shapes[_SHAPE_N] = {
     [SHAPE_APRIEL] = {
         .format = { .name = "apriel", .starts = { { .text = "<tool_calls>" } }, .n_starts = 1,
                     .tokens = { "</tool_calls>" }, .n_tokens = 1, PARSED_BY(SHAPE_APRIEL) },
-        .start = "<tool_calls>", .pad = "", .end = "</tool_calls>", .is_list = true, .joint = ", ",
+        .start = "<tool_calls>", .pad = "", .end = "</tool_calls>", .is_list = true, .has_id = true, .joint = ", ",
         .name_key = "name", .arguments_key = "arguments",
         .evidence = "<tool_calls>[" OBJECT_OF("name", "arguments") },
     /* Functionary 3.1 */

@@ -81,6 +81,7 @@ static int messages_fill(CoordgenClient *client, MessageRoom *room, const Coordg
         room->messages[i].text = client_text(messages[i].text);
         room->messages[i].tool_call_id = client_text(messages[i].tool_call_id);
         room->messages[i].name = client_text(messages[i].name);
+        room->messages[i].reasoning = client_text(messages[i].reasoning);
         calls_fill(room, &room->messages[i], &messages[i]);
         room->pointers[i] = &room->messages[i];
     }
@@ -127,6 +128,9 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     if (options.repetition < COORDGEN_REPETITION_DEFAULT || options.repetition > COORDGEN_REPETITION_ALLOW)
         return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.end_repetition", 0,
                            "repetition is %d: none of the CoordgenRepetition values", (int)options.repetition);
+    if (options.split < COORDGEN_SPLIT_DEFAULT || options.split > COORDGEN_SPLIT_OFF)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.split", 0,
+                           "split is %d: none of the CoordgenSplit values", (int)options.split);
     for (size_t i = 0; i < options.n_stops; i++)
         if (!options.stops || !options.stops[i])
             return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.stop", 0, "stop string %zu is NULL", i);
@@ -163,6 +167,11 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.end_repetition = options.repetition == COORDGEN_REPETITION_END;
     generate.has_add_generation_prompt = options.no_generation_prompt;
     generate.add_generation_prompt = !options.no_generation_prompt;
+    generate.template_kwargs = client_text(options.template_kwargs);
+    generate.has_thinking_tokens = options.thinking_tokens != COORDGEN_UNSET_COUNT;
+    generate.thinking_tokens = generate.has_thinking_tokens ? options.thinking_tokens : 0;
+    generate.has_split = options.split != COORDGEN_SPLIT_DEFAULT;
+    generate.split = options.split == COORDGEN_SPLIT_ON;
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
     generate.priority = (Coordgen__V1__Priority)options.priority;
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
@@ -259,6 +268,9 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     tokenize.count_only = options.count_only;
     tokenize.tools = client_text(options.tools);
     tokenize.documents = client_text(options.documents);
+    tokenize.template_kwargs = client_text(options.template_kwargs);
+    tokenize.has_render_only = options.render_only;
+    tokenize.render_only = options.render_only;
     tokenize.has_add_generation_prompt = options.no_generation_prompt;
     tokenize.add_generation_prompt = !options.no_generation_prompt;
     message.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;

@@ -312,3 +312,11 @@ int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, 
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, len_bytes);
     return chat_template_encode(&engine->text.chat, engine->text.tokenizer, &charged, list, err);
 }
+
+int engine_render_chat(Engine *engine, const ChatInput *input, StrBuf *text, ErrText *err) {
+    ChatInput charged = *input;
+
+    charged.accounts = engine->accounts;
+    charged.account = ACCOUNT_ACTIVATIONS;
+    return chat_template_render(&engine->text.chat, engine->text.tokenizer, &charged, text, err);
+}

@@ -12,10 +12,11 @@
 #define PROTO_MODEL_NAME_BYTES_MAX 255
 #define PROTO_PATH_BYTES_MAX 4095
 #define PROTO_MESSAGES_MAX 4096
-#define PROTO_CALLS_MAX 128          /* calls of one message */
+#define PROTO_CALLS_MAX 128 /* calls of one message */
 #define PROTO_TOOL_NAME_BYTES_MAX 128
 #define PROTO_CALL_ID_BYTES_MAX 256
 #define PROTO_STOPS_MAX 8
+#define PROTO_KWARGS_BYTES_MAX (64 << 10)
 #define PROTO_STOP_BYTES_MAX 256
 #define PROTO_SPECULATION_BYTES_MAX 128
 #define PROTO_TOKENS_MAX (1u << 20)

@@ -60,9 +60,7 @@ void job_news_deinit(JobNews *news) {
     *news = (JobNews){ 0 };
 }
 
-static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
-    int r = engine_encode_chat(job->engine, &job->input.chat, list, err);
-
+static int chat_code(int r) {
     switch (r) {
     case CHAT_E_ROLE:
     case CHAT_E_REFUSED:
@@ -75,6 +73,10 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
         return JOB_E_TOOLS;
     case CHAT_E_DOCUMENTS:
         return JOB_E_DOCUMENTS;
+    case CHAT_E_KWARGS:
+        return JOB_E_KWARGS;
+    case CHAT_E_THINKING:
+        return JOB_E_THINKING;
     case CHAT_E_MEMORY:
         return JOB_E_MEMORY;
     case CHAT_E_TOO_LONG:
@@ -91,12 +93,16 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     int r;
 
     if (job->input.chat.n_messages)
-        return encode_chat(job, list, err);
+        return chat_code(engine_encode_chat(job->engine, &job->input.chat, list, err));
     r = engine_charge_text(job->engine, &bill, job->input.text_bytes, err);
     if (r)
         return JOB_E_MEMORY;
     r = tokenizer_encode(tokenizer, job->input.text, job->input.text_bytes, job->input.tokenize_flags, list, err);
     return r > 0 ? JOB_E_TOO_LONG : r;
+}
+
+int job_render(const Job *job, StrBuf *text, ErrText *err) {
+    return chat_code(engine_render_chat(job->engine, &job->input.chat, text, err));
 }
 
 /* Tells whether the user's share has room for keys and values and trees of both the target and its draft model. */

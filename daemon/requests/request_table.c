@@ -39,7 +39,7 @@ static Request *request_free(Request *request) {
     job_news_deinit(&request->job.news);
     free(request->input.messages);
     str_buf_deinit(&request->input.raw);
-    str_buf_deinit(&request->answer.text);
+    kept_answer_deinit(&request->answer.kept);
     bill_settle(&request->bill);
     user_unref(request->user);
     free(request);

@@ -79,7 +79,7 @@ int call_plan_add(ConstraintPlan *plan, const CallShape *shape, const CallTools 
     const CallChoice *choice = &tools->choice;
     const bool is_last = choice->is_single || choice->mode == CALL_MODE_NAMED || shape->is_list;
     const uint32_t start = mark_token(&planner, shape->start);
-    uint32_t section, last, free_text = CONSTRAINT_END;
+    uint32_t section = 0, last = 0, free_text = CONSTRAINT_END;
     int r;
 
     if (start == TOKEN_NONE)

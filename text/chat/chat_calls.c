@@ -82,8 +82,7 @@ int chat_calls_probe(ChatCalls *calls, const ChatTemplate *chat) {
     int r = 0;
 
     evidence->takes_tools = (chat_template_takes(chat) & CHAT_TAKES_TOOLS) != 0 || calls->tools_in_system;
-    if (evidence->takes_tools && !calls->tools_in_system &&
-        render(chat, probe_messages, 1, false, false, &other, &r) &&
+    if (evidence->takes_tools && !calls->tools_in_system && render(chat, probe_messages, 1, false, false, &other, &r) &&
         render(chat, probe_messages, 1, true, false, &text, &r))
         evidence->takes_tools = !is_same(&text, &other);
     if (render(chat, probe_messages, 1, false, false, &other, &r))

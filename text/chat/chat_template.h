@@ -20,6 +20,8 @@ enum {
     CHAT_E_TOO_LONG = 6,    /* a prompt past the tokenizer's limit */
     CHAT_E_UNUSED = 7,      /* the template ignores the tools */
     CHAT_E_DOCUMENTS = 8,   /* documents are no JSON, or the template ignores them */
+    CHAT_E_KWARGS = 20,     /* kwargs are no JSON object, or the template never reads one of the names */
+    CHAT_E_THINKING = 21,   /* the model has no thinking that could be limited */
     CHAT_E_CALLS = 10,      /* arguments of a call in a message are no JSON object */
 };
 
@@ -30,6 +32,13 @@ typedef enum ChatCallForm {
     CHAT_CALLS_AS_TEXT,   /* arguments are texts, and nothing is rewritten */
 } ChatCallForm;
 
+/* Whether the answer may begin with thinking. */
+typedef enum ChatThinking {
+    CHAT_THINKING_DEFAULT, /* as the template has it */
+    CHAT_THINKING_ON,      /* the template's variable says so, if it has one */
+    CHAT_THINKING_OFF,     /* the prompt ends behind the thinking, which is empty */
+} ChatThinking;
+
 /* The values that a template is rendered with. */
 typedef struct ChatInput {
     const ChatMessage *messages;
@@ -39,8 +48,11 @@ typedef struct ChatInput {
     const char *documents; /* JSON; NULL: none */
     size_t documents_bytes;
     ChatCallForm call_form;
-    bool offers_calls;         /* the model may call the tools */
-    const char *system_tools;  /* JSON text that the system message gets; the module's own */
+    bool offers_calls;        /* the model may call the tools */
+    const char *system_tools; /* JSON text that the system message gets; the module's own */
+    const char *kwargs;       /* JSON object of further variables; NULL: none */
+    size_t kwargs_bytes;
+    ChatThinking thinking;
     bool no_generation_prompt; /* the prompt ends behind the last message, and not at the beginning of the answer */
     int64_t now_s;             /* time of the request in seconds since 1970, for templates that write the date */
     AccountTable *accounts;    /* accounts for the memory of the rendering; NULL: none */

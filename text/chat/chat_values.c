@@ -125,6 +125,9 @@ int chat_values_put(ChatValues *values, JinjaRendering *rendering, const ChatMes
             put_text(rendering, message, "tools", values->system_tools);
             values->system_tools = NULL;
         }
+        put_text(rendering, message, "reasoning_content", from->reasoning);
+        put_text(rendering, message, "reasoning", from->reasoning);
+        put_text(rendering, message, "thinking", from->reasoning);
         if (from->role == CHAT_ROLE_TOOL)
             put_result(values, rendering, message, from);
         else

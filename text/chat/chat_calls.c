@@ -89,7 +89,7 @@ int chat_calls_probe(ChatCalls *calls, const ChatTemplate *chat) {
         calls->drops_system = !render(chat, probe_system, 2, false, false, &text, &r) || is_same(&text, &other);
     /* An object is what transformers gives. The text is for templates that fail with it or write it as Python does. */
     probe_form(calls, chat, false, &text, &r);
-    if (!has(&text, CALL_PROBE_ARGUMENTS)) {
+    if (!text.len_bytes || has(&text, "'" CALL_PROBE_KEY "': '")) {
         ChatCalls as_text = *calls;
 
         probe_form(&as_text, chat, true, &other, &r);

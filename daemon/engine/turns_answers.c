@@ -18,6 +18,10 @@ static int generation_code(int r) {
         return JOB_E_SHARE;
     case GENERATION_E_OPTIONS:
         return JOB_E_OPTIONS;
+    case GENERATION_E_COMPLEX:
+        return JOB_E_COMPLEX;
+    case GENERATION_E_SHORT:
+        return JOB_E_SHORT;
     default:
         return err_fold(r);
     }
@@ -137,7 +141,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     options.report = &job->run.report;
     if (job->input.splits)
         options.answer =
-            (AnswerFormat){ .thinking = engine_thinking_marks(job->engine), .is_thinking = job->run.is_thinking };
+            (AnswerFormat){ .thinking = engine_thinking_marks(job->engine), .is_thinking = job->run.place == THINKING_INSIDE };
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
@@ -210,6 +214,13 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
 
     if (r == GENERATION_E_READ) {
         outbox_finish(turns->outbox, job, GENERATION_RUNNING, JOB_E_MODEL, err);
+        return false;
+    }
+    if (r == GENERATION_E_COMPLEX || r == GENERATION_E_MEMORY) {
+        err_set(err, 0, "%s",
+                r == GENERATION_E_COMPLEX ? "what may follow the answer so far is too complex to be found in time"
+                                          : "no memory for the states of the constraint");
+        outbox_finish(turns->outbox, job, GENERATION_RUNNING, generation_code(r), err);
         return false;
     }
     if (r) {

@@ -381,40 +381,57 @@ typedef struct ChatTokens {
     StrBuf *text; /* of a rendering */
 } ChatTokens;
 
-/* The prompt behind an empty thinking. */
-typedef struct EndedThinking {
-    StrBuf *text, *own;
+/* A prompt with marks of thinking behind what the template has made. */
+typedef struct ThinkingPrompt {
+    StrBuf text, own;
     JinjaOutput output;
-} EndedThinking;
+} ThinkingPrompt;
 
-/* end_thinking() - put the end of an empty thinking behind a prompt
+static void thinking_prompt_deinit(ThinkingPrompt *prompt) {
+    str_buf_deinit(&prompt->text);
+    str_buf_deinit(&prompt->own);
+}
+
+/* Adds the marks that the prompt lacks: an end of the thinking for requests without, a begin for requests with. */
+static void add_marks(const ChatTokens *tokens, const ThinkingMarks *marks, const JinjaOutput *output, StrBuf *text) {
+    const ThinkingPlace place = thinking_place_of(marks, output->data, output->own, output->len_bytes);
+    const bool is_line = output->len_bytes && output->data[output->len_bytes - 1] == '\n';
+    const bool is_told =
+        jinja_template_uses(tokens->jinja, "enable_thinking") || jinja_template_uses(tokens->jinja, "thinking");
+
+    if (tokens->input->thinking == CHAT_THINKING_OFF && place == THINKING_INSIDE)
+        str_buf_addf(text, is_line ? "\n%s\n\n" : "%s", marks->close);
+    else if (tokens->input->thinking == CHAT_THINKING_OFF && place == THINKING_BEFORE && !is_told)
+        str_buf_addf(text, "%s\n\n%s\n\n", marks->open, marks->close);
+    else if (tokens->input->thinking == CHAT_THINKING_ON && place == THINKING_BEFORE &&
+             !thinking_marks_are_tokens(marks))
+        str_buf_addf(text, "%s\n", marks->open);
+}
+
+/* settle_thinking() - put the marks behind a prompt that the request's thinking needs
  *
  * A template that was told to leave the thinking out has closed it, or never opens it. A template that opens it in any
  * case gets the closing mark, behind an empty line if the opening mark has a line of its own. A template that reads no
- * variable leaves it to the model, which gets the whole empty block, as Qwen3's template writes it.
+ * variable leaves it to the model, which gets the whole empty block, as Qwen3's template writes it. Thinking whose
+ * tokens are counted must be seen to begin: where the model would write the opening mark as text, the prompt has it.
  */
-static int end_thinking(const ChatTokens *tokens, const JinjaOutput **outputp, EndedThinking *ended) {
+static int settle_thinking(const ChatTokens *tokens, const JinjaOutput **outputp, ThinkingPrompt *prompt) {
     const JinjaOutput *output = *outputp;
     const ThinkingMarks marks = chat_template_thinking(tokens->chat, tokens->tokenizer);
-    const bool is_line = output->len_bytes && output->data[output->len_bytes - 1] == '\n';
-    size_t n;
 
-    if (!marks.open || tokens->input->no_generation_prompt)
+    if (tokens->input->thinking == CHAT_THINKING_DEFAULT || !marks.open || tokens->input->no_generation_prompt)
         return 0;
-    str_buf_append(ended->text, output->data, output->len_bytes);
-    str_buf_append(ended->own, output->own, output->len_bytes);
-    if (thinking_is_open(&marks, output->data, output->own, output->len_bytes))
-        str_buf_addf(ended->text, is_line ? "\n%s\n\n" : "%s", marks.close);
-    else if (!jinja_template_uses(tokens->jinja, "enable_thinking") && !jinja_template_uses(tokens->jinja, "thinking"))
-        str_buf_addf(ended->text, "%s\n\n%s\n\n", marks.open, marks.close);
-    for (n = output->len_bytes; n < ended->text->len_bytes; n++)
-        str_buf_append(ended->own, &(uint8_t){ 1 }, 1);
-    if (str_buf_failed(ended->text) || str_buf_failed(ended->own))
+    str_buf_append(&prompt->text, output->data, output->len_bytes);
+    str_buf_append(&prompt->own, output->own, output->len_bytes);
+    add_marks(tokens, &marks, output, &prompt->text);
+    while (prompt->own.len_bytes < prompt->text.len_bytes && !str_buf_failed(&prompt->own))
+        str_buf_append(&prompt->own, &(uint8_t){ 1 }, 1);
+    if (str_buf_failed(&prompt->text) || str_buf_failed(&prompt->own))
         return err_raise(-ENOMEM);
-    ended->output = (JinjaOutput){ .data = ended->text->data ? ended->text->data : "",
-                                   .own = (const uint8_t *)ended->own->data,
-                                   .len_bytes = ended->text->len_bytes };
-    *outputp = &ended->output;
+    prompt->output = (JinjaOutput){ .data = prompt->text.data ? prompt->text.data : "",
+                                    .own = (const uint8_t *)prompt->own.data,
+                                    .len_bytes = prompt->text.len_bytes };
+    *outputp = &prompt->output;
     return 0;
 }
 
@@ -426,15 +443,13 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     const uint64_t scratch_bytes = (uint64_t)output->len_bytes * TOKENIZER_SCRATCH_BYTES;
     uint32_t bos = tokenizer_bos(tokens->tokenizer);
     TokenList *list = tokens->list;
-    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, own = STR_BUF_NULL;
-    EndedThinking ended = { .text = &text, .own = &own };
+    _cleanup_(thinking_prompt_deinit) ThinkingPrompt prompt = { 0 };
     size_t n_before = list->n;
     int r = check_used(tokens->jinja, tokens->tokenizer, input, output, err);
 
     if (r)
         return r;
-    if (input->thinking == CHAT_THINKING_OFF)
-        r = end_thinking(tokens, &output, &ended);
+    r = settle_thinking(tokens, &output, &prompt);
     if (r)
         return r;
     if (input->accounts)
@@ -452,10 +467,10 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     }
     if (r)
         list->n = n_before;
-    if (!r && input->is_thinkingp) {
+    if (!r && input->placep) {
         const ThinkingMarks marks = chat_template_thinking(tokens->chat, tokens->tokenizer);
 
-        *input->is_thinkingp = thinking_is_open(&marks, output->data, output->own, output->len_bytes);
+        *input->placep = thinking_place_of(&marks, output->data, output->own, output->len_bytes);
     }
     return r == TOKENIZER_E_TOO_LONG ? CHAT_E_TOO_LONG : r;
 }
@@ -507,11 +522,10 @@ int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, c
 }
 
 static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
-    _cleanup_(str_buf_deinit) StrBuf ended_text = STR_BUF_NULL, own = STR_BUF_NULL;
-    EndedThinking ended = { .text = &ended_text, .own = &own };
+    _cleanup_(thinking_prompt_deinit) ThinkingPrompt prompt = { 0 };
     const ChatTokens *tokens = arg;
     StrBuf *text = tokens->text;
-    int r = tokens->input->thinking == CHAT_THINKING_OFF ? end_thinking(tokens, &output, &ended) : 0;
+    int r = settle_thinking(tokens, &output, &prompt);
 
     if (r)
         return r;

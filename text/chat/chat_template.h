@@ -35,7 +35,7 @@ typedef enum ChatCallForm {
 /* Whether the answer may begin with thinking. */
 typedef enum ChatThinking {
     CHAT_THINKING_DEFAULT, /* as the template has it */
-    CHAT_THINKING_ON,      /* the template's variable says so, if it has one */
+    CHAT_THINKING_ON,      /* the template's variable says so, if it has one; marks that are text are opened */
     CHAT_THINKING_OFF,     /* the prompt ends behind the thinking, which is empty */
 } ChatThinking;
 
@@ -57,7 +57,7 @@ typedef struct ChatInput {
     int64_t now_s;             /* time of the request in seconds since 1970, for templates that write the date */
     AccountTable *accounts;    /* accounts for the memory of the rendering; NULL: none */
     AccountId account;
-    bool *is_thinkingp; /* out of an encoding: the prompt ends inside the thinking; NULL: not wanted */
+    ThinkingPlace *placep; /* out of an encoding: where the prompt ends; NULL: not wanted */
 } ChatInput;
 
 /* Immutable after chat_template_init(); zero-initialised it has no template. */

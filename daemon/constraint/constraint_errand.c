@@ -2,10 +2,9 @@
 #include "daemon/constraint/constraint_errand.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 size_t constraint_errand_bytes(const ConstraintSpec *spec) {
-    return sizeof(ConstraintErrand) + spec->n_bytes + 1;
+    return sizeof(ConstraintErrand) + constraint_spec_bytes(spec);
 }
 
 ConstraintErrand *constraint_errand_new(uint32_t uid, const ConstraintSpec *spec, Engine *engine) {
@@ -14,15 +13,9 @@ ConstraintErrand *constraint_errand_new(uint32_t uid, const ConstraintSpec *spec
     if (!errand)
         return NULL;
     errand->uid = uid;
-    errand->spec = *spec;
     errand->engine = engine;
-    errand->text = malloc(spec->n_bytes + 1);
-    if (!errand->text)
-        return NULL;
-    memcpy(errand->text, spec->text, spec->n_bytes);
-    errand->text[spec->n_bytes] = '\0';
-    errand->spec.text = errand->text;
-    return steal(&errand);
+    errand->texts = constraint_spec_copy(&errand->spec, spec);
+    return errand->texts ? steal(&errand) : NULL;
 }
 
 ConstraintErrand *constraint_errand_free(ConstraintErrand *errand) {
@@ -30,7 +23,7 @@ ConstraintErrand *constraint_errand_free(ConstraintErrand *errand) {
         return NULL;
     constraint_unref(errand->constraint);
     bill_settle(&errand->bill);
-    free(errand->text);
+    free(errand->texts);
     free(errand);
     return NULL;
 }

@@ -25,7 +25,7 @@ typedef struct ConstraintErrandOwner { /* loop */
 typedef struct ConstraintErrand {
     uint32_t uid;
     ConstraintSpec spec; /* its texts are the errand's copies */
-    char *text;          /* all of them */
+    char *texts;         /* all of them */
     Engine *engine;      /* the constraint is made for it, which lives as long as the errand; NULL: the spec is only
                           * checked, because the model is not loaded yet */
     int r;               /* out: 0, CONSTRAINT_SPEC_E_*, -errno, with a text */

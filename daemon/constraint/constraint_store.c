@@ -97,7 +97,7 @@ static int reserve(ConstraintStore *store, Bill *bill, GrammarLimits *limits, Er
 
 static int compile(ConstraintStore *store, ConstraintErrand *errand, Grammar **grammarp) {
     _cleanup_(bill_settle) Bill bill = { 0 };
-    GrammarLimits limits = GRAMMAR_LIMITS_DEFAULT;
+    GrammarLimits limits = CONSTRAINT_LIMITS;
     const size_t most_bytes = limits.memory_bytes_max;
     int r = reserve(store, &bill, &limits, &errand->err);
 

@@ -19,7 +19,7 @@ int request_constraint_settle(Request *request, ConstraintStore *store) {
     ConstraintErrand *errand;
     int r;
 
-    if (request_can_run(request) || constraint->errand || constraint->spec.form == CONSTRAINT_FORM_NONE ||
+    if (request_can_run(request) || constraint->errand || constraint_spec_is_empty(&constraint->spec) ||
         (!has_model && constraint->is_checked))
         return 0;
     errand = constraint_errand_new((uint32_t)request->user->uid, &constraint->spec,

@@ -26,7 +26,7 @@ bool request_can_run(const Request *request) {
 
     if (!model_can_serve(request->model))
         return false;
-    if (constraint->spec.form == CONSTRAINT_FORM_NONE)
+    if (constraint_spec_is_empty(&constraint->spec))
         return true;
     /* A model that was loaded anew has another vocabulary. */
     return constraint->it && constraint_vocabulary(constraint->it) == engine_vocabulary_made(request->model->engine);

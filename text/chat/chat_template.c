@@ -319,7 +319,7 @@ static int compare_output(void *arg, const JinjaOutput *output, ErrText *err) {
 }
 
 /* Whether JSON holds nothing that could be lost: an empty list or dict, or null. */
-static bool is_empty_json(const char *text, size_t len_bytes) {
+bool chat_is_empty_json(const char *text, size_t len_bytes) {
     char kept[5] = "";
     size_t n = 0;
 
@@ -356,12 +356,12 @@ static int check_used(const JinjaTemplate *jinja, const Tokenizer *tokenizer, co
     ChatInput without = *input;
     int r = 0;
 
-    if (input->tools && !is_empty_json(input->tools, input->tools_bytes)) {
+    if (input->tools && !chat_is_empty_json(input->tools, input->tools_bytes)) {
         without.tools = NULL;
         without.tools_bytes = 0;
         r = refuse_unused(jinja, tokenizer, &without, "tools", CHAT_E_UNUSED, output, err);
     }
-    if (!r && input->documents && !is_empty_json(input->documents, input->documents_bytes)) {
+    if (!r && input->documents && !chat_is_empty_json(input->documents, input->documents_bytes)) {
         without = *input;
         without.documents = NULL;
         without.documents_bytes = 0;
@@ -417,7 +417,8 @@ static void add_marks(const ChatTokens *tokens, const ThinkingMarks *marks, cons
  */
 static int settle_thinking(const ChatTokens *tokens, const JinjaOutput **outputp, ThinkingPrompt *prompt) {
     const JinjaOutput *output = *outputp;
-    const ThinkingMarks marks = chat_template_thinking(tokens->chat, tokens->tokenizer);
+    const ThinkingMarks marks =
+        tokens->tokenizer ? chat_template_thinking(tokens->chat, tokens->tokenizer) : (ThinkingMarks){ 0 };
 
     if (tokens->input->thinking == CHAT_THINKING_DEFAULT || !marks.open || tokens->input->no_generation_prompt)
         return 0;
@@ -479,7 +480,7 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
 static int prepare_input(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, ChatInput *to,
                          ChatRewriting *rewriting, ErrText *err) {
     const CallShape *shape = chat_template_calls(chat, tokenizer);
-    const bool offers = input->offers_calls && input->tools && !is_empty_json(input->tools, input->tools_bytes);
+    const bool offers = input->offers_calls && input->tools && !chat_is_empty_json(input->tools, input->tools_bytes);
     int r;
 
     *to = *input;

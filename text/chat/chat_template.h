@@ -93,6 +93,8 @@ unsigned int chat_template_takes(const ChatTemplate *chat);
 ThinkingMarks chat_template_thinking(const ChatTemplate *chat, const Tokenizer *tokenizer);
 /* Returns the format in which the model writes calls; NULL: an unknown one. */
 const CallShape *chat_template_calls(const ChatTemplate *chat, const Tokenizer *tokenizer);
+/* Whether JSON for tools or documents holds nothing that could be lost: an empty list or dict, or null. */
+bool chat_is_empty_json(const char *text, size_t len_bytes);
 /* Writes "template" with the inputs that it takes, "none", or "refused: " with the reason; then the other templates. */
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes);
 /* Appends the prompt's tokens to list. The template's own marks become control tokens, message texts never do. Tools

@@ -2,6 +2,7 @@
 #include "proto/proto_check.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,21 +32,74 @@ static const char *path_join(char *room, size_t room_bytes, const char *op, cons
     return room;
 }
 
+static int logit_bias_check(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault) {
+    if (sampling->n_logit_bias > PROTO_LOGIT_BIASES_MAX)
+        return refuse(fault, "generate.sampling.logit_bias", "%zu tokens: at most %d", sampling->n_logit_bias,
+                      PROTO_LOGIT_BIASES_MAX);
+    for (size_t i = 0; i < sampling->n_logit_bias; i++) {
+        const Coordgen__V1__LogitBias *one = sampling->logit_bias[i];
+        char path[64];
+
+        snprintf(path, sizeof(path), "generate.sampling.logit_bias[%zu]", i);
+        if (!one->has_token || !one->has_bias)
+            return refuse(fault, path, "a token and a bias are needed");
+        if (one->bias != -INFINITY && !(one->bias >= -PROTO_LOGIT_BIAS_MAX && one->bias <= PROTO_LOGIT_BIAS_MAX))
+            return refuse(fault, path, "the bias %g of token %" PRIu32 " is not in -%d..%d, nor -infinity (never)",
+                          (double)one->bias, one->token, PROTO_LOGIT_BIAS_MAX, PROTO_LOGIT_BIAS_MAX);
+    }
+    return 0;
+}
+
+/* A single empty text stands for no breakers at all. */
+static int dry_breaker_check(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault) {
+    if (sampling->n_dry_breaker > PROTO_DRY_BREAKERS_MAX)
+        return refuse(fault, "generate.sampling.dry_breaker", "%zu texts: at most %d", sampling->n_dry_breaker,
+                      PROTO_DRY_BREAKERS_MAX);
+    for (size_t i = 0; i < sampling->n_dry_breaker; i++) {
+        const size_t len_bytes = strlen(sampling->dry_breaker[i]);
+        char path[64];
+
+        snprintf(path, sizeof(path), "generate.sampling.dry_breaker[%zu]", i);
+        if (!len_bytes && sampling->n_dry_breaker > 1)
+            return refuse(fault, path, "a text among others must not be empty; a single empty one means none");
+        if (len_bytes > PROTO_DRY_BREAKER_BYTES_MAX)
+            return refuse(fault, path, "%zu bytes: at most %d", len_bytes, PROTO_DRY_BREAKER_BYTES_MAX);
+    }
+    return 0;
+}
+
 /* Every comparison states the allowed range, because a NaN passes no comparison. */
 int proto_check_sampling(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault) {
-    if (sampling->has_temperature && !(sampling->temperature >= 0 && sampling->temperature <= 100))
-        return refuse(fault, "generate.sampling.temperature", "%g is not in 0..100 (0: greedy)",
-                      (double)sampling->temperature);
-    if (sampling->has_top_p && !(sampling->top_p > 0 && sampling->top_p <= 1))
-        return refuse(fault, "generate.sampling.top_p", "%g is not above 0 and at most 1 (1: off)",
-                      (double)sampling->top_p);
-    if (sampling->has_min_p && !(sampling->min_p >= 0 && sampling->min_p < 1))
-        return refuse(fault, "generate.sampling.min_p", "%g is not at least 0 and below 1 (0: off)",
-                      (double)sampling->min_p);
-    if (sampling->has_repetition_penalty && !(sampling->repetition_penalty > 0 && sampling->repetition_penalty <= 10))
-        return refuse(fault, "generate.sampling.repetition_penalty", "%g is not above 0 and at most 10 (1: off)",
-                      (double)sampling->repetition_penalty);
-    return 0;
+    const struct {
+        bool has;
+        float value;
+        const char *path;
+        bool is_good;
+        const char *range;
+    } fields[] = {
+#define FIELD(name, condition, range)                                                                                  \
+    { sampling->has_##name, sampling->name, "generate.sampling." #name, (condition), (range) }
+        FIELD(temperature, sampling->temperature >= 0 && sampling->temperature <= 100, "in 0..100 (0: greedy)"),
+        FIELD(top_p, sampling->top_p > 0 && sampling->top_p <= 1, "above 0 and at most 1 (1: off)"),
+        FIELD(min_p, sampling->min_p >= 0 && sampling->min_p < 1, "at least 0 and below 1 (0: off)"),
+        FIELD(repetition_penalty, sampling->repetition_penalty > 0 && sampling->repetition_penalty <= 10,
+              "above 0 and at most 10 (1: off)"),
+        FIELD(presence_penalty, sampling->presence_penalty >= -10 && sampling->presence_penalty <= 10,
+              "in -10..10 (0: off)"),
+        FIELD(frequency_penalty, sampling->frequency_penalty >= -10 && sampling->frequency_penalty <= 10,
+              "in -10..10 (0: off)"),
+        FIELD(typical_p, sampling->typical_p > 0 && sampling->typical_p <= 1, "above 0 and at most 1 (1: off)"),
+        FIELD(xtc_probability, sampling->xtc_probability >= 0 && sampling->xtc_probability <= 1, "in 0..1 (0: off)"),
+        FIELD(xtc_threshold, sampling->xtc_threshold >= 0 && sampling->xtc_threshold <= 0.5f, "in 0..0.5"),
+        FIELD(dry_multiplier, sampling->dry_multiplier >= 0 && sampling->dry_multiplier <= 100, "in 0..100 (0: off)"),
+        FIELD(dry_base, sampling->dry_base >= 1 && sampling->dry_base <= 10, "in 1..10"),
+#undef FIELD
+    };
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+        if (fields[i].has && !fields[i].is_good)
+            return refuse(fault, fields[i].path, "%g is not %s", (double)fields[i].value, fields[i].range);
+    return logit_bias_check(sampling, fault) ? PROTO_CHECK_E_VALUE : dry_breaker_check(sampling, fault);
 }
 
 static int model_name_check(const char *op, const char *name, bool needed, size_t max_bytes, FrameFault *fault) {
@@ -299,6 +353,9 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
     if (generate->speculation && strlen(generate->speculation) > PROTO_SPECULATION_BYTES_MAX)
         return refuse(fault, "generate.speculation", "%zu bytes: at most %d", strlen(generate->speculation),
                       PROTO_SPECULATION_BYTES_MAX);
+    if (generate->has_logprobs && generate->logprobs > PROTO_LOGPROBS_MAX)
+        return refuse(fault, "generate.logprobs", "%" PRIu32 " other tokens: at most %d", generate->logprobs,
+                      PROTO_LOGPROBS_MAX);
     return generate->sampling ? proto_check_sampling(generate->sampling, fault) : 0;
 }
 

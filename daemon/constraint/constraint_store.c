@@ -99,8 +99,11 @@ static int compile(ConstraintStore *store, ConstraintErrand *errand, Grammar **g
     _cleanup_(bill_settle) Bill bill = { 0 };
     GrammarLimits limits = CONSTRAINT_LIMITS;
     const size_t most_bytes = limits.memory_bytes_max;
-    int r = reserve(store, &bill, &limits, &errand->err);
+    int r;
 
+    if (errand->spec.form == CONSTRAINT_FORM_NONE)
+        return 0;
+    r = reserve(store, &bill, &limits, &errand->err);
     if (!r)
         r = constraint_spec_compile(&errand->spec, &limits, grammarp, &errand->err);
     if (r == CONSTRAINT_SPEC_E_TOO_COMPLEX && limits.memory_bytes_max < most_bytes)

@@ -47,7 +47,11 @@ int job_news_mark(JobNews *news, AnswerPart part, const CallPiece *call) {
     }
     if (call && !(copy = call_copy(call)))
         return err_raise(-ENOMEM);
-    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n, part, copy };
+    news->marks[news->n_marks++] = (JobMark){ .text_end = news->text.len_bytes,
+                                              .tokens_end = news->tokens.n,
+                                              .logprobs_end = news->logprobs.n,
+                                              .part = part,
+                                              .call = copy };
     return 0;
 }
 
@@ -56,6 +60,7 @@ void job_news_deinit(JobNews *news) {
     token_list_deinit(&news->tokens);
     for (size_t i = 0; i < news->n_marks; i++)
         free(news->marks[i].call);
+    job_logprobs_deinit(&news->logprobs);
     free(news->marks);
     *news = (JobNews){ 0 };
 }

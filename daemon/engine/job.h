@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/queue.h"
+#include "daemon/engine/job_logprobs.h"
 #include "daemon/history/draft_errand.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/engine.h"
@@ -58,6 +59,7 @@ typedef struct JobCall {
 typedef struct JobMark {
     size_t text_end;
     size_t tokens_end;
+    size_t logprobs_end; /* of entries */
     AnswerPart part;
     JobCall *call; /* ANSWER_CALL, unless the part has tokens alone; owned */
 } JobMark;
@@ -70,6 +72,7 @@ typedef struct JobNews {
     GenerationUsage usage;
     StrBuf text;
     TokenList tokens;
+    JobLogprobs logprobs;
     JobMark *marks;
     size_t n_marks;
     size_t marks_room;

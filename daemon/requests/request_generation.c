@@ -7,7 +7,9 @@
 #include "base/min_max.h"
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/delta_logprobs.h"
 #include "daemon/requests/request_failure.h"
+#include "daemon/requests/sampling_message.h"
 #include "daemon/requests/session.h"
 
 static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
@@ -81,6 +83,7 @@ static void send_deltas(Request *request, const JobNews *news) {
         Coordgen__V1__GenerateDelta delta = COORDGEN__V1__GENERATE_DELTA__INIT;
         Coordgen__V1__ToolCallDelta call;
         JobMark to = news->marks[i];
+        DeltaLogprobs logprobs;
 
         reply_init(&response, request->id);
         delta.has_sequence = true;
@@ -96,6 +99,7 @@ static void send_deltas(Request *request, const JobNews *news) {
             call_fill(&call, to.call);
             delta.call = &call;
         }
+        delta_logprobs_fill(&logprobs, &news->logprobs, from.logprobs_end, to.logprobs_end, &delta);
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DELTA;
         response.generate_delta = &delta;
         connection_send(request->peer->connection, &response);
@@ -154,42 +158,6 @@ static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__
     timings->prefill_us = request->answer.usage.prefill_ns / 1000;
     timings->decode_us = request->answer.usage.decode_ns / 1000;
     timings->total_us = request_since_us(request->times.received_ns, now_ns);
-}
-
-static void fill_sampling(const SamplerOptions *from, Coordgen__V1__SamplingOptions *sampling) {
-    coordgen__v1__sampling_options__init(sampling);
-    sampling->has_temperature = sampling->has_top_k = sampling->has_top_p = sampling->has_min_p = true;
-    sampling->has_repetition_penalty = sampling->has_repetition_window = sampling->has_seed = true;
-    sampling->temperature = from->temperature;
-    sampling->top_k = from->top_k;
-    sampling->top_p = from->top_p;
-    sampling->min_p = from->min_p;
-    sampling->repetition_penalty = from->repetition_penalty;
-    sampling->repetition_window = from->repetition_window;
-    sampling->seed = from->seed;
-}
-
-static Coordgen__V1__SamplingOrigin origin_of(const SamplingChoice *choice, SamplingField field) {
-    static const Coordgen__V1__SamplingOrigin origins[] = {
-        [SAMPLING_FROM_SERVICE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_SERVICE,
-        [SAMPLING_FROM_REQUEST] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_REQUEST,
-        [SAMPLING_FROM_FILE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FILE,
-        [SAMPLING_FROM_FAMILY] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FAMILY,
-    };
-
-    return origins[choice->origins[field]];
-}
-
-static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigins *origins) {
-    coordgen__v1__sampling_origins__init(origins);
-    origins->has_temperature = origins->has_top_k = origins->has_top_p = origins->has_min_p = true;
-    origins->has_repetition_penalty = origins->has_repetition_window = true;
-    origins->temperature = origin_of(from, SAMPLING_TEMPERATURE);
-    origins->top_k = origin_of(from, SAMPLING_TOP_K);
-    origins->top_p = origin_of(from, SAMPLING_TOP_P);
-    origins->min_p = origin_of(from, SAMPLING_MIN_P);
-    origins->repetition_penalty = origin_of(from, SAMPLING_REPETITION_PENALTY);
-    origins->repetition_window = origin_of(from, SAMPLING_REPETITION_WINDOW);
 }
 
 /* Returns the effective limit on output tokens: the smaller one of the request's limit and the rest of the context. */
@@ -293,8 +261,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     if (request->peer) {
         reply_init(&response, request->id);
         fill_timings(request, now_ns, &timings);
-        fill_sampling(&request->job.generate.sampling.options, &sampling);
-        fill_origins(&request->job.generate.sampling, &origins);
+        sampling_message_fill(&request->job.generate.sampling.options, request->message->generate->sampling, &sampling);
+        sampling_message_fill_origins(&request->job.generate.sampling, &origins);
         usage.has_prompt_tokens = usage.has_cached_tokens = usage.has_output_tokens = true;
         usage.prompt_tokens = request->answer.usage.n_prompt_tokens;
         usage.cached_tokens = request->answer.usage.n_cached_tokens;

@@ -41,6 +41,7 @@ typedef struct RequestInput {
     ChatMessage *messages;  /* messages of the session, then those of this request */
     size_t n_own_messages;  /* how many of messages are from this request */
     StrBuf raw;             /* in a session with a raw text: that text, then the prompt */
+    SamplerBias *biases;    /* of the sampling options */
     bool chose_speculation; /* sources of drafts come from the request, not from the setting */
     RequestConstraint constraint;
 } RequestInput;

@@ -29,7 +29,9 @@ static int add_grammar(CallPlanner *planner, CallScope scope, uint32_t next, uin
 
 /* Adds free text in which the start mark leads to a segment. */
 static uint32_t add_free(CallPlanner *planner, uint32_t start, uint32_t section) {
-    ConstraintFree segment = { .n_triggers = 1, .is_end_allowed = true, .tokens_max = UINT32_MAX };
+    ConstraintFree segment = {
+        .n_triggers = 1, .is_end_allowed = true, .tokens_max = UINT32_MAX, .over = CONSTRAINT_END
+    };
 
     segment.triggers[0] = (ConstraintTrigger){ .token = start, .segment = section };
     return constraint_plan_add_free(planner->plan, &segment);

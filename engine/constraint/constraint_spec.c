@@ -91,7 +91,8 @@ static int add_tools(const ConstraintSpec *spec, Engine *engine, ConstraintPlan 
                        "the format in which the model's chat template writes calls is unknown, so none can be "
                        "required: let the model choose (auto), or use another template (setting chat-template)");
     if (!shape || !tools->n) {
-        *firstp = constraint_plan_add_free(plan, &(ConstraintFree){ .is_end_allowed = true, .tokens_max = UINT32_MAX });
+        *firstp = constraint_plan_add_free(
+            plan, &(ConstraintFree){ .is_end_allowed = true, .tokens_max = UINT32_MAX, .over = CONSTRAINT_END });
         return 0;
     }
     r = call_plan_add(plan, shape, tools, engine_tokenizer(engine), &CONSTRAINT_LIMITS, firstp, &why);
@@ -134,6 +135,7 @@ int constraint_spec_compile(const ConstraintSpec *spec, const GrammarLimits *lim
 int constraint_spec_build(const ConstraintSpec *spec, Grammar *grammar, Engine *engine, Constraint **constraintp,
                           ErrText *err) {
     _cleanup_(constraint_plan_deinit) ConstraintPlan plan = { 0 };
+    const ThinkingMarks marks = chat_template_thinking(engine_chat_template(engine), engine_tokenizer(engine));
     ConstraintVocabulary *vocabulary;
     uint32_t first = 0;
     int r = engine_vocabulary(engine, &vocabulary, err);
@@ -143,16 +145,23 @@ int constraint_spec_build(const ConstraintSpec *spec, Grammar *grammar, Engine *
     if (spec->tools)
         r = add_tools(spec, engine, &plan, &first, err);
     else
-        first = constraint_plan_add_grammar(&plan, grammar, CONSTRAINT_END);
+        first = grammar ? constraint_plan_add_grammar(&plan, grammar, CONSTRAINT_END)
+                        : thinking_plan_add_any(&plan, &marks);
     if (r)
         return r;
     plan.start = first;
-    r = constraint_new(constraintp, &plan, vocabulary, err);
+    if (spec->may_think)
+        r = thinking_plan_add(&plan, &marks, engine_tokenizer(engine), spec->thinking_tokens, first, err);
+    if (!r)
+        r = constraint_new(constraintp, &plan, vocabulary, err);
     return r <= 0 ? r : r == CONSTRAINT_E_TOO_COMPLEX ? CONSTRAINT_SPEC_E_TOO_COMPLEX : CONSTRAINT_SPEC_E_INVALID;
 }
 
 void constraint_spec_hash(const ConstraintSpec *spec, uint8_t hash[CONSTRAINT_SPEC_HASH_BYTES]) {
-    const uint8_t head[] = { (uint8_t)spec->form, spec->is_compact, spec->tools != NULL, (uint8_t)spec->choice.mode,
+    const uint32_t tokens = spec->may_think ? spec->thinking_tokens : 0;
+    const uint8_t head[] = { (uint8_t)spec->form,     spec->is_compact,       spec->may_think,
+                             (uint8_t)tokens,         (uint8_t)(tokens >> 8), (uint8_t)(tokens >> 16),
+                             (uint8_t)(tokens >> 24), spec->tools != NULL,    (uint8_t)spec->choice.mode,
                              spec->choice.is_single };
     struct sha256_ctx sha;
 

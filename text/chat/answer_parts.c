@@ -49,7 +49,7 @@ int answer_parts_new(AnswerParts **partsp, const Tokenizer *tokenizer, const Ans
     parts->tokenizer = tokenizer;
     parts->format = *format;
     parts->state = format->is_thinking ? PARTS_THINKING : PARTS_FRONT;
-    parts->drops_space = format->is_thinking;
+    parts->drops_space = format->is_thinking || format->is_behind;
     if (calls) {
         for (size_t i = 0; i < calls->n_starts; i++)
             parts->start_ids[i] = tokenizer_find_added(tokenizer, calls->starts[i].text);

@@ -415,11 +415,16 @@ static void add_marks(const ChatTokens *tokens, const ThinkingMarks *marks, cons
  * variable leaves it to the model, which gets the whole empty block, as Qwen3's template writes it. Thinking whose
  * tokens are counted must be seen to begin: where the model would write the opening mark as text, the prompt has it.
  */
-static int settle_thinking(const ChatTokens *tokens, const JinjaOutput **outputp, ThinkingPrompt *prompt) {
+static int settle_thinking(const ChatTokens *tokens, const JinjaOutput **outputp, ThinkingPrompt *prompt,
+                           ErrText *err) {
     const JinjaOutput *output = *outputp;
     const ThinkingMarks marks =
         tokens->tokenizer ? chat_template_thinking(tokens->chat, tokens->tokenizer) : (ThinkingMarks){ 0 };
 
+    if (tokens->input->thinking == CHAT_THINKING_ON && !marks.open)
+        return err_set(err, CHAT_E_THINKING,
+                       "thinking_tokens: the model has no thinking: neither its chat template nor its vocabulary has "
+                       "marks of it: leave it out");
     if (tokens->input->thinking == CHAT_THINKING_DEFAULT || !marks.open || tokens->input->no_generation_prompt)
         return 0;
     str_buf_append(&prompt->text, output->data, output->len_bytes);
@@ -450,7 +455,7 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
 
     if (r)
         return r;
-    r = settle_thinking(tokens, &output, &prompt);
+    r = settle_thinking(tokens, &output, &prompt, err);
     if (r)
         return r;
     if (input->accounts)
@@ -526,7 +531,7 @@ static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
     _cleanup_(thinking_prompt_deinit) ThinkingPrompt prompt = { 0 };
     const ChatTokens *tokens = arg;
     StrBuf *text = tokens->text;
-    int r = settle_thinking(tokens, &output, &prompt);
+    int r = settle_thinking(tokens, &output, &prompt, err);
 
     if (r)
         return r;

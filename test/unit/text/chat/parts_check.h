@@ -19,6 +19,7 @@ enum {
     PARTS_CONTROL, /* a control token that is no mark */
     PARTS_THINK,   /* the control tokens [THINK] and [/THINK] */
     PARTS_THINK_END,
+    PARTS_END, /* ends answers */
     PARTS_VOCAB,
 };
 
@@ -37,9 +38,8 @@ typedef struct PartsVocab {
 
 /* @n_marks: how many of the marks are tokens. @template: may be NULL. */
 static inline void parts_vocab_init(PartsVocab *vocab, unsigned int n_marks, const char *template) {
-    static const char *const marks[] = {
-        "<think>", "</think>", "<call>", "</call>", "<|none|>", "[THINK]", "[/THINK]"
-    };
+    static const char *const marks[] = { "<think>",  "</think>", "<call>",   "</call>",
+                                         "<|none|>", "[THINK]",  "[/THINK]", "<|im_end|>" };
     static const char *const merges[] = { "a a" };
     static char byte_texts[FIXTURE_BYTES][3];
     const char *tokens[PARTS_VOCAB];

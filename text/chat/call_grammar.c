@@ -174,14 +174,14 @@ static GrammarPart section(Writer *w) {
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
-/* Any text in which nothing of the part stands; the part is regular. */
-static GrammarPart text_without(Writer *w, GrammarPart part) {
-    return grammar_part_not(w->builder, part);
+/* Any bytes. Free text may hold any, so that its complement is found to be empty at once. */
+static GrammarPart anything(Writer *w) {
+    return grammar_part_not(w->builder, grammar_part_nothing(w->builder));
 }
 
 /* An answer whose calls begin at its front: what begins like a call is one. */
 static GrammarPart front_answer(Writer *w) {
-    GrammarPart calls = sequence(w, regex_part(w, "[ \\n]{0,2}"), joined_calls(w)), start, any;
+    GrammarPart calls = sequence(w, regex_part(w, "[ \\n]{0,2}"), joined_calls(w)), start;
     char pattern[2 * CALL_TOOLS_NAME_BYTES_MAX];
 
     if (w->tools->choice.mode != CALL_MODE_AUTO)
@@ -192,19 +192,18 @@ static GrammarPart front_answer(Writer *w) {
         snprintf(pattern, sizeof(pattern), "[ \\t\\r\\n]*\\{[ \\t\\r\\n]*\"(?:%s|%s|id|type)\"", w->shape->name_key,
                  w->shape->arguments_key);
     start = regex_part(w, pattern);
-    any = regex_part(w, "[\\s\\S]*");
-    return choice(w, calls, text_without(w, sequence(w, start, any)));
+    return choice(w, calls, grammar_part_not(w->builder, sequence(w, start, anything(w))));
 }
 
 /* An answer with marks that are text. */
 static GrammarPart marked_answer(Writer *w) {
-    GrammarPart mark = text_part(w, w->shape->start), any = regex_part(w, "[\\s\\S]*");
+    GrammarPart mark = text_part(w, w->shape->start), any = anything(w);
     GrammarPart call = sequence(w, mark, section(w)), text;
     const bool is_last = is_single(w->tools) || w->shape->is_list;
 
     if (w->tools->choice.mode != CALL_MODE_AUTO)
         return sequence(w, call, many(w, sequence(w, text_part(w, w->shape->joint), call), is_last));
-    text = text_without(w, sequence(w, any, mark, any));
+    text = grammar_part_not(w->builder, sequence(w, any, mark, any));
     if (is_last)
         return sequence(w, text, grammar_part_repeat(w->builder, call, 0, 1));
     return sequence(w, text, many(w, sequence(w, call, text), false));

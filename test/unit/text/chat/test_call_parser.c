@@ -163,7 +163,7 @@ static void test_call_parser_tools(void **state) {
     const CallChoice automatic = { .mode = CALL_MODE_AUTO }, required = { .mode = CALL_MODE_REQUIRED },
                      named = { .mode = CALL_MODE_NAMED, .name = "x" };
 
-    expect_refused("[1,]", automatic, CALL_E_TOOLS, "tools is no JSON: byte 4");
+    expect_refused("[1,]", automatic, CALL_E_TOOLS, "tools is no JSON: byte 3");
     expect_refused("{}", automatic, CALL_E_TOOLS, "a list of tools is needed");
     expect_refused("[{\"type\": \"function\"}]", automatic, CALL_E_TOOLS, "tools[0]: no name");
     expect_refused("[{\"name\": \"a b\"}]", automatic, CALL_E_TOOLS, "tools[0].name: 'a b' is no name");

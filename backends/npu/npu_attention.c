@@ -114,7 +114,7 @@ int npu_attention_reserve(NpuBackend *self, size_t head_size, ErrText *err) {
     if (r)
         return account_refused(err, BACKEND_E_MEMORY, r, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes,
                                "the tiles of attention");
-    memset(attention->memory.data, 0, len_bytes); /* row-heads that a tile does not have: any weights within bounds */
+    /* The memory is zeros: row-heads that a tile does not have always have weights within bounds. */
     lay_out(attention, attention->memory.data, head_size);
     return 0;
 }
@@ -384,7 +384,7 @@ static bool has_slots(const AttentionCall *call) {
 
 void npu_attention_joint(Backend *backend, const AttentionCall *call, BackendJointTime *time) {
     NpuBackend *self = npu(backend);
-    Walk walk = { .self = self, .call = call };
+    Walk walk = { .self = self, .call = call, .piece.call = call };
 
     assert(self->attention.memory.data && self->attention.states[0].queries.head_size == call->kv.head_size);
     npu_queue_wait(self->queue, npu_queue_n_submitted(self->queue));

@@ -171,10 +171,10 @@ typedef struct BackendTime {
     uint64_t start_ns, end_ns;
 } BackendTime;
 
-/* How long attention took whose products went through the queue. */
+/* What attention whose products go through the queue takes in it. */
 typedef struct BackendJointTime {
-    BackendTime time;  /* of all of it, behind earlier products of the queue */
-    uint64_t queue_ns; /* of the queue's work in it */
+    uint64_t wait_ns;  /* until earlier products were over */
+    uint64_t queue_ns; /* of the queue's work */
 } BackendJointTime;
 
 typedef struct BackendOps {

@@ -70,6 +70,12 @@ typedef struct AttentionOps {
      * Content of positions that nobody reads may be anything. scratch: attention_scratch_bytes(), aligned to 64. */
     void (*block)(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
                   const AttentionMask *masks, void *scratch, const AttentionSums *sums);
+    /* The phases of block(), for a device whose unit multiplies: products of keys, weights, products of values. They
+     * share a scratch as block() has it, and all positions of all parts are computed. */
+    void (*keys)(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts, void *scratch);
+    void (*weights)(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
+                    const AttentionMask *masks, void *scratch, const AttentionSums *sums);
+    void (*values)(size_t n, const AttentionParts *parts, size_t head_size, void *scratch, const AttentionSums *sums);
     /* Adds a block's sums to the totals of n row-heads, both from their first on. Blocks come in rising order. */
     void (*add)(const AttentionSums *sums, size_t n, size_t head_size, const AttentionTotals *totals);
     /* Writes the outputs of n row-heads, f32[n][head_size]; zeros for one without any position. */

@@ -532,6 +532,8 @@ static void attention_end(const AttentionTotals *totals, size_t n, size_t head_s
     }
 }
 
+#include "backends/cpu/attention/attention_phases.h"
+
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 static void attention_store_weights(const int32_t *w, size_t n, uint8_t *weights) {
@@ -561,6 +563,9 @@ const AttentionOps ATTENTION_NAME = {
     .store = attention_store,
     .queries = attention_queries,
     .block = ATTENTION_BLOCK_SUMS,
+    .keys = attention_keys,
+    .weights = attention_weights,
+    .values = attention_values,
     .add = attention_add,
     .end = attention_end,
     .products_of_keys = products_of_keys,

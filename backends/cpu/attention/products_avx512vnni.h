@@ -12,6 +12,8 @@
 #include "backends/numeric/lanes.h"
 #include "base/min_max.h"
 
+/* Weights of a part are stored at once: store_part_weights(). */
+#define WEIGHTS_BY_PART
 /* The products can fetch the next call's keys and values: products_of_*_fetching(). */
 #define PRODUCTS_FETCH
 
@@ -130,16 +132,17 @@ static void products_of_keys(const int8_t *levels, size_t levels_bytes, const in
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
-/* Stores weights of 16 positions from `at` on, a multiple of 16, within a part: a plane of low bytes and one of high
- * bytes. Each lane of 128 bits gets its 4 low bytes side by side, then its 4 high bytes. */
-LANES_INLINE void store_weights(uint8_t *part, size_t at, const PartI *w) {
-    const __m512i in_lane = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    const __m512i across = _mm512_castsi256_si512(_mm256_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13));
-    const __m512i bytes = _mm512_permutexvar_epi32(across, _mm512_shuffle_epi8((__m512i)w[0], in_lane));
-    const __m256i planes = _mm512_castsi512_si256(bytes);
+/* Stores a part's weights: a plane of low bytes and one of high bytes. Lanes of 128 bits keep 4 low bytes of each
+ * vector and its 4 high bytes together until the last step. */
+LANES_INLINE void store_part_weights(uint8_t *part, const PartI w[][LANES_PARTS]) {
+    const __m512i planes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+    const __m512i low = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 24, 28, 17, 21, 25, 29);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(2));
+    const __m512i ab = _mm512_shuffle_epi8(_mm512_packus_epi32((__m512i)w[0][0], (__m512i)w[1][0]), planes),
+                  cd = _mm512_shuffle_epi8(_mm512_packus_epi32((__m512i)w[2][0], (__m512i)w[3][0]), planes);
 
-    _mm_storeu_si128((__m128i *)(part + at), _mm256_castsi256_si128(planes));
-    _mm_storeu_si128((__m128i *)(part + KV_BLOCK + at), _mm256_extracti128_si256(planes, 1));
+    _mm512_storeu_si512(part, _mm512_permutex2var_epi32(ab, low, cd));
+    _mm512_storeu_si512(part + KV_BLOCK, _mm512_permutex2var_epi32(ab, high, cd));
 }
 
 typedef void ValuesPanel(const uint8_t *weights, size_t stride_bytes, const int8_t *const *values, size_t n_parts,

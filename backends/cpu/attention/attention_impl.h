@@ -235,10 +235,8 @@ LANES_INLINE void scores_of_group(const GroupScratch *group, const AttentionPart
 LANES_INLINE void multiply_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
                                 const uint8_t *keys, size_t n_positions, size_t head_size, int32_t *sums,
                                 const uint8_t *fetch) {
-#if defined(PRODUCTS_FETCH)
-    products_of_keys_fetching(levels, levels_bytes, starts, n, keys, head_size, sums, COLUMNS_MAX, fetch);
-#elif defined(PRODUCTS_OF_FIRST)
-    products_of_first_keys(levels, levels_bytes, n, keys, n_positions, head_size, sums, COLUMNS_MAX);
+#if defined(PRODUCTS_OF_FIRST)
+    products_of_first_keys(levels, levels_bytes, starts, n, keys, n_positions, head_size, sums, COLUMNS_MAX, fetch);
 #else
     products_of_keys(levels, levels_bytes, starts, n, keys, head_size, sums, COLUMNS_MAX);
 #endif
@@ -249,10 +247,8 @@ LANES_INLINE void multiply_values(const uint8_t *weights, size_t n, const int8_t
                                   size_t n_last, size_t head_size, int32_t *outputs, const int8_t *const *fetch) {
     const size_t stride_bytes = (size_t)ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES;
 
-#if defined(PRODUCTS_FETCH)
-    products_of_values_fetching(weights, stride_bytes, n, values, n_parts, head_size, outputs, fetch);
-#elif defined(PRODUCTS_OF_FIRST)
-    products_of_first_values(weights, stride_bytes, n, values, n_parts, n_last, head_size, outputs);
+#if defined(PRODUCTS_OF_FIRST)
+    products_of_first_values(weights, stride_bytes, n, values, n_parts, n_last, head_size, outputs, fetch);
 #else
     products_of_values(weights, stride_bytes, n, values, n_parts, head_size, outputs);
 #endif

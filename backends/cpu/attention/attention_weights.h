@@ -92,8 +92,8 @@ typedef struct ValueScales {
     float greatest;          /* exponent; more than 127 if a scale that is read is not finite */
 } ValueScales;
 
-static __attribute__((noinline)) void value_scales(ValueScales *scales, const AttentionParts *parts,
-                                                   const AttentionMask *masks, size_t n) {
+LANES_INLINE void value_scales_of(ValueScales *scales, const AttentionParts *parts, const AttentionMask *masks,
+                                  size_t n) {
     Lanes greatest_exponent = lanes_of(-64);
 
     for (size_t part = 0; part < parts->n; part++) {
@@ -113,6 +113,13 @@ static __attribute__((noinline)) void value_scales(ValueScales *scales, const At
         }
     }
     scales->greatest = lanes_horizontal_max(greatest_exponent);
+}
+
+static void value_scales(ValueScales *scales, const AttentionParts *parts, const AttentionMask *masks, size_t n) {
+    if (masks)
+        value_scales_of(scales, parts, masks, n);
+    else
+        value_scales_of(scales, parts, NULL, n);
 }
 
 /* --- scores ------------------------------------------------------------------------------------------------------- */

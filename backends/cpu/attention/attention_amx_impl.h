@@ -108,8 +108,10 @@ LANES_INLINE void step_weights(TileBlock *block, size_t step, float cap, const A
     Greatest greatest_of;
 
     for (size_t i = first; i < end; i++)
-        scores_of(scores + (i - first) * COLUMNS_MAX, block->parts, scales, factors[i], cap, masks, i, &greatest_of,
-                  i - first);
+        for (size_t part = 0; part < block->parts->n; part++)
+            scores_of_part(scores + (i - first) * COLUMNS_MAX + part * KV_BLOCK, block->parts, part, scales, factors[i],
+                           cap, masks ? masks[i] : NULL, part_positions(block->parts, masks, part), &greatest_of,
+                           i - first);
     units_of((const float(*)[N_LANES])greatest_of.scores, block->rows, sums->score_units + first);
     units_of((const float(*)[N_LANES])greatest_of.values, block->rows, sums->value_units + first);
     for (size_t i = first; i < end; i++) {

@@ -17,6 +17,10 @@
 #include "base/min_max.h"
 #include "base/system/cpu.h"
 
+#if !defined(SUM_OF_LEVELS)
+_Static_assert(ATTENTION_KEY_BIAS == 0, "a bias needs sum_of_levels()");
+#endif
+
 /* Rows whose greatest value is smaller count as zero, so that no scale is subnormal. */
 #define LEAST_ROW 0x1p-60f
 
@@ -176,13 +180,21 @@ static void attention_store(const KvHead *kv, size_t position, const float *k, c
 
 /* --- queries ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the sum that takes the keys' bias off a row-head's products. Levels are filled up with zeros. */
+LANES_INLINE int32_t start_of(const int8_t *levels, size_t levels_bytes) {
+#if defined(SUM_OF_LEVELS)
+    return -ATTENTION_KEY_BIAS * sum_of_levels(levels, levels_bytes);
+#else
+    return 0;
+#endif
+}
+
 static void attention_queries(AttentionQueries *queries, size_t at, const float *q, size_t n, const float *balance,
                               float factor) {
     const size_t head_size = queries->head_size, levels_bytes = attention_levels_bytes(head_size);
 
     for (size_t i = 0; i < n; i++, q += head_size) {
         int8_t *levels = queries->levels + (at + i) * levels_bytes;
-        int32_t sum = 0;
         const float *head = q;
         float x[KV_HEAD_SIZE_MAX];
 
@@ -193,9 +205,7 @@ static void attention_queries(AttentionQueries *queries, size_t at, const float 
         }
         queries->factors[at + i] = levels_of(head, head_size, levels) * factor;
         memset(levels + head_size, 0, levels_bytes - head_size);
-        for (size_t d = 0; ATTENTION_KEY_BIAS != 0 && d < head_size; d++)
-            sum += levels[d];
-        queries->starts[at + i] = -ATTENTION_KEY_BIAS * sum;
+        queries->starts[at + i] = start_of(levels, levels_bytes);
     }
 }
 
@@ -216,19 +226,13 @@ static GroupScratch group_scratch(void *scratch) {
                            (void *)(weights + (size_t)ATTENTION_GROUP * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES) };
 }
 
-/* Turns the products of n row-heads into scores, and stores their units. */
-LANES_INLINE void scores_of_group(const GroupScratch *group, const AttentionParts *parts, const float *factors,
-                                  size_t n, float cap, const AttentionMask *masks, const AttentionSums *sums) {
-    for (size_t first = 0, end; first < n; first = end) {
-        Greatest greatest_of;
-
-        end = MIN(n, first + UNIT_ROWS);
-        for (size_t i = first; i < end; i++)
-            scores_of(group->scores + i * COLUMNS_MAX, parts, group->scales, factors[i], cap, masks, i, &greatest_of,
-                      i - first);
-        units_of((const float(*)[N_LANES])greatest_of.scores, end - first, sums->score_units + first);
-        units_of((const float(*)[N_LANES])greatest_of.values, end - first, sums->value_units + first);
-    }
+/* Turns the products of n row-heads with one part into scores, while these are in the first-level cache. */
+LANES_INLINE void scores_of_group(float *scores, const AttentionParts *parts, size_t part, const ValueScales *scales,
+                                  const float *factors, size_t n, float cap, const AttentionMask *masks,
+                                  Greatest *greatest_of) {
+    for (size_t i = 0; i < n; i++)
+        scores_of_part(scores + i * COLUMNS_MAX, parts, part, scales, factors[i], cap, masks ? masks[i] : NULL,
+                       part_positions(parts, masks, part), greatest_of, i);
 }
 
 /* Multiplies levels by the first n_positions keys of a part, or by more; fetches other keys if the set can. */
@@ -258,25 +262,30 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
                             const AttentionMask *masks, void *scratch, const AttentionSums *sums) {
     const GroupScratch group = group_scratch(scratch);
     const size_t head_size = queries->head_size, levels_bytes = attention_levels_bytes(head_size);
+    const float *factors = queries->factors + first;
     const bool is_fetching = parts->n_next;
+    Greatest greatest_of;
     const int8_t *values[ATTENTION_PARTS_MAX], *next_values[ATTENTION_PARTS_MAX];
 
-    assert(n <= ATTENTION_GROUP);
+    assert(n <= ATTENTION_GROUP && n <= UNIT_ROWS);
+    value_scales(group.scales, parts, masks, n);
     for (size_t part = 0; part < parts->n; part++) {
+        float *scores = group.scores + part * KV_BLOCK;
+
         values[part] = parts->at[part].values;
         next_values[part] = is_fetching ? parts->next[MIN(part, parts->n_next - 1)].values : NULL;
         multiply_keys(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
-                      parts->at[part].keys, part_positions(parts, masks, part), head_size,
-                      (int32_t *)(void *)group.scores + part * KV_BLOCK,
+                      parts->at[part].keys, part_positions(parts, masks, part), head_size, (int32_t *)(void *)scores,
                       is_fetching ? parts->next[MIN(part, parts->n_next - 1)].keys : NULL);
+        if (queries->cap > 0)
+            scores_of_group(scores, parts, part, group.scales, factors, n, queries->cap, masks, &greatest_of);
+        else if (masks)
+            scores_of_group(scores, parts, part, group.scales, factors, n, 0, masks, &greatest_of);
+        else
+            scores_of_group(scores, parts, part, group.scales, factors, n, 0, NULL, &greatest_of);
     }
-    value_scales(group.scales, parts, masks, n);
-    if (queries->cap > 0)
-        scores_of_group(&group, parts, queries->factors + first, n, queries->cap, masks, sums);
-    else if (masks)
-        scores_of_group(&group, parts, queries->factors + first, n, 0, masks, sums);
-    else
-        scores_of_group(&group, parts, queries->factors + first, n, 0, NULL, sums);
+    units_of((const float(*)[N_LANES])greatest_of.scores, n, sums->score_units);
+    units_of((const float(*)[N_LANES])greatest_of.values, n, sums->value_units);
     for (size_t i = 0; i < n; i++)
         weights_of(group.scores + i * COLUMNS_MAX, parts, group.scales, masks,
                    group.weights + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES, sums, i);

@@ -141,38 +141,38 @@ LANES_INLINE Lanes lanes_capped(Lanes v, float cap) {
     return v;
 }
 
-/* Turns a row-head's products into scores, and stores the greatest of each lane as row `row` of greatest_of. The i-th of
- * masks counts. masks and cap are NULL and 0 by the caller's constants where there are none. */
-LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const ValueScales *scales, float factor,
-                            float cap, const AttentionMask *masks, size_t i, Greatest *greatest_of, size_t row) {
-    Lanes greatest_score = lanes_of(-INFINITY), greatest_value = lanes_of(-INFINITY);
+/* Turns a row-head's products with one part into scores, in place. The greatest of each lane are kept as row `row` of
+ * greatest_of, from part 0 on. masks [parts] and cap are NULL and 0 by the caller's constants where there are none. */
+LANES_INLINE void scores_of_part(float *scores, const AttentionParts *parts, size_t part, const ValueScales *scales,
+                                 float factor, float cap, const uint64_t *mask, size_t end, Greatest *greatest_of,
+                                 size_t row) {
+    const float *key_scales = parts->at[part].key_scales, *exponents = scales->exponents + part * KV_BLOCK;
+    Lanes greatest_score = lanes_of(-INFINITY), greatest_value = greatest_score;
 
-    for (size_t part = 0; part < parts->n; part++) {
-        const float *key_scales = parts->at[part].key_scales;
-        const uint64_t bits = masks ? masks[i][part] : 0;
-        const size_t end = part_positions(parts, masks, part);
+    if (part) {
+        greatest_score = lanes_load(greatest_of->scores[row]);
+        greatest_value = lanes_load(greatest_of->values[row]);
+    }
+    UNROLL
+    for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
+        Lanes v;
 
-        UNROLL
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
-            const size_t column = part * KV_BLOCK + at;
-            Lanes v, exponent;
+        if (mask && at >= end)
+            break;
+        v = lanes_load(scores + at);
+        EACH_PART (p)
+            v.part[p] = __builtin_convertvector((PartI)v.part[p], PartF) *
+                        *(const PartFLoose *)(key_scales + at + p * LANES_PART) * part_of(factor);
+        if (cap > 0)
+            v = lanes_capped(v, cap);
+        if (mask)
+            v = lanes_where(v, (uint32_t)(mask[part] >> at), -INFINITY);
+        lanes_store(scores + at, v);
+        EACH_PART (p) {
+            const PartF exponent = *(const PartFLoose *)(exponents + at + p * LANES_PART);
 
-            if (at >= end)
-                break;
-            v = lanes_load(scores + column);
-            exponent = lanes_load(scales->exponents + column);
-            EACH_PART (p)
-                v.part[p] = __builtin_convertvector((PartI)v.part[p], PartF) *
-                            *(const PartFLoose *)(key_scales + at + p * LANES_PART) * part_of(factor);
-            if (cap > 0)
-                v = lanes_capped(v, cap);
-            if (masks)
-                v = lanes_where(v, (uint32_t)(bits >> at), -INFINITY);
-            lanes_store(scores + column, v);
-            EACH_PART (p) {
-                greatest_score.part[p] = part_greater(v.part[p], greatest_score.part[p]);
-                greatest_value.part[p] = part_greater(v.part[p] + exponent.part[p], greatest_value.part[p]);
-            }
+            greatest_score.part[p] = part_greater(v.part[p], greatest_score.part[p]);
+            greatest_value.part[p] = part_greater(v.part[p] + exponent, greatest_value.part[p]);
         }
     }
     lanes_store(greatest_of->scores[row], greatest_score);

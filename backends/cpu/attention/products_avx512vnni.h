@@ -47,6 +47,16 @@ LANES_INLINE __m512i load_once(const void *bytes) {
     return vector;
 }
 
+/* Returns the sum of levels, whose number is a multiple of 64. */
+#define SUM_OF_LEVELS
+LANES_INLINE int32_t sum_of_levels(const int8_t *levels, size_t n) {
+    __m512i sum = _mm512_setzero_si512();
+
+    for (size_t d = 0; d < n; d += 64)
+        add_products(&sum, _mm512_set1_epi8(1), _mm512_loadu_si512(levels + d));
+    return _mm512_reduce_add_epi32(sum);
+}
+
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
 typedef void KeysPanel(const int8_t *levels, size_t levels_bytes, const int32_t *starts, const uint8_t *keys,

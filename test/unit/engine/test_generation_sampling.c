@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Log probabilities of a generation's deltas beside the logits that its tokens were sampled from; what the options point
- * to need not live as long as the generation. */
+/* Log probabilities of a generation's deltas beside the logits that its tokens were sampled from; what the options
+ * point to need not live as long as the generation. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>

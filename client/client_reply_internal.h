@@ -18,6 +18,8 @@ typedef struct ReplyGenerate {
     CoordgenGenerateResult result;
     CoordgenSamplingOrigins origins;
     ClientSamplingReply sampling;
+    ClientAnswer answer;
+    CoordgenToolCall *calls; /* of the answer */
 } ReplyGenerate;
 
 typedef struct ReplyModels {
@@ -58,7 +60,6 @@ struct CoordgenReply {
     ClientFailure failure;
     RequestKind kind;
     Coordgen__V1__Response *response; /* NULL: the request ended without one */
-    StrBuf text;
     ReplyGenerate generate;
     ReplyModels models;
     ReplyStatus status;

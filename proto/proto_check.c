@@ -126,8 +126,46 @@ static int model_load_check(const Coordgen__V1__ModelLoadRequest *load, FrameFau
     return r;
 }
 
+/* Checks the tool calls of one message, and what a tool's answer says of them. path: its fields begin with it. */
+static int message_calls_check(const char *path, const Coordgen__V1__Message *message, FrameFault *fault) {
+    const bool is_assistant = message->role == COORDGEN__V1__ROLE__ROLE_ASSISTANT,
+               is_tool = message->role == COORDGEN__V1__ROLE__ROLE_TOOL;
+    char field[160];
+
+    snprintf(field, sizeof(field), "%s.tool_calls", path);
+    if (message->n_tool_calls && !is_assistant)
+        return refuse(fault, field, "only messages of the assistant have calls: leave them out");
+    if (message->n_tool_calls > PROTO_CALLS_MAX)
+        return refuse(fault, field, "%zu calls: at most %d", message->n_tool_calls, PROTO_CALLS_MAX);
+    for (size_t i = 0; i < message->n_tool_calls; i++) {
+        const Coordgen__V1__ToolCall *call = message->tool_calls[i];
+
+        snprintf(field, sizeof(field), "%s.tool_calls[%zu].name", path, i);
+        if (!call->name || !*call->name)
+            return refuse(fault, field, "missing: the name of the tool");
+        if (strlen(call->name) > PROTO_TOOL_NAME_BYTES_MAX)
+            return refuse(fault, field, "%zu bytes: at most %d", strlen(call->name), PROTO_TOOL_NAME_BYTES_MAX);
+        snprintf(field, sizeof(field), "%s.tool_calls[%zu].id", path, i);
+        if (call->id && strlen(call->id) > PROTO_CALL_ID_BYTES_MAX)
+            return refuse(fault, field, "%zu bytes: at most %d", strlen(call->id), PROTO_CALL_ID_BYTES_MAX);
+    }
+    snprintf(field, sizeof(field), "%s.reasoning", path);
+    if (message->reasoning && !is_assistant)
+        return refuse(fault, field, "only messages of the assistant have thinking: leave it out");
+    snprintf(field, sizeof(field), "%s.tool_call_id", path);
+    if (message->tool_call_id && !is_tool)
+        return refuse(fault, field, "only messages of a tool answer a call: leave it out");
+    if (message->tool_call_id && strlen(message->tool_call_id) > PROTO_CALL_ID_BYTES_MAX)
+        return refuse(fault, field, "%zu bytes: at most %d", strlen(message->tool_call_id), PROTO_CALL_ID_BYTES_MAX);
+    snprintf(field, sizeof(field), "%s.name", path);
+    if (message->name && strlen(message->name) > PROTO_TOOL_NAME_BYTES_MAX)
+        return refuse(fault, field, "%zu bytes: at most %d", strlen(message->name), PROTO_TOOL_NAME_BYTES_MAX);
+    return 0;
+}
+
 static int messages_check(const char *op, const Coordgen__V1__Messages *messages, FrameFault *fault) {
     char path[96];
+    int r;
 
     path_join(path, sizeof(path), op, "messages");
     if (!messages || !messages->n_message)
@@ -141,10 +179,14 @@ static int messages_check(const char *op, const Coordgen__V1__Messages *messages
             snprintf(path, sizeof(path), "%s.messages.message[%zu].role", op, i);
             return refuse(fault, path, "missing: one of system, user, assistant, tool");
         }
-        if (!message->text) {
+        if (!message->text && !message->n_tool_calls) {
             snprintf(path, sizeof(path), "%s.messages.message[%zu].text", op, i);
             return refuse(fault, path, "missing");
         }
+        snprintf(path, sizeof(path), "%s.messages.message[%zu]", op, i);
+        r = message_calls_check(path, message, fault);
+        if (r)
+            return r;
     }
     return 0;
 }
@@ -165,6 +207,19 @@ static int session_open_check(const Coordgen__V1__SessionOpenRequest *open, Fram
     return model_name_check("session_open", open->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
 }
 
+static int chat_only(const char *field, FrameFault *fault) {
+    return refuse(fault, field, "only a chat template takes it: send messages with it, or leave it out");
+}
+
+static int kwargs_check(const char *op, const char *kwargs, FrameFault *fault) {
+    char path[64];
+
+    if (!kwargs || strlen(kwargs) <= PROTO_KWARGS_BYTES_MAX)
+        return 0;
+    path_join(path, sizeof(path), op, "template_kwargs");
+    return refuse(fault, path, "%zu bytes: at most %d", strlen(kwargs), PROTO_KWARGS_BYTES_MAX);
+}
+
 /* Refuses fields that only a chat template takes, in a request without messages. */
 static int chat_only_check(const char *op, const char *tools, const char *documents, bool has_generation_prompt,
                            FrameFault *fault) {
@@ -173,7 +228,7 @@ static int chat_only_check(const char *op, const char *tools, const char *docume
     if (!tools && !documents && !has_generation_prompt)
         return 0;
     path_join(path, sizeof(path), op, tools ? "tools" : documents ? "documents" : "add_generation_prompt");
-    return refuse(fault, path, "only a chat template takes it: send messages with it, or leave it out");
+    return chat_only(path, fault);
 }
 
 static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFault *fault) {
@@ -184,13 +239,21 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
         return r;
     switch (generate->input_case) {
     case COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES:
-        r = messages_check("generate", generate->messages, fault);
+        r = kwargs_check("generate", generate->template_kwargs, fault);
+        if (!r)
+            r = messages_check("generate", generate->messages, fault);
         if (r)
             return r;
         break;
     case COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT:
         if (!*generate->prompt)
             return refuse(fault, "generate.prompt", "the prompt is empty");
+        if (generate->template_kwargs || generate->has_thinking_tokens)
+            return chat_only(generate->template_kwargs ? "generate.template_kwargs" : "generate.thinking_tokens",
+                             fault);
+        if (generate->split && generate->has_session)
+            return refuse(fault, "generate.split",
+                          "a session that goes on with raw prompts keeps answers as they are written: leave it out");
         r = chat_only_check("generate", generate->tools, generate->documents, generate->has_add_generation_prompt,
                             fault);
         if (r)
@@ -235,13 +298,18 @@ static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFa
         return r;
     switch (tokenize->input_case) {
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT:
+        if (tokenize->template_kwargs || tokenize->render_only)
+            return chat_only(tokenize->render_only ? "tokenize.render_only" : "tokenize.template_kwargs", fault);
         return chat_only_check("tokenize", tokenize->tools, tokenize->documents, tokenize->has_add_generation_prompt,
                                fault);
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES:
         if (tokenize->has_add_special || tokenize->has_parse_special)
             return refuse(fault, tokenize->has_add_special ? "tokenize.add_special" : "tokenize.parse_special",
                           "the chat template decides on special tokens: leave it out with messages");
-        return messages_check("tokenize", tokenize->messages, fault);
+        if (tokenize->render_only && tokenize->count_only)
+            return refuse(fault, "tokenize.render_only", "the reply has no tokens to count: leave count_only out");
+        r = kwargs_check("tokenize", tokenize->template_kwargs, fault);
+        return r ? r : messages_check("tokenize", tokenize->messages, fault);
     default:
         return refuse(fault, "tokenize.text", "a text or messages are needed");
     }

@@ -75,6 +75,11 @@ static void take_tools(ChatInput *chat, const char *tools, const char *documents
     chat->documents_bytes = documents ? strlen(documents) : 0;
 }
 
+static void take_kwargs(ChatInput *chat, const char *kwargs) {
+    chat->kwargs = kwargs;
+    chat->kwargs_bytes = kwargs ? strlen(kwargs) : 0;
+}
+
 static size_t tools_bytes(const char *tools, const char *documents) {
     return (tools ? strlen(tools) : 0) + (documents ? strlen(documents) : 0);
 }
@@ -268,6 +273,11 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
         job->generate.options.stops[i] = generate->stop[i];
     take_tools(&job->input.chat, generate->tools, generate->documents);
     job->input.chat.no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
+    take_kwargs(&job->input.chat, generate->template_kwargs);
+    if (generate->has_thinking_tokens)
+        job->input.chat.thinking = generate->thinking_tokens ? CHAT_THINKING_ON : CHAT_THINKING_OFF;
+    job->input.chat.is_thinkingp = &job->run.is_thinking;
+    job->input.splits = generate->has_split ? generate->split : is_chat;
     r = take_sampling(request, generate->sampling, config);
     if (!r)
         r = is_chat ? take_messages(request, session, generate->messages)
@@ -305,7 +315,9 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job = &request->job;
     job->kind = JOB_TOKENIZE;
     job->input.count_only = tokenize->count_only;
+    job->input.render_only = tokenize->render_only;
     take_tools(&job->input.chat, tokenize->tools, tokenize->documents);
+    take_kwargs(&job->input.chat, tokenize->template_kwargs);
     job->input.chat.no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
     if (!is_chat) {
         job->input.text = tokenize->text;

@@ -52,7 +52,27 @@ void request_generation_tick(Request *request, uint64_t now_ns) {
         send_progress(request, now_ns, request->progress.queue_position);
 }
 
-/* Sends one delta for each step of the engine. */
+static Coordgen__V1__AnswerPart part_of(AnswerPart part) {
+    static const Coordgen__V1__AnswerPart parts[] = {
+        [ANSWER_TEXT] = COORDGEN__V1__ANSWER_PART__ANSWER_PART_TEXT,
+        [ANSWER_REASONING] = COORDGEN__V1__ANSWER_PART__ANSWER_PART_REASONING,
+        [ANSWER_CALL] = COORDGEN__V1__ANSWER_PART__ANSWER_PART_CALL,
+    };
+
+    return parts[part];
+}
+
+static void call_fill(Coordgen__V1__ToolCallDelta *call, JobCall *from) {
+    coordgen__v1__tool_call_delta__init(call);
+    call->has_index = call->has_arguments = true;
+    call->index = from->index;
+    call->name = from->name;
+    call->id = from->id;
+    call->arguments.len = from->arguments_bytes;
+    call->arguments.data = (uint8_t *)from->texts;
+}
+
+/* Sends one delta for each part of each step of the engine. */
 static void send_deltas(Request *request, const JobNews *news) {
     JobMark from = { 0 };
 
@@ -61,6 +81,7 @@ static void send_deltas(Request *request, const JobNews *news) {
     for (size_t i = 0; i < news->n_marks; i++) {
         Coordgen__V1__Response response;
         Coordgen__V1__GenerateDelta delta = COORDGEN__V1__GENERATE_DELTA__INIT;
+        Coordgen__V1__ToolCallDelta call;
         JobMark to = news->marks[i];
         DeltaLogprobs logprobs;
 
@@ -72,6 +93,12 @@ static void send_deltas(Request *request, const JobNews *news) {
         delta.text.data = delta.text.len ? (uint8_t *)news->text.data + from.text_end : NULL;
         delta.n_tokens = to.tokens_end - from.tokens_end;
         delta.tokens = delta.n_tokens ? news->tokens.ids + from.tokens_end : NULL;
+        delta.has_part = to.part != ANSWER_TEXT;
+        delta.part = part_of(to.part);
+        if (to.call) {
+            call_fill(&call, to.call);
+            delta.call = &call;
+        }
         delta_logprobs_fill(&logprobs, &news->logprobs, from.logprobs_end, to.logprobs_end, &delta);
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DELTA;
         response.generate_delta = &delta;
@@ -94,6 +121,8 @@ static Coordgen__V1__EndReason end_reason(GenerationEnd end) {
         return COORDGEN__V1__END_REASON__END_REASON_CANCELLED;
     case GENERATION_END_REPETITION:
         return COORDGEN__V1__END_REASON__END_REASON_REPETITION;
+    case GENERATION_END_CALLS:
+        return COORDGEN__V1__END_REASON__END_REASON_TOOL_CALLS;
     case GENERATION_RUNNING:
         break;
     }
@@ -143,39 +172,71 @@ static uint32_t effective_max_tokens(const Request *request) {
     return asked && asked < left ? asked : left;
 }
 
-/* Appends the new text to the answer that the session will keep. */
+/* Gives the calls that have begun their ids, where the model wrote none: letters and digits, different for each call
+ * since the service's start, and hardly ever those of a service before. */
+static void name_calls(const Request *request, JobNews *news) {
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    for (size_t i = 0; i < news->n_marks; i++) {
+        JobCall *call = news->marks[i].call;
+        uint64_t number;
+
+        if (!call || !call->name || call->id)
+            continue;
+        /* An odd factor keeps different numbers different; 62^9 is above 2^53. */
+        number = ((request->serial << 12 | (call->index & 4095)) + request->times.received_ns / 1000000000 * 1000003) *
+                     UINT64_C(0x9e3779b97f4a7c15) &
+                 ((UINT64_C(1) << 53) - 1);
+        for (size_t k = 0; k < JOB_CALL_ID_BYTES; k++, number /= 62)
+            call->own_id[k] = digits[number % 62];
+        call->own_id[JOB_CALL_ID_BYTES] = 0;
+        call->id = call->own_id;
+    }
+}
+
+/* Appends the news to the answer that the session will keep. */
 static void keep_answer(Request *request, const JobNews *news) {
     /* Text without room on the account is not kept, and the request ends with an error (see remember_turn()). */
-    if (user_charge(request->user, request->is_admin, &request->bill, news->text.len_bytes))
-        request->answer.text.failed = true;
-    str_buf_append(&request->answer.text, news->text.data ? news->text.data : "", news->text.len_bytes);
+    if (user_charge(request->user, request->is_admin, &request->bill, kept_answer_bytes(news)))
+        request->answer.kept.failed = true;
+    kept_answer_add(&request->answer.kept, news);
+}
+
+/* Adds prompt and answer to a session of raw prompts. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+static int remember_text(const Request *request) {
+    Session *session = request->session;
+    const StrBuf *answer = &request->answer.kept.text;
+    const size_t before = session->text.len_bytes;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+
+    str_buf_append(&text, request->input.raw.data + before, request->input.raw.len_bytes - before);
+    str_buf_append(&text, answer->data, answer->len_bytes);
+    return str_buf_failed(&text) ? -ENOMEM : session_add_text(session, text.data, text.len_bytes);
 }
 
 /* Adds question and answer to the session, if there is an answer. Return: 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 static int remember_turn(const Request *request) {
     Session *session = request->session;
-    const StrBuf *answer = &request->answer.text;
+    const KeptAnswer *answer = &request->answer.kept;
     _cleanup_(freep) ChatMessage *turn = NULL;
     const size_t n = request->input.n_own_messages;
+    int r;
 
-    if (str_buf_failed(answer))
+    if (answer->failed)
         return -ENOMEM;
-    if (!answer->len_bytes)
+    if (kept_answer_is_empty(answer))
         return 0;
-    if (!request->job.input.chat.n_messages) {
-        const size_t before = session->text.len_bytes;
-        _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-
-        str_buf_append(&text, request->input.raw.data + before, request->input.raw.len_bytes - before);
-        str_buf_append(&text, answer->data, answer->len_bytes);
-        return str_buf_failed(&text) ? -ENOMEM : session_add_text(session, text.data, text.len_bytes);
-    }
+    if (!request->job.input.chat.n_messages)
+        return remember_text(request);
     turn = calloc(n + 1, sizeof(*turn));
     if (!turn)
         return err_raise(-ENOMEM);
     memcpy(turn, request->input.messages + request->job.input.chat.n_messages - n, n * sizeof(*turn));
-    turn[n] = (ChatMessage){ .role = CHAT_ROLE_ASSISTANT, .text = answer->data, .len_bytes = answer->len_bytes };
-    return session_add_messages(session, turn, n + 1);
+    r = kept_answer_message(answer, &turn[n]);
+    if (!r)
+        r = session_add_messages(session, turn, n + 1);
+    free((ChatToolCall *)(uintptr_t)turn[n].tool_calls);
+    return r;
 }
 
 void request_generation_finish(Request *request, GenerationEnd end) {
@@ -235,6 +296,10 @@ void request_generation_finish(Request *request, GenerationEnd end) {
             explanation_message(&message, &explanation, true);
             done.explanation = &message.explanation;
         }
+        done.has_reasoning_tokens = request->answer.usage.n_reasoning_tokens > 0;
+        done.reasoning_tokens = request->answer.usage.n_reasoning_tokens;
+        done.has_tool_calls = request->answer.usage.n_calls > 0;
+        done.tool_calls = request->answer.usage.n_calls;
         done.has_incomplete_bytes = request->answer.usage.n_incomplete_bytes > 0;
         done.incomplete_bytes = request->answer.usage.n_incomplete_bytes;
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;
@@ -246,13 +311,14 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     request_end(request);
 }
 
-void request_generation_tell(Request *request, const JobNews *news) {
+void request_generation_tell(Request *request, JobNews *news) {
     if (news->started) {
         request->times.started_ns = news->started_ns;
         request->answer.context_tokens = news->context_tokens;
     }
     request->answer.usage = news->usage;
     if (request->peer) {
+        name_calls(request, news);
         if (request->session)
             keep_answer(request, news);
         send_deltas(request, news);

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_DAEMON_REQUEST_STATE_H
 #define COORDGEN_DAEMON_REQUEST_STATE_H
 
+#include "daemon/requests/request_answer.h"
 #include "daemon/engine/job.h"
 #include "daemon/models/model.h"
 #include "daemon/net/peer.h"
@@ -36,7 +37,7 @@ typedef struct RequestInput {
 } RequestInput;
 
 typedef struct RequestAnswer { /* of a generation */
-    StrBuf text;               /* in a session: the answer so far */
+    KeptAnswer kept;           /* in a session: the answer so far */
     uint64_t n_deltas;
     GenerationUsage usage;
     uint32_t context_tokens; /* effective limit on prompt and output; 0: not known yet */

@@ -40,7 +40,7 @@ static Request *request_free(Request *request) {
     free(request->input.messages);
     free(request->input.biases);
     str_buf_deinit(&request->input.raw);
-    str_buf_deinit(&request->answer.text);
+    kept_answer_deinit(&request->answer.kept);
     bill_settle(&request->bill);
     user_unref(request->user);
     free(request);

@@ -10,7 +10,7 @@ typedef struct Stream {
     Ctl *ctl;
     uint64_t n_deltas;
     json_t *logprobs; /* of all tokens so far, for --json=pretty */
-    char last;        /* the last printed byte */
+    CtlAnswer answer;
 } Stream;
 
 static void stream_deinit(Stream *stream) {
@@ -37,7 +37,7 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         line = json_object();
         ctl_json_set(line, "event", json_string("delta"));
         ctl_json_set(line, "sequence", json_integer((json_int_t)stream->n_deltas));
-        ctl_json_set(line, "text", ctl_json_text(event->text, event->text_bytes));
+        ctl_json_set_part(line, event);
         if (event->n_logprobs) {
             json_t *logprobs = json_array();
 
@@ -56,13 +56,10 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         ctl_print_logprobs(event);
         return fflush(stdout) ? 1 : 0;
     }
-    ctl_put(stdout, event->text, event->text_bytes, ctl->out_tty);
-    if (event->text_bytes)
-        stream->last = event->text[event->text_bytes - 1];
-    return fflush(stdout) ? 1 : 0;
+    return ctl_answer_put(&stream->answer, ctl, event);
 }
 
-static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
+static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
     const CoordgenGenerateResult *result = coordgen_reply_generate(wait->reply);
     const CoordgenExplanation *explanation = coordgen_reply_explanation(wait->reply);
     bool cancelled = result->end_reason == COORDGEN_END_CANCELLED;
@@ -78,8 +75,8 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
             ctl_json_set(object, "logprobs", json_incref(stream->logprobs));
         if (ctl_json_print(ctl, object))
             return CTL_EXIT_FAILED;
-    } else if (stream->last && stream->last != '\n' && ctl->out_tty) {
-        fputc('\n', stdout);
+    } else {
+        ctl_answer_end(&stream->answer, ctl->out_tty);
     }
     if (fflush(stdout) || ferror(stdout))
         return CTL_EXIT_FAILED; /* main() reports the reason */
@@ -118,6 +115,10 @@ static int generate_run(Ctl *ctl) {
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
     if (ctl_has(ctl, "raw") && (ctl_has(ctl, "tools") || ctl_has(ctl, "documents")))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --tools and --documents have no place in it");
+    if (ctl_has(ctl, "raw") && (ctl_has(ctl, "template-kwargs") || ctl_has(ctl, "think") || ctl_has(ctl, "no-think")))
+        return ctl_usage_error(ctl,
+                               "--raw takes the prompt as it is: --template-kwargs, --think and --no-think have no "
+                               "place in it");
     if (ctl_has(ctl, "raw") && ctl_has(ctl, "no-generation-prompt"))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --no-generation-prompt has no place in it");
     prompt = ctl_prompt(ctl);
@@ -149,8 +150,7 @@ static int generate_run(Ctl *ctl) {
     ctl_progress_clear(ctl);
     if (!coordgen_reply_error(wait.reply))
         return print_end(ctl, &stream, &wait);
-    if (stream.last && stream.last != '\n')
-        fputc('\n', stdout);
+    ctl_answer_end(&stream.answer, true);
     return ctl_failed_reply(ctl, &wait);
 }
 

@@ -179,8 +179,6 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     /* A string, because readers that keep numbers as doubles would lose bits of it. */
     snprintf(seed, sizeof(seed), "%" PRIu64, result->seed);
     ctl_json_set(sampling, "seed", json_string(seed));
-    if (result->more_sampling)
-        ctl_json_more_sampling(sampling, result->more_sampling);
     if (result->sampling_origins) {
         ctl_json_set(sampling, "from", sampling_origins(result->sampling_origins));
         ctl_json_set(sampling, "family", text_of(result->sampling_origins->family));

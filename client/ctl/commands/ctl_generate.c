@@ -67,6 +67,8 @@ static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
 
     if (ctl->json) {
         object = ctl_json_result(result);
+        if (result->more_sampling)
+            ctl_json_more_sampling(json_object_get(object, "sampling"), result->more_sampling);
         if (explanation)
             ctl_json_set(object, "explanation", ctl_json_explanation(explanation));
         if (ctl->json == CTL_JSON_SHORT)

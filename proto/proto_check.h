@@ -25,6 +25,8 @@
 #define PROTO_LOGIT_BIAS_MAX 1000
 #define PROTO_DRY_BREAKERS_MAX 16
 #define PROTO_DRY_BREAKER_BYTES_MAX 32
+#define PROTO_CONSTRAINT_BYTES_MAX (256 << 10) /* of a schema or grammar */
+#define PROTO_REGEX_BYTES_MAX (64 << 10)
 
 enum {
     PROTO_CHECK_E_VALUE = 1, /* a value is out of range or missing: ERROR_CODE_INVALID_ARGUMENT */

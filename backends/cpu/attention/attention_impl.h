@@ -235,6 +235,31 @@ LANES_INLINE void scores_of_group(float *scores, const AttentionParts *parts, si
                        part_positions(parts, masks, part), greatest_of, i);
 }
 
+/* Turns the products with one part into scores, by code of its own for each kind of cap and mask. */
+LANES_INLINE void scores_with_part(const GroupScratch *group, const AttentionQueries *queries, size_t first, size_t n,
+                                   const AttentionParts *parts, size_t part, const AttentionMask *masks,
+                                   Greatest *greatest_of) {
+    const float *factors = queries->factors + first;
+    float *scores = group->scores + part * KV_BLOCK;
+
+    if (queries->cap > 0)
+        scores_of_group(scores, parts, part, group->scales, factors, n, queries->cap, masks, greatest_of);
+    else if (masks)
+        scores_of_group(scores, parts, part, group->scales, factors, n, 0, masks, greatest_of);
+    else
+        scores_of_group(scores, parts, part, group->scales, factors, n, 0, NULL, greatest_of);
+}
+
+/* Turns the scores of n row-heads into weights, and writes units and normalizers. */
+LANES_INLINE void weights_of_group(const GroupScratch *group, size_t n, const AttentionParts *parts,
+                                   const AttentionMask *masks, const Greatest *greatest_of, const AttentionSums *sums) {
+    units_of((const float(*)[N_LANES])greatest_of->scores, n, sums->score_units);
+    units_of((const float(*)[N_LANES])greatest_of->values, n, sums->value_units);
+    for (size_t i = 0; i < n; i++)
+        weights_of(group->scores + i * COLUMNS_MAX, parts, group->scales, masks,
+                   group->weights + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES, sums, i);
+}
+
 /* Multiplies levels by the first n_positions keys of a part, or by more; fetches other keys if the set can. */
 LANES_INLINE void multiply_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
                                 const uint8_t *keys, size_t n_positions, size_t head_size, int32_t *sums,
@@ -262,7 +287,6 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
                             const AttentionMask *masks, void *scratch, const AttentionSums *sums) {
     const GroupScratch group = group_scratch(scratch);
     const size_t head_size = queries->head_size, levels_bytes = attention_levels_bytes(head_size);
-    const float *factors = queries->factors + first;
     const bool is_fetching = parts->n_next;
     Greatest greatest_of;
     const int8_t *values[ATTENTION_PARTS_MAX], *next_values[ATTENTION_PARTS_MAX];
@@ -277,18 +301,9 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
         multiply_keys(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
                       parts->at[part].keys, part_positions(parts, masks, part), head_size, (int32_t *)(void *)scores,
                       is_fetching ? parts->next[MIN(part, parts->n_next - 1)].keys : NULL);
-        if (queries->cap > 0)
-            scores_of_group(scores, parts, part, group.scales, factors, n, queries->cap, masks, &greatest_of);
-        else if (masks)
-            scores_of_group(scores, parts, part, group.scales, factors, n, 0, masks, &greatest_of);
-        else
-            scores_of_group(scores, parts, part, group.scales, factors, n, 0, NULL, &greatest_of);
+        scores_with_part(&group, queries, first, n, parts, part, masks, &greatest_of);
     }
-    units_of((const float(*)[N_LANES])greatest_of.scores, n, sums->score_units);
-    units_of((const float(*)[N_LANES])greatest_of.values, n, sums->value_units);
-    for (size_t i = 0; i < n; i++)
-        weights_of(group.scores + i * COLUMNS_MAX, parts, group.scales, masks,
-                   group.weights + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES, sums, i);
+    weights_of_group(&group, n, parts, masks, &greatest_of, sums);
     multiply_values(group.weights, n, values, parts->n, part_positions(parts, masks, parts->n - 1), head_size,
                     sums->outputs, is_fetching ? next_values : NULL);
 }

@@ -156,7 +156,7 @@ objs = $(patsubst %.c,$(OBJ)/%.o,$(1))
 BASE_SRC := $(call src,$(call rooms,base))
 CORE_SRC := $(call src,$(call rooms,quant model text spec backends scheduler weights engine importer))
 PROTO_SRC := $(call src,proto)
-CLIENT_SRC := $(call src,client)
+CLIENT_SRC := $(call src,client client/answer)
 CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,$(call rooms,client/ctl)))
 DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,$(call rooms,daemon)))
 BASELINES_SRC := $(call src,tools/baselines)
@@ -248,7 +248,7 @@ define link
 endef
 
 $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
-	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
+	$(call link,$(DAEMON_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)

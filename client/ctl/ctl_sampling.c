@@ -64,7 +64,7 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
     options->no_reuse = ctl_has(ctl, "no-reuse");
     options->speculation = ctl_text(ctl, "speculation", NULL);
     options->no_history = ctl_has(ctl, "no-history");
-    return true;
+    return ctl_thinking(ctl, options);
 }
 
 static double per_second(uint64_t n, uint64_t us) {
@@ -98,7 +98,10 @@ static void print_sampling(const CoordgenGenerateResult *result) {
 
 /* Prints why an incomplete answer ends, between begin and end. */
 void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, const char *end) {
-    if (result->end_reason == COORDGEN_END_MAX_TOKENS)
+    if (result->ended_in_time)
+        fprintf(stderr, "%sthe answer was made whole in time: --max-tokens is %u, more would let it go on%s", begin,
+                result->max_tokens, end);
+    else if (result->end_reason == COORDGEN_END_MAX_TOKENS)
         fprintf(stderr, "%sthe answer is cut here: --max-tokens is %u, 0 lets it go on%s", begin, result->max_tokens,
                 end);
     if (result->end_reason == COORDGEN_END_REPETITION)

@@ -9,7 +9,7 @@
 typedef struct Stream {
     Ctl *ctl;
     uint64_t n_deltas;
-    char last; /* the last printed byte */
+    CtlAnswer answer;
 } Stream;
 
 static int stream_event(void *arg, const CoordgenEvent *event) {
@@ -32,20 +32,17 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         line = json_object();
         ctl_json_set(line, "event", json_string("delta"));
         ctl_json_set(line, "sequence", json_integer((json_int_t)stream->n_deltas));
-        ctl_json_set(line, "text", ctl_json_text(event->text, event->text_bytes));
+        ctl_json_set_part(line, event);
         stream->n_deltas++;
         return ctl_json_print_line(ctl, line);
     }
     stream->n_deltas++;
     if (ctl->json == CTL_JSON_PRETTY)
         return 0;
-    ctl_put(stdout, event->text, event->text_bytes, ctl->out_tty);
-    if (event->text_bytes)
-        stream->last = event->text[event->text_bytes - 1];
-    return fflush(stdout) ? 1 : 0;
+    return ctl_answer_put(&stream->answer, ctl, event);
 }
 
-static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
+static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
     const CoordgenGenerateResult *result = coordgen_reply_generate(wait->reply);
     const CoordgenExplanation *explanation = coordgen_reply_explanation(wait->reply);
     bool cancelled = result->end_reason == COORDGEN_END_CANCELLED;
@@ -59,8 +56,8 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
             ctl_json_set(object, "event", json_string("end"));
         if (ctl_json_print(ctl, object))
             return CTL_EXIT_FAILED;
-    } else if (stream->last && stream->last != '\n' && ctl->out_tty) {
-        fputc('\n', stdout);
+    } else {
+        ctl_answer_end(&stream->answer, ctl->out_tty);
     }
     if (fflush(stdout) || ferror(stdout))
         return CTL_EXIT_FAILED; /* main() reports the reason */
@@ -70,7 +67,8 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
                 " tokens with the prompt; coordgenctl "
                 "model show tells what raises that\n",
                 result->prompt_tokens + result->output_tokens);
-    if (result->end_reason == COORDGEN_END_REPETITION) /* a limit that the user set needs no message */
+    if (result->end_reason == COORDGEN_END_REPETITION ||
+        result->ended_in_time) /* a limit that the user set needs no message */
         ctl_print_cut(result, "coordgenctl: ", "\n");
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)
@@ -86,7 +84,7 @@ static int generate_run(Ctl *ctl) {
     const char *stops[CTL_STOPS_MAX], *system_text = ctl_text(ctl, "system", NULL);
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     CoordgenGenerateOptions options;
-    _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL;
+    _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL, *constraint = NULL;
     CoordgenMessage messages[2];
     Stream stream = { .ctl = ctl };
     int r;
@@ -97,8 +95,15 @@ static int generate_run(Ctl *ctl) {
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
     if (ctl_has(ctl, "raw") && (ctl_has(ctl, "tools") || ctl_has(ctl, "documents")))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --tools and --documents have no place in it");
+    if (ctl_has(ctl, "raw") && (ctl_has(ctl, "template-kwargs") || ctl_has(ctl, "think") || ctl_has(ctl, "no-think")))
+        return ctl_usage_error(ctl,
+                               "--raw takes the prompt as it is: --template-kwargs, --think and --no-think have no "
+                               "place in it");
     if (ctl_has(ctl, "raw") && ctl_has(ctl, "no-generation-prompt"))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --no-generation-prompt has no place in it");
+    r = ctl_constraint(ctl, &options, &constraint);
+    if (r)
+        return r;
     prompt = ctl_prompt(ctl);
     if (!prompt || !ctl_option_file(ctl, "tools", &tools) || !ctl_option_file(ctl, "documents", &documents))
         return CTL_EXIT_FAILED;
@@ -128,8 +133,7 @@ static int generate_run(Ctl *ctl) {
     ctl_progress_clear(ctl);
     if (!coordgen_reply_error(wait.reply))
         return print_end(ctl, &stream, &wait);
-    if (stream.last && stream.last != '\n')
-        fputc('\n', stdout);
+    ctl_answer_end(&stream.answer, true);
     return ctl_failed_reply(ctl, &wait);
 }
 
@@ -154,6 +158,8 @@ const CtlVerb ctl_verb_generate = {
             "  coordgenctl generate 'Summarise this text.' --file notes.txt --max-tokens 200\n"
             "  git diff | coordgenctl generate --system 'Write a commit message for this change.'\n"
             "  coordgenctl generate --explain --speculation=auto 'Summarise this.' --file notes.txt\n"
+            "  coordgenctl generate --json-schema person.json 'Who wrote Faust?'\n"
+            "  coordgenctl generate --regex 'yes|no' 'Is water wet?'\n"
             "  coordgenctl generate --raw 'Once upon a time' --temperature 0.8 --seed 7\n"
             "  coordgenctl generate --json=short 'Hello' | jq -r 'select(.event == \"delta\").text'\n",
     .options = generate_options,

@@ -199,6 +199,9 @@ class Install(DaemonCase):
         program.unlink()
 
     def test_other_example_builds(self):
+        subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", str(TOP / "client/example/tools.c"),
+                        *self.pkg_config("--cflags", "--libs"), "-o", str(self.root / "example-tools")], check=True)
+        (self.root / "example-tools").unlink()
         program = self.root / "example-loop"
         subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", str(TOP / "client/example/event_loop.c"),
                         *self.pkg_config("--cflags", "--libs"), "-o", str(program)], check=True)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plans with thinking: where an answer begins, the budget and its end mark, what follows, an end in time; marks that are
- * tokens, and marks that are text. */
+/* Plans with thinking: where an answer begins, the budget and its end mark, what follows, an end in time. Marks are
+ * tokens, or text. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>

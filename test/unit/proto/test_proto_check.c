@@ -611,8 +611,6 @@ int main(void) {
         cmocka_unit_test(test_proto_check_input),
         cmocka_unit_test(test_proto_check_tools),
         cmocka_unit_test(test_proto_check_calls),
-}
-
         cmocka_unit_test(test_proto_check_parts),
         cmocka_unit_test(test_proto_check_lengths),
         cmocka_unit_test(test_proto_check_other_requests),

@@ -41,6 +41,8 @@ struct Generation {
     _Atomic bool cancelled;
 };
 
+/* Whether the token ends the output, and is no part of it. */
+bool generation_ends_with(const Generation *generation, uint32_t token);
 /* Keeps what was computed for later prompts; grows: more will be computed. */
 void generation_keep(Generation *generation, bool grows);
 /* Ends the generation; `token`: the one that the last text came with, or NULL. 0, -ENOMEM. */

@@ -6,7 +6,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/min_max.h"
 #include "engine/draft/self_draft.h"
+
+enum {
+    ECHO_BYTES = 64 << 10, /* of a prompt in one mark, which becomes one message */
+};
 
 int job_news_mark(JobNews *news) {
     if (news->n_marks == news->marks_room) {
@@ -26,7 +31,9 @@ int job_news_echo(JobNews *news, const StrBuf *text, uint32_t choice) {
     int r = 0;
 
     for (size_t at = 0, n; at < text->len_bytes && !r; at += n) {
-        n = utf8_prefix(text->data + at, MIN(text->len_bytes - at, ECHO_BYTES));
+        n = MIN(text->len_bytes - at, ECHO_BYTES);
+        while (at + n < text->len_bytes && (text->data[at + n] & 0xc0) == 0x80)
+            n--; /* the text is well-formed, so this is at most 3 bytes */
         str_buf_append(&news->text, text->data + at, n);
         r = str_buf_failed(&news->text) ? err_raise(-ENOMEM) : job_news_mark(news);
         if (!r)
@@ -96,9 +103,10 @@ static int encode_text(const Job *job, TokenList *list, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
     const JobInput *input = &job->input;
 
-    return input->suffix ? tokenizer_encode_infill(tokenizer, input->text, input->text_bytes, input->suffix,
-                                                   input->suffix_bytes, list, err)
-                         : tokenizer_encode(tokenizer, input->text, input->text_bytes, input->tokenize_flags, list, err);
+    return input->suffix
+               ? tokenizer_encode_infill(tokenizer, input->text, input->text_bytes, input->suffix, input->suffix_bytes,
+                                         list, err)
+               : tokenizer_encode(tokenizer, input->text, input->text_bytes, input->tokenize_flags, list, err);
 }
 
 /* Tokenizes the prompt. Return: 0, JOB_E_*, -errno. */

@@ -91,8 +91,8 @@ typedef struct JobGenerate {    /* JOB_GENERATE: what the request asks for */
     uint32_t sampling_fields;   /* bits 1 << SamplingField: set by the request */
     bool samples_as_model;      /* other fields come from the model */
     uint32_t prompt_max_tokens; /* 0: no limit but the context */
-    uint32_t n; /* answers; 0 counts as 1 */
-    bool echo;  /* each answer begins with the prompt's text */
+    uint32_t n;                 /* answers; 0 counts as 1 */
+    bool echo;                  /* each answer begins with the prompt's text */
     bool want_tokens;
     bool keeps_history; /* drafts may use the user's earlier answers, and this answer is stored */
     Priority priority;
@@ -141,6 +141,7 @@ struct Job {
 
     _Atomic bool cancelled; /* loop sets, engine thread reads; of several answers, also by the engine thread */
     _Atomic bool paused;    /* loop sets and clears: the client reads too slowly, no step is computed */
+    _Atomic uint32_t width; /* loop sets: how many of its answers may run at a time; 0: all */
     TAILQ_ENTRY(Job) link;  /* inbox: its lock; active list: engine thread */
 
     /* Under the outbox's lock. */

@@ -13,7 +13,8 @@ JobChoices *job_choices_new(Job *asked) {
     assert(n > 1 && n <= JOB_CHOICES_MAX);
     if (!choices)
         return NULL;
-    choices->n = choices->n_left = n;
+    choices->n = n;
+    atomic_store(&choices->n_left, n);
     for (uint32_t i = 1; i < n; i++) {
         Job *job = &choices->further[i - 1];
 
@@ -34,6 +35,18 @@ JobChoices *job_choices_free(JobChoices *choices) {
         assert(!choices->further[i - 1].run.generation);
     free(choices);
     return NULL;
+}
+
+bool job_answer_has_place(const Job *job) {
+    Job *asked = job_asked((Job *)(uintptr_t)job); /* only read */
+    const uint32_t width = atomic_load(&asked->width);
+    uint32_t n_before = 0;
+
+    if (!asked->run.choices || !width)
+        return true;
+    for (uint32_t i = 0; i < job->run.choice; i++)
+        n_before += job_of_choice(asked, i)->run.generation != NULL;
+    return n_before < width;
 }
 
 static GenerationUsage usage_of(Job *asked, uint32_t i) {

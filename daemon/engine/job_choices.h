@@ -15,7 +15,8 @@ typedef struct JobChoiceEnd {
 } JobChoiceEnd;
 
 struct JobChoices {
-    uint32_t n, n_left;                 /* answers; answers that have not ended */
+    uint32_t n;                         /* answers */
+    _Atomic uint32_t n_left;            /* answers that have not ended; the loop reads it */
     JobChoiceEnd ends[JOB_CHOICES_MAX]; /* [n] */
     int result;                         /* of the first answer that failed, with its text; 0: none has */
     ErrText err;
@@ -39,6 +40,8 @@ static inline Job *job_of_choice(Job *asked, uint32_t i) {
     return i ? &asked->run.choices->further[i - 1] : asked;
 }
 
+/* Whether the answer is one of those that may run now: the first ones that have not ended, as the job's width says. */
+bool job_answer_has_place(const Job *job);
 /* Returns the usage of all answers so far: the prompt counts once, output is summed, and times are the longest. */
 GenerationUsage job_usage(const Job *asked);
 /* Cancels every answer. Thread: any, under the outbox's lock. */

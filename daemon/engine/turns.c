@@ -28,7 +28,9 @@ static bool may_run(const Job *job) {
 
     if (atomic_load(&job->cancelled))
         return true;
-    return !atomic_load(&asked->paused) && (!job->run.generation || generation_is_ready(job->run.generation));
+    if (atomic_load(&asked->paused))
+        return false;
+    return !job->run.generation || (generation_is_ready(job->run.generation) && job_answer_has_place(job));
 }
 
 static Priority rank_of(const Job *job, uint64_t now_ns) {

@@ -310,6 +310,7 @@ static bool note_end(Turns *turns, Job *job, GenerationEnd end, int result, cons
     Job *asked = job_asked(job);
     JobChoices *choices = asked->run.choices;
     JobChoiceEnd *noted = &choices->ends[job->run.choice];
+    bool is_last;
 
     (void)outbox_release(turns->outbox, job, &noted->usage);
     noted->end = end;
@@ -322,10 +323,11 @@ static bool note_end(Turns *turns, Job *job, GenerationEnd end, int result, cons
     }
     outbox_lock(turns->outbox);
     asked->news.usage = job_usage(asked);
-    if (--choices->n_left)
+    is_last = atomic_fetch_sub(&choices->n_left, 1) == 1;
+    if (!is_last)
         outbox_post_locked(turns->outbox, asked);
     outbox_unlock(turns->outbox);
-    return !choices->n_left;
+    return is_last;
 }
 
 void turns_end_answer(Turns *turns, Job *job, GenerationEnd end, int result, const ErrText *err) {

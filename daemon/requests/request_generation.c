@@ -7,6 +7,7 @@
 #include "base/min_max.h"
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/request_choices.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/session.h"
 
@@ -52,9 +53,9 @@ void request_generation_tick(Request *request, uint64_t now_ns) {
 
 /* Sends one delta for each step of the engine. */
 static void send_deltas(Request *request, const JobNews *news) {
-    JobMark from = { 0, 0 };
+    JobMark from = { 0 };
 
-    if (news->n_marks && !request->times.first_delta_ns)
+    if (news->n_marks && news->usage.n_output_tokens && !request->times.first_delta_ns)
         request->times.first_delta_ns = clock_now_ns();
     for (size_t i = 0; i < news->n_marks; i++) {
         Coordgen__V1__Response response;
@@ -64,6 +65,8 @@ static void send_deltas(Request *request, const JobNews *news) {
         reply_init(&response, request->id);
         delta.has_sequence = true;
         delta.sequence = request->answer.n_deltas++;
+        delta.has_choice = request->message->generate->has_n;
+        delta.choice = to.choice;
         delta.has_text = true;
         delta.text.len = to.text_end - from.text_end;
         delta.text.data = delta.text.len ? (uint8_t *)news->text.data + from.text_end : NULL;
@@ -74,26 +77,6 @@ static void send_deltas(Request *request, const JobNews *news) {
         connection_send(request->peer->connection, &response);
         from = to;
     }
-}
-
-static Coordgen__V1__EndReason end_reason(GenerationEnd end) {
-    switch (end) {
-    case GENERATION_END_TOKEN:
-        return COORDGEN__V1__END_REASON__END_REASON_END_TOKEN;
-    case GENERATION_END_STOP:
-        return COORDGEN__V1__END_REASON__END_REASON_STOP_STRING;
-    case GENERATION_END_MAX:
-        return COORDGEN__V1__END_REASON__END_REASON_MAX_TOKENS;
-    case GENERATION_END_CONTEXT:
-        return COORDGEN__V1__END_REASON__END_REASON_CONTEXT_FULL;
-    case GENERATION_END_CANCELLED:
-        return COORDGEN__V1__END_REASON__END_REASON_CANCELLED;
-    case GENERATION_END_REPETITION:
-        return COORDGEN__V1__END_REASON__END_REASON_REPETITION;
-    case GENERATION_RUNNING:
-        break;
-    }
-    return COORDGEN__V1__END_REASON__END_REASON_UNSPECIFIED;
 }
 
 static Coordgen__V1__Reuse reuse_of(PrefixOutcome outcome) {
@@ -175,11 +158,15 @@ static uint32_t effective_max_tokens(const Request *request) {
     return asked && asked < left ? asked : left;
 }
 
-/* Appends the new text to the answer that the session will keep. */
+/* Appends the new text to the answer that the session will keep, which begins with the request's answer_prefix. */
 static void keep_answer(Request *request, const JobNews *news) {
+    const ChatInput *chat = &request->job.input.chat;
+    const size_t prefix_bytes = news->text.len_bytes && !request->answer.text.len_bytes ? chat->answer_prefix_bytes : 0;
+
     /* Text without room on the account is not kept, and the request ends with an error (see remember_turn()). */
-    if (user_charge(request->user, request->is_admin, &request->bill, news->text.len_bytes))
+    if (user_charge(request->user, request->is_admin, &request->bill, prefix_bytes + news->text.len_bytes))
         request->answer.text.failed = true;
+    str_buf_append(&request->answer.text, prefix_bytes ? chat->answer_prefix : "", prefix_bytes);
     str_buf_append(&request->answer.text, news->text.data ? news->text.data : "", news->text.len_bytes);
 }
 
@@ -218,6 +205,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     Coordgen__V1__SamplingOptions sampling;
     Coordgen__V1__SamplingOrigins origins;
     ExplanationMessage message;
+    ChoiceMessages choices;
     Explanation explanation;
     uint64_t now_ns = clock_now_ns();
 
@@ -247,7 +235,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         usage.has_reuse = true;
         usage.reuse = reuse_of(request->answer.usage.outcome);
         done.has_end_reason = done.has_seed = done.has_max_tokens = done.has_deltas = true;
-        done.end_reason = end_reason(end);
+        done.end_reason = request_end_reason(end);
         done.usage = &usage;
         done.timings = &timings;
         done.seed = sampling.seed;
@@ -269,6 +257,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         }
         done.has_incomplete_bytes = request->answer.usage.n_incomplete_bytes > 0;
         done.incomplete_bytes = request->answer.usage.n_incomplete_bytes;
+        request_fill_choices(request, end, &choices, &done);
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;
         response.generate_done = &done;
         connection_send(request->peer->connection, &response);

@@ -55,6 +55,7 @@ void request_queue_enter(Request *request) {
     }
     if (request_is_submitted(request))
         submit(request);
+    admission_share_places(admission);
 }
 
 void request_queue_pause(Request *request, bool paused) {
@@ -138,6 +139,7 @@ static void serve_waiting(Admission *admission, uint64_t now_ns) {
     stalled = admission_find_stalled(admission, now_ns);
     if (stalled)
         end_stalled(stalled, "place");
+    admission_share_places(admission);
 }
 
 void request_queue_settle(RequestTable *table) {

@@ -6,7 +6,8 @@
 
 ClientRequest *client_request_free(ClientRequest *request) {
     if (request) {
-        str_buf_deinit(&request->text);
+        client_answer_deinit(&request->answer);
+        client_choices_deinit(&request->choices);
         free(request);
     }
     return NULL;

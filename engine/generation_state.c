@@ -24,9 +24,8 @@ Generation *generation_free(Generation *generation) {
     self_draft_free(&generation->self_draft);
     sequence_free(generation->sequence);
     token_list_deinit(&generation->tokens);
-    str_buf_deinit(&generation->text.pending);
+    generation_text_deinit(&generation->text);
     bill_settle(&generation->bill);
-    free(generation->text.stops);
     free(generation->logits);
     free(generation->candidates);
     free(generation);
@@ -204,6 +203,9 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.n = n_prompt;
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
     detokenizer_init(&generation->text.detokenizer, engine_tokenizer(engine), options->is_answer, false);
+    if (answer_format_splits(&options->answer) &&
+        answer_parts_new(&generation->text.parts, engine_tokenizer(engine), &options->answer))
+        return err_no_memory(err);
     *generationp = steal(&generation);
     return 0;
 }
@@ -241,7 +243,7 @@ const char *generation_end_name(GenerationEnd end) {
         [GENERATION_RUNNING] = "running",           [GENERATION_END_TOKEN] = "end-token",
         [GENERATION_END_STOP] = "stop-string",      [GENERATION_END_MAX] = "max-tokens",
         [GENERATION_END_CONTEXT] = "context-full",  [GENERATION_END_CANCELLED] = "cancelled",
-        [GENERATION_END_REPETITION] = "repetition",
+        [GENERATION_END_REPETITION] = "repetition", [GENERATION_END_CALLS] = "tool-calls",
     };
 
     return names[end];

@@ -15,6 +15,10 @@ typedef struct GenerationText {
     char *stops; /* copies of the options' stop strings */
     Detokenizer detokenizer;
     StrBuf pending;             /* output text that may still turn out to begin a stop string */
+    AnswerParts *parts;         /* splits the output; NULL: everything is text */
+    AnswerPart part;            /* of the last piece */
+    StrBuf unsplit;             /* text of one token on its way to parts */
+    StrBuf reasoning;           /* thinking that this token has brought */
     RepetitionCheck repetition; /* of the output, if the options want that */
 } GenerationText;
 
@@ -43,6 +47,7 @@ struct Generation {
 
 /* Whether the token ends the output, and is no part of it. */
 bool generation_ends_with(const Generation *generation, uint32_t token);
+void generation_text_deinit(GenerationText *text);
 /* Keeps what was computed for later prompts; grows: more will be computed. */
 void generation_keep(Generation *generation, bool grows);
 /* Ends the generation; `token`: the one that the last text came with, or NULL. 0, -ENOMEM. */

@@ -72,8 +72,43 @@ static int model_load_check(const Coordgen__V1__ModelLoadRequest *load, FrameFau
     return r;
 }
 
+/* Checks the tool calls of one message, and what a tool's answer says of them. path: its fields begin with it. */
+static int message_calls_check(const char *path, const Coordgen__V1__Message *message, FrameFault *fault) {
+    const bool is_assistant = message->role == COORDGEN__V1__ROLE__ROLE_ASSISTANT,
+               is_tool = message->role == COORDGEN__V1__ROLE__ROLE_TOOL;
+    char field[160];
+
+    snprintf(field, sizeof(field), "%s.tool_calls", path);
+    if (message->n_tool_calls && !is_assistant)
+        return refuse(fault, field, "only messages of the assistant have calls: leave them out");
+    if (message->n_tool_calls > PROTO_CALLS_MAX)
+        return refuse(fault, field, "%zu calls: at most %d", message->n_tool_calls, PROTO_CALLS_MAX);
+    for (size_t i = 0; i < message->n_tool_calls; i++) {
+        const Coordgen__V1__ToolCall *call = message->tool_calls[i];
+
+        snprintf(field, sizeof(field), "%s.tool_calls[%zu].name", path, i);
+        if (!call->name || !*call->name)
+            return refuse(fault, field, "missing: the name of the tool");
+        if (strlen(call->name) > PROTO_TOOL_NAME_BYTES_MAX)
+            return refuse(fault, field, "%zu bytes: at most %d", strlen(call->name), PROTO_TOOL_NAME_BYTES_MAX);
+        snprintf(field, sizeof(field), "%s.tool_calls[%zu].id", path, i);
+        if (call->id && strlen(call->id) > PROTO_CALL_ID_BYTES_MAX)
+            return refuse(fault, field, "%zu bytes: at most %d", strlen(call->id), PROTO_CALL_ID_BYTES_MAX);
+    }
+    snprintf(field, sizeof(field), "%s.tool_call_id", path);
+    if (message->tool_call_id && !is_tool)
+        return refuse(fault, field, "only messages of a tool answer a call: leave it out");
+    if (message->tool_call_id && strlen(message->tool_call_id) > PROTO_CALL_ID_BYTES_MAX)
+        return refuse(fault, field, "%zu bytes: at most %d", strlen(message->tool_call_id), PROTO_CALL_ID_BYTES_MAX);
+    snprintf(field, sizeof(field), "%s.name", path);
+    if (message->name && strlen(message->name) > PROTO_TOOL_NAME_BYTES_MAX)
+        return refuse(fault, field, "%zu bytes: at most %d", strlen(message->name), PROTO_TOOL_NAME_BYTES_MAX);
+    return 0;
+}
+
 static int messages_check(const char *op, const Coordgen__V1__Messages *messages, FrameFault *fault) {
     char path[96];
+    int r;
 
     path_join(path, sizeof(path), op, "messages");
     if (!messages || !messages->n_message)
@@ -87,10 +122,14 @@ static int messages_check(const char *op, const Coordgen__V1__Messages *messages
             snprintf(path, sizeof(path), "%s.messages.message[%zu].role", op, i);
             return refuse(fault, path, "missing: one of system, user, assistant, tool");
         }
-        if (!message->text) {
+        if (!message->text && !message->n_tool_calls) {
             snprintf(path, sizeof(path), "%s.messages.message[%zu].text", op, i);
             return refuse(fault, path, "missing");
         }
+        snprintf(path, sizeof(path), "%s.messages.message[%zu]", op, i);
+        r = message_calls_check(path, message, fault);
+        if (r)
+            return r;
     }
     return 0;
 }

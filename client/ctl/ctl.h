@@ -159,6 +159,29 @@ char *ctl_prompt(Ctl *ctl);
  * false, after a message, if the file cannot be read. */
 bool ctl_option_file(Ctl *ctl, const char *name, char **textp);
 
+/* ctl_answer.c */
+/* An answer on its way to standard output. Thinking is dimmed on a terminal, and left out elsewhere. */
+typedef struct CtlAnswer {
+    CoordgenPart part; /* of the last piece; 0: none yet */
+    char last;         /* the last printed byte */
+} CtlAnswer;
+
+int ctl_answer_put(CtlAnswer *answer, const Ctl *ctl, const CoordgenEvent *event); /* 1: the output has failed */
+/* Ends the dimmed text, and with ends_line the line. */
+void ctl_answer_end(CtlAnswer *answer, bool ends_line);
+/* Sets what the options say about thinking and parts; false: after a message. */
+bool ctl_thinking(const Ctl *ctl, CoordgenGenerateOptions *options);
+
+/* ctl_completion.c */
+/* Parses numbers separated by blanks, commas or brackets; the caller frees *idsp. false: after a message. */
+bool ctl_ids(const Ctl *ctl, const char *text, uint32_t **idsp, size_t *np);
+bool ctl_is_raw(const Ctl *ctl); /* the prompt is no message */
+/* Sets what the options say about raw prompts, the beginning of an answer and the number of answers. *idsp: freed by the
+ * caller. false: after a message. */
+bool ctl_completion(const Ctl *ctl, CoordgenGenerateOptions *options, uint32_t **idsp);
+/* Prints the answers, each behind a line with its number. false: the output has failed. */
+bool ctl_print_choices(const Ctl *ctl, const CoordgenGenerateResult *result);
+
 /* ctl_sampling.c */
 bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
                   size_t n_stops_max);
@@ -185,6 +208,10 @@ void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, cons
         { "no-history", 0, NULL, "no drafts from earlier answers, and do not store this one" },                        \
         { "tools", 0, "FILE", "JSON of tools, for chat templates that have them" },                                    \
         { "documents", 0, "FILE", "JSON of documents, likewise" },                                                     \
+        { "template-kwargs", 0, "JSON", "object of further variables for the chat template" },                         \
+        { "think", 0, "N", "think for at most N tokens, then answer" },                                                \
+        { "no-think", 0, NULL, "answer without thinking" },                                                            \
+        { "no-split", 0, NULL, "thinking and calls as the model writes them, in the text" },                           \
         { "priority", 'p', "CLASS", "interactive (default of chat), normal (of generate) or background" }, {           \
         "timings", 0, NULL, "print timings on standard error, also when that is no terminal"                           \
     }

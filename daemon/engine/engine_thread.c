@@ -65,7 +65,7 @@ static int tokenize(Job *job, JobNews *news, ErrText *err) {
     for (size_t i = 0; i < news->tokens.n; i++) {
         r = tokenizer_piece(tokenizer, news->tokens.ids[i], true, &news->text);
         if (!r)
-            r = job_news_mark(news);
+            r = job_news_mark(news, ANSWER_TEXT, NULL);
         if (r)
             return err_fold(r);
         r = check_answer(news, err);

@@ -13,7 +13,35 @@ enum {
     ECHO_BYTES = 64 << 10, /* of a prompt in one mark, which becomes one message */
 };
 
-int job_news_mark(JobNews *news) {
+static char *put_text(char **atp, const char *text, size_t len_bytes) {
+    char *put = *atp;
+
+    if (!text)
+        return NULL;
+    memcpy(put, text, len_bytes);
+    put[len_bytes] = 0;
+    *atp += len_bytes + 1;
+    return put;
+}
+
+static JobCall *call_copy(const CallPiece *piece) {
+    JobCall *call = malloc(sizeof(*call) + piece->arguments_bytes + piece->name_bytes + piece->id_bytes + 3);
+    char *at;
+
+    if (!call)
+        return NULL;
+    at = call->texts;
+    (void)put_text(&at, piece->arguments_bytes ? piece->arguments : "", piece->arguments_bytes);
+    call->index = piece->index;
+    call->arguments_bytes = piece->arguments_bytes;
+    call->name = put_text(&at, piece->name, piece->name_bytes);
+    call->id = put_text(&at, piece->id, piece->id_bytes);
+    return call;
+}
+
+int job_news_mark(JobNews *news, AnswerPart part, const CallPiece *call) {
+    JobCall *copy = NULL;
+
     if (news->n_marks == news->marks_room) {
         size_t room = news->marks_room ? 2 * news->marks_room : 8;
         JobMark *marks = reallocarray(news->marks, room, sizeof(*marks));
@@ -23,7 +51,9 @@ int job_news_mark(JobNews *news) {
         news->marks = marks;
         news->marks_room = room;
     }
-    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n, 0 };
+    if (call && !(copy = call_copy(call)))
+        return err_raise(-ENOMEM);
+    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n, part, copy, 0 };
     return 0;
 }
 
@@ -35,7 +65,7 @@ int job_news_echo(JobNews *news, const StrBuf *text, uint32_t choice) {
         while (at + n < text->len_bytes && (text->data[at + n] & 0xc0) == 0x80)
             n--; /* the text is well-formed, so this is at most 3 bytes */
         str_buf_append(&news->text, text->data + at, n);
-        r = str_buf_failed(&news->text) ? err_raise(-ENOMEM) : job_news_mark(news);
+        r = str_buf_failed(&news->text) ? err_raise(-ENOMEM) : job_news_mark(news, ANSWER_TEXT, NULL);
         if (!r)
             news->marks[news->n_marks - 1].choice = choice;
     }
@@ -59,6 +89,8 @@ int job_prompt_text(const Job *job, const TokenList *prompt, StrBuf *text) {
 void job_news_deinit(JobNews *news) {
     str_buf_deinit(&news->text);
     token_list_deinit(&news->tokens);
+    for (size_t i = 0; i < news->n_marks; i++)
+        free(news->marks[i].call);
     free(news->marks);
     *news = (JobNews){ 0 };
 }
@@ -69,6 +101,7 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
     switch (r) {
     case CHAT_E_ROLE:
     case CHAT_E_REFUSED:
+    case CHAT_E_CALLS:
         return JOB_E_ROLE;
     case CHAT_E_NO_TEMPLATE:
         return JOB_E_NO_TEMPLATE;

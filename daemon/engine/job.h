@@ -39,10 +39,21 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_ANSWER, /* the answer does not fit a message */
 };
 
+/* A piece of a call, with copies of its texts, which are NUL-terminated. */
+typedef struct JobCall {
+    uint32_t index;
+    char *name; /* first piece of a call; else NULL */
+    char *id;   /* with the name, if the model wrote one; else NULL */
+    size_t arguments_bytes;
+    char texts[]; /* the arguments, then name and id */
+} JobCall;
+
 /* End of one step's part in JobNews.text and .tokens; in a tokenizer's answer: end of one token's bytes. */
 typedef struct JobMark {
     size_t text_end;
     size_t tokens_end;
+    AnswerPart part;
+    JobCall *call;   /* ANSWER_CALL, unless the part has tokens alone; owned */
     uint32_t choice; /* which of the answers */
 } JobMark;
 
@@ -78,6 +89,7 @@ typedef struct JobInput { /* JOB_GENERATE, JOB_TOKENIZE */
     size_t suffix_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */
     bool count_only;             /* JOB_TOKENIZE: only the number of tokens */
+    bool splits;                 /* JOB_GENERATE: thinking and calls are parts of their own */
 } JobInput;
 
 typedef struct Job Job;
@@ -104,6 +116,7 @@ typedef struct JobRun {      /* JOB_GENERATE: the engine thread's */
     DraftErrand *errand;     /* has the answer so far, to be stored at a good end; NULL: not stored */
     DraftModel draft_model;  /* drafts of draft_engine for this generation */
     DraftReport report;      /* others read it after the news about the prompt */
+    bool is_thinking;        /* the prompt ends inside the thinking */
     Generation *generation;  /* also the loop's under the outbox's lock, to cancel it */
     JobChoices *choices;     /* of a request with several answers, from its first turn on; written under the outbox's
                               * lock; else NULL */
@@ -159,8 +172,9 @@ int job_encode(const Job *job, TokenList *list, ErrText *err);
  * layers in memory. Without memory the generation gets none. */
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options);
 void job_end_draft(Job *job); /* after the generation is freed; there may have been no draft */
-/* Adds a mark of answer 0 at the present end of text and tokens. 0 or -ENOMEM. */
-int job_news_mark(JobNews *news);
+/* Adds a mark of answer 0 at the present end of text and tokens. call: copied; may be NULL. 0 or
+ * -ENOMEM. */
+int job_news_mark(JobNews *news, AnswerPart part, const CallPiece *call);
 /* Engine thread: appends the prompt's text, of a prompt of ids without those of control tokens. 0 or -ENOMEM. */
 int job_prompt_text(const Job *job, const TokenList *prompt, StrBuf *text);
 /* Appends a text to the answer of a choice, in marks of whole characters that each fit a message. 0 or -ENOMEM. */

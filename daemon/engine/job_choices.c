@@ -21,11 +21,13 @@ JobChoices *job_choices_new(Job *asked) {
         job->kind = JOB_GENERATE;
         job->owner = asked->owner;
         job->engine = asked->engine;
+        job->input.splits = asked->input.splits;
         job->generate = asked->generate;
         job->generate.options.sampler.seed += i;
         job->run.waits_since_ns = asked->run.waits_since_ns;
         job->run.asked = asked;
         job->run.choice = i;
+        job->run.is_thinking = asked->run.is_thinking;
     }
     return choices;
 }
@@ -58,6 +60,8 @@ static GenerationUsage usage_of(Job *asked, uint32_t i) {
 /* The answers share steps, so that the sum of their times would count steps several times. */
 static void add_usage(GenerationUsage *sum, const GenerationUsage *usage) {
     sum->n_output_tokens += usage->n_output_tokens;
+    sum->n_reasoning_tokens += usage->n_reasoning_tokens;
+    sum->n_calls += usage->n_calls;
     sum->n_incomplete_bytes += usage->n_incomplete_bytes;
     sum->n_steps += usage->n_steps;
     sum->n_drafted_tokens += usage->n_drafted_tokens;

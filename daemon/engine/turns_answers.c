@@ -146,6 +146,9 @@ static int begin_answer(Turns *turns, Job *job, const TokenList *prompt, Generat
 
     options.report = &job->run.report;
     options.beside = beside;
+    if (job->input.splits)
+        options.answer =
+            (AnswerFormat){ .thinking = engine_thinking_marks(job->engine), .is_thinking = job->run.is_thinking };
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt->n, &options);
     r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
@@ -281,7 +284,7 @@ void turns_on_delta(void *arg, const GenerationDelta *delta) {
 
     for (size_t i = 0; job->run.errand && i < delta->n_tokens; i++)
         draft_errand_add_token(job->run.errand, engine_accounts(job->engine), delta->tokens[i]);
-    if (!delta->len_bytes && !(delta->n_tokens && job->generate.want_tokens))
+    if (!delta->len_bytes && !delta->call && !(delta->n_tokens && job->generate.want_tokens))
         return;
     outbox_lock(target->turns->outbox);
     str_buf_append(&news->text, delta->text, delta->len_bytes);
@@ -289,7 +292,7 @@ void turns_on_delta(void *arg, const GenerationDelta *delta) {
         for (size_t i = 0; i < delta->n_tokens && !r; i++)
             r = token_list_add(&news->tokens, delta->tokens[i]);
     if (!r)
-        r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news);
+        r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news, delta->part, delta->call);
     if (!r)
         news->marks[news->n_marks - 1].choice = job->run.choice;
     outbox_unlock(target->turns->outbox);

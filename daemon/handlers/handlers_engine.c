@@ -324,6 +324,8 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
         job->generate.options.stops[i] = generate->stop[i];
     take_tools(&job->input.chat, generate->tools, generate->documents);
     job->input.chat.no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
+    job->input.chat.is_thinkingp = &job->run.is_thinking;
+    job->input.splits = generate->has_split ? generate->split : is_chat;
     r = take_input(request, session, generate);
     if (r) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,

@@ -15,6 +15,8 @@ Coordgen__V1__EndReason request_end_reason(GenerationEnd end) {
         return COORDGEN__V1__END_REASON__END_REASON_CANCELLED;
     case GENERATION_END_REPETITION:
         return COORDGEN__V1__END_REASON__END_REASON_REPETITION;
+    case GENERATION_END_CALLS:
+        return COORDGEN__V1__END_REASON__END_REASON_TOOL_CALLS;
     case GENERATION_RUNNING:
         break;
     }
@@ -29,6 +31,10 @@ static void fill_end(Coordgen__V1__ChoiceEnd *to, uint32_t choice, uint64_t seed
     to->end_reason = request_end_reason(end);
     to->output_tokens = usage->n_output_tokens;
     to->seed = seed + choice;
+    to->has_reasoning_tokens = usage->n_reasoning_tokens > 0;
+    to->reasoning_tokens = usage->n_reasoning_tokens;
+    to->has_tool_calls = usage->n_calls > 0;
+    to->tool_calls = usage->n_calls;
     to->has_incomplete_bytes = usage->n_incomplete_bytes > 0;
     to->incomplete_bytes = usage->n_incomplete_bytes;
 }

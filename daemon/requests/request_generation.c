@@ -51,7 +51,27 @@ void request_generation_tick(Request *request, uint64_t now_ns) {
         send_progress(request, now_ns, request->progress.queue_position);
 }
 
-/* Sends one delta for each step of the engine. */
+static Coordgen__V1__AnswerPart part_of(AnswerPart part) {
+    static const Coordgen__V1__AnswerPart parts[] = {
+        [ANSWER_TEXT] = COORDGEN__V1__ANSWER_PART__ANSWER_PART_TEXT,
+        [ANSWER_REASONING] = COORDGEN__V1__ANSWER_PART__ANSWER_PART_REASONING,
+        [ANSWER_CALL] = COORDGEN__V1__ANSWER_PART__ANSWER_PART_CALL,
+    };
+
+    return parts[part];
+}
+
+static void call_fill(Coordgen__V1__ToolCallDelta *call, JobCall *from) {
+    coordgen__v1__tool_call_delta__init(call);
+    call->has_index = call->has_arguments = true;
+    call->index = from->index;
+    call->name = from->name;
+    call->id = from->id;
+    call->arguments.len = from->arguments_bytes;
+    call->arguments.data = (uint8_t *)from->texts;
+}
+
+/* Sends one delta for each part of each step of the engine. */
 static void send_deltas(Request *request, const JobNews *news) {
     JobMark from = { 0 };
 
@@ -60,6 +80,7 @@ static void send_deltas(Request *request, const JobNews *news) {
     for (size_t i = 0; i < news->n_marks; i++) {
         Coordgen__V1__Response response;
         Coordgen__V1__GenerateDelta delta = COORDGEN__V1__GENERATE_DELTA__INIT;
+        Coordgen__V1__ToolCallDelta call;
         JobMark to = news->marks[i];
 
         reply_init(&response, request->id);
@@ -72,6 +93,12 @@ static void send_deltas(Request *request, const JobNews *news) {
         delta.text.data = delta.text.len ? (uint8_t *)news->text.data + from.text_end : NULL;
         delta.n_tokens = to.tokens_end - from.tokens_end;
         delta.tokens = delta.n_tokens ? news->tokens.ids + from.tokens_end : NULL;
+        delta.has_part = to.part != ANSWER_TEXT;
+        delta.part = part_of(to.part);
+        if (to.call) {
+            call_fill(&call, to.call);
+            delta.call = &call;
+        }
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DELTA;
         response.generate_delta = &delta;
         connection_send(request->peer->connection, &response);
@@ -255,6 +282,10 @@ void request_generation_finish(Request *request, GenerationEnd end) {
             explanation_message(&message, &explanation, true);
             done.explanation = &message.explanation;
         }
+        done.has_reasoning_tokens = request->answer.usage.n_reasoning_tokens > 0;
+        done.reasoning_tokens = request->answer.usage.n_reasoning_tokens;
+        done.has_tool_calls = request->answer.usage.n_calls > 0;
+        done.tool_calls = request->answer.usage.n_calls;
         done.has_incomplete_bytes = request->answer.usage.n_incomplete_bytes > 0;
         done.incomplete_bytes = request->answer.usage.n_incomplete_bytes;
         request_fill_choices(request, end, &choices, &done);

@@ -9,7 +9,8 @@
 typedef struct Stream {
     Ctl *ctl;
     uint64_t n_deltas;
-    char last; /* the last printed byte */
+    CtlAnswer answer;
+    bool is_several; /* the request sets n */
 } Stream;
 
 static int stream_event(void *arg, const CoordgenEvent *event) {
@@ -32,20 +33,19 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         line = json_object();
         ctl_json_set(line, "event", json_string("delta"));
         ctl_json_set(line, "sequence", json_integer((json_int_t)stream->n_deltas));
-        ctl_json_set(line, "text", ctl_json_text(event->text, event->text_bytes));
+        if (stream->is_several)
+            ctl_json_set(line, "choice", json_integer(event->choice));
+        ctl_json_set_part(line, event);
         stream->n_deltas++;
         return ctl_json_print_line(ctl, line);
     }
     stream->n_deltas++;
-    if (ctl->json == CTL_JSON_PRETTY)
+    if (ctl->json == CTL_JSON_PRETTY || stream->is_several) /* several answers come at the end, one after the other */
         return 0;
-    ctl_put(stdout, event->text, event->text_bytes, ctl->out_tty);
-    if (event->text_bytes)
-        stream->last = event->text[event->text_bytes - 1];
-    return fflush(stdout) ? 1 : 0;
+    return ctl_answer_put(&stream->answer, ctl, event);
 }
 
-static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
+static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
     const CoordgenGenerateResult *result = coordgen_reply_generate(wait->reply);
     const CoordgenExplanation *explanation = coordgen_reply_explanation(wait->reply);
     bool cancelled = result->end_reason == COORDGEN_END_CANCELLED;
@@ -59,8 +59,11 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
             ctl_json_set(object, "event", json_string("end"));
         if (ctl_json_print(ctl, object))
             return CTL_EXIT_FAILED;
-    } else if (stream->last && stream->last != '\n' && ctl->out_tty) {
-        fputc('\n', stdout);
+    } else if (stream->is_several) {
+        if (!ctl_print_choices(ctl, result))
+            return CTL_EXIT_FAILED;
+    } else {
+        ctl_answer_end(&stream->answer, ctl->out_tty);
     }
     if (fflush(stdout) || ferror(stdout))
         return CTL_EXIT_FAILED; /* main() reports the reason */
@@ -88,24 +91,26 @@ static int generate_run(Ctl *ctl) {
     CoordgenGenerateOptions options;
     _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL;
     CoordgenMessage messages[2];
+    _cleanup_(freep) uint32_t *ids = NULL;
     Stream stream = { .ctl = ctl };
     int r;
 
     if (!ctl_sampling(ctl, &options, COORDGEN_PRIORITY_NORMAL, stops, ARRAY_LEN(stops)))
         return CTL_EXIT_USAGE;
-    if (ctl_has(ctl, "raw") && system_text)
-        return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
-    if (ctl_has(ctl, "raw") && (ctl_has(ctl, "tools") || ctl_has(ctl, "documents")))
-        return ctl_usage_error(ctl, "--raw takes the prompt as it is: --tools and --documents have no place in it");
-    if (ctl_has(ctl, "raw") && ctl_has(ctl, "no-generation-prompt"))
-        return ctl_usage_error(ctl, "--raw takes the prompt as it is: --no-generation-prompt has no place in it");
-    prompt = ctl_prompt(ctl);
+    if (!ctl_completion(ctl, &options, &ids))
+        return CTL_EXIT_USAGE;
+    stream.is_several = options.n;
+    if (ctl_is_raw(ctl) && (ctl_has(ctl, "template-kwargs") || ctl_has(ctl, "think") || ctl_has(ctl, "no-think")))
+        return ctl_usage_error(ctl,
+                               "--raw takes the prompt as it is: --template-kwargs, --think and --no-think have no "
+                               "place in it");
+    prompt = ids ? strdup("") : ctl_prompt(ctl);
     if (!prompt || !ctl_option_file(ctl, "tools", &tools) || !ctl_option_file(ctl, "documents", &documents))
         return CTL_EXIT_FAILED;
     options.tools = tools;
     options.documents = documents;
-    if (ctl_has(ctl, "raw")) {
-        options.prompt = prompt;
+    if (ctl_is_raw(ctl)) {
+        options.prompt = ids ? NULL : prompt;
     } else {
         if (system_text)
             messages[options.n_messages++] = (CoordgenMessage){ .role = COORDGEN_ROLE_SYSTEM, .text = system_text };
@@ -128,8 +133,7 @@ static int generate_run(Ctl *ctl) {
     ctl_progress_clear(ctl);
     if (!coordgen_reply_error(wait.reply))
         return print_end(ctl, &stream, &wait);
-    if (stream.last && stream.last != '\n')
-        fputc('\n', stdout);
+    ctl_answer_end(&stream.answer, true);
     return ctl_failed_reply(ctl, &wait);
 }
 
@@ -137,6 +141,11 @@ static const Option generate_options[] = {
     { "file", 'f', "PATH", "text of the prompt, after the arguments; -: standard input" },
     { "raw", 'r', NULL, "no chat template: the model goes on with this very text" },
     CTL_SAMPLING_OPTIONS,
+    { "suffix", 0, "TEXT", "fill the gap between the prompt and this text; implies --raw" },
+    { "prompt-tokens", 0, "IDS", "the prompt as token ids, as they are: 1,2,3" },
+    { "echo", 0, NULL, "print the raw prompt before the answer" },
+    { "answer-prefix", 0, "TEXT", "the beginning of the answer, from which the model goes on" },
+    { "n", 0, "N", "as many answers, up to 16; answer i has the seed + i" },
     { "no-generation-prompt", 0, NULL, "end the prompt behind the message, not where the answer begins" },
     { "ignore-end", 0, NULL, "go on past the model's end of the text (for measuring)" },
     { "explain", 0, NULL, "what drafts have brought, on standard error (in JSON: explanation)" },
@@ -155,6 +164,8 @@ const CtlVerb ctl_verb_generate = {
             "  git diff | coordgenctl generate --system 'Write a commit message for this change.'\n"
             "  coordgenctl generate --explain --speculation=auto 'Summarise this.' --file notes.txt\n"
             "  coordgenctl generate --raw 'Once upon a time' --temperature 0.8 --seed 7\n"
+            "  coordgenctl generate --n 3 --temperature 1 'A name for a cat?'\n"
+            "  coordgenctl generate --suffix $'\\n\\nprint(add(1, 2))' 'def add(a, b):'\n"
             "  coordgenctl generate --json=short 'Hello' | jq -r 'select(.event == \"delta\").text'\n",
     .options = generate_options,
     .n_options = ARRAY_LEN(generate_options),

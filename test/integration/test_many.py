@@ -132,7 +132,7 @@ class Choices(Refusals, DaemonCase):
 
 
 class Memory(Refusals, DaemonCase):
-    flags = ("--kv-memory-max=14M", "--prefix-cache-max=0", "--context-tokens=512")
+    flags = ("--kv-memory-limit=14M", "--prefix-cache-max=0", "--context-tokens=512")
 
     def test_all_or_none(self):
         """Answers that cannot all have memory are refused, and those that could are given back."""

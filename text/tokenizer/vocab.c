@@ -220,18 +220,30 @@ static uint32_t get_id(const GgufFile *file, const char *key) {
     return gguf_key(file, key) && !gguf_get_u32(file, key, &id, NULL) ? id : UINT32_MAX;
 }
 
-/* Notes the tokens of code infill that the file names by keys, which go before those known by their text. An id past
- * the last token is ignored. */
-static void read_infill(Vocab *vocab, const GgufFile *file) {
+/* Notes the tokens of code infill that the file names by keys, which go before those known by their text. A number that
+ * is no token is ignored: converters write -1 for "none". */
+static int read_infill(Vocab *vocab, const GgufFile *file, ErrText *err) {
     for (size_t i = 0; i < ARRAY_LEN(infill_keys); i++) {
-        const uint32_t id = get_id(file, infill_keys[i].key);
+        const char *key = infill_keys[i].key;
+        int64_t id = -1;
+        ErrText why = { 0 };
+        int r = gguf_get_i64(file, key, &id, &why);
 
-        if (id >= vocab->n_tokens)
+        if (r == GGUF_E_MISSING)
             continue;
-        vocab->infill[infill_keys[i].mark] = id;
+        if (r && r != GGUF_E_RANGE)
+            return err_set(err, r > 0 ? VOCAB_E_CORRUPT : r, "%s", why.text);
+        if (id < 0 || id >= vocab->n_tokens) {
+            log_warn(TOPIC_ENGINE,
+                     "%s: key '%s' is no token: the model has tokens 0 to %" PRIu32 ": the key is ignored",
+                     gguf_path(file), key, vocab->n_tokens - 1);
+            continue;
+        }
+        vocab->infill[infill_keys[i].mark] = (uint32_t)id;
         vocab->roles[id] = (uint8_t)role_of_infill(infill_keys[i].mark);
         vocab->types[id] = TOKEN_CONTROL; /* no text becomes this token */
     }
+    return 0;
 }
 
 /* Logs types that no token can have. Such a token counts as one without a type, as in llama.cpp. */
@@ -279,9 +291,8 @@ static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *token
             type = TOKEN_CONTROL;
         vocab->types[id] = (uint8_t)type;
     }
-    read_infill(vocab, file);
     warn_of_types(file, types, first_unknown, n_unknown);
-    return 0;
+    return read_infill(vocab, file, err);
 }
 
 /* Reads the scores that a SentencePiece-style table merges by. Without the list all scores are 0, as in llama.cpp. */
